@@ -1,0 +1,132 @@
+"""Eager checks of array arguments: positive form, name and position, no data value in a message.
+
+Every check is written in its positive form ("is finite and >= 0"), because NaN passes every
+negated comparison. Tracers pass through: their values are unknown while a function is traced,
+so under `jit` only shapes and dtypes are checked.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxpriv.errors import InputError
+
+# A distribution whose total is this close to one is taken as rounded and renormalised.
+SUM_TOLERANCE = 1e-9
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether any array among `values` is a tracer (we are inside jit, vmap or grad)."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def _position(name: str, index: Sequence[int]) -> str:
+    return f"{name}[{', '.join(str(int(i)) for i in index)}]" if len(index) else name
+
+
+def _first(mask: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(mask)[0])
+
+
+def real_array(value: Any, name: str, *, ndim: int | tuple[int, ...]) -> Any:
+    """`value` as a float64 host array (tracers unchanged) with the right rank and no empty axis."""
+    allowed = (ndim,) if isinstance(ndim, int) else ndim
+    if is_traced(value):
+        array = value
+    else:
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            index = _first(np.ma.getmaskarray(value))
+            raise InputError(f"{_position(name, index)} is masked; fill or drop masked entries first")
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{name} is not a rectangular array of numbers") from error
+        if array.dtype.kind not in "iuf":
+            raise InputError(f"{name} has dtype {array.dtype}; real numbers (integer or float) are needed")
+        array = array.astype(np.float64)
+    if array.ndim not in allowed:
+        wanted = " or ".join(str(n) for n in allowed)
+        raise InputError(f"{name} has {array.ndim} dimension(s) (shape {tuple(array.shape)}); {wanted} needed")
+    for axis, size in enumerate(array.shape):
+        if size == 0:
+            raise InputError(f"{name} is empty along axis {axis} (shape {tuple(array.shape)})")
+    return array
+
+
+def finite(array: Any, name: str) -> Any:
+    """Refuse NaN and infinities, naming the first."""
+    if not is_traced(array) and not np.all(np.isfinite(array)):
+        index = _first(~np.isfinite(array))
+        kind = "NaN" if np.isnan(array[index]) else "infinite"
+        raise InputError(f"{_position(name, index)} is {kind}")
+    return array
+
+
+def nonnegative(array: Any, name: str) -> Any:
+    """Refuse negative entries, naming the first; NaN and infinities too."""
+    finite(array, name)
+    if not is_traced(array) and not np.all(array >= 0):
+        raise InputError(f"{_position(name, _first(~(array >= 0)))} is negative")
+    return array
+
+
+def joint_array(value: Any, name: str = "joint", *, normalise: bool = False) -> Any:
+    """A joint distribution `(s, x)`: finite, >= 0, total one.
+
+    A total within 1e-9 of one is rounding and is divided out. Any other total is an error,
+    because counts and unnormalised tables are different things: pass `normalise=True`, or build
+    the joint with `probability.from_counts`.
+    """
+    array = nonnegative(real_array(value, name, ndim=2), name)
+    if is_traced(array):
+        return array
+    total = float(array.sum())
+    if not total > 0:
+        raise InputError(f"{name} has no mass: every entry is zero")
+    if not (normalise or abs(total - 1) <= SUM_TOLERANCE):
+        raise InputError(
+            f"{name} sums to {total:.12g}, not 1; use jaxpriv.probability.from_counts for a table of counts"
+        )
+    return array / total
+
+
+def mechanism_array(value: Any, name: str = "mechanism", *, inputs: int | None = None) -> Any:
+    """A mechanism `(x, y)`: finite, >= 0, every ROW sums to one (`mechanism[x, y] = P(y | x)`)."""
+    array = nonnegative(real_array(value, name, ndim=2), name)
+    if inputs is not None and array.shape[0] != inputs:
+        hint = "; it looks transposed" if array.shape[1] == inputs else ""
+        raise InputError(
+            f"{name} has {array.shape[0]} rows (axis x), but the joint has {inputs} useful symbols (axis x){hint}"
+        )
+    if is_traced(array):
+        return array
+    rows = array.sum(axis=1)
+    bad = ~(np.abs(rows - 1) <= SUM_TOLERANCE)
+    if np.any(bad):
+        columns = array.sum(axis=0)
+        hint = "; its columns do: it looks transposed" if np.all(np.abs(columns - 1) <= SUM_TOLERANCE) else ""
+        raise InputError(
+            f"{name}: row {_first(bad)[0]} sums to {rows[bad][0]:.12g}; rows (axis x) must sum to 1{hint}"
+        )
+    return array / rows[:, None]
+
+
+def scalar(
+    value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, open_low: bool = False, infinite: bool = False
+) -> Any:
+    """A real number in `[low, high]` (`(low, high]` if `open_low`); finite unless `infinite`. Bools are refused."""
+    if is_traced(value):
+        if np.shape(value) != ():
+            raise InputError(f"{name} must be a single number, not shape {np.shape(value)}")
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be a number, not a bool")
+    array = real_array(value, name, ndim=0)
+    number = float(array)
+    inside = (number > low if open_low else number >= low) and number <= high
+    if not (inside and (infinite or np.isfinite(number))):
+        bounds = f"{'(' if open_low else '['}{low}, {high}]"
+        raise InputError(f"{name} must be a {'' if infinite else 'finite '}number in {bounds}")
+    return number

@@ -1,0 +1,43 @@
+"""The exceptions of jaxpriv. A message names the argument and the position, never a data value."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class JaxprivError(Exception):
+    """Base of every error that jaxpriv raises on purpose."""
+
+
+class InputError(JaxprivError, ValueError):
+    """An argument breaks a stated rule; nothing was computed and nothing was written."""
+
+
+class InfeasibleError(JaxprivError):
+    """No mechanism meets the constraints. `proof` holds the numbers that show it.
+
+    Weak duality is the proof: for the weights `multipliers >= 0`, every mechanism has
+    `sum_k multipliers[k] * E d_k >= bound`, while the budgets allow at most
+    `sum_k multipliers[k] * budget[k] = allowed < bound`.
+    """
+
+    proof: Mapping[str, Any]
+
+    def __init__(self, message: str, proof: Mapping[str, Any]):
+        super().__init__(message)
+        self.proof = dict(proof)
+
+
+class NotCertifiedError(JaxprivError):
+    """A result exists, but its certified gap is above the tolerance that was asked for."""
+
+
+class IntegrityError(JaxprivError):
+    """A file is not what it claims to be: truncated, altered, or of an unsafe kind."""
+
+
+class ResourceError(JaxprivError):
+    """The work needs more memory, disk or device than there is; refused before it began."""
+
+
+class EntropyError(JaxprivError):
+    """The operating system gave no randomness; there is no fallback."""

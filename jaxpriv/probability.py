@@ -1,0 +1,59 @@
+"""Marginals, posteriors and entropies of finite distributions, in nats.
+
+Notation: S private, X useful, Y released, S - X - Y a Markov chain; `joint[s, x] = P(S=s, X=x)`,
+`mechanism[x, y] = P(Y=y | X=x)`. Zero masses follow the limits (0 ln 0 = 0).
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxpriv._numerics import safe_divide, xlogx
+from jaxpriv._types import Joint, Mechanism
+from jaxpriv._validation import joint_array, nonnegative, real_array
+
+
+def from_counts(counts: Any) -> Any:
+    """The empirical joint `counts / counts.sum()` of a contingency table `(s, x)` of counts >= 0.
+
+    Raises `InputError` naming the entry if one is negative, NaN or infinite, or if all are zero.
+    """
+    table = nonnegative(real_array(counts, "counts", ndim=2), "counts")
+    return joint_array(table, "counts", normalise=True)
+
+
+def private_marginal(joint: Joint) -> Float[Array, " s"]:
+    """P_S(s) = sum_x joint[s, x]."""
+    return jnp.sum(jnp.asarray(joint), axis=1)
+
+
+def useful_marginal(joint: Joint) -> Float[Array, " x"]:
+    """P_X(x) = sum_s joint[s, x]."""
+    return jnp.sum(jnp.asarray(joint), axis=0)
+
+
+def output_joint(joint: Joint, mechanism: Mechanism) -> Float[Array, "s y"]:
+    """w[s, y] = P(S=s, Y=y) = sum_x joint[s, x] mechanism[x, y]."""
+    return jnp.matmul(jnp.asarray(joint), jnp.asarray(mechanism), precision="highest")
+
+
+def posterior(joint: Float[Any, "a b"]) -> Float[Array, "a b"]:
+    """P(a | b) = joint[a, b] / sum_a joint[a, b]; a column without mass gives a column of zeros."""
+    joint = jnp.asarray(joint)
+    return safe_divide(joint, jnp.sum(joint, axis=0, keepdims=True))
+
+
+def entropy(distribution: Float[Any, "..."], axis: int | None = None) -> Float[Array, "..."]:
+    """H(p) = -sum p ln p in nats, over `axis` (all axes if None)."""
+    return -jnp.sum(xlogx(jnp.asarray(distribution)), axis=axis)
+
+
+def mutual_information(joint: Float[Any, "a b"]) -> Float[Array, ""]:
+    """I(A;B) of a joint distribution `(a, b)`, in nats, clipped at 0 from below against rounding."""
+    joint = jnp.asarray(joint)
+    product = jnp.sum(joint, axis=1, keepdims=True) * jnp.sum(joint, axis=0, keepdims=True)
+    # The ratio form keeps its accuracy when I is tiny; three entropies would cancel.
+    ratio = safe_divide(joint, product)
+    # sum (a ln(a/b) - a + b) has no negative term, and its extra parts cancel in exact arithmetic.
+    return jnp.maximum(jnp.sum(xlogx(ratio) * product), 0.0)
