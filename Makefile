@@ -1,0 +1,49 @@
+# Every target creates what it needs: `make demo` works in a fresh clone.
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+COMPARATORS := $(VENV)/.ready-benchmarks
+# The first interpreter that is at least 3.11 and can make a virtual environment; PYTHON=... overrides.
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
+    $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= 2
+
+.PHONY: install demo test lint figures bench clean
+.DEFAULT_GOAL := install
+
+install: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later with the venv module is needed (or pass PYTHON=...)" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) install -r requirements.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(COMPARATORS): requirements-benchmarks.lock $(READY)
+	$(PIP) install -r requirements-benchmarks.lock
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/jaxpriv demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+
+figures: $(READY)
+	$(BIN)/jaxpriv figures
+
+bench: $(COMPARATORS)
+	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.report
+
+clean:
+	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find jaxpriv tests benchmarks experiments scripts -name __pycache__ -type d -prune -exec rm -rf {} +
