@@ -1,0 +1,220 @@
+"""Files that are written whole or not at all, and arrays read from files that nobody vouches for."""
+
+import contextlib
+import errno
+import math
+import os
+import re
+import secrets
+import stat
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
+
+MAX_BYTES = 2**31
+MAX_RANK = 3
+MAX_MEMBERS = 64
+MAX_HEADER = 4096
+
+_MEMBER = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})\.npy")
+# What zipfile, zlib and the .npy header reader raise on damaged input. RuntimeError: an encrypted
+# member; NotImplementedError: an unknown compression; struct.error: a cut record.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RecursionError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write `content` (bytes, or a function that writes to a binary file) to `path`, whole or not at all.
+
+    The bytes go to a temporary file in the same folder, reach the disk (fsync), and only then take
+    the name `path`: whoever reads `path` sees the old file or the new one. A failure of any kind
+    removes the temporary file. A symbolic link is followed; anything but a regular file is refused.
+
+    Raises `InputError` if `path` is a folder, a device or a pipe, and `ResourceError` if the system
+    refuses (no such folder, no permission, disk full). Exceptions of the function pass through.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise InputError(f"{path} exists and is not a regular file; name another output")
+    temporary = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                if isinstance(content, bytes):
+                    file.write(content)
+                else:
+                    content(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise ResourceError(f"cannot write {path}: {_reason(error)}; nothing was written there") from error
+    try:
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise ResourceError(
+            f"{path} is written, but its folder could not be flushed to disk ({_reason(error)}): "
+            "the file may be lost if the power fails"
+        ) from error
+
+
+def load_npz_safely(
+    path: str | os.PathLike[str],
+    required: Collection[str],
+    optional: Collection[str] = (),
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_rank: int = MAX_RANK,
+) -> dict[str, np.ndarray]:
+    """The arrays `required` and, where present, `optional` of an .npz file that may be hostile.
+
+    Nothing is unpickled. Every member, wanted or not, must be a .npy array of integers or floats of
+    at most 8 bytes with a plain name, and must declare exactly the bytes that its shape needs; all
+    of this is checked before an array is allocated. The checksum of each returned array is checked.
+
+    Raises `InputError` if the file or a required member is missing, `ResourceError` if it cannot be
+    read or is larger than `max_bytes`, `IntegrityError` (file, member, rule) for everything else.
+    """
+    name = str(path)
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
+            raise InputError(f"{name} is not a regular file")
+        if status.st_size > max_bytes:
+            raise ResourceError(f"{name} has {status.st_size} bytes, over the limit of {max_bytes}")
+        file = open(path, "rb")  # noqa: SIM115 - closed below; only the opening belongs in this try
+    except FileNotFoundError as error:
+        raise InputError(f"{name} does not exist") from error
+    except OSError as error:
+        raise ResourceError(f"cannot read {name}: {_reason(error)}") from error
+    with file:
+        try:
+            archive = zipfile.ZipFile(file)
+        except _DAMAGE as error:
+            raise IntegrityError(f"{name} is not a complete .npz file (a zip of .npy arrays)") from error
+        with archive:
+            members = _members(name, archive, max_bytes)
+            missing = sorted(set(required) - set(members))
+            if missing:
+                raise InputError(f"{name} has no array named {missing[0]!r}; it needs {', '.join(sorted(required))}")
+            wanted = {*required, *optional}
+            arrays = {}
+            for member, info in members.items():
+                array = _guarded(name, member, _read_member, archive, info, max_rank, member in wanted)
+                if array is not None:
+                    arrays[member] = array
+            return arrays
+
+
+def _members(name: str, archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipInfo]:
+    """The zip's directory, checked: names, count, compression, declared sizes. Nothing is decompressed."""
+    infos = archive.infolist()
+    if len(infos) > MAX_MEMBERS:
+        raise IntegrityError(f"{name} has {len(infos)} members; at most {MAX_MEMBERS} are allowed")
+    members: dict[str, zipfile.ZipInfo] = {}
+    for position, info in enumerate(infos):
+        match = _MEMBER.fullmatch(info.orig_filename)
+        if not match:  # the name itself may be hostile: give its position only
+            raise IntegrityError(f"{name}: member {position} does not have a plain name that ends in .npy")
+        if match[1] in members:
+            raise IntegrityError(f"{name}: member {match[1]!r} occurs twice")
+        if info.flag_bits & 0x1:
+            raise IntegrityError(f"{name}: member {match[1]!r} is encrypted")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise IntegrityError(f"{name}: member {match[1]!r} uses a compression other than deflate")
+        members[match[1]] = info
+    total = sum(info.file_size for info in infos)
+    if total > max_bytes:
+        raise IntegrityError(f"{name} declares {total} bytes of arrays, over the limit of {max_bytes}")
+    return members
+
+
+def _guarded(name: str, member: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """`function(*arguments)`, with any sign of damage turned into an `IntegrityError`."""
+    try:
+        return function(*arguments)
+    except IntegrityError as error:
+        raise IntegrityError(f"{name}: member {member!r} {error}") from None
+    except _DAMAGE as error:
+        raise IntegrityError(f"{name}: member {member!r} is damaged or truncated") from error
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, max_rank: int, wanted: bool) -> np.ndarray | None:
+    """Check one member's header against its declared size; read and return the array if it is wanted."""
+    with archive.open(info) as stream:
+        shape, fortran, dtype = _read_header(stream)
+        # bool, complex, text, dates, records and objects (pickles) are refused here, by kind.
+        if dtype.kind not in "iuf" or dtype.itemsize > 8 or dtype.hasobject:
+            raise IntegrityError(f"has dtype {dtype.str}; integers and floats of at most 8 bytes are allowed")
+        if len(shape) > max_rank:
+            raise IntegrityError(f"has {len(shape)} axes; at most {max_rank} are allowed")
+        if any(isinstance(size, bool) or size < 0 for size in shape):
+            raise IntegrityError("has a shape that is not made of sizes")
+        size = math.prod(shape) * dtype.itemsize  # Python integers: no overflow
+        if stream.tell() + size != info.file_size:
+            raise IntegrityError(f"declares a shape that needs {size} bytes, but holds another number of bytes")
+        if not wanted:
+            return None
+        data = stream.read(size)
+        # Reading past the end is what makes zipfile compare the checksum.
+        if len(data) != size or stream.read(1):
+            raise IntegrityError("is truncated")
+    array = np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    return array.astype(dtype.newbyteorder("="), order="C")
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = np.lib.format.read_magic(stream)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise IntegrityError("has an unknown .npy version; write it with numpy.save")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # numpy warns of headers that it had to repair: refuse those
+        try:
+            return readers[version](stream, max_header_size=MAX_HEADER)
+        except Warning as warning:
+            raise IntegrityError("has a header that numpy did not write") from warning
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # a folder cannot be opened there, and os.replace writes through
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some file systems do not support fsync on folders; they have nothing to flush.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
