@@ -1,0 +1,331 @@
+"""`jaxpriv._files`: whole files or none, and hostile .npz files."""
+
+import errno
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxpriv import _files
+from jaxpriv._files import atomic_write, load_npz_safely
+from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
+
+ROOT = Path(__file__).resolve().parent.parent
+JOINT = np.arange(12.0).reshape(3, 4) / 66
+DISTORTION = 1 - np.eye(4)
+
+
+def npy(array: np.ndarray, **options) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, **options)
+    return stream.getvalue()
+
+
+def header(text: str, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+    """A .npy file with any header text at all."""
+    encoded = text.encode()
+    return b"\x93NUMPY" + version + len(encoded).to_bytes(2, "little") + encoded + data
+
+
+def write_zip(path: Path, members: list[tuple[str, bytes]], **options) -> Path:
+    with zipfile.ZipFile(path, "w", **options) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.fixture
+def problem(tmp_path) -> Path:
+    path = tmp_path / "problem.npz"
+    np.savez(path, joint=JOINT, distortion=DISTORTION)
+    return path
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def test_writes_bytes_and_streams(tmp_path):
+    atomic_write(tmp_path / "a", b"text")
+    assert (tmp_path / "a").read_bytes() == b"text"
+    atomic_write(tmp_path / "a", lambda file: np.savez(file, joint=JOINT))
+    assert np.array_equal(load_npz_safely(tmp_path / "a", ["joint"])["joint"], JOINT)
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_permissions_follow_the_umask(tmp_path):
+    old = os.umask(0o027)
+    try:
+        atomic_write(tmp_path / "a", b"")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_failing_writer_leaves_nothing(tmp_path, failure, before):
+    path = tmp_path / "a"
+    if before is not None:
+        path.write_bytes(before)
+
+    def writer(file):
+        file.write(b"half a resu")
+        file.flush()
+        raise failure
+
+    with pytest.raises(ResourceError if isinstance(failure, OSError) else failure):
+        atomic_write(path, writer)
+    assert os.listdir(tmp_path) == ([] if before is None else ["a"])
+    assert before is None or path.read_bytes() == before
+
+
+def test_failed_fsync_is_a_failure(tmp_path, monkeypatch):
+    def fails(descriptor):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(_files.os, "fsync", fails)
+    with pytest.raises(ResourceError, match="Input/output error"):
+        atomic_write(tmp_path / "a", b"new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_failed_folder_flush_says_that_the_file_is_written(tmp_path, monkeypatch):
+    def fails(folder):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(_files, "_sync_folder", fails)
+    with pytest.raises(ResourceError, match="is written, but"):
+        atomic_write(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_bad_targets(tmp_path):
+    with pytest.raises(ResourceError, match="No such file"):
+        atomic_write(tmp_path / "absent" / "a", b"")
+    with pytest.raises(InputError, match="not a regular file"):
+        atomic_write(tmp_path, b"")
+    os.mkfifo(tmp_path / "pipe")
+    for special in (tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(InputError, match="not a regular file"):
+            atomic_write(special, b"")
+
+
+def test_symbolic_link_is_followed(tmp_path):
+    (tmp_path / "target").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("target")
+    atomic_write(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+
+
+def test_killed_writer_leaves_the_old_or_the_new_file(tmp_path):
+    path = tmp_path / "a"
+    program = (
+        "import sys; from jaxpriv._files import atomic_write\n"
+        "letter, size = 0, 1 << 18\n"
+        "while True:\n"
+        "    atomic_write(sys.argv[1], bytes([letter]) * size)\n"
+        "    letter = (letter + 1) % 256\n"
+        "    print(flush=True)\n"
+    )
+    for writes in (1, 7, 20):
+        command = [sys.executable, "-c", program, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
+            assert process.stdout is not None
+            for _ in range(writes):
+                assert process.stdout.readline(), "the writer ended by itself"
+            process.send_signal(signal.SIGKILL)
+        content = path.read_bytes()
+        assert len(content) == 1 << 18
+        assert len(set(content)) == 1
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", "<f2", "<i8", ">u4", "|u1"])
+def test_round_trip(tmp_path, save, dtype):
+    joint = np.asfortranarray(np.arange(6).reshape(2, 3).astype(dtype))
+    save(tmp_path / "p.npz", joint=joint, distortion=np.ones((2, 3, 3)))
+    arrays = load_npz_safely(tmp_path / "p.npz", ["joint", "distortion"])
+    assert np.array_equal(arrays["joint"], joint)
+    assert arrays["joint"].dtype.isnative
+    assert arrays["joint"].flags.c_contiguous
+    assert arrays["distortion"].shape == (2, 3, 3)
+
+
+def test_only_named_arrays_are_returned(problem):
+    assert set(load_npz_safely(problem, ["joint"])) == {"joint"}
+    assert set(load_npz_safely(problem, ["joint"], ["distortion", "mechanism"])) == {"joint", "distortion"}
+    with pytest.raises(InputError, match="no array named 'mechanism'"):
+        load_npz_safely(problem, ["mechanism"])
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_every_damaged_byte_is_found_or_harmless(tmp_path, save):
+    stream = io.BytesIO()
+    save(stream, joint=JOINT, distortion=DISTORTION)
+    original, path, messages = stream.getvalue(), tmp_path / "p.npz", []
+    for position in range(len(original)):
+        for mask in (0x01, 0x80, 0xFF):
+            damaged = bytearray(original)
+            damaged[position] ^= mask
+            path.write_bytes(damaged)
+            try:
+                arrays = load_npz_safely(path, ["joint", "distortion"])
+            except JaxprivError as error:
+                messages.append(str(error))
+            else:  # the byte is one that carries nothing, such as a time stamp
+                assert arrays["joint"].tobytes() == JOINT.tobytes()
+                assert arrays["distortion"].tobytes() == DISTORTION.tobytes()
+    assert len(messages) > 2 * len(original)
+    assert all(str(path) in message for message in messages)
+
+
+def test_every_truncation_is_found(problem):
+    content = problem.read_bytes()
+    for length in range(len(content)):
+        problem.write_bytes(content[:length])
+        with pytest.raises(IntegrityError):
+            load_npz_safely(problem, ["joint", "distortion"])
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype"),
+    [
+        (np.array([True]), "b1"),
+        (np.array([1j]), "c16"),
+        (np.array(["a"]), "U1"),
+        (np.array(["2020"], "M8[D]"), "M8"),
+        (np.zeros(2, [("a", "<f8")]), "V8"),
+    ],
+)
+def test_other_dtypes_are_refused(tmp_path, array, dtype):
+    np.savez(tmp_path / "p.npz", joint=array)
+    with pytest.raises(IntegrityError, match=rf"'joint' has dtype .*{dtype}|'joint' is damaged"):
+        load_npz_safely(tmp_path / "p.npz", ["joint"])
+
+
+class Trap:
+    """Unpickling one of these ends the test run."""
+
+    def __reduce__(self):
+        return os._exit, (99,)
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    objects = npy(np.array([Trap()], dtype=object), allow_pickle=True)
+    path = write_zip(tmp_path / "p.npz", [("joint.npy", objects)])
+    with pytest.raises(IntegrityError, match="has dtype"):
+        load_npz_safely(path, ["joint"])
+    # An unwanted member is checked as well.
+    write_zip(path, [("joint.npy", npy(JOINT)), ("other.npy", objects)])
+    with pytest.raises(IntegrityError, match="'other' has dtype"):
+        load_npz_safely(path, ["joint"])
+    for content in (pickle.dumps(Trap()), objects, npy(JOINT), b"", b"joint"):
+        path.write_bytes(content)
+        with pytest.raises(IntegrityError, match="not a complete"):
+            load_npz_safely(path, ["joint"])
+    write_zip(path, [("joint.npy", pickle.dumps(Trap()))])
+    with pytest.raises(IntegrityError, match="damaged"):
+        load_npz_safely(path, ["joint"])
+
+
+@pytest.mark.parametrize(
+    "name", ["../joint.npy", "/joint.npy", "a/joint.npy", "a\\joint.npy", "joint.npy/", "joint.pkl", "joint", "é.npy"]
+)
+def test_odd_member_names_are_refused(tmp_path, name):
+    path = write_zip(tmp_path / "p.npz", [("joint.npy", npy(JOINT)), (name, npy(JOINT))])
+    with pytest.raises(IntegrityError, match="member 1 does not have a plain name"):
+        load_npz_safely(path, ["joint"])
+
+
+def test_duplicate_members_are_refused(tmp_path):
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        path = write_zip(tmp_path / "p.npz", [("joint.npy", npy(JOINT)), ("joint.npy", npy(2 * JOINT))])
+    with pytest.raises(IntegrityError, match="'joint' occurs twice"):
+        load_npz_safely(path, ["joint"])
+
+
+def test_many_members_and_odd_compression_are_refused(tmp_path):
+    path = write_zip(tmp_path / "p.npz", [(f"a{i}.npy", npy(JOINT)) for i in range(65)])
+    with pytest.raises(IntegrityError, match="65 members"):
+        load_npz_safely(path, ["a0"])
+    write_zip(path, [("joint.npy", npy(JOINT))], compression=zipfile.ZIP_LZMA)
+    with pytest.raises(IntegrityError, match="compression"):
+        load_npz_safely(path, ["joint"])
+
+
+def test_encrypted_members_are_refused(problem):
+    content = bytearray(problem.read_bytes())
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(signature) + offset] |= 1
+    problem.write_bytes(content)
+    with pytest.raises(IntegrityError, match="encrypted"):
+        load_npz_safely(problem, ["joint"])
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ["(1000000000, 1000000000)", "(10**9,)", "(-1,)", "(-2, -2)", "(True,)", "(2.0,)", "3", "(4611686018427387905, 4)"],
+)
+def test_declared_shapes_are_checked_before_allocation(tmp_path, shape):
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n"
+    path = write_zip(tmp_path / "p.npz", [("joint.npy", header(text, b"\0" * 32))])
+    tracemalloc.start()
+    try:
+        with pytest.raises(IntegrityError, match="'joint'"):
+            load_npz_safely(path, ["joint"])
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }\n", b"\0" * 8, version=b"\x04\x00"),
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (1L,), }\n", b"\0" * 8),
+        header("{'descr': '<f8', 'shape': (1,), }\n", b"\0" * 8),
+        header("[" * 3000),
+        header(" " * 60000),
+        header("__import__('os')._exit(99)"),
+        header("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", pickle.dumps(Trap())),
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }\n", b"\0" * 9),
+    ],
+)
+def test_odd_headers_are_refused(tmp_path, content):
+    path = write_zip(tmp_path / "p.npz", [("joint.npy", content)])
+    with pytest.raises(IntegrityError, match="'joint'"):
+        load_npz_safely(path, ["joint"])
+
+
+def test_limits_on_bytes_and_rank(tmp_path):
+    path = tmp_path / "p.npz"
+    np.savez_compressed(path, joint=np.zeros((100, 100)))
+    with pytest.raises(IntegrityError, match="declares 80128 bytes"):  # small on disk, large in memory
+        load_npz_safely(path, ["joint"], max_bytes=10_000)
+    np.savez(path, joint=np.zeros((100, 100)))
+    with pytest.raises(ResourceError, match="over the limit"):
+        load_npz_safely(path, ["joint"], max_bytes=10_000)
+    np.savez(path, joint=np.zeros((1, 1, 1, 1)))
+    with pytest.raises(IntegrityError, match="4 axes"):
+        load_npz_safely(path, ["joint"])
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        load_npz_safely(tmp_path / "absent.npz", ["joint"])
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(InputError, match="not a regular file"):
+            load_npz_safely(path, ["joint"])

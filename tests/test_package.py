@@ -1,0 +1,130 @@
+"""The package as a whole: what importing it does, and whether its declared facts agree."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import jaxpriv
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Run in a fresh process: this one has started JAX long ago. After `import jaxpriv` every module of
+# the library is imported too, so that a module which is not yet among the public names is covered.
+PROBE = """
+import importlib, json, pathlib, sys
+import jax
+from jax._src import xla_bridge
+before = dict(jax.config.values)
+import jaxpriv
+modules = sorted(sys.modules)
+root = pathlib.Path(jaxpriv.__file__).parent
+for path in sorted(root.rglob("*.py")):
+    name = ".".join(["jaxpriv", *path.relative_to(root).with_suffix("").parts]).removesuffix(".__init__")
+    if not name.startswith(("jaxpriv.cli", "jaxpriv.plotting", "jaxpriv.testing")):
+        importlib.import_module(name)
+after = dict(jax.config.values)
+print(json.dumps({
+    "backend": xla_bridge.backends_are_initialized(),
+    "changed": sorted(k for k in {*before, *after} if before.get(k) != after.get(k)),
+    "modules": modules,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def imported() -> dict:
+    result = subprocess.run([sys.executable, "-W", "error", "-c", PROBE], capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_import_starts_no_backend(imported):
+    assert imported["backend"] is False
+
+
+def test_import_changes_no_jax_setting(imported):
+    assert imported["changed"] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "clarabel",
+        "cvxpy",
+        "ecos",
+        "jaxpriv.testing",
+        "matplotlib",
+        "optax",
+        "pandas",
+        "polars",
+        "pooch",
+        "rich",
+        "scipy.optimize",
+        "scs",
+        "typer",
+    ],
+)
+def test_import_leaves_heavy_packages_alone(imported, name):
+    assert name not in imported["modules"]
+
+
+def test_version_is_the_declared_one():
+    # pyproject.toml takes the version from the package; the installed metadata and the citation must follow.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" in project["project"]["dynamic"]
+    assert ROOT / project["tool"]["hatch"]["version"]["path"] == Path(jaxpriv.__file__).resolve()
+    assert f"\nversion: {jaxpriv.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    try:
+        installed = metadata.version("jaxpriv")
+    except metadata.PackageNotFoundError:
+        pytest.skip("jaxpriv runs from its folder, not installed: there is no metadata to compare")
+    assert installed == jaxpriv.__version__
+
+
+def test_locked_versions_meet_the_declared_bounds():
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    locked = {}
+    for name in ("requirements.lock", "requirements-benchmarks.lock"):
+        for line in (ROOT / name).read_text().splitlines():
+            if not line.startswith("#"):
+                package, version = line.split("==")  # exact versions and nothing else: no address of any host
+                locked[package.lower().replace("_", "-")] = version
+    wanted = [*project["dependencies"], *extras["dev"], *extras["plots"], *extras["data"], *extras["benchmarks"]]
+    for requirement in map(Requirement, wanted):
+        assert requirement.specifier.contains(locked[requirement.name]), requirement
+        assert not any(clause.operator in ("<", "<=", "==", "~=") for clause in requirement.specifier), requirement
+
+
+def test_data_and_types_are_shipped():
+    package = Path(jaxpriv.__file__).parent
+    for name in ("py.typed", "data/census.csv", "data/README.md"):
+        assert (package / name).is_file()
+
+
+def test_whole_run_collects_the_expected_tests(request):
+    """Tests cannot vanish unseen: a full run collects at least one test from every test file, and a minimum overall.
+
+    Counts of the collected items would also hold under xdist, where every worker collects everything.
+    """
+    if (
+        request.config.args_source.name != "TESTPATHS"
+        or request.config.option.keyword
+        or request.config.option.markexpr
+    ):
+        pytest.skip("only part of the tests was asked for")
+    items = request.session.items
+    collected = {Path(item.path) for item in items}
+    assert set((ROOT / "tests").rglob("test_*.py")) == collected
+    assert len(items) >= MINIMUM_TESTS
+
+
+# Raised from time to time, never lowered without a reason in the commit.
+MINIMUM_TESTS = 120
