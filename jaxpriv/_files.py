@@ -30,7 +30,8 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[Binary
 
     The bytes go to a temporary file in the same folder, reach the disk (fsync), and only then take
     the name `path`: whoever reads `path` sees the old file or the new one. A failure of any kind
-    removes the temporary file. A symbolic link is followed; anything but a regular file is refused.
+    removes the temporary file; only a killed process leaves it behind, as `.NAME.*.tmp`, which nobody
+    reads. A symbolic link is followed; anything but a regular file is refused.
 
     Raises `InputError` if `path` is a folder, a device or a pipe, and `ResourceError` if the system
     refuses (no such folder, no permission, disk full). Exceptions of the function pass through.
