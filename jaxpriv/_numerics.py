@@ -5,16 +5,22 @@ infinite ones. Each function below states both. Masses under the smallest normal
 zero: XLA flushes subnormals, so their logarithm would be -inf on one device and finite on another.
 """
 
+import math
+from collections.abc import Callable
+
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from jaxpriv._types import Arr
 
-def positive(x: Array) -> Array:
+
+def positive(x: Arr) -> Array:
     """Whether a mass counts as present: at or above the smallest normal number of its dtype."""
-    return x >= jnp.finfo(x.dtype).tiny
+    return jnp.greater_equal(x, jnp.finfo(x.dtype).tiny)
 
 
-def safe_log(x: Array) -> Array:
+def safe_log(x: Arr) -> Array:
     """ln x where x is a positive mass; 0 with zero gradient where it is not.
 
     For factors `m * safe_log(x)` with `m = 0` wherever `x = 0`: the product then has the limit as
@@ -25,14 +31,100 @@ def safe_log(x: Array) -> Array:
     return jnp.where(present, jnp.log(jnp.where(present, x, 1.0)), 0.0)
 
 
-def xlogx(x: Array) -> Array:
+def xlogx(x: Arr) -> Array:
     """x ln x with value 0 and gradient 0 at x = 0 (the one-sided derivative there is -inf)."""
     present = positive(x)
     kept = jnp.where(present, x, 1.0)
     return jnp.where(present, kept * jnp.log(kept), 0.0)
 
 
-def safe_divide(x: Array, y: Array) -> Array:
+def safe_divide(x: Arr, y: Arr) -> Array:
     """x / y where y is a positive mass; 0 with zero gradients where it is not."""
     present = positive(y)
     return jnp.where(present, x / jnp.where(present, y, 1.0), 0.0)
+
+
+# Taylor coefficients, highest order first; with |z| below 1e-2 the first term left out is below
+# 1e-17 of the value, and derivatives of the quotients below lose nothing to cancellation.
+_SERIES = 1e-2
+_EXP_QUOTIENT = tuple(1.0 / math.factorial(k + 1) for k in range(7, -1, -1))  # (e^z - 1)/z
+_LOG_QUOTIENT = tuple((-1.0) ** k / (k + 1) for k in range(8, -1, -1))  # ln(1+z)/z
+_EXCESS = tuple((-1.0) ** k / ((k + 1) * (k + 2)) for k in range(8, -1, -1))  # ((1+z)ln(1+z) - z)/z^2
+
+
+def _horner(coefficients: tuple[float, ...], z: Arr) -> Array:
+    value = jnp.full_like(z, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = value * z + coefficient
+    return value
+
+
+def _quotient(function: Callable[[Arr], Array], coefficients: tuple[float, ...], z: Arr) -> Array:
+    near = jnp.abs(z) < _SERIES
+    away = jnp.where(near, 1.0, z)
+    return jnp.where(near, _horner(coefficients, jnp.where(near, z, 0.0)), function(away) / away)
+
+
+def expm1_quotient(z: Arr) -> Array:
+    """(e^z - 1)/z, and 1 at z = 0; value and derivatives accurate near 0."""
+    return _quotient(jnp.expm1, _EXP_QUOTIENT, z)
+
+
+def log1p_quotient(z: Arr) -> Array:
+    """ln(1 + z)/z, and 1 at z = 0; value and derivatives accurate near 0. For z > -1."""
+    return _quotient(jnp.log1p, _LOG_QUOTIENT, z)
+
+
+def kl_excess(t: Arr) -> Array:
+    """t ln t - t + 1 >= 0, the term of a relative entropy that is never negative.
+
+    Its sum over a probability vector equals that of t ln t, without the cancellation: a
+    divergence of 1e-20 keeps its leading digits. At t = 0 the value is 1 and the gradient is -1
+    (that of -t + 1: t ln t is left out), where the one-sided derivative is -inf.
+    """
+    z = t - 1.0
+    near = jnp.abs(z) < _SERIES
+    series = jnp.where(near, z, 0.0)
+    return jnp.where(near, series * series * _horner(_EXCESS, series), xlogx(t) - z)
+
+
+def expectation(weights: Arr, values: Arr) -> Array:
+    """sum_i weights[i] values[i] with 0 * inf = 0: infinite only where a positive weight meets an infinite value.
+
+    An infinite result has gradient zero, not NaN: no direction of finite size changes it.
+    """
+    infinite = jnp.isinf(values)
+    total = jnp.sum(jnp.where(infinite, 0.0, weights * jnp.where(infinite, 0.0, values)))
+    return jnp.where(jnp.any(infinite & positive(weights)), jnp.inf, total)
+
+
+def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Array:
+    """(1/r) ln( sum_i m_i e^{r x_i} / sum_i m_i ) for x = `values`, m = `weights`, r = `rate`.
+
+    One expression covers every r in [-inf, inf]: the mean of x at r = 0, the largest (smallest) x
+    with m > 0 at r = inf (-inf), non-decreasing in r. Entries with m = 0 are left out, with zero
+    gradient; no mass at all gives 0. `rate` has the dtype of `values`.
+    """
+    present = positive(weights)
+    mass = jnp.where(present, weights, 0.0)
+    total = jnp.sum(mass)
+    some = positive(total)
+    share = mass / jnp.where(some, total, 1.0)
+    x = jnp.where(present, values, 0.0)
+    highest = jnp.max(jnp.where(present, values, -jnp.inf))
+    lowest = jnp.min(jnp.where(present, values, jnp.inf))
+    extreme = jnp.where(some, jnp.where(rate > 0, highest, lowest), 0.0)
+
+    endless = jnp.isinf(rate)
+    r = jnp.where(endless, 0.0, rate)
+    # Where every |r x| is small the excess over 1 is summed, so nothing cancels as r -> 0 ...
+    near = jnp.max(jnp.abs(r * x)) < 0.5
+    x_near = jnp.where(near, x, 0.0)
+    mean = jnp.sum(share * x_near * expm1_quotient(r * x_near))
+    near_value = mean * log1p_quotient(jnp.where(near, r * mean, 0.0))
+    # ... elsewhere the largest term is taken out first, so nothing overflows.
+    reference = jax.lax.stop_gradient(extreme)
+    shifted = jnp.where(near | ~present, 0.0, r * (x - reference))
+    far_sum = jnp.sum(share * jnp.exp(shifted))
+    far_value = reference + jnp.log(jnp.where(near, 1.0, far_sum)) / jnp.where(near, 1.0, r)
+    return jnp.where(endless, extreme, jnp.where(near, near_value, far_value))

@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxpriv._numerics import safe_divide, xlogx
+from jaxpriv._numerics import kl_excess, safe_divide, xlogx
 from jaxpriv._types import Joint, Mechanism
 from jaxpriv._validation import joint_array, nonnegative, real_array
 
@@ -50,10 +50,9 @@ def entropy(distribution: Float[Any, "..."], axis: int | None = None) -> Float[A
 
 
 def mutual_information(joint: Float[Any, "a b"]) -> Float[Array, ""]:
-    """I(A;B) of a joint distribution `(a, b)`, in nats, clipped at 0 from below against rounding."""
+    """I(A;B) of a joint distribution `(a, b)`, in nats; never negative."""
     joint = jnp.asarray(joint)
     product = jnp.sum(joint, axis=1, keepdims=True) * jnp.sum(joint, axis=0, keepdims=True)
-    # The ratio form keeps its accuracy when I is tiny; three entropies would cancel.
-    ratio = safe_divide(joint, product)
-    # sum (a ln(a/b) - a + b) has no negative term, and its extra parts cancel in exact arithmetic.
-    return jnp.maximum(jnp.sum(xlogx(ratio) * product), 0.0)
+    # sum (a ln(a/b) - a + b) has no negative term and keeps its accuracy when I is tiny; three
+    # entropies would cancel. The extra parts cancel in exact arithmetic.
+    return jnp.sum(kl_excess(safe_divide(joint, product)) * product)
