@@ -1,0 +1,158 @@
+"""What every leakage measure is: a value for one output, and a way to combine the outputs.
+
+S - X - Y is a Markov chain, p = P_S. Output y of a mechanism induces the column
+`w_y[s] = P(S=s, Y=y) = (joint @ mechanism)[s, y]`, with mass |w_y| = P(Y=y) and posterior w_y/|w_y|.
+A measure assigns each output what it tells about S, `outcome(w, p)`, which depends on the
+posterior only (homogeneous of degree 0 in w), and combines the outputs in one of three ways:
+
+    mean              sum_y |w_y| outcome(w_y)                           AbstractMeanLeakage
+    exponential mean  (1/k) ln sum_y |w_y| exp( k outcome(w_y) )         AbstractExponentialMeanLeakage
+    worst output      max over y with |w_y| > 0 of outcome(w_y)          AbstractWorstOutcomeLeakage
+
+Seen by an optimiser the same numbers are `outer( sum_y column(w_y) )` (the first two, both
+AbstractAverageLeakage) and the smallest eps with `column(w_y) <= eps |w_y|` for all y (the third),
+where `column` is homogeneous of degree 1.
+
+Conventions shared by all measures.
+* Arrays: `joint` (s, x) with total 1, `mechanism` (x, y) with rows summing to 1, in one dtype. They
+  are not checked: a measure is a pure function for `jit`, `vmap` and `grad`. `jaxpriv.leakage.evaluate`
+  checks and then calls it.
+* Zero mass: 0 ln 0 = 0; an output without mass contributes nothing; a symbol with p_s = 0 is outside
+  every sum and maximum. Masses below the smallest normal number of the dtype count as zero.
+* Infinite values are answers (`inf`, never NaN). Gradients are finite: a term without mass is left
+  out of the gradient, an infinite value has gradient zero, tied maxima share theirs.
+* Every measure is >= 0; what rounding leaves below 0 is cut off.
+* Gradients are those of the formula for unnormalised arrays; on the simplex only their differences
+  have a meaning (compare after centring).
+"""
+
+from abc import abstractmethod
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
+from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv.probability import output_joint, private_marginal
+
+# "nats" can be converted to bits; the others are what they are.
+Unit = Literal["nats", "probability", "dimensionless", "cost"]
+
+
+def posterior_of(w: Column) -> Column:
+    """w/|w|; zeros where |w| = 0."""
+    return safe_divide(w, jnp.broadcast_to(jnp.sum(w), w.shape))
+
+
+def lift_of(w: Column, prior: PrivateMarginal) -> Column:
+    """t[s] = w_s/(p_s |w|) = P(y|s)/P(y); 0 where p_s = 0. Divides twice: p_s |w| may underflow."""
+    return safe_divide(posterior_of(w), prior)
+
+
+class AbstractLeakage(eqx.Module):
+    """A leakage measure: `measure(joint, mechanism)` is its value, a scalar array."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> Unit:
+        """What the value is measured in."""
+
+    @abstractmethod
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """What one output tells; depends on w/|w| only; any finite number where |w| = 0."""
+
+    @abstractmethod
+    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """phi(w), homogeneous of degree 1 in w; 0 where |w| = 0."""
+
+    @abstractmethod
+    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
+        """The value from the outcomes and the masses P(Y=y)."""
+
+    def outcomes(self, outputs: OutputJoint, prior: PrivateMarginal) -> Float[Array, " y"]:
+        """`outcome` of every output."""
+        values = jax.vmap(self.outcome, in_axes=(1, None))(jnp.asarray(outputs), jnp.asarray(prior))
+        return jnp.asarray(values)
+
+    def of_outputs(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
+        """The value from w[s, y] = P(S=s, Y=y) and p = P_S."""
+        value = self.combine(self.outcomes(outputs, prior), jnp.sum(jnp.asarray(outputs), axis=0))
+        return jnp.maximum(value, 0.0)
+
+    def __call__(self, joint: Joint, mechanism: Mechanism) -> Scalar:
+        return self.of_outputs(output_joint(joint, mechanism), private_marginal(joint))
+
+
+class AbstractAverageLeakage(AbstractLeakage):
+    """`outer( sum_y column(w_y) )`, `column` convex and `outer` increasing with outer(0) = 0."""
+
+    @abstractmethod
+    def outer(self, total: Scalar) -> Scalar:
+        """The value from `total = sum_y column(w_y)`."""
+
+    @abstractmethod
+    def outer_inverse(self, value: Scalar) -> Scalar:
+        """The total that gives `value`: `measure <= value` iff `sum_y column(w_y) <= outer_inverse(value)`."""
+
+
+class AbstractMeanLeakage(AbstractAverageLeakage):
+    """sum_y |w_y| outcome(w_y)."""
+
+    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        return expectation(jnp.sum(w), self.outcome(w, prior))
+
+    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
+        return expectation(masses, outcomes)
+
+    def outer(self, total: Scalar) -> Scalar:
+        return total
+
+    def outer_inverse(self, value: Scalar) -> Scalar:
+        return value
+
+
+class AbstractExponentialMeanLeakage(AbstractAverageLeakage):
+    """(1/k) ln sum_y |w_y| e^{k B_y}, B = `outcome`, k = `rate` <= 1; the mean of B at k = 0.
+
+    With sum_y |w_y| = 1 this is `outer(sum_y column(w_y))` for
+
+        column(w) = |w| (e^{k B} - 1)/k,    outer(c) = ln(1 + k c)/k.
+
+    For the measures built on it |w| e^{k B} is a norm-like function of w, convex for k > 0 and
+    concave for k < 0, so `column` is convex and `outer` increasing for every k: one formula with no
+    case distinction, and no 1 - 1 as k -> 0.
+    """
+
+    @property
+    @abstractmethod
+    def rate(self) -> Scalar | float:
+        """k, the weight of the more telling outputs."""
+
+    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        outcome = self.outcome(w, prior)
+        return expectation(jnp.sum(w), outcome * expm1_quotient(self._rate(outcome) * outcome))
+
+    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
+        return exponential_mean(outcomes, masses, self._rate(outcomes))
+
+    def outer(self, total: Scalar) -> Scalar:
+        return total * log1p_quotient(self._rate(total) * total)
+
+    def outer_inverse(self, value: Scalar) -> Scalar:
+        return value * expm1_quotient(self._rate(value) * value)
+
+    def _rate(self, like: Arr) -> Array:
+        return jnp.asarray(self.rate).astype(like.dtype)
+
+
+class AbstractWorstOutcomeLeakage(AbstractLeakage):
+    """max of outcome(w_y) over the outputs with mass."""
+
+    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        return expectation(jnp.sum(w), self.outcome(w, prior))
+
+    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
+        return jnp.max(jnp.where(positive(masses), outcomes, -jnp.inf))

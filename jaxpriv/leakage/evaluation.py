@@ -1,0 +1,139 @@
+"""One leakage value of one mechanism: checked arrays in, a number with its unit and witness out."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from jaxpriv._types import Joint, Mechanism, Scalar
+from jaxpriv._validation import is_traced, joint_array, mechanism_array
+from jaxpriv.errors import InputError
+from jaxpriv.leakage._base import AbstractLeakage, AbstractWorstOutcomeLeakage, Unit
+from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
+
+LogUnits = Literal["nats", "bits"]
+Units = Unit | Literal["bits"]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Where a value is attained: the output, and the private symbols if it is about symbols.
+
+    For ratios P(y|raised)/P(y|lowered) both are named (or one, where the other side is P(y)); for
+    an infinite average `lowered` is a symbol that `output` excludes.
+    """
+
+    output: int
+    raised: int | None = None
+    lowered: int | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The exact value (to rounding) of a measure on the given joint; no statement about a population."""
+
+    value: float
+    units: Units
+    witness: Witness | None
+
+
+# XLA reads masses below the smallest normal number as 0. A symbol rarer than this is given this
+# probability, with the same P(x|s): measures depend on such a p_s by no more than its size
+# (Arimoto's of order a by its a-th power), but on P(y|s) fully.
+_RAREST = 1e-290
+
+
+@eqx.filter_jit
+def _values(measures: tuple[AbstractLeakage, ...], joint: Joint, mechanism: Mechanism) -> tuple[Scalar, ...]:
+    return tuple(measure(joint, mechanism) for measure in measures)
+
+
+@eqx.filter_jit
+def _outcomes(measure: AbstractLeakage, outputs: Any, prior: Any) -> Any:
+    return measure.outcomes(outputs, prior)
+
+
+def checked_pair(joint: Any, mechanism: Any) -> tuple[np.ndarray, np.ndarray]:
+    """`joint` and `mechanism` as float64 host arrays, or `InputError` naming argument and position."""
+    if is_traced(joint, mechanism):
+        raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
+    joint = joint_array(joint)
+    mechanism = mechanism_array(mechanism, inputs=joint.shape[1])
+    prior = joint.sum(axis=1, keepdims=True)
+    rare = (prior > 0) & (prior < _RAREST)
+    lifted = np.where(rare, joint * (_RAREST / np.where(rare, prior, 1.0)), joint)
+    return lifted, mechanism
+
+
+def evaluate_all(
+    measures: tuple[AbstractLeakage, ...], joint: Any, mechanism: Any, units: LogUnits = "nats"
+) -> tuple[Evaluation, ...]:
+    """`evaluate` for several measures in one compiled call."""
+    if units not in ("nats", "bits"):
+        raise InputError("units must be 'nats' or 'bits'")
+    joint, mechanism = checked_pair(joint, mechanism)
+    with jax.enable_x64(True):  # for this block only: the caller's setting stays as it is
+        values = [float(value) for value in _values(measures, joint, mechanism)]
+        return tuple(
+            _evaluation(measure, value, joint, mechanism, units)
+            for measure, value in zip(measures, values, strict=True)
+        )
+
+
+def evaluate(measure: AbstractLeakage, joint: Any, mechanism: Any, units: LogUnits = "nats") -> Evaluation:
+    """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
+
+    `units="bits"` converts measures that are in nats; probabilities, costs and dimensionless values
+    stay what they are and say so in `Evaluation.units`. Worst-outcome measures and infinite values
+    come with a `Witness`. Log-ratio measures take their value from the witness, computed in
+    logarithms on the host, so masses down to the smallest subnormal count.
+
+    Raises `InputError` naming argument and position for NaN, infinite or negative entries, totals
+    other than 1, rows that do not sum to 1, shapes that do not match, tracers, and unknown units.
+    """
+    return evaluate_all((measure,), joint, mechanism, units)[0]
+
+
+def _evaluation(
+    measure: AbstractLeakage, value: float, joint: np.ndarray, mechanism: np.ndarray, units: LogUnits
+) -> Evaluation:
+    witness = None
+    if isinstance(measure, AbstractPointwiseLeakage):
+        value, witness = _log_ratio(measure, joint, mechanism)
+    elif isinstance(measure, AbstractWorstOutcomeLeakage) or np.isinf(value):
+        witness = _telling_output(measure, joint, mechanism)
+    if measure.unit == "nats" and units == "bits":
+        return Evaluation(value / float(np.log(2)), "bits", witness)
+    return Evaluation(value, measure.unit, witness)
+
+
+def _telling_output(measure: AbstractLeakage, joint: np.ndarray, mechanism: np.ndarray) -> Witness:
+    outputs, prior = joint @ mechanism, joint.sum(axis=1)
+    outcomes = np.asarray(_outcomes(measure, outputs, prior))
+    used = outputs.sum(axis=0) >= np.finfo(np.float64).tiny
+    output = int(np.argmax(np.where(used, outcomes, -np.inf)))
+    if np.isfinite(outcomes[output]):
+        return Witness(output)
+    excluded = np.flatnonzero((prior > 0) & (outputs[:, output] == 0))
+    return Witness(output, lowered=int(excluded[0]) if excluded.size else None)
+
+
+def _log_ratio(
+    measure: AbstractPointwiseLeakage, joint: np.ndarray, mechanism: np.ndarray
+) -> tuple[float, Witness | None]:
+    prior = joint.sum(axis=1, keepdims=True)
+    support = prior > 0
+    channel = np.where(support, joint / np.where(support, prior, 1.0), 0.0) @ mechanism
+    masses = joint.sum(axis=0) @ mechanism
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_lift = np.where(support, np.log(channel) - np.log(masses), np.nan)
+    best, witness = 0.0, None
+    for output in np.flatnonzero(masses > 0):
+        column = log_lift[:, output]
+        raised, lowered = measure.attained(column)
+        value = (0.0 if raised is None else column[raised]) - (0.0 if lowered is None else column[lowered])
+        if witness is None or value > best:
+            best, witness = max(float(value), 0.0), Witness(int(output), raised, lowered)
+    return best, witness

@@ -1,0 +1,83 @@
+"""Leakage to an adversary who makes one guess: P_c, min-entropy leakage, multiplicative g-leakage."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from jaxpriv._numerics import safe_log
+from jaxpriv._types import Column, PrivateMarginal, Scalar
+from jaxpriv._validation import nonnegative, real_array
+from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, AbstractMeanLeakage, Unit, posterior_of
+
+
+class CorrectGuess(AbstractMeanLeakage):
+    """The probability of a correct guess, P_c(S|Y) = sum_y max_s w_y[s].
+
+    A probability, at least max_s p_s: the vulnerability itself, not a gain. For the gain use
+    `AverageCostGain(ZeroOneLoss())`, for its logarithm `MinEntropyLeakage`. Tied maxima share the
+    gradient.
+    """
+
+    @property
+    def unit(self) -> Unit:
+        return "probability"
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """The largest posterior probability."""
+        return jnp.max(posterior_of(w))
+
+
+class MinEntropyLeakage(AbstractExponentialMeanLeakage):
+    """Min-entropy leakage, ln( P_c(S|Y) / max_s p_s ), in nats: Arimoto's information of order inf.
+
+    At most the maximal leakage, with equality for uniform p. Smith 2009.
+    """
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    @property
+    def rate(self) -> float:
+        return 1.0
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """ln( max_s P(s|y) / max_s p_s )."""
+        return safe_log(jnp.max(posterior_of(w))) - safe_log(jnp.max(prior))
+
+
+def _gains(value: Any) -> Any:
+    return nonnegative(real_array(value, "gains", ndim=2), "gains")
+
+
+class GainLeakage(AbstractExponentialMeanLeakage):
+    """Multiplicative g-leakage, ln( sum_y V(w_y) / V(p) ) with V(w) = max_a sum_s gains[a, s] w_s, in nats.
+
+    `gains[a, s] >= 0` is the adversary's gain from action a when the secret is s; the identity
+    matrix gives min-entropy leakage. At most the maximal leakage, for every gain matrix. 0 where
+    nothing can be gained at all (V(p) = 0). Raises `InputError` for a negative, infinite or NaN
+    gain.
+
+    Alvim, Chatzikokolakis, Palamidessi and Smith 2012; for the additive form, with losses, see
+    `AverageCostGain(LossMatrix(...))`.
+    """
+
+    gains: Any = eqx.field(converter=_gains)
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    @property
+    def rate(self) -> float:
+        return 1.0
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """ln( V(w/|w|) / V(p) )."""
+        gains = jnp.asarray(self.gains).astype(w.dtype)
+        # A posterior that no action gains from: the smallest mass, e^-708, in place of ln 0.
+        least = jnp.finfo(w.dtype).tiny
+        reached = jnp.maximum(jnp.max(jnp.matmul(gains, posterior_of(w), precision="highest")), least)
+        before = jnp.maximum(jnp.max(jnp.matmul(gains, prior, precision="highest")), least)
+        return jnp.log(reached) - jnp.log(before)

@@ -1,0 +1,184 @@
+"""Leakage as the worst log-ratio: lift, max-lift, min-lift, local differential and inferential privacy.
+
+All are functions of one log-lift column, l[s] = ln( P(s|y)/p_s ) = ln( P(y|s)/P(y) ), over the s
+with p_s > 0. Each value is l[raised] - l[lowered] for a pair of symbols (0 in place of a missing
+one), which is what `attained` returns: the witness.
+
+As limits they are linear in w (w_s <= e^eps p_s |w| and the like). Their `column` is only
+quasi-convex: do not take subgradients of it for a bound.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxpriv._numerics import positive
+from jaxpriv._types import Column, PrivateMarginal, Scalar
+from jaxpriv._validation import is_traced, nonnegative, real_array
+from jaxpriv.errors import InputError
+from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of
+
+LogLift = Float[Array, " s"]
+Support = Bool[Array, " s"]
+HostColumn = Float[np.ndarray, " s"]
+Pair = tuple[int | None, int | None]
+
+
+class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
+    """max over y of `score` of the log-lift column of y. In nats."""
+
+    @abstractmethod
+    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+        """The value of one column; `log_lift` is -inf at a symbol without mass, ignored off `support`."""
+
+    @abstractmethod
+    def attained(self, log_lift: HostColumn) -> Pair:
+        """(raised, lowered): symbols whose difference of log-lifts is the score. On the host; NaN off the support."""
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """`score` of l[s] = ln( w_s/(p_s |w|) ); 0 where |w| = 0."""
+        lift = lift_of(w, prior)
+        present = positive(lift)
+        log_lift = jnp.where(present, jnp.log(jnp.where(present, lift, 1.0)), -jnp.inf)
+        return jnp.where(jnp.any(present), self.score(log_lift, positive(prior)), 0.0)
+
+
+def _highest(log_lift: Array, support: Array) -> Array:
+    return jnp.max(jnp.where(support, log_lift, -jnp.inf))
+
+
+def _lowest(log_lift: Array, support: Array) -> Array:
+    return jnp.min(jnp.where(support, log_lift, jnp.inf))
+
+
+class Lift(AbstractPointwiseLeakage):
+    """max_{s,y} | ln( P(s|y)/p_s ) |: the eps of eps-lift privacy, which is eps-information privacy.
+
+    Infinite as soon as an output excludes a symbol. eps-lift privacy gives 2 eps-LDP in both
+    directions, I(S;Y) <= eps and maximal leakage <= eps.
+
+    Calmon and Fawaz 2012, Definition 6; Hsu, Asoodeh and Calmon 2019, Definition 1.
+    """
+
+    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+        return jnp.maximum(_highest(log_lift, support), -_lowest(log_lift, support))
+
+    def attained(self, log_lift: HostColumn) -> Pair:
+        raised, lowered = int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
+        return (raised, None) if log_lift[raised] >= -log_lift[lowered] else (None, lowered)
+
+
+class MaxLift(AbstractPointwiseLeakage):
+    """max_{s,y} ln( P(s|y)/p_s ): pointwise maximal leakage, max-mutual information, I_inf(S;Y).
+
+    One-sided, hence finite: at most ln(1/min p_s). Wu, Zhou and Xia, Definition 3 (their
+    information privacy); Saeidian et al. 2023 (pointwise maximal leakage).
+    """
+
+    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+        return _highest(log_lift, support)
+
+    def attained(self, log_lift: HostColumn) -> Pair:
+        return int(np.nanargmax(log_lift)), None
+
+
+class MinLift(AbstractPointwiseLeakage):
+    """max_{s,y} ln( p_s/P(s|y) ): the other side of `Lift`, for asymmetric limits (eps_l, eps_u).
+
+    Infinite as soon as an output excludes a symbol.
+    """
+
+    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+        return -_lowest(log_lift, support)
+
+    def attained(self, log_lift: HostColumn) -> Pair:
+        return None, int(np.nanargmin(log_lift))
+
+
+def _neighbours(value: Any) -> Any:
+    if value is None or is_traced(value):
+        return value
+    array = np.asarray(value)
+    if array.dtype != np.bool_:
+        numbers = nonnegative(real_array(value, "neighbours", ndim=2), "neighbours")
+        if not np.all((numbers == 0) | (numbers == 1)):
+            raise InputError("neighbours must be a relation: entries true/false or 0/1")
+        array = numbers == 1
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise InputError(f"neighbours must be a square (s, s) relation, not shape {array.shape}")
+    return array
+
+
+class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
+    """max_{y, s~s'} ln( P(y|s)/P(y|s') ): the eps of local differential privacy of S -> Y.
+
+    `neighbours[s, s']` (bool, (s, s)) says that P(y|s) <= e^eps P(y|s') is asked for; None asks for
+    all pairs, the usual LDP. The relation need not be symmetric; its diagonal has no effect. With
+    databases as s and "differ in one entry" as the relation it is differential privacy.
+
+    LDP is a statement about every input, whatever its probability, but a joint distribution does
+    not determine P(y|s) where p_s = 0: from `joint` the maximum runs over the support of p. To
+    include inputs without mass evaluate the channel P(y|s) itself with `ldp_of_channel`. Infinite
+    if P(y|s) = 0 < P(y|s'); pairs with both 0 are skipped. With a relation the work is O(s^2) for
+    each y. Raises `InputError` if `neighbours` is not a square 0/1 or bool array.
+
+    Calmon and Fawaz 2012, Definition 5; Duchi, Jordan and Wainwright 2013.
+    """
+
+    neighbours: Any = eqx.field(converter=_neighbours, default=None)
+
+    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+        if self.neighbours is None:
+            return _highest(log_lift, support) - _lowest(log_lift, support)
+        present = support & jnp.isfinite(log_lift)
+        asked = jnp.asarray(self.neighbours) & present[:, None] & support[None, :]
+        finite = jnp.where(present, log_lift, 0.0)
+        excess = jnp.where(present[None, :], finite[:, None] - finite[None, :], jnp.inf)
+        return jnp.max(jnp.where(asked, excess, 0.0))
+
+    def attained(self, log_lift: HostColumn) -> Pair:
+        if self.neighbours is None:
+            return int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
+        with np.errstate(invalid="ignore"):
+            # -inf - -inf is NaN: a pair of symbols both without mass, which is skipped.
+            excess = log_lift[:, None] - log_lift[None, :]
+        excess = np.where(self.neighbours & ~np.isnan(excess), excess, -np.inf)
+        raised, lowered = np.unravel_index(np.argmax(excess), excess.shape)
+        return (int(raised), int(lowered)) if excess[raised, lowered] > 0 else (None, None)
+
+
+class InferentialPrivacy(AbstractPointwiseLeakage):
+    """max_{y,s,s'} ln of posterior odds over prior odds, (P(s|y)/P(s'|y)) / (p_s/p_s').
+
+    The same number as LDP of S -> Y on the support of p, read as a statement about beliefs; odds
+    of sets of symbols add nothing, as a ratio of mixtures lies between the ratios of its parts.
+    It bounds two-sided lift. Infinite if an output excludes one symbol and not another.
+
+    Ghosh and Kleinberg 2016; Wu, Zhou and Xia, eq. (13).
+    """
+
+    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+        return _highest(log_lift, support) - _lowest(log_lift, support)
+
+    def attained(self, log_lift: HostColumn) -> Pair:
+        return int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
+
+
+def ldp_of_channel(channel: Float[Any, "s y"], neighbours: Any = None) -> Scalar:
+    """The eps of local differential privacy of a channel `channel[s, y] = P(y|s)`, over ALL inputs s.
+
+    A pure function like the measures: its rows must be distributions and are not checked. Any
+    prior with full support gives the same value; the uniform one is used.
+    """
+    array = jnp.asarray(channel)
+    size = array.shape[0]
+    prior = jnp.full((size,), 1.0 / size, dtype=array.dtype)
+    return LocalDifferentialPrivacy(neighbours).of_outputs(array * prior[:, None], prior)

@@ -1,0 +1,116 @@
+"""Leakage of Rényi order a: Sibson's and Arimoto's informations, and maximal leakage.
+
+Write k = 1 - 1/a and q = w/|w|. Both informations are exponential means of rate k over the outputs,
+
+    I_a = (1/k) ln sum_y |w_y| e^{k B_y},   B = D_a(q || p) (Sibson),   B = H_a(p) - H_a(q) (Arimoto).
+
+These are a/(a-1) ln sum_y ( sum_s p_s^{1-a} w_s^a )^{1/a} and a/(a-1) ln( sum_y ||w_y||_a / ||p||_a ),
+written so that a = 1 (k = 0) and a = inf (k = 1) are ordinary points.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv._numerics import exponential_mean, positive, safe_log
+from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
+from jaxpriv._validation import is_traced, scalar
+from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, Unit, lift_of, posterior_of
+
+
+def _order(value: Any) -> Any:
+    """An order in (0, inf] as an array, so that another order runs the same compiled program."""
+    order = scalar(value, "order", low=0.0, open_low=True, infinite=True)
+    return order if is_traced(order) else np.asarray(order)
+
+
+def _excess(order: Any, like: Arr) -> Any:
+    # The difference is taken before the cast: an order near 1 keeps its distance to 1 in float32.
+    return jnp.asarray(order - 1.0).astype(like.dtype)
+
+
+class Sibson(AbstractExponentialMeanLeakage):
+    """Sibson's information of order a in (0, inf], in nats:
+
+        I_a(S;Y) = min_Q D_a( P_{S,Y} || P_S x Q ) = a/(a-1) ln sum_y ( sum_s p_s P(y|s)^a )^{1/a}.
+
+    Non-decreasing in a; a = 1 is mutual information and a = inf maximal leakage, both reached
+    continuously and by the same compiled program. Finite for every mechanism.
+
+    `order` (a) is an array: change it, `vmap` over it or differentiate in it without compiling
+    again. A concrete order outside (0, inf] raises `InputError`; a traced one is not checked.
+    Gradients at a pair (s, y) without mass are 0 (the limit is 0 for a > 1, infinite for a < 1).
+
+    Sibson 1969; Verdú 2015, "alpha-mutual information", Theorem 1.
+    """
+
+    order: Any = eqx.field(converter=_order)
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    @property
+    def rate(self) -> Any:
+        return 1.0 - 1.0 / self.order
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """The Rényi divergence D_a(q || p) = 1/(a-1) ln sum_s q_s (q_s/p_s)^{a-1}, q = w/|w|."""
+        lift = lift_of(w, prior)
+        return exponential_mean(safe_log(lift), jnp.where(positive(lift), w, 0.0), _excess(self.order, w))
+
+
+class Arimoto(AbstractExponentialMeanLeakage):
+    """Arimoto's information of order a in (0, inf], in nats:
+
+        I_a(S;Y) = H_a(S) - H_a(S|Y) = a/(a-1) ln( sum_y ||w_y||_a / ||p||_a ).
+
+    a = 1 is mutual information and a = inf min-entropy leakage. Equal to Sibson's information of
+    the same channel for the prior proportional to p^a, so at most the maximal leakage; not
+    monotone in a. `order`, errors and gradients as for `Sibson`.
+
+    Arimoto 1977; Liao, Kosut, Sankar and Calmon 2019 (alpha-leakage), Theorem 1.
+    """
+
+    order: Any = eqx.field(converter=_order)
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    @property
+    def rate(self) -> Any:
+        return 1.0 - 1.0 / self.order
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """H_a(p) - H_a(w/|w|), a difference of Rényi entropies H_a(q) = 1/(1-a) ln sum_s q_s^a."""
+        excess = _excess(self.order, w)
+        posterior = posterior_of(w)
+        return exponential_mean(safe_log(posterior), posterior, excess) - exponential_mean(
+            safe_log(prior), prior, excess
+        )
+
+
+class MaximalLeakage(AbstractExponentialMeanLeakage):
+    """Maximal leakage, ln sum_y max_{s: p_s > 0} P(y|s), in nats: Sibson's information of order inf.
+
+    The largest gain, over all randomised functions of S, in the logarithm of the probability of
+    guessing that function. Depends on p through its support only. At most ln min(|S|, |Y|).
+    `column` is max_s w_s/p_s - |w| and `outer` is ln(1 + .). Tied maxima share the gradient.
+
+    Issa, Wagner and Kamath 2020, Theorem 1.
+    """
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    @property
+    def rate(self) -> float:
+        return 1.0
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """ln max_s P(y|s)/P(y)."""
+        return safe_log(jnp.max(lift_of(w, prior)))

@@ -1,0 +1,106 @@
+"""Every leakage measure of one mechanism, and the cap that needs no prior."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv._types import Mechanism, Scalar
+from jaxpriv.leakage.evaluation import LogUnits, Units, Witness, checked_pair, evaluate_all
+from jaxpriv.leakage.registry import by_name, forms_of
+
+_ORDERS = (0.5, 2.0, 10.0)
+# The log-loss gains are left out: they are mutual-information and max-information.
+_ROWS: tuple[dict[str, Any], ...] = (
+    {"name": "mutual-information"},
+    {"name": "max-information"},
+    {"name": "relative-entropy"},
+    {"name": "correct-guess"},
+    {"name": "min-entropy"},
+    {"name": "maximal-leakage"},
+    *({"name": "sibson", "order": order} for order in _ORDERS),
+    *({"name": "arimoto", "order": order} for order in _ORDERS),
+    *(
+        {"name": "f-information", "divergence": divergence}
+        for divergence in ("reverse-kl", "chi-squared", "total-variation", "squared-hellinger", "jensen-shannon")
+    ),
+    {"name": "gain-zero-one", "form": "average"},
+    {"name": "gain-zero-one", "form": "worst"},
+    {"name": "gain-brier", "form": "average"},
+    {"name": "gain-brier", "form": "worst"},
+    {"name": "lift"},
+    {"name": "max-lift"},
+    {"name": "min-lift"},
+    {"name": "ldp"},
+    {"name": "inferential"},
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure: what it is called, its value on the given joint, and where that is attained."""
+
+    name: str
+    form: str
+    order: float | None
+    divergence: str | None
+    value: float
+    units: Units
+    witness: Witness | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every measure on one joint and mechanism.
+
+    `rows` are exact evaluations on the given joint: if that joint is an estimate they say nothing
+    certain about the population. `prior_free_cap` is of another kind, a bound for every joint:
+    with it come `units` ("nats" or "bits"). `absent_private` are the symbols s with p_s = 0, left
+    out of every measure; `unused_outputs` the outputs that never occur.
+    """
+
+    rows: tuple[Row, ...]
+    prior_free_cap: float
+    units: LogUnits
+    absent_private: tuple[int, ...]
+    unused_outputs: tuple[int, ...]
+
+
+def prior_free_cap(mechanism: Mechanism) -> Scalar:
+    """ln sum_y max_x mechanism[x, y], in nats: maximal leakage of X -> Y for a prior with full support.
+
+    Whatever the joint of (S, X), it bounds mutual information, Sibson and Arimoto of every order,
+    maximal leakage and min-entropy leakage of S. It needs no data. It bounds neither the worst
+    outcome measures nor f-information in general.
+    """
+    return jnp.log(jnp.sum(jnp.max(jnp.asarray(mechanism), axis=0)))
+
+
+def report(joint: Any, mechanism: Any, units: LogUnits = "nats") -> Report:
+    """All measures of `mechanism` (x, y) under `joint` (s, x), evaluated in one compiled call.
+
+    Errors, units and accuracy as for `evaluate`.
+    """
+    joint, mechanism = checked_pair(joint, mechanism)
+    evaluations = evaluate_all(tuple(by_name(**row) for row in _ROWS), joint, mechanism, units)
+    cap = float(np.log(mechanism.max(axis=0).sum()))
+    rows = tuple(
+        Row(
+            name=row["name"],
+            form=row.get("form", forms_of(row["name"])[0]),
+            order=row.get("order"),
+            divergence=row.get("divergence"),
+            value=evaluation.value,
+            units=evaluation.units,
+            witness=evaluation.witness,
+        )
+        for row, evaluation in zip(_ROWS, evaluations, strict=True)
+    )
+    return Report(
+        rows=rows,
+        prior_free_cap=cap / float(np.log(2)) if units == "bits" else cap,
+        units=units,
+        absent_private=tuple(int(s) for s in np.flatnonzero(joint.sum(axis=1) == 0)),
+        unused_outputs=tuple(int(y) for y in np.flatnonzero(joint.sum(axis=0) @ mechanism == 0)),
+    )

@@ -1,0 +1,73 @@
+"""Leakage in Shannon's sense: average and maximum information leakage, relative-entropy privacy."""
+
+import jax.numpy as jnp
+
+from jaxpriv._numerics import kl_excess
+from jaxpriv._types import Column, PrivateMarginal, Scalar
+from jaxpriv.leakage._base import (
+    AbstractMeanLeakage,
+    AbstractWorstOutcomeLeakage,
+    Unit,
+    lift_of,
+    posterior_of,
+)
+from jaxpriv.probability import entropy
+
+
+def _relative_entropy(w: Column, prior: PrivateMarginal) -> Scalar:
+    # sum_s p_s (t ln t - t + 1), t = lift: no negative term; its gradient in w is exactly ln t.
+    return jnp.sum(prior * kl_excess(lift_of(w, prior)))
+
+
+class MutualInformation(AbstractMeanLeakage):
+    """Average information leakage, the mutual information
+
+        I(S;Y) = sum_y |w_y| D(w_y/|w_y| || p) = sum_{s,y} w_y[s] ln( w_y[s] / (p_s |w_y|) ).
+
+    In nats, between 0 and min(H(S), ln |Y|). Its column is sum_s w_s ln(w_s/(p_s |w|)) with gradient
+    ln(w_s/(p_s |w|)). A pair (s, y) without mass contributes 0 to the value and -1 to that
+    gradient (the limit is -inf).
+
+    Calmon and Fawaz 2012, Definition 3.
+    """
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """D(w/|w| || p)."""
+        return _relative_entropy(w, prior)
+
+
+class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
+    """max_y D( P_{S|Y=y} || P_S ), in nats: the worst output where mutual information averages.
+
+    Differs from `MaxInformation` unless p is uniform. Wu, Zhou and Xia, Proposition 1.
+    """
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """D(w/|w| || p)."""
+        return _relative_entropy(w, prior)
+
+
+class MaxInformation(AbstractWorstOutcomeLeakage):
+    """Maximum information leakage, max_y H(S) - H(S | Y=y), in nats.
+
+    Its column |w| H(S) + sum_s w_s ln(w_s/|w|) is convex; single outputs may be negative, the
+    maximum is not. It is the maximum gain of an adversary who pays the log-loss, at most H(S).
+
+    Calmon and Fawaz 2012, Definition 4.
+    """
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """H(p) - H(w/|w|)."""
+        return entropy(prior) - entropy(posterior_of(w))
