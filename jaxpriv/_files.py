@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import io
 import math
 import os
 import re
@@ -175,7 +176,8 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, max_rank: int,
     return array.astype(dtype.newbyteorder("="), order="C")
 
 
-def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _read_header(stream: IO[bytes] | io.BufferedIOBase) -> tuple[tuple[int, ...], bool, np.dtype]:
+    # The type that zipfile declares, and the one that it returns.
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
