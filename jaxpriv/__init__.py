@@ -1,1 +1,50 @@
+"""jaxpriv: design, measure and certify information-theoretic privacy mappings in JAX.
+
+Importing this package starts no JAX backend and changes no JAX setting. Natural logarithms (nats)
+everywhere; bits only where a `units` argument asks for them.
+"""
+
+from jaxpriv import distortion, leakage, probability
+from jaxpriv.certificates import Certificate, certify
+from jaxpriv.errors import (
+    EntropyError,
+    InfeasibleError,
+    InputError,
+    IntegrityError,
+    JaxprivError,
+    NotCertifiedError,
+    ResourceError,
+)
+from jaxpriv.frontier import Frontier, frontier
+from jaxpriv.problems import DistortionProblem, private_pairs, rate_distortion, with_private_input
+from jaxpriv.solution import Solution, Status
+from jaxpriv.solve import solve
+from jaxpriv.solvers import InteriorPoint, MirrorDescent
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Certificate",
+    "DistortionProblem",
+    "EntropyError",
+    "Frontier",
+    "InfeasibleError",
+    "InputError",
+    "IntegrityError",
+    "InteriorPoint",
+    "JaxprivError",
+    "MirrorDescent",
+    "NotCertifiedError",
+    "ResourceError",
+    "Solution",
+    "Status",
+    "certify",
+    "distortion",
+    "frontier",
+    "leakage",
+    "private_pairs",
+    "probability",
+    "rate_distortion",
+    "solve",
+    "with_private_input",
+]

@@ -38,10 +38,20 @@ def xlogx(x: Arr) -> Array:
     return jnp.where(present, kept * jnp.log(kept), 0.0)
 
 
+@jax.custom_jvp
 def safe_divide(x: Arr, y: Arr) -> Array:
     """x / y where y is a positive mass; 0 with zero gradients where it is not."""
     present = positive(y)
     return jnp.where(present, x / jnp.where(present, y, 1.0), 0.0)
+
+
+@safe_divide.defjvp
+def _safe_divide_jvp(primals: tuple[Arr, Arr], tangents: tuple[Arr, Arr]) -> tuple[Array, Array]:
+    # d(x/y) = (dx - (x/y) dy)/y. The rule -x/y^2 of plain division overflows, and then gives NaN,
+    # once y is below the square root of the smallest normal number (1e-154 in float64).
+    (x, y), (dx, dy) = primals, tangents
+    ratio = safe_divide(x, y)
+    return ratio, safe_divide(dx - ratio * dy, y)
 
 
 # Taylor coefficients, highest order first; with |z| below 1e-2 the first term left out is below

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from jaxpriv.errors import InputError
 
@@ -19,7 +20,7 @@ SUM_TOLERANCE = 1e-9
 
 def is_traced(*values: Any) -> bool:
     """Whether any array among `values` is a tracer (we are inside jit, vmap or grad)."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
 
 
 def _position(name: str, index: Sequence[int]) -> str:
@@ -107,9 +108,7 @@ def mechanism_array(value: Any, name: str = "mechanism", *, inputs: int | None =
     if np.any(bad):
         columns = array.sum(axis=0)
         hint = "; its columns do: it looks transposed" if np.all(np.abs(columns - 1) <= SUM_TOLERANCE) else ""
-        raise InputError(
-            f"{name}: row {_first(bad)[0]} sums to {rows[bad][0]:.12g}; rows (axis x) must sum to 1{hint}"
-        )
+        raise InputError(f"{name}: row {_first(bad)[0]} sums to {rows[bad][0]:.12g}; rows (axis x) must sum to 1{hint}")
     return array / rows[:, None]
 
 

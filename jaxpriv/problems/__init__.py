@@ -1,0 +1,20 @@
+"""What is asked: objectives, constraints and data; no algorithm."""
+
+from jaxpriv.problems.distortion import (
+    DistortionProblem,
+    private_pairs,
+    rate_distortion,
+    replace_form,
+    with_private_input,
+)
+from jaxpriv.problems.program import Form, Program
+
+__all__ = [
+    "DistortionProblem",
+    "Form",
+    "Program",
+    "private_pairs",
+    "rate_distortion",
+    "replace_form",
+    "with_private_input",
+]

@@ -1,0 +1,196 @@
+"""Curves: one problem at many budgets, in one batched call, every point with its own certificate."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv._validation import finite, real_array, scalar
+from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.problems.distortion import DistortionProblem, replace_form
+from jaxpriv.problems.program import Form, Program
+from jaxpriv.solution import Solution
+from jaxpriv.solve import (
+    Answer,
+    Prepared,
+    compiled,
+    expand,
+    finish,
+    infeasible,
+    inner_tolerance,
+    pick_solver,
+    prepare,
+    solve_prepared,
+    step_limit,
+)
+from jaxpriv.solvers import iterate
+
+# Points that run side by side: enough to fill the vector units, few enough to stay in cache.
+_BATCH = 16
+
+
+class Frontier(eqx.Module):
+    """The curve of optimal values over a swept parameter.
+
+    Attributes:
+        parameter: `budget`, `multiplier` or `leakage_budget`.
+        points: the swept values, shape (B, M) ((B,) for `leakage_budget`).
+        solution: a batched `Solution`, leading axis B, in the order of `points`.
+    """
+
+    parameter: str = eqx.field(static=True)
+    points: Any
+    solution: Solution
+
+    def band(self, at: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): what is proved about the optimal value BETWEEN the points too.
+
+        For a swept scalar budget or leakage budget. The optimal value is convex in the budget, so
+        chords of the upper values are attained (time sharing: append the coin to Y); every point's
+        multiplier gives a line below the whole curve. Outside the swept range the upper end is inf.
+        """
+        if self.parameter == "multiplier" or (np.ndim(self.points) == 2 and self.points.shape[1] != 1):
+            raise InputError("band needs a curve over one budget or over leakage budgets")
+        at = np.atleast_1d(real_array(at, "at", ndim=(0, 1)))
+        x = np.asarray(self.points).reshape(-1)
+        solution = self.solution
+        known = np.isfinite(solution.value)
+        order = np.argsort(x[known])
+        x, value = x[known][order], np.asarray(solution.value)[known][order]
+        bound = np.asarray(solution.lower_bound)[known][order]
+        prices = solution.multipliers if self.parameter == "budget" else solution.weights
+        # With several joints every joint has its own budget row; they all move together.
+        slope = -np.asarray(prices)[known][order].sum(axis=1)
+        # A larger budget never hurts, so the running minimum is an upper bound as well.
+        upper = np.interp(at, x, np.minimum.accumulate(value), left=np.inf)
+        upper = np.where(at > x[-1], value.min(), upper)
+        lower = (bound[None, :] + slope[None, :] * (at[:, None] - x[None, :])).max(axis=1)
+        return lower, upper
+
+
+def frontier(
+    problem: DistortionProblem,
+    *,
+    budgets: Any = None,
+    multipliers: Any = None,
+    leakage_budgets: Any = None,
+    solver: Any = "auto",
+    tol: Any = 1e-6,
+    max_steps: Any = None,
+    throw: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Frontier:
+    """Solve `problem` at many budgets (or multipliers, or leakage budgets) at once.
+
+    The problem's own budget is replaced. Points run in batches of one compiled program, nearby
+    points together because a batch waits for its slowest member; the data is prepared once.
+
+    Args:
+        problem: supplies the joints and the distortions.
+        budgets: shape (B,) for one distortion, (B, M) for several.
+        multipliers: likewise.
+        leakage_budgets: shape (B,), nats.
+        solver, tol, max_steps: as for `solve`.
+        throw: raise at the first infeasible point instead of marking it `infeasible`.
+        progress: called with (points done, points in all) after every batch.
+
+    Raises:
+        InputError: exactly one sweep must be given, finite, of the right shape.
+    """
+    if not isinstance(problem, DistortionProblem):
+        raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
+    sweeps = {"budget": budgets, "multiplier": multipliers, "leakage_budget": leakage_budgets}
+    given = [name for name, values in sweeps.items() if values is not None]
+    if len(given) != 1:
+        raise InputError("give exactly one of budgets, multipliers and leakage_budgets")
+    name = given[0]
+    points = real_array(sweeps[name], f"{name}s", ndim=1 if name == "leakage_budget" else (1, 2))
+    finite(points, f"{name}s")
+    if name != "leakage_budget" and points.ndim == 1:
+        points = points[:, None]
+    tol = scalar(tol, "tol", low=0.0, open_low=True)
+    with jax.enable_x64(True):
+        solutions = _sweep(problem, name, points, solver, tol, max_steps, throw, progress)
+    return Frontier(name, points, jax.tree.map(lambda *leaves: np.stack(leaves), *solutions))
+
+
+def _sweep(
+    problem: DistortionProblem,
+    name: str,
+    points: np.ndarray,
+    solver: Any,
+    tol: float,
+    max_steps: Any,
+    throw: bool,
+    progress: Callable[[int, int], None] | None,
+) -> list[Solution]:
+    asked = [replace_form(problem, **{name: point}) for point in points]
+    program = asked[0].program()
+    label, chosen = pick_solver(solver, program)
+    limit = step_limit(chosen, max_steps)
+    results: list[Solution | None] = [None] * len(points)
+    waiting: list[tuple[int, Prepared]] = []
+    for i, one in enumerate(asked):
+        at = program if i == 0 else one.at_point(program)
+        try:
+            prepared = prepare(at, None if not waiting else waiting[0][1])
+        except InfeasibleError:
+            if throw:
+                raise
+            results[i] = infeasible(one, at)
+            continue
+        if prepared.batches:
+            waiting.append((i, prepared))
+        else:
+            answer, _ = solve_prepared(prepared, label, chosen, tol, limit)
+            results[i] = finish(one, prepared.program, answer, tol, None)
+    done = len(points) - len(waiting)
+    if progress and done:
+        progress(done, len(points))
+    waiting.sort(key=lambda item: tuple(points[item[0]].ravel()))
+    for start in range(0, len(waiting), _BATCH):
+        chunk = waiting[start : start + _BATCH]
+        for (i, prepared), answer in zip(chunk, _run_batch(chunk, label, chosen, tol, limit), strict=True):
+            results[i] = finish(asked[i], prepared.program, answer, tol, None)
+        done += len(chunk)
+        if progress:
+            progress(done, len(points))
+    return [result for result in results if result is not None]
+
+
+def _run_batch(chunk: list[tuple[int, Prepared]], label: str, solver: Any, tol: float, limit: int) -> list[Answer]:
+    """One compiled call on up to `_BATCH` points; a short last batch is padded with its last point."""
+    prepared = [p for _, p in chunk]
+    padded = prepared + [prepared[-1]] * (_BATCH - len(prepared))
+    programs = [p.reduced for p in padded]
+    varying = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *[_varying(p) for p in programs])
+    shared = jax.tree.map(jnp.asarray, programs[0])
+
+    run, _ = compiled(
+        _batched, solver, shared, varying, jnp.asarray(inner_tolerance(prepared[0], tol)), jnp.asarray(limit)
+    )
+    result = jax.device_get(run())
+    return [
+        expand(p, jax.tree.map(lambda leaf, k=k: leaf[k], result.best), int(result.steps[k]), label)
+        for k, p in enumerate(prepared)
+    ]
+
+
+def _varying(program: Program) -> Any:
+    """What differs between the points of a sweep: budgets, or costs, or the limit, and the anchor."""
+    cost = program.cost if program.form is not Form.LIMIT and np.any(program.cost) else None
+    return program.budgets, program.limit, program.anchor, cost
+
+
+def _batched(solver: Any, shared: Program, varying: Any, tol: Any, limit: Any) -> Any:
+    def one(values: Any) -> Any:
+        budgets, bound, anchor, cost = values
+        program = eqx.tree_at(lambda p: (p.budgets, p.limit, p.anchor), shared, (budgets, bound, anchor))
+        if cost is not None:
+            program = eqx.tree_at(lambda p: p.cost, program, cost)
+        return iterate(solver, program, tol, limit)
+
+    return jax.vmap(one)(varying)

@@ -1,0 +1,223 @@
+"""Calmon-Fawaz Theorem 1: least average leakage at bounded distortion, in all its forms."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv import distortion as distortions
+from jaxpriv._validation import finite, is_traced, joint_array, real_array, scalar
+from jaxpriv.distortion import AbstractDistortion
+from jaxpriv.errors import InputError
+from jaxpriv.leakage import AbstractLeakage, MutualInformation
+from jaxpriv.problems.program import Form, Program
+
+
+class DistortionProblem(eqx.Module):
+    """Design W = P(Y|X) with small I(S;Y) and small E d(X,Y).
+
+    Exactly one form is chosen by the keyword:
+
+    * `budget=D`: minimise I(S;Y) subject to E d_k(X,Y) <= D_k for every distortion
+      (Calmon-Fawaz Theorem 1; several distortions: Remark 1);
+    * `multiplier=l`: minimise I(S;Y) + sum_k l_k E d_k(X,Y), l_k >= 0;
+    * `leakage_budget=e`: minimise E d(X,Y) subject to I(S;Y) <= e (one distortion).
+
+    With S = X (a diagonal joint) this is rate-distortion, and where X = f(S) the leakage I(S;Y)
+    equals I(X;Y) (Corollary 1); the solvers find and use both by themselves.
+
+    Args:
+        joint: P(S,X), shape (S, X); or a finite set of K possible joints, shape (K, S, X): the
+            largest leakage over the set is then minimised while every budget holds under every
+            joint (budget form only).
+        distortion: d(x, y), a `jaxpriv.distortion` or an array (X, Y); or several, as a sequence
+            or an array (M, X, Y).
+        budget: D, finite, one number for each distortion. Nats, like every leakage here.
+        multiplier: l >= 0, one number for each distortion.
+        leakage_budget: e >= 0 in nats.
+        leakage: the measure; mutual information is the one that is implemented.
+
+    Zero masses: symbols s or x without mass change nothing; the mechanism's row for an x without
+    mass is the marginal of Y, so that a release never meets an undefined row.
+
+    Raises:
+        InputError: naming the argument and the position.
+    """
+
+    joints: Any  # (K, S, X)
+    distortions: tuple[AbstractDistortion, ...]
+    budget: Any  # (M,) or None
+    multiplier: Any  # (M,) or None
+    leakage_budget: Any  # () or None
+    leakage: AbstractLeakage
+
+    def __init__(
+        self,
+        joint: Any,
+        distortion: Any,
+        *,
+        budget: Any = None,
+        multiplier: Any = None,
+        leakage_budget: Any = None,
+        leakage: AbstractLeakage | None = None,
+    ):
+        self.leakage = MutualInformation() if leakage is None else leakage
+        if not isinstance(self.leakage, MutualInformation):
+            raise InputError(
+                f"leakage: {type(self.leakage).__name__} is not available as an objective yet; "
+                "MutualInformation() is. Any measure can be evaluated on the solution's mechanism."
+            )
+        self.joints = _joints(joint)
+        self.distortions = _distortions(distortion, self.joints.shape[2])
+        chosen = [
+            name
+            for name, value in (("budget", budget), ("multiplier", multiplier), ("leakage_budget", leakage_budget))
+            if value is not None
+        ]
+        if len(chosen) != 1:
+            given = " and ".join(chosen) or "none"
+            raise InputError(f"give exactly one of budget, multiplier and leakage_budget ({given} given)")
+        if self.joints.shape[0] > 1 and budget is None:
+            raise InputError(f"{chosen[0]}: a set of joints is supported in the budget form only")
+        if leakage_budget is not None and len(self.distortions) > 1:
+            raise InputError("leakage_budget minimises one distortion; several were given")
+        self.budget = self.multiplier = self.leakage_budget = None
+        if budget is not None:
+            self.budget = _per_distortion(budget, "budget", len(self.distortions))
+        if multiplier is not None:
+            self.multiplier = _per_distortion(multiplier, "multiplier", len(self.distortions))
+            if not is_traced(self.multiplier) and not np.all(self.multiplier >= 0):
+                raise InputError(f"multiplier[{int(np.argmax(~(self.multiplier >= 0)))}] is negative")
+        if leakage_budget is not None:
+            self.leakage_budget = scalar(leakage_budget, "leakage_budget")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape (X, Y) of a mechanism."""
+        return self.distortions[0].shape
+
+    def tables(self) -> Any:
+        """The distortions as tables, shape (M, X, Y)."""
+        xp = jnp if is_traced(self) else np
+        return xp.stack([distortions.dense(d, f"distortion[{k}]") for k, d in enumerate(self.distortions)])
+
+    def at_point(self, program: Program) -> Program:
+        """This problem's program, given the `program` of the same problem at another point of a sweep."""
+        if self.budget is not None:
+            return eqx.tree_at(lambda p: p.budgets, program, np.tile(self.budget, self.joints.shape[0]))
+        if self.multiplier is not None:
+            cost = (self.multiplier[:, None, None] * self.joints[0].sum(axis=0)[:, None] * self.tables()).sum(axis=0)
+            return eqx.tree_at(lambda p: p.cost, program, cost)
+        return eqx.tree_at(lambda p: p.limit, program, np.asarray(self.leakage_budget, dtype=np.float64))
+
+    def program(self) -> Program:
+        """The convex program in standard form, float64 (or of the tracers' dtype under jit)."""
+        xp = jnp if is_traced(self) else np
+        masses = self.joints.sum(axis=1)  # (K, X)
+        tables = self.tables()
+        weighted = masses[:, None, :, None] * tables[None]  # (K, M, X, Y)
+        empty = xp.zeros((0, *self.shape), dtype=tables.dtype)
+        common = {"joints": self.joints, "support": np.ones(self.shape, dtype=bool), "anchor": np.zeros(self.shape)}
+        zero = xp.zeros((), dtype=tables.dtype)
+        nothing = xp.zeros((0,), dtype=tables.dtype)
+        if self.budget is not None:
+            return Program(
+                **common,
+                cost=xp.zeros(self.shape, dtype=tables.dtype),
+                constraints=weighted.reshape(-1, *self.shape),
+                budgets=xp.tile(self.budget, self.joints.shape[0]),
+                limit=zero,
+                form=Form.OBJECTIVE if self.joints.shape[0] == 1 else Form.WORST,
+            )
+        if self.multiplier is not None:
+            cost = (self.multiplier[:, None, None] * weighted[0]).sum(axis=0)
+            return Program(**common, cost=cost, constraints=empty, budgets=nothing, limit=zero, form=Form.OBJECTIVE)
+        return Program(
+            **common,
+            cost=weighted[0, 0],
+            constraints=empty,
+            budgets=nothing,
+            limit=xp.asarray(self.leakage_budget, dtype=tables.dtype),
+            form=Form.LIMIT,
+        )
+
+
+def rate_distortion(source: Any, distortion: Any, **form: Any) -> DistortionProblem:
+    """Rate-distortion as a privacy problem: S = X (Calmon-Fawaz Corollary 1), joint = diag(source).
+
+    `source`: P(X), shape (X,); `form`: `budget=`, `multiplier=` or `leakage_budget=` (the rate).
+    """
+    mass = real_array(source, "source", ndim=1)
+    if is_traced(mass):
+        return DistortionProblem(jnp.diag(mass), distortion, **form)
+    return DistortionProblem(np.diag(joint_array(mass[None, :], "source")[0]), distortion, **form)
+
+
+def private_pairs(joint: Any) -> np.ndarray:
+    """The pairs (s, x) of positive mass, shape (P, 2), in row order: the data symbols of Remark 3."""
+    return np.argwhere(joint_array(joint) > 0)
+
+
+def with_private_input(joint: Any, distortion: Any, **form: Any) -> DistortionProblem:
+    """Calmon-Fawaz Remark 3: the curator sees S too, and the mapping may use it: P(y | x, s).
+
+    The data symbol becomes the pair (s, x), so nothing else changes: row i of the mechanism is
+    P(y | pair i) for pair i of `private_pairs(joint)`, with distortion d((s, x), y) = d(x, y).
+    """
+    joint = joint_array(joint)
+    pairs = np.argwhere(joint > 0)
+    paired = np.zeros((joint.shape[0], len(pairs)))
+    paired[pairs[:, 0], np.arange(len(pairs))] = joint[pairs[:, 0], pairs[:, 1]]
+    tables = [distortions.Matrix(distortions.dense(d)[pairs[:, 1]]) for d in _distortions(distortion, joint.shape[1])]
+    return DistortionProblem(paired, tables, **form)
+
+
+def _joints(value: Any) -> Any:
+    array = value if is_traced(value) else real_array(value, "joint", ndim=(2, 3))
+    if array.ndim == 2:
+        return joint_array(array)[None]
+    if is_traced(array):
+        return array
+    return np.stack([joint_array(one, f"joint[{k}]") for k, one in enumerate(array)])
+
+
+def _distortions(value: Any, inputs: int) -> tuple[AbstractDistortion, ...]:
+    if isinstance(value, (list, tuple)) and any(isinstance(v, AbstractDistortion) or np.ndim(v) == 2 for v in value):
+        items = [distortions.as_distortion(v, f"distortion[{k}]") for k, v in enumerate(value)]
+    elif isinstance(value, AbstractDistortion):
+        items = [value]
+    else:
+        table = real_array(value, "distortion", ndim=(2, 3))
+        finite(table, "distortion")
+        items = [distortions.Matrix(table)] if table.ndim == 2 else [distortions.Matrix(t) for t in table]
+    for k, item in enumerate(items):
+        name = "distortion" if len(items) == 1 else f"distortion[{k}]"
+        if item.shape[0] != inputs:
+            hint = "; it looks transposed" if item.shape[1] == inputs else ""
+            raise InputError(
+                f"{name} has {item.shape[0]} rows (axis x), but the joint has {inputs} useful symbols (axis x){hint}"
+            )
+        if item.shape != items[0].shape:
+            raise InputError(f"{name} has shape {item.shape}; the first distortion has {items[0].shape}")
+        if item.shape[1] == 0:
+            raise InputError(f"{name} is empty along axis 1 (no released symbol)")
+    return tuple(items)
+
+
+def _per_distortion(value: Any, name: str, count: int) -> Any:
+    array = real_array(value, name, ndim=(0, 1)) if not isinstance(value, (bool, np.bool_)) else None
+    if array is None:
+        raise InputError(f"{name} must be a number, not a bool")
+    finite(array, name)
+    xp = jnp if is_traced(array) else np
+    array = xp.reshape(array, (-1,))
+    if array.shape[0] != count:
+        raise InputError(f"{name} has {array.shape[0]} entries for {count} distortion(s); one each is needed")
+    return array
+
+
+def replace_form(problem: DistortionProblem, **form: Any) -> DistortionProblem:
+    """The same joint and distortions asked in another form or at another budget."""
+    joint = problem.joints[0] if problem.joints.shape[0] == 1 else problem.joints
+    return DistortionProblem(joint, list(problem.distortions), leakage=problem.leakage, **form)

@@ -1,0 +1,137 @@
+"""Smaller, scaled programs with the same optimum, and the way back.
+
+Exact facts, none of which a certificate relies on (it is computed on the original program):
+
+* a symbol without mass changes nothing;
+* private symbols with the same P(x|s) are one symbol: the leakage sees S only through P(s|x), and
+  merged symbols keep their share of every posterior. With X = f(S) this is Corollary 1,
+  I(S;Y) = I(X;Y), however large |S| is;
+* useful symbols with the same posterior and the same costs are one symbol: by convexity their rows
+  may be averaged;
+* a constant added to a row of a cost shifts its value, because rows of W sum to one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxpriv.problems.program import Form, Program
+
+# Distributions that agree to this many decimals are merged; the certificate sees the difference.
+_DECIMALS = 14
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduced program and what is needed to read its solution as one of the original program."""
+
+    program: Program
+    private_class: np.ndarray  # (S,) class of each private symbol, -1 without mass
+    useful_class: np.ndarray  # (X,) class of each useful symbol, -1 without mass
+    constraint_scale: np.ndarray  # (R,)
+    cost_scale: float
+
+    def mechanism(self, reduced: np.ndarray, masses: np.ndarray) -> np.ndarray:
+        """(X', Y) -> (X, Y); symbols without mass release the marginal of Y."""
+        marginal = masses @ reduced
+        rows = np.vstack([reduced, marginal / marginal.sum()])
+        return rows[self.useful_class]
+
+    def scores(self, reduced: np.ndarray) -> np.ndarray:
+        """(K, Y, S') -> (K, Y, S)."""
+        padded = np.concatenate([reduced, np.zeros((*reduced.shape[:2], 1))], axis=2)
+        return padded[:, :, self.private_class]
+
+    def multipliers(self, reduced: np.ndarray) -> np.ndarray:
+        """Multipliers of the unscaled constraints."""
+        return reduced * self.cost_scale / self.constraint_scale
+
+    def weights(self, reduced: np.ndarray) -> np.ndarray:
+        """Weights of the leakages in units of the unscaled cost."""
+        return reduced * self.cost_scale
+
+
+def reduce(program: Program, neighbour: Reduction | None = None) -> Reduction:
+    """Drop, merge, shift and scale. `program` is on the host, float64.
+
+    `neighbour` is a reduction of the same problem at another budget: its classes serve again.
+    """
+    joints = np.asarray(program.joints)
+    if neighbour is None:
+        useful_class = _useful_classes(program, joints, joints.sum(axis=1))
+        private_class = _private_classes(joints)
+    else:
+        useful_class, private_class = neighbour.useful_class, neighbour.private_class
+    _, private, inputs = joints.shape
+
+    kept = np.maximum(useful_class, -1)
+    count = kept.max() + 1
+    if count < inputs:
+        first = np.array([np.argmax(kept == c) for c in range(count)])
+        gather = np.zeros((count, inputs))
+        gather[kept[kept >= 0], np.flatnonzero(kept >= 0)] = 1.0
+        joints = joints @ gather.T
+        constraints = np.einsum("cx,rxy->rcy", gather, program.constraints)
+        cost, anchor, support = gather @ program.cost, program.anchor[first], program.support[first]
+    else:
+        constraints, cost = program.constraints, program.cost
+        anchor, support = program.anchor, program.support
+    if (private_class != np.arange(private)).any():
+        gather = np.zeros((private_class.max() + 1, private))
+        seen = private_class >= 0
+        gather[private_class[seen], np.flatnonzero(seen)] = 1.0
+        joints = np.einsum("cs,ksx->kcx", gather, joints)
+
+    # Above the cheapest output of each row, and on the scale of one.
+    constraints = np.where(support, constraints, 0.0)
+    floors = np.where(support, constraints, np.inf).min(axis=2)
+    constraints = np.where(support, constraints - floors[:, :, None], 0.0)
+    scale = constraints.sum(axis=1).max(axis=1, initial=0.0)
+    scale = np.where(scale > 0, scale, 1.0)
+    cost = np.where(support, cost - np.where(support, cost, np.inf).min(axis=1, keepdims=True), 0.0)
+    cost_scale = float(cost.sum(axis=0).max()) if program.form is Form.LIMIT else 1.0
+    cost_scale = cost_scale if cost_scale > 0 else 1.0
+    reduced = Program(
+        joints=joints,
+        cost=cost / cost_scale,
+        constraints=constraints / scale[:, None, None],
+        budgets=(program.budgets - floors.sum(axis=1)) / scale,
+        limit=np.asarray(program.limit),
+        support=support,
+        anchor=anchor,
+        form=program.form,
+    )
+    return Reduction(reduced, private_class, useful_class, scale, cost_scale)
+
+
+def _classes(keys: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Class numbers of equal rows among the present ones, in order of first appearance; -1 elsewhere."""
+    result = np.full(len(keys), -1)
+    rows = np.flatnonzero(present)
+    if len(rows) == 0:
+        return result
+    rounded = np.ascontiguousarray(np.round(keys[rows], _DECIMALS) + 0.0)  # + 0.0: no negative zeros
+    numbers: dict[bytes, int] = {}
+    for row, key in zip(rows, rounded, strict=True):
+        result[row] = numbers.setdefault(key.tobytes(), len(numbers))
+    return result
+
+
+def _private_classes(joints: np.ndarray) -> np.ndarray:
+    present = joints.sum(axis=(0, 2)) > 0
+    if joints.shape[0] > 1:  # one merge would have to suit every joint; only empty symbols are dropped
+        return np.where(present, np.cumsum(present) - 1, -1)
+    total = joints[0].sum(axis=1, keepdims=True)
+    return _classes(joints[0] / np.where(total > 0, total, 1.0), present)
+
+
+def _useful_classes(program: Program, joints: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    present = masses.sum(axis=0) > 0
+    total = np.where(present, masses.sum(axis=0), 1.0)
+    parts = [joints.reshape(-1, joints.shape[2]).T]
+    relative = [*program.constraints, program.cost]
+    parts += [part - part.min(axis=1, keepdims=True) for part in relative]
+    keys = np.concatenate([part / total[:, None] for part in parts] + [program.support], axis=1)
+    # Costs of very different scale: compare each on its own scale.
+    size = abs(keys).max(axis=0)
+    return _classes(keys / np.where(size > 0, size, 1.0), present)

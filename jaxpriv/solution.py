@@ -1,0 +1,93 @@
+"""What a solve returns: value, bound and gap, what they are worth, and the objects that prove them."""
+
+import enum
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+
+class Status(enum.IntEnum):
+    """What a result is worth. `message` says what happened, the usual cause, and what to change."""
+
+    OPTIMAL = 0
+    NOT_CERTIFIED = 1
+    INFEASIBLE = 2
+
+    @property
+    def label(self) -> str:
+        """The name used in JSON: `optimal`, `not_certified`, `infeasible`."""
+        return self.name.lower()
+
+    @property
+    def message(self) -> str:
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.OPTIMAL: "The certified gap is within the tolerance.",
+    Status.NOT_CERTIFIED: (
+        "The mechanism is feasible and the interval [lower_bound, value] is valid, but it is wider than "
+        "the tolerance. Usual causes: too few steps (raise max_steps), a first-order solver asked for a "
+        "small tolerance (use solver='interior-point'), or a tolerance below float64 resolution."
+    ),
+    Status.INFEASIBLE: "No mechanism meets the limits; see the numbers in the error's `proof`.",
+}
+
+
+class Solution(eqx.Module):
+    """A mechanism, its value, and a lower bound on every feasible mechanism's value.
+
+    One instance, or a batch along a leading axis (a frontier). The objective is the leakage in
+    nats (budget form), leakage + sum_k l_k E d_k (multiplier form), or E d (leakage-budget form).
+
+    Attributes:
+        value: the objective at `mechanism`, rounded up: an upper bound on the optimum.
+        lower_bound: a proved lower bound on the optimum, from `scores`, `weights`, `multipliers` alone.
+        mechanism: P(y|x), shape (X, Y), rows sum to one, every limit met.
+        leakage: I(S;Y) of the mechanism, nats (the largest over a set of joints).
+        distortion: E d_k, shape (M,) (the largest over a set of joints).
+        scores: the adversary's rule g_{k,y}(s), shape (K, Y, S) (certificates.py).
+        weights: the weight of each joint's leakage, shape (K,).
+        multipliers: the price of each budget, shape (R,): minus the slope of the optimal value.
+        code: a `Status` (as an integer, so that it batches).
+        steps: iterations used.
+        solver: the name of the solver that found the mechanism.
+        seconds: time spent compiling and solving (host results only).
+    """
+
+    value: Any
+    lower_bound: Any
+    mechanism: Any
+    leakage: Any
+    distortion: Any
+    scores: Any
+    weights: Any
+    multipliers: Any
+    code: Any
+    steps: Any
+    solver: str = eqx.field(static=True, default="")
+    seconds: dict[str, float] | None = eqx.field(static=True, default=None)
+
+    @property
+    def gap(self) -> Any:
+        """value - lower_bound: how far from the optimum the mechanism can be at most."""
+        return self.value - self.lower_bound
+
+    @property
+    def status(self) -> Any:
+        """`optimal`, `not_certified` or `infeasible`; for a batch an array of them."""
+        codes = np.asarray(self.code)
+        labels = np.array([Status(int(c)).label for c in codes.ravel()]).reshape(codes.shape)
+        return str(labels) if labels.ndim == 0 else labels
+
+    @property
+    def message(self) -> str:
+        """What the status of a single result means."""
+        return Status(int(np.asarray(self.code))).message
+
+    def __getitem__(self, index: Any) -> "Solution":
+        """One result (or a slice) of a batch."""
+        import jax
+
+        return jax.tree.map(lambda leaf: leaf[index], self)

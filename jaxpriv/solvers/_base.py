@@ -1,0 +1,118 @@
+"""What a solver is: data (its hyper-parameters) with `init` and `step`; one loop runs them all."""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+
+from jaxpriv.problems.program import Program
+
+
+class Candidate(eqx.Module):
+    """The best mechanism and the best dual object so far, with the solver's own view of their gap.
+
+    The gap here only steers the loop. What a user sees is computed afresh by `certificates`.
+    """
+
+    mechanism: Any  # (X, Y), meets every limit
+    value: Any
+    scores: Any  # (K, Y, S)
+    weights: Any  # (K,)
+    multipliers: Any  # (R,)
+    bound: Any
+
+    @property
+    def gap(self) -> Any:
+        return self.value - self.bound
+
+    def with_primal(self, mechanism: Any, value: Any) -> "Candidate":
+        """The better of the mechanism held and the one offered."""
+        better = value < self.value
+        return eqx.tree_at(
+            lambda c: (c.mechanism, c.value),
+            self,
+            (jnp.where(better, mechanism, self.mechanism), jnp.where(better, value, self.value)),
+        )
+
+    def with_dual(self, scores: Any, weights: Any, multipliers: Any, bound: Any) -> "Candidate":
+        """The better of the dual object held and the one offered."""
+        better = bound > self.bound
+        old = (self.scores, self.weights, self.multipliers, self.bound)
+        new = (scores, weights, multipliers, bound)
+        return eqx.tree_at(
+            lambda c: (c.scores, c.weights, c.multipliers, c.bound),
+            self,
+            tuple(jnp.where(better, n, o) for n, o in zip(new, old, strict=True)),
+        )
+
+
+def no_candidate(program: Program) -> Candidate:
+    """The anchor, with nothing proved."""
+    groups, private, _ = program.joints.shape
+    outputs, dtype = program.cost.shape[1], program.joints.dtype
+    return Candidate(
+        mechanism=program.anchor,
+        value=jnp.array(jnp.inf, dtype),
+        scores=jnp.zeros((groups, outputs, private), dtype),
+        weights=jnp.zeros(groups, dtype),
+        multipliers=jnp.zeros(program.budgets.shape[0], dtype),
+        bound=jnp.array(-jnp.inf, dtype),
+    )
+
+
+class AbstractSolver(eqx.Module):
+    """An iterative solver of `Program`s. Subclasses are final and hold hyper-parameters only.
+
+    `state.best` is a `Candidate`, `state.stalled` says that further steps are useless.
+    """
+
+    attempts: eqx.AbstractVar[int]  # how many different starts `init` knows
+
+    @abstractmethod
+    def init(self, program: Program, attempt: Any, best: Candidate) -> Any:
+        """The state from which attempt number `attempt` (0, 1, ...) starts."""
+
+    @abstractmethod
+    def step(self, program: Program, state: Any) -> Any:
+        """One iteration."""
+
+
+class Run(eqx.Module):
+    """What the loop hands back."""
+
+    best: Candidate
+    steps: Any
+
+
+def iterate(solver: AbstractSolver, program: Program, tol: Any, max_steps: Any) -> Run:
+    """Run `solver` until its gap is at most `tol`, it stalls on every start, or `max_steps` are used.
+
+    Under vmap an instance that is done keeps its state while the others go on.
+    """
+    start = no_candidate(program)
+
+    def unfinished(best: Candidate) -> Any:
+        return ~(best.gap <= tol)
+
+    def attempt(carry: tuple[Any, Candidate, Any]) -> tuple[Any, Candidate, Any]:
+        number, best, steps = carry
+
+        def go_on(inner: tuple[Any, Any]) -> Any:
+            state, used = inner
+            return unfinished(state.best) & ~state.stalled & (used < max_steps)
+
+        def once(inner: tuple[Any, Any]) -> tuple[Any, Any]:
+            state, used = inner
+            return solver.step(program, state), used + 1
+
+        state, steps = lax.while_loop(go_on, once, (solver.init(program, number, best), steps))
+        return number + 1, state.best, steps
+
+    def another(carry: tuple[Any, Candidate, Any]) -> Any:
+        number, best, steps = carry
+        return (number < solver.attempts) & unfinished(best) & (steps < max_steps)
+
+    _, best, steps = lax.while_loop(another, attempt, (jnp.array(0), start, jnp.array(0)))
+    return Run(best, steps)

@@ -1,0 +1,48 @@
+"""Pieces that several solvers compute: column leakages, scores, costs of scores, the dual bound."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from jaxpriv.certificates import average_leakage
+from jaxpriv.problems.program import Form, Program
+
+
+class Leak(NamedTuple):
+    """The output joints of a mechanism and its leakages."""
+
+    columns: Any  # (K, Y, S): w_{k,y}(s) = P_k(S=s, Y=y)
+    values: Any  # (K,): I(S;Y) under each joint
+
+
+def leak_of(program: Program, mechanism: Any) -> Leak:
+    """Output joints and leakages of a mechanism (X, Y)."""
+    columns = jnp.einsum("xy,ksx->kys", mechanism, program.joints, precision="highest")
+    values = jnp.stack([average_leakage(jnp, joint, mechanism) for joint in program.joints])
+    return Leak(columns, values)
+
+
+def posterior_scores(program: Program, leak: Leak) -> Any:
+    """g_y(s) = ln P(s|y)/P(s), shape (K, Y, S): the adversary's best rule, finite by a tiny floor."""
+    tiny = jnp.finfo(leak.columns.dtype).tiny
+    mass = jnp.maximum(leak.columns.sum(axis=2, keepdims=True), tiny)
+    ratio = jnp.maximum(leak.columns, tiny * 1e8) / mass
+    prior = program.priors[:, None, :]
+    return jnp.where(prior > 0, jnp.log(ratio) - jnp.log(jnp.where(prior > 0, prior, 1.0)), 0.0)
+
+
+def score_costs(program: Program, scores: Any, weights: Any) -> Any:
+    """sum_k eta_k sum_s J_k(s, x) g_{k,y}(s), shape (X, Y)."""
+    return jnp.einsum("kys,ksx->xy", weights[:, None, None] * scores, program.joints, precision="highest")
+
+
+def dual_bound(program: Program, scores: Any, weights: Any, multipliers: Any) -> Any:
+    """The bound of `certificates`, without its rounding allowance, on the support, at working precision."""
+    prior = program.priors[:, None, :]
+    top = jnp.max(scores, axis=2, keepdims=True)
+    level = top + jnp.log((prior * jnp.exp(scores - top)).sum(axis=2, keepdims=True))
+    total = program.cost + score_costs(program, scores - level, weights)
+    total = total + jnp.tensordot(multipliers, program.constraints, 1)
+    least = jnp.where(program.support, total, jnp.inf).min(axis=1).sum()
+    bound = least - (multipliers * program.budgets).sum()
+    return bound - weights.sum() * program.limit if program.form is Form.LIMIT else bound
