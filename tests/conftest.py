@@ -1,0 +1,32 @@
+"""Settings of the whole suite. They are set before any jaxpriv module is imported."""
+
+import os
+from pathlib import Path
+
+import jax
+import pytest
+from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Array shapes and dtypes in annotations are checked while the tests run. The hook stays installed:
+# a module imported later, inside a test, is checked as well.
+install_import_hook("jaxpriv", "beartype.beartype")
+
+# The first call of a compiled function takes seconds: a deadline would only measure the compiler.
+_QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, suppress_health_check=_QUIET)
+settings.register_profile("nightly", deadline=None, max_examples=500, suppress_health_check=_QUIET)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of papers, data and reference values beside the repository; skips where it is absent."""
+    folder = Path(__file__).resolve().parents[1].parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("the shared folder with reference values is not beside this repository")
+    return folder
