@@ -96,14 +96,22 @@ class InteriorPoint(AbstractSolver):
     attempts: int = eqx.field(static=True, default=3)
 
     def init(self, program: Program, attempt: Any, best: Candidate) -> InteriorState:
-        """Mirror-descent start, milder on every further attempt, moved to a centred point."""
+        """Mirror-descent start, milder on every further attempt, moved to a centred point.
+
+        Form LIMIT starts cold, from the independent release: there the limit holds with all its
+        room, whatever its size, while a warm start may be far outside a small limit.
+        """
         data = _rearrange(program)
-        steps = jnp.array([self.warm_steps, 5, 2])[attempt]
-        blend = jnp.array([0.02, 0.2, 0.6], data.joint.dtype)[attempt]
-        target = jnp.array([0.3, 1.0, 1.0], data.joint.dtype)[attempt]
-        warm = _warm_start(program, best, steps)
-        point = _centred(program, data, warm, blend, target)
-        return InteriorState(point, jnp.array(0), jnp.array(0), jnp.array(False), warm.best)
+        if program.form is Form.LIMIT:
+            target = jnp.array([1.0, 10.0, 100.0], data.joint.dtype)[attempt]
+            start, blend, best = MirrorDescent().init(program, 0, best), jnp.zeros((), data.joint.dtype), best
+        else:
+            steps = jnp.array([self.warm_steps, 5, 2])[attempt]
+            blend = jnp.array([0.02, 0.2, 0.6], data.joint.dtype)[attempt]
+            target = jnp.array([0.3, 1.0, 1.0], data.joint.dtype)[attempt]
+            start = _warm_start(program, best, steps)
+        point = _centred(program, data, start, blend, target)
+        return InteriorState(point, jnp.array(0), jnp.array(0), jnp.array(False), start.best)
 
     def step(self, program: Program, state: InteriorState) -> InteriorState:
         """Certify, factor, predict, correct, move."""
@@ -179,11 +187,13 @@ def _warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
 def _centred(program: Program, data: _Data, warm: MirrorState, blend: Any, target: Any) -> Point:
     """A strictly interior point near the warm start, on the central path of a mu read off its gap."""
     outputs = data.cost.shape[0]
-    weights, limits = warm.weights, data.budgets.shape[0]
+    weights = warm.weights
     uniform = program.support / program.support.sum(axis=1, keepdims=True)
     mechanism = (1.0 - blend) * jnp.exp(warm.log_mechanism) + blend * uniform
     leak = leak_of(program, mechanism)
     scores = posterior_scores(program, leak)
+    if data.form is Form.LIMIT:  # priced on the central path below, once mu is known
+        scores, weights = jnp.zeros_like(scores), jnp.zeros_like(weights)
     g = jnp.moveaxis(scores, 0, 1).reshape(outputs, -1)
     lam = jnp.maximum(warm.multipliers, 1e-3)
     x = mechanism.T
@@ -201,12 +211,12 @@ def _centred(program: Program, data: _Data, warm: MirrorState, blend: Any, targe
     if data.form is Form.OBJECTIVE:
         return Point(x, z, g, nu, lam, slack, peak)
     if data.form is Form.LIMIT:
-        room = jnp.maximum(data.limit - leak.values, mu / weights)
+        room = jnp.broadcast_to(data.limit, weights.shape)
+        weights = mu / room
     else:
         peak = leak.values.max() + mu * data.groups
         room = jnp.maximum(peak - leak.values, mu / weights)
     price, slack = jnp.concatenate([lam, weights]), jnp.concatenate([slack, room])
-    del limits
     return Point(x, z, g, nu, price, slack, peak)
 
 
@@ -357,7 +367,6 @@ class _Move(NamedTuple):
     price: Any
     slack: Any
     peak: Any
-    cross: Any  # (Y, X): second-order part of Z, from price times scores
 
 
 def _solve_lower(chol: Any, b: Any, *, transpose: bool = False) -> Any:
@@ -470,10 +479,9 @@ def _with_border(
     """
     dx, dz, dg, dnu = base
     limits, free = data.budgets.shape[0], r.columns.shape[0] - data.budgets.shape[0]
-    empty = jnp.zeros_like(dz)
     if limits + free == 0:
         nothing = jnp.zeros_like(point.price)
-        return _Move(dx, dz, dg, dnu, nothing, nothing, jnp.zeros_like(point.peak), empty)
+        return _Move(dx, dz, dg, dnu, nothing, nothing, jnp.zeros_like(point.peak))
     rx, rz, rg, rnu = response
     use0 = (r.normals * dx).sum(axis=(1, 2))
     use1 = jnp.einsum("iyx,jyx->ij", r.normals, rx, precision="highest")
@@ -497,10 +505,7 @@ def _with_border(
     dz = dz + jnp.tensordot(dprice, rz + r.columns, 1)
     dnu = dnu + dprice @ rnu
     dslack = (pair - point.slack * dprice) / point.price
-    cross = empty
-    if free:
-        cross = (dg * _spread(data, dprice[limits:])) @ data.joint
-    return _Move(dx, dz, dg, dnu, dprice, dslack, dpeak, cross)
+    return _Move(dx, dz, dg, dnu, dprice, dslack, dpeak)
 
 
 # ------------------------------------------------------------------------------------ steps
@@ -511,6 +516,15 @@ def _ratio(v: Any, dv: Any) -> Any:
     if v.size == 0:
         return jnp.ones((), v.dtype)
     return jnp.minimum(1.0, 1.0 / jnp.maximum((-dv / v).max(), 1e-300 if v.dtype == jnp.float64 else 1e-30))
+
+
+def _scores_after(data: _Data, point: Point, move: _Move, a: Any) -> Any:
+    """Scores after a step a: the PRODUCT eta g moves along a line, so that Z stays exactly linear."""
+    if data.form is Form.OBJECTIVE:
+        return point.g + a * move.g
+    limits = data.budgets.shape[0]
+    eta = point.price[limits:]
+    return point.g + a * _spread(data, eta / (eta + a * move.price[limits:])) * move.g
 
 
 def _largest(solver: InteriorPoint, data: _Data, point: Point, move: _Move) -> Any:
@@ -525,8 +539,7 @@ def _largest(solver: InteriorPoint, data: _Data, point: Point, move: _Move) -> A
 
 def _products(data: _Data, point: Point, move: _Move, a: Any) -> tuple[Any, Any, Any]:
     """Complementarity products after a step a, and their weighted mean."""
-    z = point.z + a * move.z + a * a * move.cross
-    xz = (point.x + a * move.x) * z
+    xz = (point.x + a * move.x) * (point.z + a * move.z)
     pair = (point.slack + a * move.slack) * (point.price + a * move.price)
     mean = (jnp.where(data.support, xz, 0.0).sum() + pair.sum()) / data.pairs
     return xz, pair, mean
@@ -563,10 +576,8 @@ def _combine(a: _Move, b: _Move, factor: Any = 1.0) -> _Move:
 def _advance(solver: InteriorPoint, data: _Data, point: Point, r: _Residual) -> tuple[Point, Any]:
     """One predictor-corrector step."""
     f = _factorise(data, point, r)
-    outputs, inputs = data.cost.shape
     limits = r.columns.shape[0]
     dtype = point.x.dtype
-    zeros = jnp.zeros_like(r.link)
     no_level, no_row = jnp.zeros_like(r.level), jnp.zeros_like(r.row)
 
     # Predictor (remove everything), centring (raise every product to h), response to each price.
@@ -618,9 +629,6 @@ def _advance(solver: InteriorPoint, data: _Data, point: Point, r: _Residual) -> 
         solved = _solve(data, r, f, start[None], q[None], lev[None], no_row[None])
         extra = _with_border(data, point, r, tuple(v[0] for v in solved), response, pair, (use, jnp.zeros((), dtype)))
         trial = _combine(move, extra)
-        if limits and data.form is not Form.OBJECTIVE:
-            spread = _spread(data, trial.price[data.budgets.shape[0] :])
-            trial = trial._replace(cross=(trial.g * spread) @ data.joint)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, trial)
         better = (trial_mean < 0.98 * mean) | (trial_length > 1.1 * length)
         choose = lambda p, q: jnp.where(better, p, q)  # noqa: E731
@@ -634,7 +642,6 @@ def _advance(solver: InteriorPoint, data: _Data, point: Point, r: _Residual) -> 
 
     start = (move, length, mean, jnp.array(0), jnp.array(True))
     move, length, _, _, _ = lax.while_loop(improving, correct, start)
-    del zeros, outputs, inputs
     return _moved(data, point, r, move, length), length
 
 
@@ -653,21 +660,21 @@ def _corrections(
         return jnp.maximum(jnp.clip(product, 0.1 * aim, 10.0 * aim) - product, -10.0 * aim)
 
     rc = jnp.where(data.support, towards(xz, goal * data.h), 0.0)
-    dt = (move.x @ data.mass.T) / r.t  # (Y, K) relative change of an output's mass
-    dg = _grouped(data, move.g)
+    # Exact remainders of the link, of the normalisation and of the leakage limits.
+    after = _scores_after(data, point, move, a)
+    dt, dg = move.x @ data.mass.T, _grouped(data, move.g)
     w = _grouped(data, r.w)
-    link = -(a * a) * w * (dt[..., None] * dg + 0.5 * dg**2)
-    first = (w * dg).sum(axis=2)
-    lev = -0.5 * a * a * ((w * dg**2).sum(axis=2) - first**2 / r.t)
+    drift = (w * dg).sum(axis=2) / r.t  # q'dg
+    q_after, level_after = _softmax(data, after)
+    linear = w + a * (w * (dt / r.t - drift)[..., None] + w * dg)
+    link = linear - (r.t + a * dt)[..., None] * q_after
+    lev = -r.t * (level_after - r.level - a * drift)
     use = jnp.zeros_like(point.price)
     if data.form is not Form.OBJECTIVE:
         limits = data.budgets.shape[0]
-        linear = r.use + a * (
-            (r.normals * move.x).sum(axis=(1, 2))
-            + jnp.concatenate([jnp.zeros(limits, use.dtype), _grouped(data, r.link * move.g).sum(axis=(0, 2))])
-        )
-        actual = _leak_use(data, point.x + a * move.x, point.g + a * move.g)
-        use = use.at[limits:].set(linear[limits:] - actual)
+        rate = (r.normals * move.x).sum(axis=(1, 2))[limits:] + _grouped(data, r.link * move.g).sum(axis=(0, 2))
+        actual = _leak_use(data, point.x + a * move.x, after)
+        use = use.at[limits:].set(r.use[limits:] + a * rate - actual)
     return rc, towards(pair, goal), link.reshape(r.w.shape), lev, use
 
 
@@ -675,7 +682,7 @@ def _moved(data: _Data, point: Point, r: _Residual, move: _Move, a: Any) -> Poin
     x = point.x + a * move.x
     x = jnp.where(data.support, x, 0.0)
     x = x / x.sum(axis=0)
-    g, nu = point.g + a * move.g, point.nu + a * move.nu
+    g, nu = _scores_after(data, point, move, a), point.nu + a * move.nu
     price, slack = point.price + a * move.price, point.slack + a * move.slack
     new = Point(x, point.z, g, nu, price, slack, point.peak + a * move.peak)
     z = _reduced_costs(data, g, nu, price, _weights(data, new))
