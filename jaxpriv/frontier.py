@@ -1,5 +1,7 @@
 """Curves: one problem at many budgets, in one batched call, every point with its own certificate."""
 
+import dataclasses
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +40,8 @@ class Frontier(eqx.Module):
     Attributes:
         parameter: `budget`, `multiplier` or `leakage_budget`.
         points: the swept values, shape (B, M) ((B,) for `leakage_budget`).
-        solution: a batched `Solution`, leading axis B, in the order of `points`.
+        solution: a batched `Solution`, leading axis B, in the order of `points`; its `solver` is the
+            one that iterates (some points need no iteration) and its `seconds` are of the whole sweep.
     """
 
     parameter: str = eqx.field(static=True)
@@ -112,8 +115,12 @@ def frontier(
     if name != "leakage_budget" and points.ndim == 1:
         points = points[:, None]
     tol = scalar(tol, "tol", low=0.0, open_low=True)
+    begun = time.perf_counter()
     with jax.enable_x64(True):
-        solutions = _sweep(problem, name, points, solver, tol, max_steps, throw, progress)
+        solutions, label, compiling = _sweep(problem, name, points, solver, tol, max_steps, throw, progress)
+    seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
+    # Static fields must agree before stacking: points answered in closed form name another "solver".
+    solutions = [dataclasses.replace(one, solver=label, seconds=seconds) for one in solutions]
     return Frontier(name, points, jax.tree.map(lambda *leaves: np.stack(leaves), *solutions))
 
 
@@ -126,13 +133,15 @@ def _sweep(
     max_steps: Any,
     throw: bool,
     progress: Callable[[int, int], None] | None,
-) -> list[Solution]:
+) -> tuple[list[Solution], str, float]:
+    """The solutions in the order of `points`, the name of the solver, and the seconds spent compiling."""
     asked = [replace_form(problem, **{name: point}) for point in points]
     program = asked[0].program()
     label, chosen = pick_solver(solver, program)
     limit = step_limit(chosen, max_steps)
     results: list[Solution | None] = [None] * len(points)
     waiting: list[tuple[int, Prepared]] = []
+    compiling = 0.0
     for i, one in enumerate(asked):
         at = program if i == 0 else one.at_point(program)
         try:
@@ -145,7 +154,8 @@ def _sweep(
         if prepared.batches:
             waiting.append((i, prepared))
         else:
-            answer, _ = solve_prepared(prepared, label, chosen, tol, limit)
+            answer, spent = solve_prepared(prepared, label, chosen, tol, limit)
+            compiling += spent
             results[i] = finish(one, prepared.program, answer, tol, None)
     done = len(points) - len(waiting)
     if progress and done:
@@ -153,30 +163,36 @@ def _sweep(
     waiting.sort(key=lambda item: tuple(points[item[0]].ravel()))
     for start in range(0, len(waiting), _BATCH):
         chunk = waiting[start : start + _BATCH]
-        for (i, prepared), answer in zip(chunk, _run_batch(chunk, label, chosen, tol, limit), strict=True):
+        answers, spent = _run_batch(chunk, label, chosen, tol, limit)
+        compiling += spent
+        for (i, prepared), answer in zip(chunk, answers, strict=True):
             results[i] = finish(asked[i], prepared.program, answer, tol, None)
         done += len(chunk)
         if progress:
             progress(done, len(points))
-    return [result for result in results if result is not None]
+    return [result for result in results if result is not None], label, compiling
 
 
-def _run_batch(chunk: list[tuple[int, Prepared]], label: str, solver: Any, tol: float, limit: int) -> list[Answer]:
-    """One compiled call on up to `_BATCH` points; a short last batch is padded with its last point."""
+def _run_batch(chunk: list[tuple[int, Prepared]], label: str, solver: Any, tol: float, limit: int) -> tuple[list[Answer], float]:
+    """One compiled call on up to `_BATCH` points, and the seconds spent compiling.
+
+    A short last batch is padded with its last point.
+    """
     prepared = [p for _, p in chunk]
     padded = prepared + [prepared[-1]] * (_BATCH - len(prepared))
     programs = [p.reduced for p in padded]
     varying = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *[_varying(p) for p in programs])
     shared = jax.tree.map(jnp.asarray, programs[0])
 
-    run, _ = compiled(
+    run, compiling = compiled(
         _batched, solver, shared, varying, jnp.asarray(inner_tolerance(prepared[0], tol)), jnp.asarray(limit)
     )
     result = jax.device_get(run())
-    return [
+    answers = [
         expand(p, jax.tree.map(lambda leaf, k=k: leaf[k], result.best), int(result.steps[k]), label)
         for k, p in enumerate(prepared)
     ]
+    return answers, compiling
 
 
 def _varying(program: Program) -> Any:
