@@ -173,7 +173,9 @@ def _sweep(
     return [result for result in results if result is not None], label, compiling
 
 
-def _run_batch(chunk: list[tuple[int, Prepared]], label: str, solver: Any, tol: float, limit: int) -> tuple[list[Answer], float]:
+def _run_batch(
+    chunk: list[tuple[int, Prepared]], label: str, solver: Any, tol: float, limit: int
+) -> tuple[list[Answer], float]:
     """One compiled call on up to `_BATCH` points, and the seconds spent compiling.
 
     A short last batch is padded with its last point.
