@@ -16,7 +16,14 @@ from jaxpriv.errors import (
     ResourceError,
 )
 from jaxpriv.frontier import Frontier, frontier
-from jaxpriv.problems import DistortionProblem, private_pairs, rate_distortion, with_private_input
+from jaxpriv.problems import (
+    DistortionProblem,
+    NoiseProblem,
+    max_entropy_noise,
+    private_pairs,
+    rate_distortion,
+    with_private_input,
+)
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solve import solve
 from jaxpriv.solvers import InteriorPoint, MirrorDescent
@@ -34,6 +41,7 @@ __all__ = [
     "InteriorPoint",
     "JaxprivError",
     "MirrorDescent",
+    "NoiseProblem",
     "NotCertifiedError",
     "ResourceError",
     "Solution",
@@ -42,6 +50,7 @@ __all__ = [
     "distortion",
     "frontier",
     "leakage",
+    "max_entropy_noise",
     "private_pairs",
     "probability",
     "rate_distortion",

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._validation import is_traced
+from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.problems.program import Form, Program
 
 # A score below this carries no weight in float64 (e^-700) and would only poison the bound.
@@ -75,6 +76,33 @@ def certify(program: Program, mechanism: Any, scores: Any, weights: Any, multipl
     # The two are rounded outwards, so a crossing is impossible for a feasible mechanism; an
     # infeasible one may lie below the optimum, and then the pair is no interval.
     return Certificate(value, bound, leakages, used, violation)
+
+
+def certify_noise(problem: NoiseProblem, noise: Any, scores: Any, multiplier: Any) -> Certificate:
+    """The same for additive noise, where all rows share one law: the minimum is over z, not over W.
+
+        OPT >= min_z [ sum_{y,s} P(S=s, X+z=y) g_y(s) + lambda d(z) ] - lambda D
+
+    `noise` (Z,), `scores` (1, Y, S), `multiplier` (): any numbers.
+    """
+    mechanism = problem.mechanism(np.asarray(noise, dtype=np.float64))
+    leakage = average_leakage(np, problem.joint, mechanism)
+    used = float(problem.distortion @ noise)
+    slop = 4 * (sum(mechanism.shape) + problem.joint.shape[0]) * _unit_roundoff(mechanism)
+    scale = abs(problem.budget) + float(abs(problem.distortion) @ noise)
+    violation = max((used - problem.budget) / (scale or 1.0) - 4 * slop, 0.0)
+
+    scores = valid_scores(np, problem.joint.sum(axis=1)[None], np.asarray(scores, dtype=np.float64))
+    price = max(float(multiplier), 0.0) if np.isfinite(multiplier) else 0.0
+    columns = problem.columns()
+    gain = np.einsum("ysz,ys->z", columns, scores[0])
+    excess = problem.distortion - problem.distortion.min()
+    room = problem.budget - float(problem.distortion.min())
+    chain = mechanism.size + problem.joint.shape[0] + 8
+    size = np.einsum("ysz,ys->z", columns, abs(scores[0])).max() + price * (excess.max() + abs(room))
+    bound = (gain + price * excess).min() - price * room - chain * _unit_roundoff(mechanism) * size
+    value = leakage * (1 + slop) + slop
+    return Certificate(value, bound, np.array([leakage]), np.array([used]), violation)
 
 
 def _unit_roundoff(array: Any) -> float:

@@ -13,14 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._validation import is_traced, scalar
-from jaxpriv.certificates import average_leakage, certify
+from jaxpriv.certificates import average_leakage, certify, certify_noise
 from jaxpriv.errors import InfeasibleError, InputError, ResourceError
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.noise import NoiseProblem, max_entropy_noise
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.problems.reduction import Reduction, reduce
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, InteriorPoint, MirrorDescent, iterate
+from jaxpriv.solvers.additive_noise import NoiseData, newton_path
 from jaxpriv.solvers.perfect_privacy import perfect_privacy
 
 # Solvers by the names of the command line.
@@ -39,7 +41,7 @@ _MARGIN = 0.8
 
 
 def solve(
-    problem: DistortionProblem,
+    problem: DistortionProblem | NoiseProblem,
     solver: str | AbstractSolver = "auto",
     *,
     tol: Any = 1e-6,
@@ -56,7 +58,8 @@ def solve(
 
     Args:
         problem: what is asked.
-        solver: `auto`, `interior-point`, `mirror-descent`, `blahut-arimoto`, or a solver object.
+        solver: `auto`, `interior-point`, `mirror-descent`, `blahut-arimoto`, or a solver object
+            (a `NoiseProblem` has one method of its own: `auto`).
         tol: the largest certified gap that counts as `optimal`, in units of the objective (nats;
             for the leakage-budget form, units of the distortion).
         max_steps: most iterations; by default 200 for the interior-point method, 20000 otherwise.
@@ -67,9 +70,14 @@ def solve(
         InfeasibleError: with the numbers that prove it.
         ResourceError: the chosen solver would need more memory than there is.
     """
-    if not isinstance(problem, DistortionProblem):
-        raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
     tol = scalar(tol, "tol", low=0.0, open_low=True)
+    if isinstance(problem, NoiseProblem):
+        if solver != "auto":
+            raise InputError(f"solver: additive noise has one method, 'auto'; {solver!r} was given")
+        with jax.enable_x64(True):
+            return _solve_noise(problem, tol, 1000 if max_steps is None else max_steps, throw)
+    if not isinstance(problem, DistortionProblem):
+        raise InputError(f"problem must be a DistortionProblem or a NoiseProblem, not {type(problem).__name__}")
     if is_traced(problem, tol):
         return _solve_traced(problem, solver, tol, max_steps)
     with jax.enable_x64(True):
@@ -283,18 +291,20 @@ def distortion_of(xp: Any, problem: DistortionProblem, mechanism: Any) -> Any:
 
 def infeasible(problem: DistortionProblem, program: Program) -> Solution:
     """A solution that says that there is none: infinite value and bound."""
-    groups, private, inputs = program.joints.shape
-    outputs = program.cost.shape[1]
-    nan = np.full((inputs, outputs), np.nan)
+    groups, private, _ = program.joints.shape
+    return _no_solution(problem.shape, groups, private, len(program.budgets), len(problem.distortions))
+
+
+def _no_solution(shape: tuple[int, int], groups: int, private: int, limits: int, distortions: int) -> Solution:
     return Solution(
         value=np.float64(np.inf),
         lower_bound=np.float64(np.inf),
-        mechanism=nan,
+        mechanism=np.full(shape, np.nan),
         leakage=np.float64(np.nan),
-        distortion=np.full(len(problem.distortions), np.nan),
-        scores=np.zeros((groups, outputs, private)),
+        distortion=np.full(distortions, np.nan),
+        scores=np.zeros((groups, shape[1], private)),
         weights=np.zeros(groups),
-        multipliers=np.zeros(len(program.budgets)),
+        multipliers=np.zeros(limits),
         code=np.int32(Status.INFEASIBLE),
         steps=np.int32(0),
         solver="none",
@@ -352,6 +362,60 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
         _EXECUTABLES[key] = jax.jit(function).lower(*args).compile()
         seconds = time.perf_counter() - begun
     return partial(_EXECUTABLES[key], *args), seconds
+
+
+# ----------------------------------------------------------------------------------- noise
+
+
+def _solve_noise(problem: NoiseProblem, tol: float, max_steps: int, throw: bool) -> Solution:
+    begun = time.perf_counter()
+    cost, budget = problem.distortion, problem.budget
+    least = float(cost.min())
+    if budget < least:
+        if throw:
+            max_entropy_noise(cost, budget)  # raises, with the proof
+        return _no_solution((problem.joint.shape[1], problem.outputs), 1, problem.joint.shape[0], 1, 1)
+    span = float(np.ptp(cost)) or 1.0
+    tight = budget - least <= feasibility.BOUNDARY * span
+    allowed = np.flatnonzero(cost - least <= feasibility.BOUNDARY * span) if tight else np.arange(len(cost))
+    seen = problem.joint.sum(axis=1) > 0
+    scaled = np.zeros(len(allowed)) if tight else (cost[allowed] - least) / span
+    room = 1.0 if tight else (budget - least) / span
+    # Strictly inside: half of the budget goes to an even blend, the rest to the cheapest symbols.
+    blend = 0.5 * min(1.0, room / max(float(scaled.mean()), np.finfo(float).tiny))
+    start = blend / len(allowed) + (1.0 - blend) * (scaled == 0) / (scaled == 0).sum()
+    data = NoiseData(problem.columns()[:, seen][:, :, allowed], problem.joint.sum(axis=1)[seen], scaled, room)
+    last = 0.5 * tol / (len(allowed) + 1)
+    args = jax.tree.map(jnp.asarray, (data, start, last, max_steps))
+    run, compiling = compiled(newton_path, *args)
+    theta, found, price, steps = jax.device_get(run())
+
+    noise = np.zeros(len(cost))
+    noise[allowed] = theta / theta.sum()
+    scores = np.zeros((1, problem.outputs, problem.joint.shape[0]))
+    scores[0][:, seen] = found
+    price = 0.0 if tight else float(price) / span
+    if tight:  # the price at which no dearer symbol is worth taking
+        gain = np.einsum("ysz,ys->z", problem.columns(), scores[0])
+        dearer = cost - least > feasibility.BOUNDARY * span
+        short = (gain[allowed].min() - gain[dearer]) / (cost[dearer] - least)
+        price = float(max(short.max(initial=0.0), 0.0)) * (1 + 1e-9)
+    certificate = certify_noise(problem, noise, scores, price)
+    proved = certificate.gap <= tol and certificate.violation == 0
+    return Solution(
+        value=np.float64(certificate.value),
+        lower_bound=np.float64(certificate.lower_bound),
+        mechanism=problem.mechanism(noise),
+        leakage=np.float64(certificate.leakages[0]),
+        distortion=certificate.constraint_values,
+        scores=scores,
+        weights=np.ones(1),
+        multipliers=np.array([price]),
+        code=np.int32(Status.OPTIMAL if proved else Status.NOT_CERTIFIED),
+        steps=np.int32(steps),
+        solver="barrier-newton",
+        seconds={"compile": compiling, "solve": time.perf_counter() - begun - compiling},
+    )
 
 
 # ---------------------------------------------------------------------------------- traced

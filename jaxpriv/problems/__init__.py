@@ -7,12 +7,16 @@ from jaxpriv.problems.distortion import (
     replace_form,
     with_private_input,
 )
+from jaxpriv.problems.noise import MaxEntropyNoise, NoiseProblem, max_entropy_noise
 from jaxpriv.problems.program import Form, Program
 
 __all__ = [
     "DistortionProblem",
     "Form",
+    "MaxEntropyNoise",
+    "NoiseProblem",
     "Program",
+    "max_entropy_noise",
     "private_pairs",
     "rate_distortion",
     "replace_form",
