@@ -16,7 +16,8 @@ where `column` is homogeneous of degree 1.
 Conventions shared by all measures.
 * Arrays: `joint` (s, x) with total 1, `mechanism` (x, y) with rows summing to 1, in one dtype. They
   are not checked: a measure is a pure function for `jit`, `vmap` and `grad`. `jaxpriv.leakage.evaluate`
-  checks and then calls it.
+  checks and then calls it. A Module with array fields is an argument or a constant of a compiled
+  function: `eqx.filter_jit(measure)`, or `jax.jit` of a function that calls it.
 * Zero mass: 0 ln 0 = 0; an output without mass contributes nothing; a symbol with p_s = 0 is outside
   every sum and maximum. Masses below the smallest normal number of the dtype count as zero.
 * Infinite values are answers (`inf`, never NaN). Gradients are finite: a term without mass is left

@@ -13,7 +13,6 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractLeakage, AbstractWorstOutcomeLeakage, Unit
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 
-LogUnits = Literal["nats", "bits"]
 Units = Unit | Literal["bits"]
 
 
@@ -68,7 +67,7 @@ def checked_pair(joint: Any, mechanism: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def evaluate_all(
-    measures: tuple[AbstractLeakage, ...], joint: Any, mechanism: Any, units: LogUnits = "nats"
+    measures: tuple[AbstractLeakage, ...], joint: Any, mechanism: Any, units: str = "nats"
 ) -> tuple[Evaluation, ...]:
     """`evaluate` for several measures in one compiled call."""
     if units not in ("nats", "bits"):
@@ -82,7 +81,7 @@ def evaluate_all(
         )
 
 
-def evaluate(measure: AbstractLeakage, joint: Any, mechanism: Any, units: LogUnits = "nats") -> Evaluation:
+def evaluate(measure: AbstractLeakage, joint: Any, mechanism: Any, units: str = "nats") -> Evaluation:
     """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
 
     `units="bits"` converts measures that are in nats; probabilities, costs and dimensionless values
@@ -97,7 +96,7 @@ def evaluate(measure: AbstractLeakage, joint: Any, mechanism: Any, units: LogUni
 
 
 def _evaluation(
-    measure: AbstractLeakage, value: float, joint: np.ndarray, mechanism: np.ndarray, units: LogUnits
+    measure: AbstractLeakage, value: float, joint: np.ndarray, mechanism: np.ndarray, units: str
 ) -> Evaluation:
     witness = None
     if isinstance(measure, AbstractPointwiseLeakage):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._types import Mechanism, Scalar
-from jaxpriv.leakage.evaluation import LogUnits, Units, Witness, checked_pair, evaluate_all
+from jaxpriv.leakage.evaluation import Units, Witness, checked_pair, evaluate_all
 from jaxpriv.leakage.registry import by_name, forms_of
 
 _ORDERS = (0.5, 2.0, 10.0)
@@ -62,7 +62,7 @@ class Report:
 
     rows: tuple[Row, ...]
     prior_free_cap: float
-    units: LogUnits
+    units: str
     absent_private: tuple[int, ...]
     unused_outputs: tuple[int, ...]
 
@@ -77,7 +77,7 @@ def prior_free_cap(mechanism: Mechanism) -> Scalar:
     return jnp.log(jnp.sum(jnp.max(jnp.asarray(mechanism), axis=0)))
 
 
-def report(joint: Any, mechanism: Any, units: LogUnits = "nats") -> Report:
+def report(joint: Any, mechanism: Any, units: str = "nats") -> Report:
     """All measures of `mechanism` (x, y) under `joint` (s, x), evaluated in one compiled call.
 
     Errors, units and accuracy as for `evaluate`.

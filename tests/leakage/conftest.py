@@ -13,7 +13,7 @@ ORDERS = (0.05, 0.5, 0.999, 1.0, 1.001, 2.0, 5.0, 50.0, np.inf)
 
 def _all_measures() -> dict[str, lk.AbstractLeakage]:
     losses = np.random.default_rng(7).normal(size=(4, 3))
-    gains = np.random.default_rng(8).random(size=(3, 4))
+    gains = np.random.default_rng(8).random(size=(3, 4)) + np.eye(3, 4)
     ring = np.abs(np.subtract.outer(np.arange(4), np.arange(4))) % 2 == 1
     divergences = {name: lk.by_name("f-information", divergence=name) for name in lk.DIVERGENCES if name != "e-gamma"}
     return {
@@ -28,7 +28,7 @@ def _all_measures() -> dict[str, lk.AbstractLeakage]:
         "sibson": eqx.filter_vmap(lk.Sibson)(np.array(ORDERS)),
         "arimoto": eqx.filter_vmap(lk.Arimoto)(np.array(ORDERS)),
         **{f"f {name}": measure for name, measure in divergences.items()},
-        "f e-gamma": lk.FInformation(lk.EGamma(1.5)),
+        "f e-gamma": lk.FInformation(lk.EGamma(1.2)),
         "f user": lk.FInformation(lk.UserDivergence(lambda t: t * jnp.log(t), at_zero=0.0)),
         **{
             f"{form} gain {name}": gain(cost)
@@ -104,8 +104,8 @@ def interior():
 
     def draw(seed: int) -> tuple[np.ndarray, np.ndarray]:
         rng = np.random.default_rng(seed)
-        joint = 0.2 + rng.random((4, 5))
-        return joint / joint.sum(), _rows(0.2 + rng.random((5, 6)))
+        joint = 0.1 + rng.random((4, 5)) ** 2
+        return joint / joint.sum(), _rows(0.1 + rng.random((5, 6)) ** 2)
 
     return draw
 

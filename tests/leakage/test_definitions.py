@@ -127,7 +127,7 @@ def defined(joint, mechanism, measures, orders):
         "f jensen-shannon": f_information(
             p, columns, lambda t: (t * math.log(2 * t / (1 + t)) + math.log(2 / (1 + t))) / 2, math.log(2) / 2
         ),
-        "f e-gamma": f_information(p, columns, lambda t: max(t - 1.5, 0), 0.0),
+        "f e-gamma": f_information(p, columns, lambda t: max(t - 1.2, 0), 0.0),
         "lift": max(abs(v) for lift in lifts for v in lift),
         "max-lift": max(v for lift in lifts for v in lift),
         "min-lift": max(-v for lift in lifts for v in lift),

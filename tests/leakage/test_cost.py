@@ -1,0 +1,106 @@
+"""A user's cost: closed forms, the certificate of its inner minimum, gradients."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import jaxpriv.leakage as lk
+
+
+def log_loss(q):
+    return -jnp.log(q)
+
+
+def brier(q):
+    return jnp.sum(jnp.square(q)) - 2 * q + 1
+
+
+def cubic(q):
+    """Convex in q and not proper: announcing the posterior is not optimal."""
+    return jnp.power(1 - q, 3) + 0.5 * jnp.sum(jnp.square(q)) + 0.1 * jnp.arange(q.size, dtype=q.dtype) * q
+
+
+COLUMNS = (
+    np.array([0.1, 0.2, 0.05, 0.15]),
+    np.array([0.3, 0.0, 0.1, 0.0]),
+    np.array([0.0, 0.0, 1e-3, 0.0]),
+    np.array([0.25, 1e-9, 0.25, 1e-3]),
+    np.array([1e-80, 2e-80, 1e-80, 3e-80]),
+)
+
+
+@pytest.mark.parametrize(("loss", "closed"), [(log_loss, lk.LogLoss()), (brier, lk.BrierLoss())])
+@pytest.mark.parametrize("proper", [True, False])
+def test_custom_loss_reproduces_closed_forms(loss, closed, proper):
+    cost = lk.CustomLoss(loss, proper=proper)
+    least, accuracy = jax.jit(cost.least), jax.jit(cost.accuracy)
+    for w in COLUMNS:
+        expected = float(closed.least(w))
+        error = abs(float(least(w)) - expected)
+        assert error <= 1e-8 * w.sum()
+        assert error <= float(accuracy(w)) + 1e-14 * w.sum()
+        assert float(accuracy(w)) <= 1e-8 * w.sum()
+
+
+@pytest.mark.parametrize("proper", [True, False])
+def test_custom_gain_is_the_closed_form_gain(proper, instances):
+    joints, mechanisms = instances(0)
+    for gain, closed in (
+        (lk.AverageCostGain, lk.MutualInformation()),
+        (lk.MaxCostGain, lk.MaxInformation()),
+    ):
+        custom = jax.jit(jax.vmap(gain(lk.CustomLoss(log_loss, proper=proper))))
+        np.testing.assert_allclose(custom(joints, mechanisms), jax.vmap(closed)(joints, mechanisms), atol=2e-8)
+
+
+def test_inner_minimum_of_an_improper_loss():
+    cost = lk.CustomLoss(cubic)
+    for w in COLUMNS[:2]:
+        found = minimize(
+            lambda q, w=w: float(w @ np.asarray(cubic(jnp.asarray(q)))),
+            np.full(4, 0.25),
+            bounds=[(0, 1)] * 4,
+            constraints={"type": "eq", "fun": lambda q: q.sum() - 1},
+            method="SLSQP",
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        assert float(cost.least(w)) == pytest.approx(found.fun, abs=1e-8)
+        assert float(cost.accuracy(w)) <= 1e-9
+        announced = np.asarray(cost.announcement(w))
+        assert announced.sum() == pytest.approx(1)
+        assert np.all(announced >= 0)
+        assert not np.allclose(announced, w / w.sum(), atol=1e-2)
+
+
+def test_gradient_is_the_loss_at_the_announcement():
+    cost = lk.CustomLoss(cubic)
+    w = jnp.array(COLUMNS[0])
+    gradient = jax.jit(jax.grad(cost.least))(w)
+    np.testing.assert_allclose(gradient, cubic(cost.announcement(w)), rtol=1e-12)
+    for s in range(4):
+        step = 1e-5 * jnp.eye(4)[s]
+        difference = (cost.least(w + step) - cost.least(w - step)) / 2e-5
+        assert float(gradient[s]) == pytest.approx(float(difference), abs=1e-5)
+    for w in COLUMNS:
+        for proper in (True, False):
+            assert np.all(np.isfinite(jax.grad(lk.CustomLoss(log_loss, proper=proper).least)(jnp.array(w))))
+
+
+def test_finite_loss_matrix():
+    losses = np.array([[0.0, 5.0, 1.0], [2.0, 0.0, 1.0]])
+    joint, mechanism = np.array([[0.3, 0.2], [0.1, 0.4]]), np.eye(2)
+    # prior (1/2, 1/2): actions cost 1, 5/2, 1. Output 0 = (3/4, 1/4): 1/2; output 1 = (1/3, 2/3): 1.
+    average = float(lk.AverageCostGain(lk.LossMatrix(losses))(joint, mechanism))
+    worst = float(lk.MaxCostGain(lk.LossMatrix(losses))(joint, mechanism))
+    assert average == pytest.approx(1 - (0.4 * 0.5 + 0.6 * 1.0), abs=1e-15)
+    assert worst == pytest.approx(0.5, abs=1e-15)
+
+
+def test_gain_matrix_without_any_gain():
+    joint, mechanism = np.eye(2) / 2, np.eye(2)
+    assert float(lk.GainLeakage(np.zeros((1, 2)))(joint, mechanism)) == 0.0
+    assert float(lk.GainLeakage(np.eye(2))(joint, mechanism)) == pytest.approx(np.log(2), abs=1e-15)
+    # An action that pays only after output 0.
+    assert float(lk.GainLeakage(np.array([[1.0, 0.0]]))(joint, mechanism)) == pytest.approx(0.0, abs=1e-15)

@@ -1,0 +1,87 @@
+"""Gradients: against central differences inside the simplex, finite at every kind of zero."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv.leakage as lk
+
+STEP = 1e-6
+
+
+@pytest.fixture(scope="module")
+def gradients_of(stack_of):
+    """(joints, mechanisms), batched -> {name: (gradient in joint, gradient in mechanism)}, in reverse mode."""
+    # Compiled with little optimisation: it is run a few times only, and compiling is what takes time.
+    return jax.jit(
+        jax.vmap(jax.jacrev(stack_of, argnums=(0, 1))), compiler_options={"xla_backend_optimization_level": 1}
+    )
+
+
+def test_gradients_are_central_differences(gradients_of, values_of, interior):
+    pairs = [interior(seed) for seed in range(28)]
+    joints, mechanisms = np.stack([j for j, _ in pairs]), np.stack([w for _, w in pairs])
+    rng = np.random.default_rng(0)
+    # Directions inside the simplex: gradients are defined up to a constant there.
+    in_joint = rng.normal(size=joints.shape)
+    in_joint -= in_joint.mean(axis=(1, 2), keepdims=True)
+    in_mechanism = rng.normal(size=mechanisms.shape)
+    in_mechanism -= in_mechanism.mean(axis=2, keepdims=True)
+    in_joint[:14] = 0.0  # the first half of the batch moves the mechanism, the second half the joint
+    in_mechanism[14:] = 0.0
+    above = values_of(joints + STEP * in_joint, mechanisms + STEP * in_mechanism)
+    below = values_of(joints - STEP * in_joint, mechanisms - STEP * in_mechanism)
+    gradients = gradients_of(joints, mechanisms)
+    assert gradients.keys() == above.keys()
+    for name, (by_joint, by_mechanism) in gradients.items():
+        slope = np.sum(by_joint * in_joint, axis=(1, 2)) + np.sum(by_mechanism * in_mechanism, axis=(1, 2))
+        difference = (above[name] - below[name]) / (2 * STEP)
+        np.testing.assert_allclose(slope, difference, rtol=2e-5, atol=2e-7, err_msg=name)
+        assert np.any(np.abs(slope) > 1e-4), name
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_gradients_are_finite_at_zeros(gradients_of, instances, seed):
+    joints, mechanisms = instances(seed)
+    for name, gradients in gradients_of(joints, mechanisms).items():
+        for gradient in gradients:
+            assert np.all(np.isfinite(gradient)), name
+
+
+def test_gradient_of_mutual_information_is_the_log_lift(interior):
+    """d I / d W[x, y] = sum_s joint[s, x] ln( w/(p |w|) ), exactly, so it is the adversary's natural rule."""
+    joint, mechanism = interior(1)
+    outputs, p = joint @ mechanism, joint.sum(axis=1)
+    log_lift = np.log(outputs / p[:, None] / outputs.sum(axis=0))
+    gradient = jax.grad(lambda w: lk.MutualInformation()(joint, w))(mechanism)
+    np.testing.assert_allclose(gradient, joint.T @ log_lift, atol=1e-15)
+
+
+def test_gradient_conventions_at_zero():
+    p = jnp.array([0.5, 0.5])
+    gradient = jax.grad(lk.MutualInformation().column)(jnp.array([0.3, 0.0]), p)
+    np.testing.assert_allclose(gradient, [np.log(2), -1.0], atol=1e-15)
+    # An infinite value has gradient zero.
+    lift = jax.grad(lambda w: lk.Lift()(jnp.eye(2) / 2, w))(jnp.eye(2))
+    np.testing.assert_array_equal(lift, 0.0)
+    # One-sided derivatives that exist are kept: sum of |w - p|w||/2 at a zero.
+    total_variation = lk.FInformation(lk.TotalVariation())
+    at_zero = jax.grad(total_variation.column)(jnp.array([0.3, 0.0]), p)
+    inside = jax.grad(total_variation.column)(jnp.array([0.3, 1e-9]), p)
+    np.testing.assert_allclose(at_zero, inside, atol=1e-8)
+
+
+def test_gradient_in_the_order_and_gamma(interior):
+    joint, mechanism = interior(6)
+    for make, at in (
+        (lk.Sibson, np.array([0.4, 1.0, 3.0, np.inf])),
+        (lk.Arimoto, np.array([0.7, 1.0, 4.0, np.inf])),
+        (lambda g: lk.FInformation(lk.EGamma(g)), np.array([1.1, 1.2, 1.3, 100.0])),
+    ):
+        value = jax.jit(jax.vmap(lambda a, make=make: make(a)(joint, mechanism)))
+        slopes = jax.jit(jax.vmap(jax.grad(lambda a, make=make: make(a)(joint, mechanism))))(at)
+        differences = (value(at + 1e-5) - value(at - 1e-5)) / 2e-5
+        np.testing.assert_allclose(slopes, differences, rtol=1e-5, atol=1e-9)
+        assert float(slopes[0]) != 0.0
+        assert float(slopes[-1]) == 0.0

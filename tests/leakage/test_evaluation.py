@@ -1,0 +1,277 @@
+"""The checked front: names, units, witnesses, reports, rare masses and refused inputs."""
+
+import math
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+import jaxpriv.leakage as lk
+from jaxpriv.errors import InputError
+
+JOINT = np.array([[0.1, 0.2, 0.1], [0.2, 0.1, 0.3]])
+MECHANISM = np.array([[0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0.4, 0.5, 0.1, 0.0]])
+
+
+def ratio(y, s, r):
+    channel = (JOINT / JOINT.sum(axis=1, keepdims=True)) @ MECHANISM
+    return math.log(channel[s, y] / channel[r, y])
+
+
+# --- names -------------------------------------------------------------------------------------
+
+
+def test_every_name_has_a_measure():
+    parameters = {"sibson": {"order": 2.0}, "arimoto": {"order": 2.0}, "f-information": {"divergence": "kl"}}
+    for name in lk.NAMES:
+        for form in (None, *lk.forms_of(name)):
+            measure = lk.by_name(name, form=form, **parameters.get(name, {}))
+            chosen = form or lk.forms_of(name)[0]
+            assert isinstance(measure, lk.AbstractAverageLeakage) == (chosen == "average")
+    for divergence in lk.DIVERGENCES:
+        gamma = 1.5 if divergence == "e-gamma" else None
+        assert isinstance(lk.by_name("f-information", divergence=divergence, gamma=gamma), lk.FInformation)
+    assert isinstance(lk.by_name("mutual-information", form="worst"), lk.MaxInformation)
+    assert isinstance(lk.by_name("f-information", divergence=lk.ChiSquared()).divergence, lk.ChiSquared)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "mutual_information"}, "unknown leakage measure; known: mutual-information, .*inferential"),
+        ({"name": "lift", "form": "average"}, "lift has no form"),
+        ({"name": "sibson"}, "sibson needs order"),
+        ({"name": "f-information"}, "f-information needs divergence"),
+        ({"name": "lift", "order": 2.0}, "lift takes no order"),
+        ({"name": "sibson", "order": 0.0}, "order must be"),
+        ({"name": "sibson", "order": -1.0}, "order must be"),
+        ({"name": "arimoto", "order": math.nan}, "order must be"),
+        ({"name": "arimoto", "order": True}, "order must be a number, not a bool"),
+        ({"name": "sibson", "order": [1.0, 2.0]}, "order has 1 dimension"),
+        ({"name": "f-information", "divergence": "renyi"}, "unknown divergence; known: kl,"),
+        ({"name": "f-information", "divergence": "e-gamma"}, "needs gamma"),
+        ({"name": "f-information", "divergence": "kl", "gamma": 2.0}, "only divergence 'e-gamma' takes gamma"),
+        ({"name": "f-information", "divergence": "e-gamma", "gamma": 0.5}, "gamma must be"),
+        ({"name": "ldp", "neighbours": [[0.0, 2.0], [1.0, 0.0]]}, "neighbours must be a relation"),
+        ({"name": "ldp", "neighbours": [[True, False]]}, "neighbours must be a square"),
+    ],
+)
+def test_wrong_names_and_parameters(arguments, message):
+    with pytest.raises(InputError, match=message):
+        lk.by_name(**arguments)
+
+
+def test_wrong_costs_and_divergences():
+    with pytest.raises(InputError, match=r"losses\[0, 1\] is NaN"):
+        lk.LossMatrix([[0.0, math.nan]])
+    with pytest.raises(InputError, match=r"gains\[1, 0\] is negative"):
+        lk.GainLeakage([[1.0], [-1.0]])
+    with pytest.raises(InputError, match=r"f\(1\) = 0"):
+        lk.UserDivergence(lambda t: t, at_zero=0.0)
+    with pytest.raises(InputError, match="at_zero"):
+        lk.UserDivergence(lambda t: t - 1, at_zero=math.nan)
+
+
+# --- arrays ------------------------------------------------------------------------------------
+
+
+def changed(array, index, value):
+    array = array.copy()
+    array[index] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("joint", "mechanism", "message"),
+    [
+        (changed(JOINT, (1, 2), math.nan), MECHANISM, r"joint\[1, 2\] is NaN"),
+        (changed(JOINT, (0, 1), -0.2), MECHANISM, r"joint\[0, 1\] is negative"),
+        (changed(JOINT, (0, 1), math.inf), MECHANISM, r"joint\[0, 1\] is infinite"),
+        (JOINT, changed(MECHANISM, (2, 3), math.nan), r"mechanism\[2, 3\] is NaN"),
+        (JOINT, changed(MECHANISM, (0, 1), -0.3), r"mechanism\[0, 1\] is negative"),
+        (JOINT, changed(MECHANISM, (0, 1), 0.4), "mechanism: row 0 sums to 1.1"),
+        (JOINT, MECHANISM.T, "it looks transposed"),
+        (JOINT, MECHANISM[:2], "2 rows"),
+        (JOINT[0], MECHANISM, "joint has 1 dimension"),
+        (JOINT * 10, MECHANISM, "joint sums to 10"),
+        (JOINT * 0, MECHANISM, "no mass"),
+        (JOINT[:, :0], MECHANISM, "empty along axis 1"),
+        (JOINT.astype(complex), MECHANISM, "complex"),
+        (JOINT.astype(object), MECHANISM, "object"),
+    ],
+)
+def test_wrong_arrays(joint, mechanism, message):
+    for call in (lambda: lk.evaluate(lk.Lift(), joint, mechanism), lambda: lk.report(joint, mechanism)):
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+def test_tracers_and_unknown_units_are_refused():
+    with pytest.raises(InputError, match="runs on the host"):
+        jax.jit(lambda w: lk.evaluate(lk.Lift(), JOINT, w).value)(MECHANISM)
+    with pytest.raises(InputError, match="units must be"):
+        lk.evaluate(lk.Lift(), JOINT, MECHANISM, units="bit")
+
+
+def test_lists_and_integers_are_welcome():
+    assert lk.evaluate(lk.MutualInformation(), [[0.5, 0], [0, 0.5]], [[1, 0], [0, 1]]).value == pytest.approx(
+        math.log(2)
+    )
+
+
+# --- values, units, witnesses --------------------------------------------------------------------
+
+
+def test_witnesses_attain_the_value():
+    ldp = lk.evaluate(lk.LocalDifferentialPrivacy(), JOINT, MECHANISM)
+    expected = max((ratio(y, s, 1 - s), y, s) for y in range(3) for s in range(2))
+    assert ldp.value == pytest.approx(expected[0], abs=1e-14)
+    assert ldp.witness == lk.Witness(expected[1], expected[2], 1 - expected[2])
+    assert lk.evaluate(lk.InferentialPrivacy(), JOINT, MECHANISM) == ldp
+
+    outputs, p = JOINT @ MECHANISM, JOINT.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_lift = np.log(outputs / outputs.sum(axis=0) / p[:, None])[:, :3]
+    s, y = np.unravel_index(np.argmax(log_lift), log_lift.shape)
+    assert lk.evaluate(lk.MaxLift(), JOINT, MECHANISM).witness == lk.Witness(int(y), raised=int(s))
+    s, y = np.unravel_index(np.argmin(log_lift), log_lift.shape)
+    low = lk.evaluate(lk.MinLift(), JOINT, MECHANISM)
+    assert low.witness == lk.Witness(int(y), lowered=int(s))
+    lift = lk.evaluate(lk.Lift(), JOINT, MECHANISM)
+    assert lift.value == pytest.approx(np.abs(log_lift).max(), abs=1e-14)
+    assert lift.witness in (low.witness, lk.evaluate(lk.MaxLift(), JOINT, MECHANISM).witness)
+
+    worst = lk.evaluate(lk.MaxInformation(), JOINT, MECHANISM)
+    outcomes = np.asarray(lk.MaxInformation().outcomes(outputs, p))[:3]
+    assert worst.witness == lk.Witness(int(np.argmax(outcomes)))
+    assert lk.evaluate(lk.MutualInformation(), JOINT, MECHANISM).witness is None
+
+
+def test_host_values_of_log_ratios_are_the_measures(measures, instances):
+    joints, mechanisms = instances(2)
+    named = {name: m for name, m in measures.items() if isinstance(m, lk.AbstractPointwiseLeakage)}
+    assert len(named) == 6
+    for i in range(14):
+        if i % 8 == 7 and i % 7 == 5:
+            continue
+        for measure, result in zip(
+            named.values(), lk.evaluate_all(tuple(named.values()), joints[i], mechanisms[i]), strict=True
+        ):
+            assert result.value == pytest.approx(
+                float(eqx.filter_jit(measure)(joints[i], mechanisms[i])), rel=1e-9, abs=1e-13
+            )
+
+
+def test_infinite_values_name_the_excluded_symbol():
+    joint = np.array([[0.2, 0.2], [0.0, 0.1], [0.0, 0.0], [0.0, 0.5]])
+    mechanism = np.array([[0.0, 0.4, 0.6], [0.0, 1.0, 0.0]])
+    # Output 2 is sent for x = 0 only, which has s = 0 only: it excludes s = 1 and 3; s = 2 never occurs.
+    for measure, expected in (
+        (lk.LocalDifferentialPrivacy(), lk.Witness(2, 0, 1)),
+        (lk.InferentialPrivacy(), lk.Witness(2, 0, 1)),
+        (lk.Lift(), lk.Witness(2, None, 1)),
+        (lk.MinLift(), lk.Witness(2, None, 1)),
+        (lk.FInformation(lk.ReverseKullbackLeibler()), lk.Witness(2, None, 1)),
+    ):
+        result = lk.evaluate(measure, joint, mechanism, units="bits")
+        assert result.value == math.inf
+        assert result.units == "bits"
+        assert result.witness == expected
+    assert lk.evaluate(lk.MaxLift(), joint, mechanism).value == pytest.approx(math.log(1 / 0.4))
+
+
+def test_neighbour_relation():
+    p = np.full(3, 1 / 3)
+    channel = np.array([[0.5, 0.5], [0.4, 0.6], [0.1, 0.9]])
+    line = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    joint = np.diag(p)
+    result = lk.evaluate(lk.LocalDifferentialPrivacy(line), joint, channel)
+    assert result.value == pytest.approx(math.log(4), abs=1e-14)
+    assert result.witness == lk.Witness(0, 1, 2)
+    assert lk.evaluate(lk.LocalDifferentialPrivacy(), joint, channel).value == pytest.approx(math.log(5), abs=1e-14)
+    upward = np.triu(np.ones((3, 3), bool), 1)  # P(y|s) <= e^eps P(y|s') asked for s < s' only
+    assert float(lk.LocalDifferentialPrivacy(upward)(joint, channel)) == pytest.approx(math.log(5))
+    downward = upward.T
+    assert float(lk.LocalDifferentialPrivacy(downward)(joint, channel)) == pytest.approx(math.log(0.9 / 0.5))
+    nobody = lk.evaluate(lk.LocalDifferentialPrivacy(np.zeros((3, 3))), joint, channel)
+    assert nobody.value == 0.0
+    # Neighbours that an output excludes together are no violation; a neighbour of one it allows is.
+    shut = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    pair = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    assert float(lk.LocalDifferentialPrivacy(pair)(joint, shut)) == 0.0
+    assert lk.evaluate(lk.LocalDifferentialPrivacy(pair), joint, shut).value == 0.0
+    assert float(lk.LocalDifferentialPrivacy(line)(joint, shut)) == math.inf
+
+
+def test_ldp_needs_the_channel_where_the_prior_has_no_mass():
+    channel = np.array([[0.5, 0.5], [0.4, 0.6], [0.0, 1.0]])
+    joint = np.diag([0.5, 0.5, 0.0])
+    assert float(lk.LocalDifferentialPrivacy()(joint, channel)) == pytest.approx(math.log(1.25))
+    assert float(lk.ldp_of_channel(channel)) == math.inf
+    assert float(lk.ldp_of_channel(channel[:2])) == pytest.approx(math.log(1.25))
+    near = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    assert float(lk.ldp_of_channel(channel, near)) == pytest.approx(math.log(1.25))
+
+
+@pytest.mark.parametrize("rare", [1e-300, 1e-310, 5e-324])
+def test_rare_symbols_count(rare):
+    """A symbol of subnormal probability is not an absent one: what depends on P(y|s) sees it."""
+    joint = np.array([[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, rare]])
+    mechanism = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.2, 0.0, 0.8]])
+    values = {row.name: row for row in lk.report(joint, mechanism).rows if row.divergence is None}
+    assert values["maximal-leakage"].value == pytest.approx(math.log(0.5 + 0.5 + 0.8), abs=1e-12)
+    assert values["max-lift"].witness == lk.Witness(2, raised=2)
+    assert values["lift"].value == math.inf
+    assert values["mutual-information"].value == pytest.approx(0.0, abs=1e-12)
+    assert all(not math.isnan(row.value) for row in values.values())
+
+
+def test_rare_outputs_count():
+    """Ratios of subnormal probabilities are taken in logarithms on the host."""
+    mechanism = np.array([[1 - 1e-310, 1e-310], [1 - 4e-310, 4e-310]])
+    result = lk.evaluate(lk.LocalDifferentialPrivacy(), np.eye(2) / 2, mechanism)
+    assert result.value == pytest.approx(math.log(4), rel=1e-9)
+    assert result.witness == lk.Witness(1, 1, 0)
+    one_sided = np.array([[0.5, 0.5], [1.0, 1e-310]])
+    assert lk.evaluate(lk.LocalDifferentialPrivacy(), np.eye(2) / 2, one_sided).value == pytest.approx(
+        math.log(0.5) + 310 * math.log(10), rel=1e-12
+    )
+
+
+def test_evaluation_is_float64_without_x64():
+    jax.config.update("jax_enable_x64", False)
+    try:
+        value = lk.evaluate(lk.MutualInformation(), JOINT, MECHANISM).value
+        order = lk.evaluate(lk.Sibson(1.3), JOINT, MECHANISM).value
+        assert not jax.config.jax_enable_x64
+    finally:
+        jax.config.update("jax_enable_x64", True)
+    assert value == pytest.approx(float(lk.MutualInformation()(JOINT, MECHANISM)), abs=1e-15)
+    assert order == pytest.approx(float(lk.Sibson(1.3)(JOINT, MECHANISM)), abs=1e-15)
+
+
+def test_report():
+    nats, bits = lk.report(JOINT, MECHANISM), lk.report(JOINT, MECHANISM, units="bits")
+    assert {row.name for row in nats.rows} == set(lk.NAMES) - {"gain-log-loss"}
+    assert len({(row.name, row.form, row.order, row.divergence) for row in nats.rows}) == len(nats.rows)
+    for one, other in zip(nats.rows, bits.rows, strict=True):
+        if one.units == "nats":
+            assert other.units == "bits"
+            assert other.value == pytest.approx(one.value / math.log(2), rel=1e-15)
+        else:
+            assert one == other
+        parameters = {"order": one.order, "divergence": one.divergence, "form": one.form}
+        if one.name in ("sibson", "mutual-information", "gain-brier"):
+            result = lk.evaluate(lk.by_name(one.name, **parameters), JOINT, MECHANISM)
+            assert (result.units, result.witness) == (one.units, one.witness)
+            assert result.value == pytest.approx(one.value, rel=1e-13)
+    cap = math.log(0.5 + 0.5 + 0.8)
+    assert nats.prior_free_cap == pytest.approx(cap, abs=1e-15)
+    assert bits.prior_free_cap == pytest.approx(cap / math.log(2), abs=1e-15)
+    assert float(lk.prior_free_cap(MECHANISM)) == pytest.approx(cap, abs=1e-15)
+    assert nats.unused_outputs == (3,)
+    assert nats.absent_private == ()
+    absent = lk.report(np.vstack([np.zeros(3), JOINT]), MECHANISM)
+    assert absent.absent_private == (0,)
+    assert [row.value for row in absent.rows] == pytest.approx([row.value for row in nats.rows], abs=1e-14)
