@@ -1,0 +1,48 @@
+"""The command `jaxpriv`: one file per command, each registered here.
+
+    0  done                      4  a valid result, not certified to the tolerance
+    2  bad input                 5  a file is damaged or unsafe
+    3  infeasible, proved        6  resources or I/O          130  interrupted
+
+Errors are one line on stderr (`--debug` shows the traceback). Files appear whole or not at all, and
+only after the work is done. Command modules import JAX and the like inside their functions.
+"""
+
+from typing import Annotated
+
+import typer
+
+from jaxpriv.cli import _app, demo, info, leakage, solve
+
+app = typer.Typer(
+    cls=_app.Program,
+    help="Design, measure and certify information-theoretic privacy mappings.",
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (solve.solve, leakage.leakage, info.info, demo.demo):
+    app.command(cls=_app.Command)(command)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; anywhere in the line.")
+    ] = False,
+) -> None:
+    del debug  # taken from the line by `Program.main`, so that it may stand behind a command too
+    if version:
+        from jaxpriv import __version__
+
+        print(f"jaxpriv {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main() -> None:
+    """The console entry: run the command line and exit with its code."""
+    _app.silence_backends()
+    app(prog_name="jaxpriv")

@@ -1,0 +1,130 @@
+"""How a command ends: its exit code and at most one line on stderr; and options that take several numbers."""
+
+import logging
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from jaxpriv.cli import _work
+from jaxpriv.errors import (
+    EntropyError,
+    InfeasibleError,
+    InputError,
+    IntegrityError,
+    NotCertifiedError,
+    ResourceError,
+)
+
+INTERRUPTED = 130
+# A defect of jaxpriv itself.
+_UNEXPECTED = 1
+
+_EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (InputError, 2),
+    (InfeasibleError, 3),
+    (NotCertifiedError, 4),
+    (IntegrityError, 5),
+    (ResourceError, 6),
+    (EntropyError, 6),
+    (MemoryError, 6),
+    (OSError, 6),
+)
+
+# ClickException: its module is click's in older releases of Typer, a private copy in newer ones.
+_UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+_DEBUG = "--debug"
+
+
+class Program(TyperGroup):
+    """The group of all commands; turns every exception into an exit code and one line."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        line = sys.argv[1:] if args is None else list(args)
+        rest_of_line = [word for word in line if word != _DEBUG]
+        parent = super().main
+        code = _exit_code(
+            lambda: parent(rest_of_line, *rest, standalone_mode=False, **extra), debug=len(rest_of_line) < len(line)
+        )
+        if not standalone_mode:
+            return code
+        if _work.unfinished():  # XLA cannot be stopped, and would crash an interpreter that is torn down under it
+            sys.stderr.flush()
+            os._exit(code)
+        sys.exit(code)
+
+
+class Command(TyperCommand):
+    """A command whose repeatable options take several values in a row: `--budget 0.1 0.2`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        repeatable = {option for one in self.params if getattr(one, "multiple", False) for option in one.opts}
+        return super().parse_args(ctx, _spread(args, repeatable))
+
+
+def silence_backends() -> None:
+    """Keep JAX's notes about accelerators, and Python's warnings, off the one line of stderr."""
+    if _DEBUG not in sys.argv:
+        logging.getLogger("jax").setLevel(logging.ERROR)
+        warnings.simplefilter("ignore")
+
+
+def _spread(args: Sequence[str], repeatable: set[str]) -> list[str]:
+    """`--budget 0.1 0.2` as `--budget 0.1 --budget 0.2`: further numbers belong to the option before them."""
+    result: list[str] = []
+    option, first = None, False
+    for word in args:
+        if option and not first and _is_number(word):
+            result.append(option)
+        elif not first:
+            option = word.split("=")[0] if word.split("=")[0] in repeatable else None
+        # The value that an option without "=" is waiting for.
+        first = not first and word == option
+        result.append(word)
+    return result
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _exit_code(command: Callable[[], Any], *, debug: bool) -> int:
+    try:
+        code = command()
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        code, message = _explain(error)
+        _complain(message)
+        return code
+    if code == INTERRUPTED:  # where Typer caught the interrupt itself
+        _complain("interrupted; no output file was written")
+    return code if isinstance(code, int) else 0
+
+
+def _explain(error: Any) -> tuple[int, str]:
+    if isinstance(error, _UsageError):
+        return error.exit_code, error.format_message()
+    for kind, code in _EXIT_CODES:
+        if isinstance(error, kind):
+            return code, str(error) or kind.__name__
+    if "RESOURCE_EXHAUSTED" in str(error):
+        return 6, "the device ran out of memory; use a smaller problem or --solver mirror-descent"
+    # The text of a foreign exception may hold data values: name its type only.
+    return _UNEXPECTED, f"internal error ({type(error).__name__}); {_DEBUG} shows where"
+
+
+def _complain(message: str) -> None:
+    print(f"jaxpriv: error: {' '.join(message.split())}", file=sys.stderr, flush=True)

@@ -1,0 +1,166 @@
+"""Results on their way out: strict JSON, numbers rounded against us, files that appear whole or not at all."""
+
+import contextlib
+import io
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from jaxpriv._files import atomic_write
+from jaxpriv.errors import InputError, ResourceError
+
+
+class Units(StrEnum):
+    """Units of logarithms in what people read; JSON is always in nats."""
+
+    nats = "nats"
+    bits = "bits"
+
+    @property
+    def per_nat(self) -> float:
+        return 1.0 if self is Units.nats else 1.0 / math.log(2.0)
+
+
+UnitsOption = Annotated[Units, typer.Option("--units", help="Units of the printed text (JSON is always in nats).")]
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")
+]
+
+
+def is_stdout(path: Path | None) -> bool:
+    """Whether `--json -` was given: then nothing else goes to stdout."""
+    return path is not None and str(path) == "-"
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]) -> None:
+    """Refuse, before any work, outputs that could not be written or would destroy an input.
+
+    Keys are the names of the options and arguments. An output that exists is replaced; an output
+    that is an input (by any name or link), or the same file as another output, is refused.
+    """
+    seen = dict(inputs)
+    for name, path in outputs.items():
+        if path is None or is_stdout(path):
+            continue
+        for other, taken in seen.items():
+            if _same(path, taken):
+                raise InputError(f"{name} is the same file as {other}; name another one")
+        seen[name] = path
+        if path.exists() and not path.is_file():
+            raise InputError(f"{name}: {path} exists and is not a regular file; name another one")
+        try:
+            with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
+                pass
+        except OSError as error:
+            raise ResourceError(f"{name}: cannot write into the folder of {path}: {error.strerror}") from error
+
+
+def _same(one: Path, other: Path) -> bool:
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    return one.exists() and other.exists() and os.path.samefile(one, other)
+
+
+def strict(value: Any) -> Any:
+    """`value` in terms of strict JSON: infinities as "inf" and "-inf", NaN (no such number) as null."""
+    if isinstance(value, Mapping):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(item) for item in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return strict(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def json_text(record: Mapping[str, Any]) -> str:
+    """One JSON object, indented, with a final newline."""
+    return json.dumps(strict(record), indent=2, allow_nan=False) + "\n"
+
+
+def npz_bytes(**arrays: np.ndarray) -> bytes:
+    """An .npz file; equal arrays give equal bytes."""
+    stream = io.BytesIO()
+    np.savez(stream, allow_pickle=False, **arrays)
+    return stream.getvalue()
+
+
+def deliver(record: Mapping[str, Any], json: Path | None, text: str, files: Mapping[Path, bytes] | None = None) -> None:
+    """Write the files, then the JSON, then stdout (`text`, or the JSON if that is where it goes).
+
+    If one of them fails, those that were written before it are removed.
+    """
+    files = dict(files or {})
+    if json is not None and not is_stdout(json):
+        files[json] = json_text(record).encode()
+    written: list[Path] = []
+    try:
+        for path, content in files.items():
+            atomic_write(path, content)
+            written.append(path)
+        emit(json_text(record) if is_stdout(json) else text)
+    except BaseException:
+        for path in written:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        raise
+
+
+def emit(text: str) -> None:
+    """Write to stdout now; `ResourceError` if nobody reads it or the disk behind it is full."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer would fail again, with a traceback, when Python exits.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise ResourceError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def rendered(*parts: Any) -> str:
+    """Rich tables and text as they should appear on this stdout."""
+    from rich.console import Console
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return capture.get()
+
+
+def upper(value: Any, digits: int = 6) -> str:
+    """At least `value`, to `digits` significant digits: an upper bound stays one in print."""
+    return _rounded(float(value), digits, ROUND_CEILING)
+
+
+def lower(value: Any, digits: int = 6) -> str:
+    """At most `value`."""
+    return _rounded(float(value), digits, ROUND_FLOOR)
+
+
+def upper_fixed(value: Any, places: int = 6) -> str:
+    """At least `value`, to `places` decimals: for columns."""
+    return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-places), ROUND_CEILING))
+
+
+def lower_fixed(value: Any, places: int = 6) -> str:
+    """At most `value`, to `places` decimals."""
+    return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR))
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))):.{digits}g}"

@@ -1,0 +1,48 @@
+"""Long work: in a thread, so that Ctrl-C is heard while XLA computes, with progress on a terminal."""
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_threads: list[threading.Thread] = []
+
+
+def unfinished() -> bool:
+    """Whether work that was given up (an interrupt) still runs."""
+    return any(thread.is_alive() for thread in _threads)
+
+
+def working(what: str, work: Callable[[Callable[[int, int], None]], T]) -> T:
+    """The result of `work(report)`; `report(done, total)` moves the bar.
+
+    Python hears a signal only between two instructions of its main thread, and one instruction of
+    JAX can take minutes: so the main thread waits here, and the work runs beside it.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    outcome: Future[T] = Future()
+    # Nothing but a terminal sees control characters; stdout is left to the results.
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(what, total=None)
+
+        def report(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        def run() -> None:
+            try:
+                outcome.set_result(work(report))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        _threads[:] = [thread]
+        thread.start()
+        result: Any = outcome.result()
+        thread.join()
+        return result

@@ -1,0 +1,178 @@
+"""`jaxpriv demo`: optimal mappings of a census table, from a nearly full release to one that tells nothing."""
+
+import itertools
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import JsonOption, Units
+from jaxpriv.cli._work import working
+from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
+
+_TOLERANCE = 1e-6
+# The mapping that is drawn: about one attribute changed for every second person.
+_DRAWN = 0.5
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the figures and arrays.")] = Path("out/demo"),
+    points: Annotated[int, typer.Option(min=2, help="Number of distortion budgets.")] = 24,
+    json: JsonOption = None,
+) -> None:
+    """Design optimal privacy mappings for a census table, and draw them.
+
+    48842 people: S = (age, income) is private, X = (age, gender, education) is to be released. The
+    distortion is the mean number of attributes that the release changes. For budgets from nearly 0
+    to beyond the distortion of a constant release: the least leakage, what is proved about it, and
+    two figures.
+    """
+    from jaxpriv import datasets, plotting
+    from jaxpriv.distortion import changed_attributes, dense
+
+    plotting.require_matplotlib()
+    files = {name: out / name for name in ("frontier.png", "mapping.png", "census.npz", "mapping.npz")}
+    _make_folder(out)
+    _output.check_outputs({**{f"--out {name}": path for name, path in files.items()}, "--json": json}, {})
+
+    data = datasets.census()
+    distances = dense(changed_attributes(data.useful_attributes))
+    curve, free = _design(data, distances, points)
+    shown = int(np.abs(curve.points[:, 0] - _DRAWN).argmin())
+    mechanism = curve.solution.mechanism[shown]
+    others = _suppressions(data, distances)
+    figures = {
+        files["frontier.png"]: plotting.plot_frontier(
+            curve,
+            tol=_TOLERANCE,
+            others=[(spent, leaked, ",\n".join(hidden) or "none") for spent, leaked, hidden in others],
+            others_label="hidden attributes instead",
+            free=float(free.value),
+            xlabel=f"budget: changed attributes ({', '.join(data.useful_names)}) per person",
+            ylabel=f"leakage of {' and '.join(data.private_names)}",
+        ),
+        files["mapping.png"]: plotting.plot_mapping(mechanism, data, title=_title(curve, shown, others[0][1])),
+    }
+    contents = {path: plotting.image_bytes(figure) for path, figure in figures.items()}
+    contents[files["census.npz"]] = _output.npz_bytes(joint=data.joint, distortion=distances)
+    contents[files["mapping.npz"]] = _output.npz_bytes(mechanism=mechanism)
+    record = _record(curve, free, shown, files)
+    _output.deliver(record, json, "" if _output.is_stdout(json) else _text(record, others), contents)
+    if not all(status == "optimal" for status in [*record["status"], free.status]):
+        raise NotCertifiedError(f"some point is not certified to {_TOLERANCE:g} nats; see its status and gap")
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out: {folder} exists and is not a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResourceError(f"--out: cannot make the folder {folder}: {error.strerror}") from error
+
+
+def _design(data: Any, distances: np.ndarray, points: int) -> tuple[Any, Any]:
+    """The frontier, and the least distortion at which the release is independent of S."""
+    from jaxpriv import DistortionProblem, frontier, solve
+
+    constant = float((data.joint.sum(axis=0) @ distances).min())
+    # Closer together where the curve is steep; the last one is beyond the cheapest constant release.
+    budgets = 1.1 * constant * np.linspace(0, 1, points + 1)[1:] ** 1.5
+    problem = DistortionProblem(data.joint, distances, budget=constant)
+    private = DistortionProblem(data.joint, distances, leakage_budget=0.0)
+    return working(
+        f"Designing {points} optimal mappings",
+        lambda report: (
+            frontier(problem, budgets=budgets, tol=_TOLERANCE, progress=report),
+            solve(private, tol=_TOLERANCE),
+        ),
+    )
+
+
+def _suppressions(data: Any, distances: np.ndarray) -> list[tuple[float, float, tuple[str, ...]]]:
+    """What one would do without a design: hide attributes, as (distortion, leakage in nats, hidden ones).
+
+    A hidden attribute is filled with the value that changes least, given the attributes that are kept.
+    """
+    from jaxpriv.certificates import average_leakage
+
+    mass = data.joint.sum(axis=0)
+    found = []
+    count = len(data.useful_names)
+    for size in range(count):
+        for hidden in itertools.combinations(range(count), size):
+            kept = [a for a in range(count) if a not in hidden]
+            mechanism = np.zeros_like(distances)
+            for group in np.unique(data.useful_attributes[:, kept], axis=0):
+                inside = np.flatnonzero((data.useful_attributes[:, kept] == group).all(axis=1))
+                released = inside[(mass[inside] @ distances[np.ix_(inside, inside)]).argmin()]
+                mechanism[inside, released] = 1.0
+            distortion = float((mass[:, None] * distances * mechanism).sum())
+            names = tuple(data.useful_names[a] for a in hidden)
+            found.append((distortion, float(average_leakage(np, data.joint, mechanism)), names))
+    return found
+
+
+def _title(curve: Any, shown: int, everything: float) -> str:
+    bits = Units.bits.per_nat
+    leaked = f"{curve.solution.value[shown] * bits:.2f} of {everything * bits:.2f} bits leak"
+    return f"Optimal mapping that changes {curve.solution.distortion[shown, 0]:.2f}\nattributes per person: {leaked}"
+
+
+def _record(curve: Any, free: Any, shown: int, files: dict[str, Path]) -> dict[str, Any]:
+    solution = curve.solution
+    return {
+        "budget": curve.points[:, 0],
+        "distortion": solution.distortion[:, 0],
+        "value": solution.value,
+        "lower_bound": solution.lower_bound,
+        "gap": solution.gap,
+        "status": solution.status.tolist(),
+        "iterations": solution.steps,
+        "solver": solution.solver,
+        "least_distortion_without_leakage": {"value": free.value, "lower_bound": free.lower_bound},
+        "drawn_budget": curve.points[shown, 0],
+        "seconds": {key: solution.seconds[key] + free.seconds[key] for key in ("compile", "solve")},
+        "units": "nats",
+        "files": {name: str(path) for name, path in files.items()},
+    }
+
+
+def _text(record: dict[str, Any], others: list[tuple[float, float, tuple[str, ...]]]) -> str:
+    from rich import box
+    from rich.table import Table
+
+    bits = Units.bits.per_nat
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("budget", "distortion", "leakage (bits)", "lower bound (bits)", "gap (bits)", "steps"):
+        table.add_column(heading, justify="right")
+    table.add_column("status")
+    columns = ("budget", "distortion", "value", "lower_bound", "gap", "iterations", "status")
+    for budget, distortion, value, bound, gap, steps, status in zip(*(record[name] for name in columns), strict=True):
+        table.add_row(
+            f"{budget:.4f}",
+            f"{distortion:.4f}",
+            _output.upper_fixed(value * bits),
+            # No mutual information is below 0, so a bound below 0 says no more than 0 does.
+            _output.lower_fixed(max(bound * bits, 0.0)),
+            _output.upper(gap * bits, 2),
+            str(int(steps)),
+            status.replace("_", " "),
+        )
+    compiling, solving = (record["seconds"][key] for key in ("compile", "solve"))
+    free = record["least_distortion_without_leakage"]
+    lines = [
+        f"time: {solving:.2f} s to solve {len(record['budget'])} budgets, after {compiling:.2f} s to compile",
+        f"nothing leaks from a distortion of {_output.upper(free['value'])} on "
+        f"(less than {_output.lower(free['lower_bound'])} is proved impossible)",
+        "for comparison, attributes hidden instead (filled with the value that changes least):",
+        *(
+            f"  {' and '.join(hidden) or 'none':<21}  {leaked * bits:.4f} bits at distortion {spent:.4f}"
+            for spent, leaked, hidden in others
+        ),
+        *(f"wrote {path}" for path in record["files"].values()),
+        f"next: jaxpriv leakage {record['files']['mapping.npz']} --joint {record['files']['census.npz']}",
+    ]
+    return _output.rendered(table) + "\n".join(lines) + "\n"

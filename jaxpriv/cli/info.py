@@ -1,0 +1,55 @@
+"""`jaxpriv info`: versions, devices, and what this installation can do."""
+
+import platform
+from importlib import metadata
+from typing import Any
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import JsonOption
+from jaxpriv.cli._work import working
+
+_PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
+
+
+def info(json: JsonOption = None) -> None:
+    """Print what a report of a problem should contain: no host, user or path names."""
+    _output.check_outputs({"--json": json}, {})
+    record = working("Starting JAX", lambda _: _record())
+    _output.deliver(record, json, _text(record))
+
+
+def _record() -> dict[str, Any]:
+    import jax
+
+    from jaxpriv import __version__
+    from jaxpriv.leakage import NAMES
+    from jaxpriv.solve import SOLVERS
+
+    return {
+        "versions": {
+            "jaxpriv": __version__,
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in _PACKAGES},
+        },
+        "platform": f"{platform.system()} {platform.machine()}",
+        "backend": jax.default_backend(),
+        "devices": [device.device_kind for device in jax.devices()],
+        # The library computes in float64 whatever this says, and leaves it as it is.
+        "x64": bool(jax.config.values["jax_enable_x64"]),
+        "solvers": ["auto", *SOLVERS],
+        "measures": list(NAMES),
+    }
+
+
+def _text(record: dict[str, Any]) -> str:
+    lines = {
+        **record["versions"],
+        "platform": record["platform"],
+        "backend": record["backend"],
+        "devices": ", ".join(record["devices"]),
+        "jax_enable_x64": str(record["x64"]).lower(),
+        "solvers": ", ".join(record["solvers"]),
+        "measures": ", ".join(record["measures"]),
+    }
+    width = max(map(len, lines))
+    return "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())

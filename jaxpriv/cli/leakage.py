@@ -1,0 +1,129 @@
+"""`jaxpriv leakage`: every measure of one mapping."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._work import working
+
+
+def leakage(
+    mechanism: Annotated[Path, typer.Argument(metavar="MECH.npz", help="`mechanism` (X,Y): P(y|x), rows sum to one.")],
+    joint: Annotated[
+        Path,
+        typer.Option(
+            metavar="PROBLEM.npz", help="`joint` (S,X), or (K,S,X): each joint is reported.", show_default=False
+        ),
+    ],
+    order: Annotated[
+        list[float] | None,
+        typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures."),
+    ] = None,
+    units: UnitsOption = Units.nats,
+    json: JsonOption = None,
+) -> None:
+    """Evaluate every leakage measure of a mapping, on the joint as given.
+
+    An infinite value names the output and the private symbol that make it so (by index). The cap in
+    the last line needs no joint: it holds whatever the population is.
+    """
+    from jaxpriv._files import load_npz_safely
+    from jaxpriv._validation import joint_array, mechanism_array, real_array
+    from jaxpriv.leakage import by_name
+
+    extra = [by_name(name, order=value) for name in ("sibson", "arimoto") for value in order or ()]
+    _output.check_outputs({"--json": json}, {"MECH.npz": mechanism, "--joint": joint})
+    channel = load_npz_safely(mechanism, ["mechanism"])["mechanism"]
+    table = real_array(load_npz_safely(joint, ["joint"])["joint"], "joint", ndim=(2, 3))
+    single = table.ndim == 2
+    joints = [joint_array(table)] if single else [joint_array(one, f"joint[{k}]") for k, one in enumerate(table)]
+    mechanism_array(channel, inputs=table.shape[-1])
+    records = working(
+        "Measuring", lambda _: [_measure(k, one, channel, order or [], extra) for k, one in enumerate(joints)]
+    )
+    record = {
+        "units": "nats",
+        "prior_free_cap": records[0]["prior_free_cap"],
+        "measures": [row for one in records for row in one["measures"]],
+        "absent_private": [one["absent_private"] for one in records],
+        "unused_outputs": [one["unused_outputs"] for one in records],
+    }
+    text = "" if _output.is_stdout(json) else _text(records, single, units)
+    _output.deliver(record, json, text)
+
+
+def _measure(number: int, joint: Any, channel: Any, orders: list[float], extra: list[Any]) -> dict[str, Any]:
+    """One joint: rows in nats, with the indices where a value is attained."""
+    from jaxpriv.leakage import evaluate_all, report
+
+    found = report(joint, channel)
+    rows = [(row.name, row.form, row.order, row.divergence, row) for row in found.rows]
+    labels = [(name, "average", order, None) for name in ("sibson", "arimoto") for order in orders]
+    rows += [(*label, one) for label, one in zip(labels, evaluate_all(tuple(extra), joint, channel), strict=True)]
+    return {
+        "measures": [
+            {
+                "joint": number,
+                "name": name,
+                "form": form,
+                "order": order,
+                "divergence": divergence,
+                "value": one.value,
+                "units": one.units,
+                "witness": None
+                if one.witness is None
+                else {"output": one.witness.output, "raised": one.witness.raised, "lowered": one.witness.lowered},
+            }
+            for name, form, order, divergence, one in rows
+        ],
+        "prior_free_cap": found.prior_free_cap,
+        "absent_private": found.absent_private,
+        "unused_outputs": found.unused_outputs,
+    }
+
+
+def _text(records: list[dict[str, Any]], single: bool, units: Units) -> str:
+    from rich import box
+    from rich.table import Table
+
+    parts: list[Any] = []
+    for k, one in enumerate(records):
+        table = Table(box=box.SIMPLE_HEAD, title=None if single else f"joint {k}", title_justify="left", pad_edge=False)
+        table.add_column("measure")
+        table.add_column("value", justify="right")
+        table.add_column("units")
+        table.add_column("attained at")
+        for row in one["measures"]:
+            logarithmic = row["units"] == "nats"
+            value = row["value"] * (units.per_nat if logarithmic else 1.0)
+            table.add_row(_label(row), _output.upper(value), str(units) if logarithmic else row["units"], _place(row))
+        parts.append(table)
+        for what, where in (
+            ("private symbols without mass", "absent_private"),
+            ("outputs never released", "unused_outputs"),
+        ):
+            if one[where]:
+                parts.append(f"{what}: {', '.join(map(str, one[where]))}")
+    cap = _output.upper(records[0]["prior_free_cap"] * units.per_nat)
+    parts.append(
+        f"prior-free cap: {cap} {units}. Whatever the joint is, maximal, min-entropy, Sibson and Arimoto leakage\n"
+        "and mutual information stay below it."
+    )
+    return _output.rendered(*parts)
+
+
+def _label(row: dict[str, Any]) -> str:
+    notes = [row["divergence"], None if row["order"] is None else f"order {row['order']:g}"]
+    notes.append(row["form"] if row["name"].startswith("gain-") else None)
+    return ", ".join([row["name"], *filter(None, notes)])
+
+
+def _place(row: dict[str, Any]) -> str:
+    witness = row["witness"]
+    if witness is None:
+        return ""
+    symbols = [f"s={witness[key]}" for key in ("raised", "lowered") if witness[key] is not None]
+    return f"y={witness['output']}" + (f", {' over '.join(symbols)}" if symbols else "")
