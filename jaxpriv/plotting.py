@@ -161,19 +161,13 @@ def _above_floor(width: np.ndarray) -> np.ndarray:
 
 
 def _name_others(axes: "Axes", others: Sequence[tuple[float, float, str]]) -> None:
-    """Names of mechanisms, below their marks, or above where there is no room below."""
+    """Names of mechanisms: below their marks, above where there is no room, right of one on the left edge."""
+    below = {"xytext": (0, -4), "ha": "center", "va": "top"}
+    above = {"xytext": (0, 4), "ha": "center", "va": "bottom"}
+    right = {"xytext": (5, 0), "ha": "left", "va": "center"}
     for distortion, leakage, name in others:
-        high = leakage > 0.25 * axes.get_ylim()[1]
-        axes.annotate(
-            name,
-            (distortion, leakage),
-            xytext=(0, -4 if high else 4),
-            textcoords="offset points",
-            ha="left" if distortion == 0 else "center",
-            va="top" if high else "bottom",
-            fontsize=6,
-            linespacing=0.95,
-        )
+        place = right if distortion == 0 else below if leakage > 0.25 * axes.get_ylim()[1] else above
+        axes.annotate(name, (distortion, leakage), textcoords="offset points", fontsize=6, linespacing=0.95, **place)
 
 
 def plot_mapping(mechanism: Any, data: Dataset | None = None, *, title: str = "") -> "Figure":
@@ -208,7 +202,8 @@ def plot_mapping(mechanism: Any, data: Dataset | None = None, *, title: str = ""
         axes.grid(visible=False)
         for spine in axes.spines.values():
             spine.set_visible(True)
-        bar = figure.colorbar(image, ax=axes, aspect=25, pad=0.02, ticks=[1e-3, 1e-2, 1e-1, 1.0])
+        bar = figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, 0.045, 1.0)), ticks=[1e-3, 1e-2, 1e-1, 1.0])
+        bar.ax.minorticks_off()
         bar.ax.set_yticklabels(["≤ 0.001", "0.01", "0.1", "1"])
         bar.outline.set_linewidth(0.6)  # pyright: ignore[reportCallIssue]
         bar.set_label("P(released | true)")

@@ -50,7 +50,7 @@ def demo(
             others=[(spent, leaked, ",\n".join(hidden) or "none") for spent, leaked, hidden in others],
             others_label="hidden attributes instead",
             free=float(free.value),
-            xlabel=f"budget: changed attributes ({', '.join(data.useful_names)}) per person",
+            xlabel="budget: mean number of changed attributes",
             ylabel=f"leakage of {' and '.join(data.private_names)}",
         ),
         files["mapping.png"]: plotting.plot_mapping(mechanism, data, title=_title(curve, shown, others[0][1])),
@@ -118,7 +118,7 @@ def _suppressions(data: Any, distances: np.ndarray) -> list[tuple[float, float, 
 def _title(curve: Any, shown: int, everything: float) -> str:
     bits = Units.bits.per_nat
     leaked = f"{curve.solution.value[shown] * bits:.2f} of {everything * bits:.2f} bits leak"
-    return f"Optimal mapping that changes {curve.solution.distortion[shown, 0]:.2f}\nattributes per person: {leaked}"
+    return f"Optimal mapping: {curve.solution.distortion[shown, 0]:.2f} attributes changed per person,\n{leaked}"
 
 
 def _record(curve: Any, free: Any, shown: int, files: dict[str, Path]) -> dict[str, Any]:
