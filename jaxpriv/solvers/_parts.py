@@ -15,18 +15,23 @@ class Leak(NamedTuple):
     values: Any  # (K,): I(S;Y) under each joint
 
 
+def output_columns(program: Program, mechanism: Any) -> Any:
+    """w_{k,y}(s) = P_k(S=s, Y=y), shape (K, Y, S)."""
+    return jnp.einsum("xy,ksx->kys", mechanism, program.joints, precision="highest")
+
+
 def leak_of(program: Program, mechanism: Any) -> Leak:
     """Output joints and leakages of a mechanism (X, Y)."""
-    columns = jnp.einsum("xy,ksx->kys", mechanism, program.joints, precision="highest")
+    columns = output_columns(program, mechanism)
     values = jnp.stack([average_leakage(jnp, joint, mechanism) for joint in program.joints])
     return Leak(columns, values)
 
 
-def posterior_scores(program: Program, leak: Leak) -> Any:
+def posterior_scores(program: Program, columns: Any) -> Any:
     """g_y(s) = ln P(s|y)/P(s), shape (K, Y, S): the adversary's best rule, finite by a tiny floor."""
-    tiny = jnp.finfo(leak.columns.dtype).tiny
-    mass = jnp.maximum(leak.columns.sum(axis=2, keepdims=True), tiny)
-    ratio = jnp.maximum(leak.columns, tiny * 1e8) / mass
+    tiny = jnp.finfo(columns.dtype).tiny
+    mass = jnp.maximum(columns.sum(axis=2, keepdims=True), tiny)
+    ratio = jnp.maximum(columns, tiny * 1e8) / mass
     prior = program.priors[:, None, :]
     return jnp.where(prior > 0, jnp.log(ratio) - jnp.log(jnp.where(prior > 0, prior, 1.0)), 0.0)
 

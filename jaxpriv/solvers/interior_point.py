@@ -13,7 +13,7 @@ error in the DIRECTION of a column of vanishing mass into an O(1) error of the b
 independent dual variables they make Z exactly linear, and the Hessian is scaled by the dual's own
 columns t q instead of J X.
 
-One Newton step: for every output a Cholesky factor of G_y = J (X/Z) J' + diag(w_y/eta), then one
+One Newton step: for every output an inverse factor of G_y = J (X/Z) J' + diag(w_y/eta), then one
 Schur complement of order |X| for the row sums, then a border of the size of the number of limits.
 Everything is batched over outputs and nothing branches on data, so the same program runs under
 jit and vmap on any device. Cost: |Y| (|S|^2 |X| + |S| |X|^2 + |S|^3) + |X|^3.
@@ -29,12 +29,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import cho_solve
 
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.solvers._base import AbstractSolver, Candidate
-from jaxpriv.solvers._parts import leak_of, posterior_scores
-from jaxpriv.solvers.mirror_descent import MirrorDescent, MirrorState
+from jaxpriv.solvers._linear_algebra import inverse_factor
+from jaxpriv.solvers._parts import leak_of, output_columns, posterior_scores
+from jaxpriv.solvers.mirror_descent import MirrorDescent, MirrorState, mirror_step, next_weights
 
 
 class Point(NamedTuple):
@@ -179,9 +179,23 @@ def _reduced_costs(data: _Data, g: Any, nu: Any, price: Any, weights: Any) -> An
 
 
 def _warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
-    solver = MirrorDescent(adaptive=False, dual_steps=1)
-    start = solver.init(program, 0, best)
-    return lax.fori_loop(0, steps, lambda _, state: solver.step(program, state), start)
+    """Unit mirror steps from the uniform mechanism, without their certificates."""
+    start = MirrorDescent().init(program, 0, best)
+
+    def step(_: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        log_mechanism, weights, multipliers = carry
+        columns = output_columns(program, jnp.exp(log_mechanism))
+        scores = posterior_scores(program, columns)
+        if program.form is Form.WORST:
+            weights = next_weights(program, weights, (columns * scores).sum(axis=(1, 2)))
+        log_mechanism, multipliers = mirror_step(program, log_mechanism, scores, weights, multipliers, 1.0, 1)
+        return log_mechanism, weights, multipliers
+
+    first = (start.log_mechanism, start.weights, start.multipliers)
+    log_mechanism, weights, multipliers = lax.fori_loop(0, steps, step, first)
+    return eqx.tree_at(
+        lambda s: (s.log_mechanism, s.weights, s.multipliers), start, (log_mechanism, weights, multipliers)
+    )
 
 
 def _centred(program: Program, data: _Data, warm: MirrorState, blend: Any, target: Any) -> Point:
@@ -191,7 +205,7 @@ def _centred(program: Program, data: _Data, warm: MirrorState, blend: Any, targe
     uniform = program.support / program.support.sum(axis=1, keepdims=True)
     mechanism = (1.0 - blend) * jnp.exp(warm.log_mechanism) + blend * uniform
     leak = leak_of(program, mechanism)
-    scores = posterior_scores(program, leak)
+    scores = posterior_scores(program, leak.columns)
     if data.form is Form.LIMIT:  # priced on the central path below, once mu is known
         scores, weights = jnp.zeros_like(scores), jnp.zeros_like(weights)
     g = jnp.moveaxis(scores, 0, 1).reshape(outputs, -1)
@@ -349,11 +363,11 @@ def _leakages(data: _Data, w: Any) -> Any:
 class _Factor(NamedTuple):
     """The factored Newton system."""
 
-    chol: Any  # (Y, T, T): Cholesky factors of G_y
-    r: Any  # (Y, T, X): chol^-1 J (X/Z)
-    u: Any  # (Y, T, K): orthonormal basis of chol^-1 w
-    tri: Any  # (Y, K, K): chol^-1 w = u tri
-    schur: Any  # (X, X)
+    k: Any  # (Y, T, T): G_y^-1 = k'k
+    r: Any  # (Y, T, X): k J (X/Z)
+    u: Any  # (Y, T, K): orthonormal basis of k w
+    tri: Any  # (Y, K, K): k w = u tri
+    schur: Any  # (X, X): the inverse of the Schur complement is schur'schur
     di: Any  # (Y, X): X/Z
 
 
@@ -369,29 +383,6 @@ class _Move(NamedTuple):
     peak: Any
 
 
-def _solve_lower(chol: Any, b: Any, *, transpose: bool = False) -> Any:
-    return lax.linalg.triangular_solve(chol, b, left_side=True, lower=True, transpose_a=transpose)
-
-
-def _cholesky(matrix: Any, scale: Any) -> Any:
-    """Cholesky factors of a stack; where one breaks down, its diagonal is raised by 1e-14, 1e-12, ... of `scale`."""
-    eye = jnp.eye(matrix.shape[-1], dtype=matrix.dtype)
-
-    def factor(shift: Any) -> Any:
-        return lax.linalg.cholesky(matrix + shift * scale[..., None, :] * eye, symmetrize_input=False)
-
-    def failed(carry: tuple[Any, Any]) -> Any:
-        shift, chol = carry
-        return ~jnp.isfinite(chol).all() & (shift < 1e-4)
-
-    def again(carry: tuple[Any, Any]) -> tuple[Any, Any]:
-        shift = jnp.maximum(carry[0] * 100.0, 1e-14)
-        return shift, factor(shift)
-
-    zero = jnp.zeros((), matrix.dtype)
-    return lax.while_loop(failed, again, (zero, lax.linalg.cholesky(matrix, symmetrize_input=False)))[1]
-
-
 def _factorise(data: _Data, point: Point, r: _Residual) -> _Factor:
     outputs, inputs = data.cost.shape
     rows = data.joint.shape[0]
@@ -401,19 +392,17 @@ def _factorise(data: _Data, point: Point, r: _Residual) -> _Factor:
     g_matrix = jnp.einsum("ytx,ux->ytu", scaled, data.joint, precision="highest")
     index = jnp.arange(rows)
     g_matrix = g_matrix.at[:, index, index].add(diagonal)
-    chol = _cholesky(g_matrix, jnp.diagonal(g_matrix, axis1=1, axis2=2))
-    blocks = (_grouped(data, r.w)[..., None, :] * jnp.eye(data.groups, dtype=di.dtype)[..., None]).reshape(
-        outputs, data.groups, rows
-    )  # (Y, K, T): w of group k, zero elsewhere
-    solved = _solve_lower(chol, jnp.concatenate([scaled, jnp.swapaxes(blocks, 1, 2)], axis=2))
-    big_r, v = solved[..., :inputs], solved[..., inputs:]
+    k = inverse_factor(g_matrix, jnp.diagonal(g_matrix, axis1=1, axis2=2))
+    big_r = jnp.matmul(k, scaled, precision="highest")
+    # k applied to w of one group at a time
+    v = jnp.einsum("ytks,yks->ytk", _grouped(data, k), _grouped(data, r.w), precision="highest")
     u, tri = _orthonormal(v)
     flat = big_r.reshape(outputs * rows, inputs)
     seen = jnp.einsum("ytk,ytx->ykx", u, big_r, precision="highest").reshape(-1, inputs)
     total = di.sum(axis=0)
     schur = jnp.diag(total) - jnp.matmul(flat.T, flat, precision="highest")
     schur = schur + jnp.matmul(seen.T, seen, precision="highest")
-    return _Factor(chol, big_r, u, tri, _cholesky(schur, total), di)
+    return _Factor(k, big_r, u, tri, inverse_factor(schur, total), di)
 
 
 def _orthonormal(v: Any) -> tuple[Any, Any]:
@@ -447,7 +436,7 @@ def _solve(
 ) -> tuple[Any, Any, Any, Any]:
     """(dX, dZ, dg, dnu) for stacked right-hand sides at fixed prices.
 
-    start = chol^-1 (J q + r_link), q = r_complementarity / Z, level = w'dg wanted, row = sum_y dX wanted.
+    start = k (J q + r_link), q = r_complementarity / Z, level = w'dg wanted, row = sum_y dX wanted.
     """
     inputs = data.cost.shape[1]
     flat = f.r.reshape(-1, inputs)
@@ -460,10 +449,9 @@ def _solve(
     a = project(start) + jnp.einsum("ytk,myk->myt", f.u, wanted, precision="highest")
     count = a.shape[0]
     rhs = row - q.sum(axis=1) + jnp.matmul(a.reshape(count, -1), flat, precision="highest")
-    e = cho_solve((f.schur, True), rhs.T).T
+    e = jnp.matmul(jnp.matmul(rhs, f.schur.T, precision="highest"), f.schur, precision="highest")
     a = a + project(jnp.matmul(e, flat.T, precision="highest").reshape(a.shape))
-    scores = _solve_lower(f.chol, jnp.moveaxis(a, 0, 2), transpose=True)  # (Y, T, m): eta dg
-    scores = jnp.moveaxis(scores, 2, 0)
+    scores = jnp.einsum("yut,myu->myt", f.k, a, precision="highest")  # eta dg
     dz = jnp.matmul(scores, data.joint, precision="highest") - e[:, None, :]
     dx = q - f.di * dz
     return dx, dz, scores / r.spread, e
@@ -581,7 +569,7 @@ def _advance(solver: InteriorPoint, data: _Data, point: Point, r: _Residual) -> 
     no_level, no_row = jnp.zeros_like(r.level), jnp.zeros_like(r.row)
 
     # Predictor (remove everything), centring (raise every product to h), response to each price.
-    # chol^-1 (J q + link) needs no further solve: q = -X gives -w, and q = (X/Z) rho gives R rho.
+    # k (J q + link) needs no further solve: q = -X gives -w, and q = (X/Z) rho gives R rho.
     centring_q = jnp.where(data.support, data.h / point.z, 0.0)
     ratio = jnp.where(data.support, data.h / jnp.where(data.support, point.x, 1.0), 0.0)
     starts = [-jnp.einsum("ytk,ykl->yt", f.u, f.tri, precision="highest")]
@@ -625,7 +613,7 @@ def _advance(solver: InteriorPoint, data: _Data, point: Point, r: _Residual) -> 
         q = jnp.where(data.support, rc / point.z, 0.0)
         ratio = jnp.where(data.support, rc / jnp.where(data.support, point.x, 1.0), 0.0)
         start = jnp.einsum("ytx,yx->yt", f.r, ratio, precision="highest")
-        start = start + _solve_lower(f.chol, link[..., None])[..., 0]
+        start = start + jnp.einsum("ytu,yu->yt", f.k, link, precision="highest")
         solved = _solve(data, r, f, start[None], q[None], lev[None], no_row[None])
         extra = _with_border(data, point, r, tuple(v[0] for v in solved), response, pair, (use, jnp.zeros((), dtype)))
         trial = _combine(move, extra)

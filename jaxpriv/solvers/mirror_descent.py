@@ -58,7 +58,7 @@ class MirrorDescent(AbstractSolver):
         uniform = jnp.where(support, -jnp.log(support.sum(axis=1, keepdims=True).astype(dtype)), -jnp.inf)
         return MirrorState(
             log_mechanism=uniform,
-            weights=_first_weights(program),
+            weights=first_weights(program),
             multipliers=jnp.zeros(program.budgets.shape[0], dtype),
             step_size=jnp.ones((), dtype),
             mean_scores=jnp.zeros((groups, outputs, private), dtype),
@@ -71,8 +71,8 @@ class MirrorDescent(AbstractSolver):
         """One mirror step, its bound, and its repaired mechanism."""
         mechanism = jnp.exp(state.log_mechanism)
         now = leak_of(program, mechanism)
-        scores = posterior_scores(program, now)
-        weights = _next_weights(program, state.weights, now.values)
+        scores = posterior_scores(program, now.columns)
+        weights = next_weights(program, state.weights, now.values)
 
         t = state.step_size
         log_new, multipliers = mirror_step(
@@ -120,7 +120,7 @@ def _pick(take: Any, a: Leak, b: Leak) -> Leak:
     return Leak(*(jnp.where(take, x, y) for x, y in zip(a, b, strict=True)))
 
 
-def _first_weights(program: Program) -> Any:
+def first_weights(program: Program) -> Any:
     groups, dtype = program.joints.shape[0], program.joints.dtype
     if program.form is Form.LIMIT:
         # At first one unit of leakage is worth the whole range of the cost.
@@ -129,7 +129,7 @@ def _first_weights(program: Program) -> Any:
     return jnp.full(groups, 1.0 / groups, dtype)
 
 
-def _next_weights(program: Program, weights: Any, leakages: Any) -> Any:
+def next_weights(program: Program, weights: Any, leakages: Any) -> Any:
     """Move the price of leakage towards the limit, or the adversary's prior towards the worst."""
     if program.form is Form.OBJECTIVE:
         return weights

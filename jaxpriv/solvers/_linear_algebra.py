@@ -1,0 +1,58 @@
+"""Batched positive definite systems by inverse factors: G^-1 = K'K with K lower triangular.
+
+Solving with K is a matrix product. On CPU the batched LAPACK kernels behind `cholesky` and
+`triangular_solve` run one small matrix at a time; splitting the matrix in halves leaves them only
+blocks of `_BASE` rows and turns the rest into products that run at full speed on every device.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+# Small enough that LAPACK does little, large enough that the recursion adds few operations.
+_BASE = 16
+
+
+def _product(a: Any, b: Any) -> Any:
+    return jnp.matmul(a, b, precision="highest")
+
+
+def _transpose(a: Any) -> Any:
+    return jnp.swapaxes(a, -1, -2)
+
+
+def _factor(g: Any) -> Any:
+    """K with G^-1 = K'K for a stack of positive definite matrices; NaN where one is not."""
+    size = g.shape[-1]
+    if size <= _BASE:
+        chol = lax.linalg.cholesky(g, symmetrize_input=False)
+        eye = jnp.broadcast_to(jnp.eye(size, dtype=g.dtype), g.shape)
+        return lax.linalg.triangular_solve(chol, eye, left_side=True, lower=True)
+    half = (size + 1) // 2
+    upper = _factor(g[..., :half, :half])
+    below = _product(g[..., half:, :half], _transpose(upper))  # the Cholesky factor's lower left block
+    lower = _factor(g[..., half:, half:] - _product(below, _transpose(below)))
+    corner = -_product(_product(lower, below), upper)
+    zero = jnp.zeros((*g.shape[:-2], half, size - half), g.dtype)
+    return jnp.concatenate(
+        [jnp.concatenate([upper, zero], axis=-1), jnp.concatenate([corner, lower], axis=-1)], axis=-2
+    )
+
+
+def inverse_factor(g: Any, scale: Any) -> Any:
+    """K with G^-1 = K'K; where G is not positive definite, its diagonal is raised first.
+
+    The shift is 0, then 1e-14, 1e-12, ... of `scale` (a diagonal, (..., n)): the least that works.
+    """
+    eye = jnp.eye(g.shape[-1], dtype=g.dtype)
+
+    def failed(carry: tuple[Any, Any]) -> Any:
+        shift, factor = carry
+        return ~jnp.isfinite(factor).all() & (shift < 1e-4)
+
+    def again(carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        shift = jnp.maximum(carry[0] * 100.0, 1e-14)
+        return shift, _factor(g + shift * scale[..., None, :] * eye)
+
+    return lax.while_loop(failed, again, (jnp.zeros((), g.dtype), _factor(g)))[1]
