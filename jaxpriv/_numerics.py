@@ -7,6 +7,7 @@ zero: XLA flushes subnormals, so their logarithm would be -inf on one device and
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +47,7 @@ def safe_divide(x: Arr, y: Arr) -> Array:
 
 
 @safe_divide.defjvp
-def _safe_divide_jvp(primals: tuple[Arr, Arr], tangents: tuple[Arr, Arr]) -> tuple[Array, Array]:
+def _safe_divide_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
     # d(x/y) = (dx - (x/y) dy)/y. The rule -x/y^2 of plain division overflows, and then gives NaN,
     # once y is below the square root of the smallest normal number (1e-154 in float64).
     (x, y), (dx, dy) = primals, tangents

@@ -37,6 +37,7 @@ from jaxtyping import Array, Float
 
 from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
 from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv.errors import InputError
 from jaxpriv.probability import output_joint, private_marginal
 
 # "nats" can be converted to bits; the others are what they are.
@@ -51,6 +52,12 @@ def posterior_of(w: Column) -> Column:
 def lift_of(w: Column, prior: PrivateMarginal) -> Column:
     """t[s] = w_s/(p_s |w|) = P(y|s)/P(y); 0 where p_s = 0. Divides twice: p_s |w| may underflow."""
     return safe_divide(posterior_of(w), prior)
+
+
+def same_symbols(name: str, size: int, w: Column) -> None:
+    """Refuse a parameter with one entry for each private symbol if the joint has another number of them."""
+    if size != w.shape[0]:
+        raise InputError(f"{name} is for {size} private symbols (axis s), but the joint has {w.shape[0]}")
 
 
 class AbstractLeakage(eqx.Module):

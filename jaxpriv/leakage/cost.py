@@ -18,7 +18,7 @@ from jaxtyping import Array
 from jaxpriv._numerics import positive, xlogx
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
 from jaxpriv._validation import finite, real_array
-from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractWorstOutcomeLeakage, Unit, posterior_of
+from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractWorstOutcomeLeakage, Unit, posterior_of, same_symbols
 
 
 class AbstractCost(eqx.Module):
@@ -78,7 +78,8 @@ class LossMatrix(AbstractCost):
     """Finitely many actions: C(s, a) = losses[s, a], any finite numbers; min_a sum_s w_s losses[s, a].
 
     The average gain is additive g-leakage for the gains -losses. Tied actions share the gradient.
-    Raises `InputError` for a NaN or infinite loss.
+    Raises `InputError` for a NaN or infinite loss, and for losses of another number of symbols than
+    the joint's.
     """
 
     losses: Any = eqx.field(converter=_losses)
@@ -88,6 +89,7 @@ class LossMatrix(AbstractCost):
         return "cost"
 
     def least(self, w: Column) -> Scalar:
+        same_symbols("losses", self.losses.shape[0], w)
         return jnp.min(jnp.matmul(w, jnp.asarray(self.losses).astype(w.dtype), precision="highest"))
 
 

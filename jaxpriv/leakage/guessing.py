@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxpriv._numerics import safe_log
 from jaxpriv._types import Column, PrivateMarginal, Scalar
 from jaxpriv._validation import nonnegative, real_array
-from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, AbstractMeanLeakage, Unit, posterior_of
+from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, AbstractMeanLeakage, Unit, posterior_of, same_symbols
 
 
 class CorrectGuess(AbstractMeanLeakage):
@@ -57,7 +57,7 @@ class GainLeakage(AbstractExponentialMeanLeakage):
     `gains[a, s] >= 0` is the adversary's gain from action a when the secret is s; the identity
     matrix gives min-entropy leakage. At most the maximal leakage, for every gain matrix. 0 where
     nothing can be gained at all (V(p) = 0). Raises `InputError` for a negative, infinite or NaN
-    gain.
+    gain, and for gains of another number of symbols than the joint's.
 
     Alvim, Chatzikokolakis, Palamidessi and Smith 2012; for the additive form, with losses, see
     `AverageCostGain(LossMatrix(...))`.
@@ -75,6 +75,7 @@ class GainLeakage(AbstractExponentialMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln( V(w/|w|) / V(p) )."""
+        same_symbols("gains", self.gains.shape[1], w)
         gains = jnp.asarray(self.gains).astype(w.dtype)
         # A posterior that no action gains from: the smallest mass, e^-708, in place of ln 0.
         least = jnp.finfo(w.dtype).tiny

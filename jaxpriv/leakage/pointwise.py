@@ -20,7 +20,7 @@ from jaxpriv._numerics import positive
 from jaxpriv._types import Column, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of
+from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of, same_symbols
 
 LogLift = Float[Array, " s"]
 Support = Bool[Array, " s"]
@@ -128,7 +128,8 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     not determine P(y|s) where p_s = 0: from `joint` the maximum runs over the support of p. To
     include inputs without mass evaluate the channel P(y|s) itself with `ldp_of_channel`. Infinite
     if P(y|s) = 0 < P(y|s'); pairs with both 0 are skipped. With a relation the work is O(s^2) for
-    each y. Raises `InputError` if `neighbours` is not a square 0/1 or bool array.
+    each y. Raises `InputError` if `neighbours` is not a square 0/1 or bool array
+    of the size of the joint.
 
     Calmon and Fawaz 2012, Definition 5; Duchi, Jordan and Wainwright 2013.
     """
@@ -138,6 +139,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         if self.neighbours is None:
             return _highest(log_lift, support) - _lowest(log_lift, support)
+        same_symbols("neighbours", self.neighbours.shape[0], log_lift)
         present = support & jnp.isfinite(log_lift)
         asked = jnp.asarray(self.neighbours) & present[:, None] & support[None, :]
         finite = jnp.where(present, log_lift, 0.0)

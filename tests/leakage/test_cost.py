@@ -57,18 +57,19 @@ def test_custom_gain_is_the_closed_form_gain(proper, instances):
 
 def test_inner_minimum_of_an_improper_loss():
     cost = lk.CustomLoss(cubic)
+    least, accuracy, announcement, loss = (jax.jit(f) for f in (cost.least, cost.accuracy, cost.announcement, cubic))
     for w in COLUMNS[:2]:
         found = minimize(
-            lambda q, w=w: float(w @ np.asarray(cubic(jnp.asarray(q)))),
+            lambda q, w=w: float(w @ np.asarray(loss(q))),
             np.full(4, 0.25),
             bounds=[(0, 1)] * 4,
             constraints={"type": "eq", "fun": lambda q: q.sum() - 1},
             method="SLSQP",
             options={"ftol": 1e-14, "maxiter": 500},
         )
-        assert float(cost.least(w)) == pytest.approx(found.fun, abs=1e-8)
-        assert float(cost.accuracy(w)) <= 1e-9
-        announced = np.asarray(cost.announcement(w))
+        assert float(least(w)) == pytest.approx(found.fun, abs=1e-8)
+        assert float(accuracy(w)) <= 1e-9
+        announced = np.asarray(announcement(w))
         assert announced.sum() == pytest.approx(1)
         assert np.all(announced >= 0)
         assert not np.allclose(announced, w / w.sum(), atol=1e-2)
@@ -76,16 +77,14 @@ def test_inner_minimum_of_an_improper_loss():
 
 def test_gradient_is_the_loss_at_the_announcement():
     cost = lk.CustomLoss(cubic)
-    w = jnp.array(COLUMNS[0])
+    w, steps = COLUMNS[0], 1e-5 * np.eye(4)
     gradient = jax.jit(jax.grad(cost.least))(w)
-    np.testing.assert_allclose(gradient, cubic(cost.announcement(w)), rtol=1e-12)
-    for s in range(4):
-        step = 1e-5 * jnp.eye(4)[s]
-        difference = (cost.least(w + step) - cost.least(w - step)) / 2e-5
-        assert float(gradient[s]) == pytest.approx(float(difference), abs=1e-5)
-    for w in COLUMNS:
-        for proper in (True, False):
-            assert np.all(np.isfinite(jax.grad(lk.CustomLoss(log_loss, proper=proper).least)(jnp.array(w))))
+    np.testing.assert_allclose(gradient, cubic(jax.jit(cost.announcement)(w)), rtol=1e-12)
+    least = jax.jit(jax.vmap(cost.least))
+    np.testing.assert_allclose(gradient, (least(w + steps) - least(w - steps)) / 2e-5, atol=1e-5)
+    for proper in (True, False):
+        gradients = jax.jit(jax.vmap(jax.grad(lk.CustomLoss(log_loss, proper=proper).least)))(np.stack(COLUMNS))
+        assert np.all(np.isfinite(gradients))
 
 
 def test_finite_loss_matrix():

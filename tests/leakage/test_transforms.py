@@ -58,16 +58,17 @@ def test_another_order_is_the_same_program(pair):
     assert gammas == sorted(gammas, reverse=True)
 
 
-def test_float32(stack_of, instances):
+def test_float32(stack_of, values_of, instances):
     joints, mechanisms = instances(4)
     # Instances whose masses are ordinary in float32; near-constant ones need more digits than it has.
-    keep = [i for i in range(28) if i % 8 != 7 and i % 7 not in (4, 5)]
-    single = [a[keep].astype(np.float32) for a in (joints, mechanisms)]
+    keep = np.array([i for i in range(28) if i % 8 != 7 and i % 7 not in (4, 5)])
+    single = [a.astype(np.float32) for a in (joints, mechanisms)]
     got = jax.jit(jax.vmap(stack_of))(*single)
-    want = jax.jit(jax.vmap(stack_of))(*(a.astype(np.float64) for a in single))
+    want = values_of(*(a.astype(np.float64) for a in single))
     for name, values in got.items():
         assert values.dtype == jnp.float32, name
-        np.testing.assert_allclose(values, want[name], rtol=2e-4, atol=2e-5, err_msg=name)
+        assert not np.any(np.isnan(values)), name
+        np.testing.assert_allclose(values[keep], want[name][keep], rtol=2e-4, atol=2e-5, err_msg=name)
 
 
 def test_large_orders_do_not_overflow_in_float32(pair):
