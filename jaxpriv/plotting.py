@@ -104,11 +104,12 @@ def plot_frontier(
     if units not in ("nats", "bits"):
         raise InputError("units must be 'nats' or 'bits'")
     scale = 1.0 if units == "nats" else 1.0 / np.log(2.0)
-    points = np.asarray(curve.points).reshape(-1)
-    value, gap = np.asarray(curve.solution.value) * scale, np.asarray(curve.solution.gap) * scale
-    x = np.sort(points[np.isfinite(value)])
-    if x.size == 0:
+    solved = np.isfinite(np.asarray(curve.solution.value))
+    if not solved.any():
         raise InputError("curve has no point that could be solved")
+    points = np.asarray(curve.points).reshape(-1)[solved]
+    value, bound = (np.asarray(end)[solved] * scale for end in (curve.solution.value, curve.solution.lower_bound))
+    x = np.sort(points)
     # The points themselves are on the grid, so that the band narrows to their gaps.
     grid = np.unique(np.concatenate([x, *(np.linspace(a, b, 25) for a, b in itertools.pairwise(x))]))
     low, high = (bound * scale for bound in curve.band(grid))
@@ -141,7 +142,7 @@ def plot_frontier(
         above.legend(loc="center right", bbox_to_anchor=(1.0, 0.62))
 
         below.semilogy(grid, _above_floor(high - low), color="C5", lw=0.8, label="between points")
-        below.semilogy(points, _above_floor(gap), "o", color="C0", ms=2.6, label="at a point", clip_on=False)
+        below.semilogy(points, _above_floor(value - bound), "o", color="C0", ms=2.6, label="at a point", clip_on=False)
         if tol is not None:
             below.axhline(tol * scale, color="C1", lw=0.8, ls="--", label="tolerance")
         below.set_ylim(_NARROWEST, None)
@@ -204,9 +205,9 @@ def plot_mapping(mechanism: Any, data: Dataset | None = None, *, title: str = ""
             spine.set_visible(True)
         bar = figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, 0.045, 1.0)), ticks=[1e-3, 1e-2, 1e-1, 1.0])
         bar.ax.minorticks_off()
-        bar.ax.set_yticklabels(["≤ 0.001", "0.01", "0.1", "1"])
+        bar.ax.set_yticklabels(["0.001", "0.01", "0.1", "1"])
         bar.outline.set_linewidth(0.6)  # pyright: ignore[reportCallIssue]
-        bar.set_label("P(released | true)")
+        bar.set_label("P(released | true); white: below 0.001")
         axes.set_xlabel("released symbol y")
         axes.set_ylabel("true symbol x")
         if title:

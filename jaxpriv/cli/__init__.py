@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from jaxpriv.cli import _app, demo, info, leakage, solve
+from jaxpriv.cli import _app, _output, demo, info, leakage, solve
 
 app = typer.Typer(
     cls=_app.Program,
@@ -25,21 +25,26 @@ for command in (solve.solve, leakage.leakage, info.info, demo.demo):
     app.command(cls=_app.Command)(command)
 
 
-@app.callback(invoke_without_command=True)
+def _show_version(asked: bool) -> bool:
+    if asked:
+        from jaxpriv import __version__
+
+        _output.emit(f"jaxpriv {__version__}\n")
+        raise typer.Exit()
+    return asked
+
+
+@app.callback()
 def _root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit.")
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; anywhere in the line.")
     ] = False,
 ) -> None:
-    del debug  # taken from the line by `Program.main`, so that it may stand behind a command too
-    if version:
-        from jaxpriv import __version__
-
-        print(f"jaxpriv {__version__}")
-    elif context.invoked_subcommand is None:
-        print(context.get_help())
+    # Both have been dealt with: `--debug` by `Program.main`, so that it may stand behind a command too.
+    del version, debug
 
 
 def main() -> None:

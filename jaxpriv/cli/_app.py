@@ -50,7 +50,8 @@ class Program(TyperGroup):
         rest_of_line = [word for word in line if word != _DEBUG]
         parent = super().main
         code = _exit_code(
-            lambda: parent(rest_of_line, *rest, standalone_mode=False, **extra), debug=len(rest_of_line) < len(line)
+            lambda: parent(rest_of_line or ["--help"], *rest, standalone_mode=False, **extra),
+            debug=len(rest_of_line) < len(line),
         )
         if not standalone_mode:
             return code

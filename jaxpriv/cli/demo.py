@@ -118,7 +118,7 @@ def _suppressions(data: Any, distances: np.ndarray) -> list[tuple[float, float, 
 def _title(curve: Any, shown: int, everything: float) -> str:
     bits = Units.bits.per_nat
     leaked = f"{curve.solution.value[shown] * bits:.2f} of {everything * bits:.2f} bits leak"
-    return f"Optimal mapping: {curve.solution.distortion[shown, 0]:.2f} attributes changed per person,\n{leaked}"
+    return f"Optimal mapping: {curve.solution.distortion[shown, 0]:.2f} attributes changed\nper person, {leaked}"
 
 
 def _record(curve: Any, free: Any, shown: int, files: dict[str, Path]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def solve(
         raise InputError(f"--solver is unknown; known: auto, {', '.join(SOLVERS)}")
     scalar(tol, "--tol", low=0.0, open_low=True)
     if max_steps is not None:
-        scalar(max_steps, "--max-steps", low=1)
+        scalar(max_steps, "--max-steps", low=1.0)
     _output.check_outputs({"--out": out, "--json": json}, {"PROBLEM.npz": problem})
     arrays = load_npz_safely(problem, ["joint", "distortion"])
     asked = problems.DistortionProblem(

@@ -1,0 +1,72 @@
+"""One tiny problem for all commands, so that each program is compiled once, and the command in this process."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from jaxpriv.cli import app
+
+JOINT = np.array([[0.20, 0.05, 0.03, 0.02], [0.05, 0.20, 0.05, 0.05], [0.02, 0.03, 0.10, 0.20]])
+DISTORTION = 1 - np.eye(4)
+
+
+def strict_json(text: str) -> Any:
+    """`text` parsed as strict JSON: NaN and Infinity are errors."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.fixture(autouse=True)
+def settings_of_a_new_process():
+    """The command is a process of its own, where JAX has its default settings, not those of the suite."""
+    defaults = {
+        "jax_enable_x64": False,
+        "jax_numpy_dtype_promotion": "standard",
+        "jax_numpy_rank_promotion": "allow",
+    }
+    before = {name: jax.config.values[name] for name in defaults}
+    for name, value in defaults.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+@pytest.fixture
+def run():
+    """`run(...)` is the finished command: `exit_code`, `stdout`, `stderr`."""
+    return lambda *args: CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+@pytest.fixture
+def save(tmp_path):
+    """`save(name, **arrays)` is the path of a new .npz file."""
+
+    def write(name: str = "problem.npz", **arrays: Any) -> Path:
+        np.savez(tmp_path / name, **arrays)
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def problem(save) -> Path:
+    return save(joint=JOINT, distortion=DISTORTION)
+
+
+def refused(result: Any, code: int, *words: str) -> None:
+    """The command ended with `code`, nothing on stdout, and one line on stderr that holds the words."""
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("jaxpriv: error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr

@@ -1,0 +1,52 @@
+"""`jaxpriv demo`: the table, the figures, and arrays that the other commands read."""
+
+import os
+
+import numpy as np
+import pytest
+
+from jaxpriv import datasets, plotting
+from jaxpriv._files import load_npz_safely
+from jaxpriv.errors import ResourceError
+from tests.cli.conftest import refused, strict_json
+
+
+@pytest.mark.slow
+def test_demo(run, tmp_path):
+    folder, target = tmp_path / "new" / "demo", tmp_path / "demo.json"
+    result = run("demo", "--out", folder, "--points", 4, "--json", target)
+    assert result.exit_code == 0, result.output
+    assert sorted(os.listdir(folder)) == ["census.npz", "frontier.png", "mapping.npz", "mapping.png"]
+    for name in ("frontier.png", "mapping.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    record = strict_json(target.read_text())
+    assert record["status"] == ["optimal"] * 4
+    assert max(record["gap"]) <= 1e-6
+    assert np.all(np.diff(record["value"]) <= 1e-6)
+    assert np.all(np.array(record["distortion"]) <= np.array(record["budget"]) + 1e-9)
+    # Beyond the least distortion without leakage nothing leaks, and before it something does.
+    free = record["least_distortion_without_leakage"]
+    beyond = np.array(record["budget"]) > free["value"]
+    assert np.all(np.array(record["value"])[beyond] <= 1e-6)
+    assert np.all(np.array(record["lower_bound"])[np.array(record["budget"]) < free["lower_bound"] - 0.1] > 0)
+    for words in ("leakage (bits)", "gap (bits)", "to compile", "nothing leaks", "age and gender", "frontier.png"):
+        assert words in result.stdout
+    arrays = load_npz_safely(folder / "census.npz", ["joint", "distortion"])
+    assert np.array_equal(arrays["joint"], datasets.census().joint)
+    mechanism = load_npz_safely(folder / "mapping.npz", ["mechanism"])["mechanism"]
+    spent = np.sum(arrays["joint"].sum(axis=0)[:, None] * arrays["distortion"] * mechanism)
+    assert spent == pytest.approx(record["distortion"][record["budget"].index(record["drawn_budget"])])
+
+
+def test_demo_refuses_before_the_work(run, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    refused(run("demo", "--out", tmp_path / "file"), 2, "not a folder")
+    refused(run("demo", "--out", tmp_path / "file" / "below"), 6, "--out")
+    refused(run("demo", "--out", tmp_path, "--points", 1), 2, "--points")
+
+    def missing():
+        raise ResourceError("figures need matplotlib")
+
+    monkeypatch.setattr(plotting, "require_matplotlib", missing)
+    refused(run("demo", "--out", tmp_path / "new"), 6, "matplotlib")
+    assert os.listdir(tmp_path) == ["file"]

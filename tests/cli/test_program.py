@@ -1,0 +1,108 @@
+"""The program as other programs run it: processes, signals, pipes; and what belongs to no command."""
+
+import getpass
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+import jaxpriv
+from jaxpriv.cli._app import _spread
+from tests.cli.conftest import refused, strict_json
+
+# A solve that would never end, and an interrupt that arrives when it has begun.
+INTERRUPTED = """
+import os, signal, sys
+import jaxpriv.cli
+solving = sys.modules["jaxpriv.solve"]
+compiled = solving.compiled
+def interrupted(*args):
+    run, seconds = compiled(*args)
+    def begin():
+        os.kill(os.getpid(), signal.SIGINT)
+        return run()
+    return begin, seconds
+solving.compiled = interrupted
+jaxpriv.cli.main()
+"""
+
+
+def process(*args, code: str | None = None, **options) -> subprocess.CompletedProcess:
+    start = ["-m", "jaxpriv"] if code is None else ["-c", code]
+    line = [sys.executable, *start, *map(str, args)]
+    return subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=300, check=False, **options)
+
+
+def test_interrupt_ends_a_running_solve(problem, tmp_path):
+    endless = ("--solver", "blahut-arimoto", "--tol", "1e-300", "--max-steps", "1000000000")
+    files = ("--out", tmp_path / "mechanism.npz", "--json", tmp_path / "result.json")
+    result = process("solve", problem, "--budget", "0.2", *endless, *files, code=INTERRUPTED, stdout=subprocess.PIPE)
+    assert result.returncode == 130, result.stderr
+    assert result.stdout == ""
+    assert result.stderr == "jaxpriv: error: interrupted; no output file was written\n"
+    assert os.listdir(tmp_path) == ["problem.npz"]
+
+
+def test_reader_that_goes_away(tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = process("info", stdout=writing)
+    os.close(writing)
+    assert result.returncode == 6, result.stderr
+    assert result.stderr == "jaxpriv: error: cannot write to standard output: Broken pipe\n"
+
+
+def test_error_of_a_process_is_one_line(tmp_path):
+    result = process("solve", tmp_path / "absent.npz", "--budget", "1", "--json", "-", stdout=subprocess.PIPE)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr == f"jaxpriv: error: {tmp_path / 'absent.npz'} does not exist\n"
+
+
+def test_help_version_and_nothing(run):
+    assert run("--version").stdout == f"jaxpriv {jaxpriv.__version__}\n"
+    for line in ([], ["--help"]):
+        result = run(*line)
+        assert result.exit_code == 0
+        for name in ("solve", "leakage", "info", "demo"):
+            assert name in result.stdout
+    assert "--budget" in run("solve", "--help").stdout
+
+
+def test_unknown_commands_and_options(run):
+    refused(run("sovle"), 2, "sovle")
+    refused(run("--fast", "info"), 2, "--fast")
+    refused(run("info", "now"), 2, "now")
+
+
+def test_info(run, tmp_path):
+    target = tmp_path / "info.json"
+    text = run("info", "--json", target).stdout
+    record = strict_json(target.read_text())
+    assert record["versions"]["jaxpriv"] == jaxpriv.__version__
+    assert {"python", "jax", "jaxlib", "numpy", "scipy"} <= set(record["versions"])
+    assert record["x64"] is False
+    assert record["measures"] == list(jaxpriv.leakage.NAMES)
+    assert "interior-point" in record["solvers"]
+    assert record["devices"]
+    for shown in (text, target.read_text()):
+        assert platform.node() not in shown.split()
+        assert getpass.getuser() not in shown.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "spread"),
+    [
+        (["--b", "1", "2", "3"], ["--b", "1", "--b", "2", "--b", "3"]),
+        (["--b=1", "2"], ["--b=1", "--b", "2"]),
+        (["--b", "-1", "-2", "file"], ["--b", "-1", "--b", "-2", "file"]),
+        (["file", "--b", "1", "--c", "2", "3"], ["file", "--b", "1", "--c", "2", "3"]),
+        (["--b", "1", "file", "2"], ["--b", "1", "file", "2"]),
+        (["--b", "x", "2"], ["--b", "x", "--b", "2"]),
+        (["--b"], ["--b"]),
+    ],
+)
+def test_numbers_in_a_row_belong_to_their_option(line, spread):
+    assert _spread(line, {"--b"}) == spread

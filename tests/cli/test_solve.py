@@ -1,0 +1,321 @@
+"""`jaxpriv solve`: the JSON of other people's scripts, exit codes, and refusals before any work."""
+
+import os
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv._files import atomic_write, load_npz_safely
+from jaxpriv.cli import _output
+from jaxpriv.cli import solve as command
+from jaxpriv.errors import ResourceError
+from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
+
+FIELDS = ["status", "value", "lower_bound", "gap", "leakage", "distortion", "solver", "iterations", "seconds", "units"]
+
+
+def other(**changes) -> dict:
+    return {"joint": JOINT, "distortion": DISTORTION} | changes
+
+
+def changed(array: np.ndarray, index: tuple, value: float) -> np.ndarray:
+    result = array.copy()
+    result[index] = value
+    return result
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+
+def test_json_has_exactly_the_promised_fields(run, problem, tmp_path):
+    out = tmp_path / "mechanism.npz"
+    result = run("solve", problem, "--budget", 0.2, "--out", out, "--json", "-")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    record = strict_json(result.stdout)
+    assert list(record) == FIELDS
+    assert record["status"] == "optimal"
+    assert record["units"] == "nats"
+    assert list(record["seconds"]) == ["compile", "solve"]
+    assert type(record["iterations"]) is int
+    assert record["solver"] == "interior-point"
+    assert 0 <= record["gap"] == pytest.approx(record["value"] - record["lower_bound"], abs=1e-15)
+    assert record["gap"] <= 1e-6
+    expected = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=0.2))
+    assert record["value"] == float(expected.value)
+    # The file holds the mechanism that the numbers are about.
+    mechanism = load_npz_safely(out, ["mechanism"])["mechanism"]
+    assert mechanism.dtype == np.float64
+    assert mechanism.shape == (4, 4)
+    assert np.allclose(mechanism.sum(axis=1), 1, atol=1e-12)
+    assert record["distortion"] == [pytest.approx(np.sum(JOINT.sum(axis=0)[:, None] * DISTORTION * mechanism))]
+    measured = jp.leakage.evaluate(jp.leakage.MutualInformation(), JOINT, mechanism)
+    assert record["leakage"] == pytest.approx(measured.value, abs=1e-12)
+
+
+def test_json_file_and_text(run, problem, tmp_path):
+    target = tmp_path / "result.json"
+    nats = run("solve", problem, "--budget", 0.2, "--json", target)
+    record = strict_json(target.read_text())
+    assert list(record) == FIELDS
+    bits = run("solve", problem, "--budget", 0.2, "--units", "bits")
+
+    def shown(text: str, field: str) -> float:
+        line = next(line for line in text.splitlines() if line.startswith(field))
+        return float(line.removeprefix(field).split()[0])
+
+    # Bounds are rounded away from each other, so the printed interval holds what is proved.
+    assert record["value"] <= shown(nats.stdout, "least leakage") <= record["value"] + 1e-6
+    assert record["lower_bound"] - 1e-6 <= shown(nats.stdout, "lower bound") <= record["lower_bound"]
+    assert shown(bits.stdout, "least leakage") == pytest.approx(record["value"] / np.log(2), rel=1e-5)
+
+
+def test_second_call_replaces_the_output(run, problem, tmp_path):
+    out = tmp_path / "mechanism.npz"
+    for budget in (0.1, 0.3):
+        assert run("solve", problem, "--budget", budget, "--out", out).exit_code == 0
+    mechanism = load_npz_safely(out, ["mechanism"])["mechanism"]
+    assert np.sum(JOINT.sum(axis=0)[:, None] * DISTORTION * mechanism) == pytest.approx(0.3, abs=1e-3)
+    assert sorted(os.listdir(tmp_path)) == ["mechanism.npz", "problem.npz"]
+
+
+def test_leakage_budget_minimises_the_distortion(run, problem):
+    record = strict_json(run("solve", problem, "--leakage-budget", 0.05, "--json", "-").stdout)
+    assert record["status"] == "optimal"
+    assert record["leakage"] <= 0.05 + 1e-12
+    assert record["value"] == pytest.approx(record["distortion"][0], abs=1e-9)
+    assert "least distortion" in run("solve", problem, "--leakage-budget", 0.05).stdout
+
+
+def test_multiplier_adds_the_distortion(run, problem):
+    record = strict_json(run("solve", problem, "--multiplier", 0.3, "--json", "-").stdout)
+    assert record["value"] == pytest.approx(record["leakage"] + 0.3 * record["distortion"][0], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "budgets",
+    [("--budget", "5", "6"), ("--budget", "5", "--budget", "6"), ("--budget=5", "6"), ("--budget=5", "--budget=6")],
+)
+def test_several_budgets_in_a_row_or_one_by_one(run, save, budgets):
+    path = save(joint=JOINT, distortion=np.stack([DISTORTION, 2 * DISTORTION]))
+    for line in (["solve", path, *budgets, "--json", "-"], ["solve", *budgets, path, "--json", "-"]):
+        result = run(*line)
+        assert result.exit_code == 0, result.output
+        record = strict_json(result.stdout)
+        assert len(record["distortion"]) == 2
+        assert record["solver"] == "closed-form"
+
+
+def test_a_set_of_joints(run, save):
+    path = save(joint=np.stack([JOINT, JOINT[::-1]]), distortion=DISTORTION)
+    record = strict_json(run("solve", path, "--budget", 5, "--json", "-").stdout)
+    assert record["status"] == "optimal"
+    assert record["leakage"] == 0
+
+
+def test_zero_mass_rows_and_columns_are_allowed(run, save, tmp_path):
+    joint = np.zeros((4, 5))
+    joint[:3, :4] = JOINT
+    path = save("zeros.npz", joint=joint, distortion=np.vstack([DISTORTION, np.ones(4)]))
+    out = tmp_path / "mechanism.npz"
+    record = strict_json(run("solve", path, "--budget", 0.2, "--out", out, "--json", "-").stdout)
+    plain = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=0.2))
+    assert record["value"] == pytest.approx(float(plain.value), abs=1e-6)
+    mechanism = load_npz_safely(out, ["mechanism"])["mechanism"]
+    assert mechanism[4] == pytest.approx(joint.sum(axis=0) @ mechanism, abs=1e-9)
+
+
+def test_integers_and_float32_are_read(run, save):
+    joint = np.zeros((3, 4), dtype=np.int64)
+    joint[1, 2] = 1
+    path = save(joint=joint, distortion=DISTORTION.astype(np.float32))
+    assert run("solve", path, "--budget", 0.2).exit_code == 0
+
+
+# -- results that are not what one hoped for -------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [("--budget", "-0.1"), ("--leakage-budget", "-0.1")])
+def test_infeasible_writes_the_proof_and_no_mechanism(run, problem, tmp_path, asked):
+    target, out = tmp_path / "result.json", tmp_path / "mechanism.npz"
+    result = run("solve", problem, *asked, "--out", out, "--json", target)
+    refused(result, 3)
+    record = strict_json(target.read_text())
+    assert list(record) == [*FIELDS, "proof"]
+    assert record["status"] == "infeasible"
+    assert record["value"] == record["lower_bound"] == "inf"
+    assert record["gap"] is None
+    assert record["proof"]["bound"] > record["proof"]["allowed"]
+    assert not out.exists()
+
+
+def test_not_certified_still_writes_a_valid_interval(run, problem, tmp_path):
+    out = tmp_path / "mechanism.npz"
+    result = run("solve", problem, "--budget", 0.2, "--max-steps", 1, "--out", out, "--json", "-")
+    assert result.exit_code == 4
+    assert "not certified" in result.stderr
+    assert result.stderr.count("\n") == 1
+    record = strict_json(result.stdout)
+    assert record["status"] == "not_certified"
+    assert record["gap"] > 1e-6
+    optimum = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=0.2))
+    assert record["lower_bound"] <= optimum.value
+    assert record["value"] >= optimum.lower_bound
+    assert record["distortion"][0] <= 0.2 + 1e-12
+    assert load_npz_safely(out, ["mechanism"])["mechanism"].shape == (4, 4)
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+ARRAYS = {
+    "nan": (other(joint=changed(JOINT, (1, 2), np.nan)), ["joint[1, 2]", "NaN"]),
+    "infinite": (other(joint=changed(JOINT, (1, 2), np.inf)), ["joint[1, 2]", "infinite"]),
+    "negative": (other(joint=changed(JOINT, (0, 3), -0.02)), ["joint[0, 3]", "negative"]),
+    "unnormalised": (other(joint=JOINT * 1.1), ["joint", "sums to 1.1"]),
+    "counts": (other(joint=np.ones((3, 4), dtype=int)), ["joint", "sums to 12", "counts"]),
+    "no mass": (other(joint=np.zeros((3, 4))), ["joint", "no mass"]),
+    "transposed joint": (other(joint=JOINT.T), ["distortion", "4 rows", "3 useful"]),
+    "transposed distortion": (other(distortion=np.ones((2, 4))), ["distortion", "2 rows", "transposed"]),
+    "vector": (other(joint=np.ones(4) / 4), ["joint", "1 dimension"]),
+    "empty private": (other(joint=np.zeros((0, 4))), ["joint", "empty along axis 0"]),
+    "empty useful": (other(joint=np.zeros((3, 0))), ["joint", "empty along axis 1"]),
+    "empty released": (other(distortion=np.zeros((4, 0))), ["distortion", "empty along axis 1"]),
+    "nan distortion": (other(distortion=changed(DISTORTION, (2, 1), np.nan)), ["distortion[2, 1]", "NaN"]),
+    "second joint": (other(joint=np.stack([JOINT, 2 * JOINT])), ["joint[1]", "sums to 2"]),
+    "no distortion": ({"joint": JOINT}, ["no array named 'distortion'"]),
+}
+
+
+@pytest.mark.parametrize("case", ARRAYS)
+def test_bad_arrays(run, save, tmp_path, case):
+    arrays, words = ARRAYS[case]
+    path = save(**arrays)
+    target, out = tmp_path / "result.json", tmp_path / "mechanism.npz"
+    refused(run("solve", path, "--budget", 0.2, "--out", out, "--json", target), 2, *words)
+    assert os.listdir(tmp_path) == [path.name]
+
+
+OPTIONS = {
+    "nan budget": (["--budget", "nan"], ["budget[0]", "NaN"]),
+    "infinite budget": (["--budget", "inf"], ["budget[0]", "infinite"]),
+    "text budget": (["--budget", "much"], ["--budget"]),
+    "budget without a value": (["--budget"], ["--budget"]),
+    "budgets for one distortion": (["--budget", "0.1", "0.2"], ["budget", "2 entries"]),
+    "no form": ([], ["exactly one", "none given"]),
+    "two forms": (["--budget", "0.1", "--leakage-budget", "0.1"], ["exactly one"]),
+    "nan leakage budget": (["--leakage-budget", "nan"], ["leakage_budget", "finite"]),
+    "negative multiplier": (["--multiplier", "-1"], ["multiplier[0]", "negative"]),
+    "unknown solver": (["--budget", "0.1", "--solver", "guess"], ["--solver", "interior-point", "blahut-arimoto"]),
+    "unknown measure": (["--budget", "0.1", "--leakage", "gossip"], ["unknown", "mutual-information", "ldp"]),
+    "measure without objective": (["--budget", "0.1", "--leakage", "sibson"], ["sibson", "jaxpriv leakage"]),
+    "worst form": (["--budget", "0.1", "--form", "worst"], ["--form worst", "jaxpriv leakage"]),
+    "form that is not": (["--budget", "0.1", "--leakage", "lift", "--form", "average"], ["lift", "worst"]),
+    "unknown form": (["--budget", "0.1", "--form", "best"], ["--form"]),
+    "zero tolerance": (["--budget", "0.1", "--tol", "0"], ["--tol"]),
+    "nan tolerance": (["--budget", "0.1", "--tol", "nan"], ["--tol"]),
+    "no steps": (["--budget", "0.1", "--max-steps", "0"], ["--max-steps"]),
+    "unknown option": (["--budget", "0.1", "--fast"], ["--fast"]),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_bad_options(run, problem, tmp_path, case):
+    options, words = OPTIONS[case]
+    out = tmp_path / "mechanism.npz"
+    refused(run("solve", problem, *options, "--out", out), 2, *words)
+    assert os.listdir(tmp_path) == [problem.name]
+
+
+def test_no_command_line_names_every_measure_it_cannot_minimise(run, problem):
+    for name in jp.leakage.NAMES:
+        if name != "mutual-information":
+            refused(run("solve", problem, "--budget", 0.1, "--leakage", name), 2, name, "not available as an objective")
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_missing_file_is_bad_input(run, tmp_path):
+    refused(run("solve", tmp_path / "absent.npz", "--budget", 0.1), 2, "absent.npz", "does not exist")
+    refused(run("solve", tmp_path, "--budget", 0.1), 2, "not a regular file")
+    refused(run("solve", "--budget", 0.1), 2, "PROBLEM.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"joint,distortion\n", b"PK\x03\x04 truncated"])
+def test_files_that_are_no_npz(run, tmp_path, content):
+    path = tmp_path / "problem.npz"
+    path.write_bytes(content)
+    refused(run("solve", path, "--budget", 0.1, "--out", tmp_path / "out.npz"), 5, "problem.npz")
+    assert os.listdir(tmp_path) == ["problem.npz"]
+
+
+def test_object_arrays_are_never_unpickled(run, save):
+    path = save(joint=np.array([[JOINT]], dtype=object), distortion=DISTORTION)
+    refused(run("solve", path, "--budget", 0.1), 5, "joint")
+
+
+def test_outputs_that_cannot_be_written_are_refused_before_the_work(run, problem, tmp_path, monkeypatch):
+    def unreached(*args):
+        raise AssertionError("the work began")
+
+    monkeypatch.setattr(command, "working", unreached)
+    before = problem.read_bytes()
+    link = tmp_path / "link.npz"
+    link.symlink_to(problem)
+    asked = ("solve", problem, "--budget", "0.2")
+    refused(run(*asked, "--out", problem), 2, "--out", "PROBLEM.npz")
+    refused(run(*asked, "--out", link), 2, "--out")
+    refused(run(*asked, "--json", problem), 2, "--json")
+    refused(run(*asked, "--out", tmp_path / "same", "--json", tmp_path / "same"), 2, "--json", "--out")
+    refused(run(*asked, "--out", tmp_path), 2, "--out", "not a regular file")
+    refused(run(*asked, "--out", tmp_path / "absent" / "m.npz"), 6, "--out", "No such file")
+    refused(run(*asked, "--json", tmp_path / "absent" / "r.json"), 6, "--json")
+    assert problem.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["link.npz", "problem.npz"]
+
+
+def test_a_failed_write_leaves_no_output(run, problem, tmp_path, monkeypatch):
+    def full(path, content):
+        if str(path).endswith(".json"):
+            raise ResourceError(f"cannot write {path}: No space left on device")
+        atomic_write(path, content)
+
+    monkeypatch.setattr(_output, "atomic_write", full)
+    result = run("solve", problem, "--budget", 5, "--out", tmp_path / "m.npz", "--json", tmp_path / "r.json")
+    refused(result, 6, "No space left")
+    assert os.listdir(tmp_path) == ["problem.npz"]
+
+
+# -- ends of a run ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (MemoryError(), 6, "MemoryError"),
+        (OSError(28, "No space left on device"), 6, "No space left"),
+        (RuntimeError("RESOURCE_EXHAUSTED: out of memory"), 6, "out of memory"),
+        (RuntimeError("secret 0.123"), 1, "internal error (RuntimeError)"),
+    ],
+)
+def test_exit_codes_of_failures(run, problem, tmp_path, monkeypatch, error, code, words):
+    def fail(*args):
+        raise error
+
+    monkeypatch.setattr(command, "working", fail)
+    result = run("solve", problem, "--budget", 0.2, "--out", tmp_path / "m.npz", "--json", tmp_path / "r.json")
+    refused(result, code, words)
+    assert "secret" not in result.stderr
+    assert os.listdir(tmp_path) == ["problem.npz"]
+
+
+@pytest.mark.parametrize("place", [0, 1, 4])
+def test_debug_anywhere_shows_the_traceback(run, problem, place):
+    line = ["solve", problem, "--budget", "nan"]
+    line.insert(place, "--debug")
+    result = run(*line)
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("jaxpriv: error: budget[0]")
