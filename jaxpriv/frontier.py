@@ -7,7 +7,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._validation import finite, real_array, scalar
@@ -183,7 +182,7 @@ def _run_batch(
     prepared = [p for _, p in chunk]
     padded = prepared + [prepared[-1]] * (_BATCH - len(prepared))
     programs = [p.reduced for p in padded]
-    varying = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *[_varying(p) for p in programs])
+    varying = jax.tree.map(lambda *leaves: np.stack(leaves), *[_varying(p) for p in programs])
     shared = jax.tree.map(jnp.asarray, programs[0])
 
     run, compiling = compiled(

@@ -336,8 +336,8 @@ def solve_prepared(
     """Iterate, unless there is an answer already; also the seconds spent compiling."""
     if prepared.answer is not None:
         return prepared.answer, 0.0
-    arrays = jax.tree.map(jnp.asarray, prepared.reduced)
-    run, compiling = compiled(iterate, solver, arrays, jnp.asarray(inner_tolerance(prepared, tol)), jnp.asarray(limit))
+    tolerance = np.asarray(inner_tolerance(prepared, tol))
+    run, compiling = compiled(iterate, solver, prepared.reduced, tolerance, np.asarray(limit))
     result = jax.device_get(run())
     return expand(prepared, result.best, int(result.steps), name), compiling
 
@@ -384,10 +384,11 @@ def _solve_noise(problem: NoiseProblem, tol: float, max_steps: int, throw: bool)
     # Strictly inside: half of the budget goes to an even blend, the rest to the cheapest symbols.
     blend = 0.5 * min(1.0, room / max(float(scaled.mean()), np.finfo(float).tiny))
     start = blend / len(allowed) + (1.0 - blend) * (scaled == 0) / (scaled == 0).sum()
-    data = NoiseData(problem.columns()[:, seen][:, :, allowed], problem.joint.sum(axis=1)[seen], scaled, room)
+    data = NoiseData(
+        problem.columns()[:, seen][:, :, allowed], problem.joint.sum(axis=1)[seen], scaled, np.asarray(room)
+    )
     last = 0.5 * tol / (len(allowed) + 1)
-    args = jax.tree.map(jnp.asarray, (data, start, last, max_steps))
-    run, compiling = compiled(newton_path, *args)
+    run, compiling = compiled(newton_path, data, start, np.asarray(last), np.asarray(max_steps))
     theta, found, price, steps = jax.device_get(run())
 
     noise = np.zeros(len(cost))

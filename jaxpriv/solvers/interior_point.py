@@ -596,13 +596,15 @@ def _advance(solver: InteriorPoint, data: _Data, point: Point, r: _Residual) -> 
     sigma = jnp.clip((1.0 - reach) ** 5, 1e-3, 0.9)
     move = _combine(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, move)
-    cautious = length < 0.1
-    centred_move = _combine(predict, centre, r.mu)
-    centred_length, centred_mean = _into_neighbourhood(solver, data, point, r, centred_move)
-    sigma = jnp.where(cautious, 1.0, sigma)
-    pick = lambda p, q: jnp.where(cautious, p, q)  # noqa: E731
-    move = jax.tree.map(pick, centred_move, move)
-    length, mean = pick(centred_length, length), pick(centred_mean, mean)
+
+    def centred() -> tuple[_Move, Any, Any, Any]:
+        careful = _combine(predict, centre, r.mu)
+        return careful, *_into_neighbourhood(solver, data, point, r, careful), jnp.ones_like(sigma)
+
+    def kept() -> tuple[_Move, Any, Any, Any]:
+        return move, length, mean, sigma
+
+    move, length, mean, sigma = lax.cond(length < 0.1, centred, kept)
 
     def improving(carry: tuple[Any, ...]) -> Any:
         return carry[-1] & (carry[-2] < solver.correctors)
