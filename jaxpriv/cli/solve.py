@@ -153,7 +153,7 @@ def _summary(record: Mapping[str, Any], objective: str, units: Units) -> str:
         "lower bound": f"{_output.lower(record['lower_bound'] * scale)}{name}",
         "certified gap": f"{_output.upper(record['gap'] * scale, 3)}{name}",
         "leakage": f"{_output.upper(record['leakage'] * units.per_nat)} {units}",
-        "distortion": ", ".join(_output.upper(value) for value in record["distortion"]),
+        "distortion": ", ".join(f"{value:.6g}" for value in record["distortion"]),
         "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
         "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",
     }
