@@ -183,11 +183,8 @@ def _run_batch(
     padded = prepared + [prepared[-1]] * (_BATCH - len(prepared))
     programs = [p.reduced for p in padded]
     varying = jax.tree.map(lambda *leaves: np.stack(leaves), *[_varying(p) for p in programs])
-    shared = jax.tree.map(jnp.asarray, programs[0])
-
-    run, compiling = compiled(
-        _batched, solver, shared, varying, jnp.asarray(inner_tolerance(prepared[0], tol)), jnp.asarray(limit)
-    )
+    tolerance = np.asarray(inner_tolerance(prepared[0], tol))
+    run, compiling = compiled(_batched, solver, programs[0], varying, tolerance, np.asarray(limit))
     result = jax.device_get(run())
     answers = [
         expand(p, jax.tree.map(lambda leaf, k=k: leaf[k], result.best), int(result.steps[k]), label)
