@@ -26,7 +26,8 @@ def _factor(g: Any) -> Any:
     """K with G^-1 = K'K for a stack of positive definite matrices; NaN where one is not."""
     size = g.shape[-1]
     if size <= _BASE:
-        chol = lax.linalg.cholesky(g, symmetrize_input=False)
+        # g is symmetric; its transpose has the column-major layout that LAPACK wants, without a copy.
+        chol = lax.linalg.cholesky(_transpose(g), symmetrize_input=False)
         eye = jnp.broadcast_to(jnp.eye(size, dtype=g.dtype), g.shape)
         return lax.linalg.triangular_solve(chol, eye, left_side=True, lower=True)
     half = (size + 1) // 2
@@ -49,10 +50,16 @@ def inverse_factor(g: Any, scale: Any) -> Any:
 
     def failed(carry: tuple[Any, Any]) -> Any:
         shift, factor = carry
-        return ~jnp.isfinite(factor).all() & (shift < 1e-4)
+        # A breakdown anywhere spreads to the last row of the factor.
+        return ~jnp.isfinite(factor[..., -1, :].sum()) & (shift < 1e-4)
 
     def again(carry: tuple[Any, Any]) -> tuple[Any, Any]:
         shift = jnp.maximum(carry[0] * 100.0, 1e-14)
         return shift, _factor(g + shift * scale[..., None, :] * eye)
 
     return lax.while_loop(failed, again, (jnp.zeros((), g.dtype), _factor(g)))[1]
+
+
+def small_solve(matrix: Any, rhs: Any) -> Any:
+    """matrix^-1 rhs for a system of the size of the number of limits (often one)."""
+    return rhs / matrix[0] if matrix.shape[0] == 1 else jnp.linalg.solve(matrix, rhs)

@@ -23,6 +23,7 @@ mass leave the neighbourhood. Mehrotra's predictor and Gondzio's correctors choo
 Sources: Mehrotra 1992; Gondzio 1996; primal-dual scaling for the log-sum-exp cone: own derivation.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -32,7 +33,7 @@ from jax import lax
 
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.solvers._base import AbstractSolver, Candidate
-from jaxpriv.solvers._linear_algebra import inverse_factor
+from jaxpriv.solvers._linear_algebra import inverse_factor, small_solve
 from jaxpriv.solvers._parts import leak_of, output_columns, posterior_scores
 from jaxpriv.solvers.mirror_descent import MirrorDescent, MirrorState, mirror_step, next_weights
 
@@ -392,10 +393,16 @@ def _factorise(data: _Data, point: Point, r: _Residual) -> _Factor:
     g_matrix = jnp.einsum("ytx,ux->ytu", scaled, data.joint, precision="highest")
     index = jnp.arange(rows)
     g_matrix = g_matrix.at[:, index, index].add(diagonal)
-    k = inverse_factor(g_matrix, jnp.diagonal(g_matrix, axis1=1, axis2=2))
+    k = inverse_factor(g_matrix, jnp.matmul(di, (data.joint**2).T, precision="highest") + diagonal)
     big_r = jnp.matmul(k, scaled, precision="highest")
-    # k applied to w of one group at a time
-    v = jnp.einsum("ytks,yks->ytk", _grouped(data, k), _grouped(data, r.w), precision="highest")
+    width = rows // data.groups
+    v = jnp.stack(
+        [
+            jnp.einsum("ytu,yu->yt", k[..., i : i + width], r.w[:, i : i + width], precision="highest")
+            for i in range(0, rows, width)
+        ],
+        axis=2,
+    )
     u, tri = _orthonormal(v)
     flat = big_r.reshape(outputs * rows, inputs)
     seen = jnp.einsum("ytk,ytx->ykx", u, big_r, precision="highest").reshape(-1, inputs)
@@ -434,25 +441,25 @@ def _forward(tri: Any, b: Any) -> Any:
 def _solve(
     data: _Data, r: _Residual, f: _Factor, start: Any, q: Any, level: Any, row: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """(dX, dZ, dg, dnu) for stacked right-hand sides at fixed prices.
+    """(dX, dZ, dg, dnu) for one right-hand side at fixed prices.
 
     start = k (J q + r_link), q = r_complementarity / Z, level = w'dg wanted, row = sum_y dX wanted.
     """
-    inputs = data.cost.shape[1]
-    flat = f.r.reshape(-1, inputs)
-    wanted = _forward(f.tri, r.weights * level)  # (m, Y, K)
+    wanted = _forward(f.tri, r.weights * level)  # (Y, K)
+
+    def along(coordinates: Any) -> Any:
+        return jnp.einsum("ytk,yk->yt", f.u, coordinates, precision="highest")
 
     def project(a: Any) -> Any:
-        inner = jnp.einsum("ytk,myt->myk", f.u, a, precision="highest")
-        return a - jnp.einsum("ytk,myk->myt", f.u, inner, precision="highest")
+        return a - along(jnp.einsum("ytk,yt->yk", f.u, a, precision="highest"))
 
-    a = project(start) + jnp.einsum("ytk,myk->myt", f.u, wanted, precision="highest")
-    count = a.shape[0]
-    rhs = row - q.sum(axis=1) + jnp.matmul(a.reshape(count, -1), flat, precision="highest")
-    e = jnp.matmul(jnp.matmul(rhs, f.schur.T, precision="highest"), f.schur, precision="highest")
-    a = a + project(jnp.matmul(e, flat.T, precision="highest").reshape(a.shape))
-    scores = jnp.einsum("yut,myu->myt", f.k, a, precision="highest")  # eta dg
-    dz = jnp.matmul(scores, data.joint, precision="highest") - e[:, None, :]
+    a = project(start) + along(wanted)
+    flat = f.r.reshape(-1, f.r.shape[2])  # one matrix of rows (y, t): XLA copies it for anything less plain
+    rhs = row - q.sum(axis=0) + jnp.matmul(a.reshape(-1), flat, precision="highest")
+    e = jnp.matmul(jnp.matmul(f.schur, rhs, precision="highest"), f.schur, precision="highest")
+    a = a + project(jnp.matmul(flat, e, precision="highest").reshape(a.shape))
+    scores = jnp.einsum("yut,yu->yt", f.k, a, precision="highest")  # eta dg
+    dz = jnp.matmul(scores, data.joint, precision="highest") - e
     dx = q - f.di * dz
     return dx, dz, scores / r.spread, e
 
@@ -484,10 +491,8 @@ def _with_border(
         matrix = jnp.block([[matrix, mark[:, None]], [mark[None, :], jnp.zeros((1, 1), rhs.dtype)]])
         solved = jnp.linalg.solve(matrix, jnp.concatenate([rhs, room[1][None]]))
         dprice, dpeak = solved[:-1], solved[-1]
-    elif limits + free == 1:
-        dprice = rhs / matrix[0]
     else:
-        dprice = jnp.linalg.solve(matrix, rhs)
+        dprice = small_solve(matrix, rhs)
     dx = dx + jnp.tensordot(dprice, rx, 1)
     dg = dg + jnp.tensordot(dprice, rg, 1)
     dz = dz + jnp.tensordot(dprice, rz + r.columns, 1)
@@ -580,7 +585,8 @@ def _advance(solver: InteriorPoint, data: _Data, point: Point, r: _Residual) -> 
         qs.append(-f.di * r.columns[k])
     level = jnp.stack([-r.t * r.level] + [no_level] * (1 + limits))
     row = jnp.stack([r.row] + [no_row] * (1 + limits))
-    dx, dz, dg, dnu = _solve(data, r, f, jnp.stack(starts), jnp.stack(qs), level, row)
+    stacked = (jnp.stack(starts), jnp.stack(qs), level, row)
+    dx, dz, dg, dnu = jax.vmap(partial(_solve, data, r, f))(*stacked)
 
     def part(i: Any) -> tuple[Any, ...]:
         return dx[i], dz[i], dg[i], dnu[i]
@@ -616,8 +622,8 @@ def _advance(solver: InteriorPoint, data: _Data, point: Point, r: _Residual) -> 
         ratio = jnp.where(data.support, rc / jnp.where(data.support, point.x, 1.0), 0.0)
         start = jnp.einsum("ytx,yx->yt", f.r, ratio, precision="highest")
         start = start + jnp.einsum("ytu,yu->yt", f.k, link, precision="highest")
-        solved = _solve(data, r, f, start[None], q[None], lev[None], no_row[None])
-        extra = _with_border(data, point, r, tuple(v[0] for v in solved), response, pair, (use, jnp.zeros((), dtype)))
+        solved = _solve(data, r, f, start, q, lev, no_row)
+        extra = _with_border(data, point, r, solved, response, pair, (use, jnp.zeros((), dtype)))
         trial = _combine(move, extra)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, trial)
         better = (trial_mean < 0.98 * mean) | (trial_length > 1.1 * length)

@@ -21,6 +21,7 @@ from jax.nn import logsumexp
 
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.solvers._base import AbstractSolver, Candidate
+from jaxpriv.solvers._linear_algebra import small_solve
 from jaxpriv.solvers._parts import Leak, dual_bound, leak_of, posterior_scores, score_costs
 
 
@@ -174,7 +175,7 @@ def _meet_budgets(
         ridge = 1e-12 + 1e-9 * jnp.diagonal(curvature).max()
         free = (lam > 0) | (over > 0)
         matrix = jnp.where(free[:, None] & free[None, :], curvature, 0.0) + jnp.diag(jnp.where(free, ridge, 1.0))
-        move = jnp.linalg.solve(matrix, jnp.where(free, over, 0.0))
+        move = small_solve(matrix, jnp.where(free, over, 0.0))
         # Doubling and halving at most keeps Newton inside the region where its model holds.
         return jnp.clip(lam + move, 0.5 * lam, 2.0 * lam + 1.0)
 
