@@ -102,7 +102,7 @@ def certify_noise(problem: NoiseProblem, noise: Any, scores: Any, multiplier: An
     size = np.einsum("ysz,ys->z", columns, abs(scores[0])).max() + price * (excess.max() + abs(room))
     bound = (gain + price * excess).min() - price * room - chain * _unit_roundoff(mechanism) * size
     value = leakage * (1 + slop) + slop
-    return Certificate(value, bound, np.array([leakage]), np.array([used]), violation)
+    return Certificate(value, max(bound, 0.0), np.array([leakage]), np.array([used]), violation)
 
 
 def _unit_roundoff(array: Any) -> float:
@@ -121,7 +121,7 @@ def average_leakage(xp: Any, joint: Any, mechanism: Any) -> Any:
     ratio = xp.where(present, w, 1.0) / xp.where(present, product, 1.0)
     log_ratio = xp.log(xp.where(ratio > 0, ratio, 1.0))
     # r ln r - r + 1 >= 0 term by term; the extra parts sum to sum(w) - sum(product) = 0.
-    return (product * (ratio * log_ratio - ratio + 1.0) * present).sum()
+    return xp.where(present, product * (ratio * log_ratio - ratio + 1.0), 0.0).sum()
 
 
 def _primal(xp: Any, program: Program, mechanism: Any) -> tuple[Any, Any, Any, Any]:
@@ -194,4 +194,7 @@ def _dual(xp: Any, program: Program, scores: Any, weights: Any, multipliers: Any
         + (multipliers * (abs(slack) + abs(floors).sum(axis=(1, 2)))).sum()
         + weights.sum() * abs(program.limit)
     )
-    return total - chain * _unit_roundoff(total) * size
+    # Leakage is never negative, so the cheapest outputs alone bound the objective too.
+    cheapest = program.cost.min(axis=1)
+    floor = cheapest.sum() - cheapest.shape[0] * _unit_roundoff(total) * abs(cheapest).sum()
+    return xp.maximum(total - chain * _unit_roundoff(total) * size, floor)

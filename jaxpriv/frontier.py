@@ -22,6 +22,7 @@ from jaxpriv.solve import (
     finish,
     infeasible,
     inner_tolerance,
+    own_settings,
     pick_solver,
     prepare,
     solve_prepared,
@@ -115,7 +116,7 @@ def frontier(
         points = points[:, None]
     tol = scalar(tol, "tol", low=0.0, open_low=True)
     begun = time.perf_counter()
-    with jax.enable_x64(True):
+    with own_settings():
         solutions, label, compiling = _sweep(problem, name, points, solver, tol, max_steps, throw, progress)
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: points answered in closed form name another "solver".

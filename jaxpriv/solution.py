@@ -4,7 +4,11 @@ import enum
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+
+from jaxpriv._validation import is_traced
 
 
 class Status(enum.IntEnum):
@@ -72,7 +76,9 @@ class Solution(eqx.Module):
     @property
     def gap(self) -> Any:
         """value - lower_bound: how far from the optimum the mechanism can be at most."""
-        return self.value - self.lower_bound
+        xp = jnp if is_traced(self) else np
+        known = xp.isfinite(self.value)  # an infeasible instance has value = bound = inf
+        return self.value - xp.where(known, self.lower_bound, 0.0)
 
     @property
     def status(self) -> Any:
@@ -88,6 +94,4 @@ class Solution(eqx.Module):
 
     def __getitem__(self, index: Any) -> "Solution":
         """One result (or a slice) of a batch."""
-        import jax
-
         return jax.tree.map(lambda leaf: leaf[index], self)

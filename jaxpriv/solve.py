@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -74,14 +75,22 @@ def solve(
     if isinstance(problem, NoiseProblem):
         if solver != "auto":
             raise InputError(f"solver: additive noise has one method, 'auto'; {solver!r} was given")
-        with jax.enable_x64(True):
+        with own_settings():
             return _solve_noise(problem, tol, 1000 if max_steps is None else max_steps, throw)
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem or a NoiseProblem, not {type(problem).__name__}")
     if is_traced(problem, tol):
-        return _solve_traced(problem, solver, tol, max_steps)
-    with jax.enable_x64(True):
+        with jax.numpy_rank_promotion("allow"):
+            return _solve_traced(problem, solver, tol, max_steps)
+    with own_settings():
         return _solve_host(problem, solver, tol, max_steps, throw)
+
+
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Float64 and NumPy's broadcasting rules for our own work; the caller's JAX settings are put back."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        yield
 
 
 def pick_solver(solver: str | AbstractSolver, program: Program) -> tuple[str, AbstractSolver]:

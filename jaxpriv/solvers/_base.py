@@ -49,7 +49,7 @@ class Candidate(eqx.Module):
 
 
 def no_candidate(program: Program) -> Candidate:
-    """The anchor, with nothing proved."""
+    """The anchor, and the bound that leakage >= 0 gives: the least cost of every row."""
     groups, private, _ = program.joints.shape
     outputs, dtype = program.cost.shape[1], program.joints.dtype
     return Candidate(
@@ -58,7 +58,7 @@ def no_candidate(program: Program) -> Candidate:
         scores=jnp.zeros((groups, outputs, private), dtype),
         weights=jnp.zeros(groups, dtype),
         multipliers=jnp.zeros(program.budgets.shape[0], dtype),
-        bound=jnp.array(-jnp.inf, dtype),
+        bound=jnp.where(program.support, program.cost, jnp.inf).min(axis=1).sum(),
     )
 
 

@@ -203,7 +203,8 @@ def _centred(program: Program, data: _Data, warm: MirrorState, blend: Any, targe
     """A strictly interior point near the warm start, on the central path of a mu read off its gap."""
     outputs = data.cost.shape[0]
     weights = warm.weights
-    uniform = program.support / program.support.sum(axis=1, keepdims=True)
+    spread = program.support.astype(data.joint.dtype)
+    uniform = spread / spread.sum(axis=1, keepdims=True)
     mechanism = (1.0 - blend) * jnp.exp(warm.log_mechanism) + blend * uniform
     leak = leak_of(program, mechanism)
     scores = posterior_scores(program, leak.columns)
@@ -323,7 +324,7 @@ def _residuals(data: _Data, point: Point) -> _Residual:
         normals=normals,
         use=use,
         bounds=bounds,
-        mu=((point.x * point.z * data.support).sum() + (point.slack * point.price).sum()) / data.pairs,
+        mu=(jnp.where(data.support, point.x * point.z, 0.0).sum() + (point.slack * point.price).sum()) / data.pairs,
     )
 
 

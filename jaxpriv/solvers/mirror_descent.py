@@ -81,7 +81,7 @@ class MirrorDescent(AbstractSolver):
         )
         new = jnp.exp(log_new)
         after = leak_of(program, new)
-        if self.adaptive:
+        if self.adaptive and program.form is not Form.WORST:  # moving weights would fool the step test
             # f(new) <= f(now) + <g, new - now> + KL / t, summed over the groups with their weights.
             linear = (weights[:, None, None] * scores * (after.columns - now.columns)).sum()
             mass = weights @ program.masses
@@ -166,9 +166,9 @@ def _meet_budgets(
     def newton(_: Any, lam: Any) -> Any:
         logits = logits_at(lam)
         w = jnp.exp(logits - logsumexp(logits, axis=1, keepdims=True))
-        used = (program.constraints * w).sum(axis=2)  # (R, X)
+        used = (program.constraints * w[None]).sum(axis=2)  # (R, X)
         over = used.sum(axis=1) - program.budgets
-        tilted = program.constraints * tilt
+        tilted = program.constraints * tilt[None]
         curvature = jnp.einsum("rxy,xy,qxy->rq", tilted, w, program.constraints) - jnp.einsum(
             "rx,qx->rq", used * tilt[:, 0], used
         )
