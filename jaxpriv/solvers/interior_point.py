@@ -513,12 +513,28 @@ def _ratio(v: Any, dv: Any) -> Any:
 
 
 def _scores_after(data: _Data, point: Point, move: _Move, a: Any) -> Any:
-    """Scores after a step a: the PRODUCT eta g moves along a line, so that Z stays exactly linear."""
+    """Scores after a step a.
+
+    With a price eta on the leakage the PRODUCT eta g moves along a line, so that Z is exactly linear
+    however far eta goes. In form WORST a falling eta may vanish (a joint that is not the worst one),
+    and the product would be divided by it: there g itself moves along a line, and Z has the small
+    second-order part of `_cross`.
+    """
     if data.form is Form.OBJECTIVE:
         return point.g + a * move.g
     limits = data.budgets.shape[0]
-    eta = point.price[limits:]
-    return point.g + a * _spread(data, eta / (eta + a * move.price[limits:])) * move.g
+    eta, change = point.price[limits:], move.price[limits:]
+    if data.form is Form.WORST:
+        change = jnp.maximum(change, 0.0)
+    return point.g + a * _spread(data, eta / (eta + a * change)) * move.g
+
+
+def _cross(data: _Data, point: Point, move: _Move) -> Any:
+    """The coefficient of a^2 in Z: falling prices times changing scores, (Y, X)."""
+    if data.form is not Form.WORST:
+        return jnp.zeros_like(point.z)
+    falling = jnp.minimum(move.price[data.budgets.shape[0] :], 0.0)
+    return jnp.matmul(move.g * _spread(data, falling), data.joint, precision="highest")
 
 
 def _largest(solver: InteriorPoint, data: _Data, point: Point, move: _Move) -> Any:
@@ -531,9 +547,9 @@ def _largest(solver: InteriorPoint, data: _Data, point: Point, move: _Move) -> A
     return jnp.minimum(step, solver.score_change / solver.boundary / jnp.maximum(change, 1e-30))
 
 
-def _products(data: _Data, point: Point, move: _Move, a: Any) -> tuple[Any, Any, Any]:
+def _products(data: _Data, point: Point, move: _Move, cross: Any, a: Any) -> tuple[Any, Any, Any]:
     """Complementarity products after a step a, and their weighted mean."""
-    xz = (point.x + a * move.x) * (point.z + a * move.z)
+    xz = (point.x + a * move.x) * (point.z + a * move.z + a * a * cross)
     pair = (point.slack + a * move.slack) * (point.price + a * move.price)
     mean = (jnp.where(data.support, xz, 0.0).sum() + pair.sum()) / data.pairs
     return xz, pair, mean
@@ -541,7 +557,7 @@ def _products(data: _Data, point: Point, move: _Move, a: Any) -> tuple[Any, Any,
 
 def _into_neighbourhood(solver: InteriorPoint, data: _Data, point: Point, r: _Residual, move: _Move) -> tuple[Any, Any]:
     """(step, mu after it): back from the boundary until every product is a fair share of the mean."""
-    h = jnp.where(data.support, data.h, 1.0)
+    h, cross = jnp.where(data.support, data.h, 1.0), _cross(data, point, move)
 
     def worst(xz: Any, pair: Any) -> Any:
         return jnp.minimum(jnp.where(data.support, xz / h, jnp.inf).min(), pair.min(initial=jnp.inf))
@@ -555,7 +571,7 @@ def _into_neighbourhood(solver: InteriorPoint, data: _Data, point: Point, r: _Re
     def shorten(carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         a, _, _, count = carry
         a = jnp.where(count == 0, a, a * 0.85)
-        xz, pair, mean = _products(data, point, move, a)
+        xz, pair, mean = _products(data, point, move, cross, a)
         return a, mean, (mean > 0) & (worst(xz, pair) >= share * mean), count + 1
 
     a = solver.boundary * _largest(solver, data, point, move)
@@ -650,7 +666,7 @@ def _corrections(
     Returns right-hand sides for the products, the pairs, the link, the normalisation and the limits.
     """
     a = jnp.minimum(1.0, length + 0.3)
-    xz, pair, _ = _products(data, point, move, a)
+    xz, pair, _ = _products(data, point, move, _cross(data, point, move), a)
     goal = ((1.0 - a) + a * sigma) * r.mu
 
     def towards(product: Any, aim: Any) -> Any:
