@@ -71,8 +71,9 @@ def certify(program: Program, mechanism: Any, scores: Any, weights: Any, multipl
     xp = jnp if is_traced(program, mechanism, scores, weights, multipliers) else np
     if xp is np:
         mechanism = np.asarray(mechanism, dtype=np.float64)
-    value, leakages, used, violation = _primal(xp, program, mechanism)
-    bound = _dual(xp, program, scores, weights, multipliers)
+    with jax.numpy_rank_promotion("allow"):
+        value, leakages, used, violation = _primal(xp, program, mechanism)
+        bound = _dual(xp, program, scores, weights, multipliers)
     # The two are rounded outwards, so a crossing is impossible for a feasible mechanism; an
     # infeasible one may lie below the optimum, and then the pair is no interval.
     return Certificate(value, bound, leakages, used, violation)
@@ -93,7 +94,7 @@ def certify_noise(problem: NoiseProblem, noise: Any, scores: Any, multiplier: An
     violation = max((used - problem.budget) / (scale or 1.0) - 4 * slop, 0.0)
 
     scores = valid_scores(np, problem.joint.sum(axis=1)[None], np.asarray(scores, dtype=np.float64))
-    price = max(float(multiplier), 0.0) if np.isfinite(multiplier) else 0.0
+    price = _nonnegative(np, np.asarray(multiplier, dtype=np.float64))
     columns = problem.columns()
     gain = np.einsum("ysz,ys->z", columns, scores[0])
     excess = problem.distortion - problem.distortion.min()
@@ -156,8 +157,14 @@ def valid_scores(xp: Any, priors: Any, scores: Any) -> Any:
     return xp.where(mass > 0, scores - top - xp.log(mean / mass.sum(axis=2, keepdims=True)), 0.0)
 
 
+def _nonnegative(xp: Any, prices: Any) -> Any:
+    """Any numbers as prices: >= 0, 0 where there is none, and small enough for sums of products to be finite."""
+    largest = np.cbrt(np.finfo(prices.dtype).max)
+    return xp.where(xp.isfinite(prices), xp.clip(prices, 0.0, largest), 0.0)
+
+
 def _valid_weights(xp: Any, form: Form, weights: Any) -> Any:
-    weights = xp.where(xp.isfinite(weights), xp.maximum(weights, 0.0), 0.0)
+    weights = _nonnegative(xp, weights)
     if form is Form.OBJECTIVE:
         return xp.ones_like(weights)
     if form is Form.LIMIT:
@@ -170,8 +177,7 @@ def _dual(xp: Any, program: Program, scores: Any, weights: Any, multipliers: Any
     dtype = program.joints.dtype
     scores = valid_scores(xp, program.priors, xp.asarray(scores, dtype=dtype))
     weights = _valid_weights(xp, program.form, xp.asarray(weights, dtype=dtype))
-    multipliers = xp.asarray(multipliers, dtype=dtype)
-    multipliers = xp.where(xp.isfinite(multipliers), xp.maximum(multipliers, 0.0), 0.0)
+    multipliers = _nonnegative(xp, xp.asarray(multipliers, dtype=dtype))
     gain = sum(
         weight * _matmul(xp, g, joint).T for weight, g, joint in zip(weights, scores, program.joints, strict=True)
     )
