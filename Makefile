@@ -41,8 +41,7 @@ figures: $(READY)
 	$(BIN)/jaxpriv figures
 
 bench: $(COMPARATORS)
-	$(BIN)/python -m benchmarks.run
-	$(BIN)/python -m benchmarks.report
+	$(BIN)/python -m benchmarks.convex
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
