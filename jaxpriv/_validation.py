@@ -27,8 +27,8 @@ def _position(name: str, index: Sequence[int]) -> str:
     return f"{name}[{', '.join(str(int(i)) for i in index)}]" if len(index) else name
 
 
-def _first(mask: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.argwhere(mask)[0])
+def _first(mask: Any) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(mask)[0])  # of a single number: ()
 
 
 def real_array(value: Any, name: str, *, ndim: int | tuple[int, ...]) -> Any:

@@ -1,0 +1,183 @@
+"""Bad input: refused before anything is computed, by argument and position, without repeating a data value."""
+
+import re
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+
+JOINT = np.array([[0.1, 0.2, 0.05], [0.15, 0.25, 0.25]])
+TABLE = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+
+
+def put(array, index, value):
+    changed = np.array(array, dtype=float)
+    changed[index] = value
+    return changed
+
+
+BAD_JOINTS = {
+    "nan": (put(JOINT, (1, 2), np.nan), r"^joint\[1, 2\] is NaN"),
+    "inf": (put(JOINT, (0, 1), np.inf), r"^joint\[0, 1\] is infinite"),
+    "-inf": (put(JOINT, (0, 1), -np.inf), r"^joint\[0, 1\] is infinite"),
+    "negative": (put(JOINT, (1, 0), -0.15), r"^joint\[1, 0\] is negative"),
+    "barely negative": (put(JOINT, (1, 0), -1e-300), r"^joint\[1, 0\] is negative"),
+    "counts": (np.array([[3, 1, 2], [4, 1, 5]]), r"^joint sums to 16, not 1; use .*from_counts"),
+    "short": (0.9 * JOINT, r"^joint sums to 0\.9, not 1"),
+    "empty mass": (np.zeros((2, 3)), r"^joint has no mass"),
+    "empty rows": (np.zeros((0, 3)), r"^joint is empty along axis 0"),
+    "empty columns": (np.zeros((2, 0)), r"^joint is empty along axis 1"),
+    "vector": (JOINT[0], r"^joint has 1 dimension\(s\) \(shape \(3,\)\); 2 or 3 needed"),
+    "four axes": (JOINT[None, None], r"^joint has 4 dimension\(s\)"),
+    "bool": (JOINT > 0.1, r"^joint has dtype bool"),
+    "object": (np.array([[0.5, None], [0.5, 0.0]], dtype=object), r"^joint has dtype object"),
+    "string": (JOINT.astype(str), r"^joint has dtype <U"),
+    "complex": (JOINT.astype(complex), r"^joint has dtype complex128"),
+    "date": (np.zeros((2, 2), dtype="datetime64[s]"), r"^joint has dtype datetime64"),
+    "ragged": ([[0.5, 0.5], [0.0]], r"^joint is not a rectangular array"),
+    "none": (None, r"^joint has dtype object"),
+    "masked": (np.ma.masked_array(JOINT, mask=JOINT > 0.2), r"^joint\[1, 1\] is masked"),
+    "set with a bad one": (np.stack([JOINT, put(JOINT, (1, 2), np.nan)]), r"^joint\[1\]\[1, 2\] is NaN"),
+    "set with a short one": (np.stack([JOINT, 0.5 * JOINT]), r"^joint\[1\] sums to 0\.5"),
+    "empty set": (np.zeros((0, 2, 3)), r"^joint is empty along axis 0"),
+}
+
+BAD_DISTORTIONS = {
+    "nan": (put(TABLE, (2, 0), np.nan), r"^distortion\[2, 0\] is NaN"),
+    "inf": (put(TABLE, (2, 0), np.inf), r"^distortion\[2, 0\] is infinite"),
+    "transposed": (np.zeros((5, 3)), r"^distortion has 5 rows \(axis x\), .* has 3 .* it looks transposed"),
+    "wrong size": (np.zeros((5, 4)), r"^distortion has 5 rows \(axis x\), but the joint has 3 useful symbols \(axis x\)$"),
+    "no release": (np.zeros((3, 0)), r"^distortion is empty along axis 1"),
+    "vector": (np.zeros(3), r"^distortion has 1 dimension"),
+    "bool": (TABLE > 1, r"^distortion has dtype bool"),
+    "second nan": ([TABLE, put(TABLE, (0, 1), np.nan)], r"^distortion\[1\]\[0, 1\] is NaN"),
+    "second of another shape": ([TABLE, np.zeros((3, 4))], r"^distortion\[1\] has shape \(3, 4\); the first .* \(3, 3\)"),
+    "operator of another size": (jp.distortion.hamming(4), r"^distortion has 4 rows"),
+    "masked": (np.ma.masked_array(TABLE, mask=TABLE > 1), r"^distortion\[0, 2\] is masked"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_JOINTS)
+def test_joints(case):
+    value, message = BAD_JOINTS[case]
+    with pytest.raises(jp.InputError, match=message):
+        jp.DistortionProblem(value, TABLE, budget=0.1)
+    if isinstance(value, np.ndarray) and value.ndim == 2:
+        with pytest.raises(jp.InputError, match=message.replace("2 or 3", "2")):
+            jp.with_private_input(value, TABLE, budget=0.1)
+        with pytest.raises(jp.InputError, match=message.replace("2 or 3", "2")):
+            jp.NoiseProblem(value, np.zeros(value.shape[1] or 1), budget=0.1)
+
+
+@pytest.mark.parametrize("case", BAD_DISTORTIONS)
+def test_distortions(case):
+    value, message = BAD_DISTORTIONS[case]
+    with pytest.raises(jp.InputError, match=message):
+        jp.DistortionProblem(JOINT, value, budget=0.1)
+
+
+@pytest.mark.parametrize("name", ["budget", "multiplier", "leakage_budget"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, "NaN|finite"),
+        (np.inf, "infinite|finite"),
+        (-np.inf, "infinite|finite"),
+        (True, "bool"),
+        (np.bool_(False), "bool"),
+        ("0.1", "dtype"),
+        (0.1 + 0j, "dtype"),
+        ([], "empty|dimension"),
+        ([0.1, 0.2], "entries|dimension"),
+        ([[0.1]], "dimension"),
+    ],
+)
+def test_parameters(name, value, message):
+    with pytest.raises(jp.InputError, match=message) as caught:
+        jp.DistortionProblem(JOINT, TABLE, **{name: value})
+    assert str(caught.value).startswith(name)
+
+
+def test_the_form_is_chosen_once():
+    with pytest.raises(jp.InputError, match=r"exactly one of .* \(none given\)"):
+        jp.DistortionProblem(JOINT, TABLE)
+    with pytest.raises(jp.InputError, match=r"exactly one of .* \(budget and multiplier given\)"):
+        jp.DistortionProblem(JOINT, TABLE, budget=0.1, multiplier=1.0)
+    with pytest.raises(jp.InputError, match=r"^multiplier\[1\] is negative"):
+        jp.DistortionProblem(JOINT, [TABLE, TABLE], multiplier=[0.0, -1e-12])
+    with pytest.raises(jp.InputError, match=r"^leakage_budget minimises one distortion"):
+        jp.DistortionProblem(JOINT, [TABLE, TABLE], leakage_budget=0.1)
+    for form in ({"multiplier": 1.0}, {"leakage_budget": 0.1}):
+        with pytest.raises(jp.InputError, match=rf"^{next(iter(form))}: a set of joints"):
+            jp.DistortionProblem(np.stack([JOINT, JOINT]), TABLE, **form)
+
+
+def test_unknown_measures_are_refused():
+    with pytest.raises(jp.InputError, match=r"^leakage: MaximalLeakage is not available as an objective yet"):
+        jp.DistortionProblem(JOINT, TABLE, budget=0.1, leakage=jp.leakage.MaximalLeakage())
+
+
+def test_other_real_numbers_are_welcome():
+    """Lists, integers, float32, read-only, strided, foreign byte order: the same problem."""
+    expected = jp.DistortionProblem([[0.25, 0.25], [0.0, 0.5]], [[0, 1], [1, 0]], budget=0.25)
+    joint = np.array([[0.25, 0.25], [0.0, 0.5]])
+    frozen = joint.copy()
+    frozen.setflags(write=False)
+    variants = [
+        joint.astype(np.float32),
+        joint.astype(np.float16),
+        joint.astype(">f8"),
+        frozen,
+        np.asfortranarray(joint),
+        joint[::-1][::-1],
+        np.ma.masked_array(joint, mask=False),
+    ]
+    for variant in variants:
+        problem = jp.DistortionProblem(variant, np.array([[0, 1], [1, 0]]), budget=np.float32(0.25))
+        assert problem.joints.dtype == np.float64
+        np.testing.assert_array_equal(problem.joints, expected.joints)
+        np.testing.assert_array_equal(problem.tables(), expected.tables())
+        assert problem.budget == expected.budget == 0.25
+    # Integers that are probabilities are probabilities.
+    assert jp.DistortionProblem([[1, 0]], [[0], [0]], budget=1).joints.sum() == 1
+
+
+def test_a_total_that_is_one_up_to_rounding_is_divided_out():
+    problem = jp.DistortionProblem(JOINT * (1 + 5e-10), TABLE, budget=0.1)
+    assert problem.joints.sum() == pytest.approx(1, abs=4e-16)
+    with pytest.raises(jp.InputError, match="^joint sums to"):
+        jp.DistortionProblem(JOINT * (1 + 2e-9), TABLE, budget=0.1)
+
+
+def test_messages_repeat_no_data():
+    """Masses and costs are data; a message may hold sizes, positions and totals only."""
+    secret = 0.123456789
+    arguments = [
+        {"joint": put(put(JOINT, (0, 0), secret), (1, 2), np.nan), "distortion": TABLE},
+        {"joint": put(JOINT, (0, 0), -secret), "distortion": TABLE},
+        {"joint": JOINT, "distortion": put(put(TABLE, (0, 0), secret), (1, 1), np.inf)},
+        {"joint": JOINT.astype(str), "distortion": TABLE},
+    ]
+    for case in arguments:
+        with pytest.raises(jp.InputError) as caught:
+            jp.DistortionProblem(case["joint"], case["distortion"], budget=0.1)
+        assert not re.search(r"0?\.\d", str(caught.value)), str(caught.value)
+
+
+def test_rate_distortion_and_noise_name_their_own_arguments():
+    with pytest.raises(jp.InputError, match=r"^source\[.*2\] is NaN"):
+        jp.rate_distortion([0.5, 0.5, np.nan], TABLE, budget=0.1)
+    with pytest.raises(jp.InputError, match=r"^source sums to 2"):
+        jp.rate_distortion([1, 1], TABLE[:2, :2], budget=0.1)
+    noise = np.array([0.0, 1.0, 2.0])
+    for arguments, message in [
+        ({"distortion": noise[:2]}, r"^distortion has 2 entries; addition modulo \|X\| needs \|X\| = 3"),
+        ({"distortion": put(noise, 1, np.nan)}, r"^distortion\[1\] is NaN"),
+        ({"offsets": [0, 1]}, r"^offsets has 2 entries; distortion has 3"),
+        ({"offsets": [0, 1, 0.5]}, r"^offsets\[2\] is not an integer"),
+        ({"offsets": [0, 1, 1]}, r"^offsets repeats a value"),
+        ({"budget": np.nan}, r"^budget must be a finite number"),
+    ]:
+        with pytest.raises(jp.InputError, match=message):
+            jp.NoiseProblem(JOINT, **{"distortion": noise, "budget": 1.0, **arguments})
