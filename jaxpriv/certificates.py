@@ -93,14 +93,15 @@ def certify_noise(problem: NoiseProblem, noise: Any, scores: Any, multiplier: An
     scale = abs(problem.budget) + float(abs(problem.distortion) @ noise)
     violation = max((used - problem.budget) / (scale or 1.0) - 4 * slop, 0.0)
 
-    scores = valid_scores(np, problem.joint.sum(axis=1)[None], np.asarray(scores, dtype=np.float64))
+    scores, level = valid_scores(np, problem.joint.sum(axis=1)[None], np.asarray(scores, dtype=np.float64))
     price = _nonnegative(np, np.asarray(multiplier, dtype=np.float64))
     columns = problem.columns()
     gain = np.einsum("ysz,ys->z", columns, scores[0])
     excess = problem.distortion - problem.distortion.min()
     room = problem.budget - float(problem.distortion.min())
     chain = mechanism.size + problem.joint.shape[0] + 8
-    size = np.einsum("ysz,ys->z", columns, abs(scores[0])).max() + price * (excess.max() + abs(room))
+    size = np.einsum("ysz,ys->z", columns, abs(scores[0])).max() + abs(level).max()
+    size = size + price * (excess.max() + abs(room))
     bound = (gain + price * excess).min() - price * room - chain * _unit_roundoff(mechanism) * size
     value = leakage * (1 + slop) + slop
     return Certificate(value, max(bound, 0.0), np.array([leakage]), np.array([used]), violation)
@@ -143,18 +144,25 @@ def _primal(xp: Any, program: Program, mechanism: Any) -> tuple[Any, Any, Any, A
     return value, leakages, used, violation
 
 
-def valid_scores(xp: Any, priors: Any, scores: Any) -> Any:
-    """Scores moved into G = { g : sum_s p(s) e^{g(s)} <= 1 } by subtracting their log-mean-exp.
+def valid_scores(xp: Any, priors: Any, scores: Any) -> tuple[Any, Any]:
+    """Scores moved into G = { g : sum_s p(s) e^{g(s)} <= 1 } by subtracting their log-mean-exp, and that level.
 
-    `priors` (K, S), `scores` (K, Y, S). Symbols without mass are irrelevant and get score 0.
+    `priors` (K, S), `scores` (K, Y, S), the level (K, Y) is <= 0 (above the largest score). Symbols without
+    mass are irrelevant and get score 0. The level is accurate RELATIVE to itself: a steep price of
+    leakage (a limit near 0) multiplies scores close to 0, and an error of rounding in e^g would show.
     """
     scores = xp.where(xp.isnan(scores), 0.0, scores)
     scores = xp.clip(scores, _LOWEST_SCORE, -_LOWEST_SCORE)
     mass = priors[:, None, :]
-    top = xp.where(mass > 0, scores, -np.inf).max(axis=2, keepdims=True)
-    mean = (mass * xp.exp(xp.where(mass > 0, scores - top, 0.0))).sum(axis=2, keepdims=True)
-    # Divide by the total prior too: it is 1 only up to rounding.
-    return xp.where(mass > 0, scores - top - xp.log(mean / mass.sum(axis=2, keepdims=True)), 0.0)
+    # Divide by the total prior: it is 1 only up to rounding.
+    total = mass.sum(axis=2, keepdims=True)
+    scores = scores - xp.where(mass > 0, scores, -np.inf).max(axis=2, keepdims=True)
+    scores = xp.where(mass > 0, scores, 0.0)
+    mean = (mass * xp.exp(scores)).sum(axis=2, keepdims=True) / total
+    short = (mass * xp.expm1(scores)).sum(axis=2, keepdims=True) / total
+    near = mean > 0.5
+    level = xp.where(near, xp.log1p(xp.where(near, short, 0.0)), xp.log(mean))
+    return xp.where(mass > 0, scores - level, 0.0), level[..., 0]
 
 
 def _nonnegative(xp: Any, prices: Any) -> Any:
@@ -175,7 +183,7 @@ def _valid_weights(xp: Any, form: Form, weights: Any) -> Any:
 
 def _dual(xp: Any, program: Program, scores: Any, weights: Any, multipliers: Any) -> Any:
     dtype = program.joints.dtype
-    scores = valid_scores(xp, program.priors, xp.asarray(scores, dtype=dtype))
+    scores, level = valid_scores(xp, program.priors, xp.asarray(scores, dtype=dtype))
     weights = _valid_weights(xp, program.form, xp.asarray(weights, dtype=dtype))
     multipliers = _nonnegative(xp, xp.asarray(multipliers, dtype=dtype))
     gain = sum(
@@ -188,13 +196,14 @@ def _dual(xp: Any, program: Program, scores: Any, weights: Any, multipliers: Any
     slack = program.budgets - floors.sum(axis=(1, 2))
     least = (program.cost + gain + penalty).min(axis=1)
     total = least.sum() - (multipliers * slack).sum() - weights.sum() * program.limit
-    # |fl(sum) - sum| <= n u sum|terms|, n the longest chain of additions.
-    chain = program.joints.shape[1] + least.shape[0] + program.constraints.shape[0] + 8
+    # |fl(sum) - sum| <= n u sum|terms|, n the longest chain of additions; a level is such a sum over a
+    # prior, which is one itself, and an error in it moves the whole rule.
+    chain = 2 * (program.joints.shape[1] + least.shape[0]) + program.constraints.shape[0] + 8
     size = (
         abs(least).sum()
         + sum(
-            w * _matmul(xp, abs(g), j).max(axis=0).sum()
-            for w, g, j in zip(weights, scores, program.joints, strict=True)
+            w * (_matmul(xp, abs(g), j).max(axis=0).sum() + abs(peak).max())
+            for w, g, peak, j in zip(weights, scores, level, program.joints, strict=True)
         )
         + abs(program.cost).max(axis=1).sum()
         + (multipliers * (abs(slack) + abs(floors).sum(axis=(1, 2)))).sum()

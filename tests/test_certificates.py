@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import jaxpriv as jp
 from jaxpriv.certificates import certify, certify_noise
 from jaxpriv.problems import Form, Program
+from jaxpriv.solvers.perfect_privacy import perfect_privacy
 from jaxpriv.testing import binary_entropy, known_problems, random_joint, random_mechanisms
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -196,6 +197,24 @@ def test_value_and_bound_equal_their_definitions(seed):
     np.testing.assert_allclose(found.constraint_values, used, atol=1e-13)
     over = np.any(used > program.budgets) or (form is Form.LIMIT and leakages[0] > program.limit)
     assert (found.violation > 0) == over
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_steep_prices_of_leakage_magnify_no_rounding(seed):
+    """Near leakage 0 scores of order 1/price are multiplied by the price: rounding in e^g must not show."""
+    joint = random_joint(seed, 3, 4, zeros=0.3)
+    problem = jp.DistortionProblem(joint, np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))), leakage_budget=0.0)
+    program = problem.program()
+    mechanism, scores, weights = perfect_privacy(program)
+    least = (program.cost * mechanism).sum()
+    independent = np.outer(joint.sum(axis=1), joint.sum(axis=0) @ mechanism)
+    np.testing.assert_allclose(joint @ mechanism, independent, atol=1e-15)
+    bounds = []
+    for price in 10.0 ** np.arange(3, 15):
+        found = certify(program, mechanism, scores * weights / price, np.array([price]), np.zeros(0))
+        assert found.lower_bound <= least + 1e-12
+        bounds.append(found.lower_bound)
+    assert least - max(bounds) < 1e-8
 
 
 def leakage_of_many(joint, mechanisms):
