@@ -47,12 +47,18 @@ BAD_DISTORTIONS = {
     "nan": (put(TABLE, (2, 0), np.nan), r"^distortion\[2, 0\] is NaN"),
     "inf": (put(TABLE, (2, 0), np.inf), r"^distortion\[2, 0\] is infinite"),
     "transposed": (np.zeros((5, 3)), r"^distortion has 5 rows \(axis x\), .* has 3 .* it looks transposed"),
-    "wrong size": (np.zeros((5, 4)), r"^distortion has 5 rows \(axis x\), but the joint has 3 useful symbols \(axis x\)$"),
+    "wrong size": (
+        np.zeros((5, 4)),
+        r"^distortion has 5 rows \(axis x\), but the joint has 3 useful symbols \(axis x\)$",
+    ),
     "no release": (np.zeros((3, 0)), r"^distortion is empty along axis 1"),
     "vector": (np.zeros(3), r"^distortion has 1 dimension"),
     "bool": (TABLE > 1, r"^distortion has dtype bool"),
     "second nan": ([TABLE, put(TABLE, (0, 1), np.nan)], r"^distortion\[1\]\[0, 1\] is NaN"),
-    "second of another shape": ([TABLE, np.zeros((3, 4))], r"^distortion\[1\] has shape \(3, 4\); the first .* \(3, 3\)"),
+    "second of another shape": (
+        [TABLE, np.zeros((3, 4))],
+        r"^distortion\[1\] has shape \(3, 4\); the first .* \(3, 3\)",
+    ),
     "operator of another size": (jp.distortion.hamming(4), r"^distortion has 4 rows"),
     "masked": (np.ma.masked_array(TABLE, mask=TABLE > 1), r"^distortion\[0, 2\] is masked"),
 }
@@ -146,7 +152,7 @@ def test_other_real_numbers_are_welcome():
 def test_a_total_that_is_one_up_to_rounding_is_divided_out():
     problem = jp.DistortionProblem(JOINT * (1 + 5e-10), TABLE, budget=0.1)
     assert problem.joints.sum() == pytest.approx(1, abs=4e-16)
-    with pytest.raises(jp.InputError, match="^joint sums to"):
+    with pytest.raises(jp.InputError, match=r"^joint sums to"):
         jp.DistortionProblem(JOINT * (1 + 2e-9), TABLE, budget=0.1)
 
 

@@ -1,0 +1,195 @@
+"""Budgets at, next to and beyond the ends; alphabets of one symbol; masses next to nothing."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.probability import mutual_information
+from jaxpriv.problems import feasibility
+from jaxpriv.testing import known_problems
+
+TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+# Two outputs cost the same for every symbol: the cheapest releases are not unique.
+TIES = TABLE // 2
+
+
+def proved(solution, tol=1e-6):
+    assert solution.status == "optimal"
+    assert -1e-15 <= solution.gap <= tol
+    np.testing.assert_allclose(solution.mechanism.sum(axis=1), 1, atol=1e-12)
+    assert solution.mechanism.min() >= 0
+    return solution
+
+
+@pytest.mark.parametrize("known", known_problems(), ids=lambda known: known.name)
+def test_known_optima(known):
+    solution = proved(jp.solve(known.problem))
+    assert known.agrees(solution)
+    assert solution.value == pytest.approx(known.upper, abs=1e-6)
+
+
+def test_least_distortion_without_ties_is_the_identity(joint_of):
+    joint = joint_of(1)
+    solution = proved(jp.solve(jp.DistortionProblem(joint, TABLE, budget=0.0)))
+    np.testing.assert_array_equal(solution.mechanism, np.eye(4))
+    assert solution.value == pytest.approx(float(mutual_information(joint)), abs=1e-12)
+    assert solution.distortion == 0
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3, -7.0])
+def test_least_distortion_with_ties_uses_them(joint_of, shift):
+    """D = Dmin exactly, where no multiplier is attained; a shifted distortion puts Dmin away from 0."""
+    joint = joint_of(1)
+    least = (joint.sum(axis=0) * (TIES + shift).min(axis=1)).sum()
+    solution = proved(jp.solve(jp.DistortionProblem(joint, TIES + shift, budget=least)))
+    assert solution.distortion[0] == pytest.approx(least, abs=1e-12)
+    # Anything on the face of cheapest outputs is feasible, and the best of them leaks least.
+    face = (TIES.min(axis=1, keepdims=True) == TIES).astype(float)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        other = face * rng.gamma(0.3, size=face.shape)
+        other /= other.sum(axis=1, keepdims=True)
+        assert float(mutual_information(joint @ other)) >= solution.lower_bound
+    assert solution.value < float(mutual_information(joint)) - 1e-3
+
+
+@pytest.mark.parametrize("above", [1e-13, 1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("table", [TABLE, TIES], ids=["no ties", "ties"])
+def test_slightly_above_the_least_distortion(joint_of, table, above):
+    joint = joint_of(1)
+    at_least = jp.solve(jp.DistortionProblem(joint, table, budget=0.0))
+    solution = proved(jp.solve(jp.DistortionProblem(joint, table, budget=above)))
+    assert solution.distortion[0] <= above * (1 + 1e-9)
+    assert solution.lower_bound <= at_least.value
+    # The optimal value is continuous: entropy-like, within D ln(1/D) terms.
+    assert at_least.lower_bound - solution.value <= 30 * above * (1 + np.log(1 / above))
+
+
+def test_a_budget_that_a_constant_meets_leaks_nothing(joint_of):
+    joint = joint_of(2)
+    idle = (joint.sum(axis=0)[:, None] * TABLE).sum(axis=0)
+    for budget in (idle.min(), idle.min() + 1e-12, 10.0, 1e300):
+        solution = proved(jp.solve(jp.DistortionProblem(joint, TABLE, budget=budget)), tol=1e-14)
+        assert solution.leakage <= 1e-15
+        assert np.ptp(solution.mechanism, axis=0).max() <= 1e-15
+        assert solution.multipliers == 0
+    below = proved(jp.solve(jp.DistortionProblem(joint, TABLE, budget=idle.min() - 1e-4)))
+    assert 0 < below.leakage < 1e-4
+
+
+def check_proof(error, problem):
+    """The numbers of an infeasibility proof, verified from the problem alone."""
+    proof = error.proof
+    weights = np.array(proof["multipliers"])
+    assert np.all(weights >= 0)
+    program = problem.program()
+    bound = np.einsum("r,rxy->xy", weights, program.constraints).min(axis=1).sum()
+    allowed = weights @ program.budgets
+    assert bound == pytest.approx(proof["bound"], rel=1e-12)
+    assert allowed == pytest.approx(proof["allowed"], rel=1e-12)
+    assert allowed < bound
+
+
+def test_infeasible_budgets_come_with_a_proof(joint_of):
+    joint = joint_of(2)
+    far = 1 - np.eye(4)[::-1]  # cheap only at the other end of the alphabet
+    cases = [
+        jp.DistortionProblem(joint, TABLE, budget=-1e-6),
+        jp.DistortionProblem(joint, TABLE + 1, budget=0.999),
+        jp.DistortionProblem(joint, [TABLE, far], budget=[0.05, 0.05]),  # each alone is possible
+        jp.DistortionProblem(np.stack([joint, joint_of(3)]), TABLE + 1, budget=0.5),
+    ]
+    for problem in cases:
+        with pytest.raises(jp.InfeasibleError, match=r"^budget: no mechanism meets it") as caught:
+            jp.solve(problem)
+        check_proof(caught.value, problem)
+        quiet = jp.solve(problem, throw=False)
+        assert quiet.status == "infeasible"
+        assert quiet.value == quiet.lower_bound == np.inf
+        assert np.isnan(quiet.mechanism).all()
+        assert quiet.mechanism.shape == (4, 4)
+    for budget in (0.05, 5.0):  # the contradiction is in the pair: either budget alone can be met
+        assert jp.solve(jp.DistortionProblem(joint, [TABLE, far], budget=[budget, 5.05 - budget])).status == "optimal"
+
+
+def test_two_budgets_that_just_touch(joint_of):
+    """The pair of budgets that the least weighted distortion attains: feasible, with nothing to spare."""
+    joint = joint_of(2)
+    far = 1 - np.eye(4)[::-1]
+    mass = joint.sum(axis=0)[:, None]
+    mechanism = feasibility.cheapest(TABLE + 2 * far)
+    budgets = [(mass * table * mechanism).sum() for table in (TABLE, far)]
+    solution = proved(jp.solve(jp.DistortionProblem(joint, [TABLE, far], budget=budgets)))
+    assert np.all(solution.distortion <= np.array(budgets) + 1e-12)
+    with pytest.raises(jp.InfeasibleError):
+        jp.solve(jp.DistortionProblem(joint, [TABLE, far], budget=np.array(budgets) - 1e-6))
+
+
+def test_no_leakage_at_all_is_a_linear_program(joint_of):
+    for seed in range(3):
+        joint = joint_of(seed)
+        solution = proved(jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=0.0)))
+        assert solution.leakage <= 1e-15
+        w = joint @ solution.mechanism
+        np.testing.assert_allclose(w, np.outer(joint.sum(axis=1), w.sum(axis=0)), atol=1e-13)
+        # Never worse than the best constant, which leaks nothing either.
+        assert solution.value <= (joint.sum(axis=0)[:, None] * TABLE).sum(axis=0).min() + 1e-12
+
+
+@pytest.mark.parametrize("limit", [1e-12, 1e-9, 1e-6, 1e-3])
+def test_tiny_leakage_budgets(joint_of, limit):
+    joint = joint_of(1)
+    none = jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=0.0))
+    solution = proved(jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=limit)))
+    assert solution.leakage <= limit * (1 + 1e-9) + 1e-16
+    assert solution.lower_bound <= none.value
+    # Leakage is at least quadratic in the distance from independence: distortion gains O(sqrt(limit)).
+    assert none.lower_bound - solution.value <= 30 * np.sqrt(limit) + 1e-6
+
+
+def test_leakage_budgets_beyond_the_ends(joint_of):
+    joint = joint_of(1)
+    for limit in (float(mutual_information(joint)) * (1 + 1e-12), 1.0, 1e300):
+        solution = proved(jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=limit)))
+        np.testing.assert_array_equal(solution.mechanism, np.eye(4))
+        assert solution.value <= 1e-15
+    with pytest.raises(jp.InfeasibleError, match=r"^leakage_budget .* is negative") as caught:
+        jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=-1e-9))
+    assert caught.value.proof["allowed"] < caught.value.proof["bound"] == 0
+
+
+@pytest.mark.parametrize("form", [{"budget": 0.5}, {"multiplier": 2.0}, {"leakage_budget": 0.1}], ids=str)
+@pytest.mark.parametrize("shape", [(1, 4, 4), (3, 1, 4), (3, 4, 1), (1, 1, 1)], ids=str)
+def test_alphabets_of_one_symbol(shape, form):
+    """One private symbol, one useful symbol or one release: nothing to leak, and the cheapest release is free."""
+    private, useful, released = shape
+    joint = np.random.default_rng(0).dirichlet(np.ones(private * useful)).reshape(private, useful)
+    table = np.abs(np.subtract.outer(np.arange(useful), 0.5 * np.arange(released)))
+    least = joint.sum(axis=0) @ table.min(axis=1)
+    if "budget" in form:
+        form = {"budget": least + 0.01}
+    solution = proved(jp.solve(jp.DistortionProblem(joint, table, **form)))
+    optimum = {"budget": 0.0, "multiplier": 2 * least, "leakage_budget": least}[next(iter(form))]
+    assert solution.value == pytest.approx(optimum, abs=1e-6)
+    assert solution.leakage <= 1e-6
+
+
+def test_masses_next_to_nothing(joint_of, same):
+    """Rows and columns of 1e-300 and subnormal masses: numbers, and those of the joint without them."""
+    joint = joint_of(4)
+    clean = jp.solve(jp.DistortionProblem(joint, TABLE, budget=0.4))
+    for tiny in (1e-300, 5e-324, 1e-30):
+        dusty = np.vstack([joint, np.full((1, 4), tiny)])
+        dusty = np.hstack([dusty, np.full((4, 1), tiny)])
+        table = np.vstack([TABLE, TABLE[:1]])
+        solution = proved(jp.solve(jp.DistortionProblem(dusty, table, budget=0.4)))
+        same(clean, solution, slack=1e-10)
+        assert np.isfinite(solution.mechanism).all()
+
+
+def test_zero_mass_symbols_do_not_enter_the_feasibility(joint_of):
+    """A useful symbol that never occurs may cost anything: it neither spends nor forbids."""
+    joint = np.hstack([joint_of(1), np.zeros((3, 1))])
+    table = np.vstack([TABLE, np.full((1, 4), 1e6)])
+    solution = proved(jp.solve(jp.DistortionProblem(joint, table, budget=0.4)))
+    assert solution.distortion[0] <= 0.4 + 1e-12
