@@ -26,15 +26,16 @@ def perfect_privacy(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarra
     inputs, outputs = program.cost.shape
     deviation = joint - np.outer(joint.sum(axis=1), joint.sum(axis=0))
     # Outputs outermost, so that the independence rows are one block for each output.
+    equations = outputs * len(joint)
     independence = kron(eye_array(outputs), coo_array(deviation / abs(deviation).max(initial=1e-300)))
     rows = kron(np.ones((1, outputs)), eye_array(inputs))
     system = vstack([independence, rows], format="csr")
-    rhs = np.concatenate([np.zeros(independence.shape[0]), np.ones(inputs)])
+    rhs = np.concatenate([np.zeros(equations), np.ones(inputs)])
     result = linprog(np.asarray(program.cost).T.ravel(), A_eq=system, b_eq=rhs, bounds=(0, None), method="highs")
     if result.status != 0:
         raise ArithmeticError(f"the perfect-privacy LP failed: {result.message}")
     mechanism = _exact(system, rhs, result.x).reshape(outputs, inputs).T
-    duals = result.eqlin.marginals[: independence.shape[0]].reshape(outputs, -1)
+    duals = result.eqlin.marginals[:equations].reshape(outputs, -1)
     # cost - duals.deviation >= row price, so the scores are -duals, small against the price.
     scores = -duals / abs(deviation).max(initial=1e-300) / _PRICE
     return mechanism, scores[None], np.array([_PRICE])

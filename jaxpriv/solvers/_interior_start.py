@@ -1,0 +1,92 @@
+"""Where the interior-point method starts: a strictly interior point near the central path."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+
+from jaxpriv.problems.program import Form, Program
+from jaxpriv.solvers._base import Candidate
+from jaxpriv.solvers._interior_system import Data, Point, reduced_costs
+from jaxpriv.solvers._parts import leak_of, output_columns, posterior_scores
+from jaxpriv.solvers.mirror_descent import MirrorDescent, MirrorState, mirror_step, next_weights
+
+
+def warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
+    """Unit mirror steps from the uniform mechanism, without their certificates."""
+    start = MirrorDescent().init(program, 0, best)
+
+    def step(_: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        log_mechanism, weights, multipliers = carry
+        columns = output_columns(program, jnp.exp(log_mechanism))
+        scores = posterior_scores(program, columns)
+        if program.form is Form.WORST:
+            weights = next_weights(program, weights, (columns * scores).sum(axis=(1, 2)))
+        log_mechanism, multipliers = mirror_step(program, log_mechanism, scores, weights, multipliers, 1.0, 1)
+        return log_mechanism, weights, multipliers
+
+    first = (start.log_mechanism, start.weights, start.multipliers)
+    log_mechanism, weights, multipliers = lax.fori_loop(0, steps, step, first)
+    return eqx.tree_at(
+        lambda s: (s.log_mechanism, s.weights, s.multipliers), start, (log_mechanism, weights, multipliers)
+    )
+
+
+def centred_point(program: Program, data: Data, warm: MirrorState, blend: Any, target: Any) -> Point:
+    """A strictly interior point near the warm start, on the central path of a mu read off its gap."""
+    outputs = data.cost.shape[0]
+    weights = warm.weights
+    spread = program.support.astype(data.joint.dtype)
+    uniform = spread / spread.sum(axis=1, keepdims=True)
+    mechanism = (1.0 - blend) * jnp.exp(warm.log_mechanism) + blend * uniform
+    leak = leak_of(program, mechanism)
+    scores = posterior_scores(program, leak.columns)
+    if data.form is Form.LIMIT:  # priced on the central path below, once mu is known
+        scores, weights = jnp.zeros_like(scores), jnp.zeros_like(weights)
+    g = jnp.moveaxis(scores, 0, 1).reshape(outputs, -1)
+    lam = jnp.maximum(warm.multipliers, 1e-3)
+    x = mechanism.T
+    no_price = jnp.zeros_like(data.mass[0])
+    costs = reduced_costs(data, g, no_price, lam, weights)
+    inside = jnp.where(data.support, costs, jnp.inf)
+    gap = (jnp.where(data.support, x * costs, 0.0)).sum() - inside.min(axis=0).sum()
+    mu = target * jnp.maximum(gap, 1e-9) / outputs
+    nu = row_prices(data, costs, mu)
+    z = jnp.where(data.support, costs - nu, 1.0)
+    x = jnp.where(data.support, jnp.sqrt(x * (mu * data.h / z)), 0.0)
+    x = x / x.sum(axis=0)
+    slack = jnp.maximum(data.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam)
+    peak = jnp.zeros((), x.dtype)
+    if data.form is Form.OBJECTIVE:
+        return Point(x, z, g, nu, lam, slack, peak)
+    if data.form is Form.LIMIT:
+        room = jnp.broadcast_to(data.limit, weights.shape)
+        weights = mu / room
+    else:
+        peak = leak.values.max() + mu * data.groups
+        room = jnp.maximum(peak - leak.values, mu / weights)
+    price, slack = jnp.concatenate([lam, weights]), jnp.concatenate([slack, room])
+    return Point(x, z, g, nu, price, slack, peak)
+
+
+def row_prices(data: Data, costs: Any, mu: Any) -> Any:
+    """nu with sum_y mu h / (costs - nu) = 1 in every row: Newton on the reciprocal, monotone from below."""
+    inside = jnp.where(data.support, costs, jnp.inf)
+    top = inside.min(axis=0)
+    nu = top - mu * data.h.max(axis=0)
+
+    def unfinished(carry: tuple[Any, Any, Any]) -> Any:
+        _, error, count = carry
+        return (error > 1e-10) & (count < 80)
+
+    def newton(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        nu, _, count = carry
+        q = jnp.where(data.support, mu * data.h / (inside - nu), 0.0)
+        f = q.sum(axis=0)
+        slope = jnp.where(data.support, q / (inside - nu), 0.0).sum(axis=0)
+        new = jnp.minimum(nu - (f - 1.0) * f / slope, top - mu * data.h.max(axis=0) * 0.999999)
+        return new, jnp.abs(f - 1.0).max(), count + 1
+
+    nu, _, _ = lax.while_loop(unfinished, newton, (nu, jnp.array(jnp.inf, nu.dtype), jnp.array(0)))
+    return nu
