@@ -56,6 +56,7 @@ class InteriorState(eqx.Module):
     """A point, its history of step lengths, and the best candidate."""
 
     point: Point
+    residual: Residual  # at the point
     count: Any
     short: Any  # short steps in a row
     stalled: Any
@@ -96,18 +97,20 @@ class InteriorPoint(AbstractSolver):
             target = jnp.array([0.3, 1.0, 1.0], data.joint.dtype)[attempt]
             start = warm_start(program, best, steps)
         point = centred_point(program, data, start, blend, target)
-        return InteriorState(point, jnp.array(0), jnp.array(0), jnp.array(False), start.best)
+        residual = residuals(data, point)
+        best = _record(program, data, point, residual, start.best)
+        return InteriorState(point, residual, jnp.array(0), jnp.array(0), jnp.array(False), best)
 
     def step(self, program: Program, state: InteriorState) -> InteriorState:
-        """Certify, factor, predict, correct, move."""
-        data, point = rearrange(program), state.point
+        """Factor, predict, correct, move; then certify, so that a last step is never taken in vain."""
+        data = rearrange(program)
+        point, length = _advance(self, data, state.point, state.residual)
         residual = residuals(data, point)
         best = _record(program, data, point, residual, state.best)
-        point, length = _advance(self, data, point, residual)
         short = jnp.where(length < 0.1, state.short + 1, 0)
         broken = ~jnp.isfinite(point.x.sum() + point.z.sum() + point.g.sum() + point.price.sum())
         stalled = broken | (short >= 4) | ((state.count >= 15) & (length < 0.02))
-        return InteriorState(point, state.count + 1, short, stalled, best)
+        return InteriorState(point, residual, state.count + 1, short, stalled, best)
 
 
 def _record(program: Program, data: Data, point: Point, r: Residual, best: Candidate) -> Candidate:
