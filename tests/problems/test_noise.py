@@ -1,0 +1,128 @@
+"""Additive noise: the law of Z by definition, its optimum by closed form, by brute force and by its conditions."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.probability import mutual_information
+from jaxpriv.testing import random_joint
+
+JOINT = random_joint(0, 3, 5)
+CYCLIC = np.minimum(np.arange(5.0), 5 - np.arange(5.0))
+
+
+def table_of(problem, noise, offsets=None):
+    """P(y|x), one event at a time."""
+    inputs = problem.joint.shape[1]
+    low = 0 if offsets is None else min(offsets)
+    table = np.zeros((inputs, problem.outputs))
+    for x in range(inputs):
+        for z, mass in enumerate(noise):
+            y = (x + z) % inputs if offsets is None else x + offsets[z] - low
+            table[x, y] += mass
+    return table
+
+
+@pytest.mark.parametrize("offsets", [None, [-1, 0, 1], [0, 3], [2, -2, 0]], ids=str)
+def test_mechanism_noise_and_columns(offsets):
+    cost = CYCLIC if offsets is None else np.abs(offsets).astype(float)
+    problem = jp.NoiseProblem(JOINT, cost, budget=1.0, offsets=offsets)
+    noise = np.random.default_rng(1).dirichlet(np.ones(len(cost)))
+    table = table_of(problem, noise, offsets)
+    np.testing.assert_allclose(problem.mechanism(noise), table, atol=1e-16)
+    np.testing.assert_allclose(problem.noise(table), noise, atol=1e-16)
+    np.testing.assert_allclose((problem.columns() @ noise).T, JOINT @ table, atol=1e-16)
+
+
+@pytest.mark.parametrize("offsets", [None, [-1, 0, 1]], ids=str)
+def test_no_random_noise_leaks_less(offsets):
+    cost = CYCLIC if offsets is None else np.abs(offsets).astype(float)
+    problem = jp.NoiseProblem(JOINT, cost, budget=0.4, offsets=offsets)
+    solution = jp.solve(problem)
+    assert solution.status == "optimal"
+    assert solution.solver == "barrier-newton"
+    best = problem.noise(solution.mechanism)
+    np.testing.assert_allclose(problem.mechanism(best), solution.mechanism, atol=1e-16)
+    assert best.sum() == pytest.approx(1, abs=1e-14)
+    assert solution.distortion[0] == pytest.approx(cost @ best, abs=1e-15)
+    assert cost @ best <= 0.4 * (1 + 1e-12)
+    assert solution.leakage == pytest.approx(float(mutual_information(JOINT @ solution.mechanism)), abs=1e-14)
+
+    rng = np.random.default_rng(2)
+    nearest = np.inf
+    for share in 10.0 ** rng.uniform(-4, 0, 2000):
+        law = (1 - share) * best + share * rng.dirichlet(np.full(len(cost), 0.5))
+        excess = max(0.0, 1 - 0.4 / (cost @ law)) * (1 + 1e-12)  # towards z = 0, which costs nothing
+        law = (1 - excess) * law + excess * (cost == 0)
+        value = float(mutual_information_of(JOINT @ table_of(problem, law, offsets)))
+        assert value >= solution.lower_bound
+        nearest = min(nearest, value - solution.value)
+    assert nearest < 1e-4
+
+
+def mutual_information_of(joint):
+    product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    return np.where(
+        joint > 0, joint * np.log(np.where(joint > 0, joint, 1) / np.where(product > 0, product, 1)), 0
+    ).sum()
+
+
+def test_price_is_the_slope():
+    low, here, high = (jp.solve(jp.NoiseProblem(JOINT, CYCLIC, budget=0.4 + d), tol=1e-8) for d in (-1e-3, 0, 1e-3))
+    assert (high.value - low.value) / 2e-3 == pytest.approx(-here.multipliers[0], rel=1e-3)
+    # Complementarity: mass only where the bound's costs are least.
+    problem = jp.NoiseProblem(JOINT, CYCLIC, budget=0.4)
+    costs = np.einsum("ysz,ys->z", problem.columns(), here.scores[0]) + here.multipliers[0] * CYCLIC
+    assert problem.noise(here.mechanism) @ (costs - costs.min()) <= here.gap <= 1e-8
+
+
+def test_noise_never_beats_a_general_mechanism_and_is_optimal_by_symmetry():
+    """Additive noise is a special mechanism; on the cyclic group with uniform X = S it is the best one."""
+    noisy = jp.solve(jp.NoiseProblem(JOINT, CYCLIC, budget=0.4))
+    x = np.arange(5)
+    table = CYCLIC[(x[None, :] - x[:, None]) % 5]
+    free = jp.solve(jp.DistortionProblem(JOINT, table, budget=0.4))
+    assert free.lower_bound <= noisy.value
+    uniform_noise = jp.solve(jp.NoiseProblem(np.eye(5) / 5, CYCLIC, budget=0.4))
+    uniform_free = jp.solve(jp.rate_distortion(np.full(5, 0.2), table, budget=0.4))
+    assert uniform_noise.lower_bound <= uniform_free.value
+    assert uniform_free.lower_bound <= uniform_noise.value
+    entropy = jp.max_entropy_noise(CYCLIC, 0.4).entropy
+    assert uniform_noise.value == pytest.approx(np.log(5) - entropy, abs=1e-6)
+
+
+@pytest.mark.parametrize("budget", [0.0, 1e-9, 1.2, 100.0])
+def test_budgets_at_the_ends(budget):
+    problem = jp.NoiseProblem(JOINT, CYCLIC, budget=budget)
+    solution = jp.solve(problem)
+    assert solution.status == "optimal"
+    assert solution.distortion[0] <= budget * (1 + 1e-9)
+    if budget == 0:
+        np.testing.assert_array_equal(solution.mechanism, np.eye(5))
+    if budget >= 1.2:  # uniform noise on the group hides everything
+        assert solution.value <= 1e-6
+
+
+def test_infeasible_noise_comes_with_a_proof():
+    for run in (
+        lambda: jp.solve(jp.NoiseProblem(JOINT, CYCLIC + 1, budget=0.9)),
+        lambda: jp.max_entropy_noise(CYCLIC + 1, 0.9),
+    ):
+        with pytest.raises(jp.InfeasibleError, match=r"^budget: E d\(Z\) is at least 1") as caught:
+            run()
+        proof = caught.value.proof
+        assert proof["bound"] == (CYCLIC + 1).min() > proof["allowed"] == 0.9
+    quiet = jp.solve(jp.NoiseProblem(JOINT, CYCLIC + 1, budget=0.9), throw=False)
+    assert (quiet.status, quiet.value) == ("infeasible", np.inf)
+
+
+def test_maximum_entropy_is_the_gibbs_law():
+    for budget in (0.0, 1e-6, 0.3, 1.0, 1.2, 7.0):
+        found = jp.max_entropy_noise(CYCLIC, budget)
+        assert found.noise.sum() == pytest.approx(1, abs=1e-15)
+        assert CYCLIC @ found.noise <= budget + 1e-12
+        assert 0 <= found.gap + 1e-15 <= 1e-9
+        gibbs = np.exp(-found.price * CYCLIC)
+        np.testing.assert_allclose(found.noise, gibbs / gibbs.sum(), atol=1e-15)
+    np.testing.assert_allclose(jp.max_entropy_noise(CYCLIC, 7.0).noise, 0.2)
+    assert jp.max_entropy_noise(CYCLIC, 0.0).entropy == pytest.approx(0, abs=1e-12)

@@ -1,0 +1,99 @@
+"""Distortions: every constructor against its definition, blocks against the whole, and refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxpriv import InputError, distortion
+from jaxpriv.distortion import as_distortion, dense
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.integers(0, 4, (6, 3)).astype(float), RNG.integers(0, 4, (5, 3)).astype(float)
+WEIGHTS = np.array([0.5, 2.0, 0.0])
+
+# (operator, d(x, y) of two feature vectors)
+CASES = {
+    "absolute": (distortion.absolute(X, Y), lambda a, b: sum(abs(u - v) for u, v in zip(a, b, strict=True))),
+    "absolute of numbers": (distortion.absolute(X[:, 0], Y[:, 0]), lambda a, b: abs(a[0] - b[0])),
+    "squared": (distortion.squared(X, Y), lambda a, b: sum((u - v) ** 2 for u, v in zip(a, b, strict=True))),
+    "hamming": (distortion.hamming(X[:, 0], Y[:, 0]), lambda a, b: float(a[0] != b[0])),
+    "changed": (distortion.changed_attributes(X, Y), lambda a, b: sum(u != v for u, v in zip(a, b, strict=True))),
+    "weighted": (
+        distortion.changed_attributes(X, Y, weights=WEIGHTS),
+        lambda a, b: sum(w * (u != v) for w, u, v in zip(WEIGHTS, a, b, strict=True)),
+    ),
+    "function": (
+        distortion.from_function(lambda a, b: jnp.max(jnp.abs(a - b)) + 0.1 * a[0], X, Y),
+        lambda a, b: max(abs(u - v) for u, v in zip(a, b, strict=True)) + 0.1 * a[0],
+    ),
+    "matrix": (as_distortion(X @ Y.T), lambda a, b: a @ b),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_entry_is_its_definition(name):
+    operator, rule = CASES[name]
+    expected = [[rule(a, b) for b in Y] for a in X]
+    assert operator.shape == (6, 5)
+    table = dense(operator)
+    assert table.dtype == np.float64
+    np.testing.assert_allclose(table, expected, rtol=1e-15)
+    np.testing.assert_allclose(operator.matrix(), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("index", [np.array([4, 0, 0]), slice(1, 4), np.array([2])], ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_are_rows_of_the_whole(name, index):
+    operator, _ = CASES[name]
+    np.testing.assert_array_equal(operator.rows(index), np.asarray(operator.matrix())[index])
+
+
+def test_the_released_alphabet_is_the_useful_one_by_default():
+    for make in (distortion.absolute, distortion.squared, distortion.changed_attributes):
+        np.testing.assert_array_equal(make(X).matrix(), make(X, X).matrix())
+    np.testing.assert_array_equal(distortion.hamming(4).matrix(), 1 - np.eye(4))
+    np.testing.assert_array_equal(distortion.hamming(3, 4).matrix(), 1 - np.eye(3, 4))
+    np.testing.assert_array_equal(distortion.hamming([7, 9]).matrix(), 1 - np.eye(2))
+
+
+def test_a_rule_is_evaluated_in_float64_whatever_the_caller_uses():
+    with jax.enable_x64(False):
+        table = dense(distortion.from_function(lambda a, b: jnp.exp(a[0] - b[0]), [1.0, 2.0], [0.3]))
+    np.testing.assert_allclose(table[:, 0], np.exp([0.7, 1.7]), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: distortion.absolute([0.0, np.nan]), r"^x\[1, 0\] is NaN|^x\[1\] is NaN"),
+        (lambda: distortion.squared([0.0], [np.inf]), r"^y\[0\] is infinite"),
+        (lambda: distortion.absolute(X, Y[:, :2]), r"^x has 3 feature\(s\) a symbol, y has 2"),
+        (lambda: distortion.absolute(np.zeros((2, 2, 2))), r"^x has 3 dimension\(s\)"),
+        (lambda: distortion.absolute([]), r"^x is empty along axis 0"),
+        (lambda: distortion.absolute(["a", "b"]), r"^x has dtype"),
+        (lambda: distortion.hamming(0), r"^x must be an alphabet size >= 1"),
+        (lambda: distortion.hamming(3, -1), r"^y must be an alphabet size >= 1"),
+        (lambda: distortion.hamming(True), r"^x has"),
+        (lambda: distortion.changed_attributes(X, weights=[1.0, 1.0]), r"^weights has 2 entries; .* 3 attribute"),
+        (lambda: distortion.changed_attributes(X, weights=[1.0, -1.0, 1.0]), r"^weights\[1\] is negative"),
+        (lambda: distortion.changed_attributes(X, weights=[1.0, np.nan, 1.0]), r"^weights\[1\] is NaN"),
+        (lambda: as_distortion(np.zeros(3)), r"^distortion has 1 dimension"),
+        (lambda: as_distortion([[0.0, np.nan]], "d"), r"^d\[0, 1\] is NaN"),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_a_rule_that_fails_is_named_by_position():
+    broken = distortion.from_function(lambda a, b: jnp.log(a[0] - b[0]), [1.0, 2.0], [0.0, 1.5])
+    with pytest.raises(InputError, match=r"^distortion\[0, 1\] is NaN"):
+        dense(broken)
+    endless = distortion.from_function(lambda a, b: 1 / (a[0] - b[0]), [1.0, 2.0], [0.0, 2.0])
+    with pytest.raises(InputError, match=r"^cost\[1, 1\] is infinite"):
+        dense(endless, "cost")
+    vector = distortion.from_function(lambda a, b: a - b, X, Y)
+    with pytest.raises(InputError, match=r"^distortion computes blocks of shape \(6, 5, 3\), but declares \(6, 5\)"):
+        dense(vector)

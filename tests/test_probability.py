@@ -1,0 +1,61 @@
+"""Marginals, posteriors, entropies: definitions, limits at zero, tables of counts."""
+
+import jax
+import numpy as np
+import pytest
+
+from jaxpriv import InputError, probability
+from jaxpriv.testing import random_joint, random_mechanisms
+
+JOINT = np.array([[0.2, 0.0, 0.1], [0.0, 0.0, 0.7]])
+
+
+def test_marginals_and_posterior():
+    np.testing.assert_allclose(probability.private_marginal(JOINT), [0.3, 0.7], rtol=1e-15)
+    np.testing.assert_allclose(probability.useful_marginal(JOINT), [0.2, 0.0, 0.8], rtol=1e-15)
+    expected = [[1.0, 0.0, 0.125], [0.0, 0.0, 0.875]]  # a column without mass has no posterior: zeros
+    np.testing.assert_allclose(probability.posterior(JOINT), expected, rtol=1e-15)
+
+
+def test_output_joint():
+    joint, mechanism = random_joint(0, 3, 4), random_mechanisms(0, 1, 4, 5)[0]
+    expected = [[sum(joint[s, x] * mechanism[x, y] for x in range(4)) for y in range(5)] for s in range(3)]
+    np.testing.assert_allclose(probability.output_joint(joint, mechanism), expected, rtol=1e-14)
+
+
+def test_entropy():
+    assert float(probability.entropy(np.full(8, 0.125))) == pytest.approx(np.log(8), rel=1e-15)
+    assert float(probability.entropy(np.array([1.0, 0.0]))) == 0
+    rows = probability.entropy(np.array([[0.5, 0.5], [1.0, 0.0]]), axis=1)
+    np.testing.assert_allclose(rows, [np.log(2), 0], atol=1e-16)
+    assert float(probability.entropy(JOINT)) == pytest.approx(
+        -(0.2 * np.log(0.2) + 0.1 * np.log(0.1) + 0.7 * np.log(0.7))
+    )
+
+
+def test_mutual_information():
+    for seed in range(5):
+        joint = random_joint(seed, 3, 4, zeros=0.5)
+        a, b = joint.sum(axis=1), joint.sum(axis=0)
+        entropies = probability.entropy(a) + probability.entropy(b) - probability.entropy(joint)
+        assert float(probability.mutual_information(joint)) == pytest.approx(float(entropies), abs=1e-14)
+    independent = np.outer([0.3, 0.7], [0.1, 0.2, 0.7])
+    assert 0 <= float(probability.mutual_information(independent)) <= 1e-30
+    # Three entropies would return rounding here; the digits are kept.
+    slight = np.array([[0.25 + 1e-9, 0.25 - 1e-9], [0.25 - 1e-9, 0.25 + 1e-9]])
+    assert float(probability.mutual_information(slight)) == pytest.approx(8e-18, rel=1e-6)
+    gradient = jax.grad(lambda joint: probability.mutual_information(joint))(JOINT)
+    assert np.isfinite(gradient).all()
+
+
+def test_counts_become_a_joint():
+    np.testing.assert_allclose(probability.from_counts([[3, 1], [0, 4]]), [[0.375, 0.125], [0.0, 0.5]], rtol=1e-15)
+    for counts, message in [
+        ([[3, -1], [0, 4]], r"^counts\[0, 1\] is negative"),
+        ([[3, np.nan], [0, 4]], r"^counts\[0, 1\] is NaN"),
+        ([[0, 0]], r"^counts has no mass"),
+        ([3, 1], r"^counts has 1 dimension"),
+        ([[True, False]], r"^counts has dtype bool"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            probability.from_counts(counts)

@@ -1,0 +1,255 @@
+"""The front door: optimality conditions, what a status means, arguments, and the same result under JAX's transforms."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.certificates import certify
+from jaxpriv.testing import DEGENERATE, degenerate, known_problems, random_joint
+
+# `jaxpriv.solve` is the function; its module is behind it.
+MODULE = sys.modules["jaxpriv.solve"]
+JOINTS = np.stack([random_joint(seed, 3, 4) for seed in range(4)])
+TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+KNOWN = {known.name: known for known in known_problems()}
+BUDGETS = np.array([0.1, 0.3, 0.5, 0.7])
+
+
+def problem(joint=JOINTS[0], **form):
+    return jp.DistortionProblem(joint, TABLE, **(form or {"budget": 0.3}))
+
+
+def reduced_costs(solution, program):
+    """a(x, y) of the bound, from the solution's own dual object: what each release costs the adversary's way."""
+    total = program.cost + np.einsum("r,rxy->xy", solution.multipliers, program.constraints)
+    for weight, rule, joint in zip(solution.weights, solution.scores, program.joints, strict=True):
+        total = total + weight * (rule @ joint).T
+    return total
+
+
+@pytest.mark.parametrize("form", [{"budget": 0.1}, {"multiplier": 0.5}, {"leakage_budget": 0.05}], ids=str)
+def test_optimality_conditions(form):
+    """Feasible; prices only on limits that are used up; mass only on the cheapest outputs; scores are posteriors."""
+    asked = problem(**form)
+    program, tol = asked.program(), 1e-8
+    s = jp.solve(asked, tol=tol)
+    w = s.mechanism
+    assert s.status == "optimal"
+    assert w.min() >= 0
+    np.testing.assert_allclose(w.sum(axis=1), 1, atol=1e-14)
+    assert s.distortion[0] == pytest.approx((JOINTS[0].sum(axis=0)[:, None] * TABLE * w).sum(), abs=1e-15)
+    assert s.leakage == pytest.approx(float(jp.probability.mutual_information(JOINTS[0] @ w)), abs=1e-15)
+
+    weights = np.ones(1) if "leakage_budget" not in form else s.weights
+    assert np.all(s.multipliers >= 0)
+    assert np.all(weights >= 0)
+    # gap = sum of: price x unused budget, mass x excess of its output, leakage minus what the scores see.
+    unused = s.multipliers @ (program.budgets - np.einsum("rxy,xy->r", program.constraints, w))
+    spare = float(weights[0] * (program.limit - s.leakage)) if "leakage_budget" in form else 0.0
+    costs = reduced_costs(s, program)
+    excess = (w * (costs - costs.min(axis=1, keepdims=True))).sum()
+    seen = weights[0] * ((JOINTS[0] @ w).T * s.scores[0]).sum()
+    unseen = weights[0] * s.leakage - seen
+    for part in (unused, spare, excess, unseen):
+        assert -1e-12 <= part <= tol
+    assert unused + spare + excess + unseen == pytest.approx(s.gap, abs=1e-11)
+    if "budget" in form:
+        assert s.multipliers[0] > 0.1  # the budget binds, so the complementarity above says something
+    # The scores of outputs that carry mass are the posterior's.
+    joint = JOINTS[0] @ w
+    posterior = np.log(joint / joint.sum(axis=0) / JOINTS[0].sum(axis=1)[:, None]).T
+    used = joint.sum(axis=0) > 1e-3
+    np.testing.assert_allclose(s.scores[0][used], posterior[used], atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["budget", "leakage_budget", "multiplier"])
+def test_prices_are_slopes_of_the_optimal_value(name):
+    """Finite differences of the optimum; for the multiplier form the slope is the distortion (envelope theorem)."""
+    at, h, tol = {"budget": 0.15, "leakage_budget": 0.05, "multiplier": 0.5}[name], 1e-3, 1e-9
+    low, here, high = (jp.solve(problem(**{name: at + d}), tol=tol) for d in (-h, 0.0, h))
+    slope = (high.value - low.value) / (2 * h)
+    expected = {"budget": -here.multipliers.sum(), "leakage_budget": -here.weights[0], "multiplier": here.distortion[0]}
+    assert slope == pytest.approx(expected[name], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_families_are_certified(name):
+    asked = degenerate(name, 5, seed=1)
+    s = jp.solve(asked)
+    assert s.status == "optimal"
+    assert 0 <= s.gap <= 1e-6
+    assert s.distortion[0] <= asked.budget[0] * (1 + 1e-12)
+    if name == "independent":
+        assert s.value <= 1e-6
+    # No shared tolerance: the certificate of the returned objects gives the returned numbers.
+    again = certify(asked.program(), s.mechanism, s.scores, s.weights, s.multipliers)
+    assert (again.value, again.lower_bound) == (s.value, s.lower_bound)
+
+
+# ------------------------------------------------------------------------------- status
+
+
+def test_one_step_gives_a_wide_interval_and_says_so():
+    for solver in ("interior-point", "mirror-descent", "blahut-arimoto"):
+        short, full = jp.solve(problem(), solver, max_steps=1), jp.solve(problem())
+        assert short.status == "not_certified"
+        assert "raise max_steps" in short.message
+        assert short.steps == 1
+        assert short.gap > 1e-6
+        assert short.lower_bound <= full.value
+        assert full.lower_bound <= short.value
+        assert short.distortion[0] <= 0.3 + 1e-12
+        np.testing.assert_allclose(short.mechanism.sum(axis=1), 1, atol=1e-12)
+
+
+def test_status_and_message():
+    s = jp.solve(problem())
+    assert (s.status, s.code, s.solver) == ("optimal", jp.Status.OPTIMAL, "interior-point")
+    assert s.message == "The certified gap is within the tolerance."
+    assert set(s.seconds) == {"compile", "solve"}
+    assert isinstance(s.value, np.float64)
+    assert isinstance(s.mechanism, np.ndarray)
+    none = jp.solve(problem(budget=-1.0), throw=False)
+    assert (none.status, none.code) == ("infeasible", jp.Status.INFEASIBLE)
+    assert none.gap == np.inf
+    assert "No mechanism" in none.message
+    assert [status.label for status in jp.Status] == ["optimal", "not_certified", "infeasible"]
+    assert len({status.message for status in jp.Status}) == 3
+
+
+def test_a_tolerance_below_resolution_is_not_claimed():
+    s = jp.solve(problem(), tol=1e-17)
+    assert s.status == "not_certified"
+    assert 0 <= s.gap < 1e-9
+
+
+@pytest.mark.parametrize("tol", [0.0, -1e-6, np.nan, np.inf, True, "1e-6", [1e-6], None])
+def test_tolerance(tol):
+    with pytest.raises(jp.InputError, match=r"^tol "):
+        jp.solve(problem(), tol=tol)
+
+
+@pytest.mark.parametrize("steps", [0, -1, 1.5, True])
+def test_step_limit(steps):
+    with pytest.raises(jp.InputError, match=r"^max_steps must be an integer >= 1"):
+        jp.solve(problem(), max_steps=steps)
+
+
+def test_unknown_solvers_name_the_known_ones():
+    with pytest.raises(jp.InputError, match=r"^solver 'simplex' is unknown; known: auto, interior-point, mirror"):
+        jp.solve(problem(), "simplex")
+    with pytest.raises(jp.InputError, match=r"^solver: additive noise has one method"):
+        jp.solve(jp.NoiseProblem(np.eye(3) / 3, np.arange(3.0), budget=1.0), "mirror-descent")
+
+
+def test_memory_is_checked_before_anything_is_built(monkeypatch):
+    """Too large for the interior point: `auto` takes mirror descent, an explicit request is refused."""
+    monkeypatch.setattr(MODULE, "_free_memory", lambda: 1000.0)
+    with pytest.raises(jp.ResourceError, match=r"interior-point would need .* use solver='mirror-descent'"):
+        jp.solve(problem(), "interior-point")
+    assert jp.solve(problem(), tol=1e-3).solver == "mirror-descent"
+    monkeypatch.setattr(MODULE, "_free_memory", lambda: np.inf)
+    assert jp.solve(problem(), tol=1e-3).solver == "interior-point"
+
+
+def test_solvers_agree_within_their_gaps():
+    solutions = [jp.solve(problem(), solver, tol=1e-5) for solver in ("auto", "interior-point", "mirror-descent")]
+    solutions.append(jp.solve(problem(), jp.InteriorPoint(), tol=1e-5))
+    solutions.append(jp.solve(problem(), "blahut-arimoto", tol=1e-4))
+    for a in solutions:
+        assert a.status == "optimal"
+        assert all(a.lower_bound <= b.value for b in solutions)
+
+
+# ------------------------------------------------------------------------ JAX transforms
+
+
+def traced(budget, joint):
+    traced.count += 1
+    s = jp.solve(jp.DistortionProblem(joint, TABLE, budget=budget))
+    return s.value, s.lower_bound, s.code, s.mechanism
+
+
+@pytest.fixture(scope="module")
+def eager():
+    """Certified optima of every budget under the first joint, and of every joint at the first budget."""
+    return [jp.solve(problem(budget=b)) for b in BUDGETS], [jp.solve(problem(joint)) for joint in JOINTS]
+
+
+def agree(found, expected):
+    values, bounds, codes, mechanisms = found
+    for value, bound, code, mechanism, other in zip(values, bounds, codes, mechanisms, expected, strict=True):
+        assert code == jp.Status.OPTIMAL
+        assert 0 <= value - bound <= 1e-6
+        assert bound <= other.value
+        assert other.lower_bound <= value
+        np.testing.assert_allclose(mechanism.sum(axis=1), 1, atol=1e-12)
+
+
+def test_jit_traces_once_and_agrees(eager):
+    """Another budget or joint of the same shape is the same compiled program."""
+    traced.count, compiled = 0, jax.jit(traced)
+    found = [compiled(jnp.asarray(b), jnp.asarray(JOINTS[0])) for b in BUDGETS]
+    agree(zip(*found, strict=True), eager[0])
+    others = [compiled(jnp.asarray(BUDGETS[1]), jnp.asarray(joint)) for joint in JOINTS]
+    agree(zip(*others, strict=True), eager[1])
+    assert traced.count == 1
+    assert compiled._cache_size() == 1
+
+
+def test_vmap_over_budgets_and_joints(eager):
+    both = jax.jit(jax.vmap(traced))
+    budgets = jnp.concatenate([jnp.asarray(BUDGETS), jnp.full(4, 0.3)])
+    joints = jnp.concatenate([jnp.broadcast_to(jnp.asarray(JOINTS[0])[None], (4, 3, 4)), jnp.asarray(JOINTS)])
+    agree(both(budgets, joints), eager[0] + eager[1])
+
+
+@pytest.mark.parametrize("name", ["budget", "multiplier", "leakage_budget"])
+def test_changed_numbers_never_recompile(name):
+    jp.solve(problem(**{name: 0.07}))
+    before = set(MODULE._EXECUTABLES)
+    for joint in JOINTS:
+        for value in (0.05, np.float32(0.06), 0.08):
+            jp.solve(problem(joint, **{name: value}), tol=3e-6)
+    assert set(MODULE._EXECUTABLES) == before
+
+
+def test_a_caller_without_float64_gets_float64_results():
+    """Eager solves are certified in float64 and leave the caller's switch where it was."""
+    expected = jp.solve(problem())
+    with jax.enable_x64(False):
+        s = jp.solve(problem())
+        curve = jp.frontier(problem(), budgets=BUDGETS).solution
+        assert not jax.config.jax_enable_x64
+        assert jnp.zeros(2).dtype == jnp.float32
+    assert s.status == "optimal"
+    assert (s.value, s.lower_bound) == (expected.value, expected.lower_bound)
+    assert s.mechanism.dtype == s.scores.dtype == np.float64
+    assert set(curve.status) == {"optimal"}
+    assert jax.config.jax_enable_x64
+
+
+def test_single_precision_under_jit_is_sane_and_its_proof_holds():
+    """In float32 the claim is modest; the same mechanism and scores, certified on the host, are an interval."""
+    known = KNOWN["binary symmetric channel 0.1, D = 0.1"]
+    joint, table = known.problem.joints[0], known.problem.tables()[0]
+
+    @jax.jit
+    def run(joint, budget):
+        return jp.solve(jp.DistortionProblem(joint, table.astype(np.float32), budget=budget), tol=1e-3)
+
+    with jax.enable_x64(False):
+        s = run(jnp.asarray(joint, jnp.float32), jnp.asarray(0.1, jnp.float32))
+        assert s.value.dtype == jnp.float32
+    assert float(s.value) == pytest.approx(known.lower, abs=1e-3)
+    mechanism = np.asarray(s.mechanism, dtype=np.float64)
+    mechanism /= mechanism.sum(axis=1, keepdims=True)
+    proof = certify(known.problem.program(), mechanism, s.scores, s.weights, s.multipliers)
+    assert proof.lower_bound <= known.lower + 1e-15
+    assert proof.violation < 1e-6
+    assert known.lower - 1e-6 <= proof.value <= known.lower + 1e-3
+    assert proof.lower_bound > known.lower - 1e-3
