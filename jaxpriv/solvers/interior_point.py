@@ -169,6 +169,11 @@ def _cross(data: Data, point: Point, move: Move) -> Any:
 def _largest(solver: InteriorPoint, data: Data, point: Point, move: Move) -> Any:
     safe_x = jnp.where(data.support, point.x, 1.0)
     change = jnp.abs(move.g).max()
+    if data.form is Form.LIMIT:
+        # The scores really change by a eta/(eta + a deta) dg (`_scores_after`), more when eta falls:
+        # |change| <= limit, solved for a, has this in place of |dg|.
+        eta, falling = point.price[-1], jnp.minimum(move.price[-1], 0.0)
+        change = change - falling / eta * solver.score_change / solver.boundary
     step = jnp.minimum(
         _ratio(safe_x, jnp.where(data.support, move.x, 0.0)), _ratio(point.z, jnp.where(data.support, move.z, 0.0))
     )
