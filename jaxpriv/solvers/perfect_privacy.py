@@ -10,7 +10,8 @@ import numpy as np
 
 from jaxpriv.problems.program import Program
 
-# A finite price stands for the infinite one; the bound loses at most O(1/price) by it.
+# A finite price stands for the infinite one. Scores g = -duals/price lose about price * g^2, so the price
+# grows with the square of the duals: then the loss does not depend on the units of the cost.
 _PRICE = 1e9
 
 
@@ -37,8 +38,9 @@ def perfect_privacy(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarra
     mechanism = _exact(system, rhs, result.x).reshape(outputs, inputs).T
     duals = result.eqlin.marginals[:equations].reshape(outputs, -1)
     # cost - duals.deviation >= row price, so the scores are -duals, small against the price.
-    scores = -duals / abs(deviation).max(initial=1e-300) / _PRICE
-    return mechanism, scores[None], np.array([_PRICE])
+    slopes = duals / abs(deviation).max(initial=1e-300)
+    price = _PRICE * max(1.0, float(abs(slopes).max()) ** 2)
+    return mechanism, -slopes[None] / price, np.array([price])
 
 
 def _exact(system: Any, rhs: np.ndarray, x: np.ndarray) -> np.ndarray:
