@@ -40,7 +40,8 @@ class Certificate:
         leakages: I(S;Y) under each joint, nats, shape (K,).
         constraint_values: <constraints_r, W>, shape (R,).
         violation: largest excess over a budget or over the leakage limit, relative to the scale of
-            that constraint, beyond float64 rounding; 0 for a feasible mechanism.
+            that constraint, or error of a row sum, or negative entry, beyond rounding; 0 for a
+            feasible mechanism.
     """
 
     value: Any
@@ -141,6 +142,8 @@ def _primal(xp: Any, program: Program, mechanism: Any) -> tuple[Any, Any, Any, A
         violation = xp.maximum(violation, xp.maximum(over - 4 * slop, 0.0))
     else:
         value = value + leakages.max() * (1 + slop) + slop
+    outside = xp.maximum(abs(mechanism.sum(axis=1) - 1.0).max() - 4 * slop, -mechanism.min())
+    violation = xp.maximum(violation, xp.maximum(outside, 0.0))
     return value, leakages, used, violation
 
 

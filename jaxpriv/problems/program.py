@@ -62,5 +62,6 @@ def repair(xp: Any, program: Program, mechanism: Any, leakage: Any) -> Any:
     share = xp.where(over, xp.clip((used - program.budgets) / room, 0.0, 1.0), 0.0).max(initial=0.0)
     if program.form is Form.LIMIT:
         above = leakage > program.limit
-        share = xp.where(above, 1.0 - program.limit / xp.where(above, leakage, 1.0), share)
+        # A traced limit may be negative: no mixture meets it, and a weight above 1 would leave the simplex.
+        share = xp.where(above, xp.clip(1.0 - program.limit / xp.where(above, leakage, 1.0), 0.0, 1.0), share)
     return (1.0 - share) * mechanism + share * program.anchor
