@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -35,7 +36,7 @@ def real_array(value: Any, name: str, *, ndim: int | tuple[int, ...]) -> Any:
     """`value` as a float64 host array (tracers unchanged) with the right rank and no empty axis."""
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     if is_traced(value):
-        array = value
+        array = jnp.asarray(value)  # a list of tracers is an array too
     else:
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
             index = _first(np.ma.getmaskarray(value))
@@ -83,9 +84,12 @@ def joint_array(value: Any, name: str = "joint", *, normalise: bool = False) -> 
     array = nonnegative(real_array(value, name, ndim=2), name)
     if is_traced(array):
         return array
-    total = float(array.sum())
-    if not total > 0:
+    largest = float(array.max())
+    if not largest > 0:
         raise InputError(f"{name} has no mass: every entry is zero")
+    if normalise:  # the sum of huge entries may overflow
+        array = array / largest
+    total = float(array.sum())
     if not (normalise or abs(total - 1) <= SUM_TOLERANCE):
         raise InputError(
             f"{name} sums to {total:.12g}, not 1; use jaxpriv.probability.from_counts for a table of counts"
@@ -126,6 +130,7 @@ def scalar(
     number = float(array)
     inside = (number > low if open_low else number >= low) and number <= high
     if not (inside and (infinite or np.isfinite(number))):
-        bounds = f"{'(' if open_low else '['}{low}, {high}]"
-        raise InputError(f"{name} must be a {'' if infinite else 'finite '}number in {bounds}")
+        limits = [f"{'>' if open_low else '>='} {low:g}"] if low > -np.inf else []
+        limits += [f"<= {high:g}"] if high < np.inf else []
+        raise InputError(f"{name} must be a {'' if infinite else 'finite '}number {' and '.join(limits)}".rstrip())
     return number

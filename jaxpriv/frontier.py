@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from jaxpriv._validation import finite, real_array, scalar
+from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.program import Form, Program
@@ -57,10 +57,12 @@ class Frontier(eqx.Module):
         """
         if self.parameter == "multiplier" or (np.ndim(self.points) == 2 and self.points.shape[1] != 1):
             raise InputError("band needs a curve over one budget or over leakage budgets")
-        at = np.atleast_1d(real_array(at, "at", ndim=(0, 1)))
+        at = np.atleast_1d(finite(real_array(at, "at", ndim=(0, 1)), "at"))
         x = np.asarray(self.points).reshape(-1)
         solution = self.solution
         known = np.isfinite(solution.value)
+        if not known.any():
+            raise InputError("band needs a curve with a feasible point; every point of this one is infeasible")
         order = np.argsort(x[known])
         x, value = x[known][order], np.asarray(solution.value)[known][order]
         bound = np.asarray(solution.lower_bound)[known][order]
@@ -110,6 +112,8 @@ def frontier(
     if len(given) != 1:
         raise InputError("give exactly one of budgets, multipliers and leakage_budgets")
     name = given[0]
+    if is_traced(problem, sweeps[name], tol):
+        raise InputError("frontier runs outside of jit and vmap only; inside, vmap `solve` over the budgets")
     points = real_array(sweeps[name], f"{name}s", ndim=1 if name == "leakage_budget" else (1, 2))
     finite(points, f"{name}s")
     if name != "leakage_budget" and points.ndim == 1:

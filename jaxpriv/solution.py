@@ -31,9 +31,10 @@ class Status(enum.IntEnum):
 _MESSAGES = {
     Status.OPTIMAL: "The certified gap is within the tolerance.",
     Status.NOT_CERTIFIED: (
-        "The mechanism is feasible and the interval [lower_bound, value] is valid, but it is wider than "
-        "the tolerance. Usual causes: too few steps (raise max_steps), a first-order solver asked for a "
-        "small tolerance (use solver='interior-point'), or a tolerance below float64 resolution."
+        "The bound is valid, but the interval [lower_bound, value] is wider than the tolerance. Usual "
+        "causes: too few steps (raise max_steps), a first-order solver asked for a small tolerance (use "
+        "solver='interior-point'), or a tolerance below float64 resolution. Where value is below "
+        "lower_bound no mechanism meets the limits: solve outside of jit to see the proof."
     ),
     Status.INFEASIBLE: "No mechanism meets the limits; see the numbers in the error's `proof`.",
 }

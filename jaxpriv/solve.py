@@ -39,6 +39,10 @@ _FACTOR_ARRAYS = 6
 _AUTO_SHARE = 0.5
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 _MARGIN = 0.8
+# Leakage limits below this are close to none at all: repair towards the best mechanism that leaks nothing.
+_TINY_LIMIT = 1e-6
+# The loops count in 32 bits where x64 is off.
+_MOST_STEPS = 2**31 - 1
 
 
 def solve(
@@ -53,9 +57,10 @@ def solve(
 
     Outside of jit everything runs in float64 (whatever the caller's `jax_enable_x64`, which is left
     alone), the data is validated and reduced first, and the certificate is computed on the host
-    from the original data; the result holds NumPy arrays. Inside jit, vmap or grad the same
-    iteration runs on the problem as it is, in the precision of its arrays, and the certificate is
-    computed there with the same formulas.
+    from the original data; the result holds NumPy arrays. Inside jit or vmap the same iteration runs
+    on the problem as it is, in the precision of its arrays, and the certificate is computed there
+    with the same formulas. Reverse-mode derivatives do not pass through the loop: the slope of the
+    optimal value in a budget is -`multipliers`.
 
     Args:
         problem: what is asked.
@@ -75,8 +80,10 @@ def solve(
     if isinstance(problem, NoiseProblem):
         if solver != "auto":
             raise InputError(f"solver: additive noise has one method, 'auto'; {solver!r} was given")
+        if is_traced(problem, tol):
+            raise InputError("problem: additive noise is solved outside of jit and vmap only")
         with own_settings():
-            return _solve_noise(problem, tol, 1000 if max_steps is None else max_steps, throw)
+            return _solve_noise(problem, tol, step_limit(None, max_steps), throw)
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem or a NoiseProblem, not {type(problem).__name__}")
     if is_traced(problem, tol):
@@ -97,7 +104,7 @@ def pick_solver(solver: str | AbstractSolver, program: Program) -> tuple[str, Ab
     """The solver meant by a name, by `auto`, or by itself; refused if it cannot fit into memory."""
     if isinstance(solver, AbstractSolver):
         return type(solver).__name__, solver
-    if solver not in SOLVERS and solver != "auto":
+    if not isinstance(solver, str) or (solver not in SOLVERS and solver != "auto"):
         raise InputError(f"solver {solver!r} is unknown; known: auto, {', '.join(SOLVERS)}")
     groups, private, inputs = program.joints.shape
     outputs = program.cost.shape[1]
@@ -121,15 +128,16 @@ def _free_memory() -> float:
         return float("inf")
 
 
-def step_limit(solver: AbstractSolver, max_steps: Any) -> Any:
-    """`max_steps`, or the default of the kind of solver."""
+def step_limit(solver: AbstractSolver | None, max_steps: Any) -> Any:
+    """`max_steps`, or the default of the kind of solver (None: that of additive noise)."""
     if max_steps is None:
-        return 200 if isinstance(solver, InteriorPoint) else 20000
+        return 1000 if solver is None else 200 if isinstance(solver, InteriorPoint) else 20000
     if is_traced(max_steps):
         return max_steps
-    if isinstance(max_steps, bool) or int(max_steps) != max_steps or not max_steps >= 1:
+    number = scalar(max_steps, "max_steps", infinite=True)
+    if not 1 <= number <= _MOST_STEPS or number != round(number):
         raise InputError("max_steps must be an integer >= 1")
-    return int(max_steps)
+    return int(number)
 
 
 # ------------------------------------------------------------------------------------ host
@@ -187,7 +195,10 @@ def prepare(program: Program, neighbour: Prepared | None = None) -> Prepared:
             {"bound": room.bound, "allowed": room.allowed, "multipliers": room.weights.tolist()},
         )
     independent = feasibility.independent(program)
-    anchor = independent if program.form is Form.LIMIT else room.mechanism
+    anchor = room.mechanism
+    if program.form is Form.LIMIT:
+        tiny = 0 < program.limit < _TINY_LIMIT
+        anchor = perfect_privacy(program)[0] if tiny else independent
     program = eqx.tree_at(lambda p: p.anchor, program, anchor)
     answer = _closed_form(program, independent)
     if answer is not None:
@@ -260,6 +271,8 @@ def expand(prepared: Prepared, best: Any, steps: int, name: str) -> Answer:
     else:
         leakage = 0.0
     mechanism = repair(np, program, mechanism, leakage)
+    if program.form is Form.LIMIT and (program.cost * (program.anchor - mechanism)).sum() < 0:
+        mechanism = program.anchor
     answer = Answer(
         mechanism,
         reduction.scores(np.asarray(best.scores)),
@@ -432,7 +445,8 @@ def _solve_noise(problem: NoiseProblem, tol: float, max_steps: int, throw: bool)
 
 
 def _solve_traced(problem: DistortionProblem, solver: str | AbstractSolver, tol: Any, max_steps: Any) -> Solution:
-    program = problem.program()
+    # NumPy float64 beside tracers, with x64 off, would warn wherever its dtype is asked for.
+    program = jax.tree.map(jnp.asarray, problem.program())
     name, chosen = pick_solver("interior-point" if solver == "auto" else solver, program)
     outputs = program.cost.shape[1]
     if program.form is Form.LIMIT:

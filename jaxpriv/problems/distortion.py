@@ -166,6 +166,8 @@ def with_private_input(joint: Any, distortion: Any, **form: Any) -> DistortionPr
     P(y | pair i) for pair i of `private_pairs(joint)`, with distortion d((s, x), y) = d(x, y).
     """
     joint = joint_array(joint)
+    if is_traced(joint):
+        raise InputError("joint: its pairs of positive mass must be known; call this outside of jit and vmap")
     pairs = np.argwhere(joint > 0)
     paired = np.zeros((joint.shape[0], len(pairs)))
     paired[pairs[:, 0], np.arange(len(pairs))] = joint[pairs[:, 0], pairs[:, 1]]
@@ -174,7 +176,7 @@ def with_private_input(joint: Any, distortion: Any, **form: Any) -> DistortionPr
 
 
 def _joints(value: Any) -> Any:
-    array = value if is_traced(value) else real_array(value, "joint", ndim=(2, 3))
+    array = real_array(value, "joint", ndim=(2, 3))
     if array.ndim == 2:
         return joint_array(array)[None]
     if is_traced(array):

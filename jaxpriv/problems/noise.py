@@ -57,6 +57,8 @@ class NoiseProblem(eqx.Module):
             raise InputError(f"offsets[{int(np.argmax(shifts != np.round(shifts)))}] is not an integer")
         if len(np.unique(shifts)) != count:
             raise InputError("offsets repeats a value")
+        if not np.all(abs(shifts) < 2**31):
+            raise InputError(f"offsets[{int(np.argmax(abs(shifts)))}] is beyond 2^31")
         shifts = shifts.astype(np.int64)
         self.targets = x + shifts - shifts.min()
         self.outputs = int(self.targets.max()) + 1

@@ -1,0 +1,74 @@
+"""Defects that were found by hand, each once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+
+JOINT = np.random.default_rng(0).dirichlet(np.ones(20)).reshape(4, 5)
+TABLE = abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
+def test_no_leakage_is_certified_in_any_units_of_the_cost(scale):
+    """The finite price of leakage was fixed, and the bound lost the square of the cost's scale."""
+    assert jp.solve(jp.DistortionProblem(JOINT, scale * TABLE**2, leakage_budget=0)).status == "optimal"
+
+
+def test_a_negative_traced_limit_leaves_the_mechanism_in_the_simplex():
+    found = jax.jit(lambda e: jp.solve(jp.DistortionProblem(JOINT, TABLE, leakage_budget=e)))(-0.1)
+    assert np.all(found.mechanism >= 0)
+    assert found.status == "not_certified"
+
+
+@pytest.mark.parametrize("change", [[[-0.5, 0.5]], [[1e-6, 0.0]]])
+def test_what_is_no_mechanism_is_a_violation(change):
+    program = jp.DistortionProblem(np.eye(2) / 2, np.zeros((2, 2)), multiplier=1.0).program()
+    mechanism = np.array([[0.2, 0.8], [0.2, 0.8]]) + np.array(change)
+    zeros = np.zeros((1, 2, 2))
+    assert jp.certify(program, mechanism, zeros, np.ones(1), np.zeros(0)).violation > 0
+
+
+def test_lists_of_tracers_are_arrays():
+    asked = jax.jit(lambda j, b: jp.DistortionProblem([j, j], [TABLE, TABLE], budget=[b, b]).budget)
+    assert asked(JOINT, 0.5).shape == (2,)
+
+
+def test_host_only_functions_say_so():
+    noise = jax.jit(lambda b: jp.solve(jp.NoiseProblem(np.eye(3) / 3, [0.0, 1.0, 1.0], budget=b)).value)
+    with pytest.raises(jp.InputError, match="outside of jit"):
+        noise(0.2)
+    problem = jp.DistortionProblem(JOINT, TABLE, budget=0.5)
+    with pytest.raises(jp.InputError, match="outside of jit"):
+        jax.jit(lambda b: jp.frontier(problem, budgets=b).points)(jnp.array([0.1, 0.2]))
+    with pytest.raises(jp.InputError, match="outside of jit"):
+        jax.jit(lambda j: jp.with_private_input(j, TABLE, budget=0.5).joints)(JOINT)
+
+
+@pytest.mark.parametrize("steps", [0, 2.5, np.nan, np.inf, "a", [1], True, 10**30])
+@pytest.mark.parametrize("noise", [False, True])
+def test_step_limits_are_checked_for_every_problem(steps, noise):
+    problem = jp.DistortionProblem(JOINT, TABLE, budget=0.5)
+    if noise:
+        problem = jp.NoiseProblem(np.eye(3) / 3, [0.0, 1.0, 1.0], budget=0.2)
+    with pytest.raises(jp.InputError, match=r"^max_steps"):
+        jp.solve(problem, max_steps=steps)
+
+
+def test_bands_of_nothing_and_at_nothing():
+    problem = jp.DistortionProblem(JOINT, TABLE, budget=0.5)
+    with pytest.raises(jp.InputError, match="infeasible"):
+        jp.frontier(problem, budgets=[-1.0, -2.0]).band([0.1])
+    with pytest.raises(jp.InputError, match=r"^at\[0\] is NaN"):
+        jp.frontier(problem, budgets=[3.0]).band([np.nan])
+
+
+def test_counts_whose_sum_overflows():
+    np.testing.assert_array_equal(jp.probability.from_counts([[1e308, 1e308]]), [[0.5, 0.5]])
+
+
+def test_offsets_beyond_integers():
+    with pytest.raises(jp.InputError, match=r"^offsets\[2\]"):
+        jp.NoiseProblem(np.eye(3) / 3, [0.0, 1.0, 1.0], budget=0.2, offsets=[0, 1, 1e300])
