@@ -134,7 +134,7 @@ def step_limit(solver: AbstractSolver | None, max_steps: Any) -> Any:
         return 1000 if solver is None else 200 if isinstance(solver, InteriorPoint) else 20000
     if is_traced(max_steps):
         return max_steps
-    number = scalar(max_steps, "max_steps", infinite=True)
+    number = 0.0 if isinstance(max_steps, bool) else scalar(max_steps, "max_steps", infinite=True)
     if not 1 <= number <= _MOST_STEPS or number != round(number):
         raise InputError("max_steps must be an integer >= 1")
     return int(number)
