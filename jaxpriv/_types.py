@@ -1,6 +1,6 @@
 """Names for array shapes. Axes: `s` private, `x` useful, `y` released (MATH notation: S - X - Y)."""
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -15,4 +15,3 @@ UsefulMarginal = Float[Arr, " x"]
 OutputJoint = Float[Arr, "s y"]  # w[s, y] = P(S=s, Y=y) = (joint @ mechanism)[s, y]
 Column = Float[Arr, " s"]  # one column of OutputJoint
 Scalar = Float[Arr, ""]
-AnyArray: TypeAlias = Any  # what validation accepts before it has looked

@@ -59,8 +59,9 @@ def solve(
     alone), the data is validated and reduced first, and the certificate is computed on the host
     from the original data; the result holds NumPy arrays. Inside jit or vmap the same iteration runs
     on the problem as it is, in the precision of its arrays, and the certificate is computed there
-    with the same formulas. Reverse-mode derivatives do not pass through the loop: the slope of the
-    optimal value in a budget is -`multipliers`.
+    with the same formulas; with several limits or joints the iteration needs x64 there. Reverse-mode
+    derivatives do not pass through the loop: the slope of the optimal value in a budget is
+    -`multipliers`.
 
     Args:
         problem: what is asked.
@@ -190,8 +191,8 @@ def prepare(program: Program, neighbour: Prepared | None = None) -> Prepared:
     room = feasibility.check(program)
     if not room.feasible:
         raise InfeasibleError(
-            f"budget: no mechanism meets it. The least weighted distortion is {room.bound:.12g}, "
-            f"the budgets allow {room.allowed:.12g} (weights {np.round(room.weights, 6).tolist()})",
+            f"budget: no mechanism meets it. The least weighted distortion is {room.bound!r}, "
+            f"the budgets allow {room.allowed!r} (weights {np.round(room.weights, 6).tolist()})",
             {"bound": room.bound, "allowed": room.allowed, "multipliers": room.weights.tolist()},
         )
     independent = feasibility.independent(program)

@@ -2,7 +2,7 @@
 
 Exact facts, none of which a certificate relies on (it is computed on the original program):
 
-* a symbol without mass changes nothing;
+* a symbol without mass changes nothing (nor, beyond any rounding, one of mass 1e-100);
 * private symbols with the same P(x|s) are one symbol: the leakage sees S only through P(s|x), and
   merged symbols keep their share of every posterior. With X = f(S) this is Corollary 1,
   I(S;Y) = I(X;Y), however large |S| is;
@@ -19,6 +19,8 @@ from jaxpriv.problems.program import Form, Program
 
 # Distributions that agree to this many decimals are merged; the certificate sees the difference.
 _DECIMALS = 14
+# Masses so small that products of them leave float64's range: to the iteration they are absent.
+_NEGLIGIBLE = 1e-100
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def _classes(keys: np.ndarray, present: np.ndarray) -> np.ndarray:
 
 
 def _private_classes(joints: np.ndarray) -> np.ndarray:
-    present = joints.sum(axis=(0, 2)) > 0
+    present = joints.sum(axis=(0, 2)) > _NEGLIGIBLE
     if joints.shape[0] > 1:  # one merge would have to suit every joint; only empty symbols are dropped
         return np.where(present, np.cumsum(present) - 1, -1)
     total = joints[0].sum(axis=1, keepdims=True)
@@ -126,7 +128,7 @@ def _private_classes(joints: np.ndarray) -> np.ndarray:
 
 
 def _useful_classes(program: Program, joints: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    present = masses.sum(axis=0) > 0
+    present = masses.sum(axis=0) > _NEGLIGIBLE
     total = np.where(present, masses.sum(axis=0), 1.0)
     parts = [joints.reshape(-1, joints.shape[2]).T]
     relative = [*program.constraints, program.cost]
