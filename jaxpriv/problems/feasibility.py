@@ -72,7 +72,7 @@ def check(program: Program) -> Feasibility:
         weights,
         bound,
         allowed,
-        feasible=allowed >= bound - rounding,
+        feasible=bool(allowed >= bound - rounding),
         boundary=abs(allowed - bound) <= BOUNDARY * scale,
     )
 
