@@ -28,6 +28,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,15 +98,20 @@ def ours(
     return first, times, first.seconds["compile"]
 
 
-def cvxpy_mechanism(joint: np.ndarray, table: np.ndarray, budget: float, solver: str) -> tuple[Any, float, float]:
+def cvxpy_mechanism(
+    joint: np.ndarray, table: np.ndarray, budget: float, solver: str, auxiliary: bool
+) -> tuple[Any, float, float]:
     """(mechanism or None, seconds as the user sees them, seconds by the solver's own clock)."""
     import cvxpy as cp
 
     prior, mass = joint.sum(axis=1), joint.sum(axis=0)
     w = cp.Variable(table.shape, nonneg=True)
-    columns = joint @ w
-    leakage = cp.sum(cp.rel_entr(columns, prior[:, None] @ cp.sum(columns, axis=0, keepdims=True)))
+    columns: Any = cp.Variable((len(prior), table.shape[1])) if auxiliary else joint @ w
+    masses: Any = cp.Variable((1, table.shape[1])) if auxiliary else cp.sum(columns, axis=0, keepdims=True)
+    leakage = cp.sum(cp.rel_entr(columns, prior[:, None] @ masses))
     limits = [cp.sum(w, axis=1) == 1, cp.sum(cp.multiply(mass[:, None] * table, w)) <= budget]
+    if auxiliary:
+        limits += [columns == joint @ w, masses == mass[None, :] @ w]
     problem = cp.Problem(cp.Minimize(leakage), limits)
     begun = time.perf_counter()
     try:
@@ -117,7 +123,9 @@ def cvxpy_mechanism(joint: np.ndarray, table: np.ndarray, budget: float, solver:
     return w.value, time.perf_counter() - begun, float(problem.solver_stats.solve_time or float("nan"))
 
 
-def compare(n: int, kind: str, seed: int, tol: float, solvers: list[str], say: Callable[[str], None]) -> list[Timing]:
+def compare(
+    n: int, kind: str, seed: int, tol: float, solvers: list[str], auxiliary: bool, say: Callable[[str], None]
+) -> list[Timing]:
     """Every solver on one instance."""
     joint, table, budget = instance(n, kind, seed)
     results = []
@@ -129,7 +137,7 @@ def compare(n: int, kind: str, seed: int, tol: float, solvers: list[str], say: C
         seconds = statistics.median(times)
         results.append(Timing(n, kind, label, seconds, seconds, float(solution.gap), int(solution.steps), compiling))
     for solver in solvers:
-        mechanism, seconds, own = cvxpy_mechanism(joint, table, budget, solver)
+        mechanism, seconds, own = cvxpy_mechanism(joint, table, budget, solver, auxiliary)
         gap = float("inf") if mechanism is None else judged(joint, table, budget, mechanism, bound)
         results.append(Timing(n, kind, solver, seconds, own, gap))
     for r in results:
@@ -186,14 +194,16 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-6)
     parser.add_argument("--solvers", nargs="*", default=["CLARABEL", "ECOS"], help="of CLARABEL, ECOS, SCS")
     parser.add_argument("--distortions", nargs="+", default=["absolute", "squared", "hamming"])
+    parser.add_argument("--auxiliary", action="store_true", help="cvxpy with auxiliary variables for J W (slower)")
     parser.add_argument("--json", type=Path, default=None)
     args = parser.parse_args()
     seed = int(time.time()) % 1_000_000 if args.seed is None else args.seed
+    say = partial(print, flush=True)
     results: list[Timing] = []
     for n in args.sizes:
         for case in range(args.cases):
             for kind in args.distortions:
-                results += compare(n, kind, seed + case, args.tol, args.solvers, lambda line: print(line, flush=True))
+                results += compare(n, kind, seed + case, args.tol, args.solvers, args.auxiliary, say)
     print()
     for line in summary(results, args.tol):
         print(line)
