@@ -136,20 +136,28 @@ def test_no_leakage_at_all_is_a_linear_program(joint_of):
         assert solution.value <= (joint.sum(axis=0)[:, None] * TABLE).sum(axis=0).min() + 1e-12
 
 
-@pytest.mark.parametrize("limit", [1e-12, 1e-9, 1e-7, 1e-6, 1e-3])
+_STALLS = pytest.mark.xfail(strict=True, reason="the interior point stalls here: gap 1e-4, status not_certified")
+
+
+@pytest.mark.parametrize("limit", [1e-12, pytest.param(1e-9, marks=_STALLS), 1e-7, 1e-6, 1e-3])
 def test_tiny_leakage_budgets(joint_of, limit):
-    """Proved to 1e-6 down to limits of 1e-8; below, at least an honest interval beside the LP's optimum at zero."""
     joint = joint_of(1)
     none = jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=0.0))
-    solution = jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=limit))
-    if limit >= 1e-8:
-        proved(solution)
-    assert (solution.status == "optimal") == (solution.gap <= 1e-6)
-    assert solution.lower_bound <= solution.value <= none.value + 1e-12
+    solution = proved(jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=limit)))
     assert solution.leakage <= limit * (1 + 1e-9) + 1e-16
     assert solution.lower_bound <= none.value
     # Leakage is at least quadratic in the distance from independence: distortion gains O(sqrt(limit)).
     assert none.lower_bound - solution.value <= 30 * np.sqrt(limit) + 1e-6
+
+
+@pytest.mark.parametrize("limit", [1e-12, 1e-10, 1e-9])
+def test_tiny_leakage_budgets_are_honest(joint_of, limit):
+    """Proved or not: the interval is valid beside the optimum at limit zero, and the status follows the gap."""
+    joint = joint_of(1)
+    none = jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=0.0))
+    solution = jp.solve(jp.DistortionProblem(joint, TABLE, leakage_budget=limit))
+    assert (solution.status == "optimal") == (solution.gap <= 1e-6)
+    assert solution.lower_bound <= solution.value <= none.value + 1e-12
 
 
 def test_leakage_budgets_beyond_the_ends(joint_of):
