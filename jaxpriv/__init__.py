@@ -4,7 +4,7 @@ Importing this package starts no JAX backend and changes no JAX setting. Natural
 everywhere; bits only where a `units` argument asks for them.
 """
 
-from jaxpriv import distortion, leakage, probability
+from jaxpriv import channel, distortion, joints, leakage, probability
 from jaxpriv.certificates import Certificate, certify
 from jaxpriv.errors import (
     EntropyError,
@@ -26,11 +26,12 @@ from jaxpriv.problems import (
 )
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solve import solve
-from jaxpriv.solvers import InteriorPoint, MirrorDescent
+from jaxpriv.solvers import AcceleratedGradient, InteriorPoint, MirrorDescent, TwoGrid
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AcceleratedGradient",
     "Certificate",
     "DistortionProblem",
     "EntropyError",
@@ -46,9 +47,12 @@ __all__ = [
     "ResourceError",
     "Solution",
     "Status",
+    "TwoGrid",
     "certify",
+    "channel",
     "distortion",
     "frontier",
+    "joints",
     "leakage",
     "max_entropy_noise",
     "private_pairs",

@@ -5,14 +5,17 @@ it. `Matrix` is the stored case; `Pairwise` computes blocks from features of the
 large alphabet never needs its |X| x |Y| table.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 
@@ -28,6 +31,14 @@ class AbstractDistortion(eqx.Module):
     @abstractmethod
     def rows(self, index: Any) -> Any:
         """d[index, :] for an integer array (or slice) of useful symbols: shape (len(index), |Y|)."""
+
+    @abstractmethod
+    def pairs(self, x: Any, y: Any) -> Any:
+        """d at pairs of symbols: integer arrays that broadcast against each other."""
+
+    @abstractmethod
+    def as_dtype(self, dtype: Any) -> "AbstractDistortion":
+        """The same distortion computing in another precision (outside of jit)."""
 
     def matrix(self) -> Any:
         """All of d, shape (|X|, |Y|)."""
@@ -49,16 +60,59 @@ class Matrix(AbstractDistortion):
     def rows(self, index: Any) -> Any:
         return self.values[index]
 
+    def pairs(self, x: Any, y: Any) -> Any:
+        return self.values[x, y]
+
+    def as_dtype(self, dtype: Any) -> "AbstractDistortion":
+        return eqx.tree_at(lambda m: m.values, self, np.asarray(self.values).astype(dtype))
+
+
+class AbstractRule(eqx.Module):
+    """The cost of releasing a symbol with features y when the data had features x."""
+
+    @abstractmethod
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Costs of feature arrays (..., f) that broadcast against each other: shape (...)."""
+
+
+class Absolute(AbstractRule):
+    """sum_f |x_f - y_f|."""
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        return abs(x - y).sum(-1)
+
+
+class Squared(AbstractRule):
+    """sum_f (x_f - y_f)^2."""
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        return ((x - y) ** 2).sum(-1)
+
+
+class ChangedAttributes(AbstractRule):
+    """sum_f weights_f 1{x_f != y_f}."""
+
+    weights: Any  # (f,)
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        return ((x != y) * self.weights).sum(-1)
+
+
+class Custom(AbstractRule):
+    """A user's scalar function of two feature vectors."""
+
+    function: Callable[[Any, Any], Any] = eqx.field(static=True)
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        return jnp.vectorize(self.function, signature="(f),(f)->()")(x, y)
+
 
 class Pairwise(AbstractDistortion):
-    """`rule(x_features[x], y_features[y])`, computed block by block.
+    """`rule` of the features of x and y, computed block by block."""
 
-    `rule` receives arrays of shape (n, 1, f) and (1, m, f) and returns their costs, shape (n, m).
-    """
-
-    x_features: Any
-    y_features: Any
-    rule: Callable[[Any, Any], Any]
+    x_features: Any  # (|X|, f)
+    y_features: Any  # (|Y|, f)
+    rule: AbstractRule
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,29 +121,26 @@ class Pairwise(AbstractDistortion):
     def rows(self, index: Any) -> Any:
         return self.rule(self.x_features[index][:, None, :], self.y_features[None, :, :])
 
+    def pairs(self, x: Any, y: Any) -> Any:
+        return self.rule(self.x_features[x], self.y_features[y])
 
-def _absolute_rule(x: Any, y: Any) -> Any:
-    return abs(x - y).sum(-1)
+    def as_dtype(self, dtype: Any) -> "AbstractDistortion":
+        """The same costs from features of another precision.
 
-
-def _squared_rule(x: Any, y: Any) -> Any:
-    return ((x - y) ** 2).sum(-1)
-
-
-class _ChangedAttributes(eqx.Module):
-    weights: Any
-
-    def __call__(self, x: Any, y: Any) -> Any:
-        return ((x != y) * self.weights).sum(-1)
-
-
-class _EachPair(eqx.Module):
-    """A scalar function of two feature vectors, over all pairs of a block."""
-
-    function: Callable[[Any, Any], Any]
-
-    def __call__(self, x: Any, y: Any) -> Any:
-        return jax.vmap(lambda a: jax.vmap(lambda b: self.function(a, b))(y[0]))(x[:, 0])
+        What a rule sees is kept first: differences are taken from the middle of the range, and symbols
+        that only have to differ become small integers, so that no two of them round to the same number.
+        A user's function sees what it was written for; what it returns is rounded by who asked.
+        """
+        if isinstance(self.rule, Custom):
+            return self
+        x, y = np.asarray(self.x_features), np.asarray(self.y_features)
+        both = np.concatenate([x, y])
+        if isinstance(self.rule, ChangedAttributes):
+            both = np.stack([np.unique(column, return_inverse=True)[1] for column in both.T], axis=1)
+        else:
+            both = both - 0.5 * (both.min(axis=0) + both.max(axis=0))
+        cast = jax.tree.map(lambda leaf: np.asarray(leaf).astype(dtype), self.rule)
+        return Pairwise(both[: len(x)].astype(dtype), both[len(x) :].astype(dtype), cast)
 
 
 def _features(value: Any, name: str) -> Any:
@@ -110,12 +161,12 @@ def absolute(x: Any, y: Any = None) -> AbstractDistortion:
 
     `x`: values of the useful symbols, shape (|X|,) or (|X|, f); `y`: of the released ones (default `x`).
     """
-    return Pairwise(*_feature_pair(x, y), _absolute_rule)
+    return Pairwise(*_feature_pair(x, y), Absolute())
 
 
 def squared(x: Any, y: Any = None) -> AbstractDistortion:
     """d(x, y) = (x - y)^2 (summed over features). Arguments as for `absolute`."""
-    return Pairwise(*_feature_pair(x, y), _squared_rule)
+    return Pairwise(*_feature_pair(x, y), Squared())
 
 
 def hamming(x: Any, y: Any = None) -> AbstractDistortion:
@@ -131,7 +182,7 @@ def hamming(x: Any, y: Any = None) -> AbstractDistortion:
             return np.arange(value, dtype=np.float64)
         return value
 
-    return Pairwise(*_feature_pair(codes(x, "x"), None if y is None else codes(y, "y")), _ChangedAttributes(np.ones(1)))
+    return Pairwise(*_feature_pair(codes(x, "x"), None if y is None else codes(y, "y")), ChangedAttributes(np.ones(1)))
 
 
 def changed_attributes(x: Any, y: Any = None, *, weights: Any = None) -> AbstractDistortion:
@@ -146,14 +197,14 @@ def changed_attributes(x: Any, y: Any = None, *, weights: Any = None) -> Abstrac
     weights = nonnegative(real_array(weights, "weights", ndim=1), "weights")
     if weights.shape[0] != x.shape[1]:
         raise InputError(f"weights has {weights.shape[0]} entries; the symbols have {x.shape[1]} attribute(s)")
-    return Pairwise(x, y, _ChangedAttributes(weights))
+    return Pairwise(x, y, ChangedAttributes(weights))
 
 
 def from_function(function: Callable[[Any, Any], Any], x: Any, y: Any = None) -> AbstractDistortion:
     """d(x, y) = function(x_features, y_features), a JAX-traceable function of two feature vectors (f,) to a scalar."""
     if not callable(function):
         raise InputError("function must be callable: function(x_features, y_features) -> scalar")
-    return Pairwise(*_feature_pair(x, y), _EachPair(function))
+    return Pairwise(*_feature_pair(x, y), Custom(function))
 
 
 def as_distortion(value: Any, name: str = "distortion") -> AbstractDistortion:
@@ -165,6 +216,7 @@ def dense(distortion: AbstractDistortion, name: str = "distortion") -> Any:
     """The whole table in float64 (tracers unchanged), checked to be finite and of the declared shape."""
     if is_traced(distortion):
         return distortion.matrix()
+    need_memory(8.0 * math.prod(distortion.shape), f"{name} as a table of shape {distortion.shape}", STREAM)
     with jax.enable_x64(True):  # a user's rule in jax.numpy must not be rounded to float32
         table = np.asarray(distortion.matrix(), dtype=np.float64)
     if table.shape != distortion.shape:

@@ -14,21 +14,19 @@ from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solution import Solution
-from jaxpriv.solve import (
+from jaxpriv.solvers import Goal, iterate
+from jaxpriv.solving.choice import STREAMING, pick_solver, step_limit
+from jaxpriv.solving.dense import (
     Answer,
     Prepared,
-    compiled,
     expand,
     finish,
     infeasible,
-    inner_tolerance,
-    own_settings,
-    pick_solver,
+    inner_goal,
     prepare,
     solve_prepared,
-    step_limit,
 )
-from jaxpriv.solvers import iterate
+from jaxpriv.solving.execution import compiled, own_settings
 
 # Points that run side by side: enough to fill the vector units, few enough to stay in cache.
 _BATCH = 16
@@ -84,6 +82,7 @@ def frontier(
     leakage_budgets: Any = None,
     solver: Any = "auto",
     tol: Any = 1e-6,
+    rtol: Any = 0.0,
     max_steps: Any = None,
     throw: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -98,7 +97,7 @@ def frontier(
         budgets: shape (B,) for one distortion, (B, M) for several.
         multipliers: likewise.
         leakage_budgets: shape (B,), nats.
-        solver, tol, max_steps: as for `solve`.
+        solver, tol, rtol, max_steps: as for `solve`.
         throw: raise at the first infeasible point instead of marking it `infeasible`.
         progress: called with (points done, points in all) after every batch.
 
@@ -118,10 +117,10 @@ def frontier(
     finite(points, f"{name}s")
     if name != "leakage_budget" and points.ndim == 1:
         points = points[:, None]
-    tol = scalar(tol, "tol", low=0.0, open_low=True)
+    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     begun = time.perf_counter()
     with own_settings():
-        solutions, label, compiling = _sweep(problem, name, points, solver, tol, max_steps, throw, progress)
+        solutions, label, compiling = _sweep(problem, name, points, solver, goal, max_steps, throw, progress)
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: points answered in closed form name another "solver".
     solutions = [dataclasses.replace(one, solver=label, seconds=seconds) for one in solutions]
@@ -133,7 +132,7 @@ def _sweep(
     name: str,
     points: np.ndarray,
     solver: Any,
-    tol: float,
+    goal: Goal,
     max_steps: Any,
     throw: bool,
     progress: Callable[[int, int], None] | None,
@@ -141,7 +140,9 @@ def _sweep(
     """The solutions in the order of `points`, the name of the solver, and the seconds spent compiling."""
     asked = [replace_form(problem, **{name: point}) for point in points]
     program = asked[0].program()
-    label, chosen = pick_solver(solver, program)
+    label, chosen, _ = pick_solver(solver, problem, goal)
+    if isinstance(chosen, STREAMING):
+        raise InputError(f"solver: {label} solves one point at a time; call solve at every budget")
     limit = step_limit(chosen, max_steps)
     results: list[Solution | None] = [None] * len(points)
     waiting: list[tuple[int, Prepared]] = []
@@ -158,19 +159,19 @@ def _sweep(
         if prepared.batches:
             waiting.append((i, prepared))
         else:
-            answer, spent = solve_prepared(prepared, label, chosen, tol, limit)
+            answer, spent = solve_prepared(prepared, label, chosen, goal, limit)
             compiling += spent
-            results[i] = finish(one, prepared.program, answer, tol, None)
+            results[i] = finish(one, prepared.program, answer, goal, None)
     done = len(points) - len(waiting)
     if progress and done:
         progress(done, len(points))
     waiting.sort(key=lambda item: tuple(points[item[0]].ravel()))
     for start in range(0, len(waiting), _BATCH):
         chunk = waiting[start : start + _BATCH]
-        answers, spent = _run_batch(chunk, label, chosen, tol, limit)
+        answers, spent = _run_batch(chunk, label, chosen, goal, limit)
         compiling += spent
         for (i, prepared), answer in zip(chunk, answers, strict=True):
-            results[i] = finish(asked[i], prepared.program, answer, tol, None)
+            results[i] = finish(asked[i], prepared.program, answer, goal, None)
         done += len(chunk)
         if progress:
             progress(done, len(points))
@@ -178,7 +179,7 @@ def _sweep(
 
 
 def _run_batch(
-    chunk: list[tuple[int, Prepared]], label: str, solver: Any, tol: float, limit: int
+    chunk: list[tuple[int, Prepared]], label: str, solver: Any, goal: Goal, limit: int
 ) -> tuple[list[Answer], float]:
     """One compiled call on up to `_BATCH` points, and the seconds spent compiling.
 
@@ -188,8 +189,8 @@ def _run_batch(
     padded = prepared + [prepared[-1]] * (_BATCH - len(prepared))
     programs = [p.reduced for p in padded]
     varying = jax.tree.map(lambda *leaves: np.stack(leaves), *[_varying(p) for p in programs])
-    tolerance = np.asarray(inner_tolerance(prepared[0], tol))
-    run, compiling = compiled(_batched, solver, programs[0], varying, tolerance, np.asarray(limit))
+    goals = jax.tree.map(lambda *leaves: np.stack(leaves), *[inner_goal(p, goal) for p in padded])
+    run, compiling = compiled(_batched, solver, programs[0], (varying, goals), np.asarray(limit))
     result = jax.device_get(run())
     answers = [
         expand(p, jax.tree.map(lambda leaf, k=k: leaf[k], result.best), int(result.steps[k]), label)
@@ -204,12 +205,12 @@ def _varying(program: Program) -> Any:
     return program.budgets, program.limit, program.anchor, cost
 
 
-def _batched(solver: Any, shared: Program, varying: Any, tol: Any, limit: Any) -> Any:
-    def one(values: Any) -> Any:
-        budgets, bound, anchor, cost = values
+def _batched(solver: Any, shared: Program, varying: Any, limit: Any) -> Any:
+    def one(lane: Any) -> Any:
+        (budgets, bound, anchor, cost), goal = lane
         program = eqx.tree_at(lambda p: (p.budgets, p.limit, p.anchor), shared, (budgets, bound, anchor))
         if cost is not None:
             program = eqx.tree_at(lambda p: p.cost, program, cost)
-        return iterate(solver, program, tol, limit)
+        return iterate(solver, program, goal, limit)
 
     return jax.vmap(one)(varying)

@@ -49,7 +49,8 @@ class Solution(eqx.Module):
     Attributes:
         value: the objective at `mechanism`, rounded up: an upper bound on the optimum.
         lower_bound: a proved lower bound on the optimum, from `scores`, `weights`, `multipliers` alone.
-        mechanism: P(y|x), shape (X, Y), rows sum to one, every limit met.
+        mechanism: P(y|x), shape (X, Y), rows sum to one, every limit met: an array, or a
+            `jaxpriv.channel` operator where the solver streams (`rows`, `sample`, `matrix`).
         leakage: I(S;Y) of the mechanism, nats (the largest over a set of joints).
         distortion: E d_k, shape (M,) (the largest over a set of joints).
         scores: the adversary's rule g_{k,y}(s), shape (K, Y, S) (certificates.py).
@@ -59,6 +60,7 @@ class Solution(eqx.Module):
         steps: iterations used.
         solver: the name of the solver that found the mechanism.
         seconds: time spent compiling and solving (host results only).
+        notes: what `auto` and the solvers for large alphabets did on the way, in order.
     """
 
     value: Any
@@ -73,6 +75,7 @@ class Solution(eqx.Module):
     steps: Any
     solver: str = eqx.field(static=True, default="")
     seconds: dict[str, float] | None = eqx.field(static=True, default=None)
+    notes: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def gap(self) -> Any:
@@ -96,3 +99,21 @@ class Solution(eqx.Module):
     def __getitem__(self, index: Any) -> "Solution":
         """One result (or a slice) of a batch."""
         return jax.tree.map(lambda leaf: leaf[index], self)
+
+
+def no_solution(shape: tuple[int, int], groups: int, private: int, limits: int, distortions: int) -> Solution:
+    """The solution that says that there is none: infinite value and bound."""
+    return Solution(
+        value=np.float64(np.inf),
+        lower_bound=np.float64(np.inf),
+        mechanism=np.full(shape, np.nan),
+        leakage=np.float64(np.nan),
+        distortion=np.full(distortions, np.nan),
+        scores=np.zeros((groups, shape[1], private)),
+        weights=np.zeros(groups),
+        multipliers=np.zeros(limits),
+        code=np.int32(Status.INFEASIBLE),
+        steps=np.int32(0),
+        solver="none",
+        seconds={"compile": 0.0, "solve": 0.0},
+    )

@@ -23,7 +23,7 @@ def _record() -> dict[str, Any]:
 
     from jaxpriv import __version__
     from jaxpriv.leakage import NAMES
-    from jaxpriv.solve import SOLVERS
+    from jaxpriv.solving.choice import SOLVERS
 
     return {
         "versions": {

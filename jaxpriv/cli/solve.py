@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from jaxpriv.cli import _output
@@ -43,9 +44,10 @@ def solve(
         typer.Option(metavar="LAMBDA ...", help="Minimise leakage + LAMBDA * distortion (nats)."),
     ] = None,
     solver: Annotated[
-        str, typer.Option(metavar="NAME", help="auto, interior-point, mirror-descent or blahut-arimoto.")
+        str, typer.Option(metavar="NAME", help="auto, interior-point, mirror-descent, blahut-arimoto, accelerated or two-grid.")
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
+    rtol: Annotated[float, typer.Option(help="The same relative to the value; the larger allowance holds.")] = 0.0,
     max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None,
     units: UnitsOption = Units.nats,
     out: Annotated[
@@ -62,13 +64,14 @@ def solve(
     from jaxpriv import problems
     from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import scalar
-    from jaxpriv.solve import SOLVERS
     from jaxpriv.solve import solve as find
+    from jaxpriv.solving.choice import SOLVERS
 
     _check_objective(leakage, form)
     if solver not in ("auto", *SOLVERS):
         raise InputError(f"--solver is unknown; known: auto, {', '.join(SOLVERS)}")
     scalar(tol, "--tol", low=0.0, open_low=True)
+    scalar(rtol, "--rtol", low=0.0)
     if max_steps is not None:
         scalar(max_steps, "--max-steps", low=1.0)
     _output.check_outputs({"--out": out, "--json": json}, {"PROBLEM.npz": problem})
@@ -82,14 +85,14 @@ def solve(
     )
     begun = time.perf_counter()
     try:
-        solution = working("Solving", lambda _: find(asked, solver, tol=tol, max_steps=max_steps))
+        solution = working("Solving", lambda _: find(asked, solver, tol=tol, rtol=rtol, max_steps=max_steps))
     except InfeasibleError as error:
         seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
         _output.deliver(_infeasible(error, len(asked.distortions), seconds), json, "")
         raise
     record = _record(solution)
     objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
-    mapping = {} if out is None else {out: _output.npz_bytes(mechanism=solution.mechanism)}
+    mapping = {} if out is None else {out: _output.npz_bytes(mechanism=np.asarray(solution.mechanism))}
     _output.deliver(record, json, _summary(record, objective, units), mapping)
     if solution.status != "optimal":
         raise NotCertifiedError(
@@ -122,6 +125,7 @@ def _record(solution: Any) -> dict[str, Any]:
         "distortion": solution.distortion,
         "solver": solution.solver,
         "iterations": solution.steps,
+        "notes": list(solution.notes),
         "seconds": solution.seconds,
         "units": "nats",
     }
@@ -138,6 +142,7 @@ def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, 
         "distortion": [None] * distortions,
         "solver": "none",
         "iterations": 0,
+        "notes": [],
         "seconds": seconds,
         "units": "nats",
         "proof": error.proof,

@@ -1,15 +1,19 @@
 """Calmon-Fawaz Theorem 1: least average leakage at bounded distortion, in all its forms."""
 
+import math
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import distortion as distortions
+from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import finite, is_traced, joint_array, real_array, scalar
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
+from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.leakage import AbstractLeakage, MutualInformation
 from jaxpriv.problems.program import Form, Program
 
@@ -28,7 +32,8 @@ class DistortionProblem(eqx.Module):
     equals I(X;Y) (Corollary 1); the solvers find and use both by themselves.
 
     Args:
-        joint: P(S,X), shape (S, X); or a finite set of K possible joints, shape (K, S, X): the
+        joint: P(S,X), shape (S, X), or an operator (`jaxpriv.joints.from_function`) that computes it
+            block by block; or a finite set of K possible joints, shape (K, S, X): the
             largest leakage over the set is then minimised while every budget holds under every
             joint (budget form only).
         distortion: d(x, y), a `jaxpriv.distortion` or an array (X, Y); or several, as a sequence
@@ -45,7 +50,7 @@ class DistortionProblem(eqx.Module):
         InputError: naming the argument and the position.
     """
 
-    joints: Any  # (K, S, X)
+    data: Any  # (K, S, X), or an operator for one joint
     distortions: tuple[AbstractDistortion, ...]
     budget: Any  # (M,) or None
     multiplier: Any  # (M,) or None
@@ -68,8 +73,9 @@ class DistortionProblem(eqx.Module):
                 f"leakage: {type(self.leakage).__name__} is not available as an objective yet; "
                 "MutualInformation() is. Any measure can be evaluated on the solution's mechanism."
             )
-        self.joints = _joints(joint)
-        self.distortions = _distortions(distortion, self.joints.shape[2])
+        self.data = joint if isinstance(joint, AbstractJoint) else _joints(joint)
+        groups, _, inputs = (1, *joint.shape) if isinstance(joint, AbstractJoint) else self.data.shape
+        self.distortions = _distortions(distortion, inputs)
         chosen = [
             name
             for name, value in (("budget", budget), ("multiplier", multiplier), ("leakage_budget", leakage_budget))
@@ -78,7 +84,7 @@ class DistortionProblem(eqx.Module):
         if len(chosen) != 1:
             given = " and ".join(chosen) or "none"
             raise InputError(f"give exactly one of budget, multiplier and leakage_budget ({given} given)")
-        if self.joints.shape[0] > 1 and budget is None:
+        if groups > 1 and budget is None:
             raise InputError(f"{chosen[0]}: a set of joints is supported in the budget form only")
         if leakage_budget is not None and len(self.distortions) > 1:
             raise InputError("leakage_budget minimises one distortion; several were given")
@@ -96,6 +102,31 @@ class DistortionProblem(eqx.Module):
     def shape(self) -> tuple[int, int]:
         """The shape (X, Y) of a mechanism."""
         return self.distortions[0].shape
+
+    @property
+    def joints(self) -> Any:
+        """The joints as tables, shape (K, S, X)."""
+        if not isinstance(self.data, AbstractJoint):
+            return self.data
+        need_memory(8.0 * math.prod(self.data.shape), f"joint as a table of shape {self.data.shape}", STREAM)
+        with jax.enable_x64(True):
+            return np.asarray(self.data.matrix(), dtype=np.float64)[None]
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """(K, |S|, |X|, |Y|)."""
+        groups, private, inputs = (1, *self.data.shape) if isinstance(self.data, AbstractJoint) else self.data.shape
+        return groups, private, inputs, self.shape[1]
+
+    @property
+    def streams(self) -> bool:
+        """Whether the streaming solvers can take it: one joint, budget or multiplier form."""
+        return self.sizes[0] == 1 and self.leakage_budget is None
+
+    def operators(self) -> tuple[AbstractJoint, tuple[AbstractDistortion, ...]]:
+        """The one joint and the distortions as operators."""
+        joint = self.data if isinstance(self.data, AbstractJoint) else Stored(self.data[0])
+        return joint, self.distortions
 
     def tables(self) -> Any:
         """The distortions as tables, shape (M, X, Y)."""
@@ -221,5 +252,6 @@ def _per_distortion(value: Any, name: str, count: int) -> Any:
 
 def replace_form(problem: DistortionProblem, **form: Any) -> DistortionProblem:
     """The same joint and distortions asked in another form or at another budget."""
-    joint = problem.joints[0] if problem.joints.shape[0] == 1 else problem.joints
+    data = problem.data
+    joint = data if isinstance(data, AbstractJoint) or data.shape[0] > 1 else data[0]
     return DistortionProblem(joint, list(problem.distortions), leakage=problem.leakage, **form)

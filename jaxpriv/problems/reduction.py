@@ -32,6 +32,7 @@ class Reduction:
     useful_class: np.ndarray  # (X,) class of each useful symbol, -1 without mass
     constraint_scale: np.ndarray  # (R,)
     cost_scale: float
+    cost_shift: float  # original objective = cost_scale * (reduced objective) + cost_shift
 
     def mechanism(self, reduced: np.ndarray, masses: np.ndarray) -> np.ndarray:
         """(X', Y) -> (X, Y); symbols without mass release the marginal of Y."""
@@ -90,7 +91,8 @@ def reduce(program: Program, neighbour: Reduction | None = None) -> Reduction:
     constraints = np.where(support, constraints - floors[:, :, None], 0.0)
     scale = constraints.sum(axis=1).max(axis=1, initial=0.0)
     scale = np.where(scale > 0, scale, 1.0)
-    cost = np.where(support, cost - np.where(support, cost, np.inf).min(axis=1, keepdims=True), 0.0)
+    lowest = np.where(support, cost, np.inf).min(axis=1, keepdims=True)
+    cost = np.where(support, cost - lowest, 0.0)
     cost_scale = float(cost.sum(axis=0).max()) if program.form is Form.LIMIT else 1.0
     cost_scale = cost_scale if cost_scale > 0 else 1.0
     reduced = Program(
@@ -103,7 +105,7 @@ def reduce(program: Program, neighbour: Reduction | None = None) -> Reduction:
         anchor=anchor,
         form=program.form,
     )
-    return Reduction(reduced, private_class, useful_class, scale, cost_scale)
+    return Reduction(reduced, private_class, useful_class, scale, cost_scale, float(lowest.sum()))
 
 
 def _classes(keys: np.ndarray, present: np.ndarray) -> np.ndarray:

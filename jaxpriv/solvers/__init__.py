@@ -1,7 +1,20 @@
 """How problems are solved: one file for each algorithm, hyper-parameters as fields."""
 
-from jaxpriv.solvers._base import AbstractSolver, Candidate, Run, iterate
+from jaxpriv.solvers._base import AbstractSolver, Candidate, Goal, Run, advance, iterate
+from jaxpriv.solvers.accelerated import AcceleratedGradient
 from jaxpriv.solvers.interior_point import InteriorPoint
 from jaxpriv.solvers.mirror_descent import MirrorDescent
+from jaxpriv.solvers.two_grid import TwoGrid
 
-__all__ = ["AbstractSolver", "Candidate", "InteriorPoint", "MirrorDescent", "Run", "iterate"]
+__all__ = [
+    "AbstractSolver",
+    "AcceleratedGradient",
+    "Candidate",
+    "Goal",
+    "InteriorPoint",
+    "MirrorDescent",
+    "Run",
+    "TwoGrid",
+    "advance",
+    "iterate",
+]

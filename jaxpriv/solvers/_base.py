@@ -62,57 +62,77 @@ def no_candidate(program: Program) -> Candidate:
     )
 
 
-class AbstractSolver(eqx.Module):
-    """An iterative solver of `Program`s. Subclasses are final and hold hyper-parameters only.
+class Goal(eqx.Module):
+    """When a gap is small enough: at most `tol`, or at most `rtol` times the value.
 
-    `state.best` is a `Candidate`, `state.stalled` says that further steps are useless.
+    `shift` is what a reduced program's value lacks to the original one's.
+    """
+
+    tol: Any
+    rtol: Any = 0.0
+    shift: Any = 0.0
+
+    def met(self, best: Any) -> Any:
+        size = jnp.where(jnp.isfinite(best.value), abs(best.value + self.shift), 0.0)
+        return best.gap <= jnp.maximum(jnp.asarray(self.tol, size.dtype), jnp.asarray(self.rtol, size.dtype) * size)
+
+
+class AbstractSolver(eqx.Module):
+    """An iterative solver. Subclasses are final and hold hyper-parameters only.
+
+    `state.best` has a `value` and a `gap`, `state.stalled` says that further steps are useless.
     """
 
     attempts: eqx.AbstractVar[int]  # how many different starts `init` knows
 
     @abstractmethod
-    def init(self, program: Program, attempt: Any, best: Candidate) -> Any:
+    def blank(self, program: Any) -> Any:
+        """The candidate before anything is known."""
+
+    @abstractmethod
+    def init(self, program: Any, attempt: Any, best: Any) -> Any:
         """The state from which attempt number `attempt` (0, 1, ...) starts."""
 
     @abstractmethod
-    def step(self, program: Program, state: Any) -> Any:
+    def step(self, program: Any, state: Any) -> Any:
         """One iteration."""
 
 
 class Run(eqx.Module):
     """What the loop hands back."""
 
-    best: Candidate
+    best: Any
     steps: Any
 
 
-def iterate(solver: AbstractSolver, program: Program, tol: Any, max_steps: Any) -> Run:
-    """Run `solver` until its gap is at most `tol`, it stalls on every start, or `max_steps` are used.
+def advance(solver: AbstractSolver, program: Any, state: Any, goal: Goal, used: Any, max_steps: Any) -> tuple[Any, Any]:
+    """Step until the goal is met, the solver stalls, or `max_steps` are used: the state and the steps used."""
+
+    def go_on(carry: tuple[Any, Any]) -> Any:
+        state, used = carry
+        return ~goal.met(state.best) & ~state.stalled & (used < max_steps)
+
+    def once(carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        state, used = carry
+        return solver.step(program, state), used + 1
+
+    return lax.while_loop(go_on, once, (state, used))
+
+
+def iterate(solver: AbstractSolver, program: Any, goal: Goal, max_steps: Any) -> Run:
+    """Run `solver` from one start after another until the goal is met or `max_steps` are used.
 
     Under vmap an instance that is done keeps its state while the others go on.
     """
-    start = no_candidate(program)
 
-    def unfinished(best: Candidate) -> Any:
-        return ~(best.gap <= tol)
-
-    def attempt(carry: tuple[Any, Candidate, Any]) -> tuple[Any, Candidate, Any]:
+    def attempt(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         number, best, steps = carry
-
-        def go_on(inner: tuple[Any, Any]) -> Any:
-            state, used = inner
-            return unfinished(state.best) & ~state.stalled & (used < max_steps)
-
-        def once(inner: tuple[Any, Any]) -> tuple[Any, Any]:
-            state, used = inner
-            return solver.step(program, state), used + 1
-
-        state, steps = lax.while_loop(go_on, once, (solver.init(program, number, best), steps))
+        state, steps = advance(solver, program, solver.init(program, number, best), goal, steps, max_steps)
         return number + 1, state.best, steps
 
-    def another(carry: tuple[Any, Candidate, Any]) -> Any:
+    def another(carry: tuple[Any, Any, Any]) -> Any:
         number, best, steps = carry
-        return (number < solver.attempts) & unfinished(best) & (steps < max_steps)
+        return (number < solver.attempts) & ~goal.met(best) & (steps < max_steps)
 
-    _, best, steps = lax.while_loop(another, attempt, (jnp.array(0), start, jnp.array(0)))
+    _, best, steps = lax.while_loop(another, attempt, (jnp.array(0), solver.blank(program), jnp.array(0)))
     return Run(best, steps)

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpriv.problems.program import Form, Program, repair
-from jaxpriv.solvers._base import AbstractSolver, Candidate
+from jaxpriv.solvers._base import AbstractSolver, Candidate, no_candidate
 from jaxpriv.solvers._interior_newton import Move, factorise, solve_newton, with_border
 from jaxpriv.solvers._interior_start import centred_point, warm_start
 from jaxpriv.solvers._interior_system import (
@@ -80,6 +80,9 @@ class InteriorPoint(AbstractSolver):
     neighbourhood: float = eqx.field(static=True, default=0.02)
     score_change: float = eqx.field(static=True, default=3.0)
     attempts: int = eqx.field(static=True, default=3)
+
+    def blank(self, program: Program) -> Candidate:
+        return no_candidate(program)
 
     def init(self, program: Program, attempt: Any, best: Candidate) -> InteriorState:
         """Mirror-descent start, milder on every further attempt, moved to a centred point.

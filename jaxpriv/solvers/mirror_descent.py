@@ -20,7 +20,7 @@ from jax import lax
 from jax.nn import logsumexp
 
 from jaxpriv.problems.program import Form, Program, repair
-from jaxpriv.solvers._base import AbstractSolver, Candidate
+from jaxpriv.solvers._base import AbstractSolver, Candidate, no_candidate
 from jaxpriv.solvers._linear_algebra import small_solve
 from jaxpriv.solvers._parts import Leak, dual_bound, leak_of, posterior_scores, score_costs
 
@@ -49,6 +49,9 @@ class MirrorDescent(AbstractSolver):
     adaptive: bool = eqx.field(static=True, default=True)
     dual_steps: int = eqx.field(static=True, default=20)
     attempts: int = eqx.field(static=True, default=1)
+
+    def blank(self, program: Program) -> Candidate:
+        return no_candidate(program)
 
     def init(self, program: Program, attempt: Any, best: Candidate) -> MirrorState:
         """Start from the uniform mechanism on the support."""

@@ -1,0 +1,311 @@
+"""A released mechanism P(y|x) as an operator: rows on demand, sampling, and its output joint.
+
+A mechanism on a large alphabet is a compact state plus a rule. `Gibbs` is what mirror-descent
+methods produce: W[x, .] = softmax_y( -P(.|x) . A_y - t . d(x, .) ) needs |Y| |S| numbers. `Coset` moves
+a symbol from its cell to another one and keeps its place in it. `Deterministic` releases one symbol for
+each x, and `Mixture` tosses a coin between two mechanisms. All evaluate in float64.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxpriv._resources import need_memory
+from jaxpriv.distortion import AbstractDistortion
+from jaxpriv.errors import InputError
+from jaxpriv.joints import AbstractJoint
+from jaxpriv.streaming import block, gibbs_logits, stream
+
+
+class Pushed(NamedTuple):
+    """A joint and distortions seen through a mechanism."""
+
+    columns: Any  # (Y, S) w_y(s) = P(S=s, Y=y)
+    distortions: Any  # (M,) E d_k
+    rounding: Any  # () bound on the relative error of any W[x, y]
+
+
+class AbstractChannel(eqx.Module):
+    """P(y|x) for alphabets of sizes `shape = (|X|, |Y|)`."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(|X|, |Y|)."""
+
+    @abstractmethod
+    def weights(self, index: Any) -> Any:
+        """P(. | x) for an integer array of useful symbols, (len(index), |Y|); for traced code."""
+
+    @abstractmethod
+    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+        """The output joint of `joint` and the expected distortions; for traced code."""
+
+    @abstractmethod
+    def draw(self, key: Any, index: Any) -> Any:
+        """One released symbol for every entry of `index`; for traced code."""
+
+    def rows(self, index: Any) -> np.ndarray:
+        """P(. | x) for some useful symbols, float64, shape (len(index), |Y|)."""
+        index = _symbols(index, self.shape[0])
+        need_memory(8.0 * len(index) * self.shape[1], f"{len(index)} rows of {self.shape[1]} outputs", _FEWER)
+        return np.asarray(_in_float64(lambda channel, i: channel.weights(i), self, index))
+
+    def matrix(self) -> np.ndarray:
+        """The whole table (X, Y), float64; refused with `ResourceError` where it does not fit into memory."""
+        need_memory(16.0 * math.prod(self.shape), f"a table of shape {self.shape}", _FEWER)
+        return self.rows(np.arange(self.shape[0]))
+
+    def sample(self, key: Any, index: Any) -> np.ndarray:
+        """Draw y ~ P(. | x) for every useful symbol in `index` (repeats are independent draws).
+
+        For experiments: `key` is a JAX random key, which is not a cryptographic source of randomness.
+        """
+        index = _symbols(index, self.shape[0])
+        size = max(1, _SAMPLED // self.shape[1])
+        keys = jax.random.split(key, -(-len(index) // size))
+        parts = [index[i : i + size] for i in range(0, len(index), size)]
+        draw = lambda channel, k, i: channel.draw(k, i)  # noqa: E731
+        drawn = [_in_float64(draw, self, k, part) for k, part in zip(keys, parts, strict=True)]
+        return np.concatenate([np.asarray(d) for d in drawn]) if drawn else np.zeros(0, int)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("a mechanism operator computes its table: it cannot be viewed without a copy")
+        return self.matrix().astype(dtype or np.float64)
+
+
+_FEWER = "use rows(index) on fewer symbols at a time"
+# Numbers that are computed at a time while sampling.
+_SAMPLED = 2**24
+
+
+def _in_float64(function: Callable[..., Any], *args: Any) -> Any:
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        return eqx.filter_jit(function)(*args)
+
+
+def _symbols(index: Any, inputs: int) -> np.ndarray:
+    array = np.atleast_1d(np.asarray(index))
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError("index must be an integer or a one-dimensional array of integers (useful symbols)")
+    bad = (array < 0) | (array >= inputs)
+    if bad.any():
+        raise InputError(f"index[{int(np.argmax(bad))}] is not one of the {inputs} useful symbols")
+    return array
+
+
+def _draw_from_rows(channel: AbstractChannel, key: Any, index: Any) -> Any:
+    return jax.random.categorical(key, jnp.log(channel.weights(index)), axis=1)
+
+
+class Gibbs(AbstractChannel):
+    """W[x, .] = softmax_y( -P(.|x) . A_y - sum_k t_k d_k(x, .) )."""
+
+    joint: AbstractJoint
+    distortions: tuple[AbstractDistortion, ...]
+    prior: Any  # (S,)
+    scores: Any  # (Y, S): A
+    prices: Any  # (M,): t
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.distortions[0].shape
+
+    def weights(self, index: Any) -> Any:
+        data = block(self.joint, self.distortions, self.prior, index, jnp.ones(len(index), bool))
+        return jax.nn.softmax(gibbs_logits(self.scores, self.prices, data), axis=1)
+
+    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+        inputs, outputs = self.shape
+
+        def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+            rows = self.weights(index)
+            columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
+            costs = jnp.stack([d.rows(index) for d in distortions])
+            used = (rows * costs).sum(axis=2) @ columns.sum(axis=1)
+            moved = jnp.matmul(rows.T, columns, precision="highest")
+            return (moved, used), abs(costs).max(axis=2).T
+
+        (columns, used), largest = stream(on_block, inputs, outputs, 8, mesh)
+        # A relative error of e^L is the absolute error of L, a sum of S + M products.
+        size = 1.0 + abs(self.scores).max() + self.prices @ largest.max(axis=0)
+        terms = self.scores.shape[1] + len(distortions) + 8
+        return Pushed(columns, used, terms * jnp.finfo(size.dtype).eps * size)
+
+    def draw(self, key: Any, index: Any) -> Any:
+        return _draw_from_rows(self, key, index)
+
+
+class Deterministic(AbstractChannel):
+    """y = target[x]."""
+
+    target: Any  # (X,) integers
+    outputs: int = eqx.field(static=True)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.target.shape[0], self.outputs
+
+    def weights(self, index: Any) -> Any:
+        return jax.nn.one_hot(self.target[index], self.outputs, dtype=jnp.float64)
+
+    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+        inputs, outputs = self.shape
+
+        def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+            columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
+            moved = jnp.zeros((outputs, columns.shape[1])).at[self.target[index]].add(columns)
+            costs = jnp.stack([d.pairs(index, self.target[index]) for d in distortions])
+            return (moved, costs @ columns.sum(axis=1)), None
+
+        columns, used = stream(on_block, inputs, joint.shape[0], 8, mesh)[0]
+        return Pushed(columns, used, jnp.zeros(()))
+
+    def draw(self, key: Any, index: Any) -> Any:
+        del key
+        return self.target[index]
+
+
+class ShiftedCoset(AbstractChannel):
+    """Cells of `width` consecutive symbols: draw a new cell, keep the place in the cell.
+
+    x at position p of its order releases the symbol at position p + width (j - i), i its cell and j ~ moves[i]
+    (positions beyond the last symbol release the last one). X and Y share one alphabet.
+    """
+
+    moves: Any  # (m, m) P(cell j | cell i)
+    order: Any  # (X,) the symbol at each position
+    position: Any  # (X,) the position of each symbol
+    width: int = eqx.field(static=True)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.order), len(self.order)
+
+    def _targets(self, index: Any) -> tuple[Any, Any]:
+        """(released symbol for each new cell, probability), both (B, m)."""
+        position = self.position[index][:, None]
+        cell = position // self.width
+        moved = position + self.width * (jnp.arange(len(self.moves)) - cell)
+        return self.order[jnp.minimum(moved, len(self.order) - 1)], self.moves[cell[:, 0]]
+
+    def weights(self, index: Any) -> Any:
+        return _spread(*self._targets(index), self.shape[1])
+
+    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+        size, cells = len(self.order), len(self.moves)
+        sorted_joint = jnp.asarray(joint.columns(self.order)).T  # (X, S)
+        private = sorted_joint.shape[1]
+        padded = jnp.zeros((cells * self.width, private)).at[:size].set(sorted_joint)
+        # Every place k in the cell moves alike: one product over cells for all places and all s.
+        moved = jnp.matmul(self.moves.T, padded.reshape(cells, -1), precision="highest").reshape(-1, private)
+        beyond = moved[size:].sum(axis=0)
+        columns = jnp.zeros((size, private)).at[self.order].set(moved[:size].at[-1].add(beyond))
+        return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
+
+    def draw(self, key: Any, index: Any) -> Any:
+        return _draw_target(self, key, index)
+
+
+class NearestCoset(AbstractChannel):
+    """The same on two ordered alphabets of any spacing: keep the DIFFERENCE to the centre of the cell.
+
+    x in cell i releases the symbol nearest to centres[j] + offset[x], j ~ moves[i].
+    """
+
+    moves: Any  # (m, n) P(cell j of Y | cell i of X)
+    cell: Any  # (X,)
+    offset: Any  # (X,) x minus the centre of its cell
+    centres: Any  # (n,) of the cells of Y
+    values: Any  # (Y,) sorted
+    order: Any  # (Y,) the symbol at each position
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.cell), len(self.order)
+
+    def _targets(self, index: Any) -> tuple[Any, Any]:
+        wanted = self.centres + self.offset[index][:, None]
+        between = 0.5 * (self.values[1:] + self.values[:-1])
+        return self.order[jnp.searchsorted(between, wanted)], self.moves[self.cell[index]]
+
+    def weights(self, index: Any) -> Any:
+        return _spread(*self._targets(index), self.shape[1])
+
+    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+        inputs, outputs = self.shape
+
+        def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+            targets, probabilities = self._targets(index)
+            columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
+            parts = probabilities[:, :, None] * columns[:, None, :]
+            return jnp.zeros((outputs, columns.shape[1])).at[targets].add(parts), None
+
+        columns = stream(on_block, inputs, len(self.centres) * joint.shape[0], 8, mesh)[0]
+        return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
+
+    def draw(self, key: Any, index: Any) -> Any:
+        return _draw_target(self, key, index)
+
+
+def _spread(targets: Any, probabilities: Any, outputs: int) -> Any:
+    """Rows (B, Y) with `probabilities` at `targets` (which may coincide)."""
+    rows = jnp.arange(len(targets))[:, None]
+    return jnp.zeros((len(targets), outputs)).at[rows, targets].add(probabilities)
+
+
+def _draw_target(channel: ShiftedCoset | NearestCoset, key: Any, index: Any) -> Any:
+    targets, probabilities = channel._targets(index)
+    cell = jax.random.categorical(key, jnp.log(probabilities), axis=1)
+    return jnp.take_along_axis(targets, cell[:, None], axis=1)[:, 0]
+
+
+def _expected(
+    channel: ShiftedCoset | NearestCoset,
+    joint: AbstractJoint,
+    distortions: tuple[AbstractDistortion, ...],
+    mesh: Mesh | None,
+) -> Any:
+    """E d_k, from the few outputs that each x can have."""
+
+    def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+        targets, probabilities = channel._targets(index)
+        mass = jnp.where(valid, joint.columns(index).sum(axis=0), 0.0)
+        costs = [(probabilities * d.pairs(index[:, None], targets)).sum(axis=1) for d in distortions]
+        return jnp.stack(costs) @ mass, None
+
+    return stream(on_block, channel.shape[0], len(channel.moves[0]), 8, mesh)[0]
+
+
+class Mixture(AbstractChannel):
+    """`first` with probability 1 - share, `second` with probability `share`; nobody learns which."""
+
+    first: AbstractChannel
+    second: AbstractChannel
+    share: Any  # ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.first.shape
+
+    def weights(self, index: Any) -> Any:
+        return (1.0 - self.share) * self.first.weights(index) + self.share * self.second.weights(index)
+
+    def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
+        one, two = self.first.push(joint, distortions, mesh), self.second.push(joint, distortions, mesh)
+        mix = lambda a, b: (1.0 - self.share) * a + self.share * b  # noqa: E731
+        rounding = jnp.maximum(one.rounding, two.rounding) + 4 * jnp.finfo(jnp.float64).eps
+        return Pushed(mix(one.columns, two.columns), mix(one.distortions, two.distortions), rounding)
+
+    def draw(self, key: Any, index: Any) -> Any:
+        coin, left, right = jax.random.split(key, 3)
+        second = jax.random.bernoulli(coin, self.share, index.shape)
+        return jnp.where(second, self.second.draw(right, index), self.first.draw(left, index))

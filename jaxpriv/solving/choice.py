@@ -1,0 +1,94 @@
+"""Which solver: by name, by itself, or `auto` by the structure of the problem and the memory there is."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from jaxpriv import _resources
+from jaxpriv._resources import STREAM, need_memory
+from jaxpriv._validation import is_traced, scalar
+from jaxpriv.errors import InputError
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.solvers import AbstractSolver, AcceleratedGradient, Goal, InteriorPoint, MirrorDescent, TwoGrid
+from jaxpriv.solvers.two_grid import grid_of
+
+Solver: TypeAlias = AbstractSolver | TwoGrid
+
+# Solvers by the names of the command line.
+SOLVERS: Mapping[str, Solver] = {
+    "interior-point": InteriorPoint(),
+    "mirror-descent": MirrorDescent(adaptive=True),
+    "blahut-arimoto": MirrorDescent(adaptive=False),
+    "accelerated": AcceleratedGradient(),
+    "two-grid": TwoGrid(),
+}
+
+# Solvers that work block by block.
+STREAMING = (AcceleratedGradient, TwoGrid)
+
+# The interior-point method holds about this many arrays of |Y| K|S| |X| numbers ...
+_FACTOR_ARRAYS = 6
+# ... and `auto` gives it this share of the free memory at most.
+_AUTO_SHARE = 0.5
+# Mirror descent holds about this many arrays of |X| |Y| numbers.
+_TABLE_ARRAYS = 12
+# The streaming solvers hold about this many arrays of |Y| |S| numbers.
+_SCORE_ARRAYS = 16
+# Relative accuracy that streaming solvers reach quickly, and the operations of a Newton step that make
+# them the better choice for it (about a second of one core).
+_LOOSE, _LARGE_STEP = 1e-3, 2e10
+# The loops count in 32 bits where x64 is off.
+_MOST_STEPS = 2**31 - 1
+
+
+def pick_solver(solver: str | Solver, problem: DistortionProblem, goal: Goal) -> tuple[str, Solver, tuple[str, ...]]:
+    """(name, solver, notes) meant by a name, by `auto`, or by a solver object; refused if it cannot fit into memory."""
+    if isinstance(solver, Solver):
+        return type(solver).__name__, solver, ()
+    if not isinstance(solver, str) or (solver not in SOLVERS and solver != "auto"):
+        raise InputError(f"solver {solver!r} is unknown; known: auto, {', '.join(SOLVERS)}")
+    notes: tuple[str, ...] = ()
+    if solver == "auto":
+        solver, notes = _choose(problem, goal)
+    groups, private, inputs, outputs = problem.sizes
+    sizes = f"|S|={private}, |X|={inputs}, |Y|={outputs}"
+    if solver == "interior-point":
+        other = "use solver='accelerated'" if problem.streams else "use solver='mirror-descent'"
+        need_memory(newton_bytes(problem), f"interior-point for {sizes}", other)
+    elif solver in ("mirror-descent", "blahut-arimoto"):
+        need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, f"{solver} for {sizes}", STREAM)
+    else:
+        need = 8.0 * (_SCORE_ARRAYS * outputs + inputs) * private
+        need_memory(need, f"{solver} for {sizes}", "merge symbols first: the adversary's rule alone is this large")
+    return solver, SOLVERS[solver], notes
+
+
+def newton_bytes(problem: DistortionProblem) -> float:
+    """What the interior-point method would hold."""
+    groups, private, inputs, outputs = problem.sizes
+    return 8.0 * _FACTOR_ARRAYS * groups * private * inputs * outputs
+
+
+def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...]]:
+    groups, private, inputs, outputs = problem.sizes
+    fits = newton_bytes(problem) <= _AUTO_SHARE * _resources.free_memory()
+    work = 2.0 * outputs * groups * private * inputs * (inputs + private)
+    quick = not is_traced(goal) and goal.rtol >= _LOOSE and work >= _LARGE_STEP
+    if problem.streams and not is_traced(problem) and (quick or not fits):
+        try:
+            grid_of(problem.distortions)
+        except InputError as reason:
+            return "accelerated", (f"auto: accelerated, because {reason}",)
+        return "two-grid", ("auto: two-grid first, because the symbols are ordered",)
+    return ("interior-point" if fits else "mirror-descent"), ()
+
+
+def step_limit(solver: Solver | None, max_steps: Any) -> Any:
+    """`max_steps`, or the default of the kind of solver (None: that of additive noise)."""
+    if max_steps is None:
+        return 1000 if solver is None else 200 if isinstance(solver, InteriorPoint) else 20000
+    if is_traced(max_steps):
+        return max_steps
+    number = 0.0 if isinstance(max_steps, bool) else scalar(max_steps, "max_steps", infinite=True)
+    if not 1 <= number <= _MOST_STEPS or number != round(number):
+        raise InputError("max_steps must be an integer >= 1")
+    return int(number)

@@ -1,0 +1,238 @@
+"""Problems whose tables fit into memory, outside of jit: prepare, iterate, certify on the host.
+
+`prepare` answers what needs no iteration and reduces the rest; `expand` reads a solver's candidate as an
+answer to the original program; `finish` certifies it there, in NumPy float64.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from jaxpriv.certificates import average_leakage, certify
+from jaxpriv.errors import InfeasibleError
+from jaxpriv.problems import feasibility
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.program import Form, Program, repair
+from jaxpriv.problems.reduction import Reduction, reduce
+from jaxpriv.solution import Solution, Status, no_solution
+from jaxpriv.solvers import AbstractSolver, Goal, iterate
+from jaxpriv.solvers.perfect_privacy import perfect_privacy
+from jaxpriv.solving.execution import compiled
+
+# The device's view of the gap and the certificate differ by rounding; stop a little below.
+MARGIN = 0.8
+# Leakage limits below this are close to none at all: repair towards the best mechanism that leaks nothing.
+_TINY_LIMIT = 1e-6
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A mechanism and a dual object, in the terms of the original program."""
+
+    mechanism: Any
+    scores: Any
+    weights: Any
+    multipliers: Any
+    steps: int = 0
+    solver: str = "closed-form"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A host program: answered in closed form, or reduced and ready to be iterated on."""
+
+    program: Program  # original, with its anchor
+    answer: Answer | None
+    reduction: Reduction | None
+    escape: np.ndarray | None  # weights of the budgets that leave no room, if they do
+
+    @property
+    def batches(self) -> bool:
+        """Whether it can be iterated together with the other points of its sweep."""
+        return self.answer is None and self.escape is None
+
+    @property
+    def reduced(self) -> Program:
+        """The program to iterate on."""
+        assert self.reduction is not None
+        return self.reduction.program
+
+
+def prepare(program: Program, neighbour: Prepared | None = None) -> Prepared:
+    """Decide what needs no iteration, find the anchor, restrict to the face of a budget without room.
+
+    `neighbour` is the same problem at another point of a sweep, whose reduction serves again.
+    Raises InfeasibleError.
+    """
+    if program.form is Form.LIMIT and not program.limit >= 0:
+        raise InfeasibleError(
+            f"leakage_budget {float(program.limit):.6g} is negative, and leakage is never below 0",
+            {"bound": 0.0, "allowed": float(program.limit), "multipliers": []},
+        )
+    room = feasibility.check(program)
+    if not room.feasible:
+        raise InfeasibleError(
+            f"budget: no mechanism meets it. The least weighted distortion is {room.bound!r}, "
+            f"the budgets allow {room.allowed!r} (weights {np.round(room.weights, 6).tolist()})",
+            {"bound": room.bound, "allowed": room.allowed, "multipliers": room.weights.tolist()},
+        )
+    independent = feasibility.independent(program)
+    anchor = room.mechanism
+    if program.form is Form.LIMIT:
+        tiny = 0 < program.limit < _TINY_LIMIT
+        anchor = perfect_privacy(program)[0] if tiny else independent
+    program = eqx.tree_at(lambda p: p.anchor, program, anchor)
+    answer = _closed_form(program, independent)
+    if answer is not None:
+        return Prepared(program, answer, None, None)
+    inner, escape = program, None
+    if room.boundary and len(program.budgets):
+        inner, escape = _face(program, room.weights), room.weights
+    return Prepared(program, None, reduce(inner, None if neighbour is None else neighbour.reduction), escape)
+
+
+def _closed_form(program: Program, independent: Any | None) -> Answer | None:
+    groups, private, _ = program.joints.shape
+    outputs = program.cost.shape[1]
+    nothing = np.zeros((groups, outputs, private))
+    idle = np.zeros(len(program.budgets))
+    if program.form is Form.LIMIT:
+        cheapest = feasibility.cheapest(program.cost)
+        if average_leakage(np, program.joints[0], cheapest) <= program.limit:
+            return Answer(cheapest, nothing, np.zeros(1), idle)
+        if program.limit == 0:
+            return Answer(*perfect_privacy(program), idle, solver="linear-program")
+        return None
+    if not np.any(program.cost) and independent is not None:
+        return Answer(independent, nothing, np.full(groups, 1.0 / groups), idle)
+    return None
+
+
+def _face(program: Program, weights: np.ndarray) -> Program:
+    """The face on which budgets without room hold: only the cheapest outputs of every row.
+
+    With one constraint it then holds by itself and is dropped (its price comes back in `_leave_face`).
+    """
+    combined = (weights[:, None, None] * program.constraints).sum(axis=0)
+    excess = combined - combined.min(axis=1, keepdims=True)
+    support = excess <= feasibility.BOUNDARY * abs(combined).max()
+    if len(program.budgets) == 1:
+        none = program.constraints[:0]
+        return eqx.tree_at(
+            lambda p: (p.support, p.constraints, p.budgets), program, (support, none, program.budgets[:0])
+        )
+    return eqx.tree_at(lambda p: p.support, program, support)
+
+
+def _leave_face(program: Program, escape: np.ndarray, answer: Answer) -> Answer:
+    """Raise the multipliers along `escape` until no output outside the face is the cheapest one."""
+    multipliers = answer.multipliers if len(answer.multipliers) else np.zeros(len(program.budgets))
+    gain = sum(w * (g @ j).T for w, g, j in zip(answer.weights, answer.scores, program.joints, strict=True))
+    total = program.cost + gain + (multipliers[:, None, None] * program.constraints).sum(axis=0)
+    combined = (escape[:, None, None] * program.constraints).sum(axis=0)
+    excess = combined - combined.min(axis=1, keepdims=True)
+    inside = excess <= feasibility.BOUNDARY * abs(combined).max()
+    least = np.where(inside, total, np.inf).min(axis=1, keepdims=True)
+    short = np.where(inside, 0.0, (least - total) / np.where(inside, 1.0, excess))
+    raised = multipliers + max(short.max(), 0.0) * (1 + 1e-9) * escape
+    return Answer(answer.mechanism, answer.scores, answer.weights, raised, answer.steps, answer.solver)
+
+
+def expand(prepared: Prepared, best: Any, steps: int, name: str) -> Answer:
+    """A solver's candidate for the reduced program as an answer to the original one."""
+    reduction = prepared.reduction
+    assert reduction is not None
+    mechanism = np.asarray(best.mechanism, dtype=np.float64)
+    mechanism = np.maximum(mechanism, 0.0)
+    mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+    masses = reduction.program.joints.sum(axis=(0, 1))
+    program = prepared.program
+    mechanism = reduction.mechanism(mechanism, masses)
+    if program.form is Form.LIMIT:
+        leakage = average_leakage(np, program.joints[0], mechanism)
+    else:
+        leakage = 0.0
+    mechanism = repair(np, program, mechanism, leakage)
+    if program.form is Form.LIMIT and (program.cost * (program.anchor - mechanism)).sum() < 0:
+        mechanism = program.anchor
+    answer = Answer(
+        mechanism,
+        reduction.scores(np.asarray(best.scores)),
+        reduction.weights(np.asarray(best.weights)),
+        reduction.multipliers(np.asarray(best.multipliers)),
+        steps,
+        name,
+    )
+    return answer if prepared.escape is None else _leave_face(program, prepared.escape, answer)
+
+
+def finish(problem: DistortionProblem, program: Program, answer: Answer, goal: Goal, seconds: Any) -> Solution:
+    """Certify an answer on the original program and call it what it is."""
+    certificate = certify(program, answer.mechanism, answer.scores, answer.weights, answer.multipliers)
+    proved = goal.met(certificate) and certificate.violation == 0
+    code = Status.OPTIMAL if proved else Status.NOT_CERTIFIED
+    return Solution(
+        value=np.float64(certificate.value),
+        lower_bound=np.float64(certificate.lower_bound),
+        mechanism=answer.mechanism,
+        leakage=np.float64(certificate.leakages.max()),
+        distortion=distortion_of(np, problem, answer.mechanism),
+        scores=answer.scores,
+        weights=answer.weights,
+        multipliers=answer.multipliers,
+        code=np.int32(code),
+        steps=np.int32(answer.steps),
+        solver=answer.solver,
+        seconds=seconds,
+    )
+
+
+def distortion_of(xp: Any, problem: DistortionProblem, mechanism: Any) -> Any:
+    """E d_k(X,Y) for every distortion, the largest over the joints, shape (M,)."""
+    tables = problem.tables()
+    return xp.einsum("kx,mxy,xy->mk", problem.joints.sum(axis=1), tables, mechanism).max(axis=1)
+
+
+def infeasible(problem: DistortionProblem, program: Program) -> Solution:
+    """A solution that says that there is none: infinite value and bound."""
+    groups, private, _ = program.joints.shape
+    return no_solution(problem.shape, groups, private, len(program.budgets), len(problem.distortions))
+
+
+def solve_dense(
+    problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, limit: int, throw: bool
+) -> Solution:
+    """Solve with a solver that works on tables."""
+    begun = time.perf_counter()
+    program = problem.program()
+    try:
+        prepared = prepare(program)
+    except InfeasibleError:
+        if throw:
+            raise
+        return infeasible(problem, program)
+    answer, compiling = solve_prepared(prepared, name, solver, goal, limit)
+    seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
+    return finish(problem, prepared.program, answer, goal, seconds)
+
+
+def solve_prepared(
+    prepared: Prepared, name: str, solver: AbstractSolver, goal: Goal, limit: int
+) -> tuple[Answer, float]:
+    """Iterate, unless there is an answer already; also the seconds spent compiling."""
+    if prepared.answer is not None:
+        return prepared.answer, 0.0
+    run, compiling = compiled(iterate, solver, prepared.reduced, inner_goal(prepared, goal), np.asarray(limit))
+    result = jax.device_get(run())
+    return expand(prepared, result.best, int(result.steps), name), compiling
+
+
+def inner_goal(prepared: Prepared, goal: Goal) -> Goal:
+    """When the iteration stops, in units of the reduced objective."""
+    assert prepared.reduction is not None
+    scale, shift = prepared.reduction.cost_scale, prepared.reduction.cost_shift
+    return Goal(np.asarray(MARGIN * goal.tol / scale), np.asarray(MARGIN * goal.rtol), np.asarray(shift / scale))

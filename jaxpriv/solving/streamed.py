@@ -1,0 +1,431 @@
+"""Problems too large for tables: survey, iterate block by block, certify in float64, fall back and say so."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxpriv import _resources
+from jaxpriv.certificates import Certificate, certify_streamed
+from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture
+from jaxpriv.distortion import AbstractDistortion
+from jaxpriv.errors import InfeasibleError, InputError, ResourceError
+from jaxpriv.joints import AbstractJoint
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.feasibility import BOUNDARY
+from jaxpriv.problems.streamed import StreamedProgram
+from jaxpriv.solution import Solution, Status, no_solution
+from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid, advance
+from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
+from jaxpriv.solvers.two_grid import Coarse, coarsen
+from jaxpriv.solving.choice import newton_bytes
+from jaxpriv.solving.dense import solve_dense
+from jaxpriv.solving.execution import compiled
+from jaxpriv.streaming import Survey, all_devices, leakage, posterior_scores, survey
+
+# Shares of the allowed gap: what the coarse problem may use of it, and what an iteration stops at
+# (the certificate differs from the solver's own view by rounding and by the repair of a budget).
+_COARSE_SHARE, _MARGIN = 0.3, 0.95
+# A gap that falls by less than this from one grid to the next has stopped falling.
+_STILL_FALLING = 0.75
+# Pairs (x, y) from which on a full pass is dear enough to be tried on a smaller grid first.
+_DEAR = 2**25
+# Seconds between looks at the clock, at the keyboard, and at the caller's progress function.
+_LOOK = 1.0
+# In float32 the step test loses its meaning sooner; give up early and go on in float64.
+_SINGLE_PATIENCE = 25
+
+Progress = Callable[[int, float], None] | None
+
+
+class Found(NamedTuple):
+    """A mechanism with its proof."""
+
+    mechanism: AbstractChannel
+    scores: np.ndarray  # (Y, S)
+    multipliers: np.ndarray  # (M,)
+    certificate: Certificate
+    steps: int
+    solver: str
+
+
+class Clock:
+    """Seconds spent compiling, apart from the rest."""
+
+    def __init__(self) -> None:
+        self.begun, self.compiling = time.perf_counter(), 0.0
+
+    def run(self, function: Any, *args: Any) -> Any:
+        run, spent = compiled(function, *args)
+        self.compiling += spent
+        return run()
+
+    def seconds(self) -> dict[str, float]:
+        return {"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling}
+
+
+def solve_streamed(
+    problem: DistortionProblem,
+    name: str,
+    solver: AcceleratedGradient | TwoGrid,
+    goal: Goal,
+    limit: int,
+    throw: bool,
+    notes: tuple[str, ...],
+    progress: Progress,
+) -> Solution:
+    """Solve block by block; with `notes` (the choice was `auto`'s) fall back from one method to the next."""
+    if not problem.streams:
+        raise InputError(
+            f"solver: {name} takes one joint with budgets or multipliers; use 'interior-point' or 'mirror-descent'"
+        )
+    clock, said = Clock(), list(notes)
+    mesh = solver.mesh if solver.mesh is not None else all_devices()
+    try:
+        try:
+            program, known = _ready(problem, mesh)
+        except InfeasibleError:
+            if throw:
+                raise
+            _, private, _, _ = problem.sizes
+            return no_solution(problem.shape, 1, private, len(problem.distortions), len(problem.distortions))
+        found = _closed_form(program, known, mesh)
+        if found is None and isinstance(solver, TwoGrid):
+            found = _two_grid(
+                program, known, dataclasses.replace(solver, mesh=mesh), goal, limit, clock, said, progress
+            )
+        if found is None or (notes and not goal.met(found.certificate) and isinstance(solver, TwoGrid)):
+            on_all = solver if isinstance(solver, AcceleratedGradient) else AcceleratedGradient()
+            on_all = dataclasses.replace(on_all, mesh=mesh)
+            if found is not None:
+                said.append("auto: accelerated next, because the gap of two-grid stopped falling")
+            found = _better(found, _accelerated(program, known, on_all, goal, limit, clock, said, progress))
+    except jax.errors.JaxRuntimeError as error:
+        raise _device_error(error) from error
+    if notes and not goal.met(found.certificate) and newton_bytes(problem) <= _resources.free_memory():
+        said.append("auto: interior-point last, because the gap of accelerated stopped falling")
+        dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, 200, throw)
+        if dense.gap < found.certificate.gap:
+            return dataclasses.replace(dense, notes=tuple(said))
+    return _solution(program, found, goal, clock.seconds(), tuple(said))
+
+
+def _device_error(error: Exception) -> ResourceError:
+    if "RESOURCE_EXHAUSTED" in str(error):
+        return ResourceError("the device ran out of memory; merge symbols, or run on a larger device or on the CPU")
+    return ResourceError("the device failed while solving; nothing was returned. Run again, on the CPU if it persists")
+
+
+def _solution(
+    program: StreamedProgram, found: Found, goal: Goal, seconds: dict[str, float], notes: tuple[str, ...]
+) -> Solution:
+    certificate = found.certificate
+    proved = goal.met(certificate) and certificate.violation == 0
+    return Solution(
+        value=np.float64(certificate.value),
+        lower_bound=np.float64(certificate.lower_bound),
+        mechanism=found.mechanism,
+        leakage=np.float64(certificate.leakages[0]),
+        distortion=np.asarray(certificate.constraint_values),
+        scores=found.scores[None],
+        weights=np.ones(1),
+        multipliers=found.multipliers if program.prices is None else np.zeros(0),
+        code=np.int32(Status.OPTIMAL if proved else Status.NOT_CERTIFIED),
+        steps=np.int32(found.steps),
+        solver=found.solver,
+        seconds=seconds,
+        notes=notes,
+    )
+
+
+def _better(one: Found | None, two: Found) -> Found:
+    """The better mechanism with the better proof of the two."""
+    if one is None:
+        return two
+    a, b = one.certificate, two.certificate
+    primal, dual = (one if a.value <= b.value else two), (one if a.lower_bound >= b.lower_bound else two)
+    joined = dataclasses.replace(primal.certificate, lower_bound=dual.certificate.lower_bound)
+    return Found(
+        primal.mechanism, dual.scores, dual.multipliers, joined, one.steps + two.steps, f"{one.solver}, {two.solver}"
+    )
+
+
+# ------------------------------------------------------------------------------- preparation
+
+_survey = jax.jit(survey, static_argnames="mesh")
+
+
+def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgram, Survey]:
+    """The program and what one look at all its blocks tells; refuses what cannot be solved."""
+    joint, distortions = problem.operators()
+    for k, d in enumerate(distortions):
+        _check_blocks(d, f"distortion[{k}]")
+    known = jax.device_get(_survey(joint, distortions, np.ones(len(distortions)), mesh=mesh))
+    _check_faults(known, joint, distortions)
+    prices = None if problem.multiplier is None else np.asarray(problem.multiplier, dtype=np.float64)
+    budgets = None if problem.budget is None else np.asarray(problem.budget, dtype=np.float64)
+    program = StreamedProgram(joint, distortions, np.asarray(known.prior), prices, budgets)
+    if budgets is not None:
+        short = budgets < known.least * (1 - BOUNDARY)
+        if short.any():
+            k = int(np.argmax(short))
+            weights = np.eye(len(budgets))[k]
+            raise InfeasibleError(
+                f"budget[{k}]: no mechanism meets it. The least distortion is {float(known.least[k])!r}, "
+                f"the budget allows {float(budgets[k])!r}",
+                {"bound": float(known.least[k]), "allowed": float(budgets[k]), "multipliers": weights.tolist()},
+            )
+        if not (known.anchored <= budgets * (1 + BOUNDARY)).all():
+            raise InputError(
+                "budget: releasing the nearest symbol does not meet all budgets at once; use multipliers, or "
+                "solver='interior-point'"
+            )
+    return program, known
+
+
+def _check_blocks(distortion: AbstractDistortion, name: str) -> None:
+    """A block must have the declared shape."""
+    inputs, outputs = distortion.shape
+    size = min(2, inputs)
+    got = jax.eval_shape(lambda d: d.rows(jnp.arange(size)), distortion)
+    if getattr(got, "shape", None) != (size, outputs):
+        raise InputError(
+            f"{name} computes blocks of shape {got.shape} for {size} symbols, but declares {distortion.shape}"
+        )
+
+
+def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...]) -> None:
+    bad = np.flatnonzero(known.faults)
+    if len(bad) == 0:
+        return
+    x = int(bad[0])
+    for k, d in enumerate(distortions):
+        row = np.asarray(d.rows(np.array([x])))[0]
+        for wrong, kind in ((~np.isfinite(row), "not finite"), (row < 0, "negative (add a constant to all costs)")):
+            if wrong.any():
+                raise InputError(f"distortion[{k}] at [{x}, {int(np.argmax(wrong))}] (axes x, y) is {kind}")
+    column = np.asarray(joint.columns(np.array([x])))[:, 0]
+    s = int(np.argmax(~(np.isfinite(column) & (column >= 0))))
+    raise InputError(f"joint at [{s}, {x}] (axes s, x) is negative or not finite")
+
+
+def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> Found | None:
+    """Budgets that one constant release meets need no leakage; budgets without room leave one mechanism."""
+    if program.budgets is None:
+        return None
+    inputs, outputs = program.shape
+    nothing, idle = np.zeros((outputs, len(program.prior))), np.zeros(len(program.budgets))
+    free = (known.constant <= program.budgets[:, None]).all(axis=0)
+    if free.any():
+        best = int(np.where(free, known.constant.sum(axis=0), np.inf).argmin())
+        constant = Deterministic(np.full(inputs, best), outputs)
+        return _certified(program, constant, nothing, idle, mesh, 0, "closed-form")
+    if not (program.budgets <= known.anchored * (1 + BOUNDARY)).any():
+        return None
+    nearest = Deterministic(known.nearest, outputs)
+    scores = np.asarray(posterior_scores(jnp.asarray(known.columns), known.prior))
+    scores = np.maximum(scores, -50.0)  # a symbol that an output excludes: a finite price is enough
+    span = np.maximum(known.constant.max(axis=1) - known.least, np.finfo(float).tiny)
+    found = None
+    for power in range(0, 40, 2):  # the price of a budget without room has no upper end: take what proves most
+        trial = _certified(program, nearest, scores, 2.0**power / span, mesh, 0, "closed-form")
+        if found is not None and trial.certificate.lower_bound <= found.certificate.lower_bound:
+            break
+        found = trial
+    return found
+
+
+# --------------------------------------------------------------------------------- iteration
+
+
+def _certified(
+    program: StreamedProgram,
+    mechanism: AbstractChannel,
+    scores: Any,
+    multipliers: Any,
+    mesh: Mesh | None,
+    steps: int,
+    solver: str,
+) -> Found:
+    scores, multipliers = np.asarray(scores), np.asarray(multipliers)
+    certificate = certify_streamed(program, mechanism, scores, multipliers, mesh)
+    return Found(mechanism, scores, multipliers, certificate, steps, solver)
+
+
+def _start(solver: AcceleratedGradient, problem: Problem) -> AcceleratedState:
+    return solver.init(problem, 0, solver.blank(problem))
+
+
+def _problem(program: StreamedProgram, known: Survey, single: bool) -> Problem:
+    dtype = np.dtype(np.float32 if single else np.float64)
+    low = StreamedProgram(
+        program.joint.as_dtype(dtype),
+        tuple(d.as_dtype(dtype) for d in program.distortions),
+        program.prior.astype(dtype),
+        None,
+        None,
+    )
+    scales = np.maximum(known.constant.min(axis=1), np.finfo(float).tiny)
+    anchor = np.asarray(leakage(jnp.asarray(known.columns), known.prior))
+    return Problem(program, low, np.asarray(known.anchored), anchor, scales)
+
+
+def _iterate(
+    program: StreamedProgram,
+    known: Survey,
+    solver: AcceleratedGradient,
+    goal: Goal,
+    limit: int,
+    clock: Clock,
+    said: list[str],
+    progress: Progress,
+) -> tuple[StreamedCandidate, int]:
+    """Float32 passes first (unless the solver says which), float64 ones when those get no further."""
+    inner = Goal(np.asarray(_MARGIN * goal.tol), np.asarray(_MARGIN * goal.rtol), np.asarray(0.0))
+    state, used = None, 0
+    for single in (True, False) if solver.single is None else (solver.single,):
+        patience = min(solver.patience, _SINGLE_PATIENCE) if single and solver.single is None else solver.patience
+        chosen = dataclasses.replace(solver, single=single, patience=patience)
+        problem = _problem(program, known, single)
+        if state is None:
+            state = clock.run(_start, chosen, problem)
+        else:
+            said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
+            state = clock.run(_resumed, chosen, problem, state)
+        state, used = _run(chosen, problem, state, inner, used, limit, clock, progress)
+        if inner.met(state.best) or used >= limit:
+            break
+    assert state is not None
+    return jax.device_get(state.best), used
+
+
+def _resumed(solver: AcceleratedGradient, problem: Problem, state: AcceleratedState) -> AcceleratedState:
+    return solver.resume(problem, state)
+
+
+def _run(
+    solver: AcceleratedGradient,
+    problem: Problem,
+    state: AcceleratedState,
+    goal: Goal,
+    used: int,
+    limit: int,
+    clock: Clock,
+    progress: Progress,
+) -> tuple[AcceleratedState, int]:
+    """Steps in portions of about a second, so that an interrupt is heard."""
+    portion = 4
+    while not (goal.met(state.best) or state.stalled or used >= limit):
+        begun, compiling = time.perf_counter(), clock.compiling
+        until = min(used + portion, limit)
+        state, count = clock.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
+        used = int(count)
+        spent = time.perf_counter() - begun - (clock.compiling - compiling)
+        portion = max(1, min(2 * portion, int(portion * _LOOK / max(spent, 1e-3))))
+        if progress is not None:
+            progress(used, float(state.best.gap))
+    return state, used
+
+
+def _accelerated(
+    program: StreamedProgram,
+    known: Survey,
+    solver: AcceleratedGradient,
+    goal: Goal,
+    limit: int,
+    clock: Clock,
+    said: list[str],
+    progress: Progress,
+) -> Found:
+    best, used = _iterate(program, known, solver, goal, limit, clock, said, progress)
+    channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
+    return _certified(program, channel, best.rule, best.multipliers, solver.mesh, used, "accelerated")
+
+
+def _gibbs(program: StreamedProgram, best: StreamedCandidate) -> Gibbs:
+    return Gibbs(program.joint, program.distortions, program.prior, np.asarray(best.scores), np.asarray(best.prices))
+
+
+def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel, mesh: Mesh | None) -> AbstractChannel:
+    """The least mixture with the nearest release that meets the budgets."""
+    if program.budgets is None:
+        return channel
+    used = np.asarray(_used(channel, program.joint, program.distortions, mesh=mesh))
+    over = used - program.budgets
+    if not (over > 0).any():
+        return channel
+    room = np.where(over > 0, np.maximum(used - known.anchored, np.finfo(float).tiny), 1.0)
+    share = float(np.clip(np.where(over > 0, over / room, 0.0), 0.0, 1.0).max())
+    return Mixture(channel, Deterministic(known.nearest, program.shape[1]), np.asarray(min(1.0, share * (1 + 1e-12))))
+
+
+def _push_used(
+    channel: AbstractChannel, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None
+) -> Any:
+    return channel.push(joint, distortions, mesh).distortions
+
+
+_used = jax.jit(_push_used, static_argnames="mesh")
+
+
+# ---------------------------------------------------------------------------------- two grids
+
+
+def _two_grid(
+    program: StreamedProgram,
+    known: Survey,
+    solver: TwoGrid,
+    goal: Goal,
+    limit: int,
+    clock: Clock,
+    said: list[str],
+    progress: Progress,
+) -> Found:
+    """Finer and finer cells until the gap on the symbols themselves is small enough or stops falling.
+
+    A full pass over the symbols is dear, so a gap is tried on a grid between first: cells of its own that
+    are several times finer than those of the coarse problem.
+    """
+    symbols = program.shape[0]
+    on_cells = AcceleratedGradient(single=False)
+    inner = Goal(_COARSE_SHARE * goal.tol, _COARSE_SHARE * goal.rtol)
+    best, steps, last, cells = None, 0, np.inf, min(solver.cells, symbols)
+    while True:
+        width = 2 ** int(np.ceil(np.log2(symbols / cells)))
+        coarse = coarsen(program, width, solver.mesh)
+        solved, used = _iterate(
+            coarse.program, _surveyed(coarse.program, None), on_cells, inner, limit, clock, said, progress
+        )
+        steps += used
+        moves = _gibbs(coarse.program, solved).matrix()
+
+        def read(on: StreamedProgram, seen: Survey, by: Coarse, moves: Any = moves, solved: Any = solved) -> Found:
+            mechanism = _repaired(on, seen, by.lift(moves), solver.mesh)
+            rule = by.rule(np.asarray(solved.rule))
+            return _certified(on, mechanism, rule, solved.multipliers, solver.mesh, 0, "two-grid")
+
+        between = max(1, width // solver.refine) if program.shape[0] * program.shape[1] > _DEAR else 1
+        final = cells >= min(solver.most_cells, symbols)
+        if between > 1:
+            middle = coarsen(program, between, solver.mesh).program
+            tried = read(middle, _surveyed(middle, solver.mesh), coarsen(middle, width // between, None)).certificate
+            said.append(f"two-grid: {len(coarse.x.centres)} cells, gap {tried.gap:.2e} seen on {middle.shape[0]}")
+            final = final or tried.gap >= _STILL_FALLING * last or goal.met(tried)
+            last = min(last, tried.gap)
+        if between == 1 or final:
+            found = read(program, known, coarse)
+            said.append(f"two-grid: {len(coarse.x.centres)} cells, certified gap {found.certificate.gap:.2e}")
+            best = found if best is None else _better(best, found)
+            if final or goal.met(found.certificate) or found.certificate.gap >= _STILL_FALLING * last:
+                return best._replace(steps=steps, solver="two-grid")
+            last = found.certificate.gap
+        cells = min(2 * cells, symbols)
+
+
+def _surveyed(program: StreamedProgram, mesh: Mesh | None) -> Survey:
+    return jax.device_get(_survey(program.joint, program.distortions, np.ones(len(program.distortions)), mesh=mesh))

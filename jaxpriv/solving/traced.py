@@ -1,0 +1,44 @@
+"""Problems inside jit, vmap or grad: the same iteration on the program as it is."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from jaxpriv.certificates import certify
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.program import Form
+from jaxpriv.solution import Solution, Status
+from jaxpriv.solvers import AbstractSolver, Goal, iterate
+from jaxpriv.solving.dense import MARGIN, distortion_of
+
+
+def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, max_steps: Any) -> Solution:
+    """Solve and certify within one trace, without the host's validation and reduction."""
+    # NumPy float64 beside tracers, with x64 off, would warn wherever its dtype is asked for.
+    program = jax.tree.map(jnp.asarray, problem.program())
+    outputs = program.cost.shape[1]
+    if program.form is Form.LIMIT:
+        best = program.cost.sum(axis=0).argmin()
+        anchor = jnp.broadcast_to(jax.nn.one_hot(best, outputs, dtype=program.cost.dtype), program.cost.shape)
+    else:
+        anchor = jax.nn.one_hot(program.constraints.sum(axis=0).argmin(axis=1), outputs, dtype=program.cost.dtype)
+    program = eqx.tree_at(lambda p: p.anchor, program, anchor)
+    run = iterate(solver, program, Goal(MARGIN * goal.tol, MARGIN * goal.rtol), max_steps)
+    best = run.best
+    certificate = certify(program, best.mechanism, best.scores, best.weights, best.multipliers)
+    proved = goal.met(certificate) & (certificate.violation == 0)
+    return Solution(
+        value=certificate.value,
+        lower_bound=certificate.lower_bound,
+        mechanism=best.mechanism,
+        leakage=certificate.leakages.max(),
+        distortion=distortion_of(jnp, problem, best.mechanism),
+        scores=best.scores,
+        weights=best.weights,
+        multipliers=best.multipliers,
+        code=jnp.where(proved, Status.OPTIMAL.value, Status.NOT_CERTIFIED.value),
+        steps=run.steps,
+        solver=name,
+    )
