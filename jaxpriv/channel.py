@@ -9,6 +9,7 @@ each x, and `Mixture` tosses a coin between two mechanisms. All evaluate in floa
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -46,7 +47,7 @@ class AbstractChannel(eqx.Module):
 
     @abstractmethod
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
-        """The output joint of `joint` and the expected distortions; for traced code."""
+        """The output joint of `joint` and the expected distortions; traced or not."""
 
     @abstractmethod
     def draw(self, key: Any, index: Any) -> Any:
@@ -300,7 +301,7 @@ class Mixture(AbstractChannel):
         return (1.0 - self.share) * self.first.weights(index) + self.share * self.second.weights(index)
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
-        one, two = self.first.push(joint, distortions, mesh), self.second.push(joint, distortions, mesh)
+        one, two = (push(part, joint, distortions, mesh) for part in (self.first, self.second))
         mix = lambda a, b: (1.0 - self.share) * a + self.share * b  # noqa: E731
         rounding = jnp.maximum(one.rounding, two.rounding) + 4 * jnp.finfo(jnp.float64).eps
         return Pushed(mix(one.columns, two.columns), mix(one.distortions, two.distortions), rounding)
@@ -309,3 +310,19 @@ class Mixture(AbstractChannel):
         coin, left, right = jax.random.split(key, 3)
         second = jax.random.bernoulli(coin, self.share, index.shape)
         return jnp.where(second, self.second.draw(right, index), self.first.draw(left, index))
+
+
+def push(
+    channel: AbstractChannel, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None
+) -> Pushed:
+    """`channel.push`, compiled; the parts of a mixture one by one, so that each is compiled once."""
+    if isinstance(channel, Mixture):
+        return channel.push(joint, distortions, mesh)
+    return _push(channel, joint, distortions, mesh=mesh)
+
+
+@partial(jax.jit, static_argnames="mesh")
+def _push(
+    channel: AbstractChannel, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None
+) -> Pushed:
+    return channel.push(joint, distortions, mesh)

@@ -95,7 +95,7 @@ class ChangedAttributes(AbstractRule):
     weights: Any  # (f,)
 
     def __call__(self, x: Any, y: Any) -> Any:
-        return ((x != y) * self.weights).sum(-1)
+        return ((x != y).astype(self.weights.dtype) * self.weights).sum(-1)
 
 
 class Custom(AbstractRule):
@@ -104,7 +104,10 @@ class Custom(AbstractRule):
     function: Callable[[Any, Any], Any] = eqx.field(static=True)
 
     def __call__(self, x: Any, y: Any) -> Any:
-        return jnp.vectorize(self.function, signature="(f),(f)->()")(x, y)
+        lead = jnp.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+        pairs = [jnp.broadcast_to(f, (*lead, f.shape[-1])).reshape(-1, f.shape[-1]) for f in (x, y)]
+        costs = jax.vmap(self.function)(*pairs)
+        return costs.reshape(*lead, *costs.shape[1:])
 
 
 class Pairwise(AbstractDistortion):

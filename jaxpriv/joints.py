@@ -76,7 +76,7 @@ class Computed(AbstractJoint):
         return self  # a user's function is evaluated as it was checked; what it returns is rounded
 
 
-def from_function(likelihood: Callable[[Any], Any], features: Any, name: str = "joint") -> AbstractJoint:
+def from_function(likelihood: Any, features: Any, name: str = "joint") -> AbstractJoint:
     """The joint with P(s, x) proportional to `likelihood(features[x])[s]`, computed on demand.
 
     Args:
@@ -98,10 +98,12 @@ def from_function(likelihood: Callable[[Any], Any], features: Any, name: str = "
             shape = getattr(out, "shape", type(out).__name__)
             raise InputError(f"{name}: likelihood must return an array of shape (|S|,), not {shape}")
         unnormalised = Computed(array, np.float64(1.0), out.shape[0], likelihood)
-        evaluate = jax.jit(unnormalised.columns)
+        evaluate = eqx.filter_jit(lambda joint, index: joint.columns(index))
         total = 0.0
         for start in range(0, array.shape[0], _CHECKED):
-            columns = np.asarray(evaluate(np.minimum(np.arange(start, start + _CHECKED), array.shape[0] - 1)))
+            columns = np.asarray(
+                evaluate(unnormalised, np.minimum(np.arange(start, start + _CHECKED), array.shape[0] - 1))
+            )
             columns = columns[:, : array.shape[0] - start]
             bad = ~(np.isfinite(columns) & (columns >= 0))
             if bad.any():

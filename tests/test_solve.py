@@ -1,18 +1,17 @@
 """The front door: optimality conditions, what a status means, arguments, and the same result under JAX's transforms."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import _resources
 from jaxpriv.certificates import certify
+from jaxpriv.solving import choice, execution
 from jaxpriv.testing import DEGENERATE, degenerate, known_problems, random_joint
 
 # `jaxpriv.solve` is the function; its module is behind it.
-MODULE = sys.modules["jaxpriv.solve"]
 JOINTS = np.stack([random_joint(seed, 3, 4) for seed in range(4)])
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 KNOWN = {known.name: known for known in known_problems()}
@@ -147,13 +146,23 @@ def test_unknown_solvers_name_the_known_ones():
 
 
 def test_memory_is_checked_before_anything_is_built(monkeypatch):
-    """Too large for the interior point: `auto` takes mirror descent, an explicit request is refused."""
-    monkeypatch.setattr(MODULE, "_free_memory", lambda: 1000.0)
-    with pytest.raises(jp.ResourceError, match=r"interior-point would need .* use solver='mirror-descent'"):
+    """Too large for the interior point: `auto` streams where it can; an explicit request is refused by number."""
+    monkeypatch.setattr(_resources, "free_memory", lambda: 1.0)
+    with pytest.raises(jp.ResourceError, match=r"^interior-point for .* needs 0.0 GiB .*; use solver='accelerated'"):
         jp.solve(problem(), "interior-point")
-    assert jp.solve(problem(), tol=1e-3).solver == "mirror-descent"
-    monkeypatch.setattr(MODULE, "_free_memory", lambda: np.inf)
+    with pytest.raises(jp.ResourceError, match=r"^mirror-descent for .*use solver='accelerated' or 'two-grid'"):
+        jp.solve(problem(), "mirror-descent")
+    with pytest.raises(jp.ResourceError, match=r"^accelerated for .*merge symbols first"):
+        jp.solve(problem())
+    monkeypatch.setattr(_resources, "free_memory", lambda: np.inf)
     assert jp.solve(problem(), tol=1e-3).solver == "interior-point"
+
+
+def test_auto_without_room_for_factors_takes_mirror_descent_where_nothing_streams(monkeypatch):
+    monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
+    assert jp.solve(problem(JOINTS[:2], budget=0.3), tol=1e-2).solver == "mirror-descent"
+    assert jp.solve(problem(leakage_budget=0.05), tol=1e-2).solver == "mirror-descent"
+    assert jp.solve(problem(), tol=1e-2).solver == "accelerated"
 
 
 def test_solvers_agree_within_their_gaps():
@@ -211,11 +220,11 @@ def test_vmap_over_budgets_and_joints(eager):
 @pytest.mark.parametrize("name", ["budget", "multiplier", "leakage_budget"])
 def test_changed_numbers_never_recompile(name):
     jp.solve(problem(**{name: 0.07}))
-    before = set(MODULE._EXECUTABLES)
+    before = set(execution._EXECUTABLES)
     for joint in JOINTS:
         for value in (0.05, np.float32(0.06), 0.08):
             jp.solve(problem(joint, **{name: value}), tol=3e-6)
-    assert set(MODULE._EXECUTABLES) == before
+    assert set(execution._EXECUTABLES) == before
 
 
 def test_a_caller_without_float64_gets_float64_results():

@@ -3,15 +3,16 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from jaxpriv.certificates.dense import Certificate, valid_scores
-from jaxpriv.channel import AbstractChannel
+from jaxpriv.channel import AbstractChannel, push
 from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.streaming import cheapest, leakage
 
+_leakage = jax.jit(leakage)
+_cheapest = jax.jit(cheapest, static_argnames="mesh")
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 
@@ -39,9 +40,9 @@ def certify_streamed(
 
 
 def _value(program: StreamedProgram, mechanism: AbstractChannel, mesh: Mesh | None) -> tuple[Any, Any, Any, Any]:
-    pushed = jax.jit(lambda m, j, d: m.push(j, d, mesh))(mechanism, program.joint, program.distortions)
+    pushed = push(mechanism, program.joint, program.distortions, mesh)
     columns, used = np.asarray(pushed.columns), np.asarray(pushed.distortions)
-    leaked = float(jax.jit(leakage)(columns, columns.sum(axis=0)))
+    leaked = float(_leakage(columns, columns.sum(axis=0)))
     # As in `dense`, and every W[x, y] may be off by a relative `rounding`: with sum w |ln(w/(p|w|))| <= I + 2/e
     # this moves I by no more than rounding (I + 1), and E d by rounding times itself.
     slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * _UNIT + float(pushed.rounding)
@@ -61,8 +62,7 @@ def _bound(program: StreamedProgram, scores: np.ndarray, multipliers: np.ndarray
         prices = np.where(np.isfinite(multipliers), np.maximum(multipliers, 0.0), 0.0)
         spent = float(prices @ program.budgets)
     rule, level = (part[0] for part in valid_scores(np, prior[None], scores[None]))
-    run = jax.jit(lambda *args: cheapest(*args, mesh=mesh))
-    total, size = run(program.joint, program.distortions, jnp.asarray(prior), rule, prices)
+    total, size = _cheapest(program.joint, program.distortions, prior, rule, prices, mesh=mesh)
     # |fl(sum) - sum| <= n u sum|terms|: chains over s inside a row, then over x. At the cheapest y the price
     # of the distortion is at most |least| plus the largest score.
     chain = 2 * (len(prior) + program.shape[0]) + len(prices) + 8

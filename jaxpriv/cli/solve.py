@@ -44,7 +44,10 @@ def solve(
         typer.Option(metavar="LAMBDA ...", help="Minimise leakage + LAMBDA * distortion (nats)."),
     ] = None,
     solver: Annotated[
-        str, typer.Option(metavar="NAME", help="auto, interior-point, mirror-descent, blahut-arimoto, accelerated or two-grid.")
+        str,
+        typer.Option(
+            metavar="NAME", help="auto, interior-point, mirror-descent, blahut-arimoto, accelerated or two-grid."
+        ),
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
     rtol: Annotated[float, typer.Option(help="The same relative to the value; the larger allowance holds.")] = 0.0,
@@ -125,7 +128,6 @@ def _record(solution: Any) -> dict[str, Any]:
         "distortion": solution.distortion,
         "solver": solution.solver,
         "iterations": solution.steps,
-        "notes": list(solution.notes),
         "seconds": solution.seconds,
         "units": "nats",
     }
@@ -142,7 +144,6 @@ def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, 
         "distortion": [None] * distortions,
         "solver": "none",
         "iterations": 0,
-        "notes": [],
         "seconds": seconds,
         "units": "nats",
         "proof": error.proof,

@@ -203,6 +203,8 @@ class AcceleratedGradient(AbstractSolver):
         budgets = problem.program.budgets
         if budgets is None:
             return guess, self._pass(problem, scores, guess, total)
+        zero, square = jnp.zeros(()), jnp.eye(len(guess))
+        blank = Pass(jnp.zeros_like(scores), jnp.zeros_like(guess), square, zero, zero)
         room = jnp.maximum(budgets - problem.anchored, jnp.finfo(budgets.dtype).tiny)
         unit = 1.0 / problem.scales
 
@@ -217,7 +219,7 @@ class AcceleratedGradient(AbstractSolver):
 
         def missing(carry: tuple[Any, Any, Any]) -> Any:
             prices, now, count = carry
-            return (off(prices, now) > floor) & (count < passes)
+            return (count == 0) | ((off(prices, now) > floor) & (count < passes))
 
         def newton(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
             prices, now, count = carry
@@ -228,11 +230,11 @@ class AcceleratedGradient(AbstractSolver):
             matrix = matrix + jnp.diag(jnp.where(free, ridge, 1.0))
             move = small_solve(matrix, jnp.where(free, over, 0.0))
             # Doubling and halving at most keeps Newton where its model holds.
-            prices = jnp.maximum(jnp.clip(prices + move, 0.5 * prices, 2.0 * prices + unit), least)
+            moved = jnp.maximum(jnp.clip(prices + move, 0.5 * prices, 2.0 * prices + unit), least)
+            prices = jnp.where(count == 0, guess, moved)  # the first pass is at the guess: one copy of the code
             return prices, self._pass(problem, scores, prices, total), count + 1
 
-        start = (guess, self._pass(problem, scores, guess, total), jnp.array(1))
-        prices, now, _ = lax.while_loop(missing, newton, start)
+        prices, now, _ = lax.while_loop(missing, newton, (guess, blank, jnp.array(0)))
         return prices, now
 
     def _record(

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 
 from jaxpriv import _resources
 from jaxpriv.certificates import Certificate, certify_streamed
-from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture
+from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InfeasibleError, InputError, ResourceError
 from jaxpriv.joints import AbstractJoint
@@ -355,22 +355,13 @@ def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel,
     """The least mixture with the nearest release that meets the budgets."""
     if program.budgets is None:
         return channel
-    used = np.asarray(_used(channel, program.joint, program.distortions, mesh=mesh))
+    used = np.asarray(push(channel, program.joint, program.distortions, mesh).distortions)
     over = used - program.budgets
     if not (over > 0).any():
         return channel
     room = np.where(over > 0, np.maximum(used - known.anchored, np.finfo(float).tiny), 1.0)
     share = float(np.clip(np.where(over > 0, over / room, 0.0), 0.0, 1.0).max())
     return Mixture(channel, Deterministic(known.nearest, program.shape[1]), np.asarray(min(1.0, share * (1 + 1e-12))))
-
-
-def _push_used(
-    channel: AbstractChannel, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None
-) -> Any:
-    return channel.push(joint, distortions, mesh).distortions
-
-
-_used = jax.jit(_push_used, static_argnames="mesh")
 
 
 # ---------------------------------------------------------------------------------- two grids

@@ -1,0 +1,45 @@
+"""Small problems that every streaming method is checked on, with their tables for comparison."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.solving.execution import own_settings
+
+
+def smooth_joint(size: int, private: int, seed: int = 0) -> np.ndarray:
+    """Classes at their own places of a line, with a floor: P(s|x) is smooth and does not depend on `size`."""
+    rng = np.random.default_rng(seed)
+    x = (np.arange(size) + 0.5) / size
+    place, width = np.sort(rng.uniform(0, 1, private)), rng.uniform(0.1, 0.3, private)
+    likelihood = np.exp(-0.5 * ((x[:, None] - place) / width) ** 2) / width + 1e-3
+    return (likelihood / likelihood.sum()).T.copy()
+
+
+def line(size: int) -> np.ndarray:
+    return (np.arange(size) + 0.5) / size
+
+
+@pytest.fixture(scope="session")
+def rough() -> tuple[np.ndarray, np.ndarray]:
+    """(joint, distortion): a random joint with zeros, an empty s, an empty x, and a random table of costs."""
+    rng = np.random.default_rng(5)
+    joint = rng.dirichlet(np.full(5 * 23, 0.3)).reshape(5, 23)
+    joint[joint < 1e-4] = 0.0
+    joint[2] = 0.0
+    joint[:, 7] = 0.0
+    return joint / joint.sum(), rng.uniform(0, 1, (23, 19))
+
+
+DISTORTIONS = {
+    "absolute": lambda n: jp.distortion.absolute(line(n)),
+    "squared": lambda n: jp.distortion.squared(line(n)),
+    "hamming": jp.distortion.hamming,
+}
+
+
+@pytest.fixture
+def inside():
+    """The settings under which the library runs its own traced code."""
+    with own_settings():
+        yield

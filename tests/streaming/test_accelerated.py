@@ -1,0 +1,167 @@
+"""The accelerated method: certified, the same optimum as the interior point, honest where it stops early."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.channel import AbstractChannel
+
+from .conftest import DISTORTIONS, smooth_joint
+
+FORMS = [{"budget": 0.04}, {"budget": 0.15}, {"multiplier": 0.4}, {"multiplier": 4.0}]
+
+
+def agree(problem, solution, tol):
+    """Both intervals hold the optimum; the mechanism meets the budgets and is a mechanism."""
+    exact = jp.solve(problem, "interior-point", tol=1e-8)
+    assert solution.lower_bound <= exact.value
+    assert exact.lower_bound <= solution.value
+    assert solution.gap <= tol
+    table = solution.mechanism.matrix()
+    np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-12)
+    if problem.budget is not None:
+        used = [problem.joints[0].sum(axis=0) @ (table * d).sum(axis=1) for d in problem.tables()]
+        assert (used <= problem.budget * (1 + 1e-9)).all()
+        np.testing.assert_allclose(used, solution.distortion, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("kind", DISTORTIONS)
+def test_it_finds_the_certified_optimum(kind, form):
+    joint = smooth_joint(40, 4)
+    problem = jp.DistortionProblem(joint, DISTORTIONS[kind](40), **form)
+    solution = jp.solve(problem, "accelerated", tol=1e-4)
+    assert solution.status == "optimal"
+    assert isinstance(solution.mechanism, AbstractChannel)
+    agree(problem, solution, 1e-4)
+
+
+def test_rough_data_with_zeros_and_empty_symbols(rough):
+    problem = jp.DistortionProblem(*rough, budget=0.12)
+    solution = jp.solve(problem, "accelerated", tol=1e-5)
+    assert solution.status == "optimal"
+    agree(problem, solution, 1e-5)
+
+
+def test_two_budgets(rough):
+    joint, table = rough
+    problem = jp.DistortionProblem(joint, [table, table**3], budget=[0.2, 0.04])
+    solution = jp.solve(problem, "accelerated", tol=1e-5)
+    assert solution.status == "optimal"
+    agree(problem, solution, 1e-5)
+
+
+def test_two_multipliers(rough):
+    joint, table = rough
+    problem = jp.DistortionProblem(joint, [table, table**3], multiplier=[0.5, 2.0])
+    agree(problem, jp.solve(problem, "accelerated", tol=1e-5), 1e-5)
+
+
+def test_a_relative_tolerance_is_relative():
+    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.1)
+    for solver in ("accelerated", "interior-point", "mirror-descent"):
+        loose = jp.solve(problem, solver, tol=1e-12, rtol=3e-2)
+        assert loose.status == "optimal"
+        assert 1e-12 < loose.gap <= 3e-2 * loose.value
+
+
+def test_a_relative_tolerance_counts_the_whole_objective():
+    """The reduction shifts costs; the allowance is relative to the value that the user sees."""
+    joint = smooth_joint(12, 3)
+    problem = jp.DistortionProblem(joint, 5.0 + jp.distortion.absolute(np.arange(12.0)).matrix(), multiplier=1.0)
+    solution = jp.solve(problem, tol=1e-14, rtol=1e-3)
+    assert solution.status == "optimal"
+    assert solution.gap <= 1e-3 * solution.value
+    assert solution.steps < jp.solve(problem, tol=1e-8).steps
+
+
+def test_the_price_of_the_budget_is_the_slope():
+    joint, d = smooth_joint(40, 4), DISTORTIONS["squared"](40)
+    solve = lambda b: jp.solve(jp.DistortionProblem(joint, d, budget=b), "accelerated", tol=1e-6)  # noqa: E731
+    solution = solve(0.02)
+    exact = jp.solve(jp.DistortionProblem(joint, d, budget=0.02), tol=1e-9)
+    np.testing.assert_allclose(solution.multipliers, exact.multipliers, rtol=2e-2)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_single_precision_passes_give_a_float64_proof(single):
+    problem = jp.DistortionProblem(smooth_joint(64, 5), DISTORTIONS["absolute"](64), multiplier=2.0)
+    solution = jp.solve(problem, jp.AcceleratedGradient(single=single), tol=1e-12, rtol=2e-3)
+    assert solution.status == "optimal"
+    agree(problem, solution, 2e-3 * solution.value)
+    assert solution.mechanism.matrix().dtype == np.float64
+
+
+def test_float64_takes_over_where_float32_gets_no_further():
+    problem = jp.DistortionProblem(smooth_joint(64, 5), DISTORTIONS["absolute"](64), multiplier=2.0)
+    solution = jp.solve(problem, "accelerated", tol=1e-7)
+    assert solution.status == "optimal"
+    assert any("float64 passes from step" in note for note in solution.notes)
+
+
+def test_few_steps_give_a_wide_interval_and_say_so():
+    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.05)
+    solution = jp.solve(problem, "accelerated", tol=1e-9, max_steps=3)
+    assert solution.status == "not_certified"
+    assert solution.steps == 3
+    assert solution.gap > 1e-9
+    exact = jp.solve(problem, tol=1e-8)
+    assert solution.lower_bound <= exact.value
+    assert solution.value >= exact.lower_bound
+
+
+def test_no_leakage_is_needed_where_one_symbol_is_near_enough():
+    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.5)
+    solution = jp.solve(problem, "accelerated")
+    assert solution.status == "optimal"
+    assert solution.value < 1e-9
+    assert len(set(solution.mechanism.sample(__import__("jax").random.key(0), np.arange(40)))) == 1
+
+
+def test_a_budget_without_room_leaves_the_nearest_symbols():
+    joint = smooth_joint(20, 3)
+    problem = jp.DistortionProblem(joint, DISTORTIONS["hamming"](20), budget=0.0)
+    solution = jp.solve(problem, "accelerated", tol=1e-6)
+    assert solution.status == "optimal"
+    np.testing.assert_array_equal(solution.mechanism.matrix(), np.eye(20))
+    np.testing.assert_allclose(solution.value, float(jp.probability.mutual_information(joint)), atol=1e-9)
+
+
+def test_an_impossible_budget_is_proved_so(rough):
+    joint, table = rough
+    least = joint.sum(axis=0) @ table.min(axis=1)
+    problem = jp.DistortionProblem(joint, table, budget=0.9 * least)
+    with pytest.raises(jp.InfeasibleError, match=r"^budget\[0\]: no mechanism meets it") as info:
+        jp.solve(problem, "accelerated")
+    np.testing.assert_allclose(info.value.proof["bound"], least, rtol=1e-12)
+    assert jp.solve(problem, "accelerated", throw=False).status == "infeasible"
+
+
+def test_progress_is_told(rough):
+    seen = []
+    problem = jp.DistortionProblem(*rough, budget=0.12)
+    solution = jp.solve(problem, "accelerated", tol=1e-5, progress=lambda steps, gap: seen.append((steps, gap)))
+    assert seen[-1][0] == solution.steps
+    assert [s for s, _ in seen] == sorted({s for s, _ in seen})
+
+
+def test_a_changed_budget_never_recompiles():
+    from jaxpriv.solving import execution
+
+    joint, d = smooth_joint(40, 4), DISTORTIONS["squared"](40)
+    jp.solve(jp.DistortionProblem(joint, d, budget=0.02), "accelerated", tol=1e-7)
+    before = set(execution._EXECUTABLES)
+    second = jp.solve(jp.DistortionProblem(joint, d, budget=0.03), "accelerated", tol=1e-5)
+    assert set(execution._EXECUTABLES) == before
+    assert second.seconds["compile"] == 0
+
+
+def test_the_caller_keeps_float32():
+    import jax
+
+    with jax.enable_x64(False):
+        problem = jp.DistortionProblem(smooth_joint(30, 3), DISTORTIONS["absolute"](30), budget=0.1)
+        solution = jp.solve(problem, "accelerated", tol=1e-5)
+        assert not jax.config.jax_enable_x64
+        assert solution.status == "optimal"
+        assert solution.mechanism.rows([3]).dtype == np.float64

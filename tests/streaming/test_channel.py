@@ -1,0 +1,146 @@
+"""Mechanisms as operators: rows, tables, samples and push-forwards say the same thing."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _resources, channel
+from jaxpriv.joints import Stored
+from jaxpriv.problems.streamed import StreamedProgram
+from jaxpriv.solvers.two_grid import coarsen
+
+from .conftest import line, smooth_joint
+
+RNG = np.random.default_rng(1)
+SIZE, PRIVATE = 24, 3
+JOINT = smooth_joint(SIZE, PRIVATE)
+COST = jp.distortion.absolute(line(SIZE))
+
+
+def gibbs(joint=JOINT, cost=COST):
+    outputs = cost.shape[1]
+    scores = RNG.normal(size=(outputs, joint.shape[0]))
+    return channel.Gibbs(Stored(joint), (cost,), joint.sum(axis=1), scores, np.array([3.0]))
+
+
+def coset(size, width, values=None, other=None):
+    """A coset mechanism with random moves on `size` symbols at `values`, released on `other`."""
+    values = line(size) if values is None else values
+    cost = jp.distortion.absolute(values, other)
+    joint = smooth_joint(size, PRIVATE)
+    coarse = coarsen(StreamedProgram(Stored(joint), (cost,), joint.sum(axis=1), np.ones(1), None), width, None)
+    moves = RNG.dirichlet(np.ones(len(coarse.y.centres)), len(coarse.x.centres))
+    return coarse.lift(moves), joint, cost
+
+
+UNEVEN = np.sort(RNG.uniform(0, 1, 22))
+CASES = {
+    "gibbs": lambda: (gibbs(), JOINT, COST),
+    "deterministic": lambda: (channel.Deterministic(RNG.integers(0, SIZE, SIZE), SIZE), JOINT, COST),
+    "mixture": lambda: (
+        channel.Mixture(gibbs(), channel.Deterministic(np.arange(SIZE), SIZE), np.asarray(0.3)),
+        JOINT,
+        COST,
+    ),
+    "shifted coset": lambda: coset(24, 4),
+    "shifted coset, last cell not full": lambda: coset(22, 4),
+    "shifted coset, shuffled": lambda: coset(24, 4, RNG.permutation(line(24))),
+    "nearest coset, uneven": lambda: coset(22, 4, UNEVEN),
+    "nearest coset, two alphabets": lambda: coset(22, 4, UNEVEN, np.linspace(-0.1, 1.2, 17)),
+}
+
+
+@pytest.fixture(params=CASES, ids=str)
+def case(request):
+    return CASES[request.param]()
+
+
+def test_rows_are_distributions_and_blocks_of_the_table(case):
+    mechanism, _, cost = case
+    table = mechanism.matrix()
+    assert table.shape == mechanism.shape == cost.shape
+    assert table.dtype == np.float64
+    assert (table >= 0).all()
+    np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-13)
+    np.testing.assert_allclose(mechanism.rows([5, 0, 5]), table[[5, 0, 5]], atol=1e-15)
+    np.testing.assert_array_equal(np.asarray(mechanism), table)
+
+
+def test_the_push_forward_is_that_of_the_table(case, inside):
+    mechanism, joint, cost = case
+    pushed = jax.jit(lambda m, j, d: m.push(j, (d,), None))(mechanism, Stored(joint), cost)
+    table = mechanism.matrix()
+    np.testing.assert_allclose(pushed.columns, (joint @ table).T, atol=1e-14)
+    np.testing.assert_allclose(pushed.distortions, [(joint.sum(axis=0) @ (table * cost.matrix())).sum()], atol=1e-14)
+    assert 0 <= pushed.rounding < 1e-11
+
+
+def test_samples_follow_the_rows(case):
+    """A chi-square test at level 1e-9 on every row that is drawn."""
+    from scipy.stats import chi2
+
+    mechanism, _, _ = case
+    draws, symbols = 4000, [0, 7, 21]
+    drawn = mechanism.sample(jax.random.key(3), np.repeat(symbols, draws)).reshape(len(symbols), draws)
+    for x, ys in zip(symbols, drawn, strict=True):
+        row = mechanism.rows([x])[0]
+        counts = np.bincount(ys, minlength=len(row))
+        assert counts[row == 0].sum() == 0
+        common = row * draws >= 5
+        expected = np.append(row[common] * draws, row[~common].sum() * draws)
+        seen = np.append(counts[common], counts[~common].sum())
+        keep = expected > 0
+        statistic = ((seen[keep] - expected[keep]) ** 2 / expected[keep]).sum()
+        assert statistic < chi2.ppf(1 - 1e-9, max(keep.sum() - 1, 1)) + 1e-9
+
+
+def test_a_coset_mechanism_keeps_the_place_in_the_cell():
+    mechanism, _, _ = coset(24, 4)
+    table = mechanism.matrix()
+    x, y = np.nonzero(table)
+    assert ((x - y) % 4 == 0).all()
+    moves = table[0::4, 0::4]
+    for k in range(1, 4):
+        np.testing.assert_array_equal(table[k::4, k::4], moves)
+
+
+def test_the_two_coset_rules_agree_where_both_apply():
+    """On one even alphabet with full cells, keeping the place and keeping the difference are the same thing."""
+    shifted, _, _ = coset(24, 4)
+    values = line(24)
+    centres = values.reshape(-1, 4).mean(axis=1)
+    cell = np.arange(24) // 4
+    nearest = channel.NearestCoset(shifted.moves, cell, values - centres[cell], centres, values, np.arange(24))
+    np.testing.assert_allclose(nearest.matrix(), shifted.matrix(), atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ([0, 24], r"^index\[1\] is not one of the 24 useful symbols"),
+        ([-1], r"^index\[0\] is not one of"),
+        ([0.5], r"^index must be an integer"),
+        ([[0]], r"^index must be an integer"),
+    ],
+)
+def test_wrong_symbols_are_named(index, message):
+    for method in (gibbs().rows, lambda i: gibbs().sample(jax.random.key(0), i)):
+        with pytest.raises(jp.InputError, match=message):
+            method(index)
+
+
+def test_a_table_that_does_not_fit_is_refused_with_the_alternative(monkeypatch):
+    monkeypatch.setattr(_resources, "free_memory", lambda: 100.0)
+    for method in (gibbs().matrix, lambda: np.asarray(gibbs()), lambda: gibbs().rows([0, 1])):
+        with pytest.raises(jp.ResourceError, match=r"needs 0.0 GiB and .* are free; use rows\(index\)"):
+            method()
+
+
+def test_an_operator_is_no_view_of_a_table():
+    with pytest.raises(ValueError, match="cannot be viewed"):
+        np.asarray(gibbs(), copy=False)
+
+
+def test_no_symbols_no_samples():
+    assert gibbs().sample(jax.random.key(0), np.zeros(0, int)).shape == (0,)

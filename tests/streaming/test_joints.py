@@ -1,0 +1,71 @@
+"""Joints computed on demand, and what is refused."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _resources
+
+from .conftest import line
+
+PLACES = jnp.asarray([0.2, 0.5, 0.9])
+
+
+def likelihood(x):
+    return jnp.exp(-0.5 * ((x[0] - PLACES) / 0.2) ** 2)
+
+
+def test_a_computed_joint_is_the_normalised_table():
+    operator = jp.joints.from_function(likelihood, line(30))
+    table = np.exp(-0.5 * ((line(30) - np.asarray(PLACES)[:, None]) / 0.2) ** 2)
+    assert operator.shape == (3, 30)
+    np.testing.assert_allclose(operator.matrix(), table / table.sum(), rtol=1e-14)
+    np.testing.assert_allclose(operator.columns(np.array([4, 4, 0])), operator.matrix()[:, [4, 4, 0]], rtol=1e-15)
+
+
+def test_a_computed_joint_gives_the_solution_of_its_table():
+    operator = jp.joints.from_function(likelihood, line(30))
+    distortion = jp.distortion.absolute(line(30))
+    table = np.asarray(operator.matrix())
+    for solver, tol in (("interior-point", 1e-8), ("accelerated", 1e-4)):
+        one = jp.solve(jp.DistortionProblem(operator, distortion, budget=0.05), solver, tol=tol)
+        two = jp.solve(jp.DistortionProblem(table / table.sum(), distortion, budget=0.05), solver, tol=tol)
+        assert one.status == two.status == "optimal"
+        np.testing.assert_allclose(one.value, two.value, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x[0], r"^joint: likelihood must return an array of shape \(\|S\|,\), not \(\)"),
+        (lambda x: jnp.ones((2, 2)) * x[0], r"not \(2, 2\)"),
+        (lambda x: jnp.stack([x[0], x[0] - 0.5]), r"^joint: the likelihood at \[1, 0\] \(axes s, x\) is negative"),
+        (lambda x: jnp.stack([x[0], 1 / (x[0] - x[0])]), r"\[1, 0\] .* is not finite"),
+        (lambda x: jnp.stack([x[0], jnp.log(x[0] - 0.5)]), r"\[1, 0\] .* is not finite"),
+        (lambda x: jnp.zeros(2) * x[0], r"^joint has no finite positive mass"),
+        ("nothing", r"^likelihood must be callable"),
+    ],
+)
+def test_a_bad_likelihood_is_named(function, message):
+    with pytest.raises(jp.InputError, match=message):
+        jp.joints.from_function(function, line(10))
+
+
+def test_bad_features_are_named():
+    with pytest.raises(jp.InputError, match=r"^features\[1\] is NaN"):
+        jp.joints.from_function(likelihood, [0.1, np.nan])
+
+
+def test_a_joint_table_that_does_not_fit_is_refused(monkeypatch):
+    operator = jp.joints.from_function(likelihood, line(30))
+    problem = jp.DistortionProblem(operator, jp.distortion.absolute(line(30)), budget=0.05)
+    monkeypatch.setattr(_resources, "free_memory", lambda: 10.0)
+    with pytest.raises(jp.ResourceError, match=r"^joint as a table of shape \(3, 30\) needs .*accelerated"):
+        _ = problem.joints
+
+
+def test_the_distortion_must_fit_the_operator():
+    operator = jp.joints.from_function(likelihood, line(30))
+    with pytest.raises(jp.InputError, match=r"^distortion has 29 rows \(axis x\), but the joint has 30"):
+        jp.DistortionProblem(operator, jp.distortion.absolute(line(29)), budget=0.05)

@@ -1,0 +1,161 @@
+"""The two-grid method: a proof about the fine problem whatever the data, tight where the data is smooth."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.problems.streamed import StreamedProgram
+from jaxpriv.solvers.two_grid import coarsen, grid_of
+
+from .conftest import DISTORTIONS, line, smooth_joint
+
+RNG = np.random.default_rng(4)
+
+
+def check(problem, solution):
+    exact = jp.solve(problem, "interior-point", tol=1e-7)
+    assert solution.lower_bound <= exact.value
+    assert exact.lower_bound <= solution.value
+    if problem.budget is not None:
+        assert (solution.distortion <= problem.budget * (1 + 1e-9)).all()
+    return exact
+
+
+@pytest.mark.parametrize("form", [{"budget": 0.05}, {"multiplier": 1.0}], ids=str)
+@pytest.mark.parametrize("kind", DISTORTIONS)
+@pytest.mark.parametrize("size", [128, 100])
+def test_smooth_ordered_data_is_certified_from_few_cells(kind, form, size):
+    problem = jp.DistortionProblem(smooth_joint(size, 3), DISTORTIONS[kind](size), **form)
+    solution = jp.solve(problem, jp.TwoGrid(cells=32, most_cells=64), tol=1e-12, rtol=1e-2)
+    assert solution.status == "optimal"
+    assert solution.solver == "two-grid"
+    coset = solution.mechanism.first if "budget" in form else solution.mechanism  # repaired to the budget
+    assert coset.moves.shape[0] <= 64
+    check(problem, solution)
+
+
+@pytest.mark.parametrize("kind", ["absolute", "squared"])
+def test_uneven_values_and_two_alphabets(kind):
+    size = 90
+    make = {"absolute": jp.distortion.absolute, "squared": jp.distortion.squared}[kind]
+    x = np.sort(RNG.beta(2, 3, size))
+    joint = smooth_joint(size, 3)
+    for y in (None, np.linspace(0.0, 1.0, 70)):
+        problem = jp.DistortionProblem(joint, make(x, y), budget=0.05)
+        solution = jp.solve(problem, jp.TwoGrid(cells=32, most_cells=64), tol=1e-12, rtol=5e-2)
+        assert solution.status == "optimal", solution.notes
+        check(problem, solution)
+
+
+def test_the_order_of_the_symbols_does_not_matter():
+    """Symbols are ordered by their values, not by their numbers."""
+    size = 64
+    joint, shuffle = smooth_joint(size, 3), RNG.permutation(size)
+    solver = jp.TwoGrid(cells=16, most_cells=16)
+    one = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(size)), multiplier=1.0), solver)
+    two = jp.solve(
+        jp.DistortionProblem(joint[:, shuffle], jp.distortion.absolute(line(size)[shuffle]), multiplier=1.0), solver
+    )
+    np.testing.assert_allclose(two.value, one.value, rtol=1e-9)
+    np.testing.assert_allclose(two.lower_bound, one.lower_bound, rtol=1e-9)
+    np.testing.assert_allclose(two.mechanism.matrix(), one.mechanism.matrix()[shuffle][:, shuffle], atol=1e-9)
+
+
+def test_halving_the_cells_quarters_the_gap_on_smooth_data():
+    problem = jp.DistortionProblem(smooth_joint(512, 3), jp.distortion.absolute(line(512)), multiplier=1.0)
+    gaps = [jp.solve(problem, jp.TwoGrid(cells=c, most_cells=c), tol=1e-6).gap for c in (32, 64)]
+    assert 3.0 < gaps[0] / gaps[1] < 5.5
+
+
+def test_rough_data_is_refused_no_proof_and_auto_goes_on():
+    """Roughness within the cells shows as a gap that stops falling; the interval stays valid."""
+    size = 64
+    joint = RNG.dirichlet(np.full(4 * size, 0.5)).reshape(4, size)
+    problem = jp.DistortionProblem(joint, jp.distortion.absolute(line(size)), budget=0.02)
+    solution = jp.solve(problem, jp.TwoGrid(cells=8, most_cells=32), tol=1e-4)
+    assert solution.status == "not_certified"
+    check(problem, solution)
+
+
+def test_auto_falls_back_and_says_so(monkeypatch):
+    from jaxpriv.solving import choice
+
+    monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
+    monkeypatch.setitem(choice.SOLVERS, "two-grid", jp.TwoGrid(cells=8, most_cells=16))
+    joint = RNG.dirichlet(np.full(4 * 48, 0.5)).reshape(4, 48)
+    problem = jp.DistortionProblem(joint, jp.distortion.absolute(line(48)), budget=0.02)
+    solution = jp.solve(problem, tol=1e-4)
+    assert solution.status == "optimal"
+    assert solution.notes[0].startswith("auto: two-grid first")
+    assert any("auto: accelerated next" in note for note in solution.notes)
+    check(problem, solution)
+
+
+def test_auto_ends_with_the_interior_point_where_it_fits(monkeypatch):
+    from jaxpriv.solving import choice
+
+    monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
+    monkeypatch.setitem(choice.SOLVERS, "accelerated", jp.AcceleratedGradient(single=True, patience=3))
+    joint, table = RNG.dirichlet(np.full(4 * 20, 0.5)).reshape(4, 20), RNG.uniform(size=(20, 20))
+    solution = jp.solve(jp.DistortionProblem(joint, table, budget=0.2), tol=1e-7)
+    assert solution.status == "optimal"
+    assert solution.solver == "interior-point"
+    assert solution.notes[0] == "auto: accelerated, because distortion[0] orders no symbols: " + (
+        "two-grid needs absolute, squared or hamming of one number"
+    )
+    assert solution.notes[-1].startswith("auto: interior-point last")
+
+
+def test_auto_takes_the_quick_way_for_loose_relative_tolerances(monkeypatch):
+    from jaxpriv.solving import choice
+
+    monkeypatch.setattr(choice, "_LARGE_STEP", 0.0)
+    problem = jp.DistortionProblem(smooth_joint(64, 3), jp.distortion.absolute(line(64)), budget=0.05)
+    assert jp.solve(problem, rtol=1e-2).solver == "two-grid"
+    assert jp.solve(problem, rtol=1e-5).solver == "interior-point"
+
+
+def test_cells_of_equal_symbols_merge_the_joint():
+    joint = smooth_joint(10, 3)
+    program = StreamedProgram(*coarse_parts(joint), joint.sum(axis=1), np.ones(1), None)
+    coarse = coarsen(program, 4, None)
+    table = np.asarray(coarse.program.joint.matrix())
+    np.testing.assert_allclose(table.T, [joint[:, i : i + 4].sum(axis=1) for i in (0, 4, 8)], atol=1e-15)
+    np.testing.assert_allclose(coarse.x.centres, (np.array([1.5, 5.5, 9.5]) + 0.5) / 10)
+
+
+def coarse_parts(joint):
+    from jaxpriv.joints import Stored
+
+    return Stored(joint), (jp.distortion.absolute(line(joint.shape[1])),)
+
+
+@pytest.mark.parametrize(
+    ("distortion", "message"),
+    [
+        (lambda: RNG.uniform(size=(8, 8)), r"^distortion\[0\] orders no symbols: two-grid needs"),
+        (lambda: jp.distortion.changed_attributes(np.eye(8)[:, :2]), r"^distortion\[0\] orders no symbols"),
+        (lambda: jp.distortion.from_function(lambda a, b: abs(a[0] - b[0]), line(8)), "orders no symbols"),
+        (
+            lambda: jp.distortion.absolute(np.repeat(line(4), 2)),
+            r"^distortion\[0\] gives several symbols the same value",
+        ),
+        (
+            lambda: [jp.distortion.absolute(line(8)), jp.distortion.squared(2 * line(8))],
+            r"^distortion\[1\] measures other values than distortion\[0\]",
+        ),
+    ],
+)
+def test_unordered_data_is_refused(distortion, message):
+    given = distortion()
+    price = [1.0, 1.0] if isinstance(given, list) else 1.0
+    problem = jp.DistortionProblem(smooth_joint(8, 2), given, multiplier=price)
+    with pytest.raises(jp.InputError, match=message):
+        jp.solve(problem, "two-grid")
+
+
+def test_a_grid_knows_whether_places_can_be_kept():
+    assert grid_of((jp.distortion.absolute(line(8)),)).aligned
+    assert grid_of((jp.distortion.hamming([1.0, 5.0, 6.0]),)).aligned
+    assert not grid_of((jp.distortion.absolute([1.0, 5.0, 6.0]),)).aligned
+    assert not grid_of((jp.distortion.absolute(line(8), line(9)),)).aligned
