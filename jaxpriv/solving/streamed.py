@@ -231,10 +231,11 @@ def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> 
     scores = np.asarray(posterior_scores(jnp.asarray(known.columns), known.prior))
     scores = np.maximum(scores, -50.0)  # a symbol that an output excludes: a finite price is enough
     span = np.maximum(known.constant.max(axis=1) - known.least, np.finfo(float).tiny)
-    found = None
-    for power in range(0, 40, 2):  # the price of a budget without room has no upper end: take what proves most
+    # The price of a budget without room has no upper end: raise it until the bound no longer grows.
+    found = _certified(program, nearest, scores, 1.0 / span, mesh, 0, "closed-form")
+    for power in range(2, 40, 2):
         trial = _certified(program, nearest, scores, 2.0**power / span, mesh, 0, "closed-form")
-        if found is not None and trial.certificate.lower_bound <= found.certificate.lower_bound:
+        if 0 < trial.certificate.lower_bound <= found.certificate.lower_bound:
             break
         found = trial
     return found

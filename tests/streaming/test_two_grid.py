@@ -29,7 +29,7 @@ def test_smooth_ordered_data_is_certified_from_few_cells(kind, form, size):
     solution = jp.solve(problem, jp.TwoGrid(cells=32, most_cells=64), tol=1e-12, rtol=1e-2)
     assert solution.status == "optimal"
     assert solution.solver == "two-grid"
-    coset = solution.mechanism.first if "budget" in form else solution.mechanism  # repaired to the budget
+    coset = getattr(solution.mechanism, "first", solution.mechanism)  # a mixture where a budget was repaired
     assert coset.moves.shape[0] <= 64
     check(problem, solution)
 
@@ -42,7 +42,7 @@ def test_uneven_values_and_two_alphabets(kind):
     joint = smooth_joint(size, 3)
     for y in (None, np.linspace(0.0, 1.0, 70)):
         problem = jp.DistortionProblem(joint, make(x, y), budget=0.05)
-        solution = jp.solve(problem, jp.TwoGrid(cells=32, most_cells=64), tol=1e-12, rtol=5e-2)
+        solution = jp.solve(problem, jp.TwoGrid(cells=32, most_cells=64), tol=1e-12, rtol=1e-1)
         assert solution.status == "optimal", solution.notes
         check(problem, solution)
 
