@@ -38,7 +38,7 @@ _FACTOR_ARRAYS = 6
 # Its share of the free memory beyond which `auto` turns to mirror descent.
 _AUTO_SHARE = 0.5
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
-_MARGIN = 0.8
+MARGIN = 0.8
 # Leakage limits below this are close to none at all: repair towards the best mechanism that leaks nothing.
 _TINY_LIMIT = 1e-6
 # The loops count in 32 bits where x64 is off.
@@ -368,7 +368,7 @@ def solve_prepared(
 def inner_tolerance(prepared: Prepared, tol: float) -> float:
     """The gap at which the iteration stops, in units of the reduced objective."""
     assert prepared.reduction is not None
-    return _MARGIN * tol / prepared.reduction.cost_scale
+    return MARGIN * tol / prepared.reduction.cost_scale
 
 
 # Executables by function, structure and shapes: a changed budget is a changed array, never a key.
@@ -445,18 +445,23 @@ def _solve_noise(problem: NoiseProblem, tol: float, max_steps: int, throw: bool)
 # ---------------------------------------------------------------------------------- traced
 
 
-def _solve_traced(problem: DistortionProblem, solver: str | AbstractSolver, tol: Any, max_steps: Any) -> Solution:
+def traced_program(problem: DistortionProblem) -> Program:
+    """The program of a problem that holds tracers, with its anchor."""
     # NumPy float64 beside tracers, with x64 off, would warn wherever its dtype is asked for.
     program = jax.tree.map(jnp.asarray, problem.program())
-    name, chosen = pick_solver("interior-point" if solver == "auto" else solver, program)
     outputs = program.cost.shape[1]
     if program.form is Form.LIMIT:
         best = program.cost.sum(axis=0).argmin()
         anchor = jnp.broadcast_to(jax.nn.one_hot(best, outputs, dtype=program.cost.dtype), program.cost.shape)
     else:
         anchor = jax.nn.one_hot(program.constraints.sum(axis=0).argmin(axis=1), outputs, dtype=program.cost.dtype)
-    program = eqx.tree_at(lambda p: p.anchor, program, anchor)
-    run = iterate(chosen, program, _MARGIN * tol, step_limit(chosen, max_steps))
+    return eqx.tree_at(lambda p: p.anchor, program, anchor)
+
+
+def _solve_traced(problem: DistortionProblem, solver: str | AbstractSolver, tol: Any, max_steps: Any) -> Solution:
+    program = traced_program(problem)
+    name, chosen = pick_solver("interior-point" if solver == "auto" else solver, program)
+    run = iterate(chosen, program, MARGIN * tol, step_limit(chosen, max_steps))
     best = run.best
     certificate = certify(program, best.mechanism, best.scores, best.weights, best.multipliers)
     proved = (certificate.gap <= tol) & (certificate.violation == 0)

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -91,13 +92,19 @@ def iterate(solver: AbstractSolver, program: Program, tol: Any, max_steps: Any) 
 
     Under vmap an instance that is done keeps its state while the others go on.
     """
+    state, steps = last_state(solver, program, tol, max_steps)
+    return Run(state.best, steps)
+
+
+def last_state(solver: AbstractSolver, program: Program, tol: Any, max_steps: Any) -> tuple[Any, Any]:
+    """The loop of `iterate`: the state in which it ended, with everything the solver knows, and the steps."""
     start = no_candidate(program)
 
     def unfinished(best: Candidate) -> Any:
         return ~(best.gap <= tol)
 
-    def attempt(carry: tuple[Any, Candidate, Any]) -> tuple[Any, Candidate, Any]:
-        number, best, steps = carry
+    def attempt(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        number, state, steps = carry
 
         def go_on(inner: tuple[Any, Any]) -> Any:
             state, used = inner
@@ -107,12 +114,16 @@ def iterate(solver: AbstractSolver, program: Program, tol: Any, max_steps: Any) 
             state, used = inner
             return solver.step(program, state), used + 1
 
-        state, steps = lax.while_loop(go_on, once, (solver.init(program, number, best), steps))
-        return number + 1, state.best, steps
+        state, steps = lax.while_loop(go_on, once, (solver.init(program, number, state.best), steps))
+        return number + 1, state, steps
 
-    def another(carry: tuple[Any, Candidate, Any]) -> Any:
-        number, best, steps = carry
-        return (number < solver.attempts) & unfinished(best) & (steps < max_steps)
+    def another(carry: tuple[Any, Any, Any]) -> Any:
+        number, state, steps = carry
+        return (number < solver.attempts) & unfinished(state.best) & (steps < max_steps)
 
-    _, best, steps = lax.while_loop(another, attempt, (jnp.array(0), start, jnp.array(0)))
-    return Run(best, steps)
+    # The first attempt always runs (no candidate has a gap yet), so nobody sees these zeros.
+    shapes = jax.eval_shape(solver.init, program, jnp.array(0), start)
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    blank = eqx.tree_at(lambda state: state.best, blank, start)
+    _, state, steps = lax.while_loop(another, attempt, (jnp.array(0), blank, jnp.array(0)))
+    return state, steps
