@@ -181,7 +181,7 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
         by_form["multiplier"] = np.einsum("x,mxy,xy->m", joints[0].sum(axis=0), tables, mechanism)
     else:
         prices, weights = np.ones((1, 1)), np.asarray(solution.weights, dtype=np.float64)
-        by_form["leakage_budget"] = -weights[0]
+        by_form["leakage_budget"] = np.asarray(-weights[0])
     lifts = np.stack([_log_lift(joint, mechanism) for joint in joints])
     gradient = weights[:, None, None] * (lifts @ mechanism.T)
     gradient = gradient + (prices @ (tables * mechanism).sum(axis=2))[:, None, :]
@@ -252,8 +252,8 @@ class _Optimum(NamedTuple):
     multipliers: Any  # (R,)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _search(solver: AbstractSolver, tol: float, max_steps: int, program: Program) -> tuple[_Optimum, Any]:
+@partial(jax.jit, static_argnums=0)
+def _search(solver: AbstractSolver, tol: Any, max_steps: Any, program: Program) -> tuple[_Optimum, Any]:
     """The certified optimum, and the state in which the solver ended."""
     state, _ = last_state(solver, program, MARGIN * tol, max_steps)
     best = state.best
