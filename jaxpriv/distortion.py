@@ -80,7 +80,7 @@ class _ChangedAttributes(eqx.Module):
     weights: Any
 
     def __call__(self, x: Any, y: Any) -> Any:
-        return ((x != y) * self.weights).sum(-1)
+        return ((x != y).astype(self.weights.dtype) * self.weights).sum(-1)  # no implicit promotion: weights may be traced
 
 
 class _EachPair(eqx.Module):
