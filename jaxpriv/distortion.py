@@ -80,7 +80,9 @@ class _ChangedAttributes(eqx.Module):
     weights: Any
 
     def __call__(self, x: Any, y: Any) -> Any:
-        return ((x != y).astype(self.weights.dtype) * self.weights).sum(-1)  # no implicit promotion: weights may be traced
+        return ((x != y).astype(self.weights.dtype) * self.weights).sum(
+            -1
+        )  # no implicit promotion: weights may be traced
 
 
 class _EachPair(eqx.Module):
