@@ -60,8 +60,8 @@ def solve(
     from the original data; the result holds NumPy arrays. Inside jit or vmap the same iteration runs
     on the problem as it is, in the precision of its arrays, and the certificate is computed there
     with the same formulas; with several limits or joints the iteration needs x64 there. Reverse-mode
-    derivatives do not pass through the loop: the slope of the optimal value in a budget is
-    -`multipliers`.
+    derivatives do not pass through the loop: use `optimal_value` and `optimal_mechanism`, or
+    `sensitivity` on the result.
 
     Args:
         problem: what is asked.

@@ -10,8 +10,8 @@ step of the method factors. F_program d(program) is, with p the prior, t = |w_y|
     use - bound           <dc, X> - d budget, and likewise for the leakage limits
 
 Fixed products instead of vanishing ones cost an error of order mu where the optimum is unique and
-strictly complementary (Fiacco and McCormick 1968, theorem 14). Everything is linear in d(program), so
-that JAX transposes it for reverse mode.
+strictly complementary (Fiacco 1976, sensitivity analysis by penalty methods). Everything is linear in
+d(program), so that JAX transposes it for reverse mode.
 """
 
 from functools import partial
@@ -35,7 +35,7 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
     """The move of `point`, on the central path of `program`, when the program moves by `change`.
 
     Private symbols without mass stay without: their part of `change` is left out. The anchor and the
-    support do not move.
+    support do not move. The result's `z` lacks what the program changes by itself.
     """
     data = rearrange(program)
     r = residuals(data, point)
