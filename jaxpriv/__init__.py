@@ -6,6 +6,7 @@ everywhere; bits only where a `units` argument asks for them.
 
 from jaxpriv import channel, distortion, joints, leakage, probability
 from jaxpriv.certificates import Certificate, certify
+from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
 from jaxpriv.errors import (
     EntropyError,
     InfeasibleError,
@@ -45,6 +46,7 @@ __all__ = [
     "NoiseProblem",
     "NotCertifiedError",
     "ResourceError",
+    "Sensitivity",
     "Solution",
     "Status",
     "TwoGrid",
@@ -55,9 +57,12 @@ __all__ = [
     "joints",
     "leakage",
     "max_entropy_noise",
+    "optimal_mechanism",
+    "optimal_value",
     "private_pairs",
     "probability",
     "rate_distortion",
+    "sensitivity",
     "solve",
     "with_private_input",
 ]

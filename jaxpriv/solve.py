@@ -36,7 +36,7 @@ def solve(
     data; the result holds NumPy arrays. Inside jit or vmap the same iteration runs on the problem as it
     is, in the precision of its arrays, and the certificate is computed there with the same formulas;
     with several limits or joints the iteration needs x64 there. Reverse-mode derivatives do not pass
-    through the loop: the slope of the optimal value in a budget is -`multipliers`.
+    through the loop: use `optimal_value` and `optimal_mechanism`, or `sensitivity` on the result.
 
     `auto` takes the interior-point method where its factors fit into memory. For larger alphabets (and
     where rtol >= 1e-3 makes it the quicker way) it tries the two-grid method on ordered symbols, then the

@@ -1,6 +1,7 @@
 """How problems are solved: one file for each algorithm, hyper-parameters as fields."""
 
-from jaxpriv.solvers._base import AbstractSolver, Candidate, Goal, Run, advance, iterate
+from jaxpriv.solvers._base import AbstractSolver, Candidate, Goal, Run, advance, iterate, last_state
+from jaxpriv.solvers._interior_tangent import path_tangent
 from jaxpriv.solvers.accelerated import AcceleratedGradient
 from jaxpriv.solvers.interior_point import InteriorPoint
 from jaxpriv.solvers.mirror_descent import MirrorDescent
@@ -17,4 +18,6 @@ __all__ = [
     "TwoGrid",
     "advance",
     "iterate",
+    "last_state",
+    "path_tangent",
 ]

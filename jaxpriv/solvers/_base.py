@@ -4,6 +4,7 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -124,15 +125,26 @@ def iterate(solver: AbstractSolver, program: Any, goal: Goal, max_steps: Any) ->
 
     Under vmap an instance that is done keeps its state while the others go on.
     """
+    state, steps = last_state(solver, program, goal, max_steps)
+    return Run(state.best, steps)
+
+
+def last_state(solver: AbstractSolver, program: Any, goal: Goal, max_steps: Any) -> tuple[Any, Any]:
+    """The loop of `iterate`: the state in which it ended, with everything the solver knows, and the steps."""
+    start = solver.blank(program)
 
     def attempt(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        number, best, steps = carry
-        state, steps = advance(solver, program, solver.init(program, number, best), goal, steps, max_steps)
-        return number + 1, state.best, steps
+        number, state, steps = carry
+        state, steps = advance(solver, program, solver.init(program, number, state.best), goal, steps, max_steps)
+        return number + 1, state, steps
 
     def another(carry: tuple[Any, Any, Any]) -> Any:
-        number, best, steps = carry
-        return (number < solver.attempts) & ~goal.met(best) & (steps < max_steps)
+        number, state, steps = carry
+        return (number < solver.attempts) & ~goal.met(state.best) & (steps < max_steps)
 
-    _, best, steps = lax.while_loop(another, attempt, (jnp.array(0), solver.blank(program), jnp.array(0)))
-    return Run(best, steps)
+    # The first attempt always runs (no candidate has a gap yet), so nobody sees these zeros.
+    shapes = jax.eval_shape(solver.init, program, jnp.array(0), start)
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    blank = eqx.tree_at(lambda state: state.best, blank, start)
+    _, state, steps = lax.while_loop(another, attempt, (jnp.array(0), blank, jnp.array(0)))
+    return state, steps

@@ -120,6 +120,12 @@ def solve_newton(
     return dx, dz, scores / r.spread, e
 
 
+def price_responses(r: Residual, f: Factor) -> tuple[list[Any], list[Any]]:
+    """(start, q) of `solve_newton` for a unit change of each price: Z moves by the column of its limit."""
+    starts = [-jnp.einsum("ytx,yx->yt", f.r, column, precision="highest") for column in r.columns]
+    return starts, [-f.di * column for column in r.columns]
+
+
 def with_border(
     data: Data, point: Point, r: Residual, base: tuple[Any, ...], response: tuple[Any, ...], pair: Any, room: Any
 ) -> Move:

@@ -33,7 +33,7 @@ from jax import lax
 
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.solvers._base import AbstractSolver, Candidate, no_candidate
-from jaxpriv.solvers._interior_newton import Move, factorise, solve_newton, with_border
+from jaxpriv.solvers._interior_newton import Move, factorise, price_responses, solve_newton, with_border
 from jaxpriv.solvers._interior_start import centred_point, warm_start
 from jaxpriv.solvers._interior_system import (
     Data,
@@ -233,10 +233,8 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     ratio = jnp.where(data.support, data.h / jnp.where(data.support, point.x, 1.0), 0.0)
     starts = [-jnp.einsum("ytk,ykl->yt", f.u, f.tri, precision="highest")]
     starts.append(jnp.einsum("ytx,yx->yt", f.r, ratio, precision="highest"))
-    qs = [-point.x, centring_q]
-    for k in range(limits):
-        starts.append(-jnp.einsum("ytx,yx->yt", f.r, r.columns[k], precision="highest"))
-        qs.append(-f.di * r.columns[k])
+    by_price = price_responses(r, f)
+    starts, qs = starts + by_price[0], [-point.x, centring_q, *by_price[1]]
     level = jnp.stack([-r.t * r.level] + [no_level] * (1 + limits))
     row = jnp.stack([r.row] + [no_row] * (1 + limits))
     stacked = (jnp.stack(starts), jnp.stack(qs), level, row)

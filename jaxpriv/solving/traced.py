@@ -8,14 +8,14 @@ import jax.numpy as jnp
 
 from jaxpriv.certificates import certify
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.program import Form
+from jaxpriv.problems.program import Form, Program
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, iterate
 from jaxpriv.solving.dense import MARGIN, distortion_of
 
 
-def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, max_steps: Any) -> Solution:
-    """Solve and certify within one trace, without the host's validation and reduction."""
+def traced_program(problem: DistortionProblem) -> Program:
+    """The program of a problem that holds tracers, with its anchor."""
     # NumPy float64 beside tracers, with x64 off, would warn wherever its dtype is asked for.
     program = jax.tree.map(jnp.asarray, problem.program())
     outputs = program.cost.shape[1]
@@ -24,7 +24,12 @@ def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, 
         anchor = jnp.broadcast_to(jax.nn.one_hot(best, outputs, dtype=program.cost.dtype), program.cost.shape)
     else:
         anchor = jax.nn.one_hot(program.constraints.sum(axis=0).argmin(axis=1), outputs, dtype=program.cost.dtype)
-    program = eqx.tree_at(lambda p: p.anchor, program, anchor)
+    return eqx.tree_at(lambda p: p.anchor, program, anchor)
+
+
+def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, max_steps: Any) -> Solution:
+    """Solve and certify within one trace, without the host's validation and reduction."""
+    program = traced_program(problem)
     run = iterate(solver, program, Goal(MARGIN * goal.tol, MARGIN * goal.rtol), max_steps)
     best = run.best
     certificate = certify(program, best.mechanism, best.scores, best.weights, best.multipliers)

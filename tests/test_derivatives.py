@@ -1,0 +1,325 @@
+"""Derivatives of optima: against central differences, closed forms, scaling laws, and each other."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.testing import random_joint
+
+# One shape for the whole file: the search is compiled once for each form, whatever the numbers.
+TOL = 1e-10  # of the derivatives
+TIGHT = 1e-12  # of the solves whose differences are taken
+STEP = 5e-4
+RNG = np.random.default_rng(5)
+JOINTS = np.stack([random_joint(RNG, 4, 6), random_joint(RNG, 4, 6)])
+TABLES = RNG.uniform(0.2, 1.0, (2, 6, 6)) * (1.0 - np.eye(6))
+
+# form -> (the problem's arrays, the problem made of them)
+FORMS = {
+    "budget": ((JOINTS[0], TABLES, np.array([0.12, 0.2])), lambda j, d, b: jp.DistortionProblem(j, d, budget=b)),
+    "multiplier": (
+        (JOINTS[0], TABLES, np.array([0.1, 0.15])),
+        lambda j, d, b: jp.DistortionProblem(j, d, multiplier=b),
+    ),
+    "leakage_budget": (
+        (JOINTS[0], TABLES[0], np.array(0.05)),
+        lambda j, d, b: jp.DistortionProblem(j, d, leakage_budget=b),
+    ),
+    "worst": ((JOINTS, TABLES[:1], np.array([0.12])), lambda j, d, b: jp.DistortionProblem(j, d, budget=b)),
+}
+
+
+def value_of(form, tol=TOL, **options):
+    return lambda *parts: jp.optimal_value(FORMS[form][1](*parts), tol=tol, **options)
+
+
+def mechanism_of(form, tol=TOL):
+    return lambda *parts: jp.optimal_mechanism(FORMS[form][1](*parts), tol=tol)
+
+
+def directions(form, seed=0):
+    """A random direction in each array in turn, and in all at once; the joint's keeps its total and its zeros."""
+    rng = np.random.default_rng(seed)
+    parts = FORMS[form][0]
+    full = [rng.normal(size=np.shape(part)) for part in parts]
+    full[0] = full[0] * parts[0]
+    full[0] = full[0] - parts[0] * full[0].sum(axis=(-2, -1), keepdims=True)
+    full[2] = np.abs(parts[2]) * full[2]
+    for k in range(3):
+        yield tuple(part if i == k else 0.0 * part for i, part in enumerate(full))
+    yield tuple(full)
+
+
+def difference(function, parts, direction, step=STEP):
+    """The derivative along a direction from four points: an error of order step^4."""
+
+    def at(k):
+        moved = (jnp.asarray(part + k * step * change) for part, change in zip(parts, direction, strict=True))
+        return np.asarray(function(*moved))
+
+    return (8.0 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12.0 * step)
+
+
+def certain(function):
+    """The traced path on concrete arrays: what the derivatives are derivatives of."""
+    return lambda *parts: jax.jvp(function, parts, jax.tree.map(jnp.zeros_like, parts))[0]
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def solved(request):
+    """(form, arrays, gradient of the value) of each form."""
+    form = request.param
+    parts = FORMS[form][0]
+    return form, parts, jax.grad(value_of(form), argnums=(0, 1, 2))(*parts)
+
+
+def test_the_gradient_of_the_value_is_the_central_difference(solved):
+    form, parts, gradient = solved
+    for direction in directions(form):
+        slope = sum(np.sum(g * change) for g, change in zip(gradient, direction, strict=True))
+        np.testing.assert_allclose(slope, difference(certain(value_of(form, TIGHT)), parts, direction), rtol=1e-6)
+
+
+def test_the_derivative_of_the_mechanism_is_the_central_difference(solved):
+    form, parts, _ = solved
+    function = mechanism_of(form)
+    for direction in directions(form):
+        _, change = jax.jvp(function, parts, direction)
+        expected = difference(certain(mechanism_of(form, TIGHT)), parts, direction)
+        scale = np.abs(expected).max()
+        assert scale > 1e-3
+        np.testing.assert_allclose(change / scale, expected / scale, atol=3e-6)
+        np.testing.assert_allclose(np.sum(change, axis=1), 0.0, atol=1e-12 * scale)
+
+
+def test_forward_and_reverse_mode_agree(solved):
+    form, parts, gradient = solved
+    direction = list(directions(form, seed=1))[-1]
+    _, slope = jax.jvp(value_of(form), parts, direction)
+    np.testing.assert_allclose(slope, sum(np.sum(g * c) for g, c in zip(gradient, direction, strict=True)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["budget", "leakage_budget"])
+def test_forward_and_reverse_mode_agree_on_the_mechanism(form):
+    parts = FORMS[form][0]
+    direction = list(directions(form, seed=1))[-1]
+    cotangent = jnp.asarray(np.random.default_rng(2).normal(size=(6, 6)))
+    _, change = jax.jvp(mechanism_of(form), parts, direction)
+    back = jax.vjp(mechanism_of(form), *parts)[1](cotangent)
+    paired = sum(np.sum(b * c) for b, c in zip(back, direction, strict=True))
+    np.testing.assert_allclose(np.sum(change * cotangent), paired, rtol=1e-7)
+
+
+def test_sensitivity_of_any_solution_is_the_gradient(solved):
+    form, parts, (joint, distortion, level) = solved
+    problem = FORMS[form][1](*parts)
+    found = jp.sensitivity(problem, jp.solve(problem, tol=TOL))
+    name = "budget" if form == "worst" else form
+    given = {key: getattr(found, key) for key in ("budget", "multiplier", "leakage_budget")}
+    assert [key for key, part in given.items() if part is not None] == [name]
+    near = {"rtol": 1e-6, "atol": 1e-7}
+    np.testing.assert_allclose(found.joint.reshape(joint.shape), joint, **near)
+    np.testing.assert_allclose(found.distortion.reshape(distortion.shape), distortion, **near)
+    np.testing.assert_allclose(given[name], level, **near)
+    np.testing.assert_allclose((found.joint * problem.joints).sum(axis=(1, 2)), 0.0, atol=1e-12)
+    np.testing.assert_allclose((joint * parts[0]).sum(axis=(-2, -1)), 0.0, atol=1e-12)
+
+
+def test_scaling_laws(solved):
+    """Euler's relations: the value is homogeneous in (d, D), in (l, 1/d), and d V/d D is minus the price."""
+    form, parts, (_, by_table, by_level) = solved
+    along_table, along_level = np.sum(by_table * parts[1]), np.sum(by_level * parts[2])
+    value = certain(value_of(form))(*parts)
+    if form == "multiplier":
+        np.testing.assert_allclose(along_table, along_level, rtol=1e-10)
+    elif form == "leakage_budget":
+        np.testing.assert_allclose(along_table, value, rtol=1e-9)
+    else:
+        np.testing.assert_allclose(along_table, -along_level, rtol=1e-6)
+        prices = jp.solve(FORMS[form][1](*parts), tol=TOL).multipliers.reshape(-1, len(parts[2]))
+        np.testing.assert_allclose(by_level, -prices.sum(axis=0), rtol=1e-6)
+
+
+def test_a_sensitivity_hardly_depends_on_the_solver():
+    parts, build = FORMS["multiplier"]
+    problem = build(*parts)
+    exact = jp.sensitivity(problem, jp.solve(problem, tol=TOL))
+    rough_solution = jp.solve(problem, "mirror-descent", tol=1e-5)
+    rough = jp.sensitivity(problem, rough_solution)
+    error = np.sqrt(rough_solution.gap)
+    np.testing.assert_allclose(rough.joint, exact.joint, atol=10 * error)
+    np.testing.assert_allclose(rough.distortion, exact.distortion, atol=error)
+    # The value is concave in the multipliers: every solution gives a line above it, up to its gap.
+    for change in (0.5, 2.0):
+        moved = jp.solve(build(parts[0], parts[1], change * parts[2]), tol=1e-9)
+        line = rough_solution.value + rough.multiplier @ ((change - 1) * parts[2])
+        assert moved.value <= line + 1e-9
+
+
+def binary(budget):
+    """A fair bit under Hamming distortion, in the shape of this file: idle symbols, dear outputs, an idle budget."""
+    joint, tables = np.zeros((4, 6)), np.zeros((2, 6, 6))
+    joint[0, 0] = joint[1, 1] = 0.5
+    tables[0] = 2.0
+    tables[0, :2, :2] = 1.0 - np.eye(2)
+    return jp.DistortionProblem(joint, tables, budget=jnp.stack([budget, jnp.ones_like(budget)]))
+
+
+@pytest.mark.parametrize("budget", [0.05, 0.11, 0.3])
+def test_binary_rate_distortion(budget):
+    """R(D) = ln 2 - h(D), R'(D) = -ln((1-D)/D); flipping with probability D is optimal, so dW/dD is known too."""
+    value, slope = jax.value_and_grad(lambda b: jp.optimal_value(binary(b)))(budget)
+    entropy = -budget * np.log(budget) - (1 - budget) * np.log1p(-budget)
+    np.testing.assert_allclose(value, np.log(2) - entropy, atol=1e-9)
+    np.testing.assert_allclose(slope, -np.log((1 - budget) / budget), rtol=1e-8)
+    _, change = jax.jvp(lambda b: jp.optimal_mechanism(binary(b)), (budget,), (1.0,))
+    np.testing.assert_allclose(change[:2, :2], 1 - 2 * np.eye(2), atol=1e-7)
+    _, curved = jax.jvp(jax.grad(lambda b: jp.optimal_value(binary(b))), (budget,), (1.0,))
+    np.testing.assert_allclose(curved, 1 / budget + 1 / (1 - budget), rtol=1e-6)
+
+
+def test_second_derivatives_are_differences_of_gradients():
+    form = "multiplier"
+    parts = FORMS[form][0]
+    direction = list(directions(form, seed=3))[-1]
+    slopes = jax.grad(value_of(form), argnums=(0, 1, 2))
+    _, curved = jax.jvp(slopes, parts, direction)
+    for k, part in enumerate(curved):
+        expected = difference(lambda *p, k=k: slopes(*p)[k], parts, direction)
+        np.testing.assert_allclose(part, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_second_derivatives_are_refused_for_other_solvers():
+    (joint, tables, level), build = FORMS["multiplier"]
+    value = lambda b: jp.optimal_value(build(joint, tables, b), solver="mirror-descent", tol=1e-3)  # noqa: E731
+    np.testing.assert_allclose(
+        jax.grad(value)(level), jax.grad(value_of("multiplier"), 2)(joint, tables, level), atol=0.02
+    )
+    with pytest.raises(jp.InputError, match="second derivatives"):
+        jax.hessian(value)(level)
+
+
+@pytest.mark.slow
+def test_jit_and_vmap_give_what_single_calls_give():
+    joint, tables, level = FORMS["multiplier"][0]
+
+    def both(scale, cost):
+        problem = jp.DistortionProblem(joint, cost, multiplier=scale * level)
+        return jp.optimal_value(problem, tol=TOL), jp.optimal_mechanism(problem, tol=TOL)
+
+    def slopes(scale, cost):
+        by_value = jax.grad(lambda *a: both(*a)[0], argnums=(0, 1))(scale, cost)
+        return by_value, jax.jvp(lambda s: both(s, cost)[1], (scale,), (jnp.ones_like(scale),))[1]
+
+    scales = np.array([0.6, 1.0, 1.3])
+    costs = tables * np.array([1.0, 0.9, 1.2])[:, None, None, None]
+    # Compiled with little optimisation: it runs once.
+    batched = jax.jit(jax.vmap(slopes), compiler_options={"xla_backend_optimization_level": 1})
+    (by_scale, by_cost), change = batched(scales, costs)
+    for i, (scale, cost) in enumerate(zip(scales, costs, strict=True)):
+        (slope, table), moved = slopes(scale, cost)
+        np.testing.assert_allclose(by_scale[i], slope, rtol=1e-7)
+        np.testing.assert_allclose(by_cost[i], table, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(change[i], moved, atol=1e-6 * np.abs(moved).max())
+
+
+def test_zeros_of_the_joint():
+    """Directions that keep the zeros have the central difference; the other entries are finite."""
+    (joint, tables, level), build = FORMS["multiplier"]
+    sparse = joint * (np.random.default_rng(0).random(joint.shape) < 0.7)
+    sparse[3], sparse[:, 5] = 0.0, 0.0  # symbols without mass too
+    sparse /= sparse.sum()
+    gradient, by_table = jax.grad(value_of("multiplier"), argnums=(0, 1))(sparse, tables, level)
+    assert np.all(np.isfinite(gradient))
+    np.testing.assert_array_equal(by_table[:, 5], 0.0)
+    problem = build(sparse, tables, level)
+    solved = jp.solve(build(joint, tables, level), tol=TOL)  # of these shapes; only its mechanism matters here
+    mechanism = certain(mechanism_of("multiplier"))(sparse, tables, level)
+    found = jp.sensitivity(problem, dataclasses.replace(solved, mechanism=np.asarray(mechanism)))
+    assert np.all(np.isfinite(found.joint))
+    kept = sparse > 0
+    np.testing.assert_allclose(found.joint[0][kept], gradient[kept], atol=1e-7)
+    change = sparse * np.random.default_rng(1).normal(size=sparse.shape)
+    parts, direction = (sparse,), (change,)
+
+    def at(function):
+        return lambda j: function(j, tables, level)
+
+    expected = difference(certain(at(value_of("multiplier", TIGHT))), parts, direction)
+    np.testing.assert_allclose(np.sum(gradient * change), expected, rtol=1e-6)
+    expected = difference(certain(at(mechanism_of("multiplier", TIGHT))), parts, direction)[:5]
+    _, moved = jax.jvp(at(mechanism_of("multiplier")), parts, direction)
+    assert np.all(np.isfinite(moved))
+    np.testing.assert_allclose(moved[:5], expected, atol=3e-6 * np.abs(expected).max())
+
+
+def test_a_budget_with_room_to_spare_has_no_slope():
+    joint, tables, _ = FORMS["budget"][0]
+    value, slope = jax.value_and_grad(value_of("budget"), 2)(joint, tables, np.array([2.0, 2.0]))
+    np.testing.assert_allclose(value, 0.0, atol=1e-9)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-9)
+    problem = jp.DistortionProblem(joint, tables, budget=[2.0, 2.0])
+    found = jp.sensitivity(problem, jp.solve(problem))
+    np.testing.assert_array_equal(found.budget, 0.0)
+    np.testing.assert_allclose(found.joint, 0.0, atol=1e-12)
+
+
+def test_what_is_not_certified_is_not_a_number():
+    joint, tables, level = FORMS["budget"][0]
+    impossible = -level
+    slopes = jax.value_and_grad(value_of("budget"), argnums=(0, 1, 2))(joint, tables, impossible)
+    assert all(np.all(np.isnan(part)) for part in jax.tree.leaves(slopes))
+    _, pull = jax.vjp(lambda b: mechanism_of("budget")(joint, tables, b), impossible)
+    assert np.all(np.isnan(pull(jnp.ones((6, 6)))[0]))
+    few = jax.value_and_grad(lambda b: jp.optimal_value(FORMS["budget"][1](joint, tables, b), max_steps=2))(level)
+    assert all(np.all(np.isnan(part)) for part in jax.tree.leaves(few))
+    with pytest.raises(jp.InfeasibleError):
+        jp.optimal_value(FORMS["budget"][1](joint, tables, impossible))
+    with pytest.raises(jp.NotCertifiedError, match="gap"):
+        jp.optimal_mechanism(FORMS["budget"][1](joint, tables, level), max_steps=2)
+
+
+def test_outside_of_transformations_it_is_a_certified_solve(solved):
+    form, parts, _ = solved
+    problem = FORMS[form][1](*parts)
+    solution = jp.solve(problem, tol=TOL)
+    assert jp.optimal_value(problem, tol=TOL) == solution.value
+    np.testing.assert_array_equal(jp.optimal_mechanism(problem, tol=TOL), solution.mechanism)
+    np.testing.assert_allclose(certain(value_of(form))(*parts), solution.value, atol=2 * TOL)
+    np.testing.assert_allclose(certain(mechanism_of(form))(*parts), solution.mechanism, atol=1e-6)
+
+
+def test_an_unnormalised_joint_is_divided_by_its_total():
+    joint, tables, level = FORMS["multiplier"][0]
+    value = jax.grad(value_of("multiplier"))
+    np.testing.assert_allclose(2.0 * value(2.0 * joint, tables, level), value(joint, tables, level), atol=1e-10)
+
+
+def test_single_precision_and_wrong_arguments_are_refused_by_name():
+    joint, tables, level = FORMS["budget"][0]
+    problem = jp.DistortionProblem(joint, tables, budget=level)
+    with pytest.raises(jp.InputError, match="float64"):
+        jax.grad(lambda b: jp.optimal_value(jp.DistortionProblem(joint, tables, budget=b)))(jnp.float32([0.1, 0.2]))
+    with jax.enable_x64(False):  # the host path and sensitivity do not depend on the caller's setting
+        assert jp.optimal_value(problem, tol=1e-6) == jp.solve(problem, tol=1e-6).value
+        assert jp.sensitivity(problem, jp.solve(problem)).joint.dtype == np.float64
+    solution = jp.solve(problem)
+    batch = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), solution)
+    infeasible = jp.solve(jp.DistortionProblem(joint, tables, budget=-level), throw=False)
+    other = jp.DistortionProblem(joint[:, :5] / joint[:, :5].sum(), tables[:, :5], budget=level)
+    for match, wrong in {
+        "tol": lambda: jp.optimal_value(problem, tol=0.0),
+        "plain number": lambda: jax.jit(lambda t: jp.optimal_value(problem, tol=t))(1e-3),
+        "batch": lambda: jp.sensitivity(problem, batch),
+        "infeasible": lambda: jp.sensitivity(problem, infeasible),
+        "shape": lambda: jp.sensitivity(other, solution),
+        "outside of jit": lambda: jax.jit(lambda b: jp.sensitivity(FORMS["budget"][1](joint, tables, b), solution))(
+            level
+        ),
+    }.items():
+        with pytest.raises(jp.InputError, match=match):
+            wrong()
