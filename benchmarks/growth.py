@@ -1,0 +1,59 @@
+"""Growth exponents: measured from a sweep, and predicted from the operations of one step."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """value ~ size^exponent over the fitted points; `error` is the exponent's standard error (None from two points)."""
+
+    exponent: float
+    error: float | None
+    sizes: tuple[float, ...]
+
+
+def fit(sizes: Sequence[float], values: Sequence[float], upper: int = 3) -> PowerLaw | None:
+    """Least squares of log value on log size over the `upper` largest sizes; None from fewer than two.
+
+    Small sizes are left out because fixed costs flatten the curve there; what is fitted is said in `sizes`.
+    """
+    points = sorted(zip(sizes, values, strict=True))[-upper:]
+    if len({size for size, _ in points}) < 2:
+        return None
+    x, y = np.log(np.array(points, dtype=np.float64)).T
+    spread = ((x - x.mean()) ** 2).sum()
+    slope = float(((x - x.mean()) * (y - y.mean())).sum() / spread)
+    residual = float(((y - y.mean() - slope * (x - x.mean())) ** 2).sum())
+    error = math.sqrt(residual / (len(x) - 2) / spread) if len(x) > 2 else None
+    return PowerLaw(slope, error, tuple(size for size, _ in points))
+
+
+def interior_point_step(S: float, X: float, Y: float) -> float:
+    """Operations of one Newton step up to constants: |Y| systems of size |S|, their Schur complement, one Cholesky."""
+    return Y * (S * S * X + S * X * X + S**3) + X**3
+
+
+def pass_over_joint(S: float, X: float, Y: float) -> float:
+    """Operations of one pass of a first-order method: J W and its gradient."""
+    return S * X * Y
+
+
+# By solver name; for the conic solvers nothing is predicted (their ordering of the sparse system decides).
+PREDICTED: dict[str, Callable[[float, float, float], float]] = {
+    "interior-point": interior_point_step,
+    "mirror-descent": pass_over_joint,
+    "blahut-arimoto": pass_over_joint,
+}
+
+
+def predicted(solver: str, shapes: Sequence[Mapping[str, int]], axis: str, upper: int = 3) -> float | None:
+    """The slope that the formula has over the same points as the fit of a measurement; None without a formula."""
+    if solver not in PREDICTED:
+        return None
+    sizes = [shape["X"] if axis == "n" else shape[axis] for shape in shapes]
+    law = fit(sizes, [PREDICTED[solver](shape["S"], shape["X"], shape["Y"]) for shape in shapes], upper)
+    return None if law is None else law.exponent

@@ -1,0 +1,116 @@
+"""What the report asks of a results file: times to a gap, ratios between solvers, exponents."""
+
+import statistics
+from dataclasses import dataclass
+
+from benchmarks import growth
+from benchmarks.results import PartRecord, Results, Row
+
+# A certified gap of 1e-8 that comes out as 1.0000003e-8 by rounding is not missed.
+_ROUNDING = 1 + 1e-6
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """Measured and predicted growth of one solver along one axis; None where too few points were solved."""
+
+    part: str
+    axis: str
+    solver: str
+    quantity: str
+    measured: growth.PowerLaw | None
+    predicted: float | None
+
+
+def to_gap(results: Results, case: str, solver: str, gap: float) -> Row | None:
+    """The fastest row of a solver on a case whose judged gap is within `gap`."""
+    good = [
+        row
+        for row in results.rows_of(case, solver)
+        if row.seconds is not None and row.gap is not None and row.gap <= gap * _ROUNDING
+    ]
+    return min(good, key=lambda row: row.seconds or 0.0, default=None)
+
+
+def solvers_of(results: Results, part: PartRecord) -> list[str]:
+    """The solvers that have rows in a part, in the order of the file; the reference alone does not count."""
+    names = [row.solver for row in results.rows if row.case in part.cases]
+    return list(dict.fromkeys(names))
+
+
+def size_along(results: Results, part: PartRecord, case: str) -> int:
+    """The size of a case along the part's axis (|X| where all grow together)."""
+    sizes = results.case(case).sizes
+    return sizes["X"] if part.axis in (None, "n") else sizes[part.axis]
+
+
+def exponents(results: Results) -> list[Exponent]:
+    """For every sweep, solver and quantity: total seconds to the tightest target, seconds per step, memory."""
+    found = []
+    for part in results.parts:
+        cases = [case.name for case in results.cases if case.name in part.cases]
+        if part.axis is None or len({size_along(results, part, case) for case in cases}) < 2:
+            continue
+        for solver in solvers_of(results, part):
+            rows = {case: to_gap(results, case, solver, min(part.targets)) for case in cases}
+            found += [_exponent(results, part, solver, quantity, rows) for quantity in _QUANTITIES]
+    return [one for one in found if one.measured is not None]
+
+
+_QUANTITIES = {
+    "seconds": lambda row: row.seconds,
+    "seconds per step": lambda row: row.seconds / row.steps if row.steps else None,
+    "peak memory": lambda row: row.peak_mib,
+}
+
+
+def _exponent(results: Results, part: PartRecord, solver: str, quantity: str, rows: dict[str, Row | None]) -> Exponent:
+    points = [(case, value) for case, row in rows.items() if row is not None and (value := _QUANTITIES[quantity](row))]
+    sizes = [size_along(results, part, case) for case, _ in points]
+    assert part.axis is not None
+    expected = None
+    if quantity == "seconds per step":
+        expected = growth.predicted(solver, [results.case(case).sizes for case, _ in points], part.axis)
+    law = growth.fit(sizes, [value for _, value in points])
+    return Exponent(part.title, part.axis, solver, quantity, law, expected)
+
+
+def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:
+    """One line for each size of the cubes: ours against the fastest conic solver that is good enough."""
+    lines = []
+    cubes = [case for case in results.cases if case.family == "cube"]
+    for n in sorted({case.sizes["X"] for case in cubes}):
+        mine, dearer, ratios, clocks = [], [], [], []
+        for case in (case.name for case in cubes if case.sizes["X"] == n):
+            ours = _at(results, case, f"{tol:g}")
+            if ours is None or ours.seconds is None:
+                continue
+            mine.append(ours.seconds)
+            fine = _at(results, case, "1e-08")
+            if fine is not None and fine.seconds is not None:
+                dearer.append(fine.seconds / ours.seconds)
+            peers = [to_gap(results, case, name, tol) for name in ("clarabel", "ecos", "scs")]
+            good = [row for row in peers if row is not None]
+            if good:
+                ratios.append(min(row.seconds for row in good if row.seconds) / ours.seconds)
+                clocks += [min((row.own_clock for row in good if row.own_clock), default=0.0) / ours.seconds]
+        if mine:
+            lines.append(_cube_line(n, mine, dearer, ratios, clocks))
+    return lines
+
+
+def _at(results: Results, case: str, accuracy: str) -> Row | None:
+    rows = results.rows_of(case, "interior-point")
+    return next((row for row in rows if row.accuracy == accuracy and row.status == "ok"), None)
+
+
+def _cube_line(n: int, mine: list[float], dearer: list[float], ratios: list[float], clocks: list[float]) -> str:
+    text = f"n={n}: ours {1e3 * statistics.median(mine):.1f} ms (median of {len(mine)})"
+    if dearer:
+        text += f", 1e-8 costs {statistics.median(dearer):.2f}x"
+    if not ratios:
+        return f"{text}; no conic solver reached the tolerance"
+    return (
+        f"{text}; fastest good conic solver takes {statistics.median(ratios):.0f}x (from {min(ratios):.0f}x to "
+        f"{max(ratios):.0f}x, {len(ratios)} instances), by its own clock {statistics.median(clocks):.0f}x"
+    )

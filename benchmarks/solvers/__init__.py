@@ -1,0 +1,27 @@
+"""Solvers by name: jaxpriv's and those it is compared with. A new one is one line here."""
+
+from benchmarks.solvers._base import Accuracy, Run, Solver, Unable
+from benchmarks.solvers.conic import FORMULATIONS, Conic
+from benchmarks.solvers.dit import Dit
+from benchmarks.solvers.ours import OurCurve, Ours
+from benchmarks.solvers.qif import Qif
+
+__all__ = ["REFERENCE", "SOLVERS", "Accuracy", "Run", "Solver", "Unable"]
+
+# Solves every case beside those asked for, to 1e-9: somebody must supply the bound that judges all.
+REFERENCE = "interior-point"
+
+_ALL: tuple[Solver, ...] = (
+    Ours("interior-point"),
+    Ours("mirror-descent"),
+    Ours("blahut-arimoto"),
+    OurCurve("frontier", batched=True),
+    OurCurve("single-solves", batched=False),
+    Conic("clarabel", "scaled", name="clarabel"),
+    Conic("ecos", "scaled", name="ecos"),
+    Conic("scs", "scaled", name="scs"),
+    *(Conic(backend, form) for backend in ("clarabel", "ecos", "scs") for form in FORMULATIONS),
+    Qif(),
+    Dit(),
+)
+SOLVERS: dict[str, Solver] = {solver.name: solver for solver in _ALL}
