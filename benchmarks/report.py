@@ -118,7 +118,8 @@ def _exponent_table(document: Results) -> list[str]:
     ]
     return [
         "Least-squares slope of log quantity on log size over the (at most three) largest sizes that reached the "
-        "tightest target, ± its standard error; predicted: the slope of the operation count of one step over the same sizes.\n",
+        "tightest target, ± its standard error; predicted: the slope of the operation count of one step over the "
+        "same sizes.\n",
         "| sweep | solver | quantity | measured | predicted | sizes |",
         "|---|---|---|---|---|---|",
         *rows,
