@@ -42,18 +42,37 @@ def pass_over_joint(S: float, X: float, Y: float) -> float:
     return S * X * Y
 
 
-# By solver name; for the conic solvers nothing is predicted (their ordering of the sparse system decides).
-PREDICTED: dict[str, Callable[[float, float, float], float]] = {
-    "interior-point": interior_point_step,
-    "mirror-descent": pass_over_joint,
-    "blahut-arimoto": pass_over_joint,
+def factors(S: float, X: float, Y: float) -> float:
+    """Numbers that the interior-point method holds: a factor for every output, a few times over."""
+    return S * X * Y
+
+
+def mapping(S: float, X: float, Y: float) -> float:
+    """Numbers that a dense first-order method holds: the mapping, and the joint of S and Y."""
+    return X * Y + S * Y
+
+
+Formula = Callable[[float, float, float], float]
+
+# By quantity and solver. Nothing is predicted for the conic solvers (the ordering of their sparse system
+# decides), nor for total seconds (the number of steps is no function of the sizes).
+PREDICTED: dict[str, dict[str, Formula]] = {
+    "seconds per step": {
+        "interior-point": interior_point_step,
+        "mirror-descent": pass_over_joint,
+        "blahut-arimoto": pass_over_joint,
+    },
+    "peak memory": {"interior-point": factors, "mirror-descent": mapping, "blahut-arimoto": mapping},
 }
 
 
-def predicted(solver: str, shapes: Sequence[Mapping[str, int]], axis: str, upper: int = 3) -> float | None:
+def predicted(
+    quantity: str, solver: str, shapes: Sequence[Mapping[str, int]], axis: str, upper: int = 3
+) -> float | None:
     """The slope that the formula has over the same points as the fit of a measurement; None without a formula."""
-    if solver not in PREDICTED:
+    formula = PREDICTED.get(quantity, {}).get(solver)
+    if formula is None:
         return None
     sizes = [shape["X"] if axis == "n" else shape[axis] for shape in shapes]
-    law = fit(sizes, [PREDICTED[solver](shape["S"], shape["X"], shape["Y"]) for shape in shapes], upper)
+    law = fit(sizes, [formula(shape["S"], shape["X"], shape["Y"]) for shape in shapes], upper)
     return None if law is None else law.exponent

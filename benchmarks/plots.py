@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.reading import size_along, solvers_of, to_gap
+from benchmarks.reading import longest, seconds_per_step, size_along, solvers_of, to_gap
 from benchmarks.results import PartRecord, Results, Row
 from jaxpriv.plotting import style
 
@@ -109,11 +109,11 @@ def steps_along_axes(results: Results, parts: Sequence[PartRecord]) -> "Figure |
         for axes, part in zip(np.atleast_1d(figure.subplots(len(parts), 1)), parts, strict=True):
             sizes: set[int] = set()
             for i, solver in enumerate(solvers_of(results, part)):
-                points = _along(results, part, lambda case, s=solver, p=part: _stepped(results, case, s, p))
+                points = _along(results, part, lambda case, s=solver: longest(results, case, s))
                 if points:
                     sizes |= {size for size, _ in points}
-                    per_step = [(row.seconds or 0.0) / (row.steps or 1) for _, row in points]
-                    (line,) = axes.plot([size for size, _ in points], per_step, **look(solver, i))
+                    per_step = [(size, seconds_per_step(row)) for size, row in points]
+                    (line,) = axes.plot(*zip(*per_step, strict=True), **look(solver, i))
                     handles.setdefault(solver, line)
             _log_sizes(axes, sorted(sizes))
             axes.set_yscale("log")
@@ -121,11 +121,6 @@ def steps_along_axes(results: Results, parts: Sequence[PartRecord]) -> "Figure |
             axes.set_ylabel("seconds per step")
         figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=4)
     return figure
-
-
-def _stepped(results: Results, case: str, solver: str, part: PartRecord) -> Row | None:
-    row = to_gap(results, case, solver, max(part.targets))
-    return row if row is not None and row.steps else None
 
 
 def _along(results: Results, part: PartRecord, pick: Callable[[str], Row | None]) -> list[tuple[int, Row]]:

@@ -44,35 +44,48 @@ def size_along(results: Results, part: PartRecord, case: str) -> int:
     return sizes["X"] if part.axis in (None, "n") else sizes[part.axis]
 
 
+def longest(results: Results, case: str, solver: str) -> Row | None:
+    """The row with the most steps, over which fixed costs are spread thinnest; None if steps are not counted."""
+    rows = [row for row in results.rows_of(case, solver) if row.seconds is not None and row.steps]
+    return max(rows, key=lambda row: row.steps or 0, default=None)
+
+
+def seconds_per_step(row: Row) -> float:
+    """Of a row that has both; preparation and certificate are in it."""
+    return (row.seconds or 0.0) / (row.steps or 1)
+
+
 def exponents(results: Results) -> list[Exponent]:
-    """For every sweep, solver and quantity: total seconds to the tightest target, seconds per step, memory."""
+    """For every sweep and solver: seconds to the tightest target, seconds per step, peak memory."""
     found = []
     for part in results.parts:
         cases = [case.name for case in results.cases if case.name in part.cases]
         if part.axis is None or len({size_along(results, part, case) for case in cases}) < 2:
             continue
         for solver in solvers_of(results, part):
-            rows = {case: to_gap(results, case, solver, min(part.targets)) for case in cases}
-            found += [_exponent(results, part, solver, quantity, rows) for quantity in _QUANTITIES]
+            reached = {case: to_gap(results, case, solver, min(part.targets)) for case in cases}
+            ran = {case: longest(results, case, solver) for case in cases}
+            quantities = {
+                "seconds": {case: row.seconds for case, row in reached.items() if row is not None},
+                "seconds per step": {case: seconds_per_step(row) for case, row in ran.items() if row is not None},
+                "peak memory": {case: _peak(results.rows_of(case, solver)) for case in cases},
+            }
+            found += [_exponent(results, part, solver, name, values) for name, values in quantities.items()]
     return [one for one in found if one.measured is not None]
 
 
-_QUANTITIES = {
-    "seconds": lambda row: row.seconds,
-    "seconds per step": lambda row: row.seconds / row.steps if row.steps else None,
-    "peak memory": lambda row: row.peak_mib,
-}
+def _peak(rows: list[Row]) -> float | None:
+    return max((row.peak_mib for row in rows if row.status == "ok" and row.peak_mib), default=None)
 
 
-def _exponent(results: Results, part: PartRecord, solver: str, quantity: str, rows: dict[str, Row | None]) -> Exponent:
-    points = [(case, value) for case, row in rows.items() if row is not None and (value := _QUANTITIES[quantity](row))]
-    sizes = [size_along(results, part, case) for case, _ in points]
+def _exponent(
+    results: Results, part: PartRecord, solver: str, quantity: str, values: dict[str, float | None]
+) -> Exponent:
     assert part.axis is not None
-    expected = None
-    if quantity == "seconds per step":
-        expected = growth.predicted(solver, [results.case(case).sizes for case, _ in points], part.axis)
-    law = growth.fit(sizes, [value for _, value in points])
-    return Exponent(part.title, part.axis, solver, quantity, law, expected)
+    points = [(case, value) for case, value in values.items() if value]
+    law = growth.fit([size_along(results, part, case) for case, _ in points], [value for _, value in points])
+    shapes = [results.case(case).sizes for case, _ in points]
+    return Exponent(part.title, part.axis, solver, quantity, law, growth.predicted(quantity, solver, shapes, part.axis))
 
 
 def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:

@@ -117,9 +117,10 @@ def _exponent_table(document: Results) -> list[str]:
         for one in found
     ]
     return [
-        "Least-squares slope of log quantity on log size over the (at most three) largest sizes that reached the "
-        "tightest target, ± its standard error; predicted: the slope of the operation count of one step over the "
-        "same sizes.\n",
+        "Least-squares slope of log quantity on log size over the (at most three) largest sizes of the sweep, ± its "
+        "standard error. Seconds: to the tightest target, where it was reached; per step: of the longest run, "
+        "preparation and certificate included; memory: the compiler's share hides the growth at small sizes. "
+        "Predicted: the slope of the operation count of one step, or of the numbers held, over the same sizes.\n",
         "| sweep | solver | quantity | measured | predicted | sizes |",
         "|---|---|---|---|---|---|",
         *rows,

@@ -22,7 +22,7 @@ from benchmarks.solvers import SOLVERS, Accuracy, Run, Solver, Unable
 # A first call beyond this many seconds is the measurement, unless the solver compiles in it.
 SLOW = 2.0
 # Repeats stop after this many seconds or calls, whichever comes first.
-REPEAT_SECONDS = 3.0
+REPEAT_SECONDS = 2.0
 MOST_REPEATS = 7
 
 

@@ -17,11 +17,10 @@ class Ours(Solver):
     packages = ("jaxpriv",)
     compiles = True
 
-    def __init__(self, name: str, needs: frozenset[str] = frozenset(), max_steps: int | None = None):
-        """`needs`: traits without which the solver is of no use; `max_steps` where the default is too few."""
+    def __init__(self, name: str, needs: frozenset[str] = frozenset()):
+        """`needs`: traits of a case without which the solver is of no use."""
         self.name = name
         self.needs = needs
-        self.max_steps = max_steps
 
     def supports(self, case: Case) -> bool:
         return self.needs <= case.traits and "curve" not in case.traits
@@ -46,7 +45,7 @@ class Ours(Solver):
 
         begun = time.perf_counter()
         try:
-            solution = jp.solve(prepared, solver=self.name, max_steps=self.max_steps, **accuracy.settings)
+            solution = jp.solve(prepared, solver=self.name, **accuracy.settings)
         except jp.errors.ResourceError as error:
             raise Unable(str(error)) from error
         jax.block_until_ready(solution)

@@ -39,8 +39,11 @@ def test_two_points_have_a_slope_without_error_and_one_has_none():
 
 def test_predictions_follow_the_operation_count_of_a_step():
     shapes = [{"S": size, "X": 10**4, "Y": 7} for size in (10**5, 10**6)]
-    assert growth.predicted("interior-point", shapes, "S") == pytest.approx(3, abs=0.15)
+    assert growth.predicted("seconds per step", "interior-point", shapes, "S") == pytest.approx(3, abs=0.15)
     cubes = [{"S": n, "X": n, "Y": n} for n in (10**4, 10**5)]
-    assert growth.predicted("interior-point", cubes, "n") == pytest.approx(4, abs=1e-3)
-    assert growth.predicted("mirror-descent", cubes, "n") == pytest.approx(3)
-    assert growth.predicted("clarabel", cubes, "n") is None
+    assert growth.predicted("seconds per step", "interior-point", cubes, "n") == pytest.approx(4, abs=1e-3)
+    assert growth.predicted("seconds per step", "mirror-descent", cubes, "n") == pytest.approx(3)
+    assert growth.predicted("peak memory", "interior-point", cubes, "n") == pytest.approx(3)
+    assert growth.predicted("peak memory", "mirror-descent", cubes, "n") == pytest.approx(2)
+    assert growth.predicted("seconds per step", "clarabel", cubes, "n") is None
+    assert growth.predicted("seconds", "interior-point", cubes, "n") is None

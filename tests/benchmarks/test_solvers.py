@@ -8,7 +8,7 @@ import pytest
 import jaxpriv as jp
 from benchmarks.cases import Case
 from benchmarks.solvers import SOLVERS
-from benchmarks.solvers.ours import problem_of
+from benchmarks.solvers.ours import Ours, problem_of
 
 BUDGET = Case.of("cube", n=5, distortion="squared", seed=3)
 SOURCE = Case.of("source", n=5, distortion="absolute", multiplier=8.0, seed=3)
@@ -55,6 +55,9 @@ def test_peers_are_asked_only_what_they_can_solve():
     assert not SOLVERS["clarabel"].supports(CURVE)
     assert SOLVERS["frontier"].supports(CURVE)
     assert not SOLVERS["frontier"].supports(BUDGET)
+    large = Case.of("ordered", n=20, S=3, distortion="absolute", multiplier=2.0, seed=3)
+    assert Ours("for-ordered", needs=frozenset({"ordered"})).supports(large)
+    assert not Ours("for-ordered", needs=frozenset({"ordered"})).supports(SOURCE)
 
 
 @pytest.mark.parametrize("name", SOLVERS)
