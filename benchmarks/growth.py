@@ -17,19 +17,20 @@ class PowerLaw:
 
 
 def fit(sizes: Sequence[float], values: Sequence[float], upper: int = 3) -> PowerLaw | None:
-    """Least squares of log value on log size over the `upper` largest sizes; None from fewer than two.
+    """Least squares of log value on log size over the `upper` largest sizes (all their points); None from one size.
 
     Small sizes are left out because fixed costs flatten the curve there; what is fitted is said in `sizes`.
     """
-    points = sorted(zip(sizes, values, strict=True))[-upper:]
-    if len({size for size, _ in points}) < 2:
+    fitted = sorted(set(sizes))[-upper:]
+    if len(fitted) < 2:
         return None
+    points = [(size, value) for size, value in zip(sizes, values, strict=True) if size in fitted]
     x, y = np.log(np.array(points, dtype=np.float64)).T
     spread = ((x - x.mean()) ** 2).sum()
     slope = float(((x - x.mean()) * (y - y.mean())).sum() / spread)
     residual = float(((y - y.mean() - slope * (x - x.mean())) ** 2).sum())
     error = math.sqrt(residual / (len(x) - 2) / spread) if len(x) > 2 else None
-    return PowerLaw(slope, error, tuple(size for size, _ in points))
+    return PowerLaw(slope, error, tuple(fitted))
 
 
 def interior_point_step(S: float, X: float, Y: float) -> float:

@@ -103,10 +103,12 @@ def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:
             if fine is not None and fine.seconds is not None:
                 dearer.append(fine.seconds / ours.seconds)
             peers = [to_gap(results, case, name, tol) for name in ("clarabel", "ecos", "scs")]
-            good = [row for row in peers if row is not None]
+            good = [row for row in peers if row is not None and row.seconds]
             if good:
-                ratios.append(min(row.seconds for row in good if row.seconds) / ours.seconds)
-                clocks += [min((row.own_clock for row in good if row.own_clock), default=0.0) / ours.seconds]
+                ratios.append(min(row.seconds or 0.0 for row in good) / ours.seconds)
+            known = [row.own_clock for row in good if row.own_clock]
+            if known:
+                clocks.append(min(known) / ours.seconds)
         if mine:
             lines.append(_cube_line(n, mine, dearer, ratios, clocks))
     return lines
@@ -123,7 +125,6 @@ def _cube_line(n: int, mine: list[float], dearer: list[float], ratios: list[floa
         text += f", 1e-8 costs {statistics.median(dearer):.2f}x"
     if not ratios:
         return f"{text}; no conic solver reached the tolerance"
-    return (
-        f"{text}; fastest good conic solver takes {statistics.median(ratios):.0f}x (from {min(ratios):.0f}x to "
-        f"{max(ratios):.0f}x, {len(ratios)} instances), by its own clock {statistics.median(clocks):.0f}x"
-    )
+    text += f"; fastest good conic solver takes {statistics.median(ratios):.0f}x (from {min(ratios):.0f}x to "
+    text += f"{max(ratios):.0f}x, {len(ratios)} instances)"
+    return f"{text}, by its own clock {statistics.median(clocks):.0f}x" if clocks else text

@@ -11,6 +11,7 @@ is rewritten after every case: an interrupted run leaves the cases that it finis
 import argparse
 import dataclasses
 import json
+import math
 import os
 import selectors
 import subprocess
@@ -155,8 +156,8 @@ def rows_of(job: Job) -> list[tuple[Row, list[float], list[float]]]:
                 seconds=times["median"],
                 seconds_min=times["min"],
                 seconds_max=times["max"],
-                value=float(np.mean(values)) if values else None,
-                lower_bound=float(np.mean(bounds)) if bounds else None,
+                value=_mean(values),
+                lower_bound=_mean(bounds),
                 **message,
             )
             rows.append((row, values, bounds))
@@ -167,6 +168,12 @@ def rows_of(job: Job) -> list[tuple[Row, list[float], list[float]]]:
             why = "exceeded the time limit" if end.status == "time limit" else "failed"
             without_result(label, "skipped", f"a looser accuracy {why}")
     return rows
+
+
+def _mean(numbers: list[float]) -> float | None:
+    """None for none, and for what is not finite: JSON has no word for it."""
+    mean = float(np.mean(numbers)) if numbers else math.inf
+    return mean if math.isfinite(mean) else None
 
 
 def run_case(
@@ -202,7 +209,7 @@ def _compared(case: Case, found: list[tuple[Row, list[float], list[float]]]) -> 
     author = max(certified, key=lambda pair: np.mean(pair[1]))[0] if certified else None
     rows = []
     for row, values, _ in found:
-        gap = None if best is None or not values else float(np.max(np.subtract(values, best)))
+        gap = None if best is None or not values else _mean([float(np.max(np.subtract(values, best)))])
         rows.append(dataclasses.replace(row, gap=gap))
     instance = case.build()
     record = CaseRecord(
@@ -210,7 +217,7 @@ def _compared(case: Case, found: list[tuple[Row, list[float], list[float]]]) -> 
         family=case.family,
         parameters=dict(case.parameters),
         sizes={"S": instance.joint.shape[0], "X": instance.joint.shape[1], "Y": len(instance.y)},
-        bound=None if best is None else float(np.mean(best)),
+        bound=None if best is None else _mean(list(best)),
         bound_by="" if author is None else f"{author.solver} {author.accuracy}",
     )
     return record, rows

@@ -12,6 +12,8 @@ FINE_GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 
 CONIC = ("clarabel", "ecos", "scs")
 GENERAL = ("interior-point", "mirror-descent", *CONIC)
+# Those that are meant for alphabets of thousands of ordered symbols; a streaming solver joins here.
+LARGE = ("interior-point", "mirror-descent")
 SOURCE = ("interior-point", "mirror-descent", "blahut-arimoto", "qif", "dit", *CONIC)
 
 
@@ -108,7 +110,7 @@ def ordered(options: Options, sizes: Sequence[int] = (256, 512, 1024, 2048), **m
         Case.of("ordered", n=n, S=8, distortion="absolute", multiplier=8.0, seed=options.seed)
         for n in options.sizes or sizes
     )
-    return [Part("ordered, smooth", cases, more.pop("solvers", ("interior-point", "mirror-descent")), axis="n", **more)]
+    return [Part("ordered, smooth", cases, more.pop("solvers", LARGE), axis="n", **more)]
 
 
 def census(options: Options, **more) -> list[Part]:

@@ -22,6 +22,12 @@ def test_only_the_largest_sizes_count_in_any_order():
     assert law.exponent == pytest.approx(2, rel=1e-12)
 
 
+def test_every_point_of_a_fitted_size_counts():
+    law = growth.fit((8, 16, 16, 32, 32), (1.0, 2.0, 8.0, 8.0, 32.0), upper=2)
+    assert law.sizes == (16, 32)
+    assert law.exponent == pytest.approx(2, rel=1e-12)
+
+
 def test_the_error_is_that_of_least_squares():
     noise = np.array([0.1, -0.2, 0.1])
     law = growth.fit(SIZES[1:], np.exp(2 * np.log(SIZES[1:]) + noise))

@@ -78,6 +78,12 @@ def test_gaps_are_against_the_best_bound_of_all_solvers():
     assert [row.gap for row in judged] == [pytest.approx(0.2), pytest.approx(0.1), pytest.approx(0.15), None]
 
 
+def test_what_is_not_finite_never_reaches_the_file():
+    rows = [(results.Row("c", "a", "1", "ok"), [np.inf], [-np.inf])]
+    record, (judged,) = run._compared(CASE, rows)
+    assert record.bound is judged.gap is None
+
+
 def test_messages_lose_their_paths():
     assert worker.without_paths("error in /usr/lib/x.py:\n  no") == "error in <path>: no"
     assert worker.without_paths("a/b is 1/2") == "a/b is 1/2"
