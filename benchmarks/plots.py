@@ -1,5 +1,6 @@
 """The report's plots, from results alone, at the width of one column."""
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -56,11 +57,11 @@ def time_and_memory(results: Results, part: PartRecord, gap: float) -> "Figure |
             if held:
                 below.plot(*zip(*held, strict=True), **look(solver, i))
         _log_sizes(above, sorted({size for points in curves.values() for size, _ in points}))
-        above.set_yscale("log")
+        _log_values(above)
         above.set_ylabel(f"seconds to a certified\ngap of {gap:g} (median, range)")
-        below.set_yscale("log")
+        _log_values(below)
         below.set_ylabel("peak memory (MiB above\nimports, compiling included)")
-        below.set_xlabel(_axis_label(part))
+        below.set_xlabel(_axis_label(results, part))
         figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=4)
         figure.align_ylabels()
     return figure
@@ -90,7 +91,7 @@ def gap_over_time(results: Results, cases: Sequence[str]) -> "Figure | None":
                     handles.setdefault(solver, line)
             axes.set_xscale("log")
             axes.set_yscale("log")
-            axes.set_title(case)
+            axes.set_title("\n".join(textwrap.wrap(case, 56)))
             axes.set_ylabel("judged gap (nats)")
         axes.set_xlabel("seconds (median)")
         figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=4)
@@ -116,8 +117,8 @@ def steps_along_axes(results: Results, parts: Sequence[PartRecord]) -> "Figure |
                     (line,) = axes.plot(*zip(*per_step, strict=True), **look(solver, i))
                     handles.setdefault(solver, line)
             _log_sizes(axes, sorted(sizes))
-            axes.set_yscale("log")
-            axes.set_xlabel(_axis_label(part))
+            _log_values(axes)
+            axes.set_xlabel(_axis_label(results, part))
             axes.set_ylabel("seconds per step")
         figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=4)
     return figure
@@ -130,12 +131,19 @@ def _along(results: Results, part: PartRecord, pick: Callable[[str], Row | None]
     return sorted(((size, row) for size, row in points if row is not None), key=lambda point: point[0])
 
 
-def _axis_label(part: PartRecord) -> str:
-    return (
-        "|S| = |X| = |Y| = n"
-        if part.axis == "n" and "cube" in part.title
-        else (f"|{part.axis}|, the others fixed" if part.axis in ("S", "X", "Y") else "n")
-    )
+def _axis_label(results: Results, part: PartRecord) -> str:
+    if part.axis != "n":
+        return f"|{part.axis}|, the others fixed"
+    cubes = all(len(set(results.case(name).sizes.values())) == 1 for name in part.cases if results.has(name))
+    return "|S| = |X| = |Y| = n" if cubes else "|X| = |Y| = n"
+
+
+def _log_values(axes: "Axes") -> None:
+    """A logarithmic axis of whole decades where the values fill less than one: no zoom into noise."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high < 10 * low:
+        axes.set_ylim(10 ** np.floor(np.log10(low)), 10 ** np.ceil(np.log10(high)))
 
 
 def _log_sizes(axes: "Axes", sizes: Sequence[int]) -> None:

@@ -32,6 +32,11 @@ def to_gap(results: Results, case: str, solver: str, gap: float) -> Row | None:
     return min(good, key=lambda row: row.seconds or 0.0, default=None)
 
 
+def reaching(results: Results, cases: list[str], gap: float) -> set[str]:
+    """The solvers that came within the gap on at least one of the cases."""
+    return {row.solver for case in cases for row in results.rows_of(case) if to_gap(results, case, row.solver, gap)}
+
+
 def solvers_of(results: Results, part: PartRecord) -> list[str]:
     """The solvers that have rows in a part, in the order of the file; the reference alone does not count."""
     names = [row.solver for row in results.rows if row.case in part.cases]

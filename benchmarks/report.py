@@ -7,6 +7,7 @@ writes `NAME.md` and its plots `NAME-*.png` beside `NAME.json`. Nothing is measu
 
 import argparse
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ from benchmarks.solvers import SOLVERS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The gap at which the plots compare.
-GAP = 1e-6
+# The plots compare at the first of these that two solvers reached, or else at the last.
+GAPS = (1e-6, 1e-4, 1e-2)
 
 
 def summary(document: Results) -> list[str]:
@@ -63,18 +64,21 @@ def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
     drawn: dict[str, tuple[str, Figure | None]] = {}
     sweeps = [part for part in document.parts if part.axis is not None]
     for part in (part for part in sweeps if not part.title.startswith("growth")):
-        gap = GAP if any(target <= GAP for target in part.targets) else min(part.targets)
-        name = "".join(c if c.isalnum() else "-" for c in part.title.lower()).strip("-")
-        while "--" in name:
-            name = name.replace("--", "-")
-        caption = f"{part.title}: time to a certified gap of {gap:g} and peak memory against size"
+        cases = [case.name for case in document.cases if case.name in part.cases]
+        if len({reading.size_along(document, part, case) for case in cases}) < 2:
+            continue
+        reached = {gap: reading.reaching(document, cases, gap) for gap in GAPS}
+        gap = next((gap for gap in GAPS if len(reached[gap]) > 1), GAPS[-1])
+        name = re.sub("[^a-z0-9]+", "-", part.title.lower())
+        missing = [solver for solver in reading.solvers_of(document, part) if solver not in reached[gap]]
+        caption = f"{part.title}: time to a certified gap of {gap:g} and peak memory against size."
+        caption += f" Never reached by {', '.join(missing)}." if missing else ""
         drawn[name] = caption, plots.time_and_memory(document, part, gap)
-        largest = [case.name for case in document.cases if case.name in part.cases][-1:]
         if part.title in ("cube, absolute", "S = X, absolute"):
-            caption = f"{part.title}: what more accuracy costs, at the largest size"
-            drawn[f"{name}-accuracy"] = caption, plots.gap_over_time(document, largest)
+            caption = f"{part.title}: what more accuracy costs, at the largest size."
+            drawn[f"{name}-accuracy"] = caption, plots.gap_over_time(document, cases[-1:])
     grown = [part for part in sweeps if part.title.startswith("growth")]
-    drawn["growth"] = "Seconds per step as one alphabet grows", plots.steps_along_axes(document, grown)
+    drawn["growth"] = "Seconds per step as one alphabet grows.", plots.steps_along_axes(document, grown)
     return {name: (caption, figure) for name, (caption, figure) in drawn.items() if figure is not None}
 
 

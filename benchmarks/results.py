@@ -103,6 +103,10 @@ class Results:
         """A case by its name."""
         return next(case for case in self.cases if case.name == name)
 
+    def has(self, name: str) -> bool:
+        """Whether the case was run: an interrupted run has fewer than its parts name."""
+        return any(case.name == name for case in self.cases)
+
     def rows_of(self, case: str, solver: str | None = None) -> list[Row]:
         """The rows of a case, of one solver if given."""
         return [row for row in self.rows if row.case == case and solver in (None, row.solver)]

@@ -45,9 +45,9 @@ class Conic(Solver):
         return "curve" not in case.traits
 
     def ladder(self, targets: Sequence[float]) -> Sequence[Accuracy]:
-        # A conic solver's tolerance is no bound on the gap that is judged; the tightest rung is its default
-        # 1e-8 for the interior-point methods, which cost hardly less at looser ones.
-        tolerances = sorted(targets, reverse=True) if self.backend == "scs" else (1e-4, 1e-6, 1e-8)
+        # A conic solver's tolerance is no bound on the gap that is judged: the rungs are close enough for the
+        # time to a gap not to be that of a much smaller one. The tightest is the interior-point methods' default.
+        tolerances = sorted(targets, reverse=True) if self.backend == "scs" else (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
         names = _TOLERANCES[self.backend]
         return [Accuracy(f"{t:g}", {**dict.fromkeys(names, t), **_LIMITS[self.backend]}) for t in tolerances]
 

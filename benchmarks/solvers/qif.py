@@ -1,5 +1,6 @@
 """libqif: its rate-distortion Blahut-Arimoto at a fixed slope (S = X, multiplier form)."""
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,8 @@ class Qif(Solver):
     """`qif.mechanism.shannon.max_entropy_given_same_loss`, the slope being part of the loss.
 
     It stops when the output distribution changes by less than a relative `mrd` (its absolute `md` was
-    without effect in 1.6.0); the gap that this buys is judged, and the ladder runs down to its default.
+    without effect in 1.6.0). The gap that this buys is judged; the ladder has every decade to a tenth of
+    the tightest target, and the default.
     """
 
     name = "qif"
@@ -25,7 +27,8 @@ class Qif(Solver):
         return {"S = X", "multiplier"} <= case.traits
 
     def ladder(self, targets: Sequence[float]) -> Sequence[Accuracy]:
-        changes = [*sorted(targets, reverse=True), min(targets) / 100, np.finfo(float).eps * 100]
+        decades = range(2, 3 + math.ceil(-math.log10(min(targets))))
+        changes = [*(10.0**-k for k in decades), np.finfo(float).eps * 100]
         return [Accuracy(f"mrd {c:.0e}", {"mrd": c}) for c in changes]
 
     def load(self) -> None:

@@ -35,9 +35,6 @@ def test_a_tiny_suite_becomes_results_and_a_page(tmp_path, monkeypatch, capsys):
     assert str(tmp_path) not in out.read_text()
     page = report.write(found, out)
     assert "1e-06" in page.read_text()
-    for name in ("tiny-cube-absolute.png", "tiny-cube-absolute-accuracy.png"):
-        assert name in page.read_text()
-        assert (tmp_path / name).stat().st_size > 1000
     assert "cube" in capsys.readouterr().out
 
 
