@@ -91,7 +91,7 @@ def gap_over_time(results: Results, cases: Sequence[str]) -> "Figure | None":
                     handles.setdefault(solver, line)
             axes.set_xscale("log")
             axes.set_yscale("log")
-            axes.set_title("\n".join(textwrap.wrap(case, 56)))
+            axes.set_title("\n".join(textwrap.wrap(case, 44)))
             axes.set_ylabel("judged gap (nats)")
         axes.set_xlabel("seconds (median)")
         figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=4)
@@ -139,10 +139,13 @@ def _axis_label(results: Results, part: PartRecord) -> str:
 
 
 def _log_values(axes: "Axes") -> None:
-    """A logarithmic axis of whole decades where the values fill less than one: no zoom into noise."""
+    """A logarithmic axis, of whole decades where the values fill less than two: no zoom into noise."""
+    from matplotlib.ticker import NullFormatter
+
     axes.set_yscale("log")
+    axes.yaxis.set_minor_formatter(NullFormatter())
     low, high = axes.get_ylim()
-    if high < 10 * low:
+    if high < 100 * low:
         axes.set_ylim(10 ** np.floor(np.log10(low)), 10 ** np.ceil(np.log10(high)))
 
 

@@ -73,7 +73,7 @@ def growth(options: Options, sizes: Sequence[int] = (24, 48, 96, 192, 384), base
         cases = tuple(
             Case.of("shape", **shape, distortion="absolute", share=0.3, seed=options.seed) for shape in shapes
         )
-        parts.append(Part(f"growth in |{axis}|", cases, tuple(solvers), targets=(1e-3, 1e-6), axis=axis, **more))
+        parts.append(Part(f"growth in {axis}", cases, tuple(solvers), targets=(1e-3, 1e-6), axis=axis, **more))
     return parts
 
 

@@ -46,8 +46,8 @@ class Conic(Solver):
 
     def ladder(self, targets: Sequence[float]) -> Sequence[Accuracy]:
         # A conic solver's tolerance is no bound on the gap that is judged: the rungs are close enough for the
-        # time to a gap not to be that of a much smaller one. The tightest is the interior-point methods' default.
-        tolerances = sorted(targets, reverse=True) if self.backend == "scs" else (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+        # time to a gap not to be that of a much smaller one, and go beyond the default of 1e-8.
+        tolerances = sorted(targets, reverse=True) if self.backend == "scs" else (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
         names = _TOLERANCES[self.backend]
         return [Accuracy(f"{t:g}", {**dict.fromkeys(names, t), **_LIMITS[self.backend]}) for t in tolerances]
 
