@@ -78,7 +78,10 @@ def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
             caption = f"{part.title}: what more accuracy costs, at the largest size."
             drawn[f"{name}-accuracy"] = caption, plots.gap_over_time(document, cases[-1:])
     grown = [part for part in sweeps if part.title.startswith("growth")]
-    drawn["growth"] = "Seconds per step as one alphabet grows.", plots.steps_along_axes(document, grown)
+    drawn["growth"] = (
+        "Seconds per step as one alphabet grows; what exceeded the time limit is missing.",
+        plots.steps_along_axes(document, grown),
+    )
     return {name: (caption, figure) for name, (caption, figure) in drawn.items() if figure is not None}
 
 
