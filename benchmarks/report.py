@@ -118,7 +118,7 @@ def _exponent_table(document: Results) -> list[str]:
     if not found:
         return ["No sweep has two sizes that were solved."]
     rows = [
-        f"| {one.part} | {one.solver} | {one.quantity} | {_law(one.measured)} | "
+        f"| {_escaped(one.part)} | {one.solver} | {one.quantity} | {_law(one.measured)} | "
         f"{'-' if one.predicted is None else f'{one.predicted:.2f}'} | "
         f"{', '.join(f'{size:g}' for size in one.measured.sizes) if one.measured else ''} |"
         for one in found
@@ -132,6 +132,11 @@ def _exponent_table(document: Results) -> list[str]:
         "|---|---|---|---|---|---|",
         *rows,
     ]
+
+
+def _escaped(text: str) -> str:
+    """Text for a cell of a table, whose borders are bars."""
+    return text.replace("|", "\\|")
 
 
 def _part_table(document: Results, part: PartRecord) -> list[str]:
@@ -152,7 +157,7 @@ def _part_table(document: Results, part: PartRecord) -> list[str]:
 
 def _cell(row: Row) -> str:
     if row.seconds is None:
-        return f"{row.accuracy}: {row.status} ({row.reason})"
+        return f"{row.accuracy}: {row.status} ({_escaped(row.reason)})"
     gap = "no bound" if row.gap is None else f"{row.gap:.1e}"
     return f"{row.accuracy}: **{_short(row.seconds)}** ({gap}{'' if row.judged else ', own certificate'})"
 

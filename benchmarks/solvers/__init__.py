@@ -18,8 +18,9 @@ _ALL: tuple[Solver, ...] = (
     OurCurve("frontier", batched=True),
     OurCurve("single-solves", batched=False),
     # Each in the formulation that was fastest to a gap of 1e-6 where the three were measured (--suite
-    # formulations, cubes of 16, 32 and 64): Clarabel and SCS by a margin, ECOS within a tenth of `scaled`,
-    # which however stalls for many times as long when asked for its default tolerance at n = 64.
+    # formulations, results/formulations*.json, cubes of 32 and 64): Clarabel always, SCS in three of four
+    # (once `auxiliary` took two thirds), ECOS a tie within a tenth, broken by `scaled` taking many times as
+    # long as `expression` when asked for its default tolerance at n = 64.
     Conic("clarabel", "scaled", name="clarabel"),
     Conic("ecos", "expression", name="ecos"),
     Conic("scs", "scaled", name="scs"),
