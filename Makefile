@@ -41,7 +41,7 @@ figures: $(READY)
 	$(BIN)/jaxpriv figures
 
 bench: $(COMPARATORS)
-	$(BIN)/python -m benchmarks.convex
+	$(BIN)/python -m benchmarks.run --suite short --seed 1 --budget-seconds 540 --report
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,79 @@
+"""Growth exponents: measured from a sweep, and predicted from the operations of one step."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """value ~ size^exponent over the fitted points; `error` is the exponent's standard error (None from two points)."""
+
+    exponent: float
+    error: float | None
+    sizes: tuple[float, ...]
+
+
+def fit(sizes: Sequence[float], values: Sequence[float], upper: int = 3) -> PowerLaw | None:
+    """Least squares of log value on log size over the `upper` largest sizes (all their points); None from one size.
+
+    Small sizes are left out because fixed costs flatten the curve there; what is fitted is said in `sizes`.
+    """
+    fitted = sorted(set(sizes))[-upper:]
+    if len(fitted) < 2:
+        return None
+    points = [(size, value) for size, value in zip(sizes, values, strict=True) if size in fitted]
+    x, y = np.log(np.array(points, dtype=np.float64)).T
+    spread = ((x - x.mean()) ** 2).sum()
+    slope = float(((x - x.mean()) * (y - y.mean())).sum() / spread)
+    residual = float(((y - y.mean() - slope * (x - x.mean())) ** 2).sum())
+    error = math.sqrt(residual / (len(x) - 2) / spread) if len(x) > 2 else None
+    return PowerLaw(slope, error, tuple(fitted))
+
+
+def interior_point_step(S: float, X: float, Y: float) -> float:
+    """Operations of one Newton step up to constants: |Y| systems of size |S|, their Schur complement, one Cholesky."""
+    return Y * (S * S * X + S * X * X + S**3) + X**3
+
+
+def pass_over_joint(S: float, X: float, Y: float) -> float:
+    """Operations of one pass of a first-order method: J W and its gradient."""
+    return S * X * Y
+
+
+def factors(S: float, X: float, Y: float) -> float:
+    """Numbers that the interior-point method holds: a factor for every output, a few times over."""
+    return S * X * Y
+
+
+def mapping(S: float, X: float, Y: float) -> float:
+    """Numbers that a dense first-order method holds: the mapping, and the joint of S and Y."""
+    return X * Y + S * Y
+
+
+Formula = Callable[[float, float, float], float]
+
+# By quantity and solver. Nothing is predicted for the conic solvers (the ordering of their sparse system
+# decides), nor for total seconds (the number of steps is no function of the sizes).
+PREDICTED: dict[str, dict[str, Formula]] = {
+    "seconds per step": {
+        "interior-point": interior_point_step,
+        "mirror-descent": pass_over_joint,
+        "blahut-arimoto": pass_over_joint,
+    },
+    "peak memory": {"interior-point": factors, "mirror-descent": mapping, "blahut-arimoto": mapping},
+}
+
+
+def predicted(
+    quantity: str, solver: str, shapes: Sequence[Mapping[str, int]], axis: str, upper: int = 3
+) -> float | None:
+    """The slope that the formula has over the same points as the fit of a measurement; None without a formula."""
+    formula = PREDICTED.get(quantity, {}).get(solver)
+    if formula is None:
+        return None
+    sizes = [shape["X"] if axis == "n" else shape[axis] for shape in shapes]
+    law = fit(sizes, [formula(shape["S"], shape["X"], shape["Y"]) for shape in shapes], upper)
+    return None if law is None else law.exponent

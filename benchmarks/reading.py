@@ -1,0 +1,135 @@
+"""What the report asks of a results file: times to a gap, ratios between solvers, exponents."""
+
+import statistics
+from dataclasses import dataclass
+
+from benchmarks import growth
+from benchmarks.results import PartRecord, Results, Row
+
+# A certified gap of 1e-8 that comes out as 1.0000003e-8 by rounding is not missed.
+_ROUNDING = 1 + 1e-6
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """Measured and predicted growth of one solver along one axis; None where too few points were solved."""
+
+    part: str
+    axis: str
+    solver: str
+    quantity: str
+    measured: growth.PowerLaw | None
+    predicted: float | None
+
+
+def to_gap(results: Results, case: str, solver: str, gap: float) -> Row | None:
+    """The fastest row of a solver on a case whose judged gap is within `gap`."""
+    good = [
+        row
+        for row in results.rows_of(case, solver)
+        if row.seconds is not None and row.gap is not None and row.gap <= gap * _ROUNDING
+    ]
+    return min(good, key=lambda row: row.seconds or 0.0, default=None)
+
+
+def reaching(results: Results, cases: list[str], gap: float) -> set[str]:
+    """The solvers that came within the gap on at least one of the cases."""
+    return {row.solver for case in cases for row in results.rows_of(case) if to_gap(results, case, row.solver, gap)}
+
+
+def solvers_of(results: Results, part: PartRecord) -> list[str]:
+    """The solvers that have rows in a part, in the order of the file; the reference alone does not count."""
+    names = [row.solver for row in results.rows if row.case in part.cases]
+    return list(dict.fromkeys(names))
+
+
+def size_along(results: Results, part: PartRecord, case: str) -> int:
+    """The size of a case along the part's axis (|X| where all grow together)."""
+    sizes = results.case(case).sizes
+    return sizes["X"] if part.axis in (None, "n") else sizes[part.axis]
+
+
+def longest(results: Results, case: str, solver: str) -> Row | None:
+    """The row with the most steps, over which fixed costs are spread thinnest; None if steps are not counted."""
+    rows = [row for row in results.rows_of(case, solver) if row.seconds is not None and row.steps]
+    return max(rows, key=lambda row: row.steps or 0, default=None)
+
+
+def seconds_per_step(row: Row) -> float:
+    """Of a row that has both; preparation and certificate are in it."""
+    return (row.seconds or 0.0) / (row.steps or 1)
+
+
+def exponents(results: Results) -> list[Exponent]:
+    """For every sweep and solver: seconds to the tightest target, seconds per step, peak memory."""
+    found = []
+    for part in results.parts:
+        cases = [case.name for case in results.cases if case.name in part.cases]
+        if part.axis is None or len({size_along(results, part, case) for case in cases}) < 2:
+            continue
+        for solver in solvers_of(results, part):
+            reached = {case: to_gap(results, case, solver, min(part.targets)) for case in cases}
+            ran = {case: longest(results, case, solver) for case in cases}
+            quantities = {
+                "seconds": {case: row.seconds for case, row in reached.items() if row is not None},
+                "seconds per step": {case: seconds_per_step(row) for case, row in ran.items() if row is not None},
+                "peak memory": {case: _peak(results.rows_of(case, solver)) for case in cases},
+            }
+            found += [_exponent(results, part, solver, name, values) for name, values in quantities.items()]
+    return [one for one in found if one.measured is not None]
+
+
+def _peak(rows: list[Row]) -> float | None:
+    return max((row.peak_mib for row in rows if row.status == "ok" and row.peak_mib), default=None)
+
+
+def _exponent(
+    results: Results, part: PartRecord, solver: str, quantity: str, values: dict[str, float | None]
+) -> Exponent:
+    assert part.axis is not None
+    points = [(case, value) for case, value in values.items() if value]
+    law = growth.fit([size_along(results, part, case) for case, _ in points], [value for _, value in points])
+    shapes = [results.case(case).sizes for case, _ in points]
+    return Exponent(part.title, part.axis, solver, quantity, law, growth.predicted(quantity, solver, shapes, part.axis))
+
+
+def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:
+    """One line for each size of the cubes: ours against the fastest conic solver that is good enough."""
+    lines = []
+    cubes = [case for case in results.cases if case.family == "cube"]
+    for n in sorted({case.sizes["X"] for case in cubes}):
+        mine, dearer, ratios, clocks = [], [], [], []
+        for case in (case.name for case in cubes if case.sizes["X"] == n):
+            ours = _at(results, case, f"{tol:g}")
+            if ours is None or ours.seconds is None:
+                continue
+            mine.append(ours.seconds)
+            fine = _at(results, case, "1e-08")
+            if fine is not None and fine.seconds is not None:
+                dearer.append(fine.seconds / ours.seconds)
+            peers = [to_gap(results, case, name, tol) for name in ("clarabel", "ecos", "scs")]
+            good = [row for row in peers if row is not None and row.seconds]
+            if good:
+                ratios.append(min(row.seconds or 0.0 for row in good) / ours.seconds)
+            known = [row.own_clock for row in good if row.own_clock]
+            if known:
+                clocks.append(min(known) / ours.seconds)
+        if mine:
+            lines.append(_cube_line(n, mine, dearer, ratios, clocks))
+    return lines
+
+
+def _at(results: Results, case: str, accuracy: str) -> Row | None:
+    rows = results.rows_of(case, "interior-point")
+    return next((row for row in rows if row.accuracy == accuracy and row.status == "ok"), None)
+
+
+def _cube_line(n: int, mine: list[float], dearer: list[float], ratios: list[float], clocks: list[float]) -> str:
+    text = f"n={n}: ours {1e3 * statistics.median(mine):.1f} ms (median of {len(mine)})"
+    if dearer:
+        text += f", 1e-8 costs {statistics.median(dearer):.2f}x"
+    if not ratios:
+        return f"{text}; no conic solver reached the tolerance"
+    text += f"; fastest good conic solver takes {statistics.median(ratios):.0f}x (from {min(ratios):.0f}x to "
+    text += f"{max(ratios):.0f}x, {len(ratios)} instances)"
+    return f"{text}, by its own clock {statistics.median(clocks):.0f}x" if clocks else text

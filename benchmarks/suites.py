@@ -1,0 +1,189 @@
+"""What is run: each suite is a list of parts, each part some cases, solvers, target gaps and a time limit."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.cases import Case
+from benchmarks.solvers.conic import FORMULATIONS
+
+DISTORTIONS = ("absolute", "squared", "hamming")
+GAPS = (1e-2, 1e-4, 1e-6, 1e-8)
+FINE_GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+
+CONIC = ("clarabel", "ecos", "scs")
+GENERAL = ("interior-point", "mirror-descent", *CONIC)
+# Those that are meant for alphabets of thousands of ordered symbols; a streaming solver joins here.
+LARGE = ("interior-point", "mirror-descent")
+SOURCE = ("interior-point", "mirror-descent", "blahut-arimoto", "qif", "dit", *CONIC)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cases that belong together.
+
+    Attributes:
+        title: for the report.
+        cases: in the order of running, small before large.
+        solvers: those asked; each runs on the cases that it supports.
+        targets: certified gaps aimed at.
+        limit: seconds that one accuracy of one solver may take, compile time and repeats included.
+        axis: the parameter that grows along the cases, if one does: what exceeds the limit is then
+            not tried on larger ones.
+    """
+
+    title: str
+    cases: tuple[Case, ...]
+    solvers: tuple[str, ...]
+    targets: tuple[float, ...] = GAPS
+    limit: float = 60.0
+    axis: str | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line may change of a suite."""
+
+    seed: int
+    sizes: tuple[int, ...] | None = None
+    cases: int = 1
+
+
+def cube(options: Options, sizes: Sequence[int] = (32, 64), solvers: Sequence[str] = GENERAL, **more) -> list[Part]:
+    """|S| = |X| = |Y| = n, Dirichlet joints: a sweep in n for each distortion."""
+    seeds = range(options.seed, options.seed + options.cases)
+    kinds = more.pop("kinds", DISTORTIONS)
+    return [
+        Part(
+            f"cube, {kind}",
+            tuple(Case.of("cube", n=n, distortion=kind, seed=s) for n in options.sizes or sizes for s in seeds),
+            tuple(solvers),
+            axis="n",
+            **more,
+        )
+        for kind in kinds
+    ]
+
+
+def growth(options: Options, sizes: Sequence[int] = (24, 48, 96, 192, 384), base: int = 48, **more) -> list[Part]:
+    """One alphabet grows, the others stay at `base`: what exponents are measured on."""
+    solvers = more.pop("solvers", GENERAL)
+    parts = []
+    for axis in ("S", "X", "Y"):
+        shapes = [{"S": base, "X": base, "Y": base, axis: size} for size in options.sizes or sizes]
+        cases = tuple(
+            Case.of("shape", **shape, distortion="absolute", share=0.3, seed=options.seed) for shape in shapes
+        )
+        parts.append(Part(f"growth in {axis}", cases, tuple(solvers), targets=(1e-3, 1e-6), axis=axis, **more))
+    return parts
+
+
+def source(options: Options, sizes: Sequence[int] = (32, 64, 128, 256), **more) -> list[Part]:
+    """S = X in multiplier form: rate-distortion, which qif and dit solve too."""
+    solvers = more.pop("solvers", SOURCE)
+    return [
+        Part(
+            f"S = X, {kind}",
+            tuple(
+                Case.of("source", n=n, distortion=kind, multiplier=slope, seed=options.seed)
+                for n in options.sizes or sizes
+            ),
+            tuple(solvers),
+            axis="n",
+            **more,
+        )
+        for kind, slope in more.pop("kinds", (("absolute", 20.0), ("squared", 100.0)))
+    ]
+
+
+def penalty(options: Options, sizes: Sequence[int] = (32, 64), **more) -> list[Part]:
+    """The multiplier form on Dirichlet joints."""
+    cases = tuple(
+        Case.of("penalty", n=n, distortion="absolute", multiplier=2.0, seed=options.seed)
+        for n in options.sizes or sizes
+    )
+    return [Part("multiplier form", cases, GENERAL, axis="n", **more)]
+
+
+def ordered(options: Options, sizes: Sequence[int] = (256, 512, 1024, 2048), **more) -> list[Part]:
+    """Smooth joints of ordered symbols whose parameters do not depend on n: for solvers of large alphabets."""
+    cases = tuple(
+        Case.of("ordered", n=n, S=8, distortion="absolute", multiplier=8.0, seed=options.seed)
+        for n in options.sizes or sizes
+    )
+    return [Part("ordered, smooth", cases, more.pop("solvers", LARGE), axis="n", **more)]
+
+
+def census(options: Options, **more) -> list[Part]:
+    """The embedded census table; there is nothing random in it."""
+    del options
+    return [Part("census", (Case.of("census"),), more.pop("solvers", GENERAL), **more)]
+
+
+def hard(options: Options, **more) -> list[Part]:
+    """Degenerate joints: nearly deterministic, nearly independent, masses down to 1e-10, mostly zero."""
+    kinds = ("near-deterministic", "near-rank-one", "tiny-masses", "dirichlet-0.02")
+    cases = tuple(Case.of("hard", kind=kind, S=16, X=24, distortion="absolute", seed=options.seed) for kind in kinds)
+    return [Part("degenerate joints", cases, GENERAL, **more)]
+
+
+def frontier(options: Options, points: int = 200, **more) -> list[Part]:
+    """A curve of a 20 x 60 x 60 problem, in batches and point by point."""
+    case = Case.of("curve", S=20, X=60, Y=60, distortion="absolute", points=points, seed=options.seed)
+    return [Part("frontier", (case,), ("frontier", "single-solves"), targets=(1e-6,), **more)]
+
+
+def shapes(options: Options, **more) -> list[Part]:
+    """Two large instances: few private symbols, and a large cube."""
+    cases = (
+        Case.of("shape", S=16, X=512, Y=512, distortion="absolute", share=0.3, seed=options.seed),
+        Case.of("cube", n=256, distortion="absolute", seed=options.seed),
+    )
+    return [Part("large shapes", cases, ("interior-point",), targets=(1e-6,), limit=300.0, **more)]
+
+
+def formulations(options: Options, sizes: Sequence[int] = (16, 32, 64)) -> list[Part]:
+    """Every conic solver in every formulation: which one it likes best."""
+    solvers = tuple(f"{backend}-{form}" for backend in CONIC for form in FORMULATIONS)
+    return cube(options, sizes, solvers, limit=60.0, kinds=("absolute", "hamming"))
+
+
+def short(options: Options) -> list[Part]:
+    """A little of everything that is measured, for two cores in ten minutes."""
+    few = {"limit": 10.0}
+    return [
+        *cube(options, (16, 32, 64), kinds=("absolute",), **few),
+        *cube(options, (32,), ("interior-point", "clarabel", "ecos"), kinds=("squared", "hamming"), **few),
+        *source(
+            options,
+            (32, 64, 128),
+            solvers=("interior-point", "blahut-arimoto", "qif", "dit"),
+            kinds=(("absolute", 20.0),),
+            **few,
+        ),
+        *growth(options, (48, 96, 192), solvers=("interior-point", "mirror-descent", "clarabel"), **few),
+        *census(options, solvers=("interior-point", "clarabel", "ecos"), **few),
+        *frontier(options, points=50, limit=60.0),
+        *ordered(options, (256, 512), **few),
+    ]
+
+
+def full(options: Options) -> list[Part]:
+    """Everything, for an idle machine and some hours."""
+    builders = (cube, source, penalty, growth, ordered, census, hard, frontier, shapes)
+    return [part for build in builders for part in build(options)]
+
+
+SUITES: dict[str, Callable[[Options], list[Part]]] = {
+    "short": short,
+    "full": full,
+    "cube": cube,
+    "source": source,
+    "penalty": penalty,
+    "growth": growth,
+    "ordered": ordered,
+    "census": census,
+    "hard": hard,
+    "frontier": frontier,
+    "shapes": shapes,
+    "formulations": formulations,
+}

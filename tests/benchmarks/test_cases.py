@@ -1,0 +1,87 @@
+"""Cases and suites: the same numbers everywhere, and nothing named that does not exist."""
+
+import numpy as np
+import pytest
+
+from benchmarks.cases import FAMILIES, Case, budget_at
+from benchmarks.objective import MOST_ENTRIES, Refused
+from benchmarks.solvers import SOLVERS
+from benchmarks.suites import SUITES, Options
+
+SMALL = [
+    Case.of("cube", n=5, distortion="squared", seed=3),
+    Case.of("shape", S=3, X=4, Y=6, distortion="hamming", share=0.5, seed=3),
+    Case.of("penalty", n=5, distortion="absolute", multiplier=2.0, seed=3),
+    Case.of("source", n=5, distortion="absolute", multiplier=2.0, seed=3),
+    Case.of("hard", kind="tiny-masses", S=3, X=4, distortion="absolute", seed=3),
+    Case.of("census"),
+    Case.of("ordered", n=20, S=3, distortion="absolute", multiplier=2.0, seed=3),
+    Case.of("curve", S=3, X=4, Y=4, distortion="absolute", points=3, seed=3),
+]
+
+
+def test_every_family_has_a_small_case_here():
+    assert {case.family for case in SMALL} == set(FAMILIES)
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.family)
+def test_a_case_builds_the_same_valid_instance_every_time(case):
+    one, two = case.build(), case.build()
+    np.testing.assert_array_equal(one.joint, two.joint)
+    assert one.budgets == two.budgets
+    assert one.joint.sum() == pytest.approx(1, rel=1e-12)
+    assert (one.joint >= 0).all()
+    assert one.table.shape == (one.joint.shape[1], len(one.y))
+    assert bool(one.budgets) == ("budget" in case.traits)
+    assert (one.multiplier is not None) == ("multiplier" in case.traits)
+    assert (len(one.budgets) > 1) == ("curve" in case.traits)
+    if "S = X" in case.traits:
+        np.testing.assert_array_equal(one.joint, np.diag(np.diag(one.joint)))
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.family)
+def test_jaxpriv_is_asked_for_what_is_judged(case):
+    from benchmarks.solvers.ours import problem_of
+
+    instance = case.build()
+    problem = problem_of(instance)
+    np.testing.assert_allclose(problem.tables()[0], instance.table, rtol=1e-15)
+    np.testing.assert_allclose(problem.joints[0], instance.joint, rtol=1e-14)
+
+
+def test_a_budget_is_a_share_of_the_way_to_an_independent_release():
+    joint, table = np.full((2, 2), 0.25), np.array([[1.0, 2.0], [3.0, 1.0]])
+    assert budget_at(joint, table, 0.0) == 1.0
+    assert budget_at(joint, table, 1.0) == 1.5
+
+
+def test_a_finer_grid_is_the_same_ordered_problem():
+    coarse, fine = (
+        Case.of("ordered", n=n, S=3, distortion="absolute", multiplier=2.0, seed=3).build() for n in (512, 1024)
+    )
+    np.testing.assert_allclose(coarse.joint.sum(axis=1), fine.joint.sum(axis=1), rtol=1e-4)
+    np.testing.assert_allclose(coarse.joint.cumsum(axis=1)[:, ::32], fine.joint.cumsum(axis=1)[:, 1::64], atol=1e-4)
+
+
+def test_what_is_too_large_to_write_out_is_not_judged():
+    n = int(MOST_ENTRIES**0.5) + 1
+    instance = Case.of("ordered", n=n, S=1, distortion="absolute", multiplier=2.0, seed=3).build()
+    with pytest.raises(Refused, match="too large"):
+        instance.objective()
+
+
+def test_an_unknown_family_is_named():
+    with pytest.raises(ValueError, match="no family 'cone'"):
+        Case.of("cone", n=3)
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_suites_name_solvers_that_exist_and_cases_that_somebody_solves(name):
+    for part in SUITES[name](Options(seed=1)):
+        assert set(part.solvers) <= set(SOLVERS)
+        sizes = []
+        for case in part.cases:
+            assert any(SOLVERS[solver].supports(case) for solver in part.solvers)
+            if part.axis is not None:
+                sizes.append(case[part.axis])
+        assert sizes == sorted(sizes), "what is too slow at one size is not tried at the next"

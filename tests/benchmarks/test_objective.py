@@ -1,0 +1,93 @@
+"""The judge of the benchmarks: known values, repair, refusal, and that nobody gains by breaking a limit."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jaxpriv as jp
+from benchmarks.objective import CurveObjective, DistortionObjective, Refused
+
+JOINT = np.array([[0.3, 0.1, 0.05], [0.05, 0.1, 0.4]])
+TABLE = abs(np.arange(3.0)[:, None] - np.arange(3.0))
+BUDGET = 0.2
+
+
+@pytest.fixture(scope="module")
+def bound() -> float:
+    """A proved lower bound on every feasible mechanism's leakage."""
+    return float(
+        jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=BUDGET), solver="mirror-descent", tol=1e-9).lower_bound
+    )
+
+
+def test_identity_leaks_the_whole_information():
+    score = DistortionObjective(JOINT, TABLE, budget=BUDGET).score(np.eye(3))
+    assert score.values[0] == pytest.approx(float(jp.probability.mutual_information(JOINT)), rel=1e-14)
+    assert score.repair == 0
+
+
+def test_rows_are_normalised_and_negative_entries_clipped():
+    objective = DistortionObjective(JOINT, TABLE, budget=BUDGET)
+    assert objective.score(7 * np.eye(3) - 1e-9 * (1 - np.eye(3))) == objective.score(np.eye(3))
+
+
+def test_a_multiplier_charges_the_distortion():
+    constant = np.tile([0.0, 1.0, 0.0], (3, 1))
+    used = float(JOINT.sum(axis=0) @ TABLE[:, 1])
+    assert DistortionObjective(JOINT, TABLE, multiplier=2.0).score(constant).values == pytest.approx((2 * used,))
+
+
+def test_breaking_the_budget_gains_nothing(bound):
+    # Leaks nothing, at a distortion far over the budget: what is judged is its repaired version.
+    constant = np.tile([0.0, 1.0, 0.0], (3, 1))
+    score = DistortionObjective(JOINT, TABLE, budget=BUDGET).score(constant)
+    assert score.repair == pytest.approx(1 - BUDGET / float(JOINT.sum(axis=0) @ TABLE[:, 1]))
+    assert score.values[0] >= bound > 0
+
+
+@given(seed=st.integers(0, 2**32 - 1), sharpness=st.floats(0.01, 10))
+def test_no_matrix_is_valued_below_the_certified_bound(bound, seed, sharpness):
+    rng = np.random.default_rng(seed)
+    candidate = rng.normal(size=(3, 3)) + sharpness * (rng.random((3, 1)) + np.eye(3))
+    objective = DistortionObjective(JOINT, TABLE, budget=BUDGET)
+    try:
+        score = objective.score(candidate)
+    except Refused:
+        assert (candidate <= 0).all(axis=1).any()
+    else:
+        assert score.values[0] >= bound - 1e-15
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reason"),
+    [
+        (np.full((3, 3), np.nan), "not finite"),
+        (np.where(np.eye(3) > 0, np.inf, 0.0), "not finite"),
+        (np.eye(2), "shape"),
+        (np.zeros((3, 3)), "without mass"),
+        (-np.eye(3), "without mass"),
+    ],
+)
+def test_what_is_no_mechanism_is_refused(candidate, reason):
+    with pytest.raises(Refused, match=reason):
+        DistortionObjective(JOINT, TABLE, budget=BUDGET).score(candidate)
+
+
+def test_an_operator_is_written_out():
+    class Operator:
+        def matrix(self):
+            return np.eye(3)
+
+    objective = DistortionObjective(JOINT, TABLE, budget=BUDGET)
+    assert objective.score(Operator()) == objective.score(np.eye(3))
+
+
+def test_a_curve_is_judged_point_by_point():
+    points = tuple(DistortionObjective(JOINT, TABLE, budget=b) for b in (0.1, 0.5))
+    constant = np.tile([0.0, 1.0, 0.0], (3, 1))
+    score = CurveObjective(points).score(np.stack([np.eye(3), constant]))
+    assert score.values == (points[0].score(np.eye(3)).values[0], points[1].score(constant).values[0])
+    assert score.repair == points[1].score(constant).repair
+    with pytest.raises(Refused, match="1 mechanisms for 2 points"):
+        CurveObjective(points).score(np.eye(3)[None])

@@ -1,0 +1,91 @@
+"""The results file: what is written is read back, and what does not fit the schema is refused by name."""
+
+import dataclasses
+import json
+
+import pytest
+
+from benchmarks import reading, results
+from benchmarks.results import CaseRecord, PartRecord, Results, Row
+
+
+def document() -> Results:
+    """Made-up results: two sizes, ours with seconds n^3 / 1e6, a peer ten times as slow, and a time limit."""
+    cases, rows = [], []
+    for n in (16, 32):
+        name = f"cube n={n}"
+        cases.append(CaseRecord(name, "cube", {"n": n}, {"S": n, "X": n, "Y": n}, 0.5, "interior-point 1e-09"))
+        for accuracy, cost in (("1e-06", 1.0), ("1e-08", 1.5)):
+            rows.append(
+                Row(
+                    name,
+                    "interior-point",
+                    accuracy,
+                    "ok",
+                    seconds=cost * n**3 / 1e6,
+                    gap=float(accuracy),
+                    steps=n,
+                    peak_mib=n,
+                )
+            )
+        rows.append(Row(name, "clarabel", "1e-06", "ok", seconds=n**3 / 1e6, gap=1e-5, own_clock=n**3 / 1e7))
+        rows.append(Row(name, "clarabel", "1e-08", "ok", seconds=n**3 / 1e5, gap=1e-7, own_clock=n**3 / 2e5))
+    rows.append(Row("cube n=32", "scs", "1e-06", "time limit", "more than 1 s"))
+    part = PartRecord("cube, absolute", "n", [case.name for case in cases], [1e-6], 1.0)
+    return Results(1, "cube", 7, "2026-01-01", 1.0, {"python": "3.11", "qif": None}, {"cores": 2}, [part], cases, rows)
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    results.write(tmp_path / "some.json", document())
+    assert results.read(tmp_path / "some.json") == document()
+
+
+def test_a_number_that_is_not_finite_is_not_written(tmp_path):
+    row = dataclasses.replace(document().rows[0], gap=float("inf"))
+    with pytest.raises(ValueError, match="JSON"):
+        results.write(tmp_path / "some.json", dataclasses.replace(document(), rows=[row]))
+    assert not (tmp_path / "some.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(schema=2), "schema 1"),
+        (lambda d: d.pop("seed"), r"results\.seed: missing"),
+        (lambda d: d.update(extra=1), r"results\.extra: unknown"),
+        (lambda d: d["rows"][1].update(seconds="fast"), r"rows\[1\]\.seconds"),
+        (lambda d: d["rows"][1].update(steps=True), r"rows\[1\]\.steps"),
+        (lambda d: d["rows"][1].update(status="fine"), r"rows\[1\]\.status"),
+        (lambda d: d["rows"][1].update(case="cube n=64"), r"rows\[1\]\.case"),
+        (lambda d: d["cases"].append("cube"), r"cases\[2\]: an object"),
+    ],
+)
+def test_what_does_not_fit_the_schema_is_named(tmp_path, change, message):
+    path = tmp_path / "some.json"
+    results.write(path, document())
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(ValueError, match=message):
+        results.read(path)
+
+
+def test_time_to_a_gap_is_that_of_the_fastest_accuracy_that_reaches_it():
+    assert reading.to_gap(document(), "cube n=32", "clarabel", 1e-4).accuracy == "1e-06"
+    assert reading.to_gap(document(), "cube n=32", "clarabel", 1e-6).accuracy == "1e-08"
+    assert reading.to_gap(document(), "cube n=32", "scs", 1e-2) is None
+
+
+def test_the_summary_compares_with_the_fastest_that_is_good_enough():
+    line = reading.cube_summary(document())[1]
+    assert line.startswith("n=32: ours 32.8 ms (median of 1), 1e-8 costs 1.50x; fastest good conic solver takes 10x")
+    assert line.endswith("by its own clock 5x")
+
+
+def test_exponents_are_read_from_the_sweep():
+    found = {(one.solver, one.quantity): one for one in reading.exponents(document())}
+    assert found["interior-point", "seconds"].measured.exponent == pytest.approx(3)
+    assert found["interior-point", "seconds per step"].measured.exponent == pytest.approx(2)
+    assert found["interior-point", "seconds per step"].predicted == pytest.approx(4, abs=0.02)
+    assert found["interior-point", "peak memory"].measured.exponent == pytest.approx(1)
+    assert not any(solver == "scs" for solver, _ in found)

@@ -1,0 +1,67 @@
+"""Each solver states the case that is judged: tight settings reach our certified bound."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from benchmarks.cases import Case
+from benchmarks.solvers import SOLVERS
+from benchmarks.solvers.ours import Ours, problem_of
+
+BUDGET = Case.of("cube", n=5, distortion="squared", seed=3)
+SOURCE = Case.of("source", n=5, distortion="absolute", multiplier=8.0, seed=3)
+CURVE = Case.of("curve", S=3, X=4, Y=4, distortion="absolute", points=3, seed=3)
+# dit stops at a relative change of 1e-5 of the distortion, whatever its iteration limit.
+WITHIN = {"dit": 1e-3}
+
+
+def bound(case: Case) -> float:
+    return float(jp.solve(problem_of(case.build()), tol=1e-9).lower_bound)
+
+
+@pytest.mark.parametrize("case", [BUDGET, SOURCE], ids=["budget", "multiplier"])
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name not in ("frontier", "single-solves")])
+def test_tight_settings_reach_the_certified_bound(name, case):
+    solver = SOLVERS[name]
+    if not solver.supports(case):
+        pytest.skip(f"{name} does not solve this form")
+    if solver.missing():
+        pytest.skip(f"the benchmarks extra is not installed: {solver.missing()}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # other people's imports
+        solver.load()
+        instance = case.build()
+        run = solver.run(solver.prepare(instance), solver.ladder((1e-2, 1e-6))[-1])
+    gap = instance.objective().score(run.candidate).values[0] - bound(case)
+    assert 0 <= gap <= WITHIN.get(name, 2e-6)
+    assert run.seconds > 0
+
+
+@pytest.mark.parametrize("name", ["frontier", "single-solves"])
+def test_curves_are_certified_at_every_point(name):
+    solver, instance = SOLVERS[name], CURVE.build()
+    run = solver.run(solver.prepare(instance), solver.ladder((1e-6,))[-1])
+    values = instance.objective().score(run.candidate).values
+    assert len(run.bounds) == len(values) == 3
+    assert np.subtract(values, run.bounds).max() <= 1e-6
+
+
+def test_peers_are_asked_only_what_they_can_solve():
+    for name in ("qif", "dit"):
+        assert SOLVERS[name].supports(SOURCE)
+        assert not SOLVERS[name].supports(BUDGET)
+    assert not SOLVERS["clarabel"].supports(CURVE)
+    assert SOLVERS["frontier"].supports(CURVE)
+    assert not SOLVERS["frontier"].supports(BUDGET)
+    large = Case.of("ordered", n=20, S=3, distortion="absolute", multiplier=2.0, seed=3)
+    assert Ours("for-ordered", needs=frozenset({"ordered"})).supports(large)
+    assert not Ours("for-ordered", needs=frozenset({"ordered"})).supports(SOURCE)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_ladders_have_labels_of_their_own(name):
+    labels = [accuracy.label for accuracy in SOLVERS[name].ladder((1e-2, 1e-6))]
+    assert labels
+    assert len(set(labels)) == len(labels)
