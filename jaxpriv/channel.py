@@ -22,7 +22,7 @@ from jaxpriv._resources import need_memory
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
-from jaxpriv.streaming import block, gibbs_logits, stream
+from jaxpriv.streaming import all_costs, block, block_size, gibbs_logits, released, stream
 
 
 class Pushed(NamedTuple):
@@ -121,8 +121,9 @@ class Gibbs(AbstractChannel):
         return self.distortions[0].shape
 
     def weights(self, index: Any) -> Any:
-        data = block(self.joint, self.distortions, self.prior, index, jnp.ones(len(index), bool))
-        return jax.nn.softmax(gibbs_logits(self.scores, self.prices, data), axis=1)
+        data = block(self.joint, self.prior, index, jnp.ones(len(index), bool))
+        costs = all_costs(self.distortions, index, self.prior.dtype)
+        return jax.nn.softmax(gibbs_logits(self.scores, self.prices, data.conditional, costs), axis=1)
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape
@@ -135,7 +136,7 @@ class Gibbs(AbstractChannel):
             moved = jnp.matmul(rows.T, columns, precision="highest")
             return (moved, used), abs(costs).max(axis=2).T
 
-        (columns, used), largest = stream(on_block, inputs, outputs, 8, mesh)
+        (columns, used), largest = stream(on_block, inputs, block_size(outputs, 8), mesh)
         # A relative error of e^L is the absolute error of L, a sum of S + M products.
         size = 1.0 + abs(self.scores).max() + self.prices @ largest.max(axis=0)
         terms = self.scores.shape[1] + len(distortions) + 8
@@ -159,15 +160,8 @@ class Deterministic(AbstractChannel):
         return jax.nn.one_hot(self.target[index], self.outputs, dtype=jnp.float64)
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
-        inputs, outputs = self.shape
-
-        def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
-            columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
-            moved = jnp.zeros((outputs, columns.shape[1])).at[self.target[index]].add(columns)
-            costs = jnp.stack([d.pairs(index, self.target[index]) for d in distortions])
-            return (moved, costs @ columns.sum(axis=1)), None
-
-        columns, used = stream(on_block, inputs, joint.shape[0], 8, mesh)[0]
+        del mesh
+        columns, used = released(joint, distortions, self.target)
         return Pushed(columns, used, jnp.zeros(()))
 
     def draw(self, key: Any, index: Any) -> Any:
@@ -250,7 +244,7 @@ class NearestCoset(AbstractChannel):
             parts = probabilities[:, :, None] * columns[:, None, :]
             return jnp.zeros((outputs, columns.shape[1])).at[targets].add(parts), None
 
-        columns = stream(on_block, inputs, len(self.centres) * joint.shape[0], 8, mesh)[0]
+        columns = stream(on_block, inputs, block_size(len(self.centres) * joint.shape[0], 8), mesh)[0]
         return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
 
     def draw(self, key: Any, index: Any) -> Any:
@@ -283,7 +277,7 @@ def _expected(
         costs = [(probabilities * d.pairs(index[:, None], targets)).sum(axis=1) for d in distortions]
         return jnp.stack(costs) @ mass, None
 
-    return stream(on_block, channel.shape[0], len(channel.moves[0]), 8, mesh)[0]
+    return stream(on_block, channel.shape[0], block_size(len(channel.moves[0]), 8), mesh)[0]
 
 
 class Mixture(AbstractChannel):

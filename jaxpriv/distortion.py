@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array
@@ -33,8 +34,17 @@ class AbstractDistortion(eqx.Module):
         """d[index, :] for an integer array (or slice) of useful symbols: shape (len(index), |Y|)."""
 
     @abstractmethod
+    def tile(self, index: Any, start: Any, width: int) -> Any:
+        """d[index, start : start + width] for an integer array of useful symbols, in traced code."""
+
+    @abstractmethod
     def pairs(self, x: Any, y: Any) -> Any:
         """d at pairs of symbols: integer arrays that broadcast against each other."""
+
+    @property
+    @abstractmethod
+    def known(self) -> bool:
+        """Whether every cost is finite and >= 0 without looking at each."""
 
     @abstractmethod
     def as_dtype(self, dtype: Any) -> "AbstractDistortion":
@@ -60,8 +70,15 @@ class Matrix(AbstractDistortion):
     def rows(self, index: Any) -> Any:
         return self.values[index]
 
+    def tile(self, index: Any, start: Any, width: int) -> Any:
+        return lax.dynamic_slice_in_dim(self.values[index], start, width, axis=1)
+
     def pairs(self, x: Any, y: Any) -> Any:
         return self.values[x, y]
+
+    @property
+    def known(self) -> bool:
+        return False
 
     def as_dtype(self, dtype: Any) -> "AbstractDistortion":
         return eqx.tree_at(lambda m: m.values, self, np.asarray(self.values).astype(dtype))
@@ -124,8 +141,22 @@ class Pairwise(AbstractDistortion):
     def rows(self, index: Any) -> Any:
         return self.rule(self.x_features[index][:, None, :], self.y_features[None, :, :])
 
+    def tile(self, index: Any, start: Any, width: int) -> Any:
+        y = lax.dynamic_slice_in_dim(self.y_features, start, width)
+        return self.rule(self.x_features[index][:, None, :], y[None, :, :])
+
     def pairs(self, x: Any, y: Any) -> Any:
         return self.rule(self.x_features[x], self.y_features[y])
+
+    @property
+    def known(self) -> bool:
+        if isinstance(self.rule, Custom):
+            return False
+        # Finite at the two ends of every feature is finite between them.
+        low = np.minimum(np.min(self.x_features, axis=0), np.min(self.y_features, axis=0))
+        high = np.maximum(np.max(self.x_features, axis=0), np.max(self.y_features, axis=0))
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(self.rule(low, high)))
 
     def as_dtype(self, dtype: Any) -> "AbstractDistortion":
         """The same costs from features of another precision.

@@ -18,16 +18,22 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.joints import AbstractJoint
 
-# Bytes of one block: on a CPU it should stay in the second-level cache while its rows are normalised;
-# an accelerator wants enough work for all its cores.
+# Bytes of one block: on a CPU it should stay in the second-level cache while its rows are normalised, but
+# products with fewer than 64 rows are slow, up to a size that memory feels; an accelerator wants
+# enough work for all its cores.
 _CPU_BLOCK, _ACCELERATOR_BLOCK = 2**22, 2**28
-_SMALLEST, _LARGEST = 16, 2**13
+_FEW_ROWS, _MOST_ROWS, _MOST_BYTES = 64, 2**13, 2**26
+# A tile of (x, y) pairs whose rows need not be normalised.
+_TILE_ROWS, _TILE_COLUMNS = 128, 4096
 
 
 def block_size(outputs: int, itemsize: int) -> int:
-    """How many useful symbols go into one block of rows of `outputs` numbers."""
-    goal = _CPU_BLOCK if jax.default_backend() == "cpu" else _ACCELERATOR_BLOCK
-    return int(np.clip(2 ** int(np.log2(max(goal // (outputs * itemsize), 1))), _SMALLEST, _LARGEST))
+    """How many useful symbols go into one block of rows of `outputs` numbers: a power of two."""
+    row = outputs * itemsize
+    on_cpu = jax.default_backend() == "cpu"
+    goal, most = (_CPU_BLOCK, _MOST_BYTES) if on_cpu else (_ACCELERATOR_BLOCK, _ACCELERATOR_BLOCK)
+    rows = min(max(goal // row, _FEW_ROWS), max(most // row, 1), _MOST_ROWS)
+    return 2 ** (rows.bit_length() - 1)
 
 
 def all_devices() -> Mesh | None:
@@ -37,33 +43,30 @@ def all_devices() -> Mesh | None:
 
 
 def stream(
-    function: Callable[[Any, Any], tuple[Any, Any]], inputs: int, outputs: int, itemsize: int, mesh: Mesh | None
+    function: Callable[[Any, Any], tuple[Any, Any]], inputs: int, size: int, mesh: Mesh | None
 ) -> tuple[Any, Any]:
-    """Add up `function(index, valid)[0]` over blocks of useful symbols; stack its `[1]` along axis 0.
+    """Add up `function(index, valid)[0]` over blocks of `size` useful symbols; stack its `[1]` along axis 0.
 
     `index` (B,) are useful symbols (clipped to the last one in the last block), `valid` (B,) marks the
     real ones: what is summed must leave the others out. Stacked values have shape (B, ...) a block.
     """
-    size = min(block_size(outputs, itemsize), inputs)
+    size = min(size, inputs)
     shares = 1 if mesh is None else mesh.size
     blocks = -(-inputs // (size * shares)) * shares
     starts = jnp.arange(blocks) * size
 
-    def local(starts: Any) -> tuple[Any, Any]:
-        def once(total: Any, start: Any) -> tuple[Any, Any]:
-            index = start + jnp.arange(size)
-            part, rows = function(jnp.minimum(index, inputs - 1), index < inputs)
-            return jax.tree.map(jnp.add, total, part), rows
+    def once(total: Any, start: Any) -> tuple[Any, Any]:
+        index = start + jnp.arange(size)
+        part, rows = function(jnp.minimum(index, inputs - 1), index < inputs)
+        return jax.tree.map(jnp.add, total, part), rows
 
-        shapes = jax.eval_shape(once_only, starts[0])
+    def local(starts: Any) -> tuple[Any, Any]:
+        shapes = jax.eval_shape(lambda: function(jnp.arange(size), jnp.ones(size, bool))[0])
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         if mesh is not None:
             zero = jax.tree.map(lambda z: lax.pcast(z, "x", to="varying"), zero)
         total, rows = lax.scan(once, zero, starts)
         return total if mesh is None else lax.psum(total, "x"), rows
-
-    def once_only(start: Any) -> Any:
-        return function(start + jnp.arange(size), jnp.ones(size, bool))[0]
 
     if mesh is None:
         total, rows = local(starts)
@@ -80,19 +83,20 @@ class Block(NamedTuple):
     joint: Any  # (B, S) P(s, x), 0 where not valid
     mass: Any  # (B,)
     conditional: Any  # (B, S) P(s|x); the prior for a symbol without mass
-    costs: Any  # (M, B, Y)
 
 
-def block(
-    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], prior: Any, index: Any, valid: Any
-) -> Block:
+def block(joint: AbstractJoint, prior: Any, index: Any, valid: Any) -> Block:
     """The data of the useful symbols `index`, in the precision of `prior`."""
     columns = jnp.where(valid[:, None], joint.columns(index).T.astype(prior.dtype), 0.0)
     mass = columns.sum(axis=1)
     present = mass > 0
     conditional = jnp.where(present[:, None], columns / jnp.where(present, mass, 1.0)[:, None], prior)
-    costs = jnp.stack([d.rows(index).astype(prior.dtype) for d in distortions])
-    return Block(columns, mass, conditional, costs)
+    return Block(columns, mass, conditional)
+
+
+def all_costs(distortions: tuple[AbstractDistortion, ...], index: Any, dtype: Any) -> Any:
+    """d_k(x, .) of the useful symbols `index`, (M, B, Y)."""
+    return jnp.stack([d.rows(index).astype(dtype) for d in distortions])
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -109,9 +113,9 @@ class Pass(NamedTuple):
     hard: Any  # () sum_x p_x max_y (logit + level)
 
 
-def gibbs_logits(scores: Any, prices: Any, data: Block) -> Any:
+def gibbs_logits(scores: Any, prices: Any, conditional: Any, costs: Any) -> Any:
     """-P(.|x) . A_y - sum_k t_k d_k(x, y) for a block of x, (B, Y)."""
-    return -_product(data.conditional, scores.T) - jnp.tensordot(prices, data.costs, 1)
+    return -_product(conditional, scores.T) - jnp.tensordot(prices, costs, 1)
 
 
 def gibbs_pass(
@@ -136,24 +140,26 @@ def gibbs_pass(
     a, t, lift = scores.astype(low), prices.astype(low), levels.astype(low)
 
     def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
-        data = block(joint, distortions, prior, index, valid)
-        logits = gibbs_logits(a, t, data)
+        data, costs = block(joint, prior, index, valid), all_costs(distortions, index, low)
+        logits = gibbs_logits(a, t, data.conditional, costs)
         top = logits.max(axis=1)
         weights = jnp.exp(logits - top[:, None])
         total = weights.sum(axis=1)
         columns = _product(weights.T, data.joint / total[:, None])
         mass = data.mass.astype(high)
         # One reduction for each pair, not one contraction: XLA fuses a reduction with what it reads.
-        mean = jnp.stack([(weights * cost).sum(axis=1) / total for cost in data.costs])  # (M, B)
+        mean = jnp.stack([(weights * cost).sum(axis=1) / total for cost in costs])  # (M, B)
         covariance = jnp.zeros((len(mean), len(mean)), high)
         if spread:
-            square = [[(weights * c * d).sum(axis=1) / total for c in data.costs] for d in data.costs]
+            square = [[(weights * c * d).sum(axis=1) / total for c in costs] for d in costs]
             covariance = (jnp.stack([jnp.stack(row) for row in square]) - mean[:, None] * mean).astype(high) @ mass
         log_mass = mass @ (top.astype(high) + jnp.log(total.astype(high)))
         hard = mass @ (logits + lift).max(axis=1).astype(high)
         return (columns, mean.astype(high) @ mass, covariance, log_mass, hard), None
 
-    columns, mean, covariance, log_mass, hard = stream(on_block, inputs, outputs, np.dtype(low).itemsize, mesh)[0]
+    columns, mean, covariance, log_mass, hard = stream(
+        on_block, inputs, block_size(outputs, np.dtype(low).itemsize), mesh
+    )[0]
     return Pass(columns.astype(high), mean, covariance, log_mass, hard)
 
 
@@ -168,54 +174,84 @@ def cheapest(
 ) -> tuple[Any, Any]:
     """sum_x p_x min_y [ P(.|x) . g_y + sum_k l_k d_k(x, y) ], and the same sum of the absolute minima."""
     inputs, outputs = distortions[0].shape
+    width = min(_TILE_COLUMNS, outputs)
+    tiles = -(-outputs // width)
 
     def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
-        data = block(joint, distortions, prior, index, valid)
-        least = (_product(data.conditional, scores.T) + jnp.tensordot(prices, data.costs, 1)).min(axis=1)
+        data = block(joint, prior, index, valid)
+
+        def on_tile(least: Any, number: Any) -> tuple[Any, None]:
+            start = jnp.minimum(number * width, outputs - width)  # the last tile may overlap the one before
+            a = lax.dynamic_slice_in_dim(scores, start, width)
+            costs = jnp.stack([d.tile(index, start, width).astype(prior.dtype) for d in distortions])
+            value = _product(data.conditional, a.T) + jnp.tensordot(prices, costs, 1)
+            return jnp.minimum(least, value.min(axis=1)), None
+
+        # In terms of the block, so that inside a shard it counts as varying like what it is compared with.
+        endless = jnp.where(data.mass >= 0, jnp.inf, 0.0)
+        least = lax.scan(on_tile, endless, jnp.arange(tiles))[0]
         return (data.mass @ least, data.mass @ abs(least)), None
 
-    return stream(on_block, inputs, outputs, np.dtype(prior.dtype).itemsize, mesh)[0]
+    return stream(on_block, inputs, _TILE_ROWS, mesh)[0]
 
 
 class Survey(NamedTuple):
     """What is known about the distortions before anything is solved."""
 
     prior: Any  # (S,) P(s)
-    mass: Any  # (X,) P(x)
     nearest: Any  # (X,) the output of least cost under equal weights of the distortions
-    columns: Any  # (Y, S) the output joint of releasing that output
+    faults: Any  # (X,) 0: fine, 1: a cost is not finite, 2: negative, 3: P(s, x) is not finite or negative
+    columns: Any  # (Y, S) the output joint of releasing the nearest output
     least: Any  # (M,) sum_x p_x min_y d_k
     anchored: Any  # (M,) E d_k of releasing the nearest output
     constant: Any  # (M, Y) E d_k of releasing y whatever x is
-    largest: Any  # (M,) max |d_k|
-    faults: Any  # (X,) 0: fine, 1: a cost is not finite, 2: negative, 3: P(s, x) is not finite or negative
 
 
 def survey(
-    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], scales: Any, *, mesh: Mesh | None
+    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], scales: Any, *, sound: bool, mesh: Mesh | None
 ) -> Survey:
-    """Read every block once: masses, least and constant distortions, and what is wrong with the operators."""
+    """Read every block once: masses, least and constant distortions, and what is wrong with the operators.
+
+    `sound` costs are known to be finite and >= 0: they are not looked through for faults.
+    """
     inputs, outputs = distortions[0].shape
-    private = joint.shape[0]
 
     def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
-        data = block(joint, distortions, jnp.zeros(private), index, valid)
-        combined = jnp.tensordot(1.0 / scales, data.costs, 1)
-        nearest = combined.argmin(axis=1)
-        at = jnp.take_along_axis(data.costs, nearest[None, :, None], axis=2)[:, :, 0]  # (M, B)
-        least = data.costs.min(axis=2) @ data.mass
-        columns = jnp.zeros((outputs, private)).at[nearest].add(data.joint)
-        sums = (data.joint.sum(axis=0), columns, least, at @ data.mass, jnp.einsum("b,mby->my", data.mass, data.costs))
-        fault = jnp.where((data.costs < 0).any(axis=(0, 2)), 2, 0)
-        fault = jnp.where(jnp.isfinite(data.costs).all(axis=(0, 2)), fault, 1)
-        fine = (jnp.isfinite(data.joint) & (data.joint >= 0)).all(axis=1)
-        fault = jnp.where(fine, fault, 3)
-        return sums, (data.mass, nearest, abs(data.costs).max(axis=2).T, jnp.where(valid, fault, 0))
+        data = block(joint, jnp.zeros(joint.shape[0]), index, valid)
+        costs = all_costs(distortions, index, jnp.float64)
+        nearest = jnp.tensordot(1.0 / scales, costs, 1).argmin(axis=1)
+        constant = jnp.einsum("b,mby->my", data.mass, costs, precision="highest")
+        fault = jnp.zeros_like(nearest)
+        if not sound:
+            fault = jnp.where((costs < 0).any(axis=(0, 2)), 2, fault)
+            fault = jnp.where(jnp.isfinite(costs).all(axis=(0, 2)), fault, 1)
+        fault = jnp.where((jnp.isfinite(data.joint) & (data.joint >= 0)).all(axis=1), fault, 3)
+        return (costs.min(axis=2) @ data.mass, constant), (nearest, jnp.where(valid, fault, 0))
 
-    sums, rows = stream(on_block, inputs, outputs, 8, mesh)
-    prior, columns, least, anchored, constant = sums
-    mass, nearest, largest, faults = rows
-    return Survey(prior, mass, nearest, columns, least, anchored, constant, largest.max(axis=0), faults)
+    (least, constant), (nearest, faults) = stream(on_block, inputs, block_size(outputs, 8), mesh)
+    columns, anchored = released(joint, distortions, nearest)
+    return Survey(columns.sum(axis=0), nearest, faults, columns, least, anchored, constant)
+
+
+def released(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], target: Any) -> tuple[Any, Any]:
+    """(output joint (Y, S), E d_k (M,)) of releasing y = target[x]: |S| |X| work, no blocks needed."""
+    inputs, outputs = distortions[0].shape
+    index = jnp.arange(inputs)
+    table = joint.columns(index).T
+    columns = jnp.zeros((outputs, table.shape[1])).at[target].add(table)
+    used = jnp.stack([d.pairs(index, target) @ table.sum(axis=1) for d in distortions])
+    return columns, used
+
+
+def marginal(joint: AbstractJoint, *, mesh: Mesh | None) -> tuple[Any, Any]:
+    """P(s), (S,), and the fault of every x as in `Survey`: all that costs known to be sound leave to be asked."""
+
+    def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+        columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
+        fine = (jnp.isfinite(columns) & (columns >= 0)).all(axis=1)
+        return columns.sum(axis=0), jnp.where(fine, 0, 3)
+
+    return stream(on_block, joint.shape[1], block_size(joint.shape[0], 8), mesh)
 
 
 def posterior_scores(columns: Any, prior: Any) -> Any:

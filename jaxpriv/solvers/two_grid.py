@@ -25,7 +25,7 @@ from jaxpriv.distortion import AbstractDistortion, AbstractRule, ChangedAttribut
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.problems.streamed import StreamedProgram
-from jaxpriv.streaming import stream
+from jaxpriv.streaming import block_size, stream
 
 
 class TwoGrid(eqx.Module):
@@ -157,7 +157,7 @@ def _sum_cells(joint: AbstractJoint, cell: Any, cells: int, mesh: Mesh | None) -
         columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
         return jnp.zeros((cells, private)).at[cell[index]].add(columns), None
 
-    return stream(on_block, inputs, private, 8, mesh)[0].T
+    return stream(on_block, inputs, block_size(private, 8), mesh)[0].T
 
 
 _merged = jax.jit(_sum_cells, static_argnames=("cells", "mesh"))

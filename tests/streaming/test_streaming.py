@@ -17,6 +17,8 @@ pytestmark = pytest.mark.usefixtures("inside")
 @pytest.fixture(params=[1, 4, 64], ids=lambda b: f"blocks of {b}")
 def blocks(request, monkeypatch):
     monkeypatch.setattr(streaming, "block_size", lambda *_: request.param)
+    monkeypatch.setattr(streaming, "_TILE_ROWS", request.param)
+    monkeypatch.setattr(streaming, "_TILE_COLUMNS", request.param)
 
 
 def test_a_pass_is_what_its_table_gives(rough, blocks):
@@ -55,10 +57,9 @@ def test_the_cheapest_outputs_are_those_of_the_table(rough, blocks):
 def test_the_survey_reads_everything(rough, blocks):
     joint, table = rough
     mass = joint.sum(axis=0)
-    run = jax.jit(lambda *args: streaming.survey(*args, mesh=None))
+    run = jax.jit(lambda *args: streaming.survey(*args, sound=False, mesh=None))
     got = run(Stored(joint), (jp.distortion.as_distortion(table),), np.ones(1))
     np.testing.assert_allclose(got.prior, joint.sum(axis=1), atol=1e-15)
-    np.testing.assert_allclose(got.mass, mass, atol=1e-15)
     np.testing.assert_array_equal(got.nearest, table.argmin(axis=1))
     np.testing.assert_allclose(got.columns, (joint @ np.eye(19)[table.argmin(axis=1)]).T, atol=1e-15)
     np.testing.assert_allclose(got.least, [mass @ table.min(axis=1)], atol=1e-15)
@@ -90,7 +91,9 @@ def test_an_output_without_mass_says_nothing():
 def test_block_sizes_follow_the_budget():
     sizes = [streaming.block_size(n, 8) for n in (1, 10**3, 10**5, 10**7)]
     assert sizes == sorted(sizes, reverse=True)
-    assert all(16 <= s <= 2**13 and s & (s - 1) == 0 for s in sizes)
+    assert all(1 <= s <= 2**13 and s & (s - 1) == 0 for s in sizes)
+    assert streaming.block_size(65536, 8) >= 64  # products with fewer rows are slow
+    assert streaming.block_size(10**7, 8) * 10**7 * 8 <= 2**27
 
 
 def test_peak_memory_of_a_pass_does_not_grow_with_the_useful_alphabet():
