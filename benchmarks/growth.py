@@ -53,6 +53,11 @@ def mapping(S: float, X: float, Y: float) -> float:
     return X * Y + S * Y
 
 
+def rule(S: float, X: float, Y: float) -> float:
+    """Numbers that a streaming method holds: the adversary's scores and the joint, a few times over."""
+    return S * (X + Y)
+
+
 Formula = Callable[[float, float, float], float]
 
 # By quantity and solver. Nothing is predicted for the conic solvers (the ordering of their sparse system
@@ -62,8 +67,14 @@ PREDICTED: dict[str, dict[str, Formula]] = {
         "interior-point": interior_point_step,
         "mirror-descent": pass_over_joint,
         "blahut-arimoto": pass_over_joint,
+        "accelerated": pass_over_joint,
     },
-    "peak memory": {"interior-point": factors, "mirror-descent": mapping, "blahut-arimoto": mapping},
+    "peak memory": {
+        "interior-point": factors,
+        "mirror-descent": mapping,
+        "blahut-arimoto": mapping,
+        "accelerated": rule,
+    },
 }
 
 

@@ -11,10 +11,12 @@ GAPS = (1e-2, 1e-4, 1e-6, 1e-8)
 FINE_GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 
 CONIC = ("clarabel", "ecos", "scs")
-GENERAL = ("interior-point", "mirror-descent", *CONIC)
-# Those that are meant for alphabets of thousands of ordered symbols; a streaming solver joins here.
-LARGE = ("interior-point", "mirror-descent")
-SOURCE = ("interior-point", "mirror-descent", "blahut-arimoto", "qif", "dit", *CONIC)
+GENERAL = ("interior-point", "mirror-descent", "accelerated", *CONIC)
+# Those that are meant for alphabets of hundreds of ordered symbols, and for thousands.
+LARGE = ("interior-point", "mirror-descent", "accelerated", "two-grid")
+STREAMING = ("accelerated", "two-grid")
+SOURCE = ("interior-point", "mirror-descent", "accelerated", "blahut-arimoto", "qif", "dit", *CONIC)
+_LARGE = (8192, 16384, 32768, 65536)
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,22 @@ def ordered(options: Options, sizes: Sequence[int] = (256, 512, 1024, 2048), **m
     return [Part("ordered, smooth", cases, more.pop("solvers", LARGE), axis="n", **more)]
 
 
+def large(options: Options) -> list[Part]:
+    """Alphabets that no table of |X| |Y| numbers should be made for, |S| = 64.
+
+    Smooth ordered joints at a multiplier, and joints without any structure at a budget. Gaps are absolute;
+    the optimal values are near 0.88 nats (ordered) and 0.15 (no structure).
+    """
+    smooth = [Case.of("ordered", n=n, S=64, distortion="absolute", multiplier=4.0, seed=options.seed) for n in _LARGE]
+    rough = Case.of("shape", S=64, X=8192, Y=8192, distortion="hamming", share=0.3, seed=options.seed)
+    few = {"targets": (8e-3, 8e-4), "limit": 400.0}
+    return [
+        Part("large, ordered and smooth", tuple(smooth), ("two-grid",), axis="n", **few),
+        Part("large, ordered and smooth, as if it were not", tuple(smooth[:1]), ("accelerated",), axis="n", **few),
+        Part("large, no structure", (rough,), ("accelerated",), targets=(2e-3,), limit=400.0),
+    ]
+
+
 def census(options: Options, **more) -> list[Part]:
     """The embedded census table; there is nothing random in it."""
     del options
@@ -160,7 +178,7 @@ def short(options: Options) -> list[Part]:
             kinds=(("absolute", 20.0),),
             **few,
         ),
-        *growth(options, (48, 96, 192), solvers=("interior-point", "mirror-descent", "clarabel"), **few),
+        *growth(options, (48, 96, 192), solvers=("interior-point", "mirror-descent", "accelerated", "clarabel"), **few),
         *census(options, solvers=("interior-point", "clarabel", "ecos"), **few),
         *frontier(options, points=50, limit=60.0),
         *ordered(options, (256, 512), **few),
@@ -181,6 +199,7 @@ SUITES: dict[str, Callable[[Options], list[Part]]] = {
     "penalty": penalty,
     "growth": growth,
     "ordered": ordered,
+    "large": large,
     "census": census,
     "hard": hard,
     "frontier": frontier,

@@ -15,6 +15,8 @@ _ALL: tuple[Solver, ...] = (
     Ours("interior-point"),
     Ours("mirror-descent"),
     Ours("blahut-arimoto"),
+    Ours("accelerated"),
+    Ours("two-grid", needs=frozenset({"ordered"})),
     OurCurve("frontier", batched=True),
     OurCurve("single-solves", batched=False),
     # Each in the formulation that was fastest to a gap of 1e-6 where the three were measured (--suite

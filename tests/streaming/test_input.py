@@ -1,0 +1,129 @@
+"""Bad operators, forms and devices: a clear error that names what is wrong, before any solving."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.distortion import Pairwise
+from jaxpriv.joints import Stored
+from jaxpriv.solving import streamed
+
+from .conftest import line, smooth_joint
+
+JOINT = smooth_joint(12, 3)
+
+
+def custom(function):
+    return jp.distortion.from_function(function, np.arange(12.0), np.arange(12.0))
+
+
+class Lying(Pairwise):
+    """Blocks that are not of the shape that it declares."""
+
+    def rows(self, index):
+        return super().rows(index)[:, :-1]
+
+
+def lying():
+    honest = jp.distortion.absolute(line(12))
+    return Lying(honest.x_features, honest.y_features, honest.rule)
+
+
+@pytest.mark.parametrize(
+    ("distortion", "message"),
+    [
+        (
+            lambda: custom(lambda a, b: jnp.where((a[0] == 5) & (b[0] == 7), jnp.nan, 1.0)),
+            r"^distortion\[0\] at \[5, 7\] \(axes x, y\) is not finite",
+        ),
+        (lambda: custom(lambda a, b: 1.0 / abs(a[0] - b[0])), r"^distortion\[0\] at \[0, 0\] .* is not finite"),
+        (
+            lambda: custom(lambda a, b: a[0] - b[0]),
+            r"^distortion\[0\] at \[0, 1\] \(axes x, y\) is negative \(add a constant",
+        ),
+        (lambda: -np.eye(12), r"^distortion\[0\] at \[0, 0\] .* is negative"),
+        (lambda: jp.distortion.squared(1e200 * line(12)), r"^distortion\[0\] at .* is not finite"),
+        (lambda: custom(lambda a, b: a), r"^distortion\[0\] computes blocks of shape \(2, 12, 1\)"),
+        (lying, r"^distortion\[0\] computes blocks of shape \(2, 11\) for 2 symbols, but declares \(12, 12\)"),
+    ],
+)
+@pytest.mark.parametrize("form", [{"budget": 0.1}, {"multiplier": 1.0}], ids=str)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_bad_costs_are_named(distortion, message, form):
+    with pytest.raises(jp.InputError, match=message):
+        jp.solve(jp.DistortionProblem(JOINT, distortion(), **form), "accelerated")
+
+
+@pytest.mark.parametrize("bad", [np.nan, -0.1])
+def test_a_joint_operator_that_goes_wrong_is_named(bad):
+    table = JOINT.copy()
+    table[1, 4] = bad
+    problem = jp.DistortionProblem(Stored(table), jp.distortion.absolute(line(12)), multiplier=1.0)
+    with pytest.raises(jp.InputError, match=r"^joint at \[1, 4\] \(axes s, x\) is negative or not finite"):
+        jp.solve(problem, "accelerated")
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "two-grid"])
+def test_forms_that_do_not_stream_are_refused(solver):
+    d = jp.distortion.absolute(line(12))
+    for problem in (
+        jp.DistortionProblem(JOINT, d, leakage_budget=0.1),
+        jp.DistortionProblem(np.stack([JOINT, JOINT[::-1]]), d, budget=0.1),
+    ):
+        with pytest.raises(jp.InputError, match=f"^solver: {solver} takes one joint with budgets or multipliers"):
+            jp.solve(problem, solver)
+
+
+def test_budgets_that_no_single_release_meets_are_refused():
+    problem = jp.DistortionProblem(JOINT, [np.eye(12), 1 - np.eye(12)], budget=[0.5, 0.5])
+    with pytest.raises(jp.InputError, match=r"^budget: releasing the nearest symbol does not meet all budgets"):
+        jp.solve(problem, "accelerated")
+
+
+def test_streaming_solvers_do_not_run_under_jit():
+    d = jp.distortion.absolute(line(12))
+    for solver in ("accelerated", "two-grid"):
+        with pytest.raises(jp.InputError, match=f"^solver: {solver} runs outside of jit"):
+            jax.jit(lambda b, s=solver: jp.solve(jp.DistortionProblem(JOINT, d, budget=b), s).value)(0.1)
+        with pytest.raises(jp.InputError, match=f"^solver: {solver} solves one point at a time"):
+            jp.frontier(jp.DistortionProblem(JOINT, d, budget=0.1), budgets=[0.1, 0.2], solver=solver)
+
+
+@pytest.mark.parametrize("rtol", [-1.0, np.nan, np.inf, "x"])
+def test_a_bad_relative_tolerance_is_named(rtol):
+    with pytest.raises(jp.InputError, match=r"^rtol "):
+        jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), rtol=rtol)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("RESOURCE_EXHAUSTED: Out of memory", "^the device ran out of memory"), ("INTERNAL: gone", "^the device failed")],
+)
+def test_a_failing_device_is_an_error_of_ours(monkeypatch, text, message):
+    def broken(*args, **more):
+        raise jax.errors.JaxRuntimeError(text)
+
+    monkeypatch.setattr(streamed, "_iterate", broken)
+    with pytest.raises(jp.ResourceError, match=message):
+        jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), "accelerated")
+
+
+def test_distortions_know_whether_they_are_sound():
+    assert jp.distortion.absolute(line(5)).known
+    assert jp.distortion.changed_attributes(np.eye(3)).known
+    assert not jp.distortion.squared([0.0, 1e200]).known
+    assert not custom(lambda a, b: abs(a[0] - b[0])).known
+    assert not jp.distortion.as_distortion(np.eye(3)).known
+
+
+def test_single_precision_keeps_what_a_rule_sees():
+    """Differences from the middle of the range; symbols that only have to differ keep differing."""
+    far = 1e9 + np.arange(4.0)
+    exact = jp.distortion.absolute(far).matrix()
+    np.testing.assert_array_equal(jp.distortion.absolute(far).as_dtype(np.dtype(np.float32)).matrix(), exact)
+    codes = jp.distortion.hamming(2.0**40 + np.arange(4.0))
+    np.testing.assert_array_equal(codes.as_dtype(np.dtype(np.float32)).matrix(), 1 - np.eye(4))
+    assert eqx.tree_equal(custom(lambda a, b: a[0]).as_dtype(np.dtype(np.float32)).x_features, np.arange(12.0)[:, None])
