@@ -14,9 +14,9 @@ from tests.cli.conftest import refused, strict_json
 
 # A solve that would never end, and an interrupt that arrives when it has begun.
 INTERRUPTED = """
-import os, signal, sys
+import os, signal
 import jaxpriv.cli
-solving = sys.modules["jaxpriv.solve"]
+import jaxpriv.solving.dense as solving
 compiled = solving.compiled
 def interrupted(*args):
     run, seconds = compiled(*args)
