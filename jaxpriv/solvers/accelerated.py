@@ -123,10 +123,11 @@ class AcceleratedGradient(AbstractSolver):
         )
 
     def resume(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
-        """Go on from `state` with passes in another precision."""
+        """Go on from `state` with passes in another precision; what the old ones claimed is forgotten."""
         now = self._pass(problem, state.scores, state.prices, state.total)
-        fresh = (now, jnp.minimum(state.gain, 1.0), jnp.array(0), jnp.array(False))
-        return eqx.tree_at(lambda s: (s.now, s.gain, s.since, s.stalled), state, fresh)
+        fresh = (now, jnp.minimum(state.gain, 1.0), jnp.array(0), jnp.array(jnp.inf), jnp.array(False))
+        fresh = (*fresh, self.blank(problem))
+        return eqx.tree_at(lambda s: (s.now, s.gain, s.since, s.mark, s.stalled, s.best), state, fresh)
 
     def step(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
         """One accelerated step; the gain is raised until its test passes (it mostly does at once)."""

@@ -37,6 +37,8 @@ _STILL_FALLING = 0.75
 _DEAR = 2**25
 # Seconds between looks at the clock, at the keyboard, and at the caller's progress function.
 _LOOK = 1.0
+# A gap of float32 passes is believed down to this, relative to the value.
+_SINGLE_TRUST = 1e-5
 # In float32 the step test loses its meaning sooner; give up early and go on in float64.
 _SINGLE_PATIENCE = 25
 
@@ -54,13 +56,15 @@ class Found(NamedTuple):
     solver: str
 
 
-class Clock:
-    """Seconds spent compiling, apart from the rest."""
+class Task:
+    """One call of `solve`: what it asks, what it has said so far, and its time."""
 
-    def __init__(self) -> None:
+    def __init__(self, goal: Goal, limit: int, mesh: Mesh | None, said: list[str], progress: Progress):
+        self.goal, self.limit, self.mesh, self.said, self.progress = goal, limit, mesh, said, progress
         self.begun, self.compiling = time.perf_counter(), 0.0
 
     def run(self, function: Any, *args: Any) -> Any:
+        """`function(*args)`, the seconds that its compilation takes kept apart."""
         run, spent = compiled(function, *args)
         self.compiling += spent
         return run()
@@ -84,8 +88,8 @@ def solve_streamed(
         raise InputError(
             f"solver: {name} takes one joint with budgets or multipliers; use 'interior-point' or 'mirror-descent'"
         )
-    clock, said = Clock(), list(notes)
     mesh = solver.mesh if solver.mesh is not None else all_devices()
+    task = Task(goal, limit, mesh, list(notes), progress)
     try:
         try:
             program, known = _ready(problem, mesh)
@@ -96,23 +100,21 @@ def solve_streamed(
             return no_solution(problem.shape, 1, private, len(problem.distortions), len(problem.distortions))
         found = _closed_form(program, known, mesh)
         if found is None and isinstance(solver, TwoGrid):
-            found = _two_grid(
-                program, known, dataclasses.replace(solver, mesh=mesh), goal, limit, clock, said, progress
-            )
+            found = _two_grid(task, program, known, solver)
         if found is None or (notes and not goal.met(found.certificate) and isinstance(solver, TwoGrid)):
             on_all = solver if isinstance(solver, AcceleratedGradient) else AcceleratedGradient()
             on_all = dataclasses.replace(on_all, mesh=mesh)
             if found is not None:
-                said.append("auto: accelerated next, because the gap of two-grid stopped falling")
-            found = _better(found, _accelerated(program, known, on_all, goal, limit, clock, said, progress))
+                task.said.append("auto: accelerated next, because the gap of two-grid stopped falling")
+            found = _better(found, _accelerated(task, program, known, on_all))
     except jax.errors.JaxRuntimeError as error:
         raise _device_error(error) from error
     if notes and not goal.met(found.certificate) and newton_bytes(problem) <= _resources.free_memory():
-        said.append("auto: interior-point last, because the gap of accelerated stopped falling")
+        task.said.append("auto: interior-point last, because the gap of accelerated stopped falling")
         dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, 200, throw)
         if dense.gap < found.certificate.gap:
-            return dataclasses.replace(dense, notes=tuple(said))
-    return _solution(program, found, goal, clock.seconds(), tuple(said))
+            return dataclasses.replace(dense, notes=tuple(task.said))
+    return _solution(program, found, goal, task.seconds(), tuple(task.said))
 
 
 def _device_error(error: Exception) -> ResourceError:
@@ -291,31 +293,23 @@ def _problem(program: StreamedProgram, known: Survey, single: bool) -> Problem:
 
 
 def _iterate(
-    program: StreamedProgram,
-    known: Survey,
-    solver: AcceleratedGradient,
-    goal: Goal,
-    limit: int,
-    clock: Clock,
-    said: list[str],
-    progress: Progress,
+    task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient, goal: Goal
 ) -> tuple[StreamedCandidate, int]:
     """Float32 passes first (unless the solver says which), float64 ones when those get no further."""
     inner = Goal(np.asarray(_MARGIN * goal.tol), np.asarray(_MARGIN * goal.rtol), np.asarray(0.0))
-    state, used = None, 0
-    for single in (True, False) if solver.single is None else (solver.single,):
-        patience = min(solver.patience, _SINGLE_PATIENCE) if single and solver.single is None else solver.patience
-        chosen = dataclasses.replace(solver, single=single, patience=patience)
-        problem = _problem(program, known, single)
-        if state is None:
-            state = clock.run(_start, chosen, problem)
-        else:
-            said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
-            state = clock.run(_resumed, chosen, problem, state)
-        state, used = _run(chosen, problem, state, inner, used, limit, clock, progress)
-        if inner.met(state.best) or used >= limit:
-            break
-    assert state is not None
+    if solver.single is not None:
+        problem = _problem(program, known, solver.single)
+        state, used = _run(task, solver, problem, task.run(_start, solver, problem), inner, 0)
+        return jax.device_get(state.best), used
+    quick = dataclasses.replace(solver, single=True, patience=min(solver.patience, _SINGLE_PATIENCE))
+    coarser = Goal(inner.tol, np.maximum(inner.rtol, _SINGLE_TRUST), inner.shift)
+    problem = _problem(program, known, True)
+    state, used = _run(task, quick, problem, task.run(_start, quick, problem), coarser, 0)
+    believed = state.best.gap > _SINGLE_TRUST * abs(state.best.value)
+    if not (inner.met(state.best) and believed) and used < task.limit:
+        task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
+        exact, problem = dataclasses.replace(solver, single=False), _problem(program, known, False)
+        state, used = _run(task, exact, problem, task.run(_resumed, exact, problem, state), inner, used)
     return jax.device_get(state.best), used
 
 
@@ -324,40 +318,24 @@ def _resumed(solver: AcceleratedGradient, problem: Problem, state: AcceleratedSt
 
 
 def _run(
-    solver: AcceleratedGradient,
-    problem: Problem,
-    state: AcceleratedState,
-    goal: Goal,
-    used: int,
-    limit: int,
-    clock: Clock,
-    progress: Progress,
+    task: Task, solver: AcceleratedGradient, problem: Problem, state: AcceleratedState, goal: Goal, used: int
 ) -> tuple[AcceleratedState, int]:
     """Steps in portions of about a second, so that an interrupt is heard."""
     portion = 4
-    while not (goal.met(state.best) or state.stalled or used >= limit):
-        begun, compiling = time.perf_counter(), clock.compiling
-        until = min(used + portion, limit)
-        state, count = clock.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
+    while not (goal.met(state.best) or state.stalled or used >= task.limit):
+        begun, compiling = time.perf_counter(), task.compiling
+        until = min(used + portion, task.limit)
+        state, count = task.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
         used = int(count)
-        spent = time.perf_counter() - begun - (clock.compiling - compiling)
+        spent = time.perf_counter() - begun - (task.compiling - compiling)
         portion = max(1, min(2 * portion, int(portion * _LOOK / max(spent, 1e-3))))
-        if progress is not None:
-            progress(used, float(state.best.gap))
+        if task.progress is not None:
+            task.progress(used, float(state.best.gap))
     return state, used
 
 
-def _accelerated(
-    program: StreamedProgram,
-    known: Survey,
-    solver: AcceleratedGradient,
-    goal: Goal,
-    limit: int,
-    clock: Clock,
-    said: list[str],
-    progress: Progress,
-) -> Found:
-    best, used = _iterate(program, known, solver, goal, limit, clock, said, progress)
+def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient) -> Found:
+    best, used = _iterate(task, program, known, solver, task.goal)
     channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
     return _certified(program, channel, best.rule, best.multipliers, solver.mesh, used, "accelerated")
 
@@ -382,43 +360,35 @@ def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel,
 # ---------------------------------------------------------------------------------- two grids
 
 
-def _two_grid(
-    program: StreamedProgram,
-    known: Survey,
-    solver: TwoGrid,
-    goal: Goal,
-    limit: int,
-    clock: Clock,
-    said: list[str],
-    progress: Progress,
-) -> Found:
+def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGrid) -> Found:
     """Finer and finer cells until the gap on the symbols themselves is small enough or stops falling.
 
     A full pass over the symbols is dear, so a gap is tried on a grid between first: cells of its own that
     are several times finer than those of the coarse problem.
     """
+    goal, mesh, said = task.goal, task.mesh, task.said
     symbols, budgeted = program.shape[0], program.budgets is not None
     on_cells = AcceleratedGradient(single=False)
     inner = Goal(_COARSE_SHARE * goal.tol, _COARSE_SHARE * goal.rtol)
     best, steps, last, cells = None, 0, np.inf, min(solver.cells, symbols)
     while True:
         width = 2 ** int(np.ceil(np.log2(symbols / cells)))
-        coarse = coarsen(program, width, solver.mesh)
+        coarse = coarsen(program, width, mesh)
         seen = _look(coarse.program.joint, coarse.program.distortions, budgeted, None)
-        solved, used = _iterate(coarse.program, seen, on_cells, inner, limit, clock, said, progress)
+        solved, used = _iterate(task, coarse.program, seen, on_cells, inner)
         steps += used
         moves = _gibbs(coarse.program, solved).matrix()
 
         def read(on: StreamedProgram, seen: Survey, by: Coarse, moves: Any = moves, solved: Any = solved) -> Found:
-            mechanism = _repaired(on, seen, by.lift(moves), solver.mesh)
+            mechanism = _repaired(on, seen, by.lift(moves), mesh)
             rule = by.rule(np.asarray(solved.rule))
-            return _certified(on, mechanism, rule, solved.multipliers, solver.mesh, 0, "two-grid")
+            return _certified(on, mechanism, rule, solved.multipliers, mesh, 0, "two-grid")
 
         between = max(1, width // solver.refine) if program.shape[0] * program.shape[1] > _DEAR else 1
         stop, promising = cells >= min(solver.most_cells, symbols), between == 1
         if between > 1:
-            middle = coarsen(program, between, solver.mesh).program
-            seen = _look(middle.joint, middle.distortions, budgeted, solver.mesh)
+            middle = coarsen(program, between, mesh).program
+            seen = _look(middle.joint, middle.distortions, budgeted, mesh)
             tried = read(middle, seen, coarsen(middle, width // between, None)).certificate
             said.append(f"two-grid: {len(coarse.x.centres)} cells, gap {tried.gap:.2e} seen on {middle.shape[0]}")
             stop = stop or tried.gap >= _STILL_FALLING * last
