@@ -1,6 +1,5 @@
 """How much memory there is, and refusing work that needs more, before anything is allocated."""
 
-import os
 from pathlib import Path
 
 from jaxpriv.errors import ResourceError
@@ -8,23 +7,32 @@ from jaxpriv.errors import ResourceError
 # What to do where an alphabet is too large for a table.
 STREAM = "use solver='accelerated' or 'two-grid', which never store an |X| x |Y| table"
 
-_LIMIT = Path("/sys/fs/cgroup/memory.max")
-_USED = Path("/sys/fs/cgroup/memory.current")
+_MACHINE = Path("/proc/meminfo")
+_CONTAINER = Path("/sys/fs/cgroup")
+
+
+def _numbers(path: Path) -> dict[str, float]:
+    """The first number of every line of a `name number` file; nothing where there is no such file."""
+    try:
+        lines = [line.replace(":", " ").split() for line in path.read_text().splitlines()]
+        return {words[0]: float(words[1]) for words in lines if len(words) > 1}
+    except (OSError, ValueError):
+        return {}
 
 
 def free_memory() -> float:
-    """Free physical memory in bytes, within a container's limit; infinite where the system does not say."""
+    """Memory in bytes that can be had, within a container's limit; infinite where the system does not say.
+
+    Pages that only cache files count as free: the system gives them up.
+    """
+    free = 1024.0 * _numbers(_MACHINE).get("MemAvailable", float("inf"))
     try:
-        free = float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):
-        free = float("inf")
-    try:
-        limit = _LIMIT.read_text().strip()
-        if limit != "max":
-            free = min(free, float(limit) - float(_USED.read_text()))
-    except (OSError, ValueError):
-        pass  # no control groups: the physical memory is the limit
-    return free
+        limit = float((_CONTAINER / "memory.max").read_text())
+        used = float((_CONTAINER / "memory.current").read_text())
+    except (OSError, ValueError):  # no control group, or the word "max"
+        return free
+    cached = _numbers(_CONTAINER / "memory.stat").get("inactive_file", 0.0)
+    return min(free, max(limit - used + cached, 0.0))
 
 
 def need_memory(size: float, what: str, alternative: str) -> None:

@@ -95,6 +95,7 @@ def _in_float64(function: Callable[..., Any], *args: Any) -> Any:
 
 def _symbols(index: Any, inputs: int) -> np.ndarray:
     array = np.atleast_1d(np.asarray(index))
+    array = array.astype(int) if array.size == 0 else array
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InputError("index must be an integer or a one-dimensional array of integers (useful symbols)")
     bad = (array < 0) | (array >= inputs)
@@ -173,12 +174,13 @@ class ShiftedCoset(AbstractChannel):
     """Cells of `width` consecutive symbols: draw a new cell, keep the place in the cell.
 
     x at position p of its order releases the symbol at position p + width (j - i), i its cell and j ~ moves[i]
-    (positions beyond the last symbol release the last one). X and Y share one alphabet.
+    (positions beyond the last symbol release the last one). X and Y share one set of values, in any order.
     """
 
     moves: Any  # (m, m) P(cell j | cell i)
-    order: Any  # (X,) the symbol at each position
-    position: Any  # (X,) the position of each symbol
+    order: Any  # (X,) the symbol of X at each position
+    position: Any  # (X,) the position of each symbol of X
+    released: Any  # (X,) the symbol of Y at each position
     width: int = eqx.field(static=True)
 
     @property
@@ -190,7 +192,7 @@ class ShiftedCoset(AbstractChannel):
         position = self.position[index][:, None]
         cell = position // self.width
         moved = position + self.width * (jnp.arange(len(self.moves)) - cell)
-        return self.order[jnp.minimum(moved, len(self.order) - 1)], self.moves[cell[:, 0]]
+        return self.released[jnp.minimum(moved, len(self.order) - 1)], self.moves[cell[:, 0]]
 
     def weights(self, index: Any) -> Any:
         return _spread(*self._targets(index), self.shape[1])
@@ -203,7 +205,7 @@ class ShiftedCoset(AbstractChannel):
         # Every place k in the cell moves alike: one product over cells for all places and all s.
         moved = jnp.matmul(self.moves.T, padded.reshape(cells, -1), precision="highest").reshape(-1, private)
         beyond = moved[size:].sum(axis=0)
-        columns = jnp.zeros((size, private)).at[self.order].set(moved[:size].at[-1].add(beyond))
+        columns = jnp.zeros((size, private)).at[self.released].set(moved[:size].at[-1].add(beyond))
         return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
 
     def draw(self, key: Any, index: Any) -> Any:

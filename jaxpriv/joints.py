@@ -44,7 +44,7 @@ class AbstractJoint(eqx.Module):
 class Stored(AbstractJoint):
     """A table `values[s, x]`."""
 
-    values: Any
+    values: Any = eqx.field(converter=lambda v: v if hasattr(v, "shape") else np.asarray(v, dtype=np.float64))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,7 +70,7 @@ class Computed(AbstractJoint):
         return self.private, self.features.shape[0]
 
     def columns(self, index: Any) -> Any:
-        return jax.vmap(self.likelihood)(jnp.asarray(self.features)[index]).T / self.total
+        return jax.vmap(self.likelihood)(jnp.asarray(self.features)[index]).T.astype(self.total.dtype) / self.total
 
     def as_dtype(self, dtype: Any) -> "AbstractJoint":
         return self  # a user's function is evaluated as it was checked; what it returns is rounded
@@ -97,6 +97,8 @@ def from_function(likelihood: Any, features: Any, name: str = "joint") -> Abstra
         if getattr(out, "ndim", None) != 1 or out.shape[0] == 0:
             shape = getattr(out, "shape", type(out).__name__)
             raise InputError(f"{name}: likelihood must return an array of shape (|S|,), not {shape}")
+        if not (jnp.issubdtype(out.dtype, jnp.floating) or jnp.issubdtype(out.dtype, jnp.integer)):
+            raise InputError(f"{name}: likelihood returns {out.dtype}; real numbers are needed")
         unnormalised = Computed(array, np.float64(1.0), out.shape[0], likelihood)
         evaluate = eqx.filter_jit(lambda joint, index: joint.columns(index))
         total = 0.0

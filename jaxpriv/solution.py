@@ -53,12 +53,12 @@ class Solution(eqx.Module):
             `jaxpriv.channel` operator where the solver streams (`rows`, `sample`, `matrix`).
         leakage: I(S;Y) of the mechanism, nats (the largest over a set of joints).
         distortion: E d_k, shape (M,) (the largest over a set of joints).
-        scores: the adversary's rule g_{k,y}(s), shape (K, Y, S) (certificates.py).
+        scores: the adversary's rule g_{k,y}(s), shape (K, Y, S) (certificates/dense.py).
         weights: the weight of each joint's leakage, shape (K,).
         multipliers: the price of each budget, shape (R,): minus the slope of the optimal value.
         code: a `Status` (as an integer, so that it batches).
         steps: iterations used.
-        solver: the name of the solver that found the mechanism.
+        solver: the name of the solver that found the mechanism, or of both that found mechanism and bound.
         seconds: time spent compiling and solving (host results only).
         notes: what `auto` and the solvers for large alphabets did on the way, in order.
     """

@@ -1,6 +1,6 @@
 """The front door: a problem in, a certified solution out."""
 
-from collections.abc import Callable
+import dataclasses
 from typing import Any
 
 import jax
@@ -11,11 +11,11 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.choice import STREAMING, Solver, pick_solver, step_limit
+from jaxpriv.solving.choice import STREAMING, Solver, dense_solver, pick_solver, step_limit
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import own_settings
 from jaxpriv.solving.noise import solve_noise
-from jaxpriv.solving.streamed import solve_streamed
+from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.traced import solve_traced
 
 
@@ -27,7 +27,7 @@ def solve(
     rtol: Any = 0.0,
     max_steps: Any = None,
     throw: bool = True,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Any = None,
 ) -> Solution:
     """Solve `problem` to a certified gap of at most `tol`, or of at most `rtol` times the value.
 
@@ -61,6 +61,8 @@ def solve(
         InfeasibleError: with the numbers that prove it.
         ResourceError: the chosen solver would need more memory than there is, or the device failed.
     """
+    if progress is not None and not callable(progress):
+        raise InputError("progress must be callable: progress(steps, gap)")
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     if isinstance(problem, NoiseProblem):
         if solver != "auto":
@@ -80,5 +82,12 @@ def solve(
             return solve_traced(problem, name, chosen, goal, limit)
     with own_settings():
         if isinstance(chosen, STREAMING):
-            return solve_streamed(problem, name, chosen, goal, limit, throw, notes, progress)
+            try:
+                return solve_streamed(problem, name, chosen, goal, limit, throw, notes, progress)
+            except Unsuited as reason:
+                if not notes:
+                    raise
+                name, on_tables = dense_solver(problem)
+                solution = solve_dense(problem, name, on_tables, goal, step_limit(on_tables, max_steps), throw)
+                return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
         return solve_dense(problem, name, chosen, goal, limit, throw)

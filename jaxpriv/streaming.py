@@ -199,10 +199,11 @@ class Survey(NamedTuple):
     """What is known about the distortions before anything is solved."""
 
     prior: Any  # (S,) P(s)
-    nearest: Any  # (X,) the output of least cost under equal weights of the distortions
+    nearest: Any  # (X,) the output of least sum_k d_k / scales_k
     faults: Any  # (X,) 0: fine, 1: a cost is not finite, 2: negative, 3: P(s, x) is not finite or negative
     columns: Any  # (Y, S) the output joint of releasing the nearest output
     least: Any  # (M,) sum_x p_x min_y d_k
+    ties: Any  # (M,) useful symbols with mass for which several outputs have that least cost
     anchored: Any  # (M,) E d_k of releasing the nearest output
     constant: Any  # (M, Y) E d_k of releasing y whatever x is
 
@@ -226,11 +227,14 @@ def survey(
             fault = jnp.where((costs < 0).any(axis=(0, 2)), 2, fault)
             fault = jnp.where(jnp.isfinite(costs).all(axis=(0, 2)), fault, 1)
         fault = jnp.where((jnp.isfinite(data.joint) & (data.joint >= 0)).all(axis=1), fault, 3)
-        return (costs.min(axis=2) @ data.mass, constant), (nearest, jnp.where(valid, fault, 0))
+        low = costs.min(axis=2)
+        several = (costs <= low[:, :, None] * (1 + 1e-12)).sum(axis=2) > 1
+        ties = (several & (data.mass > 0)).sum(axis=1)
+        return (low @ data.mass, ties, constant), (nearest, jnp.where(valid, fault, 0))
 
-    (least, constant), (nearest, faults) = stream(on_block, inputs, block_size(outputs, 8), mesh)
+    (least, ties, constant), (nearest, faults) = stream(on_block, inputs, block_size(outputs, 8), mesh)
     columns, anchored = released(joint, distortions, nearest)
-    return Survey(columns.sum(axis=0), nearest, faults, columns, least, anchored, constant)
+    return Survey(columns.sum(axis=0), nearest, faults, columns, least, ties, anchored, constant)
 
 
 def released(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], target: Any) -> tuple[Any, Any]:

@@ -95,7 +95,7 @@ def certify_noise(problem: NoiseProblem, noise: Any, scores: Any, multiplier: An
     violation = max((used - problem.budget) / (scale or 1.0) - 4 * slop, 0.0)
 
     scores, level = valid_scores(np, problem.joint.sum(axis=1)[None], np.asarray(scores, dtype=np.float64))
-    price = _nonnegative(np, np.asarray(multiplier, dtype=np.float64))
+    price = nonnegative(np, np.asarray(multiplier, dtype=np.float64))
     columns = problem.columns()
     gain = np.einsum("ysz,ys->z", columns, scores[0])
     excess = problem.distortion - problem.distortion.min()
@@ -168,14 +168,14 @@ def valid_scores(xp: Any, priors: Any, scores: Any) -> tuple[Any, Any]:
     return xp.where(mass > 0, scores - level, 0.0), level[..., 0]
 
 
-def _nonnegative(xp: Any, prices: Any) -> Any:
+def nonnegative(xp: Any, prices: Any) -> Any:
     """Any numbers as prices: >= 0, 0 where there is none, and small enough for sums of products to be finite."""
     largest = np.cbrt(np.finfo(prices.dtype).max)
     return xp.where(xp.isfinite(prices), xp.clip(prices, 0.0, largest), 0.0)
 
 
 def _valid_weights(xp: Any, form: Form, weights: Any) -> Any:
-    weights = _nonnegative(xp, weights)
+    weights = nonnegative(xp, weights)
     if form is Form.OBJECTIVE:
         return xp.ones_like(weights)
     if form is Form.LIMIT:
@@ -188,7 +188,7 @@ def _dual(xp: Any, program: Program, scores: Any, weights: Any, multipliers: Any
     dtype = program.joints.dtype
     scores, level = valid_scores(xp, program.priors, xp.asarray(scores, dtype=dtype))
     weights = _valid_weights(xp, program.form, xp.asarray(weights, dtype=dtype))
-    multipliers = _nonnegative(xp, xp.asarray(multipliers, dtype=dtype))
+    multipliers = nonnegative(xp, xp.asarray(multipliers, dtype=dtype))
     gain = sum(
         weight * _matmul(xp, g, joint).T for weight, g, joint in zip(weights, scores, program.joints, strict=True)
     )

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxpriv.certificates.dense import Certificate, valid_scores
+from jaxpriv.certificates.dense import Certificate, nonnegative, valid_scores
 from jaxpriv.channel import AbstractChannel, push
 from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.streaming import cheapest, leakage
@@ -46,7 +46,10 @@ def _value(program: StreamedProgram, mechanism: AbstractChannel, mesh: Mesh | No
     # As in `dense`, and every W[x, y] may be off by a relative `rounding`: with sum w |ln(w/(p|w|))| <= I + 2/e
     # this moves I by no more than rounding (I + 1), and E d by rounding times itself.
     slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * _UNIT + float(pushed.rounding)
-    value = leaked * (1 + slop) + slop
+    # Nobody learns more than S has to say, whatever rounding may do.
+    prior = columns.sum(axis=0)
+    most = -float((prior * np.log(np.where(prior > 0, prior, 1.0))).sum()) * (1 + slop) + slop
+    value = min(leaked * (1 + slop) + slop, most)
     if program.prices is not None:
         return value + float(program.prices @ used) * (1 + slop), leaked, used, 0.0
     scale = np.where(abs(program.budgets) + abs(used) > 0, abs(program.budgets) + abs(used), 1.0)
@@ -59,7 +62,7 @@ def _bound(program: StreamedProgram, scores: np.ndarray, multipliers: np.ndarray
     if program.prices is not None:
         prices, spent = np.asarray(program.prices), 0.0
     else:
-        prices = np.where(np.isfinite(multipliers), np.maximum(multipliers, 0.0), 0.0)
+        prices = nonnegative(np, multipliers)
         spent = float(prices @ program.budgets)
     rule, level = (part[0] for part in valid_scores(np, prior[None], scores[None]))
     total, size = _cheapest(program.joint, program.distortions, prior, rule, prices, mesh=mesh)

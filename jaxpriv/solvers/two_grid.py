@@ -43,6 +43,11 @@ class TwoGrid(eqx.Module):
     refine: int = eqx.field(static=True, default=8)
     mesh: Mesh | None = eqx.field(static=True, default=None)
 
+    def __check_init__(self) -> None:
+        for name in ("cells", "most_cells", "refine"):
+            if not (isinstance(getattr(self, name), int) and getattr(self, name) >= 1):
+                raise InputError(f"TwoGrid: {name} must be an integer >= 1")
+
 
 class Grid(NamedTuple):
     """Ordered symbols on a line."""
@@ -119,7 +124,7 @@ class Coarse(NamedTuple):
     def lift(self, moves: Any) -> AbstractChannel:
         """The coset mechanism of a coarse mechanism (m, n)."""
         if self.grid.aligned:
-            return ShiftedCoset(np.asarray(moves), self.x.order, self.x.position, self.x.width)
+            return ShiftedCoset(np.asarray(moves), self.x.order, self.x.position, self.y.order, self.x.width)
         cell = self.x.position // self.x.width
         offset = self.grid.x - self.x.centres[cell]
         return NearestCoset(np.asarray(moves), cell, offset, self.y.centres, self.grid.y[self.y.order], self.y.order)

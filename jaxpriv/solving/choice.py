@@ -82,6 +82,13 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     return ("interior-point" if fits else "mirror-descent"), ()
 
 
+def dense_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
+    """The solver on tables that fits into memory."""
+    if newton_bytes(problem) <= _resources.free_memory():
+        return "interior-point", InteriorPoint()
+    return "mirror-descent", MirrorDescent(adaptive=True)
+
+
 def step_limit(solver: Solver | None, max_steps: Any) -> Any:
     """`max_steps`, or the default of the kind of solver (None: that of additive noise)."""
     if max_steps is None:

@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxpriv import _resources
+from jaxpriv._validation import SUM_TOLERANCE
 from jaxpriv.certificates import Certificate, certify_streamed
 from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
 from jaxpriv.distortion import AbstractDistortion
@@ -39,10 +40,21 @@ _DEAR = 2**25
 _LOOK = 1.0
 # A gap of float32 passes is believed down to this, relative to the value.
 _SINGLE_TRUST = 1e-5
+# Above this relative gap float32 lost its way: float64 starts afresh.
+_SINGLE_USEFUL = 0.1
 # In float32 the step test loses its meaning sooner; give up early and go on in float64.
 _SINGLE_PATIENCE = 25
 
-Progress = Callable[[int, float], None] | None
+# A price of distortion beyond which products would leave the range of float64.
+_HIGHEST_PRICE = 1e100
+# Costs of these sizes neither underflow nor overflow in float32, not even squared.
+_SINGLE_RANGE = (1e-12, 1e12)
+
+Progress: TypeAlias = Callable[..., Any] | None
+
+
+class Unsuited(InputError):
+    """The problem is in order, but the streaming solvers do not take it."""
 
 
 class Found(NamedTuple):
@@ -57,10 +69,10 @@ class Found(NamedTuple):
 
 
 class Task:
-    """One call of `solve`: what it asks, what it has said so far, and its time."""
+    """One call of `solve`: what it asks, the steps it has left, what it has said so far, and its time."""
 
     def __init__(self, goal: Goal, limit: int, mesh: Mesh | None, said: list[str], progress: Progress):
-        self.goal, self.limit, self.mesh, self.said, self.progress = goal, limit, mesh, said, progress
+        self.goal, self.left, self.mesh, self.said, self.progress = goal, limit, mesh, said, progress
         self.begun, self.compiling = time.perf_counter(), 0.0
 
     def run(self, function: Any, *args: Any) -> Any:
@@ -105,13 +117,14 @@ def solve_streamed(
             on_all = solver if isinstance(solver, AcceleratedGradient) else AcceleratedGradient()
             on_all = dataclasses.replace(on_all, mesh=mesh)
             if found is not None:
-                task.said.append("auto: accelerated next, because the gap of two-grid stopped falling")
+                task.said.append(f"auto: accelerated next, two-grid ended at a gap of {found.certificate.gap:.2e}")
             found = _better(found, _accelerated(task, program, known, on_all))
     except jax.errors.JaxRuntimeError as error:
         raise _device_error(error) from error
-    if notes and not goal.met(found.certificate) and newton_bytes(problem) <= _resources.free_memory():
-        task.said.append("auto: interior-point last, because the gap of accelerated stopped falling")
-        dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, 200, throw)
+    fits = newton_bytes(problem) <= _resources.free_memory()
+    if notes and task.left > 0 and not goal.met(found.certificate) and fits:
+        task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
+        dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw)
         if dense.gap < found.certificate.gap:
             return dataclasses.replace(dense, notes=tuple(task.said))
     return _solution(program, found, goal, task.seconds(), tuple(task.said))
@@ -163,17 +176,17 @@ _survey = jax.jit(survey, static_argnames=("sound", "mesh"))
 _marginal = jax.jit(marginal, static_argnames="mesh")
 
 
-def _look(
-    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], budgeted: bool, mesh: Mesh | None
-) -> Survey:
+def _look(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], budgets: Any, mesh: Mesh | None) -> Survey:
     """A survey; of the joint alone where there is no budget to meet and the costs are sound by themselves."""
     count, sound = len(distortions), all(d.known for d in distortions)
-    if budgeted or not sound:
-        return jax.device_get(_survey(joint, distortions, np.ones(count), sound=sound, mesh=mesh))
+    if budgets is not None or not sound:
+        # What is near is measured in units of the budgets.
+        scales = np.ones(count) if budgets is None else np.where(np.asarray(budgets) > 0, budgets, 1.0)
+        return jax.device_get(_survey(joint, distortions, scales, sound=sound, mesh=mesh))
     (inputs, outputs), none = distortions[0].shape, np.zeros(count)
     prior, faults = jax.device_get(_marginal(joint, mesh=mesh))
     columns, constant = np.zeros((outputs, len(prior))), np.zeros((count, outputs))
-    return Survey(prior, np.zeros(inputs, int), faults, columns, none, none, constant)
+    return Survey(prior, np.zeros(inputs, int), faults, columns, none, np.zeros(count, int), none, constant)
 
 
 def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgram, Survey]:
@@ -181,8 +194,10 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgr
     joint, distortions = problem.operators()
     for k, d in enumerate(distortions):
         _check_blocks(d, f"distortion[{k}]")
-    known = _look(joint, distortions, problem.budget is not None, mesh)
+    known = _look(joint, distortions, problem.budget, mesh)
     _check_faults(known, joint, distortions)
+    if abs(float(known.prior.sum()) - 1) > SUM_TOLERANCE:
+        raise InputError(f"joint sums to {float(known.prior.sum()):.12g}, not 1")
     prices = None if problem.multiplier is None else np.asarray(problem.multiplier, dtype=np.float64)
     budgets = None if problem.budget is None else np.asarray(problem.budget, dtype=np.float64)
     program = StreamedProgram(joint, distortions, np.asarray(known.prior), prices, budgets)
@@ -197,9 +212,13 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgr
                 {"bound": float(known.least[k]), "allowed": float(budgets[k]), "multipliers": weights.tolist()},
             )
         if not (known.anchored <= budgets * (1 + BOUNDARY)).all():
-            raise InputError(
+            raise Unsuited(
                 "budget: releasing the nearest symbol does not meet all budgets at once; use multipliers, or "
                 "solver='interior-point'"
+            )
+        if ((budgets <= known.least * (1 + BOUNDARY)) & (known.ties > 0)).any():
+            raise Unsuited(
+                "budget: it leaves a choice between cheapest symbols and nothing else; use solver='interior-point'"
             )
     return program, known
 
@@ -222,9 +241,12 @@ def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[Abstra
     x = int(bad[0])
     for k, d in enumerate(distortions):
         row = np.asarray(d.rows(np.array([x])))[0]
-        for wrong, kind in ((~np.isfinite(row), "not finite"), (row < 0, "negative (add a constant to all costs)")):
+        for wrong, kind, error in (
+            (~np.isfinite(row), "not finite", InputError),
+            (row < 0, "negative (add a constant to all costs)", Unsuited),
+        ):
             if wrong.any():
-                raise InputError(f"distortion[{k}] at [{x}, {int(np.argmax(wrong))}] (axes x, y) is {kind}")
+                raise error(f"distortion[{k}] at [{x}, {int(np.argmax(wrong))}] (axes x, y) is {kind}")
     column = np.asarray(joint.columns(np.array([x])))[:, 0]
     s = int(np.argmax(~(np.isfinite(column) & (column >= 0))))
     raise InputError(f"joint at [{s}, {x}] (axes s, x) is negative or not finite")
@@ -241,16 +263,17 @@ def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> 
         best = int(np.where(free, known.constant.sum(axis=0), np.inf).argmin())
         constant = Deterministic(np.full(inputs, best), outputs)
         return _certified(program, constant, nothing, idle, mesh, 0, "closed-form")
-    if not (program.budgets <= known.anchored * (1 + BOUNDARY)).any():
-        return None
+    if not (program.budgets <= known.least * (1 + BOUNDARY)).any():
+        return None  # (that each x has ONE cheapest output then was checked before)
     nearest = Deterministic(known.nearest, outputs)
     scores = np.asarray(posterior_scores(jnp.asarray(known.columns), known.prior))
     scores = np.maximum(scores, -50.0)  # a symbol that an output excludes: a finite price is enough
-    span = np.maximum(known.constant.max(axis=1) - known.least, np.finfo(float).tiny)
+    span = np.maximum(known.constant.max(axis=1) - known.least, 1.0 / _HIGHEST_PRICE)
     # The price of a budget without room has no upper end: raise it until the bound no longer grows.
-    found = _certified(program, nearest, scores, 1.0 / span, mesh, 0, "closed-form")
+    first = np.minimum(1.0 / span, _HIGHEST_PRICE)
+    found = _certified(program, nearest, scores, first, mesh, 0, "closed-form")
     for power in range(2, 40, 2):
-        trial = _certified(program, nearest, scores, 2.0**power / span, mesh, 0, "closed-form")
+        trial = _certified(program, nearest, scores, 2.0**power * first, mesh, 0, "closed-form")
         if 0 < trial.certificate.lower_bound <= found.certificate.lower_bound:
             break
         found = trial
@@ -297,19 +320,26 @@ def _iterate(
 ) -> tuple[StreamedCandidate, int]:
     """Float32 passes first (unless the solver says which), float64 ones when those get no further."""
     inner = Goal(np.asarray(_MARGIN * goal.tol), np.asarray(_MARGIN * goal.rtol), np.asarray(0.0))
-    if solver.single is not None:
-        problem = _problem(program, known, solver.single)
-        state, used = _run(task, solver, problem, task.run(_start, solver, problem), inner, 0)
-        return jax.device_get(state.best), used
-    quick = dataclasses.replace(solver, single=True, patience=min(solver.patience, _SINGLE_PATIENCE))
-    coarser = Goal(inner.tol, np.maximum(inner.rtol, _SINGLE_TRUST), inner.shift)
-    problem = _problem(program, known, True)
-    state, used = _run(task, quick, problem, task.run(_start, quick, problem), coarser, 0)
-    believed = state.best.gap > _SINGLE_TRUST * abs(state.best.value)
-    if not (inner.met(state.best) and believed) and used < task.limit:
+    exact = dataclasses.replace(solver, single=bool(solver.single))
+    scales = known.constant.max(axis=1)
+    small, large = _SINGLE_RANGE
+    in_range = (scales == 0) | ((scales > small) & (scales < large))
+    used, resumed = 0, None
+    if solver.single is None and in_range.all():
+        quick = dataclasses.replace(solver, single=True, patience=min(solver.patience, _SINGLE_PATIENCE))
+        coarser = Goal(inner.tol, np.maximum(inner.rtol, _SINGLE_TRUST), inner.shift)
+        problem = _problem(program, known, True)
+        state, used = _run(task, quick, problem, task.run(_start, quick, problem), coarser, 0)
+        gap, value = float(state.best.gap), abs(float(state.best.value))
+        if (inner.met(state.best) and gap > _SINGLE_TRUST * value) or used >= task.left:
+            task.left -= used
+            return jax.device_get(state.best), used
         task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
-        exact, problem = dataclasses.replace(solver, single=False), _problem(program, known, False)
-        state, used = _run(task, exact, problem, task.run(_resumed, exact, problem, state), inner, used)
+        resumed = state if gap <= _SINGLE_USEFUL * value else None
+    problem = _problem(program, known, bool(solver.single))
+    start = task.run(_start, exact, problem) if resumed is None else task.run(_resumed, exact, problem, resumed)
+    state, used = _run(task, exact, problem, start, inner, used)
+    task.left -= used
     return jax.device_get(state.best), used
 
 
@@ -322,9 +352,9 @@ def _run(
 ) -> tuple[AcceleratedState, int]:
     """Steps in portions of about a second, so that an interrupt is heard."""
     portion = 4
-    while not (goal.met(state.best) or state.stalled or used >= task.limit):
+    while not (goal.met(state.best) or state.stalled or used >= task.left):
         begun, compiling = time.perf_counter(), task.compiling
-        until = min(used + portion, task.limit)
+        until = min(used + portion, task.left)
         state, count = task.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
         used = int(count)
         spent = time.perf_counter() - begun - (task.compiling - compiling)
@@ -337,7 +367,14 @@ def _run(
 def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient) -> Found:
     best, used = _iterate(task, program, known, solver, task.goal)
     channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
-    return _certified(program, channel, best.rule, best.multipliers, solver.mesh, used, "accelerated")
+    found = _certified(program, channel, best.rule, best.multipliers, solver.mesh, used, "accelerated")
+    if program.budgets is None:
+        return found
+    plain = leakage(jnp.asarray(known.columns), known.prior)
+    if float(plain) >= found.certificate.value:
+        return found
+    nearest = Deterministic(known.nearest, program.shape[1])
+    return _certified(program, nearest, best.rule, best.multipliers, solver.mesh, used, "accelerated")
 
 
 def _gibbs(program: StreamedProgram, best: StreamedCandidate) -> Gibbs:
@@ -367,14 +404,14 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
     are several times finer than those of the coarse problem.
     """
     goal, mesh, said = task.goal, task.mesh, task.said
-    symbols, budgeted = program.shape[0], program.budgets is not None
+    symbols = program.shape[0]
     on_cells = AcceleratedGradient(single=False)
     inner = Goal(_COARSE_SHARE * goal.tol, _COARSE_SHARE * goal.rtol)
     best, steps, last, cells = None, 0, np.inf, min(solver.cells, symbols)
     while True:
         width = 2 ** int(np.ceil(np.log2(symbols / cells)))
         coarse = coarsen(program, width, mesh)
-        seen = _look(coarse.program.joint, coarse.program.distortions, budgeted, None)
+        seen = _look(coarse.program.joint, coarse.program.distortions, program.budgets, None)
         solved, used = _iterate(task, coarse.program, seen, on_cells, inner)
         steps += used
         moves = _gibbs(coarse.program, solved).matrix()
@@ -385,13 +422,13 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
             return _certified(on, mechanism, rule, solved.multipliers, mesh, 0, "two-grid")
 
         between = max(1, width // solver.refine) if program.shape[0] * program.shape[1] > _DEAR else 1
-        stop, promising = cells >= min(solver.most_cells, symbols), between == 1
+        stop, promising = cells >= min(solver.most_cells, symbols) or task.left <= 0, between == 1
         if between > 1:
             middle = coarsen(program, between, mesh).program
-            seen = _look(middle.joint, middle.distortions, budgeted, mesh)
+            seen = _look(middle.joint, middle.distortions, program.budgets, mesh)
             tried = read(middle, seen, coarsen(middle, width // between, None)).certificate
             said.append(f"two-grid: {len(coarse.x.centres)} cells, gap {tried.gap:.2e} seen on {middle.shape[0]}")
-            stop = stop or tried.gap >= _STILL_FALLING * last
+            stop = stop or tried.gap >= _STILL_FALLING * last or task.left <= 0
             # The full grid adds a little to the gap seen on a smaller one.
             promising = Goal(_MARGIN * goal.tol, _MARGIN * goal.rtol).met(tried)
             last = min(last, tried.gap)

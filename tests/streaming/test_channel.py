@@ -46,6 +46,7 @@ CASES = {
     "shifted coset": lambda: coset(24, 4),
     "shifted coset, last cell not full": lambda: coset(22, 4),
     "shifted coset, shuffled": lambda: coset(24, 4, RNG.permutation(line(24))),
+    "shifted coset, Y in another order": lambda: coset(22, 4, line(22), RNG.permutation(line(22))),
     "nearest coset, uneven": lambda: coset(22, 4, UNEVEN),
     "nearest coset, two alphabets": lambda: coset(22, 4, UNEVEN, np.linspace(-0.1, 1.2, 17)),
 }

@@ -77,6 +77,44 @@ def test_forms_that_do_not_stream_are_refused(solver):
             jp.solve(problem, solver)
 
 
+def test_a_joint_operator_must_have_total_one():
+    problem = jp.DistortionProblem(Stored(2 * JOINT), jp.distortion.absolute(line(12)), budget=0.1)
+    with pytest.raises(jp.InputError, match=r"^joint sums to 2, not 1"):
+        jp.solve(problem, "accelerated")
+
+
+def test_progress_must_be_callable():
+    with pytest.raises(jp.InputError, match=r"^progress must be callable"):
+        jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), progress=3)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-8, 1e8, 1e100])
+def test_the_units_of_the_costs_do_not_matter(scale):
+    one = jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), "accelerated", tol=1e-5)
+    scaled = jp.DistortionProblem(JOINT, jp.distortion.absolute(scale * line(12)), budget=0.1 * scale)
+    two = jp.solve(scaled, "accelerated", tol=1e-5)
+    assert one.status == two.status == "optimal"
+    assert two.lower_bound <= one.value
+    assert one.lower_bound <= two.value
+
+
+def test_a_budget_just_above_the_least_is_no_catastrophe():
+    """Prices run away there in float32: float64 starts afresh, and the nearest release is always at hand."""
+    rng = np.random.default_rng(1)
+    joint = np.full((4, 11), 1e-12)
+    joint[rng.integers(0, 4, 11), np.arange(11)] += rng.dirichlet(np.ones(11))
+    joint /= joint.sum()
+    d = jp.distortion.hamming(rng.permutation(np.arange(11.0)), rng.permutation(np.arange(11.0))[:6])
+    table, mass = d.matrix(), joint.sum(axis=0)
+    least = mass @ table.min(axis=1)
+    budget = least + 1e-6 * ((mass @ table).min() - least)
+    solution = jp.solve(jp.DistortionProblem(joint, d, budget=budget), "accelerated", tol=1e-5)
+    exact = jp.solve(jp.DistortionProblem(joint, d, budget=budget), "interior-point", tol=1e-7)
+    assert solution.value <= np.log(4)
+    assert solution.lower_bound <= exact.value
+    assert exact.lower_bound <= solution.value
+
+
 def test_budgets_that_no_single_release_meets_are_refused():
     problem = jp.DistortionProblem(JOINT, [np.eye(12), 1 - np.eye(12)], budget=[0.5, 0.5])
     with pytest.raises(jp.InputError, match=r"^budget: releasing the nearest symbol does not meet all budgets"):

@@ -65,6 +65,17 @@ def test_the_order_of_the_symbols_does_not_matter():
     np.testing.assert_allclose(two.mechanism.matrix(), one.mechanism.matrix()[shuffle][:, shuffle], atol=1e-9)
 
 
+def test_the_released_alphabet_may_come_in_another_order():
+    """The same set of values for X and Y, numbered differently: the mechanism's columns move along."""
+    joint, shuffle = smooth_joint(64, 3), RNG.permutation(64)
+    solver = jp.TwoGrid(cells=16, most_cells=16)
+    one = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(64)), multiplier=1.0), solver)
+    moved = jp.distortion.absolute(line(64), line(64)[shuffle])
+    two = jp.solve(jp.DistortionProblem(joint, moved, multiplier=1.0), solver)
+    np.testing.assert_allclose([two.value, two.lower_bound], [one.value, one.lower_bound], rtol=1e-9)
+    np.testing.assert_allclose(two.mechanism.matrix(), one.mechanism.matrix()[:, shuffle], atol=1e-9)
+
+
 def test_halving_the_cells_quarters_the_gap_on_smooth_data():
     problem = jp.DistortionProblem(smooth_joint(512, 3), jp.distortion.absolute(line(512)), multiplier=1.0)
     gaps = [jp.solve(problem, jp.TwoGrid(cells=c, most_cells=c), tol=1e-6).gap for c in (32, 64)]
@@ -108,6 +119,36 @@ def test_auto_ends_with_the_interior_point_where_it_fits(monkeypatch):
         "two-grid needs absolute, squared or hamming of one number"
     )
     assert solution.notes[-1].startswith("auto: interior-point last")
+
+
+def test_auto_goes_to_tables_where_streaming_does_not_suit(monkeypatch):
+    """Negative costs, budgets that no single release meets, a choice between cheapest symbols."""
+    from jaxpriv.solving import choice
+
+    monkeypatch.setattr(choice, "_LARGE_STEP", 0.0)
+    joint, a = RNG.dirichlet(np.full(3 * 8, 0.5)).reshape(3, 8), RNG.uniform(size=(8, 8))
+    tied = np.ones((8, 6))
+    tied[np.arange(8), np.arange(8) % 6] = tied[np.arange(8), (np.arange(8) + 1) % 6] = 0.0
+    for costs, budget in ((a - 0.5, 0.0), ([a, 1 - a], [0.5, 0.51]), (tied, 0.0)):
+        problem = jp.DistortionProblem(joint, costs, budget=budget)
+        solution = jp.solve(problem, rtol=1e-3)
+        assert solution.status == "optimal"
+        assert solution.notes[-1].startswith("auto: interior-point, because ")
+        with pytest.raises(jp.InputError):
+            jp.solve(problem, "accelerated", rtol=1e-3)
+
+
+def test_max_steps_counts_the_steps_of_all_grids():
+    problem = jp.DistortionProblem(smooth_joint(128, 3), jp.distortion.absolute(line(128)), budget=0.05)
+    solution = jp.solve(problem, "two-grid", tol=1e-9, max_steps=5)
+    assert solution.status == "not_certified"
+    assert solution.steps == 5
+
+
+@pytest.mark.parametrize("field", [{"cells": 0}, {"cells": -1}, {"most_cells": 0}, {"refine": 0}])
+def test_bad_parameters_of_the_method_are_named(field):
+    with pytest.raises(jp.InputError, match=f"^TwoGrid: {next(iter(field))} must be an integer >= 1"):
+        jp.TwoGrid(**field)
 
 
 def test_auto_takes_the_quick_way_for_loose_relative_tolerances(monkeypatch):
