@@ -156,7 +156,8 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
     numbers then prove the bound of the solution and are no derivative.
 
     The error is that of W and of the prices: of the order of `solution.gap` for the interior-point
-    method, of its square root for mirror descent and the streaming solvers. Zero mass: as for `optimal_value`; the row of a useful
+    method, of its square root for mirror descent and the streaming solvers. Zero mass: as for
+    `optimal_value`; the row of a useful
     symbol without mass is the solution's.
 
     Raises:
