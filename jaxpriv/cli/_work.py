@@ -4,9 +4,11 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
+
+_TURN = 0.1  # seconds
 
 _threads: list[threading.Thread] = []
 
@@ -43,6 +45,7 @@ def working(what: str, work: Callable[[Callable[[int, int], None]], T]) -> T:
         thread = threading.Thread(target=run, daemon=True)
         _threads[:] = [thread]
         thread.start()
-        result: Any = outcome.result()
-        thread.join()
-        return result
+        # Not one long wait: a signal that the system gave to another thread is seen at the next turn.
+        while thread.is_alive():
+            thread.join(_TURN)
+        return outcome.result()

@@ -27,7 +27,7 @@ smooth /= smooth.sum()
 mesh = all_devices()
 out = {"devices": len(jax.devices()), "mesh": None if mesh is None else mesh.size}
 for name, problem, solver in (
-    ("accelerated", jp.DistortionProblem(joint, rng.uniform(size=(250, 40)), budget=0.2), "accelerated"),
+    ("accelerated", jp.DistortionProblem(joint, rng.uniform(size=(250, 40)), budget=0.04), "accelerated"),
     ("two-grid", jp.DistortionProblem(smooth, jp.distortion.absolute(line(250)), multiplier=1.0), "two-grid"),
 ):
     s = jp.solve(problem, solver, tol=1e-12, rtol=3e-3)
