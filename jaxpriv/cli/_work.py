@@ -3,7 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -46,6 +46,7 @@ def working(what: str, work: Callable[[Callable[[int, int], None]], T]) -> T:
         _threads[:] = [thread]
         thread.start()
         # Not one long wait: a signal that the system gave to another thread is seen at the next turn.
-        while thread.is_alive():
-            thread.join(_TURN)
+        while not wait([outcome], timeout=_TURN).done:
+            pass
+        thread.join()
         return outcome.result()
