@@ -126,7 +126,6 @@ def large(options: Options) -> list[Part]:
     few = {"targets": (8e-3, 8e-4), "limit": 400.0}
     return [
         Part("large, ordered and smooth", tuple(smooth), ("two-grid",), axis="n", **few),
-        Part("large, ordered and smooth, as if it were not", tuple(smooth[:1]), ("accelerated",), axis="n", **few),
         Part("large, no structure", (rough,), ("accelerated",), targets=(1e-3,), limit=400.0),
     ]
 
