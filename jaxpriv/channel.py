@@ -1,9 +1,10 @@
 """A released mechanism P(y|x) as an operator: rows on demand, sampling, and its output joint.
 
 A mechanism on a large alphabet is a compact state plus a rule. `Gibbs` is what mirror-descent
-methods produce: W[x, .] = softmax_y( -P(.|x) . A_y - t . d(x, .) ) needs |Y| |S| numbers. `Coset` moves
-a symbol from its cell to another one and keeps its place in it. `Deterministic` releases one symbol for
-each x, and `Mixture` tosses a coin between two mechanisms. All evaluate in float64.
+methods produce: W[x, .] = softmax_y( -P(.|x) . A_y - t . d(x, .) ) needs |Y| |S| numbers. `ShiftedCoset`
+and `NearestCoset` move a symbol from its cell to another one and keep its place in it.
+`Deterministic` releases one symbol for each x, and `Mixture` tosses a coin between two mechanisms.
+All evaluate in float64.
 """
 
 import math

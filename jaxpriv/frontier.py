@@ -15,7 +15,7 @@ from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal, iterate
-from jaxpriv.solving.choice import STREAMING, pick_solver, step_limit
+from jaxpriv.solving.choice import STREAMING, dense_solver, pick_solver, step_limit
 from jaxpriv.solving.dense import (
     Answer,
     Prepared,
@@ -140,7 +140,9 @@ def _sweep(
     """The solutions in the order of `points`, the name of the solver, and the seconds spent compiling."""
     asked = [replace_form(problem, **{name: point}) for point in points]
     program = asked[0].program()
-    label, chosen, _ = pick_solver(solver, problem, goal)
+    label, chosen, automatic = pick_solver(solver, problem, goal)
+    if isinstance(chosen, STREAMING) and automatic:  # notes: it was `auto` that chose
+        label, chosen = dense_solver(problem)
     if isinstance(chosen, STREAMING):
         raise InputError(f"solver: {label} solves one point at a time; call solve at every budget")
     limit = step_limit(chosen, max_steps)

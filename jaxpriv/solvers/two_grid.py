@@ -131,9 +131,10 @@ class Coarse(NamedTuple):
 
     def rule(self, scores: np.ndarray) -> np.ndarray:
         """Scores (n, S) of the cells, interpolated to the symbols: (Y, S)."""
-        at = self.y.centres if not self.grid.aligned else np.arange(len(self.y.centres)) * self.y.width
-        middle = 0.0 if not self.grid.aligned else 0.5 * (self.y.width - 1)
-        where = self.grid.y if not self.grid.aligned else self.y.position - middle
+        if self.grid.aligned:  # by position, from the middle of the first cell
+            at, where = np.arange(len(self.y.centres)) * self.y.width, self.y.position - 0.5 * (self.y.width - 1)
+        else:
+            at, where = self.y.centres, self.grid.y
         if len(at) == 1:
             return np.repeat(scores, len(where), axis=0)
         left = np.clip(np.searchsorted(at, where) - 1, 0, len(at) - 2)

@@ -1,5 +1,6 @@
 """The accelerated method: certified, the same optimum as the interior point, honest where it stops early."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -115,7 +116,7 @@ def test_no_leakage_is_needed_where_one_symbol_is_near_enough():
     solution = jp.solve(problem, "accelerated")
     assert solution.status == "optimal"
     assert solution.value < 1e-9
-    assert len(set(solution.mechanism.sample(__import__("jax").random.key(0), np.arange(40)))) == 1
+    assert len(set(solution.mechanism.sample(jax.random.key(0), np.arange(40)))) == 1
 
 
 def test_a_budget_without_room_leaves_the_nearest_symbols():
@@ -157,8 +158,6 @@ def test_a_changed_budget_never_recompiles():
 
 
 def test_the_caller_keeps_float32():
-    import jax
-
     with jax.enable_x64(False):
         problem = jp.DistortionProblem(smooth_joint(30, 3), DISTORTIONS["absolute"](30), budget=0.1)
         solution = jp.solve(problem, "accelerated", tol=1e-5)

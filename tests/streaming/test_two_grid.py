@@ -82,7 +82,7 @@ def test_halving_the_cells_quarters_the_gap_on_smooth_data():
     assert 3.0 < gaps[0] / gaps[1] < 5.5
 
 
-def test_rough_data_is_refused_no_proof_and_auto_goes_on():
+def test_rough_data_keeps_a_valid_interval():
     """Roughness within the cells shows as a gap that stops falling; the interval stays valid."""
     size = 64
     joint = RNG.dirichlet(np.full(4 * size, 0.5)).reshape(4, size)
@@ -136,6 +136,16 @@ def test_auto_goes_to_tables_where_streaming_does_not_suit(monkeypatch):
         assert solution.notes[-1].startswith("auto: interior-point, because ")
         with pytest.raises(jp.InputError):
             jp.solve(problem, "accelerated", rtol=1e-3)
+
+
+def test_a_frontier_by_auto_stays_on_tables(monkeypatch):
+    from jaxpriv.solving import choice
+
+    monkeypatch.setattr(choice, "_LARGE_STEP", 0.0)
+    problem = jp.DistortionProblem(smooth_joint(12, 3), jp.distortion.absolute(line(12)), budget=0.1)
+    curve = jp.frontier(problem, budgets=[0.05, 0.1], rtol=1e-2)
+    assert curve.solution.solver == "interior-point"
+    assert (curve.solution.status == "optimal").all()
 
 
 def test_max_steps_counts_the_steps_of_all_grids():
