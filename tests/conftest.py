@@ -17,10 +17,20 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 install_import_hook("jaxpriv", "beartype.beartype")
 
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
+from jaxpriv.solving.execution import _EXECUTABLES  # noqa: E402  # after the hook
+
 _QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, suppress_health_check=_QUIET)
 settings.register_profile("nightly", deadline=None, max_examples=500, suppress_health_check=_QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_compiled_code():
+    """A process may map only so much compiled code (65530 pieces on Linux), less than the whole suite makes."""
+    yield
+    _EXECUTABLES.clear()
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

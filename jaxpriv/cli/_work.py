@@ -1,9 +1,11 @@
 """Long work: in a thread, so that Ctrl-C is heard while XLA computes, with progress on a terminal."""
 
+import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,6 +20,22 @@ def unfinished() -> bool:
     return any(thread.is_alive() for thread in _threads)
 
 
+@contextmanager
+def _noted_interrupt() -> Iterator[threading.Event]:
+    """Set by Ctrl-C. An exception raised by the signal itself is lost where Python ignores exceptions
+    (finalisers, the callbacks of the garbage collector, of which JAX has one); a note is not.
+    """
+    noted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
+        yield noted
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: noted.set())
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def working(what: str, work: Callable[[Callable[[int, int], None]], T]) -> T:
     """The result of `work(report)`; `report(done, total)` moves the bar.
 
@@ -30,7 +48,8 @@ def working(what: str, work: Callable[[Callable[[int, int], None]], T]) -> T:
     outcome: Future[T] = Future()
     # Nothing but a terminal sees control characters; stdout is left to the results.
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    with _noted_interrupt() as interrupt, bar as progress:
         task = progress.add_task(what, total=None)
 
         def report(done: int, total: int) -> None:
@@ -47,6 +66,7 @@ def working(what: str, work: Callable[[Callable[[int, int], None]], T]) -> T:
         thread.start()
         # Not one long wait: a signal that the system gave to another thread is seen at the next turn.
         while not wait([outcome], timeout=_TURN).done:
-            pass
+            if interrupt.is_set():
+                raise KeyboardInterrupt
         thread.join()
         return outcome.result()

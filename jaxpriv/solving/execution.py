@@ -1,6 +1,7 @@
 """How compiled code is run: our own JAX settings, and executables that are compiled ahead of time and kept."""
 
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +18,10 @@ def own_settings() -> Iterator[None]:
 
 
 # Executables by function, structure and shapes: a changed budget is a changed array, never a key.
-_EXECUTABLES: dict[Any, Any] = {}
+_EXECUTABLES: OrderedDict[Any, Any] = OrderedDict()
+# The least recently used one is dropped: on CPU each maps some 700 pieces of memory, and a process that
+# reaches the system's limit (65530 on Linux) is aborted by the compiler.
+_MOST_EXECUTABLES = 32
 
 
 def compiled(function: Any, *args: Any) -> tuple[Any, float]:
@@ -27,6 +31,13 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
     seconds = 0.0
     if key not in _EXECUTABLES:
         begun = time.perf_counter()
-        _EXECUTABLES[key] = jax.jit(function).lower(*args).compile()
+
+        def own(*arguments: Any) -> Any:  # JAX's caches hold a program as long as its function lives
+            return function(*arguments)
+
+        if len(_EXECUTABLES) >= _MOST_EXECUTABLES:
+            _EXECUTABLES.popitem(last=False)
+        _EXECUTABLES[key] = jax.jit(own).lower(*args).compile()
         seconds = time.perf_counter() - begun
+    _EXECUTABLES.move_to_end(key)
     return partial(_EXECUTABLES[key], *args), seconds
