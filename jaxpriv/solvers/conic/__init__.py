@@ -1,0 +1,5 @@
+"""The interior-point method for programs with any leakage measures."""
+
+from jaxpriv.solvers.conic.method import ConicInteriorPoint
+
+__all__ = ["ConicInteriorPoint"]

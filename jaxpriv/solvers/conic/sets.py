@@ -1,0 +1,147 @@
+"""The sets of decision rules: their boundary, its normals and curvature, and their support function."""
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from jaxpriv.problems.measured import Kind, Role, Term
+
+
+class Boundary(NamedTuple):
+    """h at g: {h = 0} is the boundary of a smooth set. All of shape (Y, T) but the level (Y,)."""
+
+    level: Any
+    normal: Any  # dh/dg
+    curvature: Any  # the diagonal of the Hessian, up to multiples of normal normal'
+
+
+def boundary(term: Term, g: Any) -> Boundary:
+    """The set of a smooth term at rules g, (Y, T)."""
+    r = term.reference
+    if term.kind is Kind.ENTROPIC:
+        seen = r > 0
+        tilted = jnp.where(seen, g + jnp.log(jnp.where(seen, r, 1.0)), -jnp.inf)
+        top = tilted.max(axis=1, keepdims=True)
+        e = jnp.exp(tilted - top)
+        total = e.sum(axis=1, keepdims=True)
+        return Boundary((top + jnp.log(total))[:, 0], e / total, e / total)
+    if term.kind is Kind.POWER:
+        b = term.parameter
+        y = -g if term.negative else g
+        size = abs(b)
+        power = r * y ** (b - 1.0)
+        return Boundary(((power * y).sum(axis=1) - 1.0) / size, power, abs(b - 1.0) * power / y)
+    value, slope, curvature = _conjugate(term.kind, g[:, :-1])
+    level = (r[:-1] * value).sum(axis=1) + g[:, -1]
+    one = jnp.ones_like(g[:, -1:])
+    return Boundary(
+        level,
+        jnp.concatenate([r[:-1] * slope, one], axis=1),
+        jnp.concatenate([r[:-1] * curvature, 0.0 * one], axis=1),
+    )
+
+
+def _conjugate(kind: Kind, u: Any) -> tuple[Any, Any, Any]:
+    """f*(u), f*'(u) (the lift) and f*''(u)."""
+    if kind is Kind.CHI_SQUARED:
+        t = 1.0 + 0.5 * u
+        return t * t - 1.0, t, jnp.full_like(u, 0.5)
+    if kind is Kind.REVERSE_KL:  # f = -ln t + t - 1
+        t = 1.0 / (1.0 - u)
+        return jnp.log(t), t, t * t
+    if kind is Kind.HELLINGER:  # f = (sqrt t - 1)^2
+        s = 1.0 / (1.0 - u)
+        return u * s, s * s, 2.0 * s**3
+    # Jensen-Shannon, f = (t ln t - (1+t) ln((1+t)/2))/2, f' = ln(2t/(1+t))/2
+    e = jnp.exp(2.0 * u)
+    t = e / (2.0 - e)
+    return 0.5 * jnp.log(0.5 * (1.0 + t)), t, 2.0 * t * (1.0 + t)
+
+
+def domain(term: Term) -> tuple[float, float]:
+    """The open interval in which the coordinates g of a smooth term live (the last one of f kinds is free)."""
+    if term.kind is Kind.POWER:
+        return (-math.inf, 0.0) if term.negative else (0.0, math.inf)
+    highest = {Kind.REVERSE_KL: 1.0, Kind.HELLINGER: 1.0, Kind.JENSEN_SHANNON: 0.5 * math.log(2.0)}
+    lowest = {Kind.CHI_SQUARED: -2.0}
+    return lowest.get(term.kind, -math.inf), highest.get(term.kind, math.inf)
+
+
+def rule_at(term: Term, w: Any) -> Any:
+    """The natural rule of a smooth term where it sees w > 0: the gradient of phi, (T,)."""
+    r = jnp.where(term.reference > 0, term.reference, 1.0)
+    if term.kind is Kind.ENTROPIC:
+        return jnp.log(w / (r * w.sum()))
+    if term.kind is Kind.POWER:
+        y = (w / r) ** (1.0 / (term.parameter - 1.0))
+        y = y * (r * y**term.parameter).sum() ** (-1.0 / term.parameter)
+        return -y if term.negative else y
+    u = _slope(term.kind, w[:-1] / (r[:-1] * w[-1]))
+    return jnp.concatenate([u, -(r[:-1] * _conjugate(term.kind, u)[0]).sum()[None]])
+
+
+def _slope(kind: Kind, t: Any) -> Any:
+    """f'(t)."""
+    if kind is Kind.CHI_SQUARED:
+        return 2.0 * (t - 1.0)
+    if kind is Kind.REVERSE_KL:
+        return 1.0 - 1.0 / t
+    if kind is Kind.HELLINGER:
+        return 1.0 - 1.0 / jnp.sqrt(t)
+    return 0.5 * jnp.log(2.0 * t / (1.0 + t))
+
+
+def normalised(term: Term, g: Any, level: Any) -> Any:
+    """Rules moved into the set: (Y, T) -> (Y, T)."""
+    if term.kind is Kind.ENTROPIC:
+        return g - level[:, None]
+    if term.kind is Kind.POWER:
+        # sum r y^b = 1 + b level; y scaled to the boundary
+        total = 1.0 + abs(term.parameter) * level
+        return g * (total ** (-1.0 / term.parameter))[:, None]
+    return g.at[:, -1].add(-level)
+
+
+def support(term: Term, w: Any) -> Any:
+    """phi of every output from what the term sees of it, w (Y, T): shape (Y,)."""
+    r, tiny = term.reference, jnp.finfo(w.dtype).tiny
+    if term.kind is Kind.ENTROPIC:
+        mass = w.sum(axis=1, keepdims=True)
+        ratio = jnp.maximum(w, tiny) / (jnp.where(r > 0, r, 1.0) * jnp.maximum(mass, tiny))
+        return jnp.where(w > tiny, w * jnp.log(ratio), 0.0).sum(axis=1)
+    if term.kind is Kind.POWER:
+        # 1/a + 1/b = 1 with a the order: phi = +-(sum r^(1-a) w^a)^(1/a)
+        a = term.parameter / (term.parameter - 1.0)
+        lift = jnp.maximum(w, 0.0) / jnp.where(r > 0, r, 1.0)
+        top = jnp.maximum(lift.max(axis=1, keepdims=True), tiny)
+        inner = (r * jnp.where(lift > 0, lift / top, 0.0) ** a).sum(axis=1) ** (1.0 / a)
+        return (-1.0 if term.negative else 1.0) * top[:, 0] * inner
+    if term.kind is Kind.LINEAR:
+        if term.cap is not None:
+            return (term.cap * jnp.maximum(w, 0.0)).sum(axis=1)
+        return (w / jnp.where(r > 0, r, 1.0)).max(axis=1) if term.role is not Role.WORST else _violation(term, w)
+    mass = jnp.maximum(w[:, -1:], tiny)
+    return mass[:, 0] * (r[:-1] * _generator(term.kind, w[:, :-1] / (r[:-1] * mass))).sum(axis=1)
+
+
+def _violation(term: Term, w: Any) -> Any:
+    """By how much no t has w <= t reference, 0 or less if one has: (Y,)."""
+    r = term.reference
+    if not term.normalised:
+        return w.max(axis=1)
+    lower = jnp.where(r > 0, w / jnp.where(r > 0, r, 1.0), -jnp.inf).max(axis=1)  # t >= w/r
+    upper = jnp.where(r < 0, w / jnp.where(r < 0, r, 1.0), jnp.inf).min(axis=1)  # t <= w/r
+    return lower - upper
+
+
+def _generator(kind: Kind, t: Any) -> Any:
+    """f(t)."""
+    if kind is Kind.CHI_SQUARED:
+        return (t - 1.0) ** 2
+    if kind is Kind.REVERSE_KL:
+        return t - 1.0 - jnp.log(t)
+    if kind is Kind.HELLINGER:
+        return (jnp.sqrt(t) - 1.0) ** 2
+    m = 0.5 * (1.0 + t)
+    return 0.5 * (jnp.where(t > 0, t * jnp.log(jnp.where(t > 0, t, 1.0) / m), 0.0) - jnp.log(m))

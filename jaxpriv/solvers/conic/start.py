@@ -1,0 +1,88 @@
+"""Where the method starts: the independent release, centred."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxpriv.problems.measured import Role
+from jaxpriv.solvers.conic.sets import rule_at
+from jaxpriv.solvers.conic.system import Data, Point, measure_use, reduced_costs, row_prices
+
+
+def first_point(data: Data, target: Any) -> Point:
+    """A strictly interior point around the independent release. `target` scales the distance to the boundary."""
+    outputs, inputs = data.cost.shape
+    rows, dtype = data.a.shape[0], data.a.dtype
+    limits = data.c.shape[0]
+    support = data.support
+    x = support / support.sum(axis=0)
+    mu = target / outputs
+    # Limits first: where they hold their price is on the central path, elsewhere it is one.
+    used = (data.c * x).sum(axis=(1, 2))
+    room = data.program.budgets - used
+    slack = jnp.maximum(room, mu)
+    price, eta, sigma = mu / slack, [], []
+    seen = jnp.matmul(x, data.a.T, precision="highest")
+    prior = seen.sum(axis=0)
+    g = jnp.concatenate(
+        [rule_at(term, prior[at.rows]) if term.smooth else jnp.zeros_like(term.reference)
+         for term, at in zip(data.terms, data.layout, strict=True)]
+    )  # fmt: skip
+    g = jnp.broadcast_to(g, (outputs, rows))
+    t, v = jnp.zeros((outputs, len(data.terms)), dtype), jnp.zeros((outputs, rows), dtype)
+    ones = jnp.ones((outputs, rows), dtype)
+    sums, worst = measure_use(data, x, t, v, g)
+    peaks = [sums[place.limit] for term, place in zip(data.terms, data.layout, strict=True) if term.role is Role.PEAK]
+    peak = jnp.max(jnp.stack(peaks)) + mu if peaks else jnp.zeros((), dtype)
+    peaked = max(len(peaks), 1)
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if place.limit is not None:
+            own = jnp.maximum((peak if term.role is Role.PEAK else term.bound) - sums[place.limit], mu)
+            one = mu / own
+            if term.role is Role.PEAK:
+                one = jnp.asarray(1.0 / peaked, dtype)
+            price, slack = jnp.append(price, one), jnp.append(slack, mu / one)
+        if place.worst is not None:
+            own = jnp.maximum(-worst[:, place.worst], 1e-12)
+            sigma.append(own)
+            eta.append(mu / own)
+    wide = (outputs, 0)
+    sigma_array = jnp.stack(sigma, axis=1) if sigma else jnp.zeros(wide, dtype)
+    eta_array = jnp.stack(eta, axis=1) if eta else jnp.zeros(wide, dtype)
+    prices = row_prices(data, price, eta_array)
+    k, s, weight = g * prices, ones, mu * data.row_weight
+    for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
+        if term.smooth:
+            continue
+        at = place.rows
+        w, b = seen[:, at], term.reference
+        one_price = prices[:, at.start]
+        over = jnp.zeros_like(w)
+        if term.cap is not None:
+            over = 2.0 * weight[at] / (term.cap * one_price[:, None])
+        if term.normalised and term.role is not Role.WORST:
+            level = (w / b).max(axis=1) + weight[at].sum() / one_price
+            t = t.at[:, j].set(level)
+        elif term.normalised:
+            lower = jnp.where(b > 0, w / jnp.where(b > 0, b, 1.0), -jnp.inf).max(axis=1)
+            upper = jnp.where(b < 0, w / jnp.where(b < 0, b, 1.0), jnp.inf).min(axis=1)
+            t = t.at[:, j].set(0.5 * (lower + upper))
+        gap = b * t[:, j, None] + over - w
+        own_k = weight[at] / gap
+        if term.cap is not None:
+            own_k = jnp.minimum(own_k, 0.5 * term.cap * one_price[:, None])
+            v = v.at[:, at].set(over)
+        k, s = k.at[:, at].set(own_k), s.at[:, at].set(gap)
+    costs = reduced_costs(data, k, eta_array, jnp.zeros(inputs, dtype), price)
+    nu = _row_prices(data, costs, mu)
+    z = jnp.where(support, costs - nu, 1.0)
+    return Point(x, z, k, t, s, v, eta_array, sigma_array, nu, price, slack, peak)
+
+
+def _row_prices(data: Data, costs: Any, mu: Any) -> Any:
+    """nu that puts the mean of x z / (mu h) of every row at one, x being uniform on the support."""
+    count = data.support.sum(axis=0)
+    inside = jnp.where(data.support, costs, 0.0).sum(axis=0) / count
+    lowest = jnp.where(data.support, costs, jnp.inf).min(axis=0)
+    height = jnp.where(data.support, data.h, 0.0).max(axis=0)
+    return jnp.minimum(inside - mu * height * count, lowest - 0.1 * mu * height * count)

@@ -1,0 +1,302 @@
+"""The optimality system of a program with any measures: rows stacked, a point, what depends on it.
+
+Rows of all terms are stacked, T of them. For an output y the variables of the adversary are k (T,):
+k = price * g for a smooth term, with g its rule and the price 1 (OBJECTIVE), one number for all outputs
+(AVERAGE, PEAK), or one number eta_y for each output (WORST). Then
+
+    Z = cost + k A + sum_j eta_j offset_j + price . columns - nu >= 0
+
+is exactly linear, and for every row i of output y one equation couples X and the rules,
+
+    (A X_y)_i = (normal_i) t + D_i dk_i                       smooth: t times the normal of the set
+    (A X_y)_i = reference_i t + v_i - s_i,  s k = mu, v (cap - k) = mu      linear
+
+so that a Newton step always has the same shape: rows with a diagonal D, and one normalisation
+for every term (`normal . dk` given). A price eta_y is one more row of that kind: the row is
+g_y A + offset, and D = sigma_y / eta_y with sigma_y the slack of the limit.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.solvers.conic.sets import boundary
+
+
+class Point(NamedTuple):
+    """Primal and dual variables, outputs first."""
+
+    x: Any  # (Y, X) the mechanism
+    z: Any  # (Y, X) reduced costs
+    k: Any  # (Y, T) rules times prices
+    t: Any  # (Y, J) epigraph variables of the linear terms (one column for every term, unused for others)
+    s: Any  # (Y, T) slacks of linear rows (1 elsewhere)
+    v: Any  # (Y, T) excesses over capped rows (0 elsewhere)
+    eta: Any  # (Y, W) prices of the worst-outcome limits of smooth terms
+    sigma: Any  # (Y, W) their slacks
+    nu: Any  # (X,)
+    price: Any  # (B,) of the budgets, then of the limits on sums
+    slack: Any  # (B,)
+    peak: Any  # ()
+
+
+class Layout(NamedTuple):
+    """Where a term stands in the stacked arrays; all static."""
+
+    rows: slice
+    worst: int | None  # its column of eta
+    limit: int | None  # its place among the prices
+
+
+class Data(NamedTuple):
+    """A program rearranged. `linear`, `capped` (T,) bool and `layout` are static in effect."""
+
+    program: MeasuredProgram
+    a: Any  # (T, X)
+    cap: Any  # (T,) inf where none
+    linear: Any  # (T,) 1.0 on rows of linear terms
+    capped: Any  # (T,)
+    row_weight: Any  # (T,) weights of the central path
+    cost: Any  # (Y, X)
+    c: Any  # (R, Y, X)
+    support: Any  # (Y, X)
+    h: Any  # (Y, X)
+    marks: Any  # (B,)
+    pairs: Any
+    layout: tuple[Layout, ...]
+    normed: tuple[int, ...]  # terms with a normalisation
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return self.program.terms
+
+
+def rearrange(program: MeasuredProgram) -> Data:
+    layout: list[Layout] = []
+    start, worst, limit = 0, 0, program.budgets.shape[0]
+    for term in program.terms:
+        size = term.rows.shape[0]
+        own_worst = worst if term.smooth and term.role is Role.WORST else None
+        own_limit = limit if term.priced else None
+        layout.append(Layout(slice(start, start + size), own_worst, own_limit))
+        start, worst, limit = start + size, worst + (own_worst is not None), limit + (own_limit is not None)
+    dtype = program.cost.dtype
+    support = program.support.T
+    inputs, outputs = program.cost.shape
+    h = jnp.where(support, 0.5 * program.mass + 0.5 / inputs, 0.0)
+    full = lambda value, term: jnp.full(term.rows.shape[0], value, dtype)  # noqa: E731
+    linear = jnp.concatenate([full(float(not term.smooth), term) for term in program.terms])
+    cap = [full(jnp.inf, term) if term.cap is None else term.cap for term in program.terms]
+    capped = jnp.concatenate([full(float(term.cap is not None), term) for term in program.terms])
+    row_weight = jnp.concatenate([full(1.0 / term.rows.shape[0], term) for term in program.terms])
+    peaks = [jnp.asarray(1.0 if term.role is Role.PEAK else 0.0, dtype) for term in program.terms if term.priced]
+    marks = jnp.concatenate([program.marks, jnp.stack(peaks)]) if peaks else program.marks
+    pairs = h.sum() + limit + outputs * worst + outputs * (row_weight * (linear + capped)).sum()
+    return Data(
+        program=program,
+        a=jnp.concatenate([term.rows for term in program.terms]),
+        cap=jnp.concatenate(cap),
+        linear=linear,
+        capped=capped,
+        row_weight=row_weight,
+        cost=program.cost.T,
+        c=jnp.swapaxes(program.constraints, 1, 2),
+        support=support,
+        h=h,
+        marks=marks,
+        pairs=pairs,
+        layout=tuple(layout),
+        normed=tuple(j for j, term in enumerate(program.terms) if term.smooth or term.normalised),
+    )
+
+
+def row_prices(data: Data, price: Any, eta: Any) -> Any:
+    """The price of the set of every row, (Y, T): k = price g; for linear terms the normalisation."""
+    parts = []
+    outputs = data.cost.shape[0]
+    for term, place in zip(data.terms, data.layout, strict=True):
+        size = term.rows.shape[0]
+        if place.limit is not None:
+            one = jnp.broadcast_to(price[place.limit], (outputs, size))
+        elif place.worst is not None:
+            one = jnp.broadcast_to(eta[:, place.worst, None], (outputs, size))
+        else:
+            one = jnp.ones((outputs, size), data.a.dtype)
+        parts.append(one)
+    return jnp.concatenate(parts, axis=1)
+
+
+def rules(data: Data, k: Any, price: Any, eta: Any) -> Any:
+    """g = k / price on smooth rows, 0 on linear ones, (Y, T)."""
+    return jnp.where(data.linear > 0, 0.0, k / row_prices(data, price, eta))
+
+
+def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any) -> Any:
+    """Z, (Y, X): exactly linear in its arguments."""
+    limits = data.c.shape[0]
+    z = data.cost + jnp.matmul(k, data.a, precision="highest") - nu
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if place.worst is not None:
+            z = z + eta[:, place.worst, None] * term.offset
+    return z + jnp.tensordot(price[:limits], data.c, 1) if limits else z
+
+
+class Residual(NamedTuple):
+    """What depends on the point alone."""
+
+    prices: Any  # (Y, T)
+    d: Any  # (Y, T + W) diagonal of the rows
+    link: Any  # (Y, T + W) what the equations of the rows miss
+    normals: Any  # (Y, T + W, N) normalisations
+    level: Any  # (Y, N) what the normalisations miss
+    extra: Any  # (Y, W, X) rows of the worst-outcome prices
+    columns: Any  # (B, Y, X) d Z / d price
+    responses: Any  # (B, Y, N) d level wanted / d price
+    cap_response: Any  # (B, Y, T + W) d link / d price
+    use: Any  # (B,)
+    bounds: Any  # (B,)
+    row: Any  # (X,)
+    excess: Any  # (Y, W) use of the worst-outcome limits
+    mu: Any
+
+
+def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any) -> tuple[Any, Any]:
+    """(limits on sums (B,), worst-outcome limits (Y, W)) as the rules see them."""
+    seen = jnp.matmul(x, data.a.T, precision="highest")
+    sums: list[Any] = []
+    worst: list[Any] = []
+    for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
+        w = seen[:, place.rows]
+        if not term.smooth:
+            if term.priced:
+                over = 0.0 if term.cap is None else (term.cap * v[:, place.rows]).sum()
+                sums.append((t[:, j].sum() if term.normalised else 0.0) + over)
+            continue
+        if place.limit is None and place.worst is None:
+            continue
+        rule = g[:, place.rows]
+        edge = boundary(term, rule)
+        scale = w.sum(axis=1) / edge.normal.sum(axis=1)
+        value = (rule * w).sum(axis=1) - scale * edge.level
+        if place.limit is not None:
+            sums.append(value.sum())
+        else:
+            worst.append(value + x @ term.offset)
+    used = (data.c * x).sum(axis=(1, 2))
+    sums_array = jnp.concatenate([used, jnp.stack(sums)]) if sums else used
+    shape = (x.shape[0], 0)
+    return sums_array, jnp.stack(worst, axis=1) if worst else jnp.zeros(shape, x.dtype)
+
+
+def residuals(data: Data, point: Point) -> Residual:
+    outputs, rows = point.k.shape
+    count, limits = len(data.normed), point.price.shape[0]
+    wide = point.eta.shape[1]
+    dtype = point.x.dtype
+    prices = row_prices(data, point.price, point.eta)
+    g = jnp.where(data.linear > 0, 0.0, point.k / prices)
+    seen = jnp.matmul(point.x, data.a.T, precision="highest")
+    room = jnp.where(data.capped > 0, data.cap * prices - point.k, 1.0)
+    d_linear = point.s / point.k + jnp.where(data.capped > 0, point.v / room, 0.0)
+    d, link, levels = [], [], []
+    normals = jnp.zeros((outputs, rows + wide, count), dtype)
+    columns = [*data.c]
+    responses = jnp.zeros((limits, outputs, count), dtype)
+    caps = jnp.zeros((limits, outputs, rows + wide), dtype)
+    extra, extra_d, extra_link = [], [], []
+    sums, worst = measure_use(data, point.x, point.t, point.v, g)
+    for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
+        at = place.rows
+        if term.smooth:
+            edge = boundary(term, g[:, at])
+            t = seen[:, at].sum(axis=1) / edge.normal.sum(axis=1)
+            w = t[:, None] * edge.normal
+            normals = normals.at[:, at, len(levels)].set(w)
+            d.append(t[:, None] * edge.curvature / prices[:, at])
+            link.append(seen[:, at] - w)
+            # normal . dg = -level, in k at a fixed price: w . dk = -price t level
+            levels.append(-t * edge.level * prices[:, at.start])
+            if place.limit is not None:
+                columns.append(jnp.matmul(g[:, at], term.rows, precision="highest"))
+            if place.worst is not None:
+                line = jnp.matmul(g[:, at], term.rows, precision="highest") + term.offset
+                extra.append(line)
+                eta, sigma = point.eta[:, place.worst], point.sigma[:, place.worst]
+                extra_d.append(sigma / eta)
+                extra_link.append(sigma + worst[:, place.worst])
+            continue
+        d.append(d_linear[:, at])
+        link.append((seen + point.s - point.v)[:, at] - term.reference * point.t[:, j, None])
+        if term.normalised:
+            normals = normals.at[:, at, len(levels)].set(
+                jnp.broadcast_to(term.reference, (outputs, at.stop - at.start))
+            )
+            wanted = 0.0 if term.role is Role.WORST else prices[:, at.start]
+            if term.priced:
+                responses = responses.at[place.limit, :, len(levels)].set(1.0)
+            levels.append(wanted - point.k[:, at] @ term.reference)
+        if place.limit is not None:
+            columns.append(jnp.zeros_like(point.x))
+            if term.cap is not None:
+                caps = caps.at[place.limit, :, at].set(point.v[:, at] * term.cap / room[:, at])
+    bounds = [data.program.budgets, *(term.bound[None] for term in data.terms if term.priced)]
+    slack_pairs = (point.slack * point.price).sum() + (point.eta * point.sigma).sum()
+    linear_pairs = (data.linear * point.k * point.s + data.capped * room * point.v).sum()
+    xz = jnp.where(data.support, point.x * point.z, 0.0).sum()
+    return Residual(
+        prices=prices,
+        d=jnp.concatenate(d + [one[:, None] for one in extra_d], axis=1),
+        link=jnp.concatenate(link + [one[:, None] for one in extra_link], axis=1),
+        normals=normals,
+        level=jnp.stack(levels, axis=1) if levels else jnp.zeros((outputs, 0), dtype),
+        extra=jnp.stack(extra, axis=1) if extra else jnp.zeros((outputs, 0, point.x.shape[1]), dtype),
+        columns=jnp.stack(columns) if columns else jnp.zeros((0, *point.x.shape), dtype),
+        responses=responses,
+        cap_response=caps,
+        use=sums,
+        bounds=jnp.concatenate(bounds) + data.marks * point.peak,
+        row=1.0 - point.x.sum(axis=0),
+        excess=worst,
+        mu=(xz + slack_pairs + linear_pairs) / data.pairs,
+    )
+
+
+def linear_moves(
+    data: Data, point: Point, r: Residual, dx: Any, dk: Any, by_price: Any, ks: Any, rv: Any, link: Any
+) -> tuple[Any, Any, Any]:
+    """(ds, dv, dt) of the linear rows, from k ds + s dk = ks, (cap - k) dv + v d(cap - k) = rv."""
+    room = jnp.where(data.capped > 0, data.cap * r.prices - point.k, 1.0)
+    cap = jnp.where(data.capped > 0, data.cap, 0.0)
+    ds = jnp.where(data.linear > 0, (ks - point.s * dk) / point.k, 0.0)
+    dv = jnp.where(data.capped > 0, (rv + point.v * (dk - cap * by_price)) / room, 0.0)
+    seen = jnp.matmul(dx, data.a.T, precision="highest")
+    dt = []
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if term.smooth or not term.normalised:
+            dt.append(jnp.zeros_like(dx[:, 0]))
+            continue
+        lifted = (ds - dv + seen + link)[:, place.rows]
+        dt.append(lifted @ term.reference / (term.reference @ term.reference))
+    return ds, dv, jnp.stack(dt, axis=1)
+
+
+def use_rate(data: Data, point: Point, r: Residual, move: Point) -> Any:
+    """Change of the use of every limit on a sum along a direction, (B,)."""
+    rates = [(data.c * move.x).sum(axis=(1, 2))]
+    for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
+        if place.limit is None:
+            continue
+        at = place.rows
+        if term.smooth:
+            price = point.price[place.limit]
+            g = point.k[:, at] / price
+            edge = boundary(term, g)
+            dg = (move.k[:, at] - g * move.price[place.limit]) / price
+            seen = jnp.matmul(move.x, term.rows.T, precision="highest")
+            along = (g * seen).sum() - (edge.level * seen.sum(axis=1) / edge.normal.sum(axis=1)).sum()
+            rates.append((along + (r.link[:, at] * dg).sum())[None])
+        else:
+            over = 0.0 if term.cap is None else (term.cap * move.v[:, at]).sum()
+            rates.append((move.t[:, j].sum() + over)[None])
+    return jnp.concatenate(rates)
