@@ -52,7 +52,7 @@ class Term(eqx.Module):
     reference: Any  # (T,): r of a smooth kind, the normalisation of LINEAR (zeros: none)
     cap: Any  # (T,) or None: LINEAR only
     offset: Any  # (X,): -eps P(x) in role WORST, otherwise 0
-    bound: Any  # (): of role AVERAGE, otherwise 0
+    bound: Any  # (): of role AVERAGE; PEAK: sum_y phi(y) - bound <= peak; otherwise 0
     parameter: Any  # (): the exponent b of POWER, otherwise 0
     kind: Kind = eqx.field(static=True)
     role: Role = eqx.field(static=True)
@@ -81,6 +81,9 @@ class MeasuredProgram(eqx.Module):
     support: Any  # (X, Y) bool
     anchor: Any  # (X, Y): meets every limit
 
+    shares: bool = eqx.field(static=True, default=False)  # whether any of `marks` is 1
+
     @property
     def peaked(self) -> bool:
-        return any(term.role is Role.PEAK for term in self.terms)
+        """Whether there is a peak to be minimised."""
+        return self.shares or any(term.role is Role.PEAK for term in self.terms)

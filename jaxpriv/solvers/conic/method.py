@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
+from jaxpriv.problems.measured import Kind, MeasuredProgram
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
 from jaxpriv.solvers.conic.offer import Offer, no_offer, offered
@@ -336,8 +336,4 @@ def _moved(data: Data, point: Point, r: Residual, move: Point, a: Any) -> Point:
     z = reduced_costs(data, new.k, new.eta, new.nu, new.price)
     floor = 1e-3 * r.mu * data.h / jnp.where(data.support, x, 1.0)
     z = jnp.where(data.support, jnp.where(z > 0, z, floor), 1.0)
-    # Rules that no price multiplies may drift from k = g price on rows without a set: none do.
     return new._replace(x=x, z=z)
-
-
-_ = Role

@@ -143,7 +143,6 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sid
 
 def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Any:
     """Right-hand side of the rows: what is asked of the links and what the products contribute."""
-    rows = data.a.shape[0]
     room = jnp.where(data.capped > 0, data.cap * r.prices - point.k, 1.0)
     products = jnp.where(data.linear > 0, sides.ks / point.k - sides.rv / room, 0.0)
     prices = sides.worst / point.eta

@@ -43,7 +43,6 @@ def no_offer(program: MeasuredProgram) -> Offer:
 
 def offered(data: Data, point: Point, best: Offer) -> Offer:
     """`best` with the better of its own and the point's mechanism, and of its own and the point's rules."""
-    program = data.program
     feasible = repaired(data, point.x)
     value = objective(data, feasible)
     k, price = _valid(data, point)
@@ -57,7 +56,6 @@ def offered(data: Data, point: Point, best: Offer) -> Offer:
     )
     new_dual = (k, point.eta, price, bound)
     old_dual = (best.k, best.eta, best.price, best.bound)
-    del program
     return eqx.tree_at(
         lambda o: (o.k, o.eta, o.price, o.bound),
         best,
@@ -116,7 +114,7 @@ def objective(data: Data, x: Any) -> Any:
         if term.role is Role.OBJECTIVE:
             total = total + support(term, seen[:, place.rows]).sum()
         elif term.role is Role.PEAK:
-            peaks.append(support(term, seen[:, place.rows]).sum())
+            peaks.append(support(term, seen[:, place.rows]).sum() - term.bound)
     used = (data.c * x).sum(axis=(1, 2)) - data.program.budgets
     peaks.extend(jnp.where(data.program.marks[i] > 0, used[i], -jnp.inf) for i in range(used.shape[0]))
     return total + jnp.max(jnp.stack(peaks)) if data.program.peaked else total

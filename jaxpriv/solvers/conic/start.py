@@ -32,16 +32,23 @@ def first_point(data: Data, target: Any) -> Point:
     t, v = jnp.zeros((outputs, len(data.terms)), dtype), jnp.zeros((outputs, rows), dtype)
     ones = jnp.ones((outputs, rows), dtype)
     sums, worst = measure_use(data, x, t, v, g)
-    peaks = [sums[place.limit] for term, place in zip(data.terms, data.layout, strict=True) if term.role is Role.PEAK]
-    peak = jnp.max(jnp.stack(peaks)) + mu if peaks else jnp.zeros((), dtype)
-    peaked = max(len(peaks), 1)
+    peaks = [
+        sums[place.limit] - term.bound
+        for term, place in zip(data.terms, data.layout, strict=True)
+        if term.role is Role.PEAK
+    ]
+    peaks += [jnp.where(data.program.marks[i] > 0, -room[i], -jnp.inf) for i in range(limits)]
+    peak = jnp.max(jnp.stack(peaks)) + mu if data.program.peaked else jnp.zeros((), dtype)
+    sharing = jnp.maximum(data.marks.sum(), 1.0)
+    if data.program.peaked:
+        price = jnp.where(data.program.marks > 0, 1.0 / sharing, price)
+        slack = jnp.where(data.program.marks > 0, jnp.maximum(room + peak, mu * sharing), slack)
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.limit is not None:
-            own = jnp.maximum((peak if term.role is Role.PEAK else term.bound) - sums[place.limit], mu)
-            one = mu / own
-            if term.role is Role.PEAK:
-                one = jnp.asarray(1.0 / peaked, dtype)
-            price, slack = jnp.append(price, one), jnp.append(slack, mu / one)
+            shared = term.role is Role.PEAK
+            own = jnp.maximum(term.bound + (peak if shared else 0.0) - sums[place.limit], mu)
+            price = jnp.append(price, 1.0 / sharing if shared else mu / own)
+            slack = jnp.append(slack, own)
         if place.worst is not None:
             own = jnp.maximum(-worst[:, place.worst], 1e-12)
             sigma.append(own)

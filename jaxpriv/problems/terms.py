@@ -1,0 +1,311 @@
+"""Leakage measures as terms of a convex program: the table of the adversary's sets.
+
+For every measure phi(w) = sup { <g, w> : g in G } (C-F, Issa et al., Sibson, Arimoto, Csiszar; the sets
+are in `measured`), and its value is `outer( sum_y phi(w_y) + shift )` (average) or the smallest eps with
+phi(w_y) <= eps |w_y| for all y (worst outcome). Private symbols without mass are left out; rows that
+say the same are merged.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxpriv import leakage as measures
+from jaxpriv.errors import InputError
+from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
+from jaxpriv.problems.measured import Kind, Role, Term
+
+# Rows that agree to this many decimals are one row (the certificate is computed on the merged rows).
+_DECIMALS = 14
+
+
+@dataclass(frozen=True)
+class Scale:
+    """value = outer(total), total = inner(value), both increasing; total is the sum over outputs and terms."""
+
+    outer: Callable[[float], float]
+    inner: Callable[[float], float]
+
+
+_PLAIN = Scale(float, float)
+
+
+def supported(measure: AbstractLeakage) -> bool:
+    """Whether `measure` can be an objective or a limit."""
+    if isinstance(measure, measures.FInformation):
+        return type(measure.divergence) in (*_DIVERGENCES, measures.KullbackLeibler, *_BOXES)
+    if isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)):
+        return isinstance(
+            measure.cost, (measures.LogLoss, measures.ZeroOneLoss, measures.BrierLoss, measures.LossMatrix)
+        )
+    return isinstance(measure, _KNOWN)
+
+
+def is_worst(measure: AbstractLeakage) -> bool:
+    """Whether it is a worst-outcome measure."""
+    return isinstance(measure, AbstractWorstOutcomeLeakage)
+
+
+def scale_of(measure: AbstractLeakage) -> Scale:
+    """How the value of an average measure follows from the sum of its (normalised) columns."""
+    if isinstance(measure, (measures.Sibson, measures.Arimoto)):
+        order = float(np.asarray(measure.order))
+        if math.isfinite(order) and order != 1.0:
+            rate, sign = 1.0 - 1.0 / order, math.copysign(1.0, order - 1.0)
+            return Scale(
+                lambda total: math.log(max(sign * total, 1e-300)) / rate, lambda value: sign * math.exp(rate * value)
+            )
+        if order == 1.0:
+            return _PLAIN
+    if isinstance(
+        measure,
+        (measures.Sibson, measures.Arimoto, measures.MaximalLeakage, measures.MinEntropyLeakage, measures.GainLeakage),
+    ):
+        return Scale(lambda total: math.log(max(total, 1e-300)), math.exp)
+    return _PLAIN
+
+
+def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: float = 0.0) -> tuple[Term, ...]:
+    """The terms of `measure` under one joint in a role; `value` is its limit in roles AVERAGE and WORST.
+
+    In role AVERAGE or PEAK the shift of the measure is in `bound`; in role OBJECTIVE it is `shift_of`.
+    """
+    mass = joint.sum(axis=0)
+    measure, joint = on_support(measure, joint)
+    prior = joint.sum(axis=1)
+    if role is Role.WORST:
+        return tuple(_worst(measure, joint, prior, mass, value))
+    kind, rows, reference, cap, parameter, negative = _average(measure, joint, prior, mass)
+    bound = 0.0
+    if role is Role.AVERAGE:
+        bound = scale_of(measure).inner(value) - _shift(measure, joint, prior)
+    elif role is Role.PEAK:
+        bound = -_shift(measure, joint, prior)
+    return (
+        _term(kind, rows, reference, role, cap=cap, parameter=parameter, negative=negative, bound=bound, mass=mass),
+    )
+
+
+def shift_of(measure: AbstractLeakage, joint: np.ndarray) -> float:
+    """What is added to the sum of the columns of an average measure."""
+    measure, joint = on_support(measure, joint)
+    return _shift(measure, joint, joint.sum(axis=1))
+
+
+def on_support(measure: AbstractLeakage, joint: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The measure and the joint without private symbols of no mass."""
+    seen = joint.sum(axis=1) > 0
+
+    def fits(table: Any, axis: int, name: str) -> np.ndarray:
+        array = np.asarray(table)
+        if array.shape[axis] != len(seen):
+            raise InputError(
+                f"{name} is for {array.shape[axis]} private symbols (axis s), but the joint has {len(seen)}"
+            )
+        return array
+
+    if isinstance(measure, measures.GainLeakage):
+        measure = measures.GainLeakage(fits(measure.gains, 1, "gains")[:, seen])
+    elif isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
+        relation = fits(measure.neighbours, 0, "neighbours")[np.ix_(seen, seen)]
+        measure = measures.LocalDifferentialPrivacy(relation)
+    elif isinstance(getattr(measure, "cost", None), measures.LossMatrix):
+        losses = fits(measure.cost.losses, 0, "losses")[seen]
+        measure = type(measure)(measures.LossMatrix(losses))
+    return measure, joint[seen]
+
+
+_DIVERGENCES = {
+    measures.ChiSquared: Kind.CHI_SQUARED,
+    measures.ReverseKullbackLeibler: Kind.REVERSE_KL,
+    measures.SquaredHellinger: Kind.HELLINGER,
+    measures.JensenShannon: Kind.JENSEN_SHANNON,
+}
+_BOXES = (measures.TotalVariation, measures.EGamma)
+_KNOWN = (
+    measures.MutualInformation,
+    measures.MaxInformation,
+    measures.RelativeEntropyPrivacy,
+    measures.Sibson,
+    measures.Arimoto,
+    measures.MaximalLeakage,
+    measures.CorrectGuess,
+    measures.MinEntropyLeakage,
+    measures.GainLeakage,
+    measures.Lift,
+    measures.MaxLift,
+    measures.MinLift,
+    measures.LocalDifferentialPrivacy,
+    measures.InferentialPrivacy,
+)
+
+
+def _with_mass(rows: np.ndarray, reference: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.vstack([rows, mass]), np.append(reference, 1.0)
+
+
+def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray) -> tuple[Any, ...]:
+    """(kind, rows, reference, cap, parameter, negative) of an average measure."""
+    ones = np.ones(len(prior))
+    if isinstance(measure, (measures.Sibson, measures.Arimoto)):
+        order = float(np.asarray(measure.order))
+        own = isinstance(measure, measures.Sibson)
+        if order == 1.0:
+            return Kind.ENTROPIC, joint, prior, None, 0.0, False
+        if math.isinf(order):
+            rows = joint if own else joint / prior.max()
+            return Kind.LINEAR, rows, prior if own else ones, None, 0.0, False
+        norm = 1.0 if own else (prior**order).sum() ** (1.0 / order)
+        return Kind.POWER, joint / norm, prior if own else ones, None, order / (order - 1.0), order < 1.0
+    if isinstance(measure, measures.MaximalLeakage):
+        return Kind.LINEAR, joint, prior, None, 0.0, False
+    if isinstance(measure, measures.CorrectGuess):
+        return Kind.LINEAR, joint, ones, None, 0.0, False
+    if isinstance(measure, measures.MinEntropyLeakage):
+        return Kind.LINEAR, joint / prior.max(), ones, None, 0.0, False
+    if isinstance(measure, measures.GainLeakage):
+        rows = np.asarray(measure.gains) @ joint
+        best = max(float(rows.sum(axis=1).max()), 1e-300)
+        return Kind.LINEAR, rows / best, np.ones(len(rows)), None, 0.0, False
+    if isinstance(measure, measures.FInformation):
+        divergence = measure.divergence
+        if type(divergence) in _DIVERGENCES:
+            rows, reference = _with_mass(joint, prior, mass)
+            return _DIVERGENCES[type(divergence)], rows, reference, None, 0.0, False
+        if isinstance(divergence, _BOXES):
+            factor = 1.0 if isinstance(divergence, measures.TotalVariation) else float(np.asarray(divergence.gamma))
+            return Kind.LINEAR, joint - factor * np.outer(prior, mass), 0.0 * prior, ones, 0.0, False
+    if isinstance(measure, measures.AverageCostGain):
+        cost = measure.cost
+        if isinstance(cost, measures.ZeroOneLoss):
+            return Kind.LINEAR, joint, ones, None, 0.0, False
+        if isinstance(cost, measures.BrierLoss):
+            size = len(prior)
+            rows, reference = _with_mass(joint / size, ones / size, mass / size)
+            return Kind.CHI_SQUARED, rows, reference, None, 0.0, False
+        if isinstance(cost, measures.LossMatrix):
+            rows = -np.asarray(cost.losses).T @ joint
+            return Kind.LINEAR, rows, np.ones(len(rows)), None, 0.0, False
+    return Kind.ENTROPIC, joint, prior, None, 0.0, False
+
+
+def _shift(measure: Any, joint: np.ndarray, prior: np.ndarray) -> float:
+    if isinstance(measure, measures.AverageCostGain):
+        if isinstance(measure.cost, measures.ZeroOneLoss):
+            return -float(prior.max())
+        if isinstance(measure.cost, measures.BrierLoss):
+            return 1.0 / len(prior) - float((prior**2).sum())
+        if isinstance(measure.cost, measures.LossMatrix):
+            return float((prior @ np.asarray(measure.cost.losses)).min())
+    return 0.0
+
+
+def _entropy(prior: np.ndarray) -> float:
+    return -float((prior * np.log(prior)).sum())
+
+
+def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray, eps: float) -> list[Term]:
+    """Terms of `measure <= eps` in every outcome."""
+    log_loss = isinstance(measure, measures.MaxCostGain) and isinstance(measure.cost, measures.LogLoss)
+    if log_loss or isinstance(measure, measures.MaxInformation):
+        reference = np.full(len(prior), math.exp(-_entropy(prior)))
+        return [_term(Kind.ENTROPIC, joint, reference, Role.WORST, offset=-eps * mass, mass=mass)]
+    if isinstance(measure, measures.RelativeEntropyPrivacy):
+        return [_term(Kind.ENTROPIC, joint, prior, Role.WORST, offset=-eps * mass, mass=mass)]
+    if isinstance(measure, measures.MaxCostGain):
+        cost = measure.cost
+        if isinstance(cost, measures.BrierLoss):
+            size = len(prior)
+            rows, reference = _with_mass(joint / size, np.full(size, 1.0 / size), mass / size)
+            offset = (1.0 / size - float((prior**2).sum()) - eps) * mass
+            return [_term(Kind.CHI_SQUARED, rows, reference, Role.WORST, offset=offset, mass=mass)]
+        if isinstance(cost, measures.ZeroOneLoss):
+            rows = joint - (prior.max() + eps) * mass
+        else:
+            losses = np.asarray(cost.losses)
+            least = float((prior @ losses).min())
+            rows = (least - eps) * mass - losses.T @ joint
+        return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
+    lift = joint / prior[:, None]
+    if isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
+        neighbours = np.asarray(measure.neighbours)
+        raised, lowered = np.nonzero(neighbours & ~np.eye(len(prior), dtype=bool))
+        rows = lift[raised] - math.exp(eps) * lift[lowered]
+        return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
+    if isinstance(measure, (measures.LocalDifferentialPrivacy, measures.InferentialPrivacy)):
+        rows = np.vstack([lift, -lift])
+        reference = np.repeat([math.exp(0.5 * eps), -math.exp(-0.5 * eps)], len(prior))
+        return [_term(Kind.LINEAR, rows, reference, Role.WORST, mass=mass)]
+    sides = []
+    if isinstance(measure, (measures.Lift, measures.MaxLift)):
+        sides.append(math.exp(-eps) * lift - mass)
+    if isinstance(measure, (measures.Lift, measures.MinLift)):
+        sides.append(math.exp(-eps) * mass - lift)
+    rows = np.vstack(sides)
+    return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
+
+
+def _term(
+    kind: Kind,
+    rows: np.ndarray,
+    reference: np.ndarray,
+    role: Role,
+    *,
+    mass: np.ndarray,
+    cap: np.ndarray | None = None,
+    parameter: float = 0.0,
+    negative: bool = False,
+    bound: float = 0.0,
+    offset: np.ndarray | None = None,
+) -> Term:
+    rows, reference, cap = _merged(kind, rows, reference, cap)
+    return Term(
+        rows=rows,
+        reference=reference,
+        cap=cap,
+        offset=np.zeros_like(mass) if offset is None else offset,
+        bound=np.float64(bound),
+        parameter=np.float64(parameter),
+        kind=kind,
+        role=role,
+        normalised=kind is Kind.LINEAR and bool(np.any(reference != 0)),
+        negative=negative,
+    )
+
+
+def _merged(
+    kind: Kind, rows: np.ndarray, reference: np.ndarray, cap: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Rows that say the same, once: equal w_i/r_i in a smooth set, equal rows in a linear one.
+
+    Smooth sets see sums over symbols of r f(w/r), so equal ratios add up; the last row of an f kind is its own.
+    """
+    if kind is Kind.LINEAR:
+        if cap is not None:
+            return rows, reference, cap
+        keys = np.column_stack([rows, reference])
+        first = _first_of_each(keys)
+        return rows[first], reference[first], None
+    own = len(rows) - (kind not in (Kind.ENTROPIC, Kind.POWER))
+    classes = _classes((rows / reference[:, None])[:own])
+    gather = np.zeros((classes.max() + 1, own))
+    gather[classes, np.arange(own)] = 1.0
+    return (
+        np.vstack([gather @ rows[:own], rows[own:]]),
+        np.append(gather @ reference[:own], reference[own:]),
+        None,
+    )
+
+
+def _classes(keys: np.ndarray) -> np.ndarray:
+    rounded = np.ascontiguousarray(np.round(keys, _DECIMALS) + 0.0)
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rounded])
+
+
+def _first_of_each(keys: np.ndarray) -> np.ndarray:
+    _, first = np.unique(_classes(keys), return_index=True)
+    return first
