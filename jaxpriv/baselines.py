@@ -60,10 +60,8 @@ def _normalised(table: Any) -> Any:
 
 
 def _clamped(pmf: Any, tail: Any) -> Any:
-    """x + Z clamped to 0..n-1, Z symmetric: pmf[m] = P(Z = m), tail[m] = P(Z >= m), m = 0..n-1."""
+    """x + Z clamped to 0..n-1, Z symmetric: P(Z = m) and P(Z >= m) for m = 0..n-1, up to one common factor."""
     symbols = np.arange(len(pmf))
-    if len(symbols) == 1:  # both ends are the one output
-        return np.ones((1, 1))
     table = pmf[np.abs(symbols[:, None] - symbols)]
     table[:, 0] = tail
     table[:, -1] = tail[::-1]
@@ -131,7 +129,7 @@ def geometric(size: Any, epsilon: Any, sensitivity: Any = 1) -> Table:
     size, epsilon = _whole(size, "size"), _epsilon(epsilon)
     rate = epsilon / scalar(_host(sensitivity, "sensitivity"), "sensitivity", low=0.0, open_low=True)
     _room(size, size)
-    tail = _decay(rate, np.arange(size)) / (1.0 + math.exp(-rate))
+    tail = _decay(rate, np.arange(size))
     return _clamped(-math.expm1(-rate) * tail, tail)
 
 
@@ -170,7 +168,7 @@ def staircase(size: Any, epsilon: Any, sensitivity: Any = 1, width: Any = None) 
     if width > step:
         raise InputError("width must be at most sensitivity")
     level, place = np.divmod(np.arange(size) + step - width, step)
-    height = _decay(epsilon, level) / (drop * (2 * width - 1) + 2 * ratio * step)
+    height = _decay(epsilon, level)
     # The rest of the own step, and the geometric series of the full steps below it.
     tail = height * (drop * (step - place) + ratio * step)
     return _clamped(drop * height, tail)

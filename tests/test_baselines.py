@@ -552,6 +552,7 @@ def test_epsilon_is_one_number_and_not_traced(name):
         (lambda: baselines.truncated_laplace([[0.0]], 1.0), r"^values has 2 dimension\(s\)"),
         (lambda: baselines.truncated_laplace(["a"], 1.0), "^values has dtype"),
         (lambda: baselines.truncated_laplace([-1e308, 1e308], 1.0), "^values spread too far"),
+        (lambda: baselines.truncated_laplace([-6e307, 5e307, 6e307], 1.0), "^values spread too far"),
         (lambda: jax.jit(baselines.truncated_laplace)(np.arange(2.0), 1.0), "^values is traced"),
         (lambda: baselines.exponential([[0.0, math.nan]], 1.0), r"^distortion\[0, 1\] is NaN"),
         (lambda: baselines.exponential([0.0, 1.0], 1.0), r"^distortion has 1 dimension\(s\)"),
