@@ -11,9 +11,10 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.choice import STREAMING, Solver, dense_solver, pick_solver, step_limit
+from jaxpriv.solving.choice import STREAMING, Solver, dense_solver, pick_measured, pick_solver, step_limit
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import own_settings
+from jaxpriv.solving.measured import solve_measured
 from jaxpriv.solving.noise import solve_noise
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.traced import solve_traced
@@ -73,6 +74,12 @@ def solve(
             return solve_noise(problem, goal, step_limit(None, max_steps), throw)
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem or a NoiseProblem, not {type(problem).__name__}")
+    if problem.measured:
+        name, method = pick_measured(solver, problem)
+        if is_traced(problem, goal):
+            raise InputError("problem: measures other than mutual information are solved outside of jit and vmap only")
+        with own_settings():
+            return solve_measured(problem, name, method, goal, step_limit(method, max_steps), throw)
     name, chosen, notes = pick_solver(solver, problem, goal)
     limit = step_limit(chosen, max_steps)
     if is_traced(problem, goal):

@@ -41,7 +41,11 @@ class DistortionProblem(eqx.Module):
         budget: D, finite, one number for each distortion. Nats, like every leakage here.
         multiplier: l >= 0, one number for each distortion.
         leakage_budget: e >= 0 in nats.
-        leakage: the measure; mutual information is the one that is implemented.
+        leakage: the measure, mutual information by default. Any other measure of `jaxpriv.leakage` but
+            those with a user's own f or loss may stand in its place, in nats or in its own unit. With a
+            worst-outcome measure `budget` asks for the least limit that the budgets allow
+            (Calmon-Fawaz Theorem 2 and Remark 4). `multiplier` needs an average that is not a logarithm.
+        limits: further limits, a sequence of (measure, value), in every form.
 
     Zero masses: symbols s or x without mass change nothing; the mechanism's row for an x without
     mass is the marginal of Y, so that a release never meets an undefined row.
@@ -56,6 +60,7 @@ class DistortionProblem(eqx.Module):
     multiplier: Any  # (M,) or None
     leakage_budget: Any  # () or None
     leakage: AbstractLeakage
+    limits: tuple[tuple[AbstractLeakage, float], ...]
 
     def __init__(
         self,
@@ -66,13 +71,12 @@ class DistortionProblem(eqx.Module):
         multiplier: Any = None,
         leakage_budget: Any = None,
         leakage: AbstractLeakage | None = None,
+        limits: Any = (),
     ):
         self.leakage = MutualInformation() if leakage is None else leakage
-        if not isinstance(self.leakage, MutualInformation):
-            raise InputError(
-                f"leakage: {type(self.leakage).__name__} is not available as an objective yet; "
-                "MutualInformation() is. Any measure can be evaluated on the solution's mechanism."
-            )
+        if not isinstance(self.leakage, AbstractLeakage):
+            raise InputError(f"leakage must be a measure of jaxpriv.leakage, not {type(self.leakage).__name__}")
+        self.limits = _limits(limits)
         self.data = joint if isinstance(joint, AbstractJoint) else _joints(joint)
         groups, _, inputs = (1, *joint.shape) if isinstance(joint, AbstractJoint) else self.data.shape
         self.distortions = _distortions(distortion, inputs)
@@ -84,7 +88,7 @@ class DistortionProblem(eqx.Module):
         if len(chosen) != 1:
             given = " and ".join(chosen) or "none"
             raise InputError(f"give exactly one of budget, multiplier and leakage_budget ({given} given)")
-        if groups > 1 and budget is None:
+        if groups > 1 and (budget is None and not self.measured):
             raise InputError(f"{chosen[0]}: a set of joints is supported in the budget form only")
         if leakage_budget is not None and len(self.distortions) > 1:
             raise InputError("leakage_budget minimises one distortion; several were given")
@@ -97,6 +101,11 @@ class DistortionProblem(eqx.Module):
                 raise InputError(f"multiplier[{int(np.argmax(~(self.multiplier >= 0)))}] is negative")
         if leakage_budget is not None:
             self.leakage_budget = scalar(leakage_budget, "leakage_budget")
+
+    @property
+    def measured(self) -> bool:
+        """Whether it asks for more than mutual information: another measure, or further limits."""
+        return bool(self.limits) or not isinstance(self.leakage, MutualInformation)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,8 +129,8 @@ class DistortionProblem(eqx.Module):
 
     @property
     def streams(self) -> bool:
-        """Whether the streaming solvers can take it: one joint, budget or multiplier form."""
-        return self.sizes[0] == 1 and self.leakage_budget is None
+        """Whether the streaming solvers can take it: one joint, mutual information, budget or multiplier form."""
+        return self.sizes[0] == 1 and self.leakage_budget is None and not self.measured
 
     def operators(self) -> tuple[AbstractJoint, tuple[AbstractDistortion, ...]]:
         """The one joint and the distortions as operators."""
@@ -238,6 +247,20 @@ def _distortions(value: Any, inputs: int) -> tuple[AbstractDistortion, ...]:
     return tuple(items)
 
 
+def _limits(value: Any) -> tuple[tuple[AbstractLeakage, float], ...]:
+    """(measure, number >= 0) pairs; `inf` limits nothing."""
+    checked = []
+    try:
+        pairs = [(measure, number) for measure, number in value]
+    except (TypeError, ValueError) as error:
+        raise InputError("limits must be a sequence of (measure, value) pairs") from error
+    for i, (measure, number) in enumerate(pairs):
+        if not isinstance(measure, AbstractLeakage):
+            raise InputError(f"limits[{i}] must hold a measure of jaxpriv.leakage, not {type(measure).__name__}")
+        checked.append((measure, scalar(number, f"limits[{i}]", low=0.0, infinite=True)))
+    return tuple(checked)
+
+
 def _per_distortion(value: Any, name: str, count: int) -> Any:
     array = real_array(value, name, ndim=(0, 1)) if not isinstance(value, (bool, np.bool_)) else None
     if array is None:
@@ -254,4 +277,4 @@ def replace_form(problem: DistortionProblem, **form: Any) -> DistortionProblem:
     """The same joint and distortions asked in another form or at another budget."""
     data = problem.data
     joint = data if isinstance(data, AbstractJoint) or data.shape[0] > 1 else data[0]
-    return DistortionProblem(joint, list(problem.distortions), leakage=problem.leakage, **form)
+    return DistortionProblem(joint, list(problem.distortions), leakage=problem.leakage, limits=problem.limits, **form)

@@ -8,7 +8,9 @@ from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.terms import is_worst, scale_of, supported
 from jaxpriv.solvers import AbstractSolver, AcceleratedGradient, Goal, InteriorPoint, MirrorDescent, TwoGrid
+from jaxpriv.solvers.conic import ConicInteriorPoint
 from jaxpriv.solvers.two_grid import grid_of
 
 Solver: TypeAlias = AbstractSolver | TwoGrid
@@ -62,6 +64,32 @@ def pick_solver(solver: str | Solver, problem: DistortionProblem, goal: Goal) ->
     return solver, SOLVERS[solver], notes
 
 
+def pick_measured(solver: str | Solver, problem: DistortionProblem) -> tuple[str, ConicInteriorPoint]:
+    """(name, solver) for a problem with any measures."""
+    for measure, form in (
+        (problem.leakage, "leakage"),
+        *((m, f"limits[{i}]") for i, (m, _) in enumerate(problem.limits)),
+    ):
+        if not supported(measure):
+            raise InputError(
+                f"{form}: {type(measure).__name__} with a user's own function is not available as an objective or a "
+                "limit; it can be evaluated on any mechanism"
+            )
+    if problem.multiplier is not None:
+        if is_worst(problem.leakage):
+            raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
+        if scale_of(problem.leakage).inner(1.0) != 1.0:
+            raise InputError("multiplier: the logarithm of an average is not convex; use budget or leakage_budget")
+    if isinstance(solver, ConicInteriorPoint):
+        return type(solver).__name__, solver
+    if solver not in ("auto", "interior-point"):
+        raise InputError(
+            f"solver {solver!r} takes mutual information without further limits only; this problem needs "
+            "'auto' or 'interior-point'"
+        )
+    return "interior-point", ConicInteriorPoint()
+
+
 def newton_bytes(problem: DistortionProblem) -> float:
     """What the interior-point method would hold."""
     groups, private, inputs, outputs = problem.sizes
@@ -92,7 +120,7 @@ def dense_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
 def step_limit(solver: Solver | None, max_steps: Any) -> Any:
     """`max_steps`, or the default of the kind of solver (None: that of additive noise)."""
     if max_steps is None:
-        return 1000 if solver is None else 200 if isinstance(solver, InteriorPoint) else 20000
+        return 1000 if solver is None else 200 if isinstance(solver, (InteriorPoint, ConicInteriorPoint)) else 20000
     if is_traced(max_steps):
         return max_steps
     number = 0.0 if isinstance(max_steps, bool) else scalar(max_steps, "max_steps", infinite=True)

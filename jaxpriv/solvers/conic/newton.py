@@ -39,7 +39,7 @@ class Sides(NamedTuple):
 
 
 def factorise(data: Data, point: Point, r: Residual) -> Factor:
-    outputs, inputs = point.x.shape
+    inputs = point.x.shape[1]
     di = jnp.where(data.support, point.x / point.z, 0.0)
     scaled = data.a[None] * di[:, None, :]
     g = _dot("ytx,ux->ytu", scaled, data.a)

@@ -1,0 +1,83 @@
+"""From a problem with any measures to its convex program."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxpriv.leakage import AbstractLeakage
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.problems.terms import is_worst, terms_of
+
+
+def measured_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLeakage, float], ...]) -> MeasuredProgram:
+    """The program of `problem` in its own form under `limits` (measure, value), without an anchor.
+
+    * leakage budget: minimise E d (the largest over the joints) under the limits;
+    * budget, average measure: minimise the sum of its columns (the largest over the joints);
+    * multiplier, average measure: that plus the priced distortions.
+    """
+    joints, tables = problem.joints, problem.tables()
+    masses = joints.sum(axis=1)
+    weighted = masses[:, None, :, None] * tables[None]  # (K, M, X, Y)
+    shape = problem.shape
+    terms: list[Term] = [
+        term
+        for measure, value in limits
+        if not math.isinf(value)
+        for joint in joints
+        for term in terms_of(measure, joint, Role.WORST if is_worst(measure) else Role.AVERAGE, value)
+    ]
+    cost, constraints = np.zeros(shape), np.zeros((0, *shape))
+    budgets, marks = np.zeros(0), np.zeros(0)
+    several = len(joints) > 1
+    if problem.leakage_budget is not None:
+        if several:
+            constraints, budgets, marks = weighted[:, 0], np.zeros(len(joints)), np.ones(len(joints))
+        else:
+            cost = weighted[0, 0]
+    else:
+        role = Role.PEAK if several else Role.OBJECTIVE
+        terms = [term for joint in joints for term in terms_of(problem.leakage, joint, role)] + terms
+        if problem.multiplier is not None:
+            cost = (problem.multiplier[:, None, None] * weighted[0]).sum(axis=0)
+        else:
+            constraints = weighted.reshape(-1, *shape)
+            budgets = np.tile(problem.budget, len(joints))
+            marks = np.zeros(len(budgets))
+    return _program(terms, masses, cost, constraints, budgets, marks)
+
+
+def distance_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLeakage, float], ...]) -> MeasuredProgram:
+    """How far from its budgets a problem under `limits` must stay: minimise max_r (E d_r - D_r) / scale_r."""
+    joints, tables = problem.joints, problem.tables()
+    masses = joints.sum(axis=1)
+    constraints = (masses[:, None, :, None] * tables[None]).reshape(-1, *problem.shape)
+    budgets = np.tile(problem.budget, len(joints))
+    floors = constraints.min(axis=2).sum(axis=1)
+    scale = constraints.sum(axis=1).max(axis=1) - floors
+    scale = np.where(scale > 0, scale, 1.0)
+    terms = [
+        term
+        for measure, value in limits
+        if not math.isinf(value)
+        for joint in joints
+        for term in terms_of(measure, joint, Role.WORST if is_worst(measure) else Role.AVERAGE, value)
+    ]
+    constraints, budgets = constraints / scale[:, None, None], budgets / scale
+    return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
+
+
+def _program(terms: list[Term], masses: Any, cost: Any, constraints: Any, budgets: Any, marks: Any) -> MeasuredProgram:
+    return MeasuredProgram(
+        terms=tuple(terms),
+        mass=masses.mean(axis=0),
+        cost=cost,
+        constraints=constraints,
+        budgets=np.asarray(budgets, dtype=np.float64),
+        marks=marks,
+        support=np.ones(cost.shape, dtype=bool),
+        anchor=np.zeros(cost.shape),
+        shares=bool(marks.any()),
+    )

@@ -1,0 +1,369 @@
+"""Problems with measures other than mutual information, or with further limits, outside of jit.
+
+Minimum distortion under limits and minimum leakage under budgets are one convex program each. The least
+worst-outcome leakage within a budget is quasi-convex in the limit (Calmon and Fawaz 2012, Theorem 2): a
+search over limits, whose ends are proved: at the upper end a mechanism meets the budgets, at the lower
+end the certified distance to the budgets is positive.
+"""
+
+import dataclasses
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from jaxpriv.certificates import certify_measured
+from jaxpriv.errors import InfeasibleError
+from jaxpriv.leakage import AbstractLeakage, evaluate_all
+from jaxpriv.problems import feasibility
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.problems.statement import distance_program, measured_program
+from jaxpriv.problems.terms import Scale, is_worst, scale_of, shift_of
+from jaxpriv.solution import Solution, Status, no_solution
+from jaxpriv.solvers import Goal, iterate
+from jaxpriv.solvers.conic import ConicInteriorPoint
+from jaxpriv.solvers.conic.sets import rule_at
+from jaxpriv.solving.dense import MARGIN, distortion_of
+from jaxpriv.solving.execution import compiled
+
+Limits = tuple[tuple[AbstractLeakage, float], ...]
+
+# Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
+_MOST_PROBES = 60
+# Shares of an innocent release that mend what rounding broke.
+_ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A mechanism and its dual objects for a `MeasuredProgram`, with the certified pair of totals."""
+
+    mechanism: np.ndarray
+    k: np.ndarray
+    eta: np.ndarray
+    price: np.ndarray
+    value: float
+    bound: float
+    violation: float
+    steps: int
+    seconds: float  # spent compiling
+    solver: str
+
+
+def solve_measured(
+    problem: DistortionProblem, name: str, solver: ConicInteriorPoint, goal: Goal, limit: int, throw: bool
+) -> Solution:
+    """Solve a problem with any measures."""
+    begun = time.perf_counter()
+    solve = _Solve(problem, name, solver, limit)
+    try:
+        if problem.budget is not None and is_worst(problem.leakage):
+            return solve.least_worst_leakage(goal, begun)
+        return solve.program_form(goal, begun)
+    except InfeasibleError:
+        if throw:
+            raise
+        return no_solution(problem.shape, problem.sizes[0], problem.sizes[1], 0, len(problem.distortions))
+
+
+@dataclass
+class _Solve:
+    """One call: the problem, the solver, what was used so far."""
+
+    problem: DistortionProblem
+    name: str
+    solver: ConicInteriorPoint
+    limit: int
+    steps: int = 0
+    compiling: float = 0.0
+
+    def program_form(self, goal: Goal, begun: float) -> Solution:
+        problem = self.problem
+        limits = problem.limits
+        scale, shift = Scale(float, float), 0.0
+        if problem.leakage_budget is not None:
+            limits = ((problem.leakage, float(problem.leakage_budget)), *limits)
+        else:
+            scale = scale_of(problem.leakage)
+            if problem.sizes[0] == 1:  # with several joints the shifts are part of the program
+                shift = shift_of(problem.leakage, problem.joints[0])
+        _check_limits(problem, limits)
+        program = measured_program(problem, limits)
+        program = eqx.tree_at(lambda p: p.anchor, program, self._anchor(program, limits))
+        answer = self.run(program, _inner(goal, scale, problem))
+        value, bound = scale.outer(answer.value + shift), scale.outer(answer.bound + shift)
+        if problem.budget is not None:  # no release leaks less than one that ignores the data
+            bound = max(bound, self._leak(np.full(problem.shape, 1.0 / problem.shape[1])) * (1 - 1e-12))
+        return self._finish(answer, value, bound, goal, begun)
+
+    def run(self, program: MeasuredProgram, goal: Goal) -> Answer:
+        """Closed form or iteration, and the certificate on `program` itself."""
+        answer = _closed_form(program)
+        if answer is None:
+            scaled, factor, shift = _scaled(program)
+            inner = Goal(
+                np.asarray(MARGIN * goal.tol / factor), np.asarray(MARGIN * goal.rtol), np.asarray(shift / factor)
+            )
+            run, seconds = compiled(iterate, self.solver, scaled, inner, np.asarray(self.limit))
+            result = jax.device_get(run())
+            best = result.best
+            mechanism = np.maximum(np.asarray(best.mechanism, dtype=np.float64), 0.0)
+            mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+            price = _unscaled_prices(program, np.asarray(best.price), factor)
+            parts = (mechanism, np.asarray(best.k) * factor, np.asarray(best.eta) * factor, price)
+            answer = (*parts, int(result.steps), seconds, self.name)
+        mechanism, k, eta, price, steps, seconds, name = answer
+        mechanism = _inside(program, mechanism, k, eta, price)
+        certificate = certify_measured(program, mechanism, k, eta, price)
+        self.steps += steps
+        self.compiling += seconds
+        return Answer(
+            mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound),
+            float(certificate.violation), steps, seconds, name,
+        )  # fmt: skip
+
+    def _anchor(self, program: MeasuredProgram, limits: Limits) -> np.ndarray:
+        """A mechanism that meets every limit."""
+        if not len(program.budgets) or program.shares:
+            return _independent(program)
+        plain = feasibility.check(program)
+        if not plain.feasible:
+            raise InfeasibleError(
+                f"budget: no mechanism meets it. The least weighted distortion is {plain.bound!r}, "
+                f"the budgets allow {plain.allowed!r} (weights {np.round(plain.weights, 6).tolist()})",
+                {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
+            )
+        if not limits:
+            return plain.mechanism
+        # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
+        away = distance_program(self.problem, limits)
+        away = eqx.tree_at(lambda p: p.anchor, away, _independent(away))
+        found = self.run(away, Goal(1e-9, 0.3))
+        if found.bound > 0:
+            raise InfeasibleError(
+                "limits and budget contradict each other: under the limits the budgets are exceeded by at least "
+                f"{found.bound!r} of their range",
+                {"bound": found.bound, "allowed": 0.0, "multipliers": found.price.tolist()},
+            )
+        if found.value > 0:
+            raise InfeasibleError(
+                "limits and budget: whether they can be met together is not certified; the distance to the budgets "
+                f"lies in [{found.bound!r}, {found.value!r}] of their range",
+                {"bound": found.bound, "allowed": found.value, "multipliers": found.price.tolist()},
+            )
+        return found.mechanism
+
+    def least_worst_leakage(self, goal: Goal, begun: float) -> Solution:
+        """Search over the limit e of a worst-outcome measure for the least one that the budgets allow."""
+        problem = self.problem
+        _check_limits(problem, problem.limits)
+        loose = distance_program(problem, ())
+        independent = feasibility.independent(_plain(loose))
+        if independent is not None:
+            k, eta, price = _no_rules(loose)
+            return self._finish(
+                Answer(independent, k, eta, price, 0.0, 0.0, 0.0, 0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
+            )
+        start = self._anchor(_plain(loose), problem.limits)
+        low, high = 0.0, self._leak(start)
+        f_low, f_high = math.nan, math.nan
+        k, eta, price = _no_rules(loose)
+        best = Answer(start, k, eta, price, 0.0, 0.0, 0.0, 0, 0.0, self.name)
+        e, last = min(1.0, 0.5 * high), 0
+        for _ in range(_MOST_PROBES):
+            if high - low <= max(goal.tol, goal.rtol * high):
+                break
+            found = self._distance(e)
+            if found.bound > 0:
+                low, f_low, last = e, found.bound, -1
+            elif found.value <= 0 and found.violation == 0:
+                leak = min(e, self._leak(found.mechanism))
+                high, f_high, best, last = leak, found.value, found, 1
+            else:
+                break  # the interval of the distance holds 0: no sharper answer at this accuracy
+            e = _between(low, high, f_low, f_high, last, goal.tol)
+        return self._finish(best, high, low, goal, begun)
+
+    def _distance(self, e: float) -> Answer:
+        program = distance_program(self.problem, ((self.problem.leakage, e), *self.problem.limits))
+        program = eqx.tree_at(lambda p: p.anchor, program, _independent(program))
+        return self.run(program, Goal(1e-10, 0.1))
+
+    def _leak(self, mechanism: np.ndarray) -> float:
+        return max(evaluate_all((self.problem.leakage,), joint, mechanism)[0].value for joint in self.problem.joints)
+
+    def _finish(self, answer: Answer, value: float, bound: float, goal: Goal, begun: float) -> Solution:
+        problem = self.problem
+        leak = self._leak(answer.mechanism)
+        gap = value - bound
+        proved = gap <= max(goal.tol, goal.rtol * abs(value)) and answer.violation == 0
+        return Solution(
+            value=np.float64(value),
+            lower_bound=np.float64(bound),
+            mechanism=answer.mechanism,
+            leakage=np.float64(leak),
+            distortion=distortion_of(np, problem, answer.mechanism),
+            scores=answer.k[None],
+            weights=answer.eta,
+            multipliers=answer.price,
+            code=np.int32(Status.OPTIMAL if proved else Status.NOT_CERTIFIED),
+            steps=np.int32(self.steps),
+            solver=answer.solver,
+            seconds={"compile": self.compiling, "solve": time.perf_counter() - begun - self.compiling},
+        )
+
+
+def _inside(program: MeasuredProgram, mechanism: np.ndarray, *duals: np.ndarray) -> np.ndarray:
+    """The mechanism, or the least of a few mixtures with releases that leak nothing and with the anchor that meets
+    every limit: the device's view of a limit and the certificate's differ by rounding.
+    """
+    marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
+    safe = 0.5 * (marginal + program.anchor)
+    for share in (0.0, *_ROUNDING_SHARES):
+        mixed = (1.0 - share) * mechanism + share * safe
+        if certify_measured(program, mixed, *duals).violation == 0:
+            return mixed
+    return mechanism
+
+
+def _plain(program: MeasuredProgram) -> MeasuredProgram:
+    """Its budgets as they are meant, not as distances."""
+    return dataclasses.replace(program, marks=np.zeros_like(program.marks), shares=False)
+
+
+def _between(low: float, high: float, f_low: float, f_high: float, last: int, tol: float) -> float:
+    """The next limit to try inside (low, high), where the distance falls from f_low > 0 to f_high <= 0.
+
+    The root of the secant, moved a little to the side that did not move last, so that both ends close in.
+    """
+    if not math.isfinite(high):
+        return 4.0 * max(low, 0.25)
+    width = high - low
+    if not (math.isfinite(f_low) and math.isfinite(f_high)) or f_low == f_high:
+        return low + 0.5 * width
+    root = low + width * f_low / (f_low - f_high)
+    root = root + (0.3 * tol if last < 0 else -0.3 * tol)
+    return min(max(root, low + 0.02 * width), high - 0.02 * width)
+
+
+def _independent(program: MeasuredProgram) -> np.ndarray:
+    """The cheapest release of one and the same symbol: it leaks nothing."""
+    if program.shares:
+        chosen = (program.constraints.sum(axis=1) - program.budgets[:, None])[program.marks > 0].max(axis=0).argmin()
+    else:
+        chosen = program.cost.sum(axis=0).argmin()
+    mechanism = np.zeros(program.cost.shape)
+    mechanism[:, chosen] = 1.0
+    return mechanism
+
+
+def _no_rules(program: MeasuredProgram) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(k, eta, price) of an adversary who has learned nothing and limits without a price."""
+    outputs = program.cost.shape[1]
+    rows = [np.asarray(_natural(term)) for term in program.terms]
+    k = np.concatenate(rows) if rows else np.zeros(0)
+    worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
+    limits = len(program.budgets) + sum(term.priced for term in program.terms)
+    return np.tile(k, (outputs, 1)), np.zeros((outputs, worst)), np.zeros(limits)
+
+
+def _natural(term: Term) -> Any:
+    """The rule of the prior, times its price: 1 in the objective, 0 for a limit."""
+    if term.role is not Role.OBJECTIVE:
+        return np.zeros(len(term.rows))
+    prior = term.rows.sum(axis=1)
+    if term.smooth:
+        return rule_at(term, prior)
+    if term.cap is not None:
+        return np.where(prior > 0, term.cap, 0.0)
+    rule = np.zeros(len(prior))
+    best = int(np.argmax(prior / term.reference))
+    rule[best] = 1.0 / term.reference[best]
+    return rule
+
+
+def _closed_form(program: MeasuredProgram) -> tuple[Any, ...] | None:
+    """(mechanism, k, eta, price, steps, seconds, name) where no iteration is needed."""
+    k, eta, price = _no_rules(program)
+    done = (0, 0.0, "closed-form")
+    if any(term.role is Role.PEAK for term in program.terms):
+        return None
+    if any(term.role is Role.OBJECTIVE for term in program.terms):
+        mechanism = None if program.cost.any() else feasibility.independent(program)
+        return None if mechanism is None else (mechanism, k, eta, price, *done)
+    costs = program.cost
+    if program.shares:
+        if len(program.budgets) > 1:
+            return None
+        costs, price = program.constraints[0], price.copy()
+        price[0] = 1.0
+    elif len(program.budgets):
+        return None
+    mechanism = feasibility.cheapest(costs)
+    met = not program.terms or certify_measured(program, mechanism, k, eta, price).violation == 0
+    return (mechanism, k, eta, price, *done) if met else None
+
+
+def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, float, float]:
+    """(program with costs above the cheapest output of each row and of size one, factor, shift)."""
+    floors = program.constraints.min(axis=2)
+    constraints = program.constraints - floors[:, :, None]
+    budgets = program.budgets - floors.sum(axis=1)
+    lowest = program.cost.min(axis=1, keepdims=True)
+    cost = program.cost - lowest
+    free = all(term.role in (Role.AVERAGE, Role.WORST) for term in program.terms)
+    sizes = constraints.sum(axis=1).max(axis=1, initial=0.0)
+    shared = program.marks > 0
+    factor = 1.0
+    if free:
+        factor = float(sizes[shared].max()) if shared.any() else float(cost.sum(axis=0).max())
+        factor = factor if factor > 0 else 1.0
+    scale = np.where(shared, factor, np.where(sizes > 0, sizes, 1.0))
+    scaled = eqx.tree_at(
+        lambda p: (p.cost, p.constraints, p.budgets),
+        program,
+        (cost / factor, constraints / scale[:, None, None], budgets / scale),
+    )
+    return scaled, factor, float(lowest.sum())
+
+
+def _unscaled_prices(program: MeasuredProgram, price: np.ndarray, factor: float) -> np.ndarray:
+    """Prices of the unscaled limits."""
+    floors = program.constraints.min(axis=2)
+    sizes = (program.constraints - floors[:, :, None]).sum(axis=1).max(axis=1, initial=0.0)
+    count = len(program.budgets)
+    own = np.where(program.marks > 0, 1.0, factor / np.where(sizes > 0, sizes, 1.0))
+    priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
+    return price * np.concatenate([own[:count], priced])
+
+
+def _inner(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
+    """The tolerance of the total that gives the tolerance of the value: `outer` is concave, so its slope is
+    largest where the total is least in modulus.
+    """
+    if problem.leakage_budget is not None:
+        return goal
+    most = math.log(min(problem.sizes[1], problem.shape[1])) if min(problem.sizes[1], problem.shape[1]) > 1 else 0.0
+    slope = 0.0
+    for value in (0.0, most):
+        step = 1e-6 * (1.0 + most)
+        slope = max(slope, 1e-6 * (1.0 + most) / abs(scale.inner(value + step) - scale.inner(value)))
+    return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)
+
+
+def _check_limits(problem: DistortionProblem, limits: Limits) -> None:
+    """Refuse limits below what a release that ignores the data leaks."""
+    uniform = np.full(problem.shape, 1.0 / problem.shape[1])
+    for measure, value in limits:
+        least = max(evaluate_all((measure,), joint, uniform)[0].value for joint in problem.joints)
+        if value < least * (1 - 1e-12):
+            raise InfeasibleError(
+                f"limit {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
+                "which is what a release that ignores the data leaks",
+                {"bound": least, "allowed": value, "multipliers": []},
+            )
