@@ -40,11 +40,13 @@ def column_values(term: Term, w: np.ndarray) -> np.ndarray:
         if term.kind is Kind.ENTROPIC:
             w = np.maximum(w, 0.0)
             mass = w.sum(axis=0)
-            # w ln(w/(r m)) with r m (ratio ln ratio - ratio + 1) >= 0 term by term: small values keep their digits.
-            product = r * mass
+            # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - t + 1) >= 0, so that small values keep
+            # their digits, and -m ln R apart.
+            whole = r.sum()
+            product = r / whole * mass
             ratio = np.where(product > 0, w / np.where(product > 0, product, 1.0), 0.0)
-            terms = product * (np.where(ratio > 0, ratio * np.log(np.where(ratio > 0, ratio, 1.0)), 0.0) - ratio + 1.0)
-            return terms.sum(axis=0) + mass - product.sum(axis=0)
+            terms = np.where(ratio > 0, ratio * np.log(np.where(ratio > 0, ratio, 1.0)), 0.0) - ratio + 1.0
+            return (product * terms).sum(axis=0) - mass * (np.log(whole) if abs(whole - 1.0) > 1e-12 else 0.0)
         if term.kind is Kind.POWER:
             order = float(term.parameter / (term.parameter - 1.0))
             lift = np.maximum(w, 0.0) / r

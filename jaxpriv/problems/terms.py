@@ -112,6 +112,8 @@ def on_support(measure: AbstractLeakage, joint: np.ndarray) -> tuple[Any, np.nda
     elif isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
         relation = fits(measure.neighbours, 0, "neighbours")[np.ix_(seen, seen)]
         measure = measures.LocalDifferentialPrivacy(relation)
+    elif isinstance(measure, measures.MaxInformation) and measure.hidden is not None:
+        measure = measures.MaxInformation(fits(measure.hidden, 0, "hidden")[seen])
     elif isinstance(getattr(measure, "cost", None), measures.LossMatrix):
         losses = fits(measure.cost.losses, 0, "losses")[seen]
         measure = type(measure)(measures.LossMatrix(losses))
@@ -211,7 +213,10 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
     """Terms of `measure <= eps` in every outcome."""
     log_loss = isinstance(measure, measures.MaxCostGain) and isinstance(measure.cost, measures.LogLoss)
     if log_loss or isinstance(measure, measures.MaxInformation):
-        reference = np.full(len(prior), math.exp(-_entropy(prior)))
+        hidden = getattr(measure, "hidden", None)
+        inside = np.zeros(len(prior)) if hidden is None else np.asarray(hidden)
+        # Classes beyond e^650 of the scale have no mass that float64 could tell from 0.
+        reference = np.exp(np.clip(inside - _entropy(prior) - prior @ inside, -650.0, 650.0))
         return [_term(Kind.ENTROPIC, joint, reference, Role.WORST, offset=-eps * mass, mass=mass)]
     if isinstance(measure, measures.RelativeEntropyPrivacy):
         return [_term(Kind.ENTROPIC, joint, prior, Role.WORST, offset=-eps * mass, mass=mass)]
@@ -287,10 +292,14 @@ def _merged(
         if cap is not None:
             return rows, reference, cap
         keys = np.column_stack([rows, reference])
+        keys = keys / abs(keys).max(axis=1, keepdims=True)  # a multiple of a row says the same
         first = _first_of_each(keys)
         return rows[first], reference[first], None
+    if kind is Kind.ENTROPIC:
+        rows, reference = _proportional(rows, reference)
     own = len(rows) - (kind not in (Kind.ENTROPIC, Kind.POWER))
-    classes = _classes((rows / reference[:, None])[:own])
+    sizes = rows[:own].sum(axis=1)
+    classes = _classes(np.column_stack([rows[:own] / sizes[:, None], np.log(sizes / reference[:own])]))
     gather = np.zeros((classes.max() + 1, own))
     gather[classes, np.arange(own)] = 1.0
     return (
@@ -298,6 +307,23 @@ def _merged(
         np.append(gather @ reference[:own], reference[own:]),
         None,
     )
+
+
+def _proportional(rows: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An entropic set sees proportional rows c_i v as one, v sum c_i, of another reference:
+    sum_i c_i w ln(c_i w/r_i) = C w ln(C w/r) with C = sum c_i and ln r = ln C + sum_i (c_i/C) ln(r_i/c_i).
+
+    This is C-F Corollary 1 and 2: a private S behind X = f(S) enters through H(S|X=x) alone.
+    """
+    sizes = rows.sum(axis=1)
+    classes = _classes(rows / sizes[:, None])
+    if classes.max() + 1 == len(rows):
+        return rows, reference
+    gather = np.zeros((classes.max() + 1, len(rows)))
+    gather[classes, np.arange(len(rows))] = 1.0
+    total = gather @ sizes
+    mean = gather @ (sizes * (np.log(reference) - np.log(sizes)))
+    return gather @ rows, total * np.exp(mean / total)
 
 
 def _classes(keys: np.ndarray) -> np.ndarray:

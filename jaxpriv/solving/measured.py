@@ -21,7 +21,7 @@ from jaxpriv.errors import InfeasibleError
 from jaxpriv.leakage import AbstractLeakage, evaluate_all
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 from jaxpriv.problems.statement import distance_program, measured_program
 from jaxpriv.problems.terms import Scale, is_worst, scale_of, shift_of
 from jaxpriv.solution import Solution, Status, no_solution
@@ -35,6 +35,10 @@ Limits = tuple[tuple[AbstractLeakage, float], ...]
 
 # Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
 _MOST_PROBES = 60
+# Symbols of no more mass than this in all are not iterated on; the certificate counts them.
+_NEGLIGIBLE = 1e-13
+# A private symbol that no kept symbol shows takes e^-40 of the set.
+_UNSEEN = -40.0
 # Shares of an innocent release that mend what rounding broke.
 _ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 
@@ -105,18 +109,19 @@ class _Solve:
         """Closed form or iteration, and the certificate on `program` itself."""
         answer = _closed_form(program)
         if answer is None:
-            scaled, factor, shift = _scaled(program)
+            kept = _Kept.of(program)
+            scaled, factor, shift = _scaled(kept.program(program))
             inner = Goal(
                 np.asarray(MARGIN * goal.tol / factor), np.asarray(MARGIN * goal.rtol), np.asarray(shift / factor)
             )
             run, seconds = compiled(iterate, self.solver, scaled, inner, np.asarray(self.limit))
             result = jax.device_get(run())
             best = result.best
-            mechanism = np.maximum(np.asarray(best.mechanism, dtype=np.float64), 0.0)
-            mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
-            price = _unscaled_prices(program, np.asarray(best.price), factor)
-            parts = (mechanism, np.asarray(best.k) * factor, np.asarray(best.eta) * factor, price)
-            answer = (*parts, int(result.steps), seconds, self.name)
+            price = _unscaled_prices(kept.program(program), np.asarray(best.price), factor)
+            eta = np.asarray(best.eta) * factor
+            k = kept.rules(program, np.asarray(best.k) * factor, eta, price)
+            mechanism = kept.mechanism(program, np.asarray(best.mechanism, dtype=np.float64))
+            answer = (mechanism, k, eta, price, int(result.steps), seconds, self.name)
         mechanism, k, eta, price, steps, seconds, name = answer
         mechanism = _inside(program, mechanism, k, eta, price)
         certificate = certify_measured(program, mechanism, k, eta, price)
@@ -216,6 +221,77 @@ class _Solve:
             solver=answer.solver,
             seconds={"compile": self.compiling, "solve": time.perf_counter() - begun - self.compiling},
         )
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The symbols that are iterated on: the mass of the others would be lost in rounding."""
+
+    inputs: np.ndarray  # (X,) bool
+    rows: tuple[np.ndarray, ...]  # (T,) bool for every term
+
+    @staticmethod
+    def of(program: MeasuredProgram) -> "_Kept":
+        mass = np.asarray(program.mass)
+        order = np.argsort(mass)
+        inputs = np.ones(len(mass), dtype=bool)
+        inputs[order] = np.cumsum(mass[order]) > _NEGLIGIBLE * mass.sum()
+        rows = tuple(abs(term.rows[:, inputs]).max(axis=1) > 0 for term in program.terms)
+        return _Kept(inputs, rows)
+
+    def program(self, program: MeasuredProgram) -> MeasuredProgram:
+        """The program of the kept symbols."""
+        if self.inputs.all():
+            return program
+        x = self.inputs
+        terms = []
+        for term, rows in zip(program.terms, self.rows, strict=True):
+            cap = None if term.cap is None else term.cap[rows]
+            parts = {"rows": term.rows[rows][:, x], "reference": term.reference[rows], "offset": term.offset[x]}
+            terms.append(dataclasses.replace(term, cap=cap, **parts))
+        return dataclasses.replace(
+            program,
+            terms=tuple(terms),
+            mass=program.mass[x],
+            cost=program.cost[x],
+            constraints=program.constraints[:, x],
+            support=program.support[x],
+            anchor=program.anchor[x],
+        )
+
+    def mechanism(self, program: MeasuredProgram, mechanism: np.ndarray) -> np.ndarray:
+        """Rows of the kept symbols; the others release the marginal of Y."""
+        mechanism = np.maximum(mechanism, 0.0)
+        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+        if self.inputs.all():
+            return mechanism
+        full = np.empty(program.cost.shape)
+        full[self.inputs] = mechanism
+        full[~self.inputs] = program.mass[self.inputs] @ mechanism / program.mass[self.inputs].sum()
+        return full
+
+    def rules(self, program: MeasuredProgram, k: np.ndarray, eta: np.ndarray, price: np.ndarray) -> np.ndarray:
+        """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""
+        if self.inputs.all():
+            return k
+        outputs, start, worst, limit = len(k), 0, 0, len(program.budgets)
+        parts = []
+        for term, rows in zip(program.terms, self.rows, strict=True):
+            weight = np.ones(outputs)
+            if term.priced:
+                weight, limit = np.full(outputs, price[limit]), limit + 1
+            elif term.smooth and term.role is Role.WORST:
+                weight, worst = eta[:, worst], worst + 1
+            own = np.zeros((outputs, len(rows)))
+            if term.smooth:
+                low = np.full(len(rows), -1e3 if term.negative else 0.0)
+                if term.kind is Kind.ENTROPIC:
+                    low = _UNSEEN - np.log(term.reference)
+                own[:] = low * weight[:, None]
+            own[:, rows] = k[:, start : start + rows.sum()]
+            start += int(rows.sum())
+            parts.append(own)
+        return np.concatenate(parts, axis=1)
 
 
 def _inside(program: MeasuredProgram, mechanism: np.ndarray, *duals: np.ndarray) -> np.ndarray:

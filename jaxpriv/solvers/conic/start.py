@@ -12,7 +12,7 @@ from jaxpriv.solvers.conic.system import Data, Point, measure_use, reduced_costs
 def first_point(data: Data, target: Any) -> Point:
     """A strictly interior point around the independent release. `target` scales the distance to the boundary."""
     outputs, inputs = data.cost.shape
-    rows, dtype = data.a.shape[0], data.a.dtype
+    rows, dtype = data.rows, data.a.dtype
     limits = data.c.shape[0]
     support = data.support
     x = support / support.sum(axis=0)
@@ -22,7 +22,7 @@ def first_point(data: Data, target: Any) -> Point:
     room = data.program.budgets - used
     slack = jnp.maximum(room, mu)
     price, eta, sigma = mu / slack, [], []
-    seen = jnp.matmul(x, data.a.T, precision="highest")
+    seen = data.see(x)
     prior = seen.sum(axis=0)
     g = jnp.concatenate(
         [rule_at(term, prior[at.rows]) if term.smooth else jnp.zeros_like(term.reference)
