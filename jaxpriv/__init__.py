@@ -4,7 +4,7 @@ Importing this package starts no JAX backend and changes no JAX setting. Natural
 everywhere; bits only where a `units` argument asks for them.
 """
 
-from jaxpriv import channel, distortion, joints, leakage, probability
+from jaxpriv import channel, databases, distortion, joints, leakage, probability
 from jaxpriv.certificates import Certificate, certify
 from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
 from jaxpriv.errors import (
@@ -52,6 +52,7 @@ __all__ = [
     "TwoGrid",
     "certify",
     "channel",
+    "databases",
     "distortion",
     "frontier",
     "joints",
