@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import expit
 
 # Rounding of a dual value, relative to its terms: taken off every bound.
-_ROUNDING = 16 * np.finfo(float).eps
+_ROUNDING = 16 * float(np.finfo(float).eps)
 # A bound is exact to second order in its multipliers, so the search for them may be short.
 _PRECISION = 1e-10
 # Where to stop looking for a finite multiplier; 1/t smaller than this is 0.
@@ -100,7 +100,7 @@ class LeastPrior:
     @property
     def unbounded(self) -> bool:
         """Whether the adversary may believe in sequences outside G that exclude r, and in no others: c/z -> 0."""
-        return self.lowest == 0 and self.bound <= self.outside.log_counts[0]
+        return self.lowest == 0 and self.bound <= float(self.outside.log_counts[0])
 
     @property
     def cap(self) -> float:
@@ -111,10 +111,10 @@ class LeastPrior:
         """
         if self.lowest > 0:
             return -math.log(self.lowest)
-        zeros = self.outside.log_counts[0]
+        zeros = float(self.outside.log_counts[0])
         caps = [math.inf]
-        for c0 in np.exp(-(np.sqrt(2.0) ** np.arange(-1, 19))):
-            least = self._entropy_outside(float(c0))
+        for c0 in np.exp(-(np.sqrt(2.0) ** np.arange(-1, 19))).tolist():
+            least = self._entropy_outside(c0)
             if least > self.outside.log_size:
                 caps.append(-math.log(c0))
             elif least > zeros:

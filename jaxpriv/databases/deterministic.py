@@ -79,9 +79,7 @@ def _query(prior: np.ndarray, exponent: np.ndarray, entropy: float) -> Determini
     return DeterministicQuery(prior, exponent - total, min(entropy - total, 0.0), entropy)
 
 
-def counting_query(
-    records: int, probability: float, *, inside: float = 0.0, outside: float = 0.0
-) -> DeterministicQuery:
+def counting_query(records: Any, probability: Any, *, inside: Any = 0.0, outside: Any = 0.0) -> DeterministicQuery:
     """X = how many of n i.i.d. records have a property, each with probability p: X ~ Bin(n, p).
 
         H(S|X=x) = ln C(n, x) + x h_in + (n - x) h_out

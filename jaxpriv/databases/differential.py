@@ -78,7 +78,7 @@ def _lowest_elsewhere(logs: np.ndarray, axis: int) -> np.ndarray:
     return np.where(own == logs.argmin(axis=axis, keepdims=True), second, first)
 
 
-def dependent_records_privacy(mechanism: Any, sizes: Any, dependent: int = 1) -> RecordPrivacy:
+def dependent_records_privacy(mechanism: Any, sizes: Any, dependent: Any = 1) -> RecordPrivacy:
     """The eps of information privacy under every prior with at most k = `dependent` dependent records.
 
         eps_i = max over r and x, x' with x_i != x'_i, ||x - x'||_0 <= k of ln M(r|x)/M(r|x')
@@ -109,7 +109,7 @@ def dependent_records_privacy(mechanism: Any, sizes: Any, dependent: int = 1) ->
     return worst_record(per_record)
 
 
-def group_privacy_bound(eps: float, records: int) -> float:
+def group_privacy_bound(eps: Any, records: Any) -> float:
     """k eps: what eps-differential privacy promises a group of k = `records` (Wu, Zhou and Xia, Lemma 1).
 
     An upper bound on `dependent_records_privacy(..., dependent=k).value`, which is the exact value.

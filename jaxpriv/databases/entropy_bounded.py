@@ -23,7 +23,7 @@ from jaxpriv.databases.universe import over_universe, universe_sizes
 from jaxpriv.errors import InputError
 
 # A bound b this close to ln N, relatively, is the rounded value of ln N: the uniform prior only.
-_UNIFORM = 4 * np.finfo(float).eps
+_UNIFORM = 4 * float(np.finfo(float).eps)
 # Of a symbol that the adversary may rule out: ln 1e12 is shown where the supremum is infinite.
 _RULED_OUT = 1e-12
 # Posteriors below this are covered by a bound and not searched.
@@ -59,11 +59,11 @@ class EntropyBoundedPrivacy:
 def entropy_bounded_privacy(
     mechanism: Any,
     sizes: Any,
-    entropy: float,
+    entropy: Any,
     *,
     records: Any = None,
-    tol: float = 1e-4,
-    max_steps: int = 5_000,
+    tol: Any = 1e-4,
+    max_steps: Any = 5_000,
 ) -> EntropyBoundedPrivacy:
     """The eps of information privacy with respect to { P : H(P) >= b }, b = `entropy` in nats: bounds on it.
 

@@ -28,7 +28,7 @@ def hamming_distances(sizes: Any) -> np.ndarray:
     return distances
 
 
-def hamming_neighbours(sizes: Any, distance: int = 1) -> np.ndarray:
+def hamming_neighbours(sizes: Any, distance: Any = 1) -> np.ndarray:
     """Sequences that differ in at least one and at most `distance` records: bool (N, N).
 
     With distance 1 it is the relation of differential privacy with a known number of records (Calmon
@@ -43,7 +43,7 @@ def hamming_neighbours(sizes: Any, distance: int = 1) -> np.ndarray:
     return (apart > 0) & (apart <= distance)
 
 
-def count_neighbours(records: int, distance: int = 1) -> np.ndarray:
+def count_neighbours(records: Any, distance: Any = 1) -> np.ndarray:
     """Counts i, j of 0 .. n with 1 <= |i - j| <= distance: bool (n + 1, n + 1), n = `records`.
 
     What `hamming_neighbours` of n binary records becomes for a mechanism that sees the count only: two
@@ -56,7 +56,7 @@ def count_neighbours(records: int, distance: int = 1) -> np.ndarray:
     return (apart > 0) & (apart <= distance)
 
 
-def neighbours_from_pairs(pairs: Iterable[Any], size: int, *, symmetric: bool = True) -> np.ndarray:
+def neighbours_from_pairs(pairs: Iterable[Any], size: Any, *, symmetric: bool = True) -> np.ndarray:
     """The relation on 0 .. size - 1 that holds for the listed pairs: bool (size, size).
 
     Symmetric: (i, j) stands for (j, i) too. Raises `InputError` naming the pair for an entry that is not

@@ -12,7 +12,7 @@ With a = e^-(k eps) the density of Y between two neighbouring multiples, at the 
 is built. All values are in nats, exact to about 1e-12 of rounding.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
@@ -21,9 +21,7 @@ from jaxpriv.databases._checks import privacy_parameter, whole
 from jaxpriv.errors import InputError
 
 
-def sparse_count_leakage(
-    records: int, spacing: int, eps: float, noise: Literal["geometric", "laplace"] = "laplace"
-) -> float:
+def sparse_count_leakage(records: Any, spacing: Any, eps: Any, noise: str = "laplace") -> float:
     """I(X;Y) in nats for X uniform on the multiples of k = `spacing` up to n = `records`, Y = X + noise.
 
     `noise="laplace"`: density (eps/2) e^-(eps |z|) on the reals, as in the paper. `noise="geometric"`: mass
@@ -39,7 +37,7 @@ def sparse_count_leakage(
     return min(max(value, 0.0), float(np.log1p(groups)))
 
 
-def sparse_count_bound(records: int, spacing: int, eps: float) -> float:
+def sparse_count_bound(records: Any, spacing: Any, eps: Any) -> float:
     """(1 - e^(-k eps/2)) ln(1 + n/k) - ln 2, a lower bound on `sparse_count_leakage` in nats; may be negative.
 
     The nearest multiple of k to Y is wrong with probability at most e^(-k eps/2): exactly that for Laplace noise
