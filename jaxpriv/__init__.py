@@ -4,7 +4,7 @@ Importing this package starts no JAX backend and changes no JAX setting. Natural
 everywhere; bits only where a `units` argument asks for them.
 """
 
-from jaxpriv import baselines, channel, distortion, joints, leakage, probability
+from jaxpriv import baselines, channel, databases, distortion, joints, leakage, probability
 from jaxpriv.certificates import Certificate, certify
 from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
 from jaxpriv.errors import (
@@ -53,6 +53,7 @@ __all__ = [
     "baselines",
     "certify",
     "channel",
+    "databases",
     "distortion",
     "frontier",
     "joints",
