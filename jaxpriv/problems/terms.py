@@ -18,7 +18,8 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
 from jaxpriv.problems.measured import Kind, Role, Term
 
-# Rows that agree to this many decimals are one row (the certificate is computed on the merged rows).
+# Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
+# certificate is computed on the merged rows). Not to so many decimals of 1: rare symbols have small rows.
 _DECIMALS = 14
 
 
@@ -286,8 +287,9 @@ def _merged(
     if kind is Kind.LINEAR:
         if cap is not None:
             return rows, reference, cap
-        keys = np.column_stack([rows, reference])
-        first = _first_of_each(keys)
+        # Only the ratio to the reference counts, so a rare symbol is told from another by its own P(x|s).
+        size = np.where(reference != 0, abs(reference), 1.0)[:, None]
+        first = _first_of_each(np.column_stack([rows / size, np.sign(reference)]))
         return rows[first], reference[first], None
     own = len(rows) - (kind not in (Kind.ENTROPIC, Kind.POWER))
     classes = _classes((rows / reference[:, None])[:own])
@@ -301,7 +303,8 @@ def _merged(
 
 
 def _classes(keys: np.ndarray) -> np.ndarray:
-    rounded = np.ascontiguousarray(np.round(keys, _DECIMALS) + 0.0)
+    mantissa, exponent = np.frexp(keys)
+    rounded = np.ascontiguousarray(np.ldexp(np.round(mantissa, _DECIMALS), exponent) + 0.0)
     numbers: dict[bytes, int] = {}
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rounded])
 
