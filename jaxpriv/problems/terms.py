@@ -33,6 +33,14 @@ class Scale:
 
 _PLAIN = Scale(float, float)
 
+# A limit of so many nats is none to any float64: e^-200 of the largest cost is far below its rounding, and the
+# exponentials of higher ones would overflow.
+_MOST_NATS = 200.0
+
+
+def _exp(nats: float) -> float:
+    return math.exp(min(nats, _MOST_NATS))
+
 
 def supported(measure: AbstractLeakage) -> bool:
     """Whether `measure` can be an objective or a limit."""
@@ -57,7 +65,7 @@ def scale_of(measure: AbstractLeakage) -> Scale:
         if math.isfinite(order) and order != 1.0:
             rate, sign = 1.0 - 1.0 / order, math.copysign(1.0, order - 1.0)
             return Scale(
-                lambda total: math.log(max(sign * total, 1e-300)) / rate, lambda value: sign * math.exp(rate * value)
+                lambda total: math.log(max(sign * total, 1e-300)) / rate, lambda value: sign * _exp(rate * value)
             )
         if order == 1.0:
             return _PLAIN
@@ -65,7 +73,7 @@ def scale_of(measure: AbstractLeakage) -> Scale:
         measure,
         (measures.Sibson, measures.Arimoto, measures.MaximalLeakage, measures.MinEntropyLeakage, measures.GainLeakage),
     ):
-        return Scale(lambda total: math.log(max(total, 1e-300)), math.exp)
+        return Scale(lambda total: math.log(max(total, 1e-300)), _exp)
     return _PLAIN
 
 
@@ -231,6 +239,7 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
             rows = (least - eps) * mass - losses.T @ joint
         return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
     lift = joint / prior[:, None]
+    eps = min(eps, _MOST_NATS)
     if isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
         neighbours = np.asarray(measure.neighbours)
         raised, lowered = np.nonzero(neighbours & ~np.eye(len(prior), dtype=bool))

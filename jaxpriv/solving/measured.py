@@ -9,6 +9,7 @@ end the certified distance to the budgets is positive.
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,8 @@ Limits = tuple[tuple[AbstractLeakage, float], ...]
 
 # Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
 _MOST_PROBES = 60
+# What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
+_ROUNDING = 1e-10
 # Shares of an innocent release that mend what rounding broke.
 _ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 
@@ -95,15 +98,19 @@ class _Solve:
         _check_limits(problem, limits)
         program = measured_program(problem, limits)
         program = eqx.tree_at(lambda p: p.anchor, program, self._anchor(program, limits))
-        answer = self.run(program, _inner(goal, scale, problem))
+        answer = self.run(program, limits, _inner(goal, scale, problem))
         value, bound = scale.outer(answer.value + shift), scale.outer(answer.bound + shift)
         if problem.budget is not None:  # no release leaks less than one that ignores the data
             bound = max(bound, self._leak(np.full(problem.shape, 1.0 / problem.shape[1])) * (1 - 1e-12))
         return self._finish(answer, value, bound, goal, begun)
 
-    def run(self, program: MeasuredProgram, goal: Goal) -> Answer:
-        """Closed form or iteration, and the certificate on `program` itself."""
-        answer = _closed_form(program)
+    def run(self, program: MeasuredProgram, limits: Limits, goal: Goal) -> Answer:
+        """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself."""
+
+        def excess(mechanism: np.ndarray) -> float:
+            return self._excess(limits, mechanism)
+
+        answer = _closed_form(program, excess)
         if answer is None:
             scaled, factor, shift = _scaled(program)
             inner = Goal(
@@ -118,13 +125,14 @@ class _Solve:
             parts = (mechanism, np.asarray(best.k) * factor, np.asarray(best.eta) * factor, price)
             answer = (*parts, int(result.steps), seconds, self.name)
         mechanism, k, eta, price, steps, seconds, name = answer
-        mechanism = _inside(program, mechanism, k, eta, price)
+        mechanism = _inside(program, excess, mechanism, k, eta, price)
         certificate = certify_measured(program, mechanism, k, eta, price)
+        violation = max(float(certificate.violation), excess(mechanism))
         self.steps += steps
         self.compiling += seconds
         return Answer(
             mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound),
-            float(certificate.violation), steps, seconds, name,
+            violation, steps, seconds, name,
         )  # fmt: skip
 
     def _anchor(self, program: MeasuredProgram, limits: Limits) -> np.ndarray:
@@ -143,7 +151,7 @@ class _Solve:
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
         away = distance_program(self.problem, limits)
         away = eqx.tree_at(lambda p: p.anchor, away, _independent(away))
-        found = self.run(away, Goal(1e-9, 0.3))
+        found = self.run(away, limits, Goal(1e-9, 0.3))
         if found.bound > 0:
             raise InfeasibleError(
                 "limits and budget contradict each other: under the limits the budgets are exceeded by at least "
@@ -190,9 +198,24 @@ class _Solve:
         return self._finish(best, high, low, goal, begun)
 
     def _distance(self, e: float) -> Answer:
-        program = distance_program(self.problem, ((self.problem.leakage, e), *self.problem.limits))
+        limits = ((self.problem.leakage, e), *self.problem.limits)
+        program = distance_program(self.problem, limits)
         program = eqx.tree_at(lambda p: p.anchor, program, _independent(program))
-        return self.run(program, Goal(1e-10, 0.1))
+        return self.run(program, limits, Goal(1e-10, 0.1))
+
+    def _excess(self, limits: Limits, mechanism: np.ndarray) -> float:
+        """By how much the measures themselves exceed their limits, 0 up to rounding.
+
+        The terms of a limit e on a log-ratio see e^-e: from 30 nats on that is below their own rounding, and a
+        release that excludes a symbol (an infinite ratio) would pass.
+        """
+        measures = tuple(measure for measure, value in limits if not math.isinf(value))
+        values = [value for _, value in limits if not math.isinf(value)]
+        worst = 0.0
+        for joint in self.problem.joints if measures else ():
+            for found, value in zip(evaluate_all(measures, joint, mechanism), values, strict=True):
+                worst = max(worst, (found.value - value) / (1.0 + value))
+        return worst if worst > _ROUNDING else 0.0
 
     def _leak(self, mechanism: np.ndarray) -> float:
         return max(evaluate_all((self.problem.leakage,), joint, mechanism)[0].value for joint in self.problem.joints)
@@ -218,7 +241,9 @@ class _Solve:
         )
 
 
-def _inside(program: MeasuredProgram, mechanism: np.ndarray, *duals: np.ndarray) -> np.ndarray:
+def _inside(
+    program: MeasuredProgram, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
+) -> np.ndarray:
     """The mechanism, or the least of a few mixtures with releases that leak nothing and with the anchor that meets
     every limit: the device's view of a limit and the certificate's differ by rounding.
     """
@@ -226,7 +251,7 @@ def _inside(program: MeasuredProgram, mechanism: np.ndarray, *duals: np.ndarray)
     safe = 0.5 * (marginal + program.anchor)
     for share in (0.0, *_ROUNDING_SHARES):
         mixed = (1.0 - share) * mechanism + share * safe
-        if certify_measured(program, mixed, *duals).violation == 0:
+        if certify_measured(program, mixed, *duals).violation == 0 and excess(mixed) == 0:
             return mixed
     return mechanism
 
@@ -287,7 +312,7 @@ def _natural(term: Term) -> Any:
     return rule
 
 
-def _closed_form(program: MeasuredProgram) -> tuple[Any, ...] | None:
+def _closed_form(program: MeasuredProgram, excess: Callable[[np.ndarray], float]) -> tuple[Any, ...] | None:
     """(mechanism, k, eta, price, steps, seconds, name) where no iteration is needed."""
     k, eta, price = _no_rules(program)
     done = (0, 0.0, "closed-form")
@@ -306,7 +331,7 @@ def _closed_form(program: MeasuredProgram) -> tuple[Any, ...] | None:
         return None
     mechanism = feasibility.cheapest(costs)
     met = not program.terms or certify_measured(program, mechanism, k, eta, price).violation == 0
-    return (mechanism, k, eta, price, *done) if met else None
+    return (mechanism, k, eta, price, *done) if met and excess(mechanism) == 0 else None
 
 
 def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, float, float]:
