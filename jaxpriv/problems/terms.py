@@ -121,7 +121,9 @@ def on_support(measure: AbstractLeakage, joint: np.ndarray) -> tuple[Any, np.nda
     elif isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
         relation = fits(measure.neighbours, 0, "neighbours")[np.ix_(seen, seen)]
         measure = measures.LocalDifferentialPrivacy(relation)
-    elif isinstance(getattr(measure, "cost", None), measures.LossMatrix):
+    elif isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)) and isinstance(
+        measure.cost, measures.LossMatrix
+    ):
         losses = fits(measure.cost.losses, 0, "losses")[seen]
         measure = type(measure)(measures.LossMatrix(losses))
     return measure, joint[seen]
@@ -234,7 +236,7 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
         if isinstance(cost, measures.ZeroOneLoss):
             rows = joint - (prior.max() + eps) * mass
         else:
-            losses = np.asarray(cost.losses)
+            losses = np.asarray(cost.losses)  # pyright: ignore[reportAttributeAccessIssue]  # `supported` leaves LossMatrix
             least = float((prior @ losses).min())
             rows = (least - eps) * mass - losses.T @ joint
         return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
