@@ -29,7 +29,8 @@ def certify_measured(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any,
     """
     mechanism = np.asarray(mechanism, dtype=np.float64)
     value, leakages, used, violation = _primal(program, mechanism)
-    bound = _dual(program, *(np.asarray(part, dtype=np.float64) for part in (k, eta, price)))
+    with np.errstate(over="ignore", invalid="ignore"):  # of absurd rules: then nothing is proved
+        bound = _dual(program, *(np.asarray(part, dtype=np.float64) for part in (k, eta, price)))
     return Certificate(value, bound, leakages, used, violation)
 
 
@@ -86,8 +87,11 @@ def _excess(term: Term, mechanism: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r = np.asarray(term.reference)
     up, down = r > 0, r < 0
     lower = (w[up] / r[up, None]).max(axis=0)
-    upper = (w[down] / r[down, None]).min(axis=0)
-    return lower - upper, (size / abs(r)[:, None]).max(axis=0)
+    upper = w[down] / r[down, None]
+    tight, outputs = upper.argmin(axis=0), np.arange(mechanism.shape[1])
+    # The scale is that of the two rows that meet: e^eps times smaller than the largest row where eps is large.
+    scale = (size[up] / r[up, None]).max(axis=0) + (size[down] / -r[down, None])[tight, outputs]
+    return lower - upper[tight, outputs], scale
 
 
 def _primal(program: MeasuredProgram, mechanism: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:
@@ -161,10 +165,13 @@ def _rule(term: Term, g: np.ndarray) -> np.ndarray:
         return g - level - (np.log(total) if abs(total - 1.0) > 1e-12 else 0.0)
     if term.kind is Kind.POWER:
         b = float(term.parameter)
-        y = np.maximum(-g if term.negative else g, 1e-150 if term.negative else 0.0)
-        top = np.where(y.max(axis=1, keepdims=True) > 0, y.max(axis=1, keepdims=True), 1.0)
-        y = np.where(y.max(axis=1, keepdims=True) > 0, y, 1.0)
-        y = y / top
+        # Powers of numbers on the side of 1 where they cannot overflow: b < 0 for orders < 1.
+        if term.negative:
+            y = np.clip(-g, 1e-150, 1e150)
+            y = y / y.min(axis=1, keepdims=True)
+        else:
+            top = g.max(axis=1, keepdims=True)
+            y = np.where(top > 0, np.maximum(g, 0.0) / np.where(top > 0, top, 1.0), 1.0)
         y = y * ((r * y**b).sum(axis=1, keepdims=True)) ** (-1.0 / b)
         return -y if term.negative else y
     u = g[:, :-1]
@@ -227,4 +234,5 @@ def _dual(program: MeasuredProgram, k: np.ndarray, eta: np.ndarray, price: np.nd
     least = cost.min(axis=1)
     size += abs(least).sum()
     chain = 2 * (max(len(term.rows) for term in program.terms) + inputs) + limits + 16
-    return float(least.sum() - spent - chain * _UNIT * size)
+    bound = float(least.sum() - spent - chain * _UNIT * size)
+    return bound if np.isfinite(bound) else -np.inf

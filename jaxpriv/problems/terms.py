@@ -18,7 +18,8 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
 from jaxpriv.problems.measured import Kind, Role, Term
 
-# Rows that agree to this many decimals are one row (the certificate is computed on the merged rows).
+# Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
+# certificate is computed on the merged rows). Not to so many decimals of 1: rare symbols have small rows.
 _DECIMALS = 14
 
 
@@ -31,6 +32,14 @@ class Scale:
 
 
 _PLAIN = Scale(float, float)
+
+# A limit of so many nats is none to any float64: e^-200 of the largest cost is far below its rounding, and the
+# exponentials of higher ones would overflow.
+_MOST_NATS = 200.0
+
+
+def _exp(nats: float) -> float:
+    return math.exp(min(nats, _MOST_NATS))
 
 
 def supported(measure: AbstractLeakage) -> bool:
@@ -56,7 +65,7 @@ def scale_of(measure: AbstractLeakage) -> Scale:
         if math.isfinite(order) and order != 1.0:
             rate, sign = 1.0 - 1.0 / order, math.copysign(1.0, order - 1.0)
             return Scale(
-                lambda total: math.log(max(sign * total, 1e-300)) / rate, lambda value: sign * math.exp(rate * value)
+                lambda total: math.log(max(sign * total, 1e-300)) / rate, lambda value: sign * _exp(rate * value)
             )
         if order == 1.0:
             return _PLAIN
@@ -64,7 +73,7 @@ def scale_of(measure: AbstractLeakage) -> Scale:
         measure,
         (measures.Sibson, measures.Arimoto, measures.MaximalLeakage, measures.MinEntropyLeakage, measures.GainLeakage),
     ):
-        return Scale(lambda total: math.log(max(total, 1e-300)), math.exp)
+        return Scale(lambda total: math.log(max(total, 1e-300)), _exp)
     return _PLAIN
 
 
@@ -114,7 +123,9 @@ def on_support(measure: AbstractLeakage, joint: np.ndarray) -> tuple[Any, np.nda
         measure = measures.LocalDifferentialPrivacy(relation)
     elif isinstance(measure, measures.MaxInformation) and measure.hidden is not None:
         measure = measures.MaxInformation(fits(measure.hidden, 0, "hidden")[seen])
-    elif isinstance(getattr(measure, "cost", None), measures.LossMatrix):
+    elif isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)) and isinstance(
+        measure.cost, measures.LossMatrix
+    ):
         losses = fits(measure.cost.losses, 0, "losses")[seen]
         measure = type(measure)(measures.LossMatrix(losses))
     return measure, joint[seen]
@@ -230,11 +241,12 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
         if isinstance(cost, measures.ZeroOneLoss):
             rows = joint - (prior.max() + eps) * mass
         else:
-            losses = np.asarray(cost.losses)
+            losses = np.asarray(cost.losses)  # pyright: ignore[reportAttributeAccessIssue]  # `supported` leaves LossMatrix
             least = float((prior @ losses).min())
             rows = (least - eps) * mass - losses.T @ joint
         return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
     lift = joint / prior[:, None]
+    eps = min(eps, _MOST_NATS)
     if isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
         neighbours = np.asarray(measure.neighbours)
         raised, lowered = np.nonzero(neighbours & ~np.eye(len(prior), dtype=bool))
@@ -291,15 +303,15 @@ def _merged(
     if kind is Kind.LINEAR:
         if cap is not None:
             return rows, reference, cap
-        keys = np.column_stack([rows, reference])
-        keys = keys / abs(keys).max(axis=1, keepdims=True)  # a multiple of a row says the same
-        first = _first_of_each(keys)
+        # Only the ratio to the reference counts, so a rare symbol is told from another by its own P(x|s).
+        size = np.where(reference != 0, abs(reference), 1.0)[:, None]
+        first = _first_of_each(np.column_stack([rows / size, np.sign(reference)]))
         return rows[first], reference[first], None
     if kind is Kind.ENTROPIC:
         rows, reference = _proportional(rows, reference)
     own = len(rows) - (kind not in (Kind.ENTROPIC, Kind.POWER))
     sizes = rows[:own].sum(axis=1)
-    classes = _classes(np.column_stack([rows[:own] / sizes[:, None], np.log(sizes / reference[:own])]))
+    classes = _classes(np.column_stack([rows[:own] / sizes[:, None], sizes / reference[:own]]))
     gather = np.zeros((classes.max() + 1, own))
     gather[classes, np.arange(own)] = 1.0
     return (
@@ -327,7 +339,8 @@ def _proportional(rows: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _classes(keys: np.ndarray) -> np.ndarray:
-    rounded = np.ascontiguousarray(np.round(keys, _DECIMALS) + 0.0)
+    mantissa, exponent = np.frexp(keys)
+    rounded = np.ascontiguousarray(np.ldexp(np.round(mantissa, _DECIMALS), exponent) + 0.0)
     numbers: dict[bytes, int] = {}
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rounded])
 

@@ -125,7 +125,7 @@ def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Any:
     return sides.link + jnp.concatenate([products, prices], axis=1) if prices.shape[1] else sides.link + products
 
 
-def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> tuple[Any, Point]:
+def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> Point:
     """Solve for a stack of right-hand sides (leading axis) without the moves of the prices.
 
     Returns the directions (a batch of `Point`) at fixed prices.
