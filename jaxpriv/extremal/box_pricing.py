@@ -89,14 +89,8 @@ class BoxPricer(AbstractPricer):
         tolerance = _ROUNDING * self.high
         index = np.flatnonzero((share >= self.low - tolerance) & (share <= self.high + tolerance))
         between = np.clip(share[index], self.low, self.high)
-        loss = np.zeros(len(index)) if f is None else self.split.probabilities[f] * self._delta(between)
+        loss = np.zeros(len(index)) if f is None else self.split.probabilities[f] * defect(between, self.low, self.high)
         return index, between, loss, masses
-
-    def _delta(self, lift: np.ndarray) -> np.ndarray:
-        """Chord minus t ln t; both less t - 1, which the chord of `excess` shares."""
-        at_low, at_high = excess(np.array([self.low, self.high]))
-        chord = at_low + (at_high - at_low) * (lift - self.low) / (self.high - self.low)
-        return np.maximum(chord - excess(lift), 0.0)
 
     def _columns(self, case: int, chosen: np.ndarray) -> Columns:
         f, end = self.cases[case]
@@ -132,3 +126,9 @@ def chord_at_one(low: float, high: float) -> float:
     at_low, at_high = excess(np.array([low, high]))
     # excess differs from t ln t by the affine 1 - t, which is 0 at 1.
     return float(((high - 1.0) * at_low + (1.0 - low) * at_high) / (high - low)) if math.isfinite(high) else math.inf
+
+
+def defect(lift: np.ndarray, low: float, high: float) -> np.ndarray:
+    """delta(t) = chord(t) - t ln t >= 0 for t in [low, high]."""
+    at_low, at_high = excess(np.array([low, high]))  # t ln t less t - 1, which chords share
+    return np.maximum(at_low + (at_high - at_low) * (lift - low) / (high - low) - excess(lift), 0.0)

@@ -1,7 +1,7 @@
 """Limits on X itself: the plan over types, the rotation back to symbols, and the polish."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from jaxpriv._resources import need_memory
 from jaxpriv.extremal.master import AbstractPricer, Columns, Plan, best_plan, generate_columns
 from jaxpriv.extremal.numbers import divergence
 from jaxpriv.extremal.ratio_pricing import RatioPricer
+from jaxpriv.extremal.search import AbstractSearch, polish
 from jaxpriv.extremal.symbols import Split, combinations_of, split_at
 from jaxpriv.extremal.unroll import Recipe, unroll
 
@@ -35,28 +36,33 @@ class Design:
     method: str
 
 
-def design(source: np.ndarray, make: Maker, tol: float) -> Design:
-    """The best measure over posteriors of `source` (X,) > 0 for the limits that `make` prices.
+def design(search: AbstractSearch, make: Maker, tol: float) -> Design:
+    """The best measure over posteriors of `search.source` for the limits that `make` prices and `search` explores.
 
     Raises `ResourceError` if the mechanism would not fit into memory.
     """
+    source = search.source
     whole = split_at(source, _PATTERNS)
     if not len(whole.light):
-        return _attempt(whole, make, tol)
-    best, upper = None, np.inf
+        return attempt(whole, make, tol)
+    best, upper, pool = None, np.inf, []
     for level in _LEVELS:
         split = split_at(source, _PATTERNS, level)
-        found = _attempt(split, make, tol)
+        found = attempt(split, make, tol)
         upper = min(upper, found.upper_bound)
+        pool.append(found.lifts)
         if best is None or found.value > best.value:
             best = found
         if upper - best.value <= tol or len(split.members) < level:
             break
     assert best is not None
-    return Design(best.lifts, best.weights, best.value, upper, best.method)
+    if upper - best.value <= tol or len(source) > _POLISHED:
+        return replace(best, upper_bound=upper)
+    lifts, weights, value = polish(np.vstack(pool), search, upper, tol)
+    return Design(lifts, weights, value, upper, f"{best.method}, then exchanges")
 
 
-def _attempt(split: Split, make: Maker, tol: float) -> Design:
+def attempt(split: Split, make: Maker, tol: float) -> Design:
     pricer = make(split)
     exact = not len(split.light)
     few = exact and combinations_of(split) <= _LISTED

@@ -17,6 +17,7 @@ from jaxpriv.extremal.master import Columns, generate_columns
 from jaxpriv.extremal.numbers import divergence, entropy, information_below
 from jaxpriv.extremal.ratio_pricing import RatioPricer
 from jaxpriv.extremal.repair import mechanism_of, within_limits
+from jaxpriv.extremal.search import BoxSearch, RatioSearch
 from jaxpriv.extremal.vertices import posteriors
 
 # Bounds on the lift that are closer than this leave nothing to choose between them.
@@ -137,12 +138,12 @@ def _on_itself(source: np.ndarray, limits: Limits, tol: float) -> Found:
     if limits.independent:
         return _nothing(source, 0.0)
     if limits.spread < math.inf:
-        found = design(source, lambda split: RatioPricer(split, limits.eps), tol)
+        found = design(RatioSearch(source, limits.eps), lambda split: RatioPricer(split, limits.eps), tol)
     else:
         low, high = limits.box(float(source.min()))
         if high - low < _NARROW:
             return _nothing(source, ceiling)
-        found = design(source, lambda split: BoxPricer(split, low, high), tol)
+        found = design(BoxSearch(source, low, high), lambda split: BoxPricer(split, low, high), tol)
     return found.lifts, found.weights, min(found.upper_bound, ceiling), found.method
 
 
