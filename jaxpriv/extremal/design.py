@@ -58,8 +58,8 @@ def design(search: AbstractSearch, make: Maker, tol: float) -> Design:
     assert best is not None
     if upper - best.value <= tol or len(source) > _POLISHED:
         return replace(best, upper_bound=upper)
-    lifts, weights, value = polish(np.vstack(pool), search, upper, tol)
-    return Design(lifts, weights, value, upper, f"{best.method}, then exchanges")
+    lifts, weights, value, upper = polish(np.vstack(pool), search, upper, tol)
+    return Design(lifts, weights, value, upper, f"{best.method}, then exchanges and branch and bound")
 
 
 def attempt(split: Split, make: Maker, tol: float) -> Design:

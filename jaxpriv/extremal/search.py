@@ -3,7 +3,8 @@
 A vertex is a raised set A (and, for lift bounds, the symbol f between the bounds). Its reduced value
 D - nu.q depends on A through p(A) and sum_A nu_x p_x alone, so every exchange of a raised symbol
 for another (or for none) is scored at once; the best one is made until none helps. A local optimum:
-good columns, no bound.
+good columns, no bound. When exchanges find nothing more, `branching` is asked for what they missed and
+for the bound.
 """
 
 import math
@@ -12,11 +13,14 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from jaxpriv.extremal.box_pricing import defect
-from jaxpriv.extremal.master import Columns, best_plan
+from jaxpriv.extremal.branching import AbstractTree, BoxTree, RatioTree
+from jaxpriv.extremal.master import Columns, best_plan, proved_bound
 from jaxpriv.extremal.numbers import divergence
 
 _STEPS = 12
 _ROUNDS = 60
+# Random starts in one round, times X^2, which is what one exchange costs.
+_STARTS = 100_000
 # Rounds in a row with next to nothing gained, after which there is no more to be had.
 _PATIENCE = 4
 
@@ -29,6 +33,19 @@ class AbstractSearch(ABC):
     @abstractmethod
     def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
         """The lift (X,) of a vertex that is at least as good as `lift` (X,) at these prices."""
+
+    @abstractmethod
+    def tree(self, prices: np.ndarray) -> AbstractTree:
+        """Branch and bound at these prices."""
+
+    @abstractmethod
+    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A start between two random columns of `lifts`."""
+
+    def _crossed(self, raised: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Raised where one or the other of two random rows is, symbol by symbol."""
+        one, other = raised[rng.integers(len(raised), size=2)]
+        return np.where(rng.random(raised.shape[1]) < 0.5, one, other)
 
     def exchanges(self, raised: np.ndarray, cost: np.ndarray, fixed: int | None) -> tuple[np.ndarray, ...]:
         """(out, into, mass change, cost change) of all exchanges; index X stands for no symbol."""
@@ -52,7 +69,7 @@ class RatioSearch(AbstractSearch):
     """Staircase columns: D - nu.q = kappa (1 - 1/z) - ln z - (nu.p + (r-1) sum_A nu p)/z, z = 1 + (r-1) p(A)."""
 
     def __init__(self, source: np.ndarray, eps: float):
-        self.source, self.step = source, math.expm1(eps)
+        self.source, self.eps, self.step = source, eps, math.expm1(eps)
         self.kappa = eps / -math.expm1(-eps)
 
     def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
@@ -67,6 +84,13 @@ class RatioSearch(AbstractSearch):
             _exchange(raised, int(out[best[0]]), int(into[best[1]]))
         column = 1.0 + self.step * raised
         return column / (column @ self.source)
+
+    def tree(self, prices: np.ndarray) -> AbstractTree:
+        return RatioTree(self.source, prices, self.eps)
+
+    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raised = lifts > 0.5 * (lifts.min(axis=1, keepdims=True) + lifts.max(axis=1, keepdims=True))
+        return 1.0 + self.step * self._crossed(raised, rng)
 
     def _score(self, mass: np.ndarray, paid: np.ndarray) -> np.ndarray:
         y = self.step * np.maximum(mass, 0.0)
@@ -107,6 +131,19 @@ class BoxSearch(AbstractSearch):
         found[f] = self.low + width * left / self.source[f]
         return found
 
+    def tree(self, prices: np.ndarray) -> AbstractTree:
+        return BoxTree(self.source, prices, self.low, self.high)
+
+    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Symbols in random order, those of the crossed pair first, as long as they fit: some f then has room."""
+        wanted = self._crossed(lifts >= self.high * (1 - 1e-9), rng)
+        found, left = np.full(len(self.source), self.low), self.room
+        for x in np.argsort(rng.random(len(wanted)) - wanted):
+            if self.source[x] <= left:
+                found[x] = self.high
+                left -= self.source[x]
+        return found
+
     def _loss(self, f: int | np.ndarray, rest: np.ndarray) -> np.ndarray:
         one = self.source[f]
         share = np.clip(rest / one, 0.0, 1.0)
@@ -123,21 +160,39 @@ class BoxSearch(AbstractSearch):
 
 def polish(
     lifts: np.ndarray, search: AbstractSearch, upper: float, tol: float
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """(lifts, weights, value) from the columns given and exchanges from those in use, at most X of them."""
-    source = search.source
-    columns = Columns(lifts, divergence(lifts, source), (None,) * len(lifts))
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """(lifts, weights, value, upper bound) from the columns given, exchanges and branch and bound.
+
+    At most X columns are used. The starts are drawn from a fixed seed: the same input gives the same result.
+    """
+    source, rng = search.source, np.random.default_rng(0)
+    columns = _columns(lifts, source)
     history: list[float] = []
     while True:
         weights, prices, value = best_plan(columns, source)
         history.append(value)
         used = np.flatnonzero(weights > 0)
         stalled = len(history) > _PATIENCE and value - history[-1 - _PATIENCE] < 0.05 * (upper - value)
-        if upper - value <= 0.9 * tol or stalled or len(history) > _ROUNDS:
-            return columns.lifts[used], weights[used], value
-        found = np.array([search.descend(columns.lifts[n], prices) for n in used])
-        gain = divergence(found, source) - (found * source) @ prices
-        found = np.unique(found[gain > 1e-13].round(14), axis=0)
+        ended = upper - value <= 0.9 * tol or len(history) > _ROUNDS
+        found = np.zeros((0, len(source)))
+        if not (stalled or ended):
+            starts = list(columns.lifts[used])
+            starts += [search.mixed(columns.lifts[used], rng) for _ in range(max(16, _STARTS // len(source) ** 2))]
+            found = _gaining(np.array([search.descend(start, prices) for start in starts]), source, prices)
+        if not len(found) and not ended:
+            highest, missed = search.tree(prices).solve(0.3 * tol)
+            upper = min(upper, proved_bound(prices, source, highest))
+            found = _gaining(missed, source, prices)
         if not len(found):
-            return columns.lifts[used], weights[used], value
-        columns = columns + Columns(found, divergence(found, source), (None,) * len(found))
+            return columns.lifts[used], weights[used], value, upper
+        columns = columns + _columns(found, source)
+
+
+def _columns(lifts: np.ndarray, source: np.ndarray) -> Columns:
+    return Columns(lifts, divergence(lifts, source), (None,) * len(lifts))
+
+
+def _gaining(lifts: np.ndarray, source: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """The rows that the prices undervalue, each once."""
+    gain = divergence(lifts, source) - (lifts * source) @ prices
+    return np.unique(lifts[gain > 1e-13].round(14), axis=0)
