@@ -2,8 +2,8 @@
 
 Symbols are decided from the most probable down. A node knows the mass and the price of what is raised;
 the rest may be raised in part, cheapest price per mass first, which bounds every completion from
-above. Nodes that cannot reach the target are dropped. Where too many stay open the largest of their
-bounds is returned: weaker, still proved.
+above. Nodes that cannot reach the target are dropped. Where too many stay open only the most promising
+are followed; the bounds of the others count in the result, which is then weaker, still proved.
 
 With few raised symbols (large eps) the tree is small; with many, the rare symbols at its end are so
 nearly divisible that the bounds meet the target before the last level.
@@ -18,7 +18,7 @@ import numpy as np
 from jaxpriv.extremal.box_pricing import chord_at_one, defect
 
 # Nodes times undecided symbols looked at on one level.
-_WORK = 4_000_000
+_WORK = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,20 @@ class AbstractTree(ABC):
         order = np.argsort(-self.source, kind="stable")
         one = np.zeros(1)
         nodes = Nodes(one, one, np.full(1, -1), np.zeros((1, symbols), dtype=bool))
-        bounds = np.full(1, np.inf)
+        bounds, highest = np.full(1, np.inf), target
         for depth, symbol in enumerate(order):
             nodes = self.children(nodes, int(symbol))
             bounds = self.bounds(nodes, self._rest(order[depth + 1 :]))
-            keep = np.flatnonzero(bounds > target)
+            # The most promising first: what is dropped beyond the limit raises the proved bound least.
+            keep = np.argsort(-bounds)[: np.count_nonzero(bounds > target)]
+            most = _WORK // (symbols - depth + 8)
+            if len(keep) > most:
+                highest = max(highest, float(bounds[keep[most]]))
+                keep = keep[:most]
             nodes, bounds = nodes[keep], bounds[keep]
             if not len(keep):
-                return target, np.zeros((0, symbols))
-            if len(keep) * (symbols - depth + 8) > _WORK:
-                return float(bounds.max()), np.zeros((0, symbols))
-        best = np.argsort(-bounds)[: 2 * symbols]
-        return float(bounds.max()), self.lifts(nodes[best])
+                return highest, np.zeros((0, symbols))
+        return max(highest, float(bounds[0])), self.lifts(nodes[np.arange(min(len(bounds), 2 * symbols))])
 
     def _rest(self, symbols: np.ndarray) -> Rest:
         cheapest = symbols[np.argsort(self.prices[symbols])]

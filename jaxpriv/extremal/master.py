@@ -56,8 +56,6 @@ class Plan:
     weights: np.ndarray
     value: float
     upper_bound: float
-    prices: np.ndarray
-    rounds: int
 
 
 def best_plan(columns: Columns, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -114,13 +112,12 @@ def generate_columns(
     columns, upper, centre, done = start, np.inf, None, 0
     while True:
         weights, prices, value = best_plan(columns, mass)
-        found, best = [], prices
+        found = []
         for candidate in [prices] if centre is None else [prices, 0.5 * (prices + centre)]:
             highest, extra = pricer.price(candidate, count)
             bound = proved_bound(candidate, mass, highest)
             if bound < upper:
-                upper, best = bound, candidate
-                centre = candidate
+                upper, centre = bound, candidate
             found.append(extra)
         done += 1
         reduced = [extra.values - (extra.lifts * mass) @ prices for extra in found]
@@ -132,6 +129,6 @@ def generate_columns(
         ]
         if upper - value <= gap * min(1.0, upper) or done >= rounds or not fresh:
             used = np.flatnonzero(weights > 0)
-            return Plan(columns.take(used), weights[used], value, upper, best, done)
+            return Plan(columns.take(used), weights[used], value, upper)
         for extra in fresh:
             columns = columns + extra

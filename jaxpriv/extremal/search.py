@@ -18,7 +18,9 @@ from jaxpriv.extremal.master import Columns, best_plan, proved_bound
 from jaxpriv.extremal.numbers import divergence
 
 _STEPS = 12
-_ROUNDS = 60
+# What a round and a proof cost grows with X^2 and more, so there are fewer for many symbols.
+_ROUNDS = 100_000
+_PROOFS = 10_000
 # Random starts in one round, times X^2, which is what one exchange costs.
 _STARTS = 100_000
 # Rounds in a row with next to nothing gained, after which there is no more to be had.
@@ -168,18 +170,21 @@ def polish(
     source, rng = search.source, np.random.default_rng(0)
     columns = _columns(lifts, source)
     history: list[float] = []
+    size = len(source) ** 2
+    rounds, proofs = min(60, max(10, _ROUNDS // size)), min(6, max(1, _PROOFS // size))
     while True:
         weights, prices, value = best_plan(columns, source)
         history.append(value)
         used = np.flatnonzero(weights > 0)
         stalled = len(history) > _PATIENCE and value - history[-1 - _PATIENCE] < 0.05 * (upper - value)
-        ended = upper - value <= 0.9 * tol or len(history) > _ROUNDS
+        ended = upper - value <= 0.9 * tol or len(history) > rounds
         found = np.zeros((0, len(source)))
         if not (stalled or ended):
             starts = list(columns.lifts[used])
-            starts += [search.mixed(columns.lifts[used], rng) for _ in range(max(16, _STARTS // len(source) ** 2))]
+            starts += [search.mixed(columns.lifts[used], rng) for _ in range(max(16, _STARTS // size))]
             found = _gaining(np.array([search.descend(start, prices) for start in starts]), source, prices)
-        if not len(found) and not ended:
+        if not len(found) and not ended and proofs > 0:
+            proofs -= 1
             highest, missed = search.tree(prices).solve(0.3 * tol)
             upper = min(upper, proved_bound(prices, source, highest))
             found = _gaining(missed, source, prices)

@@ -52,11 +52,8 @@ class _Ring:
     window: float
 
 
-def unroll(recipe: Recipe, split: Split, order: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(lifts (n, X), weights (n,) of total one up to rounding) for one recipe.
-
-    `order` arranges the symbols of the pool on the circle.
-    """
+def unroll(recipe: Recipe, split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """(lifts (n, X), weights (n,) of total one up to rounding) for one recipe."""
     base = np.full(len(split.source), recipe.low)
     member, cover = [], []
     for g, symbols in enumerate(split.members):
@@ -70,7 +67,7 @@ def unroll(recipe: Recipe, split: Split, order: np.ndarray | None = None) -> tup
         elif raised == n:
             base[symbols] = recipe.high
     if len(split.light):
-        symbols = split.light if order is None else order
+        symbols = split.light
         if recipe.light in (0.0, 1.0):
             base[symbols] = recipe.high if recipe.light else recipe.low
         else:

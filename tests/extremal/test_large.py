@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage, maximum_utility
+from jaxpriv.extremal import branching
+from jaxpriv.extremal.box_pricing import BoxPricer
+from jaxpriv.extremal.numbers import divergence
+from jaxpriv.extremal.ratio_pricing import RatioPricer
 from jaxpriv.extremal.symbols import split_at
 from jaxpriv.extremal.unroll import Recipe, unroll
 
@@ -42,3 +46,38 @@ def test_rotation_keeps_every_symbol_equally_often_raised():
     assert np.ptp(mean[:3]) < 0.05  # normalisation of each row aside
     between = (lifts > lifts.min(axis=1, keepdims=True) + 1e-9) & (lifts < lifts.max(axis=1, keepdims=True) - 1e-9)
     assert between.sum(axis=1).max() <= 1
+
+
+@pytest.mark.parametrize("measure", [LDP, leakage.MaxLift(), leakage.Lift()])
+def test_branch_and_bound_proves_what_pooling_cannot(measure):
+    """Few symbols are raised at once: pooled ones would be too coarse."""
+    eps = 3.0
+    p = np.random.default_rng(0).dirichlet(np.ones(20))
+    result = maximum_utility(p, (measure, eps))
+    assert result.status == "optimal"
+    assert result.mechanism.shape[1] <= 20
+    assert result.leakage[0] <= eps
+
+
+@pytest.mark.parametrize("make", ["ratio", "low", "box"])
+def test_the_tree_is_exact(make):
+    """Against all vertices, at prices that are not optimal; and cut short, where its bound must hold still."""
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        p, prices = rng.dirichlet(np.ones(8)), rng.normal(size=8)
+        split = split_at(p, 2**16)
+        heavy = prices[np.concatenate(split.members)]
+        if make == "ratio":
+            tree, pricer = branching.RatioTree(p, prices, 1.5), RatioPricer(split, 1.5)
+        else:
+            low = 0.0 if make == "low" else 0.4
+            tree, pricer = branching.BoxTree(p, prices, low, 2.5), BoxPricer(split, low, 2.5)
+        wanted, _ = pricer.price(heavy, 1)
+        highest, lifts = tree.solve(wanted - 0.1)
+        assert highest == pytest.approx(wanted, abs=1e-12)
+        gain = divergence(lifts, p) - (lifts * p) @ prices
+        assert gain.max() == pytest.approx(wanted, abs=1e-12)
+        assert tree.solve(wanted + 1e-9)[0] == wanted + 1e-9
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(branching, "_WORK", 40)
+            assert tree.solve(wanted - 10.0)[0] >= wanted - 1e-12
