@@ -7,6 +7,10 @@
 with use = <constraints_r, W> of a budget and sum_y (t_jy + cap . v_jy) of a limit on a sum. A row of W stays
 in its simplex and k of a capped objective in its box, by projection, so neither has a multiplier; the only
 products are with A (T, X). The linear map of (W, t, v, peak) into the dual space is K.
+
+As t is free it may be measured from any a . W_y: t = t~ + a . W_y turns A into A - reference a', and the sum over y
+of what was added is the constant sum_x a_x. Where S and Y depend on each other weakly the rows of A are nearly
+one direction, which alone would set the length of the steps; the best a takes it out.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpriv.problems.measured import Role
+from jaxpriv.problems.measured import Role, Term
 from jaxpriv.solvers.conic.system import Data
 
 
@@ -44,6 +48,7 @@ class Saddle(NamedTuple):
     """The parts of the program that the step sees."""
 
     data: Data
+    a: Any  # (T, X) with its part along the references taken out
     reference: Any  # (T, J)
     charge: Any  # (J,) 1 for an objective
     sums: Any  # (B, J) t of a limit
@@ -63,26 +68,41 @@ def saddle(data: Data, scales: Scales | None = None) -> Saddle:
     sums, over = jnp.zeros((limits, len(terms)), dtype), jnp.zeros((limits, rows), dtype)
     excess, top = jnp.zeros(rows, dtype), jnp.full(rows, jnp.inf, dtype)
     bounds = [data.program.budgets]
+    parts = []
     for j, (term, place) in enumerate(zip(terms, data.layout, strict=True)):
+        rows_j, shift = _without_reference(term)
+        parts.append(rows_j)
         if term.normalised:
             reference = reference.at[place.rows, j].set(term.reference)
             charge = charge.at[j].set(float(term.role is Role.OBJECTIVE))
         if place.limit is not None:
-            bounds.append(term.bound[None])
+            bounds.append((term.bound - shift.sum())[None])
             sums = sums.at[place.limit, j].set(float(term.normalised))
             if term.cap is not None:
                 over = over.at[place.limit, place.rows].set(term.cap)
                 excess = excess.at[place.rows].set(1.0)
         elif term.cap is not None:
             top = top.at[place.rows].set(term.cap)
+    a = jnp.concatenate(parts)
     if scales is None:
-        scales = _scales(data, reference, sums, over, excess)
-    return Saddle(data, reference, charge, sums, over, excess, top, jnp.concatenate(bounds), scales)
+        scales = _scales(data, a, reference, sums, over, excess)
+    return Saddle(data, a, reference, charge, sums, over, excess, top, jnp.concatenate(bounds), scales)
+
+
+def _without_reference(term: Term) -> tuple[Any, Any]:
+    """(A - reference a', a), with a the least squares fit to rows of length one; a = 0 if not normalised."""
+    if not term.normalised:
+        return term.rows, jnp.zeros_like(term.rows[0])
+    length = (term.rows**2).sum(axis=1)
+    weight = jnp.where(length > 0, 1.0 / jnp.where(length > 0, length, 1.0), 0.0) * term.reference
+    size = (weight * term.reference).sum()
+    shift = (weight[:, None] * term.rows).sum(axis=0) / jnp.where(size > 0, size, 1.0)
+    return term.rows - term.reference[:, None] * shift, shift
 
 
 def forward(s: Saddle, u: Primal) -> Dual:
     """K u."""
-    seen = jnp.matmul(u.w, s.data.a.T, precision="highest")
+    seen = jnp.matmul(u.w, s.a.T, precision="highest")
     k = seen - jnp.matmul(u.t, s.reference.T, precision="highest") - s.excess * u.v
     use = (s.sums * u.t.sum(axis=0)).sum(axis=1) + (s.over * u.v.sum(axis=0)).sum(axis=1) - s.data.marks * u.peak
     budgets = s.data.c.shape[0]
@@ -94,7 +114,7 @@ def forward(s: Saddle, u: Primal) -> Dual:
 def backward(s: Saddle, p: Dual) -> Primal:
     """K' p."""
     budgets = s.data.c.shape[0]
-    w = jnp.matmul(p.k, s.data.a, precision="highest")
+    w = jnp.matmul(p.k, s.a, precision="highest")
     if budgets:
         w = w + jnp.tensordot(p.price[:budgets], s.data.c, 1, precision="highest")
     t = p.price @ s.sums - jnp.matmul(p.k, s.reference, precision="highest")
@@ -153,14 +173,14 @@ def onto_simplices(w: Any, support: Any, level: Any) -> tuple[Any, Any]:
     return projected / projected.sum(axis=0), level
 
 
-def _scales(data: Data, reference: Any, sums: Any, over: Any, excess: Any) -> Scales:
+def _scales(data: Data, a: Any, reference: Any, sums: Any, over: Any, excess: Any) -> Scales:
     """Squared scales: Ruiz equilibration in the largest entries, then Pock and Chambolle's with the sums.
 
     Entries of K of all outputs are the same, so that a row of A has one scale and a column of A, that is a
     row of W, has one: the projection on the simplex stays the Euclidean one.
     """
     outputs = data.cost.shape[0]
-    a, reference, sums, over = abs(data.a), abs(reference), abs(sums), abs(over)
+    a, reference, sums, over = abs(a), abs(reference), abs(sums), abs(over)
     tallest, total = abs(data.c).max(axis=1, initial=0.0), abs(data.c).sum(axis=1)  # (R, X)
     limits = data.marks.shape[0]
     budgets = data.c.shape[0]
