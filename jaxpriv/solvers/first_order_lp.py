@@ -92,7 +92,8 @@ class PrimalDualHybridGradient(AbstractSolver):
         data = rearrange(program)
         s = saddle(data)
         dtype = data.a.dtype
-        x = data.support / data.support.sum(axis=0).astype(dtype)
+        x = data.support.astype(dtype)
+        x = x / x.sum(axis=0)
         u = Primal(x, jnp.zeros((x.shape[0], len(data.terms)), dtype), jnp.zeros_like(x @ data.a.T), jnp.zeros((), dtype))
         p = Dual(jnp.zeros_like(u.v), jnp.zeros_like(data.marks))
         zero, far = jnp.array(0), jnp.array(jnp.inf, dtype)
@@ -101,7 +102,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         return HybridGradientState(
             scales=s.scales,
             z=z,
-            eta=0.99 / _norm(s),
+            eta=0.99 / spectral_norm(s),
             omega=jnp.where(weight > 0, weight, 1.0),
             drift=jnp.zeros((), dtype),
             first=far,
@@ -188,7 +189,7 @@ def _residual(s: Saddle, z: _Iterate, u: Primal, p: Dual, eta: Any, omega: Any) 
     return jnp.sqrt(jnp.maximum(square, 0.0))
 
 
-def _norm(s: Saddle) -> Any:
+def spectral_norm(s: Saddle) -> Any:
     """The norm of the scaled map, by the power method, a little above; at most one by the scaling."""
 
     def once(_: Any, u: Primal) -> Primal:
