@@ -15,7 +15,8 @@ def first_point(data: Data, target: Any) -> Point:
     rows, dtype = data.a.shape[0], data.a.dtype
     limits = data.c.shape[0]
     support = data.support
-    x = support / support.sum(axis=0)
+    x = support.astype(dtype)
+    x = x / x.sum(axis=0)
     mu = target / outputs
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
     used = (data.c * x).sum(axis=(1, 2))
@@ -81,7 +82,7 @@ def first_point(data: Data, target: Any) -> Point:
 
 def _row_prices(data: Data, costs: Any, mu: Any) -> Any:
     """nu that puts the mean of x z / (mu h) of every row at one, x being uniform on the support."""
-    count = data.support.sum(axis=0)
+    count = data.support.sum(axis=0).astype(mu.dtype)
     inside = jnp.where(data.support, costs, 0.0).sum(axis=0) / count
     lowest = jnp.where(data.support, costs, jnp.inf).min(axis=0)
     height = jnp.where(data.support, data.h, 0.0).max(axis=0)
