@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.certificates.measured import certify_measured, column_values
-from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import evaluate, evaluate_all
 from jaxpriv.problems.measured import MeasuredProgram, Role
-from jaxpriv.problems.terms import is_worst, scale_of, shift_of, supported, terms_of
+from jaxpriv.problems.terms import scale_of, shift_of, supported, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
 INF = math.inf

@@ -15,8 +15,8 @@ def first_point(data: Data, target: Any) -> Point:
     rows, dtype = data.rows, data.a.dtype
     limits = data.c.shape[0]
     support = data.support
-    ones_inside = support.astype(dtype)
-    x = ones_inside / ones_inside.sum(axis=0)
+    x = support.astype(dtype)
+    x = x / x.sum(axis=0)
     mu = target / outputs
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
     used = (data.c * x).sum(axis=(1, 2))
