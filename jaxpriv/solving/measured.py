@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from jaxpriv.certificates import certify_measured
-from jaxpriv.errors import InfeasibleError
+from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, evaluate_all
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
@@ -189,10 +189,9 @@ class _Solve:
                 {"bound": found.bound, "allowed": 0.0, "multipliers": found.price.tolist()},
             )
         if found.value > 0:
-            raise InfeasibleError(
+            raise NotCertifiedError(
                 "limits and budget: whether they can be met together is not certified; the distance to the budgets "
-                f"lies in [{found.bound!r}, {found.value!r}] of their range",
-                {"bound": found.bound, "allowed": found.value, "multipliers": found.price.tolist()},
+                f"lies in [{found.bound!r}, {found.value!r}] of their range"
             )
         return found.mechanism
 
