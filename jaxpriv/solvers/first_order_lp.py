@@ -89,7 +89,7 @@ class PrimalDualHybridGradient(AbstractSolver):
 
     def init(self, program: MeasuredProgram, attempt: Any, best: Offer) -> HybridGradientState:
         """The uniform release and no prices."""
-        data = rearrange(program)
+        data = rearrange(program, dense=True)
         s = saddle(data)
         dtype = data.a.dtype
         x = data.support.astype(dtype)
@@ -116,7 +116,7 @@ class PrimalDualHybridGradient(AbstractSolver):
 
     def step(self, program: MeasuredProgram, state: HybridGradientState) -> HybridGradientState:
         """`inner` iterations; restart where the residual says so; certify."""
-        s = saddle(rearrange(program), state.scales)
+        s = saddle(rearrange(program, dense=True), state.scales)
         z, eta, omega = state.z, state.eta, state.omega
         ahead, behind, _ = _plain(s, z, eta, omega)
         first = jnp.where(z.count == 0, _residual(s, z, ahead, behind, eta, omega), state.first)

@@ -68,7 +68,7 @@ def highs(program: MeasuredProgram) -> Solved:
         raise ValueError("a linear program takes terms of kind LINEAR only")
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         program = jax.tree.map(_double, program)
-        data = rearrange(program)
+        data = rearrange(program, dense=True)
         system = _assemble(data)
         answer = _solve(system.cost, system)
         if answer.status == 0:
@@ -93,7 +93,7 @@ def infeasibility(program: MeasuredProgram, k: Any, price: Any) -> Any:
 
     Valid for k >= 0 with reference . k = price of the limit, 0 for terms without one.
     """
-    data = rearrange(program)
+    data = rearrange(program, dense=True)
     return dual_bound(data._replace(cost=jnp.zeros_like(data.cost)), k, jnp.zeros((k.shape[0], 0)), price)
 
 

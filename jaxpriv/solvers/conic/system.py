@@ -86,7 +86,9 @@ class Data(NamedTuple):
         return self.program.terms
 
 
-def rearrange(program: MeasuredProgram) -> Data:
+def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
+    """The program as the solvers see it; `dense`: the rows as a matrix even where they are diagonal."""
+    diagonal = program.diagonal and not dense
     layout: list[Layout] = []
     start, worst, limit = 0, 0, program.budgets.shape[0]
     for term in program.terms:
@@ -109,11 +111,9 @@ def rearrange(program: MeasuredProgram) -> Data:
     pairs = h.sum() + limit + outputs * worst + outputs * (row_weight * (linear + capped)).sum()
     return Data(
         program=program,
-        a=jnp.diagonal(program.terms[0].rows)
-        if program.diagonal
-        else jnp.concatenate([term.rows for term in program.terms]),
+        a=jnp.diagonal(program.terms[0].rows) if diagonal else jnp.concatenate([term.rows for term in program.terms]),
         rows=start,
-        diagonal=program.diagonal,
+        diagonal=diagonal,
         cap=jnp.concatenate(cap),
         linear=linear,
         capped=capped,

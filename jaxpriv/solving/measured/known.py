@@ -1,0 +1,86 @@
+"""What needs no iteration: releases that leak nothing, rules that have learned nothing, and rounding."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxpriv.certificates import certify_measured
+from jaxpriv.problems import feasibility
+from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.solvers.conic.sets import rule_at
+
+# Shares of an innocent release that mend what rounding broke.
+_ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
+
+
+def known_answer(program: MeasuredProgram, excess: Callable[[np.ndarray], float]) -> tuple[Any, ...] | None:
+    """(mechanism, k, eta, price) where no iteration is needed."""
+    k, eta, price = no_rules(program)
+    if any(term.role is Role.PEAK for term in program.terms):
+        return None
+    if any(term.role is Role.OBJECTIVE for term in program.terms):
+        mechanism = None if program.cost.any() else feasibility.independent(program)
+        return None if mechanism is None else (mechanism, k, eta, price)
+    costs = program.cost
+    if program.shares:
+        if len(program.budgets) > 1:
+            return None
+        costs, price = program.constraints[0], price.copy()
+        price[0] = 1.0
+    elif len(program.budgets):
+        return None
+    mechanism = feasibility.cheapest(costs)
+    met = not program.terms or certify_measured(program, mechanism, k, eta, price).violation == 0
+    return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
+
+
+def independent_release(program: MeasuredProgram) -> np.ndarray:
+    """The cheapest release of one and the same symbol: it leaks nothing."""
+    if program.shares:
+        chosen = (program.constraints.sum(axis=1) - program.budgets[:, None])[program.marks > 0].max(axis=0).argmin()
+    else:
+        chosen = program.cost.sum(axis=0).argmin()
+    mechanism = np.zeros(program.cost.shape)
+    mechanism[:, chosen] = 1.0
+    return mechanism
+
+
+def no_rules(program: MeasuredProgram) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(k, eta, price) of an adversary who has learned nothing and limits without a price."""
+    outputs = program.cost.shape[1]
+    rows = [np.asarray(_natural(term)) for term in program.terms]
+    k = np.concatenate(rows) if rows else np.zeros(0)
+    worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
+    limits = len(program.budgets) + sum(term.priced for term in program.terms)
+    return np.tile(k, (outputs, 1)), np.zeros((outputs, worst)), np.zeros(limits)
+
+
+def _natural(term: Term) -> Any:
+    """The rule of the prior, times its price: 1 in the objective, 0 for a limit."""
+    if term.role is not Role.OBJECTIVE:
+        return np.zeros(len(term.rows))
+    prior = term.rows.sum(axis=1)
+    if term.smooth:
+        return rule_at(term, prior)
+    if term.cap is not None:
+        return np.where(prior > 0, term.cap, 0.0)
+    rule = np.zeros(len(prior))
+    best = int(np.argmax(prior / term.reference))
+    rule[best] = 1.0 / term.reference[best]
+    return rule
+
+
+def inside(
+    program: MeasuredProgram, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
+) -> np.ndarray:
+    """The mechanism, or the least of a few mixtures with releases that leak nothing and with the anchor that meets
+    every limit: the device's view of a limit and the certificate's differ by rounding.
+    """
+    marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
+    safe = 0.5 * (marginal + program.anchor)
+    for share in (0.0, *_ROUNDING_SHARES):
+        mixed = (1.0 - share) * mechanism + share * safe
+        if certify_measured(program, mixed, *duals).violation == 0 and excess(mixed) == 0:
+            return mixed
+    return mechanism

@@ -1,0 +1,318 @@
+"""Problems with measures other than mutual information, or with further limits, outside of jit.
+
+Minimum distortion under limits and minimum leakage under budgets are one convex program each. The least
+worst-outcome leakage within a budget is quasi-convex in the limit (Calmon and Fawaz 2012, Theorem 2): a
+search over limits, whose ends are proved: at the upper end a mechanism meets the budgets, at the lower
+end the certified distance to the budgets is positive.
+"""
+
+import dataclasses
+import math
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from jaxpriv.certificates import certify_measured
+from jaxpriv.errors import InfeasibleError, NotCertifiedError
+from jaxpriv.leakage import AbstractLeakage, evaluate_all
+from jaxpriv.problems import feasibility
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.statement import distance_program, measured_program
+from jaxpriv.problems.terms import Scale, is_worst, scale_of, shift_of
+from jaxpriv.solution import Solution, Status, no_solution
+from jaxpriv.solvers import Goal, iterate
+from jaxpriv.solvers.conic import ConicInteriorPoint
+from jaxpriv.solving.dense import distortion_of
+from jaxpriv.solving.execution import compiled
+from jaxpriv.solving.measured.known import independent_release, inside, known_answer, no_rules
+from jaxpriv.solving.measured.reduction import Reduced
+
+Limits = tuple[tuple[AbstractLeakage, float], ...]
+
+# Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
+_MOST_PROBES = 60
+# What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
+_ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A mechanism and its dual objects for a `MeasuredProgram`, with the certified pair of totals."""
+
+    mechanism: np.ndarray
+    k: np.ndarray
+    eta: np.ndarray
+    price: np.ndarray
+    value: float
+    bound: float
+    violation: float
+    solver: str
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A convex program and how its value reads as one of the measure."""
+
+    program: MeasuredProgram
+    limits: Limits
+    goal: Goal
+    scale: Scale
+    shift: float
+
+
+def solve_measured(
+    problem: DistortionProblem, name: str, solver: ConicInteriorPoint, goal: Goal, limit: int, throw: bool
+) -> Solution:
+    """Solve a problem with any measures."""
+    begun = time.perf_counter()
+    solve = Solve(problem, name, solver, limit)
+    try:
+        if problem.budget is not None and is_worst(problem.leakage):
+            return solve.least_worst_leakage(goal, begun)
+        return solve.program_form(goal, begun)
+    except InfeasibleError:
+        if throw:
+            raise
+        return no_measured_solution(problem)
+
+
+@dataclass
+class Solve:
+    """One call: the problem, the solver, what was used so far."""
+
+    problem: DistortionProblem
+    name: str
+    solver: ConicInteriorPoint
+    limit: int
+    steps: int = 0
+    compiling: float = 0.0
+
+    def program_form(self, goal: Goal, begun: float) -> Solution:
+        """One convex program: the least distortion, or the least average leakage."""
+        stated = self.state(goal)
+        return self.conclude(stated, self.run(stated.program, stated.limits, stated.goal), goal, begun)
+
+    def state(self, goal: Goal) -> "Stated":
+        """The program of the problem's own form, with its anchor."""
+        problem = self.problem
+        limits = problem.limits
+        scale, shift = Scale(float, float), 0.0
+        if problem.leakage_budget is not None:
+            limits = ((problem.leakage, float(problem.leakage_budget)), *limits)
+        else:
+            scale = scale_of(problem.leakage)
+            if problem.sizes[0] == 1:  # with several joints the shifts are part of the program
+                shift = shift_of(problem.leakage, problem.joints[0])
+        check_limits(problem, limits)
+        program = measured_program(problem, limits)
+        program = eqx.tree_at(lambda p: p.anchor, program, self._anchor(program, limits))
+        return Stated(program, limits, inner_goal(goal, scale, problem), scale, shift)
+
+    def conclude(self, stated: "Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
+        """The solution that an answer to the stated program is."""
+        outer, shift = stated.scale.outer, stated.shift
+        value, bound = outer(answer.value + shift), outer(answer.bound + shift)
+        if self.problem.budget is not None:  # no release leaks less than one that ignores the data
+            bound = max(bound, self._leak(np.full(self.problem.shape, 1.0 / self.problem.shape[1])) * (1 - 1e-12))
+        return self._finish(answer, value, bound, goal, begun)
+
+    def run(self, program: MeasuredProgram, limits: Limits, goal: Goal) -> Answer:
+        """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself."""
+        known = self.closed_form(program, limits)
+        if known is not None:
+            return known
+        reduced = Reduced.of(program, goal)
+        run, seconds = compiled(iterate, self.solver, reduced.program, reduced.goal, np.asarray(self.limit))
+        result = jax.device_get(run())
+        self.compiling += seconds
+        return self.certified(program, limits, *reduced.expanded(result.best), int(result.steps), self.name)
+
+    def closed_form(self, program: MeasuredProgram, limits: Limits) -> Answer | None:
+        """The certified answer where no iteration is needed."""
+        found = known_answer(program, partial(self._excess, limits))
+        return None if found is None else self.certified(program, limits, *found, 0, "closed-form")
+
+    def certified(
+        self,
+        program: MeasuredProgram,
+        limits: Limits,
+        mechanism: Any,
+        k: Any,
+        eta: Any,
+        price: Any,
+        steps: int,
+        name: str,
+    ) -> Answer:
+        """What a mechanism and dual objects prove about `program`."""
+        excess = partial(self._excess, limits)
+        mechanism = inside(program, excess, mechanism, k, eta, price)
+        certificate = certify_measured(program, mechanism, k, eta, price)
+        violation = max(float(certificate.violation), excess(mechanism))
+        self.steps += steps
+        return Answer(
+            mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
+        )
+
+    def _anchor(self, program: MeasuredProgram, limits: Limits) -> np.ndarray:
+        """A mechanism that meets every limit."""
+        if not len(program.budgets) or program.shares:
+            return independent_release(program)
+        plain = feasibility.check(program)
+        if not plain.feasible:
+            raise InfeasibleError(
+                f"budget: no mechanism meets it. The least weighted distortion is {plain.bound!r}, "
+                f"the budgets allow {plain.allowed!r} (weights {np.round(plain.weights, 6).tolist()})",
+                {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
+            )
+        if not limits:
+            return plain.mechanism
+        # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
+        away = distance_program(self.problem, limits)
+        away = eqx.tree_at(lambda p: p.anchor, away, independent_release(away))
+        found = self.run(away, limits, Goal(1e-9, 0.3))
+        if found.bound > 0:
+            raise InfeasibleError(
+                "limits and budget contradict each other: under the limits the budgets are exceeded by at least "
+                f"{found.bound!r} of their range",
+                {"bound": found.bound, "allowed": 0.0, "multipliers": found.price.tolist()},
+            )
+        if found.value > 0:
+            raise NotCertifiedError(
+                "limits and budget: whether they can be met together is not certified; the distance to the budgets "
+                f"lies in [{found.bound!r}, {found.value!r}] of their range"
+            )
+        return found.mechanism
+
+    def least_worst_leakage(self, goal: Goal, begun: float) -> Solution:
+        """Search over the limit e of a worst-outcome measure for the least one that the budgets allow."""
+        problem = self.problem
+        check_limits(problem, problem.limits)
+        loose = distance_program(problem, ())
+        independent = feasibility.independent(as_budgets(loose))
+        if independent is not None:
+            k, eta, price = no_rules(loose)
+            return self._finish(Answer(independent, k, eta, price, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun)
+        start = self._anchor(as_budgets(loose), problem.limits)
+        low, high = 0.0, self._leak(start)
+        f_low, f_high = math.nan, math.nan
+        k, eta, price = no_rules(loose)
+        best = Answer(start, k, eta, price, 0.0, 0.0, 0.0, self.name)
+        e, last = min(1.0, 0.5 * high), 0
+        for _ in range(_MOST_PROBES):
+            if high - low <= max(goal.tol, goal.rtol * high):
+                break
+            found = self._distance(e)
+            if found.bound > 0:
+                low, f_low, last = e, found.bound, -1
+            elif found.value <= 0 and found.violation == 0:
+                leak = min(e, self._leak(found.mechanism))
+                high, f_high, best, last = leak, found.value, found, 1
+            else:
+                break  # the interval of the distance holds 0: no sharper answer at this accuracy
+            e = next_limit(low, high, f_low, f_high, last, goal.tol)
+        return self._finish(best, high, low, goal, begun)
+
+    def _distance(self, e: float) -> Answer:
+        limits = ((self.problem.leakage, e), *self.problem.limits)
+        program = distance_program(self.problem, limits)
+        program = eqx.tree_at(lambda p: p.anchor, program, independent_release(program))
+        return self.run(program, limits, Goal(1e-10, 0.1))
+
+    def _excess(self, limits: Limits, mechanism: np.ndarray) -> float:
+        """By how much the measures themselves exceed their limits, 0 up to rounding.
+
+        The terms of a limit e on a log-ratio see e^-e: from 30 nats on that is below their own rounding, and a
+        release that excludes a symbol (an infinite ratio) would pass.
+        """
+        measures = tuple(measure for measure, value in limits if not math.isinf(value))
+        values = [value for _, value in limits if not math.isinf(value)]
+        worst = 0.0
+        for joint in self.problem.joints if measures else ():
+            for found, value in zip(evaluate_all(measures, joint, mechanism), values, strict=True):
+                worst = max(worst, (found.value - value) / (1.0 + value))
+        return worst if worst > _ROUNDING else 0.0
+
+    def _leak(self, mechanism: np.ndarray) -> float:
+        return max(evaluate_all((self.problem.leakage,), joint, mechanism)[0].value for joint in self.problem.joints)
+
+    def _finish(self, answer: Answer, value: float, bound: float, goal: Goal, begun: float) -> Solution:
+        problem = self.problem
+        leak = self._leak(answer.mechanism)
+        gap = value - bound
+        proved = gap <= max(goal.tol, goal.rtol * abs(value)) and answer.violation == 0
+        return Solution(
+            value=np.float64(value),
+            lower_bound=np.float64(bound),
+            mechanism=answer.mechanism,
+            leakage=np.float64(leak),
+            distortion=distortion_of(np, problem, answer.mechanism),
+            scores=answer.k[None],
+            weights=answer.eta,
+            multipliers=answer.price,
+            code=np.int32(Status.OPTIMAL if proved else Status.NOT_CERTIFIED),
+            steps=np.int32(self.steps),
+            solver=answer.solver,
+            seconds={"compile": self.compiling, "solve": time.perf_counter() - begun - self.compiling},
+        )
+
+
+def no_measured_solution(problem: DistortionProblem) -> Solution:
+    """The solution that says that there is none, in the shapes of the others of a sweep."""
+    limits = [] if problem.leakage_budget is None else [(problem.leakage, float(problem.leakage_budget))]
+    program = measured_program(problem, (*limits, *problem.limits))
+    k, eta, price = no_rules(program)
+    nothing = no_solution(problem.shape, 1, k.shape[1], len(price), len(problem.distortions))
+    return dataclasses.replace(nothing, weights=eta)
+
+
+def as_budgets(program: MeasuredProgram) -> MeasuredProgram:
+    """Its budgets as they are meant, not as distances."""
+    return dataclasses.replace(program, marks=np.zeros_like(program.marks), shares=False)
+
+
+def next_limit(low: float, high: float, f_low: float, f_high: float, last: int, tol: float) -> float:
+    """The next limit to try inside (low, high), where the distance falls from f_low > 0 to f_high <= 0.
+
+    The root of the secant, moved a little to the side that did not move last, so that both ends close in.
+    """
+    if not math.isfinite(high):
+        return 4.0 * max(low, 0.25)
+    width = high - low
+    if not (math.isfinite(f_low) and math.isfinite(f_high)) or f_low == f_high:
+        return low + 0.5 * width
+    root = low + width * f_low / (f_low - f_high)
+    root = root + (0.3 * tol if last < 0 else -0.3 * tol)
+    return min(max(root, low + 0.02 * width), high - 0.02 * width)
+
+
+def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
+    """The tolerance of the total that gives the tolerance of the value: `outer` is concave, so its slope is
+    largest where the total is least in modulus.
+    """
+    if problem.leakage_budget is not None:
+        return goal
+    most = math.log(min(problem.sizes[1], problem.shape[1])) if min(problem.sizes[1], problem.shape[1]) > 1 else 0.0
+    slope = 0.0
+    for value in (0.0, most):
+        step = 1e-6 * (1.0 + most)
+        slope = max(slope, 1e-6 * (1.0 + most) / abs(scale.inner(value + step) - scale.inner(value)))
+    return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)
+
+
+def check_limits(problem: DistortionProblem, limits: Limits) -> None:
+    """Refuse limits below what a release that ignores the data leaks."""
+    uniform = np.full(problem.shape, 1.0 / problem.shape[1])
+    for measure, value in limits:
+        least = max(evaluate_all((measure,), joint, uniform)[0].value for joint in problem.joints)
+        if value < least * (1 - 1e-12):
+            raise InfeasibleError(
+                f"limit {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
+                "which is what a release that ignores the data leaks",
+                {"bound": least, "allowed": value, "multipliers": []},
+            )

@@ -1,0 +1,149 @@
+"""A smaller, scaled program with the same optimum, and the way back.
+
+Nothing here is relied on: the certificate is computed on the original program.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
+from jaxpriv.solvers import Goal
+from jaxpriv.solving.dense import MARGIN
+
+# Symbols of no more mass than this in all are not iterated on; the certificate counts them.
+_NEGLIGIBLE = 1e-13
+# A private symbol that no kept symbol shows takes e^-40 of the set.
+_UNSEEN = -40.0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The symbols that are iterated on: the mass of the others would be lost in rounding."""
+
+    inputs: np.ndarray  # (X,) bool
+    rows: tuple[np.ndarray, ...]  # (T,) bool for every term
+
+    @staticmethod
+    def of(program: MeasuredProgram) -> "Kept":
+        mass = np.asarray(program.mass)
+        order = np.argsort(mass)
+        inputs = np.ones(len(mass), dtype=bool)
+        inputs[order] = np.cumsum(mass[order]) > _NEGLIGIBLE * mass.sum()
+        rows = tuple(abs(term.rows[:, inputs]).max(axis=1) > 0 for term in program.terms)
+        return Kept(inputs, rows)
+
+    def program(self, program: MeasuredProgram) -> MeasuredProgram:
+        """The program of the kept symbols."""
+        if self.inputs.all():
+            return program
+        x = self.inputs
+        terms = []
+        for term, rows in zip(program.terms, self.rows, strict=True):
+            cap = None if term.cap is None else term.cap[rows]
+            parts = {"rows": term.rows[rows][:, x], "reference": term.reference[rows], "offset": term.offset[x]}
+            terms.append(dataclasses.replace(term, cap=cap, **parts))
+        return dataclasses.replace(
+            program,
+            terms=tuple(terms),
+            mass=program.mass[x],
+            cost=program.cost[x],
+            constraints=program.constraints[:, x],
+            support=program.support[x],
+            anchor=program.anchor[x],
+        )
+
+    def mechanism(self, program: MeasuredProgram, mechanism: np.ndarray) -> np.ndarray:
+        """Rows of the kept symbols; the others release the marginal of Y."""
+        mechanism = np.maximum(mechanism, 0.0)
+        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+        if self.inputs.all():
+            return mechanism
+        full = np.empty(program.cost.shape)
+        full[self.inputs] = mechanism
+        full[~self.inputs] = program.mass[self.inputs] @ mechanism / program.mass[self.inputs].sum()
+        return full
+
+    def rules(self, program: MeasuredProgram, k: np.ndarray, eta: np.ndarray, price: np.ndarray) -> np.ndarray:
+        """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""
+        if self.inputs.all():
+            return k
+        outputs, start, worst, limit = len(k), 0, 0, len(program.budgets)
+        parts = []
+        for term, rows in zip(program.terms, self.rows, strict=True):
+            weight = np.ones(outputs)
+            if term.priced:
+                weight, limit = np.full(outputs, price[limit]), limit + 1
+            elif term.smooth and term.role is Role.WORST:
+                weight, worst = eta[:, worst], worst + 1
+            own = np.zeros((outputs, len(rows)))
+            if term.smooth:
+                low = np.full(len(rows), -1e3 if term.negative else 0.0)
+                if term.kind is Kind.ENTROPIC:
+                    low = _UNSEEN - np.log(term.reference)
+                own[:] = low * weight[:, None]
+            own[:, rows] = k[:, start : start + rows.sum()]
+            start += int(rows.sum())
+            parts.append(own)
+        return np.concatenate(parts, axis=1)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A program to iterate on, and the way back."""
+
+    original: MeasuredProgram
+    kept: Kept
+    program: MeasuredProgram
+    factor: float
+    goal: Goal
+
+    @staticmethod
+    def of(program: MeasuredProgram, goal: Goal) -> "Reduced":
+        kept = Kept.of(program)
+        scaled, factor, shift = _scaled(kept.program(program))
+        inner = Goal(np.asarray(MARGIN * goal.tol / factor), np.asarray(MARGIN * goal.rtol), np.asarray(shift / factor))
+        return Reduced(program, kept, scaled, factor, inner)
+
+    def expanded(self, best: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(mechanism, k, eta, price) of the original program."""
+        price = _unscaled_prices(self.kept.program(self.original), np.asarray(best.price), self.factor)
+        eta = np.asarray(best.eta) * self.factor
+        k = self.kept.rules(self.original, np.asarray(best.k) * self.factor, eta, price)
+        return self.kept.mechanism(self.original, np.asarray(best.mechanism, dtype=np.float64)), k, eta, price
+
+
+def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, float, float]:
+    """(program with costs above the cheapest output of each row and of size one, factor, shift)."""
+    floors = program.constraints.min(axis=2)
+    constraints = program.constraints - floors[:, :, None]
+    budgets = program.budgets - floors.sum(axis=1)
+    lowest = program.cost.min(axis=1, keepdims=True)
+    cost = program.cost - lowest
+    free = all(term.role in (Role.AVERAGE, Role.WORST) for term in program.terms)
+    sizes = constraints.sum(axis=1).max(axis=1, initial=0.0)
+    shared = program.marks > 0
+    factor = 1.0
+    if free:
+        factor = float(sizes[shared].max()) if shared.any() else float(cost.sum(axis=0).max())
+        factor = factor if factor > 0 else 1.0
+    scale = np.where(shared, factor, np.where(sizes > 0, sizes, 1.0))
+    scaled = eqx.tree_at(
+        lambda p: (p.cost, p.constraints, p.budgets),
+        program,
+        (cost / factor, constraints / scale[:, None, None], budgets / scale),
+    )
+    return scaled, factor, float(lowest.sum())
+
+
+def _unscaled_prices(program: MeasuredProgram, price: np.ndarray, factor: float) -> np.ndarray:
+    """Prices of the unscaled limits."""
+    floors = program.constraints.min(axis=2)
+    sizes = (program.constraints - floors[:, :, None]).sum(axis=1).max(axis=1, initial=0.0)
+    count = len(program.budgets)
+    own = np.where(program.marks > 0, 1.0, factor / np.where(sizes > 0, sizes, 1.0))
+    priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
+    return price * np.concatenate([own[:count], priced])
