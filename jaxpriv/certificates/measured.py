@@ -187,7 +187,8 @@ def _rule(term: Term, g: np.ndarray) -> np.ndarray:
         conjugate = u / (1.0 - u)
     else:
         u = np.minimum(u, 0.5 * np.log(2.0) - 1e-12)
-        conjugate = -0.5 * np.log(2.0 - np.exp(2.0 * u))  # ln((1+t)/2)/2 with 1 + t = 2/(2 - e^{2u})
+        # ln((1+t)/2)/2 with 1 + t = 2/(2 - e^{2u}); accurate relative to u, which a high price multiplies.
+        conjugate = -0.5 * np.log1p(-np.expm1(2.0 * u))
     level = (r[:-1] * conjugate).sum(axis=1)
     return np.column_stack([u, -level])
 

@@ -139,7 +139,7 @@ def repaired(data: Data, x: Any) -> Any:
         if term.role is Role.AVERAGE:
             value = support(term, seen[:, place.rows]).sum()
             held = support(term, seen_anchor[:, place.rows]).sum()
-            above = value > term.bound
+            above = (value > term.bound) & (held < term.bound)  # an anchor at the limit mends nothing
             room = jnp.where(above & (value > held), value - held, 1.0)
             share = jnp.maximum(share, jnp.where(above, jnp.clip((value - term.bound) / room, 0.0, 1.0), 0.0))
     return (1.0 - share) * x + share * anchor

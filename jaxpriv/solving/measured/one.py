@@ -32,6 +32,7 @@ from jaxpriv.solving.dense import distortion_of
 from jaxpriv.solving.execution import compiled
 from jaxpriv.solving.measured.known import independent_release, inside, known_answer, no_rules
 from jaxpriv.solving.measured.reduction import Reduced
+from jaxpriv.solving.measured.tight import solve_tight
 
 Limits = tuple[tuple[AbstractLeakage, float], ...]
 
@@ -39,6 +40,8 @@ Limits = tuple[tuple[AbstractLeakage, float], ...]
 _MOST_PROBES = 60
 # What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
 _ROUNDING = 1e-10
+# A limit this close to the least value of its measure is at it.
+_NO_ROOM = 1e-13
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Stated:
-    """A convex program and how its value reads as one of the measure."""
+    """A convex program and how its value reads as one of the measure. `tight`: terms whose limit leaves no room."""
 
     program: MeasuredProgram
     limits: Limits
+    tight: tuple[bool, ...]
     goal: Goal
     scale: Scale
     shift: float
@@ -96,7 +100,20 @@ class Solve:
     def program_form(self, goal: Goal, begun: float) -> Solution:
         """One convex program: the least distortion, or the least average leakage."""
         stated = self.state(goal)
-        return self.conclude(stated, self.run(stated.program, stated.limits, stated.goal), goal, begun)
+        answer = self.at_the_boundary(stated)
+        if answer is None:
+            answer = self.run(stated.program, stated.limits, stated.goal)
+        return self.conclude(stated, answer, goal, begun)
+
+    def at_the_boundary(self, stated: Stated) -> Answer | None:
+        """The answer where a limit leaves no room."""
+        if not any(stated.tight):
+            return None
+        known = self.closed_form(stated.program, stated.limits)
+        found = None if known is not None else solve_tight(stated.program, stated.tight)
+        if found is None:
+            return known
+        return self.certified(stated.program, stated.limits, *found, 0, "linear-program")
 
     def state(self, goal: Goal) -> "Stated":
         """The program of the problem's own form, with its anchor."""
@@ -109,10 +126,12 @@ class Solve:
             scale = scale_of(problem.leakage)
             if problem.sizes[0] == 1:  # with several joints the shifts are part of the program
                 shift = shift_of(problem.leakage, problem.joints[0])
-        check_limits(problem, limits)
+        without_room = check_limits(problem, limits)
         program = measured_program(problem, limits)
-        program = eqx.tree_at(lambda p: p.anchor, program, self._anchor(program, limits))
-        return Stated(program, limits, inner_goal(goal, scale, problem), scale, shift)
+        tight = _flags(program, without_room, len(problem.joints))
+        if not (any(tight) and len(program.budgets)):  # no anchor has room there, and none is needed
+            program = eqx.tree_at(lambda p: p.anchor, program, self._anchor(program, limits))
+        return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift)
 
     def conclude(self, stated: "Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
         """The solution that an answer to the stated program is."""
@@ -305,14 +324,24 @@ def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
     return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)
 
 
-def check_limits(problem: DistortionProblem, limits: Limits) -> None:
-    """Refuse limits below what a release that ignores the data leaks."""
+def _flags(program: MeasuredProgram, without_room: tuple[bool, ...], groups: int) -> tuple[bool, ...]:
+    """`without_room` of the limits, for every term of the program (one for each joint, after the objective's)."""
+    own = [flag for flag in without_room for _ in range(groups)]
+    return (*(False,) * (len(program.terms) - len(own)), *own)
+
+
+def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]:
+    """Refuse limits below what a release that ignores the data leaks; which finite ones are at it."""
     uniform = np.full(problem.shape, 1.0 / problem.shape[1])
+    tight = []
     for measure, value in limits:
         least = max(evaluate_all((measure,), joint, uniform)[0].value for joint in problem.joints)
-        if value < least * (1 - 1e-12):
+        if value < least * (1 - 1e-12) - _NO_ROOM:
             raise InfeasibleError(
                 f"limit {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
                 "which is what a release that ignores the data leaks",
                 {"bound": least, "allowed": value, "multipliers": []},
             )
+        if not math.isinf(value):
+            tight.append(bool(value <= least * (1 + 1e-12) + _NO_ROOM))
+    return tuple(tight)
