@@ -27,8 +27,8 @@ JOINT = 0.5 * np.diag([0.4, 0.3, 0.2, 0.1]) + 0.5 * random_joint(7, N, N)
 BUDGET = 0.35
 
 CHAIN = np.eye(N, k=1, dtype=bool) | np.eye(N, k=-1, dtype=bool)
-LOSSES = np.random.default_rng(5).uniform(-0.5, 0.5, (N, 3))
-GAINS = np.random.default_rng(6).random((3, N))
+LOSSES = 0.2 - np.eye(N, 3) + 0.1 * np.random.default_rng(5).random((N, 3))
+GAINS = np.eye(3, N) + 0.1 * np.random.default_rng(6).random((3, N))
 
 AVERAGE = {
     "kl": lk.FInformation(lk.KullbackLeibler()),
@@ -183,8 +183,8 @@ WILD = st.one_of(
     st.floats(-3, 3), st.sampled_from([0.0, 1e-300, 1e300, -1e300, 50.0, -50.0, math.nan, INF, -INF])
 )  # fmt: skip
 DUAL_CASES = [
-    *((name, Role.OBJECTIVE) for name in ("kl", "sibson-0.5", "sibson-2", "maximal-leakage", "chi-squared", "reverse-kl",
-                                          "hellinger", "jensen-shannon", "total-variation", "gain-losses")),
+    *((name, Role.OBJECTIVE) for name in ("kl", "sibson-0.5", "sibson-2", "maximal-leakage", "chi-squared",
+                                          "reverse-kl", "hellinger", "jensen-shannon", "total-variation", "gain-losses")),
     *((name, Role.AVERAGE) for name in ("kl", "arimoto-0.3", "arimoto-3", "sibson-inf", "chi-squared", "reverse-kl",
                                         "hellinger", "jensen-shannon", "e-gamma", "gain-brier")),
     *((name, Role.WORST) for name in ("max-information", "relative-entropy", "max-gain-brier", "max-gain-zero-one",
@@ -302,3 +302,302 @@ def test_least_distortion_within_a_limit(name):
     within = leaks <= eps
     assert within.sum() > 100
     assert cost_of(mechanisms)[within].min() >= solution.lower_bound - 1e-12
+
+
+# Any limit on the first implies the same limit on the second (MATH: order of strength).
+STRONGER = [
+    ("lift", "max-lift"), ("lift", "min-lift"), ("lift", "maximal-leakage"), ("inferential", "lift"), ("ldp", "lift"),
+    ("ldp", "ldp-chain"), ("max-lift", "relative-entropy"), ("max-lift", "maximal-leakage"),
+    ("relative-entropy", "mutual-information"), ("max-information", "mutual-information"),
+    ("maximal-leakage", "sibson-2"), ("sibson-2", "sibson-1"), ("sibson-1", "sibson-0.5"),
+    ("maximal-leakage", "min-entropy"), ("maximal-leakage", "arimoto-3"), ("maximal-leakage", "arimoto-0.3"),
+    ("maximal-leakage", "gain"), ("chi-squared", "mutual-information"), ("max-gain-zero-one", "gain-zero-one"),
+    ("max-gain-brier", "gain-brier"), ("max-gain-losses", "gain-losses"),
+]  # fmt: skip
+
+
+def _costs(stronger, weaker):
+    """The stronger limit cannot be cheaper: certified from both sides."""
+    assert stronger.status == weaker.status == "optimal"
+    assert stronger.value >= weaker.lower_bound - 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("strong", "weak"), STRONGER)
+def test_a_stronger_measure_costs_at_least_as_much(strong, weak):
+    _costs(cheapest(strong, 0.2), cheapest(weak, 0.2))
+
+
+@pytest.mark.slow
+def test_limits_that_are_one_limit_in_two_units():
+    def same(a, b):
+        _costs(a, b)
+        _costs(b, a)
+
+    prior = JOINT.sum(axis=1)
+    same(cheapest("ldp", 0.2), cheapest("inferential", 0.2))
+    same(cheapest("maximal-leakage", 0.2), cheapest("sibson-inf", 0.2))
+    same(cheapest("min-entropy", 0.2), cheapest("arimoto-inf", 0.2))
+    same(cheapest("min-entropy", 0.2), cheapest("correct-guess", prior.max() * math.exp(0.2)))
+    same(cheapest("gain-zero-one", 0.1), cheapest("correct-guess", prior.max() + 0.1))
+    same(cheapest("max-information", 0.2), cheapest("max-gain-log-loss", 0.2))
+    same(cheapest("kl", 0.2), cheapest("sibson-1", 0.2))
+    # eps-lift: 2 eps-LDP, chi-squared at most (e^eps - 1)^2, total variation (e^eps - 1)/2.
+    _costs(cheapest("lift", 0.2), cheapest("ldp", 0.4))
+    _costs(cheapest("lift", 0.2), cheapest("chi-squared", math.expm1(0.2) ** 2))
+    _costs(cheapest("lift", 0.2), cheapest("total-variation", 0.5 * math.expm1(0.2)))
+
+
+@pytest.mark.slow
+def test_mutual_information_as_a_limit_is_its_own_solver():
+    eps = 0.2
+    own = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, leakage_budget=eps), tol=1e-7)
+    beside = cheapest("mutual-information", eps)
+    assert own.status == beside.status == "optimal"
+    assert own.lower_bound <= beside.value + 1e-12
+    assert beside.lower_bound <= own.value + 1e-12
+    assert evaluate(lk.MutualInformation(), JOINT, beside.mechanism).value <= eps + 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kl", "sibson-0.5", "sibson-2", "maximal-leakage", "total-variation", "lift", "ldp"])
+def test_a_looser_limit_is_never_dearer(name):
+    found = [cheapest(name, eps) for eps in (0.05, 0.2, 0.5, 3.0)]
+    for tight, loose in zip(found, found[1:], strict=False):
+        _costs(tight, loose)
+    assert found[0].value > found[2].value + 1e-3
+    assert found[-1].value <= found[-2].value + 1e-7
+
+
+@pytest.mark.slow
+def test_several_limits_at_once_cost_at_least_as_much_as_each():
+    alone = {
+        name: cheapest(name, eps) for name, eps in (("max-lift", 0.35), ("sibson-2", 0.2), ("total-variation", 0.1))
+    }
+    limits = [(MEASURES["sibson-2"], 0.2), (MEASURES["total-variation"], 0.1)]
+    every = jp.solve(
+        jp.DistortionProblem(JOINT, DISTORTION, leakage=lk.MaxLift(), leakage_budget=0.35, limits=limits), tol=1e-7
+    )
+    for one in alone.values():
+        _costs(every, one)
+    for measure, eps in [(lk.MaxLift(), 0.35), *limits]:
+        assert evaluate(measure, JOINT, every.mechanism).value <= eps + 1e-9
+    # A limit of infinity is none, whatever its measure; and an objective within limits lies above the free one.
+    free = jp.DistortionProblem(
+        JOINT, DISTORTION, leakage=MEASURES["kl"], budget=BUDGET, limits=[(lk.Lift(), INF), (lk.Sibson(2.0), INF)]
+    )
+    assert jp.solve(free, tol=1e-7).value == pytest.approx(least("kl").value, abs=2e-7)
+
+
+@pytest.mark.slow
+def test_a_set_of_joints_is_at_least_as_hard_as_each_and_holds_under_all():
+    joints = np.stack([JOINT, 0.5 * JOINT + 0.5 * random_joint(11, N, N)])
+    for measure in (MEASURES["maximal-leakage"], MEASURES["chi-squared"]):
+        both = jp.solve(jp.DistortionProblem(joints, DISTORTION, budget=0.6, leakage=measure))
+        assert both.status == "optimal"
+        leaks = [evaluate(measure, joint, both.mechanism).value for joint in joints]
+        assert both.value == pytest.approx(max(leaks), abs=1e-6)
+        for joint in joints:
+            assert cost_of(both.mechanism, joint) <= 0.6 + 1e-9
+            alone = jp.solve(jp.DistortionProblem(joint, DISTORTION, budget=0.6, leakage=measure))
+            _costs(both, alone)
+    within = jp.solve(jp.DistortionProblem(joints, DISTORTION, leakage_budget=0.3, leakage=lk.Lift()))
+    assert within.status == "optimal"
+    for joint in joints:
+        assert evaluate(lk.Lift(), joint, within.mechanism).value <= 0.3 + 1e-9
+        assert cost_of(within.mechanism, joint) <= within.value + 1e-9
+        _costs(within, jp.solve(jp.DistortionProblem(joint, DISTORTION, leakage_budget=0.3, leakage=lk.Lift())))
+
+
+# -- another solver --------------------------------------------------------------------------------
+
+
+def _other_solver(name, eps):
+    cp = pytest.importorskip("cvxpy")
+    w = cp.Variable((N, N), nonneg=True)
+    seen, prior, mass = JOINT @ w, JOINT.sum(axis=1), JOINT.sum(axis=0)
+    released = mass @ w
+    product = cp.multiply(prior[:, None], cp.vstack([released] * N))
+    if name == "maximal-leakage":
+        rules = [cp.sum(cp.max(cp.multiply(1 / prior[:, None], seen), axis=0)) <= math.exp(eps)]
+    elif name == "total-variation":
+        rules = [0.5 * cp.sum(cp.abs(seen - product)) <= eps]
+    elif name == "lift":
+        rules = [seen <= math.exp(eps) * product, seen >= math.exp(-eps) * product]
+    elif name == "chi-squared":
+        parts = [
+            cp.quad_over_lin(seen[s, y] - prior[s] * released[y], prior[s] * released[y])
+            for s in range(N) for y in range(N)
+        ]  # fmt: skip
+        rules = [sum(parts) <= eps]
+    elif name == "hellinger":  # (sqrt a - sqrt b)^2 = a + b - 2 sqrt(ab)
+        means = [cp.geo_mean(cp.hstack([seen[s, y], product[s, y]])) for s in range(N) for y in range(N)]
+        rules = [2 - 2 * sum(means) <= eps]
+    else:
+        assert name == "relative-entropy"
+        rules = [cp.sum(cp.rel_entr(seen[:, y], product[:, y])) <= eps * released[y] for y in range(N)]
+    problem = cp.Problem(
+        cp.Minimize(cp.sum(cp.multiply(mass[:, None] * DISTORTION, w))), [cp.sum(w, axis=1) == 1, *rules]
+    )
+    return problem.solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["maximal-leakage", "total-variation", "lift", "chi-squared", "hellinger", "relative-entropy"]
+)
+def test_another_solver_finds_the_same_distortion(name):
+    assert cheapest(name, 0.2).value == pytest.approx(_other_solver(name, 0.2), abs=2e-6)
+
+
+# -- limits that are none, and refusals ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*AVERAGE, *WORST])
+def test_no_limit_leaves_the_cheapest_release(name):
+    problem = jp.DistortionProblem(JOINT, DISTORTION, leakage=MEASURES[name], leakage_budget=INF)
+    solution = jp.solve(problem)
+    assert solution.status == "optimal"
+    assert solution.solver == "closed-form"
+    assert solution.value == pytest.approx(0, abs=1e-12)
+    np.testing.assert_array_equal(solution.mechanism, np.eye(N))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lift", "ldp", "ldp-chain", "min-lift"])
+@pytest.mark.parametrize("eps", [40.0, 1000.0])
+def test_a_very_loose_limit_still_excludes_an_infinite_ratio(name, eps):
+    """e^-40 is less than rounding beside 1, but a release without noise would be infinitely far off."""
+    joint = np.kron(np.eye(2), np.ones((2, 2))) / 8
+    solution = jp.solve(jp.DistortionProblem(joint, DISTORTION, leakage=MEASURES[name], leakage_budget=eps))
+    assert solution.status == "optimal"
+    assert evaluate(MEASURES[name], joint, np.eye(N)).value == INF
+    assert evaluate(MEASURES[name], joint, solution.mechanism).value <= eps
+    assert solution.value <= 1e-6
+
+
+@pytest.mark.parametrize("name", [*AVERAGE, *WORST])
+def test_a_limit_below_that_of_no_release_is_infeasible(name):
+    least_possible = float(value_of(name, JOINT, np.full((N, N), 1 / N)))
+    problem = jp.DistortionProblem(JOINT, DISTORTION, leakage=MEASURES[name], leakage_budget=least_possible - 0.1)
+    with pytest.raises(InfeasibleError, match="below") as caught:
+        jp.solve(problem)
+    assert caught.value.proof["bound"] > caught.value.proof["allowed"]
+    assert jp.solve(problem, throw=False).status == "infeasible"
+
+
+@pytest.mark.slow
+def test_limits_that_contradict_the_budget_are_proved():
+    eps = 0.2
+    floor = cheapest("relative-entropy", eps).lower_bound
+    limits = [(lk.RelativeEntropyPrivacy(), eps)]
+    problem = jp.DistortionProblem(JOINT, DISTORTION, budget=0.9 * floor, limits=limits)
+    with pytest.raises(InfeasibleError, match="limits and budget") as caught:
+        jp.solve(problem)
+    assert caught.value.proof["bound"] > caught.value.proof["allowed"] == 0
+    met = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=1.2 * floor, limits=limits))
+    assert met.status == "optimal"
+    assert evaluate(lk.RelativeEntropyPrivacy(), JOINT, met.mechanism).value <= eps + 1e-9
+    assert cost_of(met.mechanism) <= 1.2 * floor + 1e-9
+
+
+def test_alphabets_of_one_symbol():
+    for name in (*AVERAGE, *WORST):
+        if "gain" in name or name == "ldp-chain":  # their parameters are about four symbols
+            continue
+        one_private = jp.DistortionProblem(JOINT.sum(axis=0)[None], DISTORTION, leakage=MEASURES[name], budget=0.1)
+        one_useful = jp.DistortionProblem(JOINT.sum(axis=1)[:, None], np.ones((1, N)), leakage=MEASURES[name], budget=2)
+        one_released = jp.DistortionProblem(JOINT, DISTORTION[:, :1], leakage=MEASURES[name], budget=5)
+        for problem in (one_private, one_useful, one_released):
+            solution = jp.solve(problem)
+            assert solution.status == "optimal", name
+            least_possible = problem.joints[0].sum(axis=1).max() if name == "correct-guess" else 0
+            assert solution.leakage == pytest.approx(least_possible, abs=1e-12), name
+
+
+@pytest.mark.parametrize("value", [math.nan, "much", [0.1, 0.2], True])
+def test_a_leakage_budget_that_is_no_number(value):
+    with pytest.raises(InputError, match="leakage_budget"):
+        jp.DistortionProblem(JOINT, DISTORTION, leakage=lk.Lift(), leakage_budget=value)
+
+
+@pytest.mark.parametrize("value", [math.nan, -1, -INF, "much", True])
+def test_a_limit_that_is_no_number(value):
+    with pytest.raises(InputError, match=r"limits\[1\]"):
+        jp.DistortionProblem(JOINT, DISTORTION, budget=1, limits=[(lk.Lift(), 1), (lk.MaxLift(), value)])
+
+
+@pytest.mark.parametrize("limits", [3, [lk.Lift()], [(lk.Lift(), 1, 2)], {"lift": 1}, [("lift", 1)], [(lk.Lift, 1)]])
+def test_limits_that_are_no_pairs(limits):
+    with pytest.raises(InputError, match="limits"):
+        jp.DistortionProblem(JOINT, DISTORTION, budget=1, limits=limits)
+
+
+@pytest.mark.parametrize("order", [0, -1, math.nan, -INF])
+def test_orders_outside_their_range(order):
+    for kind in (lk.Sibson, lk.Arimoto):
+        with pytest.raises(InputError, match="order"):
+            kind(order)
+
+
+@pytest.mark.parametrize("neighbours", [np.ones((3, 4)), np.ones(4), np.full((4, 4), 2), np.full((4, 4), -1), "all"])
+def test_neighbours_that_are_no_relation(neighbours):
+    with pytest.raises(InputError, match="neighbours"):
+        lk.LocalDifferentialPrivacy(neighbours)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lk.LocalDifferentialPrivacy(np.ones((3, 3))),
+        lk.GainLeakage(np.ones((2, 3))),
+        lk.AverageCostGain(lk.LossMatrix(np.ones((3, 2)))),
+        lk.MaxCostGain(lk.LossMatrix(np.ones((5, 2)))),
+    ],
+)
+def test_parameters_for_another_number_of_symbols(measure):
+    for form in ({"budget": BUDGET, "leakage": measure}, {"budget": BUDGET, "limits": [(measure, 1)]}):
+        with pytest.raises(InputError, match="private symbols"):
+            jp.solve(jp.DistortionProblem(JOINT, DISTORTION, **form))
+
+
+def test_neighbours_without_pairs_limit_nothing():
+    for relation in (np.zeros((N, N), dtype=bool), np.eye(N, dtype=bool)):
+        measure = lk.LocalDifferentialPrivacy(relation)
+        limited = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, leakage=measure, leakage_budget=0.1))
+        assert limited.status == "optimal"
+        assert limited.value == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lk.FInformation(lk.UserDivergence(lambda t: (t - 1) ** 2, 1.0)),
+        lk.AverageCostGain(lk.CustomLoss(lambda q: (1 - q) ** 2)),
+        lk.MaxCostGain(lk.CustomLoss(lambda q: (1 - q) ** 2)),
+    ],
+)
+def test_a_users_own_function_is_refused_by_name(measure):
+    with pytest.raises(InputError, match="leakage"):
+        jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=BUDGET, leakage=measure))
+    with pytest.raises(InputError, match=r"limits\[0\]"):
+        jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=BUDGET, limits=[(measure, 1)]))
+
+
+@pytest.mark.parametrize("name", ["sibson-2", "arimoto-0.3", "maximal-leakage", "min-entropy", "gain", *WORST])
+def test_a_multiplier_needs_an_average_that_is_no_logarithm(name):
+    with pytest.raises(InputError, match="multiplier"):
+        jp.solve(jp.DistortionProblem(JOINT, DISTORTION, multiplier=1, leakage=MEASURES[name]))
+
+
+@pytest.mark.parametrize("solver", ["mirror-descent", "blahut-arimoto", "accelerated", "two-grid", "gossip"])
+def test_solvers_of_mutual_information_are_refused(solver):
+    for form in ({"leakage": lk.Lift()}, {"limits": [(lk.Lift(), 1)]}):
+        with pytest.raises(InputError, match="solver"):
+            jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=BUDGET, **form), solver)
+
+
+def test_what_leakage_may_not_be():
+    for wrong in ("lift", lk.Lift, 3):
+        with pytest.raises(InputError, match="leakage"):
+            jp.DistortionProblem(JOINT, DISTORTION, budget=1, leakage=wrong)
