@@ -39,7 +39,7 @@ class Sides(NamedTuple):
 
 
 def factorise(data: Data, point: Point, r: Residual) -> Factor:
-    outputs, inputs = point.x.shape
+    inputs = point.x.shape[1]
     di = jnp.where(data.support, point.x / point.z, 0.0)
     scaled = data.a[None] * di[:, None, :]
     g = _dot("ytx,ux->ytu", scaled, data.a)
@@ -143,14 +143,13 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sid
 
 def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Any:
     """Right-hand side of the rows: what is asked of the links and what the products contribute."""
-    rows = data.a.shape[0]
     room = jnp.where(data.capped > 0, data.cap * r.prices - point.k, 1.0)
     products = jnp.where(data.linear > 0, sides.ks / point.k - sides.rv / room, 0.0)
     prices = sides.worst / point.eta
     return sides.link + jnp.concatenate([products, prices], axis=1) if prices.shape[1] else sides.link + products
 
 
-def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> tuple[Any, Point]:
+def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> Point:
     """Solve for a stack of right-hand sides (leading axis) without the moves of the prices.
 
     Returns the directions (a batch of `Point`) at fixed prices.

@@ -13,7 +13,6 @@ def first_point(data: Data, target: Any) -> Point:
     """A strictly interior point around the independent release. `target` scales the distance to the boundary."""
     outputs, inputs = data.cost.shape
     rows, dtype = data.a.shape[0], data.a.dtype
-    limits = data.c.shape[0]
     support = data.support
     x = support.astype(dtype)
     x = x / x.sum(axis=0)
