@@ -213,9 +213,12 @@ def _scales(data: Data, a: Any, reference: Any, sums: Any, over: Any, excess: An
     theta = Primal(jnp.ones_like(a[0]), jnp.ones_like(reference[0]), jnp.ones_like(excess), one)
     phi = Dual(jnp.ones_like(excess), jnp.ones_like(marks))
     largest = lambda array, axis: array.max(axis=axis, initial=0.0)  # noqa: E731
-    for _ in range(10):
-        columns, rows = sizes(theta, phi, largest, jnp.maximum, tallest, 1.0)
-        theta, phi = divide(theta, columns), divide(phi, rows)
+
+    def equilibrated(_: Any, scales: Scales) -> Scales:
+        columns, rows = sizes(*scales, largest, jnp.maximum, tallest, 1.0)
+        return Scales(divide(scales.theta, columns), divide(scales.phi, rows))
+
+    theta, phi = lax.fori_loop(0, 10, equilibrated, Scales(theta, phi))
     added = lambda array, axis: array.sum(axis=axis)  # noqa: E731
     columns, rows = sizes(theta, phi, added, jnp.add, total, float(outputs))
     return Scales(divide(theta, columns), divide(phi, rows))

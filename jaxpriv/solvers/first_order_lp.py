@@ -56,7 +56,6 @@ class HybridGradientState(eqx.Module):
     z: _Iterate
     eta: Any  # common step length
     omega: Any
-    drift: Any  # the sum of the controller of omega
     first: Any  # residual of the first step after the restart
     last: Any  # residual at the last look
     total: Any
@@ -74,7 +73,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         sufficient: a restart when the residual has fallen to this fraction.
         necessary: a restart when it has fallen to this fraction and rises.
         artificial: a restart after this fraction of all iterations.
-        gain: share of the way to the balanced weight that a restart goes.
+        gain: share of the way to the balanced weight, on a logarithmic scale, that a restart goes.
     """
 
     inner: int = eqx.field(static=True, default=100)
@@ -106,7 +105,6 @@ class PrimalDualHybridGradient(AbstractSolver):
             z=z,
             eta=0.99 / spectral_norm(s),
             omega=jnp.where(weight > 0, weight, 1.0),
-            drift=jnp.zeros((), dtype),
             first=far,
             last=far,
             total=zero,
@@ -130,7 +128,6 @@ class PrimalDualHybridGradient(AbstractSolver):
             | ((residual <= self.necessary * first) & (residual > state.last))
             | (z.count >= self.artificial * total.astype(residual.dtype))
         )
-        new_omega, new_drift = self._balanced(s, state, u, p)
         choose = lambda new, old: jnp.where(restart, new, old)  # noqa: E731
         pick = lambda new, old: jax.tree.map(choose, new, old)  # noqa: E731
         size = jnp.sqrt(omega * _size(u, s.scales.theta) ** 2 + _size(p, s.scales.phi) ** 2 / omega)
@@ -139,8 +136,7 @@ class PrimalDualHybridGradient(AbstractSolver):
             scales=s.scales,
             z=_Iterate(pick(u, z.u), pick(p, z.p), pick(u, z.u0), pick(p, z.p0), level, choose(jnp.array(0), z.count)),
             eta=eta,
-            omega=choose(new_omega, omega),
-            drift=choose(new_drift, state.drift),
+            omega=choose(self._balanced(s, state, u, p), omega),
             first=first,
             last=choose(jnp.array(jnp.inf, residual.dtype), residual),
             total=total,
@@ -148,13 +144,13 @@ class PrimalDualHybridGradient(AbstractSolver):
             best=best,
         )
 
-    def _balanced(self, s: Saddle, state: HybridGradientState, u: Primal, p: Dual) -> tuple[Any, Any]:
+    def _balanced(self, s: Saddle, state: HybridGradientState, u: Primal, p: Dual) -> Any:
         """omega, moved towards the ratio of the ways that dual and primal have gone since the restart."""
         primal = _size(jax.tree.map(jnp.subtract, u, state.z.u0), s.scales.theta)
         dual = _size(jax.tree.map(jnp.subtract, p, state.z.p0), s.scales.phi)
         known = (primal > 0) & (dual > 0)
         error = jnp.where(known, jnp.log(jnp.where(known, dual / primal, 1.0)) - jnp.log(state.omega), 0.0)
-        return state.omega * jnp.exp(self.gain * error), state.drift + error
+        return state.omega * jnp.exp(self.gain * error)
 
 
 def _plain(s: Saddle, z: _Iterate, eta: Any, omega: Any) -> tuple[Primal, Dual, Any]:
