@@ -4,7 +4,7 @@ Importing this package starts no JAX backend and changes no JAX setting. Natural
 everywhere; bits only where a `units` argument asks for them.
 """
 
-from jaxpriv import baselines, channel, distortion, joints, leakage, probability
+from jaxpriv import baselines, channel, databases, distortion, extremal, joints, leakage, probability
 from jaxpriv.certificates import Certificate, certify
 from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
 from jaxpriv.errors import (
@@ -16,6 +16,7 @@ from jaxpriv.errors import (
     NotCertifiedError,
     ResourceError,
 )
+from jaxpriv.extremal import MaximumUtility, maximum_utility
 from jaxpriv.frontier import Frontier, frontier
 from jaxpriv.problems import (
     DistortionProblem,
@@ -42,6 +43,7 @@ __all__ = [
     "IntegrityError",
     "InteriorPoint",
     "JaxprivError",
+    "MaximumUtility",
     "MirrorDescent",
     "NoiseProblem",
     "NotCertifiedError",
@@ -53,11 +55,14 @@ __all__ = [
     "baselines",
     "certify",
     "channel",
+    "databases",
     "distortion",
+    "extremal",
     "frontier",
     "joints",
     "leakage",
     "max_entropy_noise",
+    "maximum_utility",
     "optimal_mechanism",
     "optimal_value",
     "private_pairs",

@@ -15,7 +15,7 @@ from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal, iterate
-from jaxpriv.solving.choice import STREAMING, dense_solver, pick_solver, step_limit
+from jaxpriv.solving.choice import STREAMING, dense_solver, pick_measured, pick_solver, step_limit
 from jaxpriv.solving.dense import (
     Answer,
     Prepared,
@@ -27,6 +27,7 @@ from jaxpriv.solving.dense import (
     solve_prepared,
 )
 from jaxpriv.solving.execution import compiled, own_settings
+from jaxpriv.solving.measured import sweep_measured
 
 # Points that run side by side: enough to fill the vector units, few enough to stay in cache.
 _BATCH = 16
@@ -40,11 +41,13 @@ class Frontier(eqx.Module):
         points: the swept values, shape (B, M) ((B,) for `leakage_budget`).
         solution: a batched `Solution`, leading axis B, in the order of `points`; its `solver` is the
             one that iterates (some points need no iteration) and its `seconds` are of the whole sweep.
+        monotone: the curve is known to be monotone, not to be convex.
     """
 
     parameter: str = eqx.field(static=True)
     points: Any
     solution: Solution
+    monotone: bool = eqx.field(static=True, default=False)
 
     def band(self, at: Any) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): what is proved about the optimal value BETWEEN the points too.
@@ -52,6 +55,8 @@ class Frontier(eqx.Module):
         For a swept scalar budget or leakage budget. The optimal value is convex in the budget, so
         chords of the upper values are attained (time sharing: append the coin to Y); every point's
         multiplier gives a line below the whole curve. Outside the swept range the upper end is inf.
+        With measures other than mutual information (`monotone`) only what a larger budget allows is
+        used: steps between the points.
         """
         if self.parameter == "multiplier" or (np.ndim(self.points) == 2 and self.points.shape[1] != 1):
             raise InputError("band needs a curve over one budget or over leakage budgets")
@@ -64,6 +69,10 @@ class Frontier(eqx.Module):
         order = np.argsort(x[known])
         x, value = x[known][order], np.asarray(solution.value)[known][order]
         bound = np.asarray(solution.lower_bound)[known][order]
+        if self.monotone:
+            upper = np.where(x[None, :] <= at[:, None], value, np.inf).min(axis=1)
+            lower = np.where(x[None, :] >= at[:, None], bound, -np.inf).max(axis=1)
+            return lower, upper
         prices = solution.multipliers if self.parameter == "budget" else solution.weights
         # With several joints every joint has its own budget row; they all move together.
         slope = -np.asarray(prices)[known][order].sum(axis=1)
@@ -124,7 +133,7 @@ def frontier(
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: points answered in closed form name another "solver".
     solutions = [dataclasses.replace(one, solver=label, seconds=seconds) for one in solutions]
-    return Frontier(name, points, jax.tree.map(lambda *leaves: np.stack(leaves), *solutions))
+    return Frontier(name, points, jax.tree.map(lambda *leaves: np.stack(leaves), *solutions), problem.measured)
 
 
 def _sweep(
@@ -139,6 +148,11 @@ def _sweep(
 ) -> tuple[list[Solution], str, float]:
     """The solutions in the order of `points`, the name of the solver, and the seconds spent compiling."""
     asked = [replace_form(problem, **{name: point}) for point in points]
+    if problem.measured:
+        label, method = pick_measured(solver, asked[0])
+        limit = step_limit(method, max_steps)
+        found, compiling = sweep_measured(asked, label, method, goal, limit, throw, _BATCH, progress)
+        return found, label, compiling
     program = asked[0].program()
     label, chosen, automatic = pick_solver(solver, problem, goal)
     if isinstance(chosen, STREAMING) and automatic:  # notes: it was `auto` that chose

@@ -29,7 +29,8 @@ def certify_measured(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any,
     """
     mechanism = np.asarray(mechanism, dtype=np.float64)
     value, leakages, used, violation = _primal(program, mechanism)
-    bound = _dual(program, *(np.asarray(part, dtype=np.float64) for part in (k, eta, price)))
+    with np.errstate(over="ignore", invalid="ignore"):  # of absurd rules: then nothing is proved
+        bound = _dual(program, *(np.asarray(part, dtype=np.float64) for part in (k, eta, price)))
     return Certificate(value, bound, leakages, used, violation)
 
 
@@ -40,11 +41,13 @@ def column_values(term: Term, w: np.ndarray) -> np.ndarray:
         if term.kind is Kind.ENTROPIC:
             w = np.maximum(w, 0.0)
             mass = w.sum(axis=0)
-            # w ln(w/(r m)) with r m (ratio ln ratio - ratio + 1) >= 0 term by term: small values keep their digits.
-            product = r * mass
+            # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - t + 1) >= 0, so that small values keep
+            # their digits, and -m ln R apart.
+            whole = r.sum()
+            product = r / whole * mass
             ratio = np.where(product > 0, w / np.where(product > 0, product, 1.0), 0.0)
-            terms = product * (np.where(ratio > 0, ratio * np.log(np.where(ratio > 0, ratio, 1.0)), 0.0) - ratio + 1.0)
-            return terms.sum(axis=0) + mass - product.sum(axis=0)
+            terms = np.where(ratio > 0, ratio * np.log(np.where(ratio > 0, ratio, 1.0)), 0.0) - ratio + 1.0
+            return (product * terms).sum(axis=0) - mass * (np.log(whole) if abs(whole - 1.0) > 1e-12 else 0.0)
         if term.kind is Kind.POWER:
             order = float(term.parameter / (term.parameter - 1.0))
             lift = np.maximum(w, 0.0) / r
@@ -84,8 +87,11 @@ def _excess(term: Term, mechanism: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r = np.asarray(term.reference)
     up, down = r > 0, r < 0
     lower = (w[up] / r[up, None]).max(axis=0)
-    upper = (w[down] / r[down, None]).min(axis=0)
-    return lower - upper, (size / abs(r)[:, None]).max(axis=0)
+    upper = w[down] / r[down, None]
+    tight, outputs = upper.argmin(axis=0), np.arange(mechanism.shape[1])
+    # The scale is that of the two rows that meet: e^eps times smaller than the largest row where eps is large.
+    scale = (size[up] / r[up, None]).max(axis=0) + (size[down] / -r[down, None])[tight, outputs]
+    return lower - upper[tight, outputs], scale
 
 
 def _primal(program: MeasuredProgram, mechanism: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:
@@ -159,10 +165,13 @@ def _rule(term: Term, g: np.ndarray) -> np.ndarray:
         return g - level - (np.log(total) if abs(total - 1.0) > 1e-12 else 0.0)
     if term.kind is Kind.POWER:
         b = float(term.parameter)
-        y = np.maximum(-g if term.negative else g, 1e-150 if term.negative else 0.0)
-        top = np.where(y.max(axis=1, keepdims=True) > 0, y.max(axis=1, keepdims=True), 1.0)
-        y = np.where(y.max(axis=1, keepdims=True) > 0, y, 1.0)
-        y = y / top
+        # Powers of numbers on the side of 1 where they cannot overflow: b < 0 for orders < 1.
+        if term.negative:
+            y = np.clip(-g, 1e-150, 1e150)
+            y = y / y.min(axis=1, keepdims=True)
+        else:
+            top = g.max(axis=1, keepdims=True)
+            y = np.where(top > 0, np.maximum(g, 0.0) / np.where(top > 0, top, 1.0), 1.0)
         y = y * ((r * y**b).sum(axis=1, keepdims=True)) ** (-1.0 / b)
         return -y if term.negative else y
     u = g[:, :-1]
@@ -225,4 +234,5 @@ def _dual(program: MeasuredProgram, k: np.ndarray, eta: np.ndarray, price: np.nd
     least = cost.min(axis=1)
     size += abs(least).sum()
     chain = 2 * (max(len(term.rows) for term in program.terms) + inputs) + limits + 16
-    return float(least.sum() - spent - chain * _UNIT * size)
+    bound = float(least.sum() - spent - chain * _UNIT * size)
+    return bound if np.isfinite(bound) else -np.inf

@@ -1,7 +1,9 @@
-"""`jaxpriv solve`: the least leakage within a distortion budget, with its certificate."""
+"""`jaxpriv solve`: the least leakage within a distortion budget, or the reverse, with its certificate."""
 
+import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +15,8 @@ from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
+
+_FORMS = ("average", "worst")
 
 
 class Form(StrEnum):
@@ -27,21 +31,53 @@ def solve(
         Path,
         typer.Argument(
             metavar="PROBLEM.npz",
-            help="`joint` (S,X) or (K,S,X) for a set of priors; `distortion` (X,Y), or (K,X,Y) with one budget each.",
+            help="`joint` (S,X) or (K,S,X) for a set of priors; `distortion` (X,Y), or (K,X,Y) with one budget each; "
+            "for ldp, if you like, `neighbours` (S,S), 0 or 1: the pairs it is about.",
         ),
     ],
-    leakage: Annotated[str, typer.Option(metavar="NAME", help="The measure to minimise.")] = "mutual-information",
+    leakage: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The measure: mutual-information, max-information, relative-entropy, correct-guess, min-entropy, "
+            "maximal-leakage, sibson, arimoto, f-information, gain-log-loss, gain-zero-one, gain-brier, lift, max-lift, "
+            "min-lift, ldp or inferential.",
+        ),
+    ] = "mutual-information",
     form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
+    order: Annotated[float | None, typer.Option(metavar="A", help="Order of sibson or arimoto, 0 < A <= inf.")] = None,
+    divergence: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Divergence of f-information: kl, reverse-kl, chi-squared, total-variation, squared-hellinger, "
+            "jensen-shannon or e-gamma.",
+        ),
+    ] = None,
+    gamma: Annotated[float | None, typer.Option(metavar="G", help="Parameter of divergence e-gamma, G >= 1.")] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:PARAMETER]=VALUE",
+            help="A further limit on a measure, in its own unit (logarithms in nats); the option again for another. "
+            "Parameters stand behind colons: lift=1, sibson:2=0.3, f-information:chi-squared=0.1, "
+            "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2.",
+        ),
+    ] = None,
     budget: Annotated[
         list[float] | None,
         typer.Option(metavar="D ...", help="Largest expected distortion; several: in a row, or the option again."),
     ] = None,
     leakage_budget: Annotated[
-        float | None, typer.Option(metavar="EPS", help="Minimise the distortion with at most this leakage (nats).")
+        float | None,
+        typer.Option(metavar="EPS", help="Minimise the distortion with at most this leakage (logarithms in nats)."),
     ] = None,
     multiplier: Annotated[
         list[float] | None,
-        typer.Option(metavar="LAMBDA ...", help="Minimise leakage + LAMBDA * distortion (nats)."),
+        typer.Option(
+            metavar="LAMBDA ...",
+            help="Minimise leakage + LAMBDA * distortion; for averages that are no logarithm, and mutual information.",
+        ),
     ] = None,
     solver: Annotated[
         str,
@@ -58,11 +94,12 @@ def solve(
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Design the mapping P(y|x) with the least leakage of S at a bounded distortion of X.
+    """Design the mapping P(y|x) with the least leakage of S at a bounded distortion of X, or the reverse.
 
     Prints the leakage, a proved lower bound on what any mapping could reach, and the gap between
-    them. Exit code 3: no mapping meets the budgets (the JSON holds the proof). Exit code 4: the gap
-    is above --tol; mapping and interval are valid and written all the same.
+    them. Leakage may be any measure, in its own unit, and further measures may be limited. Exit code
+    3: no mapping meets budgets and limits (the JSON holds the proof). Exit code 4: the gap is above
+    --tol; mapping and interval are valid and written all the same.
     """
     from jaxpriv import problems
     from jaxpriv._files import load_npz_safely
@@ -70,7 +107,12 @@ def solve(
     from jaxpriv.solve import solve as find
     from jaxpriv.solving.choice import SOLVERS
 
-    _check_objective(leakage, form)
+    asked_measures = [
+        _Asked("--leakage", leakage, form, order, divergence, gamma),
+        *(_parsed(text) for text in limit or ()),
+    ]
+    for one in asked_measures:
+        one.measure(None)
     if solver not in ("auto", *SOLVERS):
         raise InputError(f"--solver is unknown; known: auto, {', '.join(SOLVERS)}")
     scalar(tol, "--tol", low=0.0, open_low=True)
@@ -78,13 +120,16 @@ def solve(
     if max_steps is not None:
         scalar(max_steps, "--max-steps", low=1.0)
     _output.check_outputs({"--out": out, "--json": json}, {"PROBLEM.npz": problem})
-    arrays = load_npz_safely(problem, ["joint", "distortion"])
+    arrays = load_npz_safely(problem, ["joint", "distortion"], ["neighbours"])
+    objective_measure, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
     asked = problems.DistortionProblem(
         arrays["joint"],
         arrays["distortion"],
         budget=budget or None,
         multiplier=multiplier or None,
         leakage_budget=leakage_budget,
+        leakage=objective_measure,
+        limits=[(measure, one.value) for measure, one in zip(limited, asked_measures[1:], strict=True)],
     )
     begun = time.perf_counter()
     try:
@@ -93,7 +138,7 @@ def solve(
         seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
         _output.deliver(_infeasible(error, len(asked.distortions), seconds), json, "")
         raise
-    record = _record(solution)
+    record = _record(solution, objective_measure.unit)
     objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
     mapping = {} if out is None else {out: _output.npz_bytes(mechanism=np.asarray(solution.mechanism))}
     _output.deliver(record, json, _summary(record, objective, units), mapping)
@@ -104,21 +149,80 @@ def solve(
         )
 
 
-def _check_objective(name: str, form: str | None) -> None:
-    from jaxpriv.leakage import forms_of
+@dataclass(frozen=True)
+class _Asked:
+    """A measure as the command line asks for it; `value` is its limit."""
 
-    forms = forms_of(name)
-    if form is not None and form not in forms:
-        raise InputError(f"--form: {name} has no form {form}; it has: {', '.join(forms)}")
-    if (name, form or forms[0]) != ("mutual-information", "average"):
-        raise InputError(
-            f"--leakage {name}{f' --form {form}' if form else ''} is not available as an objective yet; "
-            "only mutual-information (average) is. `jaxpriv leakage` evaluates every measure of a mapping"
-        )
+    option: str
+    name: str
+    form: str | None = None
+    order: float | None = None
+    divergence: str | None = None
+    gamma: float | None = None
+    value: float = 0.0
+
+    def measure(self, neighbours: Any) -> Any:
+        """The measure, or an `InputError` that names the option; `neighbours` is for ldp."""
+        from jaxpriv.leakage import by_name
+
+        try:
+            return by_name(
+                self.name,
+                form=self.form,
+                order=self.order,
+                divergence=self.divergence,
+                gamma=self.gamma,
+                neighbours=neighbours if self.name == "ldp" else None,
+            )
+        except InputError as error:
+            message = re.sub(r"\b(needs|takes no) (order|divergence|gamma)\b", r"\1 --\2", str(error))
+            if self.option != "--leakage":
+                message = f"{error} (write NAME:PARAMETER=VALUE, as in sibson:2=0.3)"
+            elif "form" in message:
+                message = f"--form: {message}"
+            raise InputError(f"{self.option} {self.name}: {message}") from error
 
 
-def _record(solution: Any) -> dict[str, Any]:
-    """The JSON of a result; `distortion` has one entry for each distortion of the problem."""
+def _parsed(text: str) -> _Asked:
+    """`NAME[:PARAMETER...]=VALUE`; a parameter is a form, a divergence or a number (order, or gamma)."""
+    from jaxpriv._validation import scalar
+    from jaxpriv.leakage import DIVERGENCES
+
+    option = f"--limit {text!r}"
+    name, equals, number = text.rpartition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = None
+    if not equals or not name or value is None:
+        raise InputError(f"{option} is not NAME[:PARAMETER]=VALUE, as in lift=1 or sibson:2=0.3")
+    scalar(value, option, low=0.0, infinite=True)
+    name, *parameters = name.split(":")
+    given: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter in _FORMS:
+            key, item = "form", parameter
+        elif parameter in DIVERGENCES:
+            key, item = "divergence", parameter
+        else:
+            try:
+                key, item = ("gamma" if name == "f-information" else "order"), float(parameter)
+            except ValueError as error:
+                raise InputError(
+                    f"{option}: {parameter!r} is no parameter; known: a number, {', '.join((*_FORMS, *DIVERGENCES))}"
+                ) from error
+        if key in given:
+            raise InputError(f"{option} gives {key} twice")
+        given[key] = item
+    return _Asked("--limit", name, value=value, **given)
+
+
+def _record(solution: Any, unit: str) -> dict[str, Any]:
+    """The JSON of a result; `distortion` has one entry for each distortion of the problem.
+
+    `units` is that of logarithms; a measure in another unit says so in `leakage_units`.
+    """
+    own = {} if unit == "nats" else {"leakage_units": unit}
     return {
         "status": solution.status,
         "value": solution.value,
@@ -130,6 +234,7 @@ def _record(solution: Any) -> dict[str, Any]:
         "iterations": solution.steps,
         "seconds": solution.seconds,
         "units": "nats",
+        **own,
     }
 
 
@@ -151,14 +256,16 @@ def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, 
 
 
 def _summary(record: Mapping[str, Any], objective: str, units: Units) -> str:
-    # A distortion has its own units; an objective with a multiplier is in those of its leakage.
-    scale, name = (1.0, "") if objective == "distortion" else (units.per_nat, f" {units}")
+    # Only logarithms are converted. A distortion has its own units; an objective with a multiplier those of its leakage.
+    own = record.get("leakage_units")
+    per, unit = (units.per_nat, str(units)) if own is None else (1.0, own)
+    scale, name = (1.0, "") if objective == "distortion" else (per, f" {unit}")
     lines = {
         "status": record["status"].replace("_", " "),
         f"least {objective}": f"{_output.upper(record['value'] * scale)}{name}",
         "lower bound": f"{_output.lower(record['lower_bound'] * scale)}{name}",
         "certified gap": f"{_output.upper(record['gap'] * scale, 3)}{name}",
-        "leakage": f"{_output.upper(record['leakage'] * units.per_nat)} {units}",
+        "leakage": f"{_output.upper(record['leakage'] * per)} {unit}",
         "distortion": ", ".join(f"{value:.6g}" for value in record["distortion"]),
         "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
         "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",

@@ -1,15 +1,20 @@
 """Leakage in Shannon's sense: average and maximum information leakage, relative-entropy privacy."""
 
+from typing import Any
+
+import equinox as eqx
 import jax.numpy as jnp
 
 from jaxpriv._numerics import kl_excess
 from jaxpriv._types import Column, PrivateMarginal, Scalar
+from jaxpriv._validation import finite, real_array
 from jaxpriv.leakage._base import (
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,
     Unit,
     lift_of,
     posterior_of,
+    same_symbols,
 )
 from jaxpriv.probability import entropy
 
@@ -55,19 +60,37 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
         return _relative_entropy(w, prior)
 
 
+def _hidden(value: Any) -> Any:
+    return None if value is None else finite(real_array(value, "hidden", ndim=1), "hidden")
+
+
 class MaxInformation(AbstractWorstOutcomeLeakage):
     """Maximum information leakage, max_y H(S) - H(S | Y=y), in nats.
 
     Its column |w| H(S) + sum_s w_s ln(w_s/|w|) is convex; single outputs may be negative, the
     maximum is not. It is the maximum gain of an adversary who pays the log-loss, at most H(S).
 
-    Calmon and Fawaz 2012, Definition 4.
+    `hidden` (s,), in nats, is for a collapsed S: row s of the joint stands for a class of elementary
+    states of entropy hidden[s] inside (ln m for m equally likely ones), of which X and Y see the class
+    only. The leakage of the elementary states then is H(S) - H(S|Y=y) with
+    H = entropy of the classes + expectation of `hidden`: a database behind a query needs no |S| = 2^n.
+
+    Calmon and Fawaz 2012, Definition 4, Corollary 2. Raises `InputError` if `hidden` is not finite, or is of
+    another number of symbols than the joint's.
     """
+
+    hidden: Any = eqx.field(converter=_hidden, default=None)
 
     @property
     def unit(self) -> Unit:
         return "nats"
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        """H(p) - H(w/|w|)."""
-        return entropy(prior) - entropy(posterior_of(w))
+        """H(p) - H(w/|w|), the entropies inside the classes included."""
+        posterior = posterior_of(w)
+        value = entropy(prior) - entropy(posterior)
+        if self.hidden is None:
+            return value
+        same_symbols("hidden", self.hidden.shape[0], w)
+        inside = jnp.asarray(self.hidden).astype(w.dtype)
+        return value + jnp.sum((prior / jnp.sum(prior) - posterior) * inside)

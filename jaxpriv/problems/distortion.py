@@ -40,7 +40,7 @@ class DistortionProblem(eqx.Module):
             or an array (M, X, Y).
         budget: D, finite, one number for each distortion. Nats, like every leakage here.
         multiplier: l >= 0, one number for each distortion.
-        leakage_budget: e >= 0 in nats.
+        leakage_budget: e >= 0 in nats (in the unit of `leakage`); `inf` limits nothing, beside other measures.
         leakage: the measure, mutual information by default. Any other measure of `jaxpriv.leakage` but
             those with a user's own f or loss may stand in its place, in nats or in its own unit. With a
             worst-outcome measure `budget` asks for the least limit that the budgets allow
@@ -100,7 +100,7 @@ class DistortionProblem(eqx.Module):
             if not is_traced(self.multiplier) and not np.all(self.multiplier >= 0):
                 raise InputError(f"multiplier[{int(np.argmax(~(self.multiplier >= 0)))}] is negative")
         if leakage_budget is not None:
-            self.leakage_budget = scalar(leakage_budget, "leakage_budget")
+            self.leakage_budget = scalar(leakage_budget, "leakage_budget", infinite=self.measured)
 
     @property
     def measured(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.program import Program
 
 # Budgets closer than this (relative) to the least attainable value are taken as equal to it.
@@ -46,7 +47,7 @@ def cheapest(costs: Any) -> np.ndarray:
     return np.eye(costs.shape[1])[costs.argmin(axis=1)]
 
 
-def check(program: Program) -> Feasibility:
+def check(program: Program | MeasuredProgram) -> Feasibility:
     """Decide feasibility of the budgets (not of a leakage limit) for a host program."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     count = len(budgets)
@@ -97,7 +98,7 @@ def _most_room(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.maximum(-result.ineqlin.marginals, 0.0), mechanism / mechanism.sum(axis=1, keepdims=True)
 
 
-def independent(program: Program) -> Any | None:
+def independent(program: Program | MeasuredProgram) -> Any | None:
     """A release that ignores the data and meets every budget (leakage 0), cheapest first, or None."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     per_output = np.where(program.support.all(axis=0), c.sum(axis=1), np.inf)  # (R, Y)

@@ -82,6 +82,7 @@ class MeasuredProgram(eqx.Module):
     anchor: Any  # (X, Y): meets every limit
 
     shares: bool = eqx.field(static=True, default=False)  # whether any of `marks` is 1
+    diagonal: bool = eqx.field(static=True, default=False)  # one term, whose rows are a diagonal matrix
 
     @property
     def peaked(self) -> bool:

@@ -80,4 +80,12 @@ def _program(terms: list[Term], masses: Any, cost: Any, constraints: Any, budget
         support=np.ones(cost.shape, dtype=bool),
         anchor=np.zeros(cost.shape),
         shares=bool(marks.any()),
+        diagonal=_is_diagonal(terms, cost.shape[0]),
     )
+
+
+def _is_diagonal(terms: list[Term], inputs: int) -> bool:
+    if len(terms) != 1 or terms[0].rows.shape != (inputs, inputs):
+        return False
+    rows = terms[0].rows
+    return bool(np.all(rows[~np.eye(inputs, dtype=bool)] == 0))

@@ -18,7 +18,8 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
 from jaxpriv.problems.measured import Kind, Role, Term
 
-# Rows that agree to this many decimals are one row (the certificate is computed on the merged rows).
+# Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
+# certificate is computed on the merged rows). Not to so many decimals of 1: rare symbols have small rows.
 _DECIMALS = 14
 
 
@@ -31,6 +32,14 @@ class Scale:
 
 
 _PLAIN = Scale(float, float)
+
+# A limit of so many nats is none to any float64: e^-200 of the largest cost is far below its rounding, and the
+# exponentials of higher ones would overflow.
+_MOST_NATS = 200.0
+
+
+def _exp(nats: float) -> float:
+    return math.exp(min(nats, _MOST_NATS))
 
 
 def supported(measure: AbstractLeakage) -> bool:
@@ -56,7 +65,7 @@ def scale_of(measure: AbstractLeakage) -> Scale:
         if math.isfinite(order) and order != 1.0:
             rate, sign = 1.0 - 1.0 / order, math.copysign(1.0, order - 1.0)
             return Scale(
-                lambda total: math.log(max(sign * total, 1e-300)) / rate, lambda value: sign * math.exp(rate * value)
+                lambda total: math.log(max(sign * total, 1e-300)) / rate, lambda value: sign * _exp(rate * value)
             )
         if order == 1.0:
             return _PLAIN
@@ -64,7 +73,7 @@ def scale_of(measure: AbstractLeakage) -> Scale:
         measure,
         (measures.Sibson, measures.Arimoto, measures.MaximalLeakage, measures.MinEntropyLeakage, measures.GainLeakage),
     ):
-        return Scale(lambda total: math.log(max(total, 1e-300)), math.exp)
+        return Scale(lambda total: math.log(max(total, 1e-300)), _exp)
     return _PLAIN
 
 
@@ -112,7 +121,11 @@ def on_support(measure: AbstractLeakage, joint: np.ndarray) -> tuple[Any, np.nda
     elif isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
         relation = fits(measure.neighbours, 0, "neighbours")[np.ix_(seen, seen)]
         measure = measures.LocalDifferentialPrivacy(relation)
-    elif isinstance(getattr(measure, "cost", None), measures.LossMatrix):
+    elif isinstance(measure, measures.MaxInformation) and measure.hidden is not None:
+        measure = measures.MaxInformation(fits(measure.hidden, 0, "hidden")[seen])
+    elif isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)) and isinstance(
+        measure.cost, measures.LossMatrix
+    ):
         losses = fits(measure.cost.losses, 0, "losses")[seen]
         measure = type(measure)(measures.LossMatrix(losses))
     return measure, joint[seen]
@@ -211,7 +224,10 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
     """Terms of `measure <= eps` in every outcome."""
     log_loss = isinstance(measure, measures.MaxCostGain) and isinstance(measure.cost, measures.LogLoss)
     if log_loss or isinstance(measure, measures.MaxInformation):
-        reference = np.full(len(prior), math.exp(-_entropy(prior)))
+        hidden = getattr(measure, "hidden", None)
+        inside = np.zeros(len(prior)) if hidden is None else np.asarray(hidden)
+        # Classes beyond e^650 of the scale have no mass that float64 could tell from 0.
+        reference = np.exp(np.clip(inside - _entropy(prior) - prior @ inside, -650.0, 650.0))
         return [_term(Kind.ENTROPIC, joint, reference, Role.WORST, offset=-eps * mass, mass=mass)]
     if isinstance(measure, measures.RelativeEntropyPrivacy):
         return [_term(Kind.ENTROPIC, joint, prior, Role.WORST, offset=-eps * mass, mass=mass)]
@@ -225,11 +241,12 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
         if isinstance(cost, measures.ZeroOneLoss):
             rows = joint - (prior.max() + eps) * mass
         else:
-            losses = np.asarray(cost.losses)
+            losses = np.asarray(cost.losses)  # pyright: ignore[reportAttributeAccessIssue]  # `supported` leaves LossMatrix
             least = float((prior @ losses).min())
             rows = (least - eps) * mass - losses.T @ joint
         return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
     lift = joint / prior[:, None]
+    eps = min(eps, _MOST_NATS)
     if isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
         neighbours = np.asarray(measure.neighbours)
         raised, lowered = np.nonzero(neighbours & ~np.eye(len(prior), dtype=bool))
@@ -286,11 +303,15 @@ def _merged(
     if kind is Kind.LINEAR:
         if cap is not None:
             return rows, reference, cap
-        keys = np.column_stack([rows, reference])
-        first = _first_of_each(keys)
+        # Only the ratio to the reference counts, so a rare symbol is told from another by its own P(x|s).
+        size = np.where(reference != 0, abs(reference), 1.0)[:, None]
+        first = _first_of_each(np.column_stack([rows / size, np.sign(reference)]))
         return rows[first], reference[first], None
+    if kind is Kind.ENTROPIC:
+        rows, reference = _proportional(rows, reference)
     own = len(rows) - (kind not in (Kind.ENTROPIC, Kind.POWER))
-    classes = _classes((rows / reference[:, None])[:own])
+    sizes = rows[:own].sum(axis=1)
+    classes = _classes(np.column_stack([rows[:own] / sizes[:, None], sizes / reference[:own]]))
     gather = np.zeros((classes.max() + 1, own))
     gather[classes, np.arange(own)] = 1.0
     return (
@@ -300,8 +321,26 @@ def _merged(
     )
 
 
+def _proportional(rows: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An entropic set sees proportional rows c_i v as one, v sum c_i, of another reference:
+    sum_i c_i w ln(c_i w/r_i) = C w ln(C w/r) with C = sum c_i and ln r = ln C + sum_i (c_i/C) ln(r_i/c_i).
+
+    This is C-F Corollary 1 and 2: a private S behind X = f(S) enters through H(S|X=x) alone.
+    """
+    sizes = rows.sum(axis=1)
+    classes = _classes(rows / sizes[:, None])
+    if classes.max() + 1 == len(rows):
+        return rows, reference
+    gather = np.zeros((classes.max() + 1, len(rows)))
+    gather[classes, np.arange(len(rows))] = 1.0
+    total = gather @ sizes
+    mean = gather @ (sizes * (np.log(reference) - np.log(sizes)))
+    return gather @ rows, total * np.exp(mean / total)
+
+
 def _classes(keys: np.ndarray) -> np.ndarray:
-    rounded = np.ascontiguousarray(np.round(keys, _DECIMALS) + 0.0)
+    mantissa, exponent = np.frexp(keys)
+    rounded = np.ascontiguousarray(np.ldexp(np.round(mantissa, _DECIMALS), exponent) + 0.0)
     numbers: dict[bytes, int] = {}
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rounded])
 

@@ -9,7 +9,9 @@ end the certified distance to the budgets is positive.
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -17,11 +19,11 @@ import jax
 import numpy as np
 
 from jaxpriv.certificates import certify_measured
-from jaxpriv.errors import InfeasibleError
+from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, evaluate_all
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 from jaxpriv.problems.statement import distance_program, measured_program
 from jaxpriv.problems.terms import Scale, is_worst, scale_of, shift_of
 from jaxpriv.solution import Solution, Status, no_solution
@@ -35,6 +37,12 @@ Limits = tuple[tuple[AbstractLeakage, float], ...]
 
 # Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
 _MOST_PROBES = 60
+# Symbols of no more mass than this in all are not iterated on; the certificate counts them.
+_NEGLIGIBLE = 1e-13
+# A private symbol that no kept symbol shows takes e^-40 of the set.
+_UNSEEN = -40.0
+# What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
+_ROUNDING = 1e-10
 # Shares of an innocent release that mend what rounding broke.
 _ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 
@@ -50,9 +58,18 @@ class Answer:
     value: float
     bound: float
     violation: float
-    steps: int
-    seconds: float  # spent compiling
     solver: str
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """A convex program and how its value reads as one of the measure."""
+
+    program: MeasuredProgram
+    limits: Limits
+    goal: Goal
+    scale: Scale
+    shift: float
 
 
 def solve_measured(
@@ -68,7 +85,7 @@ def solve_measured(
     except InfeasibleError:
         if throw:
             raise
-        return no_solution(problem.shape, problem.sizes[0], problem.sizes[1], 0, len(problem.distortions))
+        return no_measured_solution(problem)
 
 
 @dataclass
@@ -83,6 +100,12 @@ class _Solve:
     compiling: float = 0.0
 
     def program_form(self, goal: Goal, begun: float) -> Solution:
+        """One convex program: the least distortion, or the least average leakage."""
+        stated = self.state(goal)
+        return self.conclude(stated, self.run(stated.program, stated.limits, stated.goal), goal, begun)
+
+    def state(self, goal: Goal) -> "_Stated":
+        """The program of the problem's own form, with its anchor."""
         problem = self.problem
         limits = problem.limits
         scale, shift = Scale(float, float), 0.0
@@ -95,37 +118,52 @@ class _Solve:
         _check_limits(problem, limits)
         program = measured_program(problem, limits)
         program = eqx.tree_at(lambda p: p.anchor, program, self._anchor(program, limits))
-        answer = self.run(program, _inner(goal, scale, problem))
-        value, bound = scale.outer(answer.value + shift), scale.outer(answer.bound + shift)
-        if problem.budget is not None:  # no release leaks less than one that ignores the data
-            bound = max(bound, self._leak(np.full(problem.shape, 1.0 / problem.shape[1])) * (1 - 1e-12))
+        return _Stated(program, limits, _inner(goal, scale, problem), scale, shift)
+
+    def conclude(self, stated: "_Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
+        """The solution that an answer to the stated program is."""
+        outer, shift = stated.scale.outer, stated.shift
+        value, bound = outer(answer.value + shift), outer(answer.bound + shift)
+        if self.problem.budget is not None:  # no release leaks less than one that ignores the data
+            bound = max(bound, self._leak(np.full(self.problem.shape, 1.0 / self.problem.shape[1])) * (1 - 1e-12))
         return self._finish(answer, value, bound, goal, begun)
 
-    def run(self, program: MeasuredProgram, goal: Goal) -> Answer:
-        """Closed form or iteration, and the certificate on `program` itself."""
-        answer = _closed_form(program)
-        if answer is None:
-            scaled, factor, shift = _scaled(program)
-            inner = Goal(
-                np.asarray(MARGIN * goal.tol / factor), np.asarray(MARGIN * goal.rtol), np.asarray(shift / factor)
-            )
-            run, seconds = compiled(iterate, self.solver, scaled, inner, np.asarray(self.limit))
-            result = jax.device_get(run())
-            best = result.best
-            mechanism = np.maximum(np.asarray(best.mechanism, dtype=np.float64), 0.0)
-            mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
-            price = _unscaled_prices(program, np.asarray(best.price), factor)
-            parts = (mechanism, np.asarray(best.k) * factor, np.asarray(best.eta) * factor, price)
-            answer = (*parts, int(result.steps), seconds, self.name)
-        mechanism, k, eta, price, steps, seconds, name = answer
-        mechanism = _inside(program, mechanism, k, eta, price)
-        certificate = certify_measured(program, mechanism, k, eta, price)
-        self.steps += steps
+    def run(self, program: MeasuredProgram, limits: Limits, goal: Goal) -> Answer:
+        """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself."""
+        known = self.closed_form(program, limits)
+        if known is not None:
+            return known
+        reduced = _Reduced.of(program, goal)
+        run, seconds = compiled(iterate, self.solver, reduced.program, reduced.goal, np.asarray(self.limit))
+        result = jax.device_get(run())
         self.compiling += seconds
+        return self.certified(program, limits, *reduced.expanded(result.best), int(result.steps), self.name)
+
+    def closed_form(self, program: MeasuredProgram, limits: Limits) -> Answer | None:
+        """The certified answer where no iteration is needed."""
+        found = _closed_form(program, partial(self._excess, limits))
+        return None if found is None else self.certified(program, limits, *found, 0, "closed-form")
+
+    def certified(
+        self,
+        program: MeasuredProgram,
+        limits: Limits,
+        mechanism: Any,
+        k: Any,
+        eta: Any,
+        price: Any,
+        steps: int,
+        name: str,
+    ) -> Answer:
+        """What a mechanism and dual objects prove about `program`."""
+        excess = partial(self._excess, limits)
+        mechanism = _inside(program, excess, mechanism, k, eta, price)
+        certificate = certify_measured(program, mechanism, k, eta, price)
+        violation = max(float(certificate.violation), excess(mechanism))
+        self.steps += steps
         return Answer(
-            mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound),
-            float(certificate.violation), steps, seconds, name,
-        )  # fmt: skip
+            mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
+        )
 
     def _anchor(self, program: MeasuredProgram, limits: Limits) -> np.ndarray:
         """A mechanism that meets every limit."""
@@ -143,7 +181,7 @@ class _Solve:
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
         away = distance_program(self.problem, limits)
         away = eqx.tree_at(lambda p: p.anchor, away, _independent(away))
-        found = self.run(away, Goal(1e-9, 0.3))
+        found = self.run(away, limits, Goal(1e-9, 0.3))
         if found.bound > 0:
             raise InfeasibleError(
                 "limits and budget contradict each other: under the limits the budgets are exceeded by at least "
@@ -151,10 +189,9 @@ class _Solve:
                 {"bound": found.bound, "allowed": 0.0, "multipliers": found.price.tolist()},
             )
         if found.value > 0:
-            raise InfeasibleError(
+            raise NotCertifiedError(
                 "limits and budget: whether they can be met together is not certified; the distance to the budgets "
-                f"lies in [{found.bound!r}, {found.value!r}] of their range",
-                {"bound": found.bound, "allowed": found.value, "multipliers": found.price.tolist()},
+                f"lies in [{found.bound!r}, {found.value!r}] of their range"
             )
         return found.mechanism
 
@@ -166,14 +203,12 @@ class _Solve:
         independent = feasibility.independent(_plain(loose))
         if independent is not None:
             k, eta, price = _no_rules(loose)
-            return self._finish(
-                Answer(independent, k, eta, price, 0.0, 0.0, 0.0, 0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
-            )
+            return self._finish(Answer(independent, k, eta, price, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun)
         start = self._anchor(_plain(loose), problem.limits)
         low, high = 0.0, self._leak(start)
         f_low, f_high = math.nan, math.nan
         k, eta, price = _no_rules(loose)
-        best = Answer(start, k, eta, price, 0.0, 0.0, 0.0, 0, 0.0, self.name)
+        best = Answer(start, k, eta, price, 0.0, 0.0, 0.0, self.name)
         e, last = min(1.0, 0.5 * high), 0
         for _ in range(_MOST_PROBES):
             if high - low <= max(goal.tol, goal.rtol * high):
@@ -190,9 +225,24 @@ class _Solve:
         return self._finish(best, high, low, goal, begun)
 
     def _distance(self, e: float) -> Answer:
-        program = distance_program(self.problem, ((self.problem.leakage, e), *self.problem.limits))
+        limits = ((self.problem.leakage, e), *self.problem.limits)
+        program = distance_program(self.problem, limits)
         program = eqx.tree_at(lambda p: p.anchor, program, _independent(program))
-        return self.run(program, Goal(1e-10, 0.1))
+        return self.run(program, limits, Goal(1e-10, 0.1))
+
+    def _excess(self, limits: Limits, mechanism: np.ndarray) -> float:
+        """By how much the measures themselves exceed their limits, 0 up to rounding.
+
+        The terms of a limit e on a log-ratio see e^-e: from 30 nats on that is below their own rounding, and a
+        release that excludes a symbol (an infinite ratio) would pass.
+        """
+        measures = tuple(measure for measure, value in limits if not math.isinf(value))
+        values = [value for _, value in limits if not math.isinf(value)]
+        worst = 0.0
+        for joint in self.problem.joints if measures else ():
+            for found, value in zip(evaluate_all(measures, joint, mechanism), values, strict=True):
+                worst = max(worst, (found.value - value) / (1.0 + value))
+        return worst if worst > _ROUNDING else 0.0
 
     def _leak(self, mechanism: np.ndarray) -> float:
         return max(evaluate_all((self.problem.leakage,), joint, mechanism)[0].value for joint in self.problem.joints)
@@ -218,7 +268,173 @@ class _Solve:
         )
 
 
-def _inside(program: MeasuredProgram, mechanism: np.ndarray, *duals: np.ndarray) -> np.ndarray:
+@dataclass(frozen=True)
+class _Kept:
+    """The symbols that are iterated on: the mass of the others would be lost in rounding."""
+
+    inputs: np.ndarray  # (X,) bool
+    rows: tuple[np.ndarray, ...]  # (T,) bool for every term
+
+    @staticmethod
+    def of(program: MeasuredProgram) -> "_Kept":
+        mass = np.asarray(program.mass)
+        order = np.argsort(mass)
+        inputs = np.ones(len(mass), dtype=bool)
+        inputs[order] = np.cumsum(mass[order]) > _NEGLIGIBLE * mass.sum()
+        rows = tuple(abs(term.rows[:, inputs]).max(axis=1) > 0 for term in program.terms)
+        return _Kept(inputs, rows)
+
+    def program(self, program: MeasuredProgram) -> MeasuredProgram:
+        """The program of the kept symbols."""
+        if self.inputs.all():
+            return program
+        x = self.inputs
+        terms = []
+        for term, rows in zip(program.terms, self.rows, strict=True):
+            cap = None if term.cap is None else term.cap[rows]
+            parts = {"rows": term.rows[rows][:, x], "reference": term.reference[rows], "offset": term.offset[x]}
+            terms.append(dataclasses.replace(term, cap=cap, **parts))
+        return dataclasses.replace(
+            program,
+            terms=tuple(terms),
+            mass=program.mass[x],
+            cost=program.cost[x],
+            constraints=program.constraints[:, x],
+            support=program.support[x],
+            anchor=program.anchor[x],
+        )
+
+    def mechanism(self, program: MeasuredProgram, mechanism: np.ndarray) -> np.ndarray:
+        """Rows of the kept symbols; the others release the marginal of Y."""
+        mechanism = np.maximum(mechanism, 0.0)
+        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+        if self.inputs.all():
+            return mechanism
+        full = np.empty(program.cost.shape)
+        full[self.inputs] = mechanism
+        full[~self.inputs] = program.mass[self.inputs] @ mechanism / program.mass[self.inputs].sum()
+        return full
+
+    def rules(self, program: MeasuredProgram, k: np.ndarray, eta: np.ndarray, price: np.ndarray) -> np.ndarray:
+        """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""
+        if self.inputs.all():
+            return k
+        outputs, start, worst, limit = len(k), 0, 0, len(program.budgets)
+        parts = []
+        for term, rows in zip(program.terms, self.rows, strict=True):
+            weight = np.ones(outputs)
+            if term.priced:
+                weight, limit = np.full(outputs, price[limit]), limit + 1
+            elif term.smooth and term.role is Role.WORST:
+                weight, worst = eta[:, worst], worst + 1
+            own = np.zeros((outputs, len(rows)))
+            if term.smooth:
+                low = np.full(len(rows), -1e3 if term.negative else 0.0)
+                if term.kind is Kind.ENTROPIC:
+                    low = _UNSEEN - np.log(term.reference)
+                own[:] = low * weight[:, None]
+            own[:, rows] = k[:, start : start + rows.sum()]
+            start += int(rows.sum())
+            parts.append(own)
+        return np.concatenate(parts, axis=1)
+
+
+@dataclass(frozen=True)
+class _Reduced:
+    """A program to iterate on, and the way back."""
+
+    original: MeasuredProgram
+    kept: _Kept
+    program: MeasuredProgram
+    factor: float
+    goal: Goal
+
+    @staticmethod
+    def of(program: MeasuredProgram, goal: Goal) -> "_Reduced":
+        kept = _Kept.of(program)
+        scaled, factor, shift = _scaled(kept.program(program))
+        inner = Goal(np.asarray(MARGIN * goal.tol / factor), np.asarray(MARGIN * goal.rtol), np.asarray(shift / factor))
+        return _Reduced(program, kept, scaled, factor, inner)
+
+    def expanded(self, best: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(mechanism, k, eta, price) of the original program."""
+        price = _unscaled_prices(self.kept.program(self.original), np.asarray(best.price), self.factor)
+        eta = np.asarray(best.eta) * self.factor
+        k = self.kept.rules(self.original, np.asarray(best.k) * self.factor, eta, price)
+        return self.kept.mechanism(self.original, np.asarray(best.mechanism, dtype=np.float64)), k, eta, price
+
+
+def sweep_measured(
+    asked: list[DistortionProblem],
+    name: str,
+    solver: ConicInteriorPoint,
+    goal: Goal,
+    limit: int,
+    throw: bool,
+    batch: int,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[list[Solution], float]:
+    """The same problem at many points, in batches of one compiled program; and the seconds spent compiling.
+
+    The least worst-outcome leakage at a budget is a search of its own at every point.
+    """
+    solves = [_Solve(one, name, solver, limit) for one in asked]
+    results: dict[int, Solution] = {}
+    waiting: list[tuple[int, _Stated, _Reduced]] = []
+    begun = time.perf_counter()
+    for i, solve in enumerate(solves):
+        problem = solve.problem
+        try:
+            if problem.budget is not None and is_worst(problem.leakage):
+                results[i] = solve.least_worst_leakage(goal, begun)
+                continue
+            stated = solve.state(goal)
+        except InfeasibleError:
+            if throw:
+                raise
+            results[i] = no_measured_solution(problem)
+            continue
+        known = solve.closed_form(stated.program, stated.limits)
+        if known is None:
+            waiting.append((i, stated, _Reduced.of(stated.program, stated.goal)))
+        else:
+            results[i] = solve.conclude(stated, known, goal, begun)
+    if progress and results:
+        progress(len(results), len(asked))
+    compiling = sum(solve.compiling for solve in solves)
+    for start in range(0, len(waiting), batch):
+        chunk = waiting[start : start + batch]
+        padded = [reduced for _, _, reduced in chunk] + [chunk[-1][2]] * (batch - len(chunk))
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *[(one.program, one.goal) for one in padded])
+        run, seconds = compiled(_iterate_all, solver, *stacked, np.asarray(limit))
+        found = jax.device_get(run())
+        compiling += seconds
+        for lane, (i, stated, reduced) in enumerate(chunk):
+            best = jax.tree.map(lambda leaf, lane=lane: leaf[lane], found.best)
+            parts = reduced.expanded(best)
+            answer = solves[i].certified(stated.program, stated.limits, *parts, int(found.steps[lane]), name)
+            results[i] = solves[i].conclude(stated, answer, goal, begun)
+        if progress:
+            progress(len(results), len(asked))
+    return [results[i] for i in range(len(asked))], compiling
+
+
+def _iterate_all(solver: ConicInteriorPoint, programs: MeasuredProgram, goals: Goal, limit: Any) -> Any:
+    return jax.vmap(lambda program, goal: iterate(solver, program, goal, limit))(programs, goals)
+
+
+def no_measured_solution(problem: DistortionProblem) -> Solution:
+    """The solution that says that there is none, in the shapes of the others of a sweep."""
+    limits = [] if problem.leakage_budget is None else [(problem.leakage, float(problem.leakage_budget))]
+    program = measured_program(problem, (*limits, *problem.limits))
+    k, eta, price = _no_rules(program)
+    nothing = no_solution(problem.shape, 1, k.shape[1], len(price), len(problem.distortions))
+    return dataclasses.replace(nothing, weights=eta)
+
+
+def _inside(
+    program: MeasuredProgram, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
+) -> np.ndarray:
     """The mechanism, or the least of a few mixtures with releases that leak nothing and with the anchor that meets
     every limit: the device's view of a limit and the certificate's differ by rounding.
     """
@@ -226,7 +442,7 @@ def _inside(program: MeasuredProgram, mechanism: np.ndarray, *duals: np.ndarray)
     safe = 0.5 * (marginal + program.anchor)
     for share in (0.0, *_ROUNDING_SHARES):
         mixed = (1.0 - share) * mechanism + share * safe
-        if certify_measured(program, mixed, *duals).violation == 0:
+        if certify_measured(program, mixed, *duals).violation == 0 and excess(mixed) == 0:
             return mixed
     return mechanism
 
@@ -287,15 +503,14 @@ def _natural(term: Term) -> Any:
     return rule
 
 
-def _closed_form(program: MeasuredProgram) -> tuple[Any, ...] | None:
-    """(mechanism, k, eta, price, steps, seconds, name) where no iteration is needed."""
+def _closed_form(program: MeasuredProgram, excess: Callable[[np.ndarray], float]) -> tuple[Any, ...] | None:
+    """(mechanism, k, eta, price) where no iteration is needed."""
     k, eta, price = _no_rules(program)
-    done = (0, 0.0, "closed-form")
     if any(term.role is Role.PEAK for term in program.terms):
         return None
     if any(term.role is Role.OBJECTIVE for term in program.terms):
         mechanism = None if program.cost.any() else feasibility.independent(program)
-        return None if mechanism is None else (mechanism, k, eta, price, *done)
+        return None if mechanism is None else (mechanism, k, eta, price)
     costs = program.cost
     if program.shares:
         if len(program.budgets) > 1:
@@ -306,7 +521,7 @@ def _closed_form(program: MeasuredProgram) -> tuple[Any, ...] | None:
         return None
     mechanism = feasibility.cheapest(costs)
     met = not program.terms or certify_measured(program, mechanism, k, eta, price).violation == 0
-    return (mechanism, k, eta, price, *done) if met else None
+    return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 
 
 def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, float, float]:

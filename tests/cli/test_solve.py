@@ -133,6 +133,113 @@ def test_integers_and_float32_are_read(run, save):
     assert run("solve", path, "--budget", 0.2).exit_code == 0
 
 
+# -- other measures --------------------------------------------------------------------------------
+
+
+def solved(run, *args):
+    result = run("solve", *args, "--json", "-")
+    assert result.exit_code == 0, result.output
+    record = strict_json(result.stdout)
+    assert record["status"] == "optimal"
+    assert record["units"] == "nats"
+    assert -1e-12 <= record["gap"] <= 1e-6
+    return record
+
+
+# Loose and tight problems of the same structure share one compiled program.
+def test_every_measure_can_be_minimised(run, problem):
+    """With a budget that a release of one symbol meets, all need no iteration; the values are those of no release."""
+    extra = {"sibson": ["--order", "2"], "arimoto": ["--order", "0.5"], "f-information": ["--divergence", "kl"]}
+    for name in jp.leakage.NAMES:
+        for form in jp.leakage.forms_of(name):
+            record = solved(run, problem, "--budget", 5, "--leakage", name, "--form", form, *extra.get(name, []))
+            least = JOINT.sum(axis=1).max() if name == "correct-guess" else 0
+            assert record["value"] == pytest.approx(least, abs=1e-12), name
+            assert record["leakage"] == pytest.approx(least, abs=1e-12), name
+
+
+def test_a_measure_in_its_own_unit(run, problem, tmp_path):
+    out = tmp_path / "m.npz"
+    asked = (problem, "--budget", 0.2, "--leakage", "f-information", "--divergence", "chi-squared")
+    record = solved(run, *asked, "--out", out)
+    assert list(record) == [*FIELDS, "leakage_units"]
+    assert record["leakage_units"] == "dimensionless"
+    mechanism = load_npz_safely(out, ["mechanism"])["mechanism"]
+    w = JOINT @ mechanism
+    free = np.outer(w.sum(axis=1), w.sum(axis=0))
+    assert record["value"] == pytest.approx(np.sum((w - free) ** 2 / free), abs=1e-9)
+    text = run("solve", *asked, "--units", "bits").stdout
+    line = next(line for line in text.splitlines() if line.startswith("least leakage"))
+    assert line.split()[-1] == "dimensionless"
+    assert float(line.split()[-2]) == pytest.approx(record["value"], rel=1e-5)
+    assert "bits" not in text
+    assert "nats" not in text
+
+
+def test_form_and_order_choose_the_measure(run, problem):
+    worst = solved(run, problem, "--leakage-budget", 0.2, "--form", "worst")
+    named = solved(run, problem, "--leakage-budget", 0.2, "--leakage", "max-information")
+    assert worst["value"] == named["value"]
+    assert worst["leakage"] <= 0.2 + 1e-9
+    values = [
+        solved(run, problem, "--leakage-budget", 0.2, "--leakage", "sibson", "--order", a)["value"] for a in (2, 5)
+    ]
+    assert values[0] < values[1]
+
+
+def test_limits_beside_the_objective(run, problem, tmp_path):
+    """Several limits, with parameters; each holds, and more of them cost more."""
+    out = tmp_path / "m.npz"
+    limits = ("--limit", "sibson:2=0.3", "--limit=f-information:e-gamma:1.5=0.02")
+    both = solved(run, problem, "--leakage-budget", 0.25, "--leakage", "max-lift", *limits, "--out", out)
+    mechanism = load_npz_safely(out, ["mechanism"])["mechanism"]
+    for measure, value in (
+        (jp.leakage.MaxLift(), 0.25),
+        (jp.leakage.Sibson(2.0), 0.3),
+        (jp.leakage.FInformation(jp.leakage.EGamma(1.5)), 0.02),
+    ):
+        assert jp.leakage.evaluate(measure, JOINT, mechanism).value <= value + 1e-9
+    loose = ("--limit", "sibson:2=inf", "--limit", "f-information:e-gamma:1.5=inf")
+    alone = solved(run, problem, "--leakage-budget", 0.25, "--leakage", "max-lift", *loose)
+    assert both["value"] >= alone["lower_bound"] - 1e-9
+
+
+def test_ldp_between_neighbours_of_the_file(run, save):
+    def value(name, **more):
+        path = save(name, joint=JOINT, distortion=DISTORTION, **more)
+        return solved(run, path, "--leakage", "ldp", "--leakage-budget", 0.5)["value"]
+
+    everyone = value("all.npz")
+    chain = value("chain.npz", neighbours=np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    assert chain < everyone - 1e-3
+    path = save(joint=JOINT, distortion=DISTORTION, neighbours=np.ones((2, 2)))
+    refused(run("solve", path, "--leakage", "ldp", "--leakage-budget", 0.5), 2, "neighbours", "2", "3")
+    # Another measure has no use for them.
+    assert run("solve", path, "--budget", 5).exit_code == 0
+
+
+def test_limits_that_contradict_the_budget_are_proved(run, problem, tmp_path):
+    target, out = tmp_path / "result.json", tmp_path / "mechanism.npz"
+    asked = ("solve", problem, "--budget", 0.1, "--limit", "max-information=0.05", "--out", out, "--json", target)
+    refused(run(*asked), 3, "limits", "budget")
+    record = strict_json(target.read_text())
+    assert record["status"] == "infeasible"
+    assert record["proof"]["bound"] > record["proof"]["allowed"]
+    assert not out.exists()
+
+
+def test_other_measures_not_certified(run, problem, tmp_path):
+    out = tmp_path / "mechanism.npz"
+    asked = ("--leakage", "max-information", "--leakage-budget", 0.2, "--max-steps", 1)
+    result = run("solve", problem, *asked, "--out", out, "--json", "-")
+    assert result.exit_code == 4
+    record = strict_json(result.stdout)
+    assert record["status"] == "not_certified"
+    assert record["lower_bound"] <= record["value"]
+    assert record["leakage"] <= 0.2 + 1e-9
+    assert out.exists()
+
+
 # -- results that are not what one hoped for -------------------------------------------------------
 
 
@@ -208,9 +315,37 @@ OPTIONS = {
     "negative multiplier": (["--multiplier", "-1"], ["multiplier[0]", "negative"]),
     "unknown solver": (["--budget", "0.1", "--solver", "guess"], ["--solver", "interior-point", "blahut-arimoto"]),
     "unknown measure": (["--budget", "0.1", "--leakage", "gossip"], ["unknown", "mutual-information", "ldp"]),
-    "measure without objective": (["--budget", "0.1", "--leakage", "sibson"], ["sibson", "jaxpriv leakage"]),
-    "worst form": (["--budget", "0.1", "--form", "worst"], ["--form worst", "jaxpriv leakage"]),
-    "form that is not": (["--budget", "0.1", "--leakage", "lift", "--form", "average"], ["lift", "worst"]),
+    "no order": (["--budget", "0.1", "--leakage", "sibson"], ["--leakage sibson", "needs --order"]),
+    "order of none": (["--budget", "0.1", "--leakage", "lift", "--order", "2"], ["--leakage lift", "no --order"]),
+    "negative order": (["--budget", "0.1", "--leakage", "arimoto", "--order", "-1"], ["--leakage arimoto", "order"]),
+    "nan order": (["--budget", "0.1", "--leakage", "arimoto", "--order", "nan"], ["--leakage arimoto", "order"]),
+    "no divergence": (["--budget", "0.1", "--leakage", "f-information"], ["--leakage f-information", "--divergence"]),
+    "unknown divergence": (
+        ["--budget", "0.1", "--leakage", "f-information", "--divergence", "gossip"],
+        ["--leakage f-information", "unknown divergence", "chi-squared"],
+    ),
+    "no gamma": (["--budget", "0.1", "--leakage", "f-information", "--divergence", "e-gamma"], ["needs --gamma"]),
+    "form that is not": (["--budget", "0.1", "--leakage", "lift", "--form", "average"], ["--form", "lift", "worst"]),
+    "multiplier of a logarithm": (["--multiplier", "1", "--leakage", "maximal-leakage"], ["multiplier", "logarithm"]),
+    "multiplier of the worst outcome": (["--multiplier", "1", "--leakage", "lift"], ["multiplier", "worst-outcome"]),
+    "solver of other measures": (
+        ["--budget", "0.1", "--leakage", "lift", "--solver", "mirror-descent"],
+        ["mirror-descent", "interior-point"],
+    ),
+    "solver of limits": (["--budget", "0.1", "--limit", "lift=1", "--solver", "two-grid"], ["two-grid", "limits"]),
+    "limit without a value": (["--budget", "0.1", "--limit", "lift"], ["--limit 'lift'", "sibson:2=0.3"]),
+    "limit without a name": (["--budget", "0.1", "--limit", "=1"], ["--limit '=1'", "sibson:2=0.3"]),
+    "limit of text": (["--budget", "0.1", "--limit", "lift=little"], ["--limit 'lift=little'", "sibson:2=0.3"]),
+    "negative limit": (["--budget", "0.1", "--limit", "lift=-1"], ["--limit 'lift=-1'", ">= 0"]),
+    "nan limit": (["--budget", "0.1", "--limit", "lift=nan"], ["--limit 'lift=nan'", ">= 0"]),
+    "unknown limit": (["--budget", "0.1", "--limit", "gossip=1"], ["--limit gossip", "unknown", "ldp"]),
+    "limit without its order": (
+        ["--budget", "0.1", "--limit", "sibson=1"],
+        ["--limit sibson", "order", "sibson:2=0.3"],
+    ),
+    "limit with an order of none": (["--budget", "0.1", "--limit", "lift:2=1"], ["--limit lift", "order"]),
+    "limit with a word": (["--budget", "0.1", "--limit", "sibson:two=1"], ["--limit", "'two'", "number"]),
+    "limit with two orders": (["--budget", "0.1", "--limit", "sibson:2:3=1"], ["--limit", "order twice"]),
     "unknown form": (["--budget", "0.1", "--form", "best"], ["--form"]),
     "zero tolerance": (["--budget", "0.1", "--tol", "0"], ["--tol"]),
     "nan tolerance": (["--budget", "0.1", "--tol", "nan"], ["--tol"]),
@@ -225,12 +360,6 @@ def test_bad_options(run, problem, tmp_path, case):
     out = tmp_path / "mechanism.npz"
     refused(run("solve", problem, *options, "--out", out), 2, *words)
     assert os.listdir(tmp_path) == [problem.name]
-
-
-def test_no_command_line_names_every_measure_it_cannot_minimise(run, problem):
-    for name in jp.leakage.NAMES:
-        if name != "mutual-information":
-            refused(run("solve", problem, "--budget", 0.1, "--leakage", name), 2, name, "not available as an objective")
 
 
 # -- files -----------------------------------------------------------------------------------------

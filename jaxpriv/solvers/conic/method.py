@@ -209,7 +209,7 @@ def _predictor(data: Data, point: Point, r: Residual) -> Sides:
 
 def _centring(data: Data, point: Point, r: Residual) -> Sides:
     outputs = point.x.shape[0]
-    weight = jnp.broadcast_to(data.row_weight, (outputs, data.a.shape[0]))
+    weight = jnp.broadcast_to(data.row_weight, (outputs, data.rows))
     return no_sides(data, point, r)._replace(
         xz=data.h * jnp.ones_like(point.x),
         ks=data.linear * weight,
@@ -280,8 +280,8 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
     g = rules(data, after.k, jnp.maximum(after.price, 1e-3 * point.price), jnp.maximum(after.eta, 1e-3 * point.eta))
     before = rules(data, point.k, point.price, point.eta)
     link, level = jnp.zeros_like(sides.link), jnp.zeros_like(sides.level)
-    seen = jnp.matmul(point.x, data.a.T, precision="highest")
-    seen_after = jnp.matmul(after.x, data.a.T, precision="highest")
+    seen = data.see(point.x)
+    seen_after = data.see(after.x)
     for n, j in enumerate(data.normed):
         term, place = data.terms[j], data.layout[j]
         if not term.smooth:
@@ -304,7 +304,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
     room = r.use + a * use_rate(data, point, r, move) - sums
     if limits.shape[1]:
         rate = jnp.einsum("ywx,yx->yw", r.extra, move.x, precision="highest")
-        link = link.at[:, data.a.shape[0] :].set(limits - r.excess - a * rate)
+        link = link.at[:, data.rows :].set(limits - r.excess - a * rate)
     keep = lambda value: jnp.where(usable & jnp.isfinite(value), value, 0.0)  # noqa: E731
     aim = jnp.broadcast_to(goal * data.row_weight, ks.shape)
     return sides._replace(

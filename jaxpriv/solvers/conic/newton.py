@@ -4,21 +4,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxpriv.solvers._linear_algebra import inverse_factor, small_solve
+from jaxpriv.solvers.conic.factors import ArrowFactor, DenseFactor, arrow_factor, dense_factor, dot
 from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rate
-
-_dot = lambda subscripts, *arrays: jnp.einsum(subscripts, *arrays, precision="highest")  # noqa: E731
 
 
 class Factor(NamedTuple):
     """The factored system."""
 
-    k: Any  # (Y, T + W, T + W): G_y^-1 = k'k
-    r: Any  # (Y, T + W, X): k rows diag(X/Z)
-    u: Any  # (Y, T + W, N): orthonormal basis of k normals
-    tri: Any  # (Y, N, N): k normals = u tri
+    rows: DenseFactor | ArrowFactor
+    u: Any  # (Y, T + W, N): orthonormal basis of K normals
+    tri: Any  # (Y, N, N): K normals = u tri
     schur: Any  # (X, X): the inverse of the Schur complement is schur'schur
     di: Any  # (Y, X): X/Z
 
@@ -39,34 +36,15 @@ class Sides(NamedTuple):
 
 
 def factorise(data: Data, point: Point, r: Residual) -> Factor:
-    inputs = point.x.shape[1]
     di = jnp.where(data.support, point.x / point.z, 0.0)
-    scaled = data.a[None] * di[:, None, :]
-    g = _dot("ytx,ux->ytu", scaled, data.a)
-    scale = jnp.matmul(di, (data.a**2).T, precision="highest")
-    if r.extra.shape[1]:
-        lines = r.extra * di[:, None, :]
-        across = _dot("ywx,tx->ytw", lines, data.a)
-        corner = _dot("ywx,yvx->ywv", lines, r.extra)
-        g = jnp.concatenate(
-            [jnp.concatenate([g, across], axis=2), jnp.concatenate([jnp.swapaxes(across, 1, 2), corner], axis=2)],
-            axis=1,
-        )
-        scaled = jnp.concatenate([scaled, lines], axis=1)
-        scale = jnp.concatenate([scale, jnp.diagonal(corner, axis1=1, axis2=2)], axis=1)
-    index = jnp.arange(g.shape[1])
-    g = g.at[:, index, index].add(r.d)
-    k = inverse_factor(g, scale + r.d)
-    big = jnp.matmul(k, scaled, precision="highest")
-    u, tri = _orthonormal(_dot("ytu,yun->ytn", k, r.normals))
-    flat = big.reshape(-1, inputs)
-    total = di.sum(axis=0)
-    stored = lax.optimization_barrier(flat.T)  # a product of a stored transpose runs a third faster on CPU
-    schur = jnp.diag(total) - jnp.matmul(stored, flat, precision="highest")
-    if u.shape[2]:
-        seen = _dot("ytn,ytx->ynx", u, big).reshape(-1, inputs)
+    build = arrow_factor if data.diagonal else dense_factor
+    rows, schur = build(data.a, r.extra, di, r.d)
+    columns = [rows.left(r.normals[:, :, n]) for n in range(r.normals.shape[2])]
+    u, tri = _orthonormal(jnp.stack(columns, axis=2) if columns else r.normals)
+    if columns:
+        seen = rows.seen(u)
         schur = schur + jnp.matmul(seen.T, seen, precision="highest")
-    return Factor(k, big, u, tri, inverse_factor(schur, total), di)
+    return Factor(rows, u, tri, inverse_factor(schur, di.sum(axis=0)), di)
 
 
 def _orthonormal(v: Any) -> tuple[Any, Any]:
@@ -99,29 +77,27 @@ def _forward(tri: Any, b: Any) -> Any:
 
 def _solve(data: Data, r: Residual, f: Factor, q: Any, link: Any, level: Any, row: Any) -> tuple[Any, ...]:
     """(dX, dZ, d rules and worst prices, dnu) at fixed prices; q = the change of x z over z."""
-    seen = jnp.matmul(q, data.a.T, precision="highest")
+    seen = data.see(q)
     if r.extra.shape[1]:
-        seen = jnp.concatenate([seen, _dot("ywx,yx->yw", r.extra, q)], axis=1)
-    start = _dot("ytu,yu->yt", f.k, seen + link)
-    along = lambda coordinates: _dot("ytn,yn->yt", f.u, coordinates)  # noqa: E731
-    project = lambda a: a - along(_dot("ytn,yt->yn", f.u, a))  # noqa: E731
+        seen = jnp.concatenate([seen, dot("ywx,yx->yw", r.extra, q)], axis=1)
+    start = f.rows.left(seen + link)
+    along = lambda coordinates: dot("ytn,yn->yt", f.u, coordinates)  # noqa: E731
+    project = lambda a: a - along(dot("ytn,yt->yn", f.u, a))  # noqa: E731
     a = project(start) + along(_forward(f.tri, level))
-    flat = f.r.reshape(-1, f.r.shape[2])
-    rhs = row - q.sum(axis=0) + jnp.matmul(a.reshape(-1), flat, precision="highest")
+    rhs = row - q.sum(axis=0) + f.rows.up(a)
     e = jnp.matmul(jnp.matmul(f.schur, rhs, precision="highest"), f.schur, precision="highest")
-    a = a + project(jnp.matmul(flat, e, precision="highest").reshape(a.shape))
-    kappa = _dot("yut,yu->yt", f.k, a)
-    rows = data.a.shape[0]
-    dz = jnp.matmul(kappa[:, :rows], data.a, precision="highest") - e
+    a = a + project(f.rows.down(e))
+    kappa = f.rows.left_transposed(a)
+    dz = data.tell(kappa[:, : data.rows]) - e
     if r.extra.shape[1]:
-        dz = dz + _dot("yw,ywx->yx", kappa[:, rows:], r.extra)
+        dz = dz + dot("yw,ywx->yx", kappa[:, data.rows :], r.extra)
     return q - f.di * dz, dz, kappa, e
 
 
 def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sides: Sides, price: Any) -> Point:
     """A full direction, given what was solved for and the moves of the prices, (B,)."""
     dx, dz, kappa, dnu = solved
-    rows = data.a.shape[0]
+    rows = data.rows
     deta = kappa[:, rows:]
     parts = []  # d (price of the row's set)
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -149,7 +125,7 @@ def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Any:
     return sides.link + jnp.concatenate([products, prices], axis=1) if prices.shape[1] else sides.link + products
 
 
-def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> tuple[Any, Point]:
+def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> Point:
     """Solve for a stack of right-hand sides (leading axis) without the moves of the prices.
 
     Returns the directions (a batch of `Point`) at fixed prices.

@@ -92,7 +92,7 @@ def _valid(data: Data, point: Point) -> tuple[Any, Any]:
 def dual_bound(data: Data, k: Any, eta: Any, price: Any) -> Any:
     """sum_x min_y Z(nu = 0) - price . bounds."""
     limits = data.c.shape[0]
-    total = data.cost + jnp.matmul(k, data.a, precision="highest")
+    total = data.cost + data.tell(k)
     spent = jnp.zeros((), k.dtype)
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.worst is not None:
@@ -107,7 +107,7 @@ def dual_bound(data: Data, k: Any, eta: Any, price: Any) -> Any:
 
 def objective(data: Data, x: Any) -> Any:
     """The objective at a mechanism, outputs first."""
-    seen = jnp.matmul(x, data.a.T, precision="highest")
+    seen = data.see(x)
     total = (data.cost * x).sum()
     peaks: list[Any] = []
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -134,7 +134,7 @@ def repaired(data: Data, x: Any) -> Any:
         over = (used > program.budgets) & (program.marks == 0)
         room = jnp.where(over & (used > anchored), used - anchored, 1.0)
         share = jnp.where(over, jnp.clip((used - program.budgets) / room, 0.0, 1.0), 0.0).max(initial=0.0)
-    seen, seen_anchor = (jnp.matmul(one, data.a.T, precision="highest") for one in (x, anchor))
+    seen, seen_anchor = (data.see(one) for one in (x, anchor))
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.AVERAGE:
             value = support(term, seen[:, place.rows]).sum()
@@ -151,8 +151,8 @@ def _independent_share(data: Data, x: Any, mass: Any) -> Any:
     With excess e_y and an independent release of law a_y, whose slack is a_y times `own`, the mixture
     (1 - c) W + c a meets the limit at y when c a_y own >= (1 - c) e_y.
     """
-    seen = jnp.matmul(x, data.a.T, precision="highest")
-    prior = jnp.matmul(jnp.ones_like(mass), data.a.T, precision="highest")[None]
+    seen = data.see(x)
+    prior = data.see(jnp.ones_like(mass)[None])
     need = jnp.zeros(x.shape[0], x.dtype)
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is not Role.WORST:

@@ -121,8 +121,11 @@ def support(term: Term, w: Any) -> Any:
         if term.cap is not None:
             return (term.cap * jnp.maximum(w, 0.0)).sum(axis=1)
         return (w / jnp.where(r > 0, r, 1.0)).max(axis=1) if term.role is not Role.WORST else _violation(term, w)
-    mass = jnp.maximum(w[:, -1:], tiny)
-    return mass[:, 0] * (r[:-1] * _generator(term.kind, w[:, :-1] / (r[:-1] * mass))).sum(axis=1)
+    # An output without mass has no lift (0/0), and adds nothing.
+    present = w[:, -1:] > tiny
+    mass = jnp.where(present, w[:, -1:], 1.0)
+    lift = jnp.where(present, w[:, :-1] / (r[:-1] * mass), 1.0)
+    return mass[:, 0] * (r[:-1] * _generator(term.kind, lift)).sum(axis=1)
 
 
 def _violation(term: Term, w: Any) -> Any:

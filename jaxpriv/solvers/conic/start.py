@@ -12,17 +12,18 @@ from jaxpriv.solvers.conic.system import Data, Point, measure_use, reduced_costs
 def first_point(data: Data, target: Any) -> Point:
     """A strictly interior point around the independent release. `target` scales the distance to the boundary."""
     outputs, inputs = data.cost.shape
-    rows, dtype = data.a.shape[0], data.a.dtype
+    rows, dtype = data.rows, data.a.dtype
     limits = data.c.shape[0]
     support = data.support
-    x = support / support.sum(axis=0)
+    x = support.astype(dtype)
+    x = x / x.sum(axis=0)
     mu = target / outputs
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
     used = (data.c * x).sum(axis=(1, 2))
     room = data.program.budgets - used
     slack = jnp.maximum(room, mu)
     price, eta, sigma = mu / slack, [], []
-    seen = jnp.matmul(x, data.a.T, precision="highest")
+    seen = data.see(x)
     prior = seen.sum(axis=0)
     g = jnp.concatenate(
         [rule_at(term, prior[at.rows]) if term.smooth else jnp.zeros_like(term.reference)
@@ -88,7 +89,7 @@ def first_point(data: Data, target: Any) -> Point:
 
 def _row_prices(data: Data, costs: Any, mu: Any) -> Any:
     """nu that puts the mean of x z / (mu h) of every row at one, x being uniform on the support."""
-    count = data.support.sum(axis=0)
+    count = data.support.astype(costs.dtype).sum(axis=0)
     inside = jnp.where(data.support, costs, 0.0).sum(axis=0) / count
     lowest = jnp.where(data.support, costs, jnp.inf).min(axis=0)
     height = jnp.where(data.support, data.h, 0.0).max(axis=0)

@@ -53,7 +53,9 @@ class Data(NamedTuple):
     """A program rearranged. `linear`, `capped` (T,) bool and `layout` are static in effect."""
 
     program: MeasuredProgram
-    a: Any  # (T, X)
+    a: Any  # (T, X), or its diagonal (X,)
+    rows: int  # T
+    diagonal: bool
     cap: Any  # (T,) inf where none
     linear: Any  # (T,) 1.0 on rows of linear terms
     capped: Any  # (T,)
@@ -66,6 +68,18 @@ class Data(NamedTuple):
     pairs: Any
     layout: tuple[Layout, ...]
     normed: tuple[int, ...]  # terms with a normalisation
+
+    def see(self, x: Any) -> Any:
+        """A x of every output: (Y, X) -> (Y, T)."""
+        return x * self.a if self.diagonal else jnp.matmul(x, self.a.T, precision="highest")
+
+    def tell(self, k: Any) -> Any:
+        """A' k of every output: (Y, T) -> (Y, X)."""
+        return k * self.a if self.diagonal else jnp.matmul(k, self.a, precision="highest")
+
+    def tell_of(self, term: Term, g: Any) -> Any:
+        """The same for the rows of one term."""
+        return self.tell(g) if self.diagonal else jnp.matmul(g, term.rows, precision="highest")
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -95,7 +109,11 @@ def rearrange(program: MeasuredProgram) -> Data:
     pairs = h.sum() + limit + outputs * worst + outputs * (row_weight * (linear + capped)).sum()
     return Data(
         program=program,
-        a=jnp.concatenate([term.rows for term in program.terms]),
+        a=jnp.diagonal(program.terms[0].rows)
+        if program.diagonal
+        else jnp.concatenate([term.rows for term in program.terms]),
+        rows=start,
+        diagonal=program.diagonal,
         cap=jnp.concatenate(cap),
         linear=linear,
         capped=capped,
@@ -122,7 +140,7 @@ def row_prices(data: Data, price: Any, eta: Any) -> Any:
         elif place.worst is not None:
             one = jnp.broadcast_to(eta[:, place.worst, None], (outputs, size))
         else:
-            one = jnp.ones((outputs, size), data.a.dtype)
+            one = jnp.ones((outputs, size), data.cost.dtype)
         parts.append(one)
     return jnp.concatenate(parts, axis=1)
 
@@ -135,7 +153,7 @@ def rules(data: Data, k: Any, price: Any, eta: Any) -> Any:
 def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any) -> Any:
     """Z, (Y, X): exactly linear in its arguments."""
     limits = data.c.shape[0]
-    z = data.cost + jnp.matmul(k, data.a, precision="highest") - nu
+    z = data.cost + data.tell(k) - nu
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.worst is not None:
             z = z + eta[:, place.worst, None] * term.offset
@@ -163,7 +181,7 @@ class Residual(NamedTuple):
 
 def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any) -> tuple[Any, Any]:
     """(limits on sums (B,), worst-outcome limits (Y, W)) as the rules see them."""
-    seen = jnp.matmul(x, data.a.T, precision="highest")
+    seen = data.see(x)
     sums: list[Any] = []
     worst: list[Any] = []
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
@@ -196,7 +214,7 @@ def residuals(data: Data, point: Point) -> Residual:
     dtype = point.x.dtype
     prices = row_prices(data, point.price, point.eta)
     g = jnp.where(data.linear > 0, 0.0, point.k / prices)
-    seen = jnp.matmul(point.x, data.a.T, precision="highest")
+    seen = data.see(point.x)
     room = jnp.where(data.capped > 0, data.cap * prices - point.k, 1.0)
     d_linear = point.s / point.k + jnp.where(data.capped > 0, point.v / room, 0.0)
     d, link, levels = [], [], []
@@ -218,9 +236,9 @@ def residuals(data: Data, point: Point) -> Residual:
             # normal . dg = -level, in k at a fixed price: w . dk = -price t level
             levels.append(-t * edge.level * prices[:, at.start])
             if place.limit is not None:
-                columns.append(jnp.matmul(g[:, at], term.rows, precision="highest"))
+                columns.append(data.tell_of(term, g[:, at]))
             if place.worst is not None:
-                line = jnp.matmul(g[:, at], term.rows, precision="highest") + term.offset
+                line = data.tell_of(term, g[:, at]) + term.offset
                 extra.append(line)
                 eta, sigma = point.eta[:, place.worst], point.sigma[:, place.worst]
                 extra_d.append(sigma / eta)
@@ -270,7 +288,7 @@ def linear_moves(
     cap = jnp.where(data.capped > 0, data.cap, 0.0)
     ds = jnp.where(data.linear > 0, (ks - point.s * dk) / point.k, 0.0)
     dv = jnp.where(data.capped > 0, (rv + point.v * (dk - cap * by_price)) / room, 0.0)
-    seen = jnp.matmul(dx, data.a.T, precision="highest")
+    seen = data.see(dx)
     dt = []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.smooth or not term.normalised:
@@ -293,7 +311,7 @@ def use_rate(data: Data, point: Point, r: Residual, move: Point) -> Any:
             g = point.k[:, at] / price
             edge = boundary(term, g)
             dg = (move.k[:, at] - g * move.price[place.limit]) / price
-            seen = jnp.matmul(move.x, term.rows.T, precision="highest")
+            seen = data.see(move.x)[:, at]
             along = (g * seen).sum() - (edge.level * seen.sum(axis=1) / edge.normal.sum(axis=1)).sum()
             rates.append((along + (r.link[:, at] * dg).sum())[None])
         else:

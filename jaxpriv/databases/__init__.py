@@ -1,0 +1,69 @@
+"""Privacy of mechanisms on databases: M(r|x) = `mechanism[x, r]`, x a sequence of n records.
+
+    sizes = (2, 2, 2)                                     # record universes; sequences in row-major order
+    mechanism = geometric_count(3, eps)[counts(sizes)]    # a noisy count of three binary records
+    differential_privacy(mechanism, hamming_neighbours(sizes))
+    dependent_records_privacy(mechanism, sizes, dependent=2)
+    information_privacy(mechanism, prior, sizes)          # for one prior
+    entropy_bounded_privacy(mechanism, sizes, b)          # for every prior with H(P) >= b: two bounds
+
+Host NumPy in float64, natural logarithms. After Wu, Zhou and Xia, Information Theory of Data Privacy, and the
+database half of Calmon and Fawaz 2012.
+"""
+
+from jaxpriv.databases._types import PairPrivacy, RecordPrivacy
+from jaxpriv.databases.composition import compose
+from jaxpriv.databases.counting import counts, geometric_count, perturbed_count, perturbed_records
+from jaxpriv.databases.deterministic import DeterministicQuery, counting_query, deterministic_query
+from jaxpriv.databases.differential import (
+    all_priors_privacy,
+    dependent_records_privacy,
+    differential_privacy,
+    group_privacy_bound,
+)
+from jaxpriv.databases.entropy_bounded import EntropyBoundedPrivacy, entropy_bounded_privacy
+from jaxpriv.databases.given_prior import Ladder, group_information, information_privacy, ladder, record_joint
+from jaxpriv.databases.neighbours import (
+    checked_neighbours,
+    count_neighbours,
+    hamming_distances,
+    hamming_neighbours,
+    neighbours_from_pairs,
+)
+from jaxpriv.databases.sparse_counts import sparse_count_bound, sparse_count_leakage
+from jaxpriv.databases.universe import independent_prior, sequence_index, sequences, with_empty_record
+
+__all__ = [
+    "DeterministicQuery",
+    "EntropyBoundedPrivacy",
+    "Ladder",
+    "PairPrivacy",
+    "RecordPrivacy",
+    "all_priors_privacy",
+    "checked_neighbours",
+    "compose",
+    "count_neighbours",
+    "counting_query",
+    "counts",
+    "dependent_records_privacy",
+    "deterministic_query",
+    "differential_privacy",
+    "entropy_bounded_privacy",
+    "geometric_count",
+    "group_information",
+    "group_privacy_bound",
+    "hamming_distances",
+    "hamming_neighbours",
+    "independent_prior",
+    "information_privacy",
+    "ladder",
+    "neighbours_from_pairs",
+    "perturbed_count",
+    "perturbed_records",
+    "record_joint",
+    "sequence_index",
+    "sequences",
+    "sparse_count_bound",
+    "sparse_count_leakage",
+    "with_empty_record",
+]

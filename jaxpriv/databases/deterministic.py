@@ -1,0 +1,102 @@
+"""Corollary 2 of Calmon and Fawaz 2012: the worst outcome for X = f(S), without the alphabet of S.
+
+Where X is a function of S (a query of a database S) and S - X - Y,
+
+    max_y H(S) - H(S|Y=y) = constant + max_y D( P(X|Y=y) || zeta )
+    zeta(x) = e^{H(S|X=x)} / sum_x' e^{H(S|X=x')},      constant = H(S) - ln sum_x e^{H(S|X=x)}
+
+in nats. P_X and H(S|X=x) are all that is needed: |S| = 2^n never appears.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import entr, xlogy
+
+from jaxpriv._validation import finite, mechanism_array, nonnegative, real_array, scalar
+from jaxpriv.databases._checks import whole
+from jaxpriv.databases.counting import log_binomial
+from jaxpriv.errors import InputError
+
+
+@dataclass(frozen=True)
+class DeterministicQuery:
+    """What a solver or a measure needs to know of X = f(S).
+
+    Attributes:
+        prior: P_X, (x,).
+        log_zeta: ln zeta(x), (x,); -inf where P_X(x) = 0.
+        constant: H(S) - ln sum_x e^{H(S|X=x)}, nats, <= 0; 0 exactly where P_X = zeta, as for uniform S.
+        entropy: H(S) in nats.
+    """
+
+    prior: np.ndarray
+    log_zeta: np.ndarray
+    constant: float
+    entropy: float
+
+    def outcomes(self, mechanism: Any) -> np.ndarray:
+        """H(S) - H(S|Y=y) in nats for every output of `mechanism` (x, y); NaN for outputs without mass."""
+        array = mechanism_array(mechanism)
+        if array.shape[0] != self.prior.size:
+            raise InputError(
+                f"mechanism has {array.shape[0]} rows (axis x), but the query has {self.prior.size} results"
+            )
+        joint = self.prior[:, None] * array
+        masses = joint.sum(axis=0)
+        posterior = joint / np.where(masses > 0, masses, 1.0)
+        log_zeta = np.where(self.prior > 0, self.log_zeta, 0.0)[:, None]
+        divergence = np.sum(xlogy(posterior, posterior) - posterior * log_zeta, axis=0)
+        return np.where(masses > 0, self.constant + divergence, np.nan)
+
+    def max_information(self, mechanism: Any) -> float:
+        """max_y H(S) - H(S|Y=y) in nats (Definition 4), `mechanism` (x, y); outputs without mass are left out."""
+        return max(float(np.nanmax(self.outcomes(mechanism))), 0.0)
+
+
+def deterministic_query(prior: Any, residual: Any) -> DeterministicQuery:
+    """From P_X, (x,), and H(S|X=x) in nats, (x,): `residual[x]` is ignored where P_X(x) = 0.
+
+    Raises `InputError` naming argument and position for a prior that is not one and residuals that are negative
+    or not finite. Calmon and Fawaz 2012, Corollary 2.
+    """
+    prior = nonnegative(real_array(prior, "prior", ndim=1), "prior")
+    total = float(prior.sum())
+    if not abs(total - 1.0) <= 1e-9:
+        raise InputError(f"prior sums to {total:.12g}, not 1")
+    residual = nonnegative(finite(real_array(residual, "residual", ndim=1), "residual"), "residual")
+    if residual.size != prior.size:
+        raise InputError(f"residual has {residual.size} entries, prior {prior.size}")
+    prior = prior / total
+    return _query(prior, np.where(prior > 0, residual, -np.inf), float(entr(prior).sum() + prior @ residual))
+
+
+def _query(prior: np.ndarray, exponent: np.ndarray, entropy: float) -> DeterministicQuery:
+    """`exponent` is H(S|X=x), -inf where x cannot be."""
+    total = float(np.logaddexp.reduce(exponent))
+    # H(S) <= ln sum e^H(S|X=x), with equality where P_X = zeta: rounding may leave a little above 0.
+    return DeterministicQuery(prior, exponent - total, min(entropy - total, 0.0), entropy)
+
+
+def counting_query(records: Any, probability: Any, *, inside: Any = 0.0, outside: Any = 0.0) -> DeterministicQuery:
+    """X = how many of n i.i.d. records have a property, each with probability p: X ~ Bin(n, p).
+
+        H(S|X=x) = ln C(n, x) + x h_in + (n - x) h_out
+
+    with h_in, h_out (`inside`, `outside`, nats) the entropy of a record that has the property and of one that
+    has not: 0 and 0 for binary records, where zeta(x) is proportional to C(n, x) (Calmon and Fawaz 2012,
+    Examples 1 and 2). C(n, x) stays a logarithm, and zeta covers counts whose probability underflows in `prior`.
+
+    Raises `InputError` for n < 1, p outside [0, 1], negative entropies, NaN and infinities.
+    """
+    records = whole(records, "records", low=1)
+    probability = float(scalar(probability, "probability", low=0.0, high=1.0))
+    inside = float(scalar(inside, "inside", low=0.0))
+    outside = float(scalar(outside, "outside", low=0.0))
+    x = np.arange(records + 1)
+    log_prior = log_binomial(records, probability)
+    prior = np.exp(log_prior)
+    residual = log_binomial(records, 0.5) + records * np.log(2.0) + x * inside + (records - x) * outside
+    one = entr(probability) + entr(1.0 - probability) + probability * inside + (1.0 - probability) * outside
+    return _query(prior / prior.sum(), np.where(log_prior > -np.inf, residual, -np.inf), float(records * one))

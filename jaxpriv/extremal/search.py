@@ -1,0 +1,203 @@
+"""Better posteriors for given prices by exchanging symbols: what the linear program over real symbols is fed.
+
+A vertex is a raised set A (and, for lift bounds, the symbol f between the bounds). Its reduced value
+D - nu.q depends on A through p(A) and sum_A nu_x p_x alone, so every exchange of a raised symbol
+for another (or for none) is scored at once; the best one is made until none helps. A local optimum:
+good columns, no bound. When exchanges find nothing more, `branching` is asked for what they missed and
+for the bound.
+"""
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from jaxpriv.extremal.box_pricing import defect
+from jaxpriv.extremal.branching import AbstractTree, BoxTree, RatioTree
+from jaxpriv.extremal.master import Columns, best_plan, proved_bound
+from jaxpriv.extremal.numbers import divergence
+
+_STEPS = 12
+# What a round and a proof cost grows with X^2 and more, so there are fewer for many symbols.
+_ROUNDS = 100_000
+_PROOFS = 10_000
+# Random starts in one round, times X^2, which is what one exchange costs.
+_STARTS = 100_000
+# Rounds in a row with next to nothing gained, after which there is no more to be had.
+_PATIENCE = 4
+
+
+class AbstractSearch(ABC):
+    """Exchanges for one kind of limit; `source` (X,) > 0."""
+
+    source: np.ndarray
+
+    @abstractmethod
+    def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        """The lift (X,) of a vertex that is at least as good as `lift` (X,) at these prices."""
+
+    @abstractmethod
+    def tree(self, prices: np.ndarray) -> AbstractTree:
+        """Branch and bound at these prices."""
+
+    @abstractmethod
+    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A start between two random columns of `lifts`."""
+
+    def _crossed(self, raised: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Raised where one or the other of two random rows is, symbol by symbol."""
+        one, other = raised[rng.integers(len(raised), size=2)]
+        return np.where(rng.random(raised.shape[1]) < 0.5, one, other)
+
+    def exchanges(self, raised: np.ndarray, cost: np.ndarray, fixed: int | None) -> tuple[np.ndarray, ...]:
+        """(out, into, mass change, cost change) of all exchanges; index X stands for no symbol."""
+        none = len(self.source)
+        free = ~raised
+        if fixed is not None:
+            free[fixed] = False
+        out, into = np.append(np.flatnonzero(raised), none), np.append(np.flatnonzero(free), none)
+        mass, price = np.append(self.source, 0.0), np.append(cost, 0.0)
+        return out, into, mass[into] - mass[out][:, None], price[into] - price[out][:, None]
+
+
+def _exchange(raised: np.ndarray, out: int, into: int) -> None:
+    if out < len(raised):
+        raised[out] = False
+    if into < len(raised):
+        raised[into] = True
+
+
+class RatioSearch(AbstractSearch):
+    """Staircase columns: D - nu.q = kappa (1 - 1/z) - ln z - (nu.p + (r-1) sum_A nu p)/z, z = 1 + (r-1) p(A)."""
+
+    def __init__(self, source: np.ndarray, eps: float):
+        self.source, self.eps, self.step = source, eps, math.expm1(eps)
+        self.kappa = eps / -math.expm1(-eps)
+
+    def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        cost, base = prices * self.source, float(prices @ self.source)
+        raised = lift > 0.5 * (lift.min() + lift.max())
+        for _ in range(_STEPS):
+            out, into, mass, price = self.exchanges(raised, cost, None)
+            gain = self._score(self.source[raised].sum() + mass, base + self.step * (cost[raised].sum() + price))
+            best = np.unravel_index(np.argmax(gain), gain.shape)
+            if gain[best] <= gain[-1, -1] + 1e-15:  # the last entry exchanges nothing
+                break
+            _exchange(raised, int(out[best[0]]), int(into[best[1]]))
+        column = 1.0 + self.step * raised
+        return column / (column @ self.source)
+
+    def tree(self, prices: np.ndarray) -> AbstractTree:
+        return RatioTree(self.source, prices, self.eps)
+
+    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raised = lifts > 0.5 * (lifts.min(axis=1, keepdims=True) + lifts.max(axis=1, keepdims=True))
+        return 1.0 + self.step * self._crossed(raised, rng)
+
+    def _score(self, mass: np.ndarray, paid: np.ndarray) -> np.ndarray:
+        y = self.step * np.maximum(mass, 0.0)
+        return (self.kappa * y - paid) / (1.0 + y) - np.log1p(y)
+
+
+class BoxSearch(AbstractSearch):
+    """Lift bounds: D - nu.q = constant - p_f delta(t_f) - (high - low)( sum_A nu p + nu_f s ).
+
+    s = p_f (t_f - low)/(high - low) is the mass that the raised set leaves to f.
+    """
+
+    def __init__(self, source: np.ndarray, low: float, high: float):
+        self.source, self.low, self.high = source, low, high
+        self.room = (1.0 - low) / (high - low)
+
+    def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        cost, width = prices * self.source, self.high - self.low
+        raised = lift >= self.high * (1 - 1e-9)
+        for _ in range(_STEPS):
+            left = self.room - self.source[raised].sum()
+            f = self._between(raised, left, prices)
+            if f is None:
+                return lift
+            out, into, mass, price = self.exchanges(raised, cost, f)
+            rest = left - mass
+            gain = -self._loss(f, rest) - width * (cost[raised].sum() + price + prices[f] * rest)
+            gain[(rest < 0) | (rest > self.source[f])] = -np.inf
+            best = np.unravel_index(np.argmax(gain), gain.shape)
+            if gain[best] <= gain[-1, -1] + 1e-15:
+                break
+            _exchange(raised, int(out[best[0]]), int(into[best[1]]))
+        left = self.room - self.source[raised].sum()
+        f = self._between(raised, left, prices)
+        if f is None:
+            return lift
+        found = np.where(raised, self.high, self.low)
+        found[f] = self.low + width * left / self.source[f]
+        return found
+
+    def tree(self, prices: np.ndarray) -> AbstractTree:
+        return BoxTree(self.source, prices, self.low, self.high)
+
+    def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Symbols in random order, those of the crossed pair first, as long as they fit: some f then has room."""
+        wanted = self._crossed(lifts >= self.high * (1 - 1e-9), rng)
+        found, left = np.full(len(self.source), self.low), self.room
+        for x in np.argsort(rng.random(len(wanted)) - wanted):
+            if self.source[x] <= left:
+                found[x] = self.high
+                left -= self.source[x]
+        return found
+
+    def _loss(self, f: int | np.ndarray, rest: np.ndarray) -> np.ndarray:
+        one = self.source[f]
+        share = np.clip(rest / one, 0.0, 1.0)
+        return one * defect(self.low + (self.high - self.low) * share, self.low, self.high)
+
+    def _between(self, raised: np.ndarray, left: float, prices: np.ndarray) -> int | None:
+        """The best symbol to take what is left; None where no symbol has room for it."""
+        able = np.flatnonzero(~raised & (self.source >= left))
+        if left < 0 or not len(able):
+            return None
+        loss = self._loss(able, np.full(len(able), left)) + (self.high - self.low) * prices[able] * left
+        return int(able[np.argmin(loss)])
+
+
+def polish(
+    lifts: np.ndarray, search: AbstractSearch, upper: float, tol: float
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """(lifts, weights, value, upper bound) from the columns given, exchanges and branch and bound.
+
+    At most X columns are used. The starts are drawn from a fixed seed: the same input gives the same result.
+    """
+    source, rng = search.source, np.random.default_rng(0)
+    columns = _columns(lifts, source)
+    history: list[float] = []
+    size = len(source) ** 2
+    rounds, proofs = min(60, max(10, _ROUNDS // size)), min(6, max(1, _PROOFS // size))
+    while True:
+        weights, prices, value = best_plan(columns, source)
+        history.append(value)
+        used = np.flatnonzero(weights > 0)
+        stalled = len(history) > _PATIENCE and value - history[-1 - _PATIENCE] < 0.05 * (upper - value)
+        ended = upper - value <= 0.9 * tol or len(history) > rounds
+        found = np.zeros((0, len(source)))
+        if not (stalled or ended):
+            starts = list(columns.lifts[used])
+            starts += [search.mixed(columns.lifts[used], rng) for _ in range(max(16, _STARTS // size))]
+            found = _gaining(np.array([search.descend(start, prices) for start in starts]), source, prices)
+        if not len(found) and not ended and proofs > 0:
+            proofs -= 1
+            highest, missed = search.tree(prices).solve(0.3 * tol)
+            upper = min(upper, proved_bound(prices, source, highest))
+            found = _gaining(missed, source, prices)
+        if not len(found):
+            return columns.lifts[used], weights[used], value, upper
+        columns = columns + _columns(found, source)
+
+
+def _columns(lifts: np.ndarray, source: np.ndarray) -> Columns:
+    return Columns(lifts, divergence(lifts, source), (None,) * len(lifts))
+
+
+def _gaining(lifts: np.ndarray, source: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """The rows that the prices undervalue, each once."""
+    gain = divergence(lifts, source) - (lifts * source) @ prices
+    return np.unique(lifts[gain > 1e-13].round(14), axis=0)

@@ -1,0 +1,118 @@
+"""Inverse factors of the systems of the outputs, G_y = A_y diag(X/Z) A_y' + D_y = (K_y' K_y)^-1.
+
+A_y holds the rows of all terms and, below them, those of the prices of worst-outcome limits. In general
+that is a batch of dense matrices; where every row of the terms sees one symbol x of its own (S = X, a
+database behind its query) G_y is diagonal with an arrow, and |Y| |X| numbers are all there is.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from jaxpriv.solvers._linear_algebra import inverse_factor
+
+
+def dot(subscripts: str, *arrays: Any) -> Any:
+    """einsum at full precision."""
+    return jnp.einsum(subscripts, *arrays, precision="highest")
+
+
+class DenseFactor(NamedTuple):
+    """K_y and R_y = K_y A_y diag(X/Z)."""
+
+    k: Any  # (Y, T + W, T + W)
+    r: Any  # (Y, T + W, X)
+
+    def left(self, v: Any) -> Any:
+        """K v."""
+        return dot("ytu,yu->yt", self.k, v)
+
+    def left_transposed(self, v: Any) -> Any:
+        """K' v."""
+        return dot("yut,yu->yt", self.k, v)
+
+    def down(self, e: Any) -> Any:
+        """R e."""
+        flat = self.r.reshape(-1, self.r.shape[2])  # one plain matrix: XLA copies it for anything less plain
+        return jnp.matmul(flat, e, precision="highest").reshape(self.r.shape[:2])
+
+    def up(self, v: Any) -> Any:
+        """sum_y R_y' v_y."""
+        return jnp.matmul(v.reshape(-1), self.r.reshape(-1, self.r.shape[2]), precision="highest")
+
+    def seen(self, u: Any) -> Any:
+        """R_y' u_y for every column of u (Y, T + W, N): (Y N, X)."""
+        return dot("ytn,ytx->ynx", u, self.r).reshape(-1, self.r.shape[2])
+
+
+class ArrowFactor(NamedTuple):
+    """The same where the rows of the terms are diagonal: K_y = [diag(root), 0; tail', corner]."""
+
+    root: Any  # (Y, X)
+    tail: Any  # (Y, W, X), W is 0 or 1
+    corner: Any  # (Y, W)
+    r_root: Any  # (Y, X): the diagonal of R
+    r_tail: Any  # (Y, W, X): its last row
+
+    def left(self, v: Any) -> Any:
+        top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
+        return jnp.concatenate([self.root * top, dot("ywx,yx->yw", self.tail, top) + self.corner * low], axis=1)
+
+    def left_transposed(self, v: Any) -> Any:
+        top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
+        return jnp.concatenate([self.root * top + dot("ywx,yw->yx", self.tail, low), self.corner * low], axis=1)
+
+    def down(self, e: Any) -> Any:
+        return jnp.concatenate([self.r_root * e, jnp.matmul(self.r_tail, e, precision="highest")], axis=1)
+
+    def up(self, v: Any) -> Any:
+        top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
+        return (self.r_root * top).sum(axis=0) + dot("yw,ywx->x", low, self.r_tail)
+
+    def seen(self, u: Any) -> Any:
+        size = self.root.shape[1]
+        rows = u[:, :size] * self.r_root[:, :, None] + dot("ywn,ywx->yxn", u[:, size:], self.r_tail)
+        return jnp.swapaxes(rows, 1, 2).reshape(-1, size)
+
+
+def dense_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[DenseFactor, Any]:
+    """The factor and sum_y [ di - R'R ], (X, X), for shared rows `a` (T, X) and `extra` (Y, W, X)."""
+    scaled = a[None] * di[:, None, :]
+    g = dot("ytx,ux->ytu", scaled, a)
+    scale = jnp.matmul(di, (a**2).T, precision="highest")
+    if extra.shape[1]:
+        lines = extra * di[:, None, :]
+        across = dot("ywx,tx->ytw", lines, a)
+        corner = dot("ywx,yvx->ywv", lines, extra)
+        g = jnp.concatenate(
+            [jnp.concatenate([g, across], axis=2), jnp.concatenate([jnp.swapaxes(across, 1, 2), corner], axis=2)],
+            axis=1,
+        )
+        scaled = jnp.concatenate([scaled, lines], axis=1)
+        scale = jnp.concatenate([scale, jnp.diagonal(corner, axis1=1, axis2=2)], axis=1)
+    index = jnp.arange(g.shape[1])
+    k = inverse_factor(g.at[:, index, index].add(d), scale + d)
+    big = jnp.matmul(k, scaled, precision="highest")
+    flat = big.reshape(-1, di.shape[1])
+    stored = lax.optimization_barrier(flat.T)  # a product of a stored transpose runs a third faster on CPU
+    return DenseFactor(k, big), jnp.diag(di.sum(axis=0)) - jnp.matmul(stored, flat, precision="highest")
+
+
+def arrow_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[ArrowFactor, Any]:
+    """The same for diagonal rows, `a` (X,) their diagonal. Differences are taken in closed form."""
+    size = a.shape[0]
+    own, low = d[:, :size], d[:, size:]
+    total = a * a * di + own
+    left = di * own / total  # di - a^2 di^2 / total
+    root = total**-0.5
+    schur = jnp.diag(left.sum(axis=0))
+    if extra.shape[1] == 0:
+        none = jnp.zeros((di.shape[0], 0, size), di.dtype)
+        return ArrowFactor(root, none, low, root * a * di, none), schur
+    line = extra[:, 0]
+    corner = ((line * line * left).sum(axis=1) + low[:, 0]) ** -0.5
+    tail = -corner[:, None] * a * di * line / total
+    r_tail = corner[:, None] * line * left
+    schur = schur - jnp.matmul(r_tail.T, r_tail, precision="highest")
+    return ArrowFactor(root, tail[:, None], corner[:, None], root * a * di, r_tail[:, None]), schur

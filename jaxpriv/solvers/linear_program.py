@@ -1,0 +1,237 @@
+"""Programs of linear terms on the host, by HiGHS: the optimum at a vertex, with its multipliers.
+
+The linear program of `_linear_offer` as one sparse system. Its multipliers are the rules of the adversary
+and the prices, so that the bound of the certificate is the dual optimum:
+
+    sum_x min_y (cost + sum_j k_jy A_j + price . constraints) - price . bounds .
+
+Sparse is the system, not its blocks: T |X| |Y| entries. `first_order_lp` needs products with A_j only.
+"""
+
+import enum
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv.problems.measured import MeasuredProgram, Role
+from jaxpriv.solvers._linear_offer import offered_linear
+from jaxpriv.solvers.conic.offer import Offer, dual_bound, no_offer
+from jaxpriv.solvers.conic.system import Data, rearrange
+
+# HiGHS meets its equations to 1e-7 where it is not asked for more; the certificate shows every digit of that.
+_TOLERANCE = 1e-10
+# Entries of the system up to which the dual simplex method was faster than the interior-point one.
+_SIMPLEX_ENTRIES = 20_000
+
+
+class Outcome(enum.Enum):
+    """What the linear program turned out to be."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"  # `offer.k`, `offer.price` prove it: see `infeasibility`
+    UNBOUNDED = "unbounded"
+    FAILED = "failed"  # neither was shown; `message` is the backend's
+
+
+class Solved(NamedTuple):
+    """The answer of the backend."""
+
+    outcome: Outcome
+    offer: Offer
+    message: str
+
+
+class _System(NamedTuple):
+    """minimise c.u subject to upper u <= rhs, equal u = mass, u >= lowest; W = u / scale."""
+
+    cost: np.ndarray
+    upper: Any
+    rhs: np.ndarray
+    equal: Any
+    mass: np.ndarray
+    lowest: np.ndarray
+    inside: np.ndarray  # (Y X,) which entries of W are variables
+    scale: np.ndarray  # (X,)
+    size: float  # the costs were divided by it
+    row_size: np.ndarray  # the rows of `upper` were divided by these
+
+
+def highs(program: MeasuredProgram) -> Solved:
+    """Solve a program all of whose terms are LINEAR; float64 whatever the caller's settings.
+
+    The mechanism is repaired and the rules are moved into their sets: value and bound hold as they stand.
+    """
+    if any(term.smooth for term in program.terms):
+        raise ValueError("a linear program takes terms of kind LINEAR only")
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        program = jax.tree.map(_double, program)
+        data = rearrange(program)
+        system = _assemble(data)
+        answer = _solve(system.cost, system)
+        if answer.status == 0:
+            k, price = _multipliers(data, system, answer.ineqlin.marginals, system.size)
+            offer = offered_linear(data, _mechanism(data, system, answer.x), k, price, no_offer(program))
+            return Solved(Outcome.OPTIMAL, offer, answer.message)
+        outcome = Outcome.UNBOUNDED if answer.status == 3 else Outcome.FAILED
+        offer = no_offer(program)
+        if outcome is Outcome.FAILED:
+            k, price = _farkas(data, system)
+            if infeasibility(program, k, price) > 0:
+                proof = (k, price, jnp.array(jnp.inf))
+                outcome, offer = (
+                    Outcome.INFEASIBLE,
+                    eqx.tree_at(lambda o: (o.k, o.price, o.bound), offer, proof),
+                )
+        return Solved(outcome, offer, answer.message)
+
+
+def infeasibility(program: MeasuredProgram, k: Any, price: Any) -> Any:
+    """sum_x min_y (k A + price . constraints) - price . bounds: no mechanism meets the limits if positive.
+
+    Valid for k >= 0 with reference . k = price of the limit, 0 for terms without one.
+    """
+    data = rearrange(program)
+    return dual_bound(data._replace(cost=jnp.zeros_like(data.cost)), k, jnp.zeros((k.shape[0], 0)), price)
+
+
+def _double(leaf: Any) -> Any:
+    leaf = jnp.asarray(leaf)
+    return leaf.astype(jnp.float64) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+
+def _assemble(data: Data) -> _System:
+    """Variables: W with outputs outermost, t of the normalised terms, v of the capped rows, the peak.
+
+    The joint law is the variable, not W: a symbol of small probability then weighs as little in the
+    tolerances of the backend as it does in the objective.
+    """
+    from scipy.sparse import coo_array, csr_array, diags_array, eye_array, hstack, kron, vstack
+
+    outputs, inputs = data.cost.shape
+    mass = np.asarray(data.program.mass)
+    scale = np.maximum(mass, 1e-6 * mass.max())
+    normed = list(data.normed)
+    capped = np.flatnonzero(np.asarray(data.capped))
+    prices = [j for j, term in enumerate(data.terms) if term.priced]
+    marks = np.asarray(data.marks)
+    peaked = int(data.program.peaked)
+    cap = np.where(np.isfinite(data.cap), data.cap, 0.0)
+    objective = np.concatenate([np.full(len(term.reference), term.role is Role.OBJECTIVE) for term in data.terms])
+
+    references = np.zeros((len(cap), len(normed)))
+    for column, j in enumerate(normed):
+        references[data.layout[j].rows, column] = np.asarray(data.terms[j].reference)
+    chosen = np.zeros((len(cap), len(capped)))
+    chosen[capped, np.arange(len(capped))] = 1.0
+    each = eye_array(outputs)
+    body = [
+        kron(each, coo_array(np.asarray(data.a) / scale)),
+        -kron(each, coo_array(references)),
+        -kron(each, coo_array(chosen)),
+        coo_array((outputs * len(cap), peaked)),
+    ]
+    blocks = [hstack(body)]
+    budgets = len(data.c)
+    if len(marks):
+        use = np.concatenate(
+            [(np.asarray(data.c) / scale).reshape(budgets, outputs * inputs), np.zeros((len(prices), outputs * inputs))]
+        )
+        tops, over = np.zeros((len(marks), len(normed))), np.zeros((len(marks), len(capped)))
+        for place, j in enumerate(prices, start=budgets):
+            tops[place] = [float(j == other) for other in normed]
+            own = data.layout[j].rows
+            over[place] = np.where((capped >= own.start) & (capped < own.stop), cap[capped], 0.0)
+        parts = [use, np.tile(tops, outputs), np.tile(over, outputs), -np.tile(marks[:, None], peaked)]
+        blocks.append(coo_array(np.concatenate(parts, axis=1)))
+    upper = csr_array(vstack(blocks))
+    limits = [float(term.bound) for term in data.terms if term.priced]
+    rhs = np.concatenate([np.zeros(outputs * len(cap)), np.asarray(data.program.budgets), np.array(limits)])
+
+    tops = np.array([float(data.terms[j].role is Role.OBJECTIVE) for j in normed])
+    cost = np.concatenate(
+        [
+            (np.asarray(data.cost) / scale).ravel(),
+            np.tile(tops, outputs),
+            np.tile(cap[capped] * objective[capped], outputs),
+            np.ones(peaked),
+        ]
+    )
+    inside = np.asarray(data.support).ravel()
+    keep = np.concatenate([inside, np.ones(len(cost) - len(inside), bool)])
+    free = np.full(outputs * len(normed), -np.inf)
+    lowest = np.concatenate([np.zeros(inside.sum()), free, np.zeros(outputs * len(capped)), np.full(peaked, -np.inf)])
+    sums = hstack([kron(np.ones((1, outputs)), eye_array(inputs)), coo_array((inputs, len(cost) - len(inside)))])
+    upper, cost = upper[:, np.flatnonzero(keep)], cost[keep]
+    row_size = np.asarray(abs(upper).max(axis=1).todense()).ravel()
+    row_size = np.where(row_size > 0, row_size, 1.0)
+    size = float(abs(cost).max()) or 1.0
+    return _System(
+        cost=cost / size,
+        upper=csr_array(diags_array(1.0 / row_size) @ upper),
+        rhs=rhs / row_size,
+        equal=csr_array(sums)[:, np.flatnonzero(keep)],
+        mass=scale,
+        lowest=lowest,
+        inside=inside,
+        scale=scale,
+        size=size,
+        row_size=row_size,
+    )
+
+
+def _solve(cost: np.ndarray, system: _System) -> Any:
+    from scipy.optimize import linprog  # costs a third of a second: imported where needed
+
+    method = "highs-ds" if system.upper.nnz <= _SIMPLEX_ENTRIES else "highs-ipm"
+    options = {
+        "primal_feasibility_tolerance": _TOLERANCE,
+        "dual_feasibility_tolerance": _TOLERANCE,
+        "ipm_optimality_tolerance": 1e-12,
+    }
+    if method == "highs-ds":
+        del options["ipm_optimality_tolerance"]
+    bounds = np.stack([system.lowest, np.full(len(cost), np.inf)], axis=1)
+    return linprog(
+        cost,
+        A_ub=system.upper,
+        b_ub=system.rhs,
+        A_eq=system.equal,
+        b_eq=system.mass,
+        bounds=bounds,
+        method=method,
+        options=options,
+    )
+
+
+def _mechanism(data: Data, system: _System, u: np.ndarray) -> Any:
+    """W, (Y, X), with rows that sum to one."""
+    x = np.zeros(len(system.inside))
+    x[system.inside] = np.maximum(u[: system.inside.sum()], 0.0)
+    x = x.reshape(data.cost.shape)
+    return jnp.asarray(x / x.sum(axis=0))
+
+
+def _multipliers(data: Data, system: _System, marginals: np.ndarray, size: float) -> tuple[Any, Any]:
+    """(k (Y, T), price (B,)): the backend's are those of rows and costs that were scaled, and negative."""
+    full = np.maximum(-marginals * size / system.row_size, 0.0)
+    split = data.cost.shape[0] * data.a.shape[0]
+    return jnp.asarray(full[:split].reshape(-1, data.a.shape[0])), jnp.asarray(full[split:])
+
+
+def _farkas(data: Data, system: _System) -> tuple[Any, Any]:
+    """Multipliers of: the least u such that all inequalities hold up to u, at no other cost."""
+    from scipy.sparse import coo_array, csr_array, hstack
+
+    count = len(system.cost)
+    elastic = system._replace(
+        upper=csr_array(hstack([system.upper, coo_array(-np.ones((len(system.rhs), 1)))])),
+        equal=csr_array(hstack([system.equal, coo_array((len(system.mass), 1))])),
+        lowest=np.append(system.lowest, 0.0),
+    )
+    answer = _solve(np.append(np.zeros(count), 1.0), elastic)
+    if answer.status != 0:
+        return jnp.zeros((data.cost.shape[0], data.a.shape[0])), jnp.zeros(len(data.marks))
+    return _multipliers(data, system, answer.ineqlin.marginals, 1.0)

@@ -1,0 +1,66 @@
+"""Two answers about one database: what adds, and the three bits for which it does not."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import jaxpriv.databases as db
+from jaxpriv.errors import InputError
+
+from .conftest import mechanisms, random_mechanism
+
+
+@given(mechanisms(zeros=True))
+def test_guarantees_without_a_prior_add(case):
+    mechanism, sizes, rng = case
+    other = random_mechanism(int(rng.integers(1 << 30)), len(mechanism), 2)
+    both = db.compose(mechanism, other)
+    np.testing.assert_allclose(both.sum(axis=1), 1.0)
+    for k in range(1, len(sizes) + 1):
+        first, second, together = (
+            db.dependent_records_privacy(m, sizes, k).per_record for m in (mechanism, other, both)
+        )
+        assert np.all(together <= first + second + 1e-12)
+        assert np.all(together >= np.maximum(first, second) - 1e-12)  # an answer is not taken back
+    total = db.all_priors_privacy(mechanism).value + db.all_priors_privacy(other).value
+    assert db.all_priors_privacy(both).value <= total + 1e-12
+
+
+def test_the_sum_is_reached():
+    one = db.perturbed_records((2, 2), 0.3)
+    np.testing.assert_allclose(db.dependent_records_privacy(db.compose(one, one, one), (2, 2), 1).value, 0.9)
+
+
+def test_entropy_bounded_adversaries_do_not_add():
+    """b = 3 ln 2: x1^x2^x3 tells nothing about any bit, x2^x3 neither, together they tell x1."""
+    sizes, bits = (2, 2, 2), db.sequences((2, 2, 2))
+    three = np.eye(2)[bits.sum(axis=1) % 2]
+    two = np.eye(2)[(bits[:, 1] + bits[:, 2]) % 2]
+    b = 3 * math.log(2)
+    for alone in (three, two):
+        found = db.entropy_bounded_privacy(alone, sizes, b)
+        assert found.lower == found.upper == 0.0
+    both = db.entropy_bounded_privacy(db.compose(three, two), sizes, b)
+    assert both.lower == both.upper == pytest.approx(math.log(2))
+    assert both.record == 0
+    # Not an effect of the extreme b: the bounds themselves show it with room for the adversary.
+    looser = 2.97 * math.log(2)
+    parts = [db.entropy_bounded_privacy(m, sizes, looser).upper for m in (three, two)]
+    assert sum(parts) < db.entropy_bounded_privacy(db.compose(three, two), sizes, looser).lower
+
+
+def test_order_of_the_outputs_is_row_major():
+    first, second = random_mechanism(1, 3, 2), random_mechanism(2, 3, 4)
+    both = db.compose(first, second).reshape(3, 2, 4)
+    np.testing.assert_allclose(both[1, 1, 2], first[1, 1] * second[1, 2])
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match=r"mechanisms\[1\] has 4 rows"):
+        db.compose(random_mechanism(0, 3, 2), random_mechanism(0, 4, 2))
+    with pytest.raises(InputError, match="at least one"):
+        db.compose()
+    with pytest.raises(InputError, match=r"mechanisms\[1\]: row 0"):
+        db.compose(np.eye(2), np.ones((2, 2)))

@@ -1,0 +1,106 @@
+"""Corollary 2: the collapsed form against the whole database, where that is small."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import comb
+
+import jaxpriv.databases as db
+import jaxpriv.leakage as lk
+from jaxpriv.errors import InputError
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_any_function_of_a_small_private_variable(seed):
+    """S of 6 symbols, X = f(S) of 3: Definition 4 computed from S and from (P_X, H(S|X))."""
+    rng = np.random.default_rng(seed)
+    image = np.append(rng.permutation(3), rng.integers(3, size=3))
+    private = rng.dirichlet(np.ones(6))
+    joint = np.zeros((6, 3))
+    joint[np.arange(6), image] = private
+    prior = joint.sum(axis=0)
+    conditional = joint / prior
+    residual = -np.sum(np.where(conditional > 0, conditional * np.log(np.where(conditional > 0, conditional, 1)), 0), 0)
+    query = db.deterministic_query(prior, residual)
+    mechanism = rng.dirichlet(np.full(2, 0.5), 3)
+    posterior = joint @ mechanism / (prior @ mechanism)
+    after = -np.sum(np.where(posterior > 0, posterior * np.log(np.where(posterior > 0, posterior, 1)), 0), axis=0)
+    before = -np.sum(private * np.log(private))
+    assert query.entropy == pytest.approx(before, abs=1e-12)
+    np.testing.assert_allclose(query.outcomes(mechanism), before - after, atol=1e-11)
+    assert query.constant <= 0
+    assert np.logaddexp.reduce(query.log_zeta) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 0.5), (6, 0.3), (8, 0.5)])
+def test_counting_query_against_the_whole_database(n, p):
+    query, counts = db.counting_query(n, p), db.counts((2,) * n)
+    joint = np.zeros((2**n, n + 1))
+    joint[np.arange(2**n), counts] = p**counts * (1 - p) ** (n - counts)
+    np.testing.assert_allclose(query.prior, joint.sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(np.exp(query.log_zeta), comb(n, np.arange(n + 1)) / 2.0**n, rtol=1e-12)
+    mechanism = db.geometric_count(n, 0.8)
+    exact = lk.evaluate(lk.MaxInformation(), joint, mechanism).value
+    assert query.max_information(mechanism) == pytest.approx(exact, abs=1e-11)
+    # Uniform databases: P_X is zeta, so an output without information has leakage 0 = constant.
+    blind = np.full((n + 1, 1), 1.0)
+    assert query.max_information(blind) == pytest.approx(0.0, abs=1e-12)
+    assert (query.constant > -1e-12) == (p == 0.5)
+
+
+def test_records_with_more_than_two_values():
+    """A record has the property with probability 0.4, then two equal values; three unequal ones otherwise."""
+    values, counted = np.array([0.2, 0.2, 0.3, 0.2, 0.1]), np.array([1, 1, 0, 0, 0])
+    inside, outside = np.log(2), -np.sum(values[2:] / 0.6 * np.log(values[2:] / 0.6))
+    query = db.counting_query(3, 0.4, inside=inside, outside=outside)
+    table = np.indices((5, 5, 5)).reshape(3, -1)
+    joint = np.zeros((125, 4))
+    joint[np.arange(125), counted[table].sum(axis=0)] = values[table].prod(axis=0)
+    mechanism = db.geometric_count(3, 1.3)
+    assert query.entropy == pytest.approx(-np.sum(3 * values * np.log(values)))
+    exact = lk.evaluate(lk.MaxInformation(), joint, mechanism).value
+    assert query.max_information(mechanism) == pytest.approx(exact, abs=1e-11)
+
+
+def test_large_databases_and_degenerate_ones():
+    query = db.counting_query(10_000, 0.3)
+    assert np.logaddexp.reduce(query.log_zeta) == pytest.approx(0.0, abs=1e-9)
+    # H(S) = n h(p), and the sum of the C(n, x) is 2^n.
+    entropy = -0.3 * np.log(0.3) - 0.7 * np.log(0.7)
+    assert query.constant == pytest.approx(10_000 * (entropy - np.log(2)), rel=1e-9)
+    assert np.isfinite(query.log_zeta).all()  # also where the prior underflows
+    for p, count in ((0.0, 0), (1.0, 4)):
+        certain = db.counting_query(4, p)
+        assert certain.prior[count] == 1.0
+        assert certain.constant == certain.entropy == 0.0
+        assert certain.max_information(np.eye(5)) == 0.0
+
+
+def test_symbols_and_outputs_without_mass():
+    query = db.deterministic_query([0.5, 0.5, 0.0], [0.0, np.log(2), 5.0])
+    assert query.log_zeta[2] == -np.inf
+    np.testing.assert_allclose(np.exp(query.log_zeta[:2]), [1 / 3, 2 / 3])
+    outcomes = query.outcomes(np.eye(3))
+    assert np.isnan(outcomes[2])
+    # S uniform-ish: (1/2, 1/4, 1/4) has 1.5 ln 2; X = 0 tells all of it, X = 1 leaves ln 2.
+    np.testing.assert_allclose(outcomes[:2], [1.5 * np.log(2), 0.5 * np.log(2)])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: db.deterministic_query([0.5, 0.4], [0, 0]), "sums to 0.9"),
+        (lambda: db.deterministic_query([0.5, 0.5], [0]), "residual has 1"),
+        (lambda: db.deterministic_query([0.5, 0.5], [0, -1]), r"residual\[1\] is negative"),
+        (lambda: db.deterministic_query([0.5, 0.5], [0, np.inf]), r"residual\[1\] is infinite"),
+        (lambda: db.counting_query(0, 0.5), "records"),
+        (lambda: db.counting_query(3, 1.5), "probability"),
+        (lambda: db.counting_query(3, np.nan), "probability"),
+        (lambda: db.counting_query(3, 0.5, inside=-1.0), "inside"),
+        (lambda: db.counting_query(3, 0.5).outcomes(np.eye(3)), "3 rows"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

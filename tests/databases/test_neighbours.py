@@ -1,0 +1,90 @@
+"""Relations: what they contain, that they fit the leakage measures, and what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import jaxpriv.databases as db
+import jaxpriv.leakage as lk
+from jaxpriv.errors import InputError
+
+
+@pytest.mark.parametrize(("sizes", "distance"), [((2, 3), 1), ((2, 2, 2), 2), ((3, 1, 2), 3), ((1,), 1), ((4,), 0)])
+def test_hamming_neighbours_are_the_pairs_that_differ_in_few_records(sizes, distance):
+    table = list(itertools.product(*map(range, sizes)))
+    relation = db.hamming_neighbours(sizes, distance)
+    assert relation.dtype == np.bool_
+    for (i, x), (j, other) in itertools.product(enumerate(table), repeat=2):
+        apart = sum(a != b for a, b in zip(x, other, strict=True))
+        assert relation[i, j] == (1 <= apart <= distance)
+    assert np.array_equal(db.sequences(sizes), table)
+    assert [db.sequence_index(x, sizes) for x in table] == list(range(len(table)))
+
+
+def test_count_neighbours_are_the_counts_of_neighbouring_sequences():
+    sizes, counts = (2,) * 4, db.counts((2,) * 4)
+    for k in (1, 2, 4):
+        expected = np.zeros((5, 5), dtype=bool)
+        pairs = db.hamming_neighbours(sizes, k)
+        expected[counts[np.nonzero(pairs)[0]], counts[np.nonzero(pairs)[1]]] = True
+        # Different sequences of one count are neighbours too, about which a count says nothing.
+        np.fill_diagonal(expected, False)
+        assert np.array_equal(db.count_neighbours(4, k), expected)
+
+
+def test_empty_record_is_one_more_symbol():
+    sizes = db.with_empty_record((1, 2))
+    assert sizes == (2, 3)
+    # Database {record 0} has as neighbours: nobody, and itself with either value of record 1.
+    alone = db.sequence_index((0, 2), sizes)
+    found = db.sequences(sizes)[db.hamming_neighbours(sizes)[alone]]
+    assert sorted(map(tuple, found)) == [(0, 0), (0, 1), (1, 2)]
+
+
+def test_relations_fit_the_leakage_measures():
+    mechanism = db.geometric_count(3, 0.7)[db.counts((2, 2, 2))]
+    relation = db.hamming_neighbours((2, 2, 2))
+    measure = lk.LocalDifferentialPrivacy(neighbours=relation)
+    joint = np.eye(8) / 8
+    assert lk.evaluate(measure, joint, mechanism).value == pytest.approx(0.7, abs=1e-12)
+
+
+def test_pairs_are_mirrored_unless_told_otherwise():
+    assert db.neighbours_from_pairs([(0, 2)], 3)[2, 0]
+    one_way = db.neighbours_from_pairs([(0, 2)], 3, symmetric=False)
+    assert one_way[0, 2]
+    assert one_way.sum() == 1
+    with pytest.raises(InputError, match=r"not symmetric: it holds at \[0, 2\] and not at \[2, 0\]"):
+        db.checked_neighbours(one_way, symmetric=True)
+    assert np.array_equal(db.checked_neighbours([[0, 1], [1, 0]], size=2, symmetric=True), ~np.eye(2, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: db.hamming_neighbours((2, 0)), r"sizes\[1\]"),
+        (lambda: db.hamming_neighbours((2, 2.0)), r"sizes\[1\]"),
+        (lambda: db.hamming_neighbours((True, 2)), r"sizes\[0\]"),
+        (lambda: db.hamming_neighbours(()), "sizes is empty"),
+        (lambda: db.hamming_neighbours(3), "sizes must be a sequence"),
+        (lambda: db.hamming_neighbours((2, 2), 3), "distance"),
+        (lambda: db.hamming_neighbours((2, 2), -1), "distance"),
+        (lambda: db.count_neighbours(0), "records"),
+        (lambda: db.count_neighbours(3, 4), "distance"),
+        (lambda: db.neighbours_from_pairs([(0, 1), (1, 3)], 3), r"pairs\[1\]\[1\]"),
+        (lambda: db.neighbours_from_pairs([(-1, 1)], 3), r"pairs\[0\]\[0\]"),
+        (lambda: db.neighbours_from_pairs([(0, 1, 2)], 3), r"pairs\[0\] has 3"),
+        (lambda: db.checked_neighbours(np.ones((2, 3))), "square"),
+        (lambda: db.checked_neighbours(np.ones((2, 2)), size=3), "3 rows"),
+        (lambda: db.checked_neighbours([[0, 0.5], [1, 0]]), r"neighbours\[0, 1\]"),
+        (lambda: db.checked_neighbours([[0, np.nan], [1, 0]]), r"neighbours\[0, 1\] is NaN"),
+        (lambda: db.checked_neighbours([[0, 1], [-1, 0]]), r"neighbours\[1, 0\] is negative"),
+        (lambda: db.sequence_index((0, 2), (2, 2)), r"records\[1\]"),
+        (lambda: db.sequence_index((0,), (2, 2)), "1 entries"),
+        (lambda: db.counts((2, 1)), "symbol"),
+    ],
+)
+def test_bad_relations_are_refused_with_their_position(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

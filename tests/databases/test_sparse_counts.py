@@ -1,0 +1,81 @@
+"""Theorem 4 of Calmon and Fawaz: exact leakage against channels and quadrature, and the paper's bound."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import jaxpriv.databases as db
+from jaxpriv.errors import InputError
+from jaxpriv.probability import mutual_information
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "eps"), [(12, 3, 0.5), (12, 1, 0.1), (10, 10, 2.0), (60, 5, 1.0), (6, 2, 400.0), (6, 3, 1e-6)]
+)
+def test_geometric_against_the_channel(n, k, eps):
+    prior = np.zeros(n + 1)
+    prior[::k] = 1 / (1 + n // k)
+    exact = float(mutual_information(prior[:, None] * db.geometric_count(n, eps)))
+    assert db.sparse_count_leakage(n, k, eps, "geometric") == pytest.approx(exact, abs=1e-13)
+
+
+@pytest.mark.parametrize(("n", "k", "eps"), [(12, 3, 0.5), (8, 1, 0.1), (10, 10, 0.7), (15, 5, 1.0)])
+def test_laplace_against_quadrature(n, k, eps):
+    places = np.arange(0, n + 1, k)
+
+    def surprise(y):
+        density = np.mean(eps / 2 * np.exp(-eps * abs(y - places)))
+        return -density * np.log(density)
+
+    ends = [-40 / eps, *places, n + 40 / eps]
+    output = sum(quad(surprise, a, b, epsabs=1e-13, limit=200)[0] for a, b in itertools.pairwise(ends))
+    assert db.sparse_count_leakage(n, k, eps) == pytest.approx(output - 1 - np.log(2 / eps), abs=1e-10)
+
+
+@pytest.mark.parametrize("noise", ["geometric", "laplace"])
+def test_the_papers_bound_holds_and_leakage_grows(noise):
+    for eps in (0.01, 0.1, 1.0, 30.0):
+        for k in (1, 2, 7, 100):
+            values = []
+            for groups in (1, 2, 10, 1000):
+                exact = db.sparse_count_leakage(groups * k, k, eps, noise)
+                assert db.sparse_count_bound(groups * k, k, eps) <= exact + 1e-12
+                assert 0 <= exact <= np.log1p(groups)
+                values.append(exact)
+            assert values == sorted(values)
+    # However small eps, some n leaks more than any delta: here more than 8 bits at eps = 0.01.
+    assert db.sparse_count_leakage(10**6, 1000, 0.01, noise) / np.log(2) > 8
+
+
+def test_many_records():
+    # A million records, spacing 1000: the limit ln 1001 to what e^-(k eps/2) leaves.
+    assert db.sparse_count_leakage(10**6, 1000, 0.05) == pytest.approx(np.log(1001), abs=1e-8)
+    # Laplace noise depends on n/k and k eps only.
+    assert db.sparse_count_leakage(10**4, 10, 0.1) == pytest.approx(db.sparse_count_leakage(10**3, 1, 1.0), rel=1e-13)
+    # Geometric noise on a fine grid is Laplace noise.
+    fine = db.sparse_count_leakage(10**4, 1000, 1e-3, "geometric")
+    assert fine == pytest.approx(db.sparse_count_leakage(10, 1, 1.0), abs=1e-5)
+
+
+@pytest.mark.parametrize("noise", ["geometric", "laplace"])
+def test_extreme_noise(noise):
+    assert db.sparse_count_leakage(6, 2, 1e5, noise) == pytest.approx(np.log(4), abs=1e-13)
+    assert db.sparse_count_leakage(6, 6, 1e-12, noise) == pytest.approx(0.0, abs=1e-13)
+    assert db.sparse_count_leakage(1, 1, 1.0, noise) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((10, 3, 1.0), "divide"),
+        ((10, 0, 1.0), "spacing"),
+        ((10, 20, 1.0), "spacing"),
+        ((0, 1, 1.0), "records"),
+        ((10, 2, 1.0, "gaussian"), "noise"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(InputError, match=message):
+        db.sparse_count_leakage(*arguments)

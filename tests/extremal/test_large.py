@@ -1,0 +1,83 @@
+"""Alphabets beyond listing: types, pools, rotations."""
+
+import math
+
+import numpy as np
+import pytest
+
+from jaxpriv import leakage, maximum_utility
+from jaxpriv.extremal import branching
+from jaxpriv.extremal.box_pricing import BoxPricer
+from jaxpriv.extremal.numbers import divergence
+from jaxpriv.extremal.ratio_pricing import RatioPricer
+from jaxpriv.extremal.symbols import split_at
+from jaxpriv.extremal.unroll import Recipe, unroll
+
+LDP = leakage.LocalDifferentialPrivacy()
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "zipf"])
+def test_ldp_of_two_hundred_symbols_is_certified(name):
+    symbols = 200
+    p = np.random.default_rng(0).dirichlet(np.ones(symbols)) if name == "dirichlet" else 1 / np.arange(1, symbols + 1)
+    result = maximum_utility(p / p.sum(), (LDP, 1.0))
+    assert result.status == "optimal"
+    assert result.leakage[0] <= 1.0
+    # No source allows more than one whose subsets have any probability one likes.
+    kappa = 1 / -math.expm1(-1)
+    assert result.upper_bound <= kappa - 1 - math.log(kappa) + 1e-12
+
+
+def test_few_types_are_exact_at_any_size():
+    p = np.repeat([3.0, 2.0, 1.0], [10, 20, 30])
+    for measure in (LDP, leakage.MaxLift(), leakage.Lift()):
+        result = maximum_utility(p / p.sum(), (measure, 1.0))
+        assert result.status == "optimal"
+        assert result.gap < 1e-9
+
+
+def test_rotation_keeps_every_symbol_equally_often_raised():
+    p = np.array([0.2, 0.2, 0.2, 0.1, 0.1, 0.08, 0.07, 0.05])
+    split = split_at(p, 2**16, heavy=2)
+    recipe = Recipe(low=0.5, high=1.5, counts=np.array([2, 1]), light=0.3, windowed=True)
+    lifts, weights = unroll(recipe, split)
+    np.testing.assert_allclose(lifts @ p, 1.0, atol=1e-14)
+    mean = weights @ lifts / weights.sum()
+    assert np.ptp(mean[:3]) < 0.05  # normalisation of each row aside
+    between = (lifts > lifts.min(axis=1, keepdims=True) + 1e-9) & (lifts < lifts.max(axis=1, keepdims=True) - 1e-9)
+    assert between.sum(axis=1).max() <= 1
+
+
+@pytest.mark.parametrize("measure", [LDP, leakage.MaxLift(), leakage.Lift()])
+def test_branch_and_bound_proves_what_pooling_cannot(measure):
+    """Few symbols are raised at once: pooled ones would be too coarse."""
+    eps = 3.0
+    p = np.random.default_rng(0).dirichlet(np.ones(20))
+    result = maximum_utility(p, (measure, eps))
+    assert result.status == "optimal"
+    assert result.mechanism.shape[1] <= 20
+    assert result.leakage[0] <= eps
+
+
+@pytest.mark.parametrize("make", ["ratio", "low", "box"])
+def test_the_tree_is_exact(make):
+    """Against all vertices, at prices that are not optimal; and cut short, where its bound must hold still."""
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        p, prices = rng.dirichlet(np.ones(8)), rng.normal(size=8)
+        split = split_at(p, 2**16)
+        heavy = prices[np.concatenate(split.members)]
+        if make == "ratio":
+            tree, pricer = branching.RatioTree(p, prices, 1.5), RatioPricer(split, 1.5)
+        else:
+            low = 0.0 if make == "low" else 0.4
+            tree, pricer = branching.BoxTree(p, prices, low, 2.5), BoxPricer(split, low, 2.5)
+        wanted, _ = pricer.price(heavy, 1)
+        highest, lifts = tree.solve(wanted - 0.1)
+        assert highest == pytest.approx(wanted, abs=1e-12)
+        gain = divergence(lifts, p) - (lifts * p) @ prices
+        assert gain.max() == pytest.approx(wanted, abs=1e-12)
+        assert tree.solve(wanted + 1e-9)[0] == wanted + 1e-9
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(branching, "_WORK", 40)
+            assert tree.solve(wanted - 10.0)[0] >= wanted - 1e-12
