@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.objective import MOST_ENTRIES, CurveObjective, DistortionObjective, Objective, Refused
+from benchmarks.limits import LIMITS, Limit
+from benchmarks.objective import MOST_ENTRIES, CurveObjective, DistortionObjective, LimitObjective, Objective, Refused
 from benchmarks.robustness import joint_of
 
 BUDGET_SHARE = 0.3
+# Limits on leakage are this share of what a release of X as it is leaks, where a case does not say.
+LIMIT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Instance:
         x, y: features of the symbols (codes for `hamming` and `attributes`).
         budgets: E d <= budget; several numbers are the points of a curve.
         multiplier: instead of a budget.
+        limit: instead of both: E d is minimised under a limit on leakage.
     """
 
     joint: np.ndarray
@@ -35,6 +39,7 @@ class Instance:
     y: np.ndarray
     budgets: tuple[float, ...] = ()
     multiplier: float | None = None
+    limit: Limit | None = None
 
     @functools.cached_property
     def table(self) -> np.ndarray:
@@ -49,6 +54,8 @@ class Instance:
         if len(self.x) * len(self.y) > MOST_ENTRIES:
             raise Refused(f"a mechanism of {len(self.x)} x {len(self.y)} entries is too large to write out for judging")
         table = distortion_table(self.kind, self.x, self.y)
+        if self.limit is not None:
+            return LimitObjective(table, self.limit)
         if self.multiplier is not None:
             return DistortionObjective(self.joint, table, multiplier=self.multiplier)
         points = tuple(DistortionObjective(self.joint, table, budget=b) for b in self.budgets)
@@ -59,7 +66,8 @@ class Instance:
 class Case:
     """A family and its numbers; hashable, and plain data for the results file.
 
-    `traits` say what a solver may rely on: `S = X`, `multiplier`, `budget`, `curve`, `ordered`.
+    `traits` say what a solver may rely on: `S = X`, `multiplier`, `budget`, `curve`, `ordered`,
+    `limit` (on leakage, distortion minimised) and its kind: `worst outcome` (max-information) or `linear`.
     """
 
     family: str
@@ -174,6 +182,21 @@ def _curve(S: int, X: int, Y: int, distortion: str, points: int, seed: int) -> I
     return Instance(joint, distortion, x, y, tuple(budget_at(joint, table, share) for share in shares))
 
 
+def _worst(n: int, distortion: str, share: float, seed: int) -> Instance:
+    return _limited("max-information", n, distortion, share, seed)
+
+
+def _linear(n: int, measure: str, distortion: str, seed: int, share: float = LIMIT_SHARE) -> Instance:
+    return _limited(measure, n, distortion, share, seed)
+
+
+def _limited(measure: str, n: int, distortion: str, share: float, seed: int) -> Instance:
+    joint = np.random.default_rng(seed).dirichlet(np.ones(n * n)).reshape(n, n)
+    whole = LIMITS[measure](joint, 0.0).leaked(np.eye(n))
+    x = grid(distortion, n)
+    return Instance(joint, distortion, x, x, limit=LIMITS[measure](joint, share * whole))
+
+
 # Every family of cases by name; the one place to add another.
 FAMILIES: dict[str, Family] = {
     "cube": Family(_cube, frozenset({"budget"})),
@@ -183,5 +206,7 @@ FAMILIES: dict[str, Family] = {
     "hard": Family(_hard, frozenset({"budget"})),
     "census": Family(_census, frozenset({"budget"})),
     "ordered": Family(_ordered, frozenset({"multiplier", "ordered"})),
+    "worst": Family(_worst, frozenset({"limit", "worst outcome"})),
+    "linear": Family(_linear, frozenset({"limit", "linear"})),
     "curve": Family(_curve, frozenset({"budget", "curve"})),
 }

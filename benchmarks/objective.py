@@ -1,10 +1,11 @@
 """How a result is judged: by its mechanism alone, in float64, for every solver alike.
 
 Nothing that a solver says about its own value counts. A mechanism is clipped to >= 0, its rows are
-normalised and, under a budget, it is mixed with the least-distortion map until the budget holds; what
-remains is feasible, so its objective is an upper bound on the optimum. The gap of a result is that value
-minus the best lower bound certified for the case (`run.py` collects it over all solvers of the case).
-A mechanism that cannot be repaired (NaN, wrong shape, a row without mass) is refused with a reason.
+normalised and, under a budget, it is mixed with the least-distortion map until the budget holds; under a limit
+on leakage, with the least share of a release without information that meets the limit (`limits`). What remains
+is feasible, so its objective is an upper bound on the optimum. The gap of a result is that value minus the best
+lower bound certified for the case (`run.py` collects it over all solvers of the case). A mechanism that cannot
+be repaired (NaN, wrong shape, a row without mass) is refused with a reason.
 """
 
 import abc
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.limits import Limit
 from jaxpriv.certificates import average_leakage
 
 # Mechanisms (operators too) are written out for judging up to this many entries: 1 GiB in float64.
@@ -29,7 +31,8 @@ class Score:
 
     Attributes:
         values: objective of the repaired candidate; one number, or one for each point of a curve.
-        repair: the largest share of the least-distortion map that the budget made necessary.
+        repair: the largest share of the least-distortion map that the budget made necessary, or of a
+            release without information that the limit on leakage did.
     """
 
     values: tuple[float, ...]
@@ -79,6 +82,26 @@ class DistortionObjective(Objective):
         if self.multiplier is not None:
             value += self.multiplier * used
         return Score((value,), share)
+
+
+@dataclass(frozen=True)
+class LimitObjective(Objective):
+    """E d(X,Y) under a limit on leakage; the candidate is P(y|x), shape (X, Y).
+
+    Attributes:
+        table: d(x,y), shape (X, Y).
+        limit: what may leak; it holds the joint.
+    """
+
+    table: np.ndarray = field(repr=False)
+    limit: Limit
+
+    def score(self, candidate: Any) -> Score:
+        """Value and repair of one mechanism."""
+        mechanism = as_mechanism(candidate, self.table.shape)
+        weighted = self.limit.joint.sum(axis=0)[:, None] * self.table
+        mechanism, share = self.limit.repaired(mechanism, cheapest=int(weighted.sum(axis=0).argmin()))
+        return Score((float((weighted * mechanism).sum()),), share)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The report's plots, from results alone, at the width of one column."""
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,8 @@ _LOOKS = {
     "clarabel": ("#D55E00", "D", "--"),
     "ecos": ("#E69F00", "v", "--"),
     "scs": ("#CC79A7", "P", "--"),
+    "highs": ("#F0E442", "p", "--"),
+    "highs-ipm": ("#8C6D1F", "h", "--"),
     "qif": ("0.15", "X", ":"),
     "dit": ("0.5", "*", ":"),
 }
@@ -65,6 +67,43 @@ def time_and_memory(results: Results, part: PartRecord, gap: float) -> "Figure |
         figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=4)
         figure.align_ylabels()
     return figure
+
+
+def times_by_group(results: Results, groups: Mapping[str, Sequence[PartRecord]], gap: float) -> "Figure | None":
+    """Seconds to a certified gap against |X|, one panel for each group of parts; median and range over its cases."""
+    panels = {name: curves for name, parts in groups.items() if (curves := _curves(results, parts, gap))}
+    if not panels:
+        return None
+    with style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(3.4, 0.5 + 1.6 * len(panels)))
+        handles: dict[str, object] = {}
+        for axes, (name, curves) in zip(np.atleast_1d(figure.subplots(len(panels), 1)), panels.items(), strict=True):
+            for i, (solver, points) in enumerate(curves.items()):
+                sizes = sorted(points)
+                (line,) = axes.plot(sizes, [np.median(points[size]) for size in sizes], **look(solver, i))
+                low, high = ([end(points[size]) for size in sizes] for end in (min, max))
+                axes.vlines(sizes, low, high, color=look(solver, i)["color"], lw=0.8)
+                handles.setdefault(solver, line)
+            _log_sizes(axes, sorted({size for points in curves.values() for size in points}))
+            _log_values(axes)
+            axes.set_title(name)
+            axes.set_ylabel(f"seconds to {gap:g}")
+        axes.set_xlabel("|S| = |X| = |Y| = n")
+        figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=3)
+        figure.align_ylabels()
+    return figure
+
+
+def _curves(results: Results, parts: Sequence[PartRecord], gap: float) -> dict[str, dict[int, list[float]]]:
+    """Solver -> size -> seconds of the cases on which it reached the gap."""
+    curves: dict[str, dict[int, list[float]]] = {}
+    for part in parts:
+        for solver in solvers_of(results, part):
+            for size, row in _along(results, part, lambda case, s=solver: to_gap(results, case, s, gap)):
+                curves.setdefault(solver, {}).setdefault(size, []).append(row.seconds or 0.0)
+    return curves
 
 
 def gap_over_time(results: Results, cases: Sequence[str]) -> "Figure | None":

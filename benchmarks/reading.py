@@ -1,7 +1,7 @@
 """What the report asks of a results file: times to a gap, ratios between solvers, exponents."""
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks import growth
 from benchmarks.results import PartRecord, Results, Row
@@ -91,6 +91,81 @@ def _exponent(
     law = growth.fit([size_along(results, part, case) for case, _ in points], [value for _, value in points])
     shapes = [results.case(case).sizes for case, _ in points]
     return Exponent(part.title, part.axis, solver, quantity, law, growth.predicted(quantity, solver, shapes, part.axis))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Ours against its peers on the cases of one size under limits on leakage, at one certified gap.
+
+    Attributes:
+        group: the parts that were taken together. size: |X|.
+        ours: our fastest row within the gap, for each case that has one. cases: how many there are.
+        ratios: time of the fastest peer within the gap over ours, for each case where there is one.
+        fastest: the peers that these were. missing: those that reached the gap on no case.
+    """
+
+    group: str
+    size: int
+    gap: float
+    cases: int
+    ours: tuple[Row, ...]
+    ratios: tuple[float, ...]
+    fastest: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def compiling(self) -> float:
+        """The longest time spent compiling before one of ours."""
+        return max((row.compile_seconds or 0.0 for row in self.ours), default=0.0)
+
+
+def group_of(part: PartRecord) -> str | None:
+    """The name that parts under limits on leakage are taken together by; None for other parts."""
+    limited = part.title.startswith(("worst outcome", "linear"))
+    return part.title.split(", limit")[0] if limited else None
+
+
+def limited_groups(results: Results) -> dict[str, list[PartRecord]]:
+    """The parts under limits on leakage, those together that differ in the limit alone."""
+    groups: dict[str, list[PartRecord]] = {}
+    for part in results.parts:
+        name = group_of(part)
+        if name is not None:
+            groups.setdefault(name, []).append(part)
+    return groups
+
+
+def comparisons(results: Results, gap: float = 1e-6, ours: str = "interior-point") -> list[Comparison]:
+    """One for each group of parts under limits on leakage and each size."""
+    found = []
+    for group, parts in limited_groups(results).items():
+        cases = [case for case in results.cases if any(case.name in part.cases for part in parts)]
+        peers = dict.fromkeys(name for part in parts for name in solvers_of(results, part) if name != ours)
+        for size in sorted({case.sizes["X"] for case in cases}):
+            names = [case.name for case in cases if case.sizes["X"] == size]
+            found.append(_comparison(results, group, size, gap, names, ours, list(peers)))
+    return found
+
+
+def _comparison(
+    results: Results, group: str, size: int, gap: float, cases: list[str], ours: str, peers: list[str]
+) -> Comparison:
+    mine: list[Row] = []
+    ratios: list[float] = []
+    fastest: list[str] = []
+    for case in cases:
+        own = to_gap(results, case, ours, gap)
+        good = [row for row in (to_gap(results, case, name, gap) for name in peers) if row is not None]
+        best = min(good, key=lambda row: row.seconds or 0.0, default=None)
+        if own is not None:
+            # Compiling is noted in the first row of a solver, which need not be the one that is compared.
+            compiling = max((row.compile_seconds or 0.0 for row in results.rows_of(case, ours)), default=0.0)
+            mine.append(replace(own, compile_seconds=compiling))
+        if own is not None and best is not None and own.seconds and best.seconds:
+            ratios.append(best.seconds / own.seconds)
+            fastest.append(best.solver)
+    missing = tuple(name for name in peers if not any(to_gap(results, case, name, gap) for case in cases))
+    return Comparison(group, size, gap, len(cases), tuple(mine), tuple(ratios), tuple(dict.fromkeys(fastest)), missing)
 
 
 def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:

@@ -8,6 +8,7 @@ writes `NAME.md` and its plots `NAME-*.png` beside `NAME.json`. Nothing is measu
 import argparse
 import os
 import re
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,29 @@ GAPS = (1e-6, 1e-4, 1e-2)
 
 def summary(document: Results) -> list[str]:
     """The lines printed at the end of a run."""
-    lines = reading.cube_summary(document)
+    lines = reading.cube_summary(document) + [_compared(one) for one in reading.comparisons(document)]
     for one in reading.exponents(document):
         if one.quantity == "seconds per step":
             lines.append(
                 f"{one.part}, {one.solver}: {one.quantity} ~ {one.axis}^{_law(one.measured)}, {_expected(one)}"
             )
     return lines
+
+
+def _compared(one: reading.Comparison) -> str:
+    text = f"{one.group}, n={one.size}: "
+    if not one.ours:
+        return f"{text}ours never within {one.gap:g}"
+    median = statistics.median(row.seconds or 0.0 for row in one.ours)
+    text += f"ours {1e3 * median:.1f} ms to {one.gap:g} (median of {len(one.ours)} of {one.cases})"
+    if not one.ratios:
+        return f"{text}; no peer reached that"
+    return f"{text}; fastest good peer ({', '.join(one.fastest)}) takes {_range(one.ratios)} as long"
+
+
+def _range(ratios: tuple[float, ...]) -> str:
+    text = f"{statistics.median(ratios):.2g}x"
+    return text if len(ratios) == 1 else f"{text} ({min(ratios):.2g}x to {max(ratios):.2g}x, {len(ratios)} cases)"
 
 
 def _expected(one: reading.Exponent) -> str:
@@ -62,7 +79,7 @@ def write(document: Results, source: str | os.PathLike[str]) -> Path:
 def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
     """Name in the file -> caption and figure; what has no data is left out."""
     drawn: dict[str, tuple[str, Figure | None]] = {}
-    sweeps = [part for part in document.parts if part.axis is not None]
+    sweeps = [part for part in document.parts if part.axis is not None and reading.group_of(part) is None]
     for part in (part for part in sweeps if not part.title.startswith("growth")):
         cases = [case.name for case in document.cases if case.name in part.cases]
         if len({reading.size_along(document, part, case) for case in cases}) < 2:
@@ -82,6 +99,19 @@ def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
         "Seconds per step as one alphabet grows; what exceeded the time limit is missing.",
         plots.steps_along_axes(document, grown),
     )
+    for kind in ("worst outcome", "linear"):
+        groups = {name: parts for name, parts in reading.limited_groups(document).items() if name.startswith(kind)}
+        cases = [
+            case.name
+            for parts in groups.values()
+            for part in parts
+            for case in document.cases
+            if case.name in part.cases
+        ]
+        gap = next((gap for gap in GAPS if len(reading.reaching(document, cases, gap)) > 1), GAPS[-1])
+        caption = f"Limits on leakage, {kind}: time to a certified gap of {gap:g} against size, compile time apart; "
+        caption += "medians and ranges over the cases of a size. What never reached the gap is missing."
+        drawn[kind.replace(" ", "-")] = caption, plots.times_by_group(document, groups, gap)
     return {name: (caption, figure) for name, (caption, figure) in drawn.items() if figure is not None}
 
 
@@ -94,16 +124,18 @@ def _head(document: Results, source: str) -> list[str]:
         f"{box['cores']} cores, {box['memory_gib']} GiB, accelerator: {box['accelerator']}. {known}. "
         f"Made from `{source}` by `python -m benchmarks.report`.\n",
         "Every solver is judged alike: its mechanism is clipped, normalised and mixed with the least-distortion map "
-        "until the budget holds; the gap is the value of what remains minus the best lower bound certified for the "
-        "case. Times are medians after a warm-up, compile time apart; each solver runs alone in its own process. "
-        "Memory is the peak above the process's size after its imports, compiling included.\n",
+        "until the budget holds, under a limit on leakage with the least share of a release without information that "
+        "meets it (the value is then the distortion); the gap is the value of what remains minus the best lower bound "
+        "certified for the case. Times are medians after a warm-up, compile time apart; each solver runs alone in its "
+        "own process. Memory is the peak above the process's size after its imports, compiling included.\n",
         *(f"    {line}" for line in summary(document)),
         "",
     ]
 
 
 def _tables(document: Results) -> list[str]:
-    lines = ["## Exponents\n", *_exponent_table(document), ""]
+    lines = _comparison_table(document)
+    lines += ["## Exponents\n", *_exponent_table(document), ""]
     lines += ["## Every case\n", "Seconds (gap) for the accuracy asked; what did not run says why.\n"]
     for part in document.parts:
         lines += [f"### {part.title}\n", *_part_table(document, part), ""]
@@ -111,6 +143,44 @@ def _tables(document: Results) -> list[str]:
     names = dict.fromkeys(row.solver for row in document.rows)
     lines += [f"* {name}: {SOLVERS[name].timed}" for name in names if name in SOLVERS]
     return [*lines, ""]
+
+
+def _comparison_table(document: Results) -> list[str]:
+    """Time to a certified gap under limits on leakage; nothing if the suite has no such part."""
+    found = [one for gap in (1e-6, 1e-4) for one in reading.comparisons(document, gap)]
+    if not found:
+        return []
+    rows = []
+    for one in found:
+        seconds = [row.seconds or 0.0 for row in one.ours]
+        steps = [row.steps or 0 for row in one.ours]
+        cells = [
+            _escaped(one.group),
+            str(one.size),
+            f"{one.gap:g}",
+            f"{len(one.ours)}/{one.cases}",
+            f"{_short(statistics.median(seconds))} ({_short(min(seconds))} to {_short(max(seconds))})"
+            if seconds
+            else "-",
+            f"{min(steps)}-{max(steps)}" if steps else "-",
+            f"{max(row.gap or 0.0 for row in one.ours):.1e}" if one.ours else "-",
+            _short(one.compiling),
+            ", ".join(one.fastest) or "none",
+            _range(one.ratios) if one.ratios else "-",
+            ", ".join(one.missing) or "-",
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    return [
+        "## Limits on leakage\n",
+        "Least distortion under a limit. Ours is the interior-point method; a peer is as good if its repaired "
+        "mechanism is within the same gap of the best certified bound. The accuracies that were not run are in the "
+        "tables of every case below, with the reason.\n",
+        "| limit | n | gap | ours reached | ours, seconds | steps | largest gap | compile s | fastest good peer | "
+        "takes as long | never reached by |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *rows,
+        "",
+    ]
 
 
 def _exponent_table(document: Results) -> list[str]:

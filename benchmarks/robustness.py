@@ -9,7 +9,7 @@ the solver's. Prints one row for each family and form, then every instance that 
 import argparse
 import collections
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,18 +95,13 @@ def instances(count: int, seed: int) -> Iterator[Instance]:
         yield Instance(family, form, label, problem)
 
 
-def main() -> None:
-    """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--instances", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tol", type=float, default=1e-6)
-    args = parser.parse_args()
+def examine(drawn: Iterable[Instance], tol: float) -> int:
+    """Solve every instance, print one row for each family and form and a line for each that missed; how many."""
     rows = collections.defaultdict(list)
     missed = []
     begun = time.perf_counter()
-    for instance in instances(args.instances, args.seed):
-        solution = jp.solve(instance.problem, solver="interior-point", tol=args.tol)
+    for instance in drawn:
+        solution = jp.solve(instance.problem, solver="interior-point", tol=tol)
         rows[instance.family, instance.form].append((int(solution.steps), float(solution.gap)))
         if solution.status != "optimal":
             missed.append(f"{instance.family:20s} {instance.form:15s} {instance.label}: gap {solution.gap:.2e}")
@@ -116,13 +111,24 @@ def main() -> None:
     for (family, form), results in sorted(rows.items()):
         steps, gaps = np.array(results).T
         print(
-            f"{family:20s} {form:15s} {len(steps):5d} {int((gaps > args.tol).sum()):7d} "
+            f"{family:20s} {form:15s} {len(steps):5d} {int((gaps > tol).sum()):7d} "
             f"{int(np.median(steps)):14d} {int(steps.max()):5d} {gaps.max():12.1e}"
         )
     seconds = time.perf_counter() - begun
-    print(f"{args.instances} instances, {len(missed)} missed {args.tol:g}, {seconds:.0f} s with compiling")
+    print(f"{sum(map(len, rows.values()))} instances, {len(missed)} missed {tol:g}, {seconds:.0f} s with compiling")
     for line in missed:
         print("  ", line)
+    return len(missed)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--instances", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tol", type=float, default=1e-6)
+    args = parser.parse_args()
+    examine(instances(args.instances, args.seed), args.tol)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,35 @@
 """What is run: each suite is a list of parts, each part some cases, solvers, target gaps and a time limit."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from benchmarks.cases import Case
 from benchmarks.solvers.conic import FORMULATIONS
+from benchmarks.solvers.conic_limits import LINEAR_FORMULATIONS, WORST_FORMULATIONS
 
 DISTORTIONS = ("absolute", "squared", "hamming")
 GAPS = (1e-2, 1e-4, 1e-6, 1e-8)
 FINE_GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 
 CONIC = ("clarabel", "ecos", "scs")
+LINEAR = ("interior-point", "clarabel", "highs", "highs-ipm", "scs")
+# Shares of what a release of X as it is leaks: in the worst outcome, and for each linear measure.
+SHARES = (0.05, 0.2, 0.6)
+MEASURES = (("max-lift", 0.2), ("local-dp", 0.05), ("maximal-leakage", 0.2))
 GENERAL = ("interior-point", "mirror-descent", "accelerated", *CONIC)
 # Those that are meant for alphabets of hundreds of ordered symbols, and for thousands.
 LARGE = ("interior-point", "mirror-descent", "accelerated", "two-grid")
 STREAMING = ("accelerated", "two-grid")
 SOURCE = ("interior-point", "mirror-descent", "accelerated", "blahut-arimoto", "qif", "dit", *CONIC)
+# What is run of ladders that take long: the accuracies between which a gap of 1e-6 was reached on small sizes, and
+# the default of 1e-8.
+RUNGS = {"clarabel": ("1e-06", "1e-07", "1e-08"), "ecos": ("1e-05", "1e-06", "1e-08")}
+SHORT_RUNGS = {
+    **RUNGS,
+    "scs": ("0.01", "0.0001"),
+    "highs": ("1e-07",),
+    "mirror-descent": ("0.01", "0.0001"),
+}
 _LARGE = (8192, 16384, 32768, 65536)
 
 
@@ -31,6 +45,8 @@ class Part:
         limit: seconds that one accuracy of one solver may take, compile time and repeats included.
         axis: the parameter that grows along the cases, if one does: what exceeds the limit is then
             not tried on larger ones.
+        rungs: the accuracies of a solver's ladder that are run, for solvers whose ladder is cut short; the others
+            are rows that say so.
     """
 
     title: str
@@ -39,6 +55,7 @@ class Part:
     targets: tuple[float, ...] = GAPS
     limit: float = 60.0
     axis: str | None = None
+    rungs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,6 +94,50 @@ def growth(options: Options, sizes: Sequence[int] = (24, 48, 96, 192, 384), base
         )
         parts.append(Part(f"growth in {axis}", cases, tuple(solvers), targets=(1e-3, 1e-6), axis=axis, **more))
     return parts
+
+
+def worst(options: Options, sizes: Sequence[int] = (16, 32, 64), **more) -> list[Part]:
+    """Least distortion under a limit on maximum information leakage (Calmon-Fawaz Theorem 2), Dirichlet joints."""
+    solvers = more.pop("solvers", ("interior-point", *CONIC))
+    kinds, shares = more.pop("kinds", DISTORTIONS), more.pop("shares", SHARES)
+    more.setdefault("rungs", RUNGS)
+    seeds = range(options.seed, options.seed + options.cases)
+    return [
+        Part(
+            f"worst outcome, {kind}, limit {share:g}",
+            tuple(
+                Case.of("worst", n=n, distortion=kind, share=share, seed=s)
+                for n in options.sizes or sizes
+                for s in seeds
+            ),
+            tuple(solvers),
+            axis="n",
+            **more,
+        )
+        for kind in kinds
+        for share in shares
+    ]
+
+
+def linear(options: Options, sizes: Sequence[int] = (20, 50, 100, 200), **more) -> list[Part]:
+    """Least distortion under limits that are linear: max-lift, local differential privacy, maximal leakage."""
+    solvers, measures = more.pop("solvers", LINEAR), more.pop("measures", MEASURES)
+    more.setdefault("rungs", RUNGS)
+    seeds = range(options.seed, options.seed + options.cases)
+    return [
+        Part(
+            f"linear, {measure}",
+            tuple(
+                Case.of("linear", n=n, measure=measure, distortion="absolute", share=share, seed=s)
+                for n in options.sizes or sizes
+                for s in seeds
+            ),
+            tuple(solvers),
+            axis="n",
+            **more,
+        )
+        for measure, share in measures
+    ]
 
 
 def source(options: Options, sizes: Sequence[int] = (32, 64, 128, 256), **more) -> list[Part]:
@@ -164,12 +225,29 @@ def formulations(options: Options, sizes: Sequence[int] = (16, 32, 64)) -> list[
     return cube(options, sizes, solvers, limit=60.0, kinds=("absolute", "hamming"))
 
 
+def limit_formulations(options: Options, sizes: Sequence[int] = (8, 16, 32)) -> list[Part]:
+    """Every conic and linear solver in every formulation of a limit on leakage."""
+    conic = tuple(f"{backend}-{form}" for backend in CONIC for form in WORST_FORMULATIONS)
+    lp = tuple(f"{backend}-{form}" for backend in ("clarabel", "highs", "scs") for form in LINEAR_FORMULATIONS)
+    return [
+        *worst(options, sizes, solvers=conic, kinds=("absolute", "hamming"), shares=(0.2,)),
+        *linear(options, sizes, solvers=lp, rungs={}),
+    ]
+
+
 def short(options: Options) -> list[Part]:
-    """A little of everything that is measured, for two cores in ten minutes."""
-    few = {"limit": 10.0}
+    """A little of everything that is measured, for two cores in ten minutes.
+
+    Long ladders are cut (`SHORT_RUNGS`), and Clarabel and mirror descent, which run into the time limit in the
+    sweeps of one alphabet, are not in them: suite growth has them.
+    """
+    few = {"limit": 10.0, "rungs": SHORT_RUNGS}
+    peers = ("interior-point", "clarabel", "ecos")
     return [
         *cube(options, (16, 32, 64), kinds=("absolute",), **few),
-        *cube(options, (32,), ("interior-point", "clarabel", "ecos"), kinds=("squared", "hamming"), **few),
+        *cube(options, (32,), peers, kinds=("squared", "hamming"), **few),
+        *worst(options, (16, 32), solvers=peers, kinds=("absolute",), shares=(0.2,), **few),
+        *linear(options, (20, 50), solvers=("interior-point", "clarabel", "highs"), measures=MEASURES[:1], **few),
         *source(
             options,
             (32, 64, 128),
@@ -177,16 +255,16 @@ def short(options: Options) -> list[Part]:
             kinds=(("absolute", 20.0),),
             **few,
         ),
-        *growth(options, (48, 96, 192), solvers=("interior-point", "mirror-descent", "accelerated", "clarabel"), **few),
-        *census(options, solvers=("interior-point", "clarabel", "ecos"), **few),
+        *growth(options, (48, 96, 192), solvers=("interior-point", "accelerated"), **few),
+        *census(options, solvers=peers, **few),
         *frontier(options, points=50, limit=60.0),
-        *ordered(options, (256, 512), **few),
+        *ordered(options, (256, 512), solvers=("interior-point", "accelerated", "two-grid"), **few),
     ]
 
 
 def full(options: Options) -> list[Part]:
     """Everything, for an idle machine and some hours."""
-    builders = (cube, source, penalty, growth, ordered, census, hard, frontier, shapes)
+    builders = (cube, worst, linear, source, penalty, growth, ordered, census, hard, frontier, shapes)
     return [part for build in builders for part in build(options)]
 
 
@@ -194,6 +272,8 @@ SUITES: dict[str, Callable[[Options], list[Part]]] = {
     "short": short,
     "full": full,
     "cube": cube,
+    "worst": worst,
+    "linear": linear,
     "source": source,
     "penalty": penalty,
     "growth": growth,
@@ -204,4 +284,5 @@ SUITES: dict[str, Callable[[Options], list[Part]]] = {
     "frontier": frontier,
     "shapes": shapes,
     "formulations": formulations,
+    "limit-formulations": limit_formulations,
 }

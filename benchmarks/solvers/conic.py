@@ -1,12 +1,14 @@
-"""cvxpy with Clarabel, ECOS and SCS, in three formulations.
+"""cvxpy with Clarabel, ECOS, SCS and HiGHS, in several formulations.
 
 `scaled`      relative entropies of P(s|.) W against the mass of each output, weighted by the prior
 `expression`  relative entropies of w = J W against prior x mass, both as expressions
 `auxiliary`   the same with variables for w and for the mass, tied by equations
 
-The three are the same problem; which of them a solver likes best was measured (`--suite formulations`)
-and is the default of its plain name. cvxpy is timed as its user sees it: `problem.solve` of a fresh
-problem, canonicalisation included; the solver's own clock is recorded beside it.
+Where the leakage is limited instead (`conic_limits`), the same names mean the same choices, and there are two
+more. All formulations are the same problem; which of them a solver likes best was measured (`--suite
+formulations`, `--suite limit-formulations`) and is the default of its plain name. cvxpy is timed as its user
+sees it: `problem.solve` of a fresh problem, canonicalisation included; the solver's own clock is recorded
+beside it.
 """
 
 import time
@@ -18,6 +20,7 @@ import numpy as np
 
 from benchmarks.cases import Case, Instance
 from benchmarks.solvers._base import Accuracy, Run, Solver, Unable
+from benchmarks.solvers.conic_limits import formulate_limit
 
 FORMULATIONS = ("scaled", "expression", "auxiliary")
 
@@ -26,8 +29,21 @@ _TOLERANCES = {
     "clarabel": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
     "ecos": ("abstol", "reltol", "feastol"),
     "scs": ("eps_abs", "eps_rel"),
+    "highs": ("primal_feasibility_tolerance", "dual_feasibility_tolerance"),
 }
-_LIMITS = {"clarabel": {}, "ecos": {"max_iters": 200}, "scs": {"max_iters": 10_000_000}}
+_LIMITS = {"clarabel": {}, "ecos": {"max_iters": 200}, "scs": {"max_iters": 10_000_000}, "highs": {}}
+
+# HiGHS by its interior-point method, without the walk to a vertex that follows it by default.
+INTERIOR = {"solver": "ipm", "run_crossover": "off"}
+# Where the module is not called like the backend.
+_PACKAGES = {"highs": "highspy"}
+
+
+def _kind(case: Case) -> str:
+    """Which of a solver's formulations a case is asked in."""
+    if "worst outcome" in case.traits:
+        return "max-information"
+    return case["measure"] if "linear" in case.traits else "average"
 
 
 class Conic(Solver):
@@ -35,32 +51,56 @@ class Conic(Solver):
 
     timed = "problem.solve of a fresh cvxpy problem: canonicalisation and solver"
 
-    def __init__(self, backend: str, formulation: str, name: str | None = None):
+    def __init__(
+        self,
+        backend: str,
+        average: str | None = None,
+        worst: str | None = None,
+        linear: str | None = None,
+        local_dp: str | None = None,
+        name: str | None = None,
+        **settings: Any,
+    ):
+        """The formulation of each kind of problem, None for those that it is not asked (`local_dp`: `linear` unless
+        given); `settings` of the backend.
+        """
         self.backend = backend
-        self.formulation = formulation
-        self.name = name or f"{backend}-{formulation}"
-        self.packages = ("cvxpy", backend)
+        self.formulations = {
+            "average": average,
+            "max-information": worst,
+            "max-lift": linear,
+            "maximal-leakage": linear,
+            "local-dp": local_dp or linear,
+        }
+        self.name = name or f"{backend}-{average or worst or linear}"
+        self.packages = ("cvxpy", _PACKAGES.get(backend, backend))
+        self.settings = settings
 
     def supports(self, case: Case) -> bool:
-        return "curve" not in case.traits
+        return "curve" not in case.traits and self.formulations[_kind(case)] is not None
 
     def ladder(self, targets: Sequence[float]) -> Sequence[Accuracy]:
         # A conic solver's tolerance is no bound on the gap that is judged: the rungs are close enough for the
         # time to a gap not to be that of a much smaller one, and go beyond the default of 1e-8.
         tolerances = sorted(targets, reverse=True) if self.backend == "scs" else (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
+        if self.backend == "highs":
+            tolerances = (1e-7, 1e-9)  # a simplex method is exact up to these: its default and near its least
         names = _TOLERANCES[self.backend]
-        return [Accuracy(f"{t:g}", {**dict.fromkeys(names, t), **_LIMITS[self.backend]}) for t in tolerances]
+        fixed = {**_LIMITS[self.backend], **self.settings}
+        return [Accuracy(f"{t:g}", {**dict.fromkeys(names, t), **fixed}) for t in tolerances]
 
     def load(self) -> None:
         import cvxpy  # noqa: F401 - the import is what is wanted
 
     def prepare(self, instance: Instance) -> Any:
-        return instance, instance.table
+        formulation = self.formulations["average" if instance.limit is None else instance.limit.name]
+        assert formulation is not None
+        return instance, instance.table, formulation
 
     def run(self, prepared: Any, accuracy: Accuracy) -> Run:
         import cvxpy as cp
 
-        problem, mechanism = formulate(*prepared, self.formulation)
+        problem, mechanism = formulate(*prepared)
         begun = time.perf_counter()
         try:
             with warnings.catch_warnings():
@@ -80,6 +120,8 @@ def formulate(instance: Instance, table: Any, formulation: str) -> tuple[Any, An
     """(cvxpy problem, its variable W of shape (X, Y))."""
     import cvxpy as cp
 
+    if instance.limit is not None:
+        return formulate_limit(instance.joint, table, instance.limit, formulation)
     joint = instance.joint
     prior, mass = joint.sum(axis=1), joint.sum(axis=0)
     seen = prior > 0  # a symbol without mass has no row P(.|s)

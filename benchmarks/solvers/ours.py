@@ -17,13 +17,14 @@ class Ours(Solver):
     packages = ("jaxpriv",)
     compiles = True
 
-    def __init__(self, name: str, needs: frozenset[str] = frozenset()):
-        """`needs`: traits of a case without which the solver is of no use."""
+    def __init__(self, name: str, needs: frozenset[str] = frozenset(), limits: bool = False):
+        """`needs`: traits of a case without which the solver is of no use; `limits`: whether leakage may be limited."""
         self.name = name
         self.needs = needs
+        self.limits = limits
 
     def supports(self, case: Case) -> bool:
-        return self.needs <= case.traits and "curve" not in case.traits
+        return self.needs <= case.traits and "curve" not in case.traits and (self.limits or "limit" not in case.traits)
 
     def ladder(self, targets: Sequence[float]) -> Sequence[Accuracy]:
         return by_tolerance(targets)
@@ -125,8 +126,23 @@ def problem_of(instance: Instance) -> Any:
     }
     codes = instance.kind in ("hamming", "attributes")
     x, y = (side.astype(np.int64) if codes else side for side in (instance.x, instance.y))
-    form = {"budget": instance.budgets[0]} if instance.multiplier is None else {"multiplier": instance.multiplier}
+    if instance.limit is not None:
+        form = {
+            "leakage_budget": instance.limit.value,
+            "leakage": getattr(jp.leakage, _MEASURES[instance.limit.name])(),
+        }
+    else:
+        form = {"budget": instance.budgets[0]} if instance.multiplier is None else {"multiplier": instance.multiplier}
     return jp.DistortionProblem(instance.joint, rules[instance.kind](x, y), **form)
+
+
+# The measure of each limit of `benchmarks.limits`.
+_MEASURES = {
+    "max-information": "MaxInformation",
+    "max-lift": "MaxLift",
+    "local-dp": "LocalDifferentialPrivacy",
+    "maximal-leakage": "MaximalLeakage",
+}
 
 
 def problem_at(problem: Any, budget: float) -> Any:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import jaxpriv as jp
 from benchmarks.cases import FAMILIES, Case, budget_at
 from benchmarks.objective import MOST_ENTRIES, Refused
 from benchmarks.solvers import SOLVERS
@@ -16,6 +17,8 @@ SMALL = [
     Case.of("hard", kind="tiny-masses", S=3, X=4, distortion="absolute", seed=3),
     Case.of("census"),
     Case.of("ordered", n=20, S=3, distortion="absolute", multiplier=2.0, seed=3),
+    Case.of("worst", n=5, distortion="hamming", share=0.2, seed=3),
+    Case.of("linear", n=5, measure="local-dp", distortion="absolute", share=0.2, seed=3),
     Case.of("curve", S=3, X=4, Y=4, distortion="absolute", points=3, seed=3),
 ]
 
@@ -34,6 +37,7 @@ def test_a_case_builds_the_same_valid_instance_every_time(case):
     assert one.table.shape == (one.joint.shape[1], len(one.y))
     assert bool(one.budgets) == ("budget" in case.traits)
     assert (one.multiplier is not None) == ("multiplier" in case.traits)
+    assert (one.limit is not None) == ("limit" in case.traits)
     assert (len(one.budgets) > 1) == ("curve" in case.traits)
     if "S = X" in case.traits:
         np.testing.assert_array_equal(one.joint, np.diag(np.diag(one.joint)))
@@ -47,6 +51,11 @@ def test_jaxpriv_is_asked_for_what_is_judged(case):
     problem = problem_of(instance)
     np.testing.assert_allclose(problem.tables()[0], instance.table, rtol=1e-15)
     np.testing.assert_allclose(problem.joints[0], instance.joint, rtol=1e-14)
+    if instance.limit is not None:
+        assert float(problem.leakage_budget) == instance.limit.value
+        mechanism = np.random.default_rng(3).dirichlet(np.ones(len(instance.y)), len(instance.x))
+        measured = jp.leakage.evaluate(problem.leakage, instance.joint, mechanism).value
+        assert instance.limit.leaked(mechanism) == pytest.approx(measured, rel=1e-12)
 
 
 def test_a_budget_is_a_share_of_the_way_to_an_independent_release():
@@ -82,6 +91,8 @@ def test_suites_name_solvers_that_exist_and_cases_that_somebody_solves(name):
         sizes = []
         for case in part.cases:
             assert any(SOLVERS[solver].supports(case) for solver in part.solvers)
+            for solver, rungs in ((s, r) for s, r in part.rungs.items() if s in part.solvers):
+                assert set(rungs) <= {rung.label for rung in SOLVERS[solver].ladder(part.targets)}
             if part.axis is not None:
                 sizes.append(case[part.axis])
         assert sizes == sorted(sizes), "what is too slow at one size is not tried at the next"

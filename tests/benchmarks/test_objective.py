@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxpriv as jp
-from benchmarks.objective import CurveObjective, DistortionObjective, Refused
+from benchmarks.limits import LIMITS
+from benchmarks.objective import CurveObjective, DistortionObjective, LimitObjective, Refused
 
 JOINT = np.array([[0.3, 0.1, 0.05], [0.05, 0.1, 0.4]])
 TABLE = abs(np.arange(3.0)[:, None] - np.arange(3.0))
@@ -57,6 +58,65 @@ def test_no_matrix_is_valued_below_the_certified_bound(bound, seed, sharpness):
         assert (candidate <= 0).all(axis=1).any()
     else:
         assert score.values[0] >= bound - 1e-15
+
+
+LIMITED = {name: kind(JOINT, 0.1) for name, kind in LIMITS.items()}
+
+
+@pytest.fixture(scope="module")
+def distances() -> dict[str, float]:
+    """A proved lower bound on the distortion under every limit."""
+    measures = {
+        "max-information": jp.leakage.MaxInformation(),
+        "max-lift": jp.leakage.MaxLift(),
+        "local-dp": jp.leakage.LocalDifferentialPrivacy(),
+        "maximal-leakage": jp.leakage.MaximalLeakage(),
+    }
+    return {
+        name: float(
+            jp.solve(jp.DistortionProblem(JOINT, TABLE, leakage_budget=0.1, leakage=measure), tol=1e-8).lower_bound
+        )
+        for name, measure in measures.items()
+    }
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_is_met_after_the_repair_and_what_meets_it_stays(name):
+    limit = LIMITED[name]
+    mended, share = limit.repaired(np.eye(3), cheapest=1)
+    assert 0 < share < 1
+    assert limit.leaked(mended) <= limit.value * (1 + 1e-9)
+    np.testing.assert_allclose(mended.sum(axis=1), 1, rtol=1e-14)
+    constant = np.tile([0.2, 0.5, 0.3], (3, 1))
+    assert limit.leaked(constant) == pytest.approx(0, abs=1e-14)
+    same, none = limit.repaired(constant, cheapest=1)
+    assert none <= 1e-14
+    np.testing.assert_allclose(same, constant, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_share_is_no_larger_than_one_output_in_excess_needs(name):
+    # A whisker over the limit costs a whisker: the repair judges solvers, it must not drown them.
+    limit = LIMITED[name]
+    feasible, _ = limit.repaired(np.eye(3), cheapest=1)
+    _, share = limit.repaired((1 - 1e-9) * feasible + 1e-9 * np.eye(3), cheapest=1)
+    assert share <= 1e-7
+
+
+@given(seed=st.integers(0, 2**32 - 1), sharpness=st.floats(0.01, 10))
+def test_no_matrix_is_valued_below_the_least_distortion_under_a_limit(distances, seed, sharpness):
+    rng = np.random.default_rng(seed)
+    candidate = rng.random((3, 3)) + sharpness * np.eye(3)
+    for name, least in distances.items():
+        assert LimitObjective(TABLE, LIMITED[name]).score(candidate).values[0] >= least - 1e-14
+
+
+def test_private_symbols_without_mass_change_nothing():
+    joint = np.vstack([JOINT[:1], np.zeros(3), JOINT[1:]])
+    for name, kind in LIMITS.items():
+        one, two = LIMITED[name], kind(joint, 0.1)
+        assert two.leaked(np.eye(3)) == pytest.approx(one.leaked(np.eye(3)), rel=1e-14)
+        np.testing.assert_allclose(two.repaired(np.eye(3), 1)[0], one.repaired(np.eye(3), 1)[0], rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from benchmarks import reading, results
+from benchmarks import reading, report, results
 from benchmarks.results import CaseRecord, PartRecord, Results, Row
 
 
@@ -80,6 +80,41 @@ def test_the_summary_compares_with_the_fastest_that_is_good_enough():
     line = reading.cube_summary(document())[1]
     assert line.startswith("n=32: ours 32.8 ms (median of 1), 1e-8 costs 1.50x; fastest good conic solver takes 10x")
     assert line.endswith("by its own clock 5x")
+
+
+def limited() -> Results:
+    """Made-up results under limits: ours takes 1 s, a peer 10 s or 20 s, another is fast and not good enough."""
+    cases, rows, parts = [], [], []
+    for share, slow in ((0.2, 10.0), (0.6, 20.0)):
+        name = f"worst n=8 share={share:g}"
+        cases.append(CaseRecord(name, "worst", {"n": 8}, {"S": 8, "X": 8, "Y": 8}, 0.5, "interior-point 1e-09"))
+        parts.append(PartRecord(f"worst outcome, squared, limit {share:g}", "n", [name], [1e-6], 1.0))
+        rows.append(Row(name, "interior-point", "1e-04", "ok", seconds=0.5, gap=1e-5, steps=4, compile_seconds=3.0))
+        rows.append(Row(name, "interior-point", "1e-06", "ok", seconds=1.0, gap=1e-7, steps=6))
+        rows.append(Row(name, "ecos", "1e-06", "ok", seconds=slow, gap=5e-7))
+        rows.append(Row(name, "scs", "1e-06", "ok", seconds=0.1, gap=1e-3))
+    return Results(1, "worst", 7, "2026-01-01", 1.0, {"python": "3.11"}, {"cores": 2}, parts, cases, rows)
+
+
+def test_peers_under_limits_count_only_where_they_are_as_good():
+    (one,) = reading.comparisons(limited())
+    assert (one.group, one.size, one.cases) == ("worst outcome, squared", 8, 2)
+    assert [row.steps for row in one.ours] == [6, 6]
+    assert one.ratios == (10.0, 20.0)
+    assert one.fastest == ("ecos",)
+    assert one.missing == ("scs",)
+    assert one.compiling == 3.0
+    assert reading.comparisons(document()) == []
+
+
+def test_the_page_has_a_table_and_a_plot_of_the_limits(tmp_path):
+    found = dataclasses.replace(
+        limited(), machine={"processor": "some", "cores": 2, "memory_gib": 4, "accelerator": "none"}
+    )
+    page = report.write(found, tmp_path / "worst.json").read_text()
+    assert "| worst outcome, squared | 8 | 1e-06 | 2/2 |" in page
+    assert "15x (10x to 20x, 2 cases)" in page
+    assert (tmp_path / "worst-worst-outcome.png").exists()
 
 
 def test_exponents_are_read_from_the_sweep():

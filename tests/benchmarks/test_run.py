@@ -64,6 +64,16 @@ def test_a_solver_that_is_not_installed_is_recorded(monkeypatch):
     assert {(row.solver, row.status) for row in rows} == {("qif", "unavailable"), ("interior-point", "skipped")}
 
 
+def test_an_accuracy_that_a_part_leaves_out_is_a_row_that_says_so(monkeypatch):
+    monkeypatch.setattr(type(SOLVERS["clarabel"]), "missing", lambda self: None)
+    part = Part("cube, absolute", (CASE,), ("clarabel",), rungs={"clarabel": ("1e-06",)})
+    _, rows = run.run_case(part, CASE, None, {"clarabel": {"1e-06"}, "interior-point": {"1e-09"}}, late=lambda: False)
+    assert {row.status for row in rows} == {"skipped"}
+    reasons = {row.accuracy: row.reason for row in rows if row.solver == "clarabel"}
+    assert reasons.pop("1e-06") == "a smaller case exceeded the time limit"
+    assert set(reasons.values()) == {run.CUT}
+
+
 def test_gaps_are_against_the_best_bound_of_all_solvers():
     rows = [
         (results.Row("c", "a", "1", "ok"), [1.0], [0.7]),

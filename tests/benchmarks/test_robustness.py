@@ -1,0 +1,46 @@
+"""Instances of the robustness runs: valid, of the kind that they say, and the same wherever they are drawn."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from benchmarks import robustness
+from benchmarks.robustness_worst import KINDS, SHAPES, degenerate_joint, instance, instances
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_joints_are_of_their_kind(kind, shape):
+    if kind == "S = X" and shape[0] != shape[1]:
+        pytest.skip("needs a square shape")
+    joint = degenerate_joint(kind, shape[:2], np.random.default_rng(3))
+    assert joint.sum() == pytest.approx(1, rel=1e-12)
+    assert (joint >= 0).all()
+    if kind == "X = f(S)":
+        assert ((joint > 0).sum(axis=1) == 1).all()
+    if kind == "S = f(X)":
+        assert ((joint > 0).sum(axis=0) == 1).all()
+    if kind == "rank one":
+        assert np.linalg.matrix_rank(joint, tol=1e-12) == 1
+    if kind == "zero p_x, p_s":
+        assert (joint.sum(axis=0) == 0).any()
+        assert (joint.sum(axis=1) == 0).any()
+
+
+def test_an_instance_is_the_same_on_its_own():
+    *_, last = instances(4, seed=7)
+    (alone,) = instances(1, seed=7, first=3)
+    np.testing.assert_array_equal(last.problem.joints, alone.problem.joints)
+    assert last.problem.leakage_budget == alone.problem.leakage_budget
+    assert "--seed 7 --first 3" in alone.label
+
+
+def test_what_misses_is_counted_and_named(capsys, monkeypatch):
+    one = instance(seed=1, number=0)
+    good = jp.solve(one.problem, tol=1e-6)
+    assert robustness.examine([one], 1e-6) == 0
+    monkeypatch.setattr(robustness.jp, "solve", lambda *_, **__: replace(good, code=np.int32(jp.Status.NOT_CERTIFIED)))
+    assert robustness.examine([one], 1e-6) == 1
+    assert "--seed 1 --first 0" in capsys.readouterr().out
