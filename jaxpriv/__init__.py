@@ -28,13 +28,22 @@ from jaxpriv.problems import (
 )
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solve import solve
-from jaxpriv.solvers import AcceleratedGradient, InteriorPoint, MirrorDescent, TwoGrid
+from jaxpriv.solvers import (
+    AcceleratedGradient,
+    ConicInteriorPoint,
+    InteriorPoint,
+    LinearProgram,
+    MirrorDescent,
+    PrimalDualHybridGradient,
+    TwoGrid,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AcceleratedGradient",
     "Certificate",
+    "ConicInteriorPoint",
     "DistortionProblem",
     "EntropyError",
     "Frontier",
@@ -43,10 +52,12 @@ __all__ = [
     "IntegrityError",
     "InteriorPoint",
     "JaxprivError",
+    "LinearProgram",
     "MaximumUtility",
     "MirrorDescent",
     "NoiseProblem",
     "NotCertifiedError",
+    "PrimalDualHybridGradient",
     "ResourceError",
     "Sensitivity",
     "Solution",

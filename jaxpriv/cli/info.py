@@ -22,8 +22,7 @@ def _record() -> dict[str, Any]:
     import jax
 
     from jaxpriv import __version__
-    from jaxpriv.leakage import NAMES
-    from jaxpriv.solving.choice import SOLVERS
+    from jaxpriv.solving.choice import SOLVER_NAMES
 
     return {
         "versions": {
@@ -36,8 +35,8 @@ def _record() -> dict[str, Any]:
         "devices": [device.device_kind for device in jax.devices()],
         # The library computes in float64 whatever this says, and leaves it as it is.
         "x64": bool(jax.config.values["jax_enable_x64"]),
-        "solvers": ["auto", *SOLVERS],
-        "measures": list(NAMES),
+        "solvers": list(SOLVER_NAMES),
+        "measures": list(SOLVER_NAMES),
     }
 
 

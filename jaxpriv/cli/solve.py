@@ -40,8 +40,8 @@ def solve(
         typer.Option(
             metavar="NAME",
             help="The measure: mutual-information, max-information, relative-entropy, correct-guess, min-entropy, "
-            "maximal-leakage, sibson, arimoto, f-information, gain-log-loss, gain-zero-one, gain-brier, lift, max-lift, "
-            "min-lift, ldp or inferential.",
+            "maximal-leakage, sibson, arimoto, f-information, gain-log-loss, gain-zero-one, gain-brier, lift, "
+            "max-lift, min-lift, ldp or inferential.",
         ),
     ] = "mutual-information",
     form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
@@ -82,7 +82,9 @@ def solve(
     solver: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="auto, interior-point, mirror-descent, blahut-arimoto, accelerated or two-grid."
+            metavar="NAME",
+            help="auto, interior-point; mirror-descent, blahut-arimoto, accelerated, two-grid for mutual information; "
+            "linear-program, hybrid-gradient for measures that are linear limits.",
         ),
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
@@ -105,7 +107,7 @@ def solve(
     from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import scalar
     from jaxpriv.solve import solve as find
-    from jaxpriv.solving.choice import SOLVERS
+    from jaxpriv.solving.choice import SOLVER_NAMES
 
     asked_measures = [
         _Asked("--leakage", leakage, form, order, divergence, gamma),
@@ -113,8 +115,8 @@ def solve(
     ]
     for one in asked_measures:
         one.measure(None)
-    if solver not in ("auto", *SOLVERS):
-        raise InputError(f"--solver is unknown; known: auto, {', '.join(SOLVERS)}")
+    if solver not in SOLVER_NAMES:
+        raise InputError(f"--solver is unknown; known: {', '.join(SOLVER_NAMES)}")
     scalar(tol, "--tol", low=0.0, open_low=True)
     scalar(rtol, "--rtol", low=0.0)
     if max_steps is not None:
@@ -256,7 +258,7 @@ def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, 
 
 
 def _summary(record: Mapping[str, Any], objective: str, units: Units) -> str:
-    # Only logarithms are converted. A distortion has its own units; an objective with a multiplier those of its leakage.
+    # Only logarithms are converted. A distortion has its own units, an objective with a multiplier its leakage's.
     own = record.get("leakage_units")
     per, unit = (units.per_nat, str(units)) if own is None else (1.0, own)
     scale, name = (1.0, "") if objective == "distortion" else (per, f" {unit}")

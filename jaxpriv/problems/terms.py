@@ -58,6 +58,24 @@ def is_worst(measure: AbstractLeakage) -> bool:
     return isinstance(measure, AbstractWorstOutcomeLeakage)
 
 
+def linear(measure: AbstractLeakage) -> bool:
+    """Whether its limit or its sum of columns is piecewise linear in the mechanism: a linear program."""
+    if isinstance(measure, (measures.Sibson, measures.Arimoto)):
+        return bool(np.isinf(np.asarray(measure.order)))
+    if isinstance(measure, measures.FInformation):
+        return isinstance(measure.divergence, _BOXES)
+    if isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)):
+        return isinstance(measure.cost, (measures.ZeroOneLoss, measures.LossMatrix))
+    return not isinstance(
+        measure, (measures.MutualInformation, measures.MaxInformation, measures.RelativeEntropyPrivacy)
+    )
+
+
+def two_sided(measure: AbstractLeakage) -> bool:
+    """Whether it takes two rows for every private symbol."""
+    return isinstance(measure, (measures.Lift, measures.LocalDifferentialPrivacy, measures.InferentialPrivacy))
+
+
 def scale_of(measure: AbstractLeakage) -> Scale:
     """How the value of an average measure follows from the sum of its (normalised) columns."""
     if isinstance(measure, (measures.Sibson, measures.Arimoto)):

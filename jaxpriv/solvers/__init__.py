@@ -3,7 +3,10 @@
 from jaxpriv.solvers._base import AbstractSolver, Candidate, Goal, Run, advance, iterate, last_state
 from jaxpriv.solvers._interior_tangent import path_tangent
 from jaxpriv.solvers.accelerated import AcceleratedGradient
+from jaxpriv.solvers.conic import ConicInteriorPoint
+from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient
 from jaxpriv.solvers.interior_point import InteriorPoint
+from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solvers.mirror_descent import MirrorDescent
 from jaxpriv.solvers.two_grid import TwoGrid
 
@@ -11,9 +14,12 @@ __all__ = [
     "AbstractSolver",
     "AcceleratedGradient",
     "Candidate",
+    "ConicInteriorPoint",
     "Goal",
     "InteriorPoint",
+    "LinearProgram",
     "MirrorDescent",
+    "PrimalDualHybridGradient",
     "Run",
     "TwoGrid",
     "advance",

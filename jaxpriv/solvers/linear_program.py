@@ -44,6 +44,10 @@ class Solved(NamedTuple):
     message: str
 
 
+class LinearProgram(eqx.Module):
+    """The solver `highs` by name: for programs whose terms are all LINEAR, on the host."""
+
+
 class _System(NamedTuple):
     """minimise c.u subject to upper u <= rhs, equal u = mass, u >= lowest; W = u / scale."""
 

@@ -8,12 +8,22 @@ from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.terms import is_worst, scale_of, supported
-from jaxpriv.solvers import AbstractSolver, AcceleratedGradient, Goal, InteriorPoint, MirrorDescent, TwoGrid
-from jaxpriv.solvers.conic import ConicInteriorPoint
+from jaxpriv.problems.terms import is_worst, linear, scale_of, supported, two_sided
+from jaxpriv.solvers import (
+    AbstractSolver,
+    AcceleratedGradient,
+    ConicInteriorPoint,
+    Goal,
+    InteriorPoint,
+    MirrorDescent,
+    PrimalDualHybridGradient,
+    TwoGrid,
+)
+from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solvers.two_grid import grid_of
 
 Solver: TypeAlias = AbstractSolver | TwoGrid
+MeasuredSolver: TypeAlias = ConicInteriorPoint | PrimalDualHybridGradient | LinearProgram
 
 # Solvers by the names of the command line.
 SOLVERS: Mapping[str, Solver] = {
@@ -23,6 +33,16 @@ SOLVERS: Mapping[str, Solver] = {
     "accelerated": AcceleratedGradient(),
     "two-grid": TwoGrid(),
 }
+
+# Solvers for measures other than mutual information, and for further limits.
+MEASURED_SOLVERS: Mapping[str, MeasuredSolver] = {
+    "interior-point": ConicInteriorPoint(),
+    "linear-program": LinearProgram(),
+    "hybrid-gradient": PrimalDualHybridGradient(),
+}
+
+# All names of the command line.
+SOLVER_NAMES = ("auto", *SOLVERS, *(name for name in MEASURED_SOLVERS if name not in SOLVERS))
 
 # Solvers that work block by block.
 STREAMING = (AcceleratedGradient, TwoGrid)
@@ -64,7 +84,7 @@ def pick_solver(solver: str | Solver, problem: DistortionProblem, goal: Goal) ->
     return solver, SOLVERS[solver], notes
 
 
-def pick_measured(solver: str | Solver, problem: DistortionProblem) -> tuple[str, ConicInteriorPoint]:
+def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, MeasuredSolver]:
     """(name, solver) for a problem with any measures."""
     for measure, form in (
         (problem.leakage, "leakage"),
@@ -80,14 +100,41 @@ def pick_measured(solver: str | Solver, problem: DistortionProblem) -> tuple[str
             raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
         if scale_of(problem.leakage).inner(1.0) != 1.0:
             raise InputError("multiplier: the logarithm of an average is not convex; use budget or leakage_budget")
-    if isinstance(solver, ConicInteriorPoint):
-        return type(solver).__name__, solver
-    if solver not in ("auto", "interior-point"):
+    if isinstance(solver, (ConicInteriorPoint, PrimalDualHybridGradient, LinearProgram)):
+        name, chosen = type(solver).__name__, solver
+    elif isinstance(solver, str) and solver in MEASURED_SOLVERS:
+        name, chosen = solver, MEASURED_SOLVERS[solver]
+    elif solver == "auto":
+        fits = conic_bytes(problem) <= _AUTO_SHARE * _resources.free_memory()
+        name = "interior-point" if fits or not is_linear(problem) else "hybrid-gradient"
+        chosen = MEASURED_SOLVERS[name]
+    else:
         raise InputError(
-            f"solver {solver!r} takes mutual information without further limits only; this problem needs "
-            "'auto' or 'interior-point'"
+            f"solver {solver!r} takes mutual information without further limits only; this problem needs one of: "
+            f"auto, {', '.join(MEASURED_SOLVERS)}"
         )
-    return "interior-point", ConicInteriorPoint()
+    if not isinstance(chosen, ConicInteriorPoint) and not is_linear(problem):
+        raise InputError(
+            f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear"
+        )
+    if isinstance(chosen, ConicInteriorPoint):
+        _, private, inputs, outputs = problem.sizes
+        other = "use solver='hybrid-gradient'" if is_linear(problem) else "merge symbols first"
+        need_memory(conic_bytes(problem), f"interior-point for |S|={private}, |X|={inputs}, |Y|={outputs}", other)
+    return name, chosen
+
+
+def is_linear(problem: DistortionProblem) -> bool:
+    """Whether every measure of the problem is the largest of linear functions."""
+    return all(linear(measure) for measure in (problem.leakage, *(measure for measure, _ in problem.limits)))
+
+
+def conic_bytes(problem: DistortionProblem) -> float:
+    """What the interior-point method for any measures would hold: rows of every measure under every joint."""
+    groups, private, inputs, outputs = problem.sizes
+    measures = (problem.leakage, *(measure for measure, _ in problem.limits))
+    rows = groups * sum(2 * private if two_sided(measure) else private + 1 for measure in measures)
+    return 8.0 * _FACTOR_ARRAYS * outputs * rows * max(inputs, rows)
 
 
 def newton_bytes(problem: DistortionProblem) -> float:
@@ -117,7 +164,7 @@ def dense_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
     return "mirror-descent", MirrorDescent(adaptive=True)
 
 
-def step_limit(solver: Solver | None, max_steps: Any) -> Any:
+def step_limit(solver: Solver | MeasuredSolver | None, max_steps: Any) -> Any:
     """`max_steps`, or the default of the kind of solver (None: that of additive noise)."""
     if max_steps is None:
         return 1000 if solver is None else 200 if isinstance(solver, (InteriorPoint, ConicInteriorPoint)) else 20000

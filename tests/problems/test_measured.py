@@ -4,6 +4,7 @@ One joint, one distortion: a program of another structure costs seconds to compi
 """
 
 import functools
+import itertools
 import math
 
 import jax
@@ -184,7 +185,8 @@ WILD = st.one_of(
 )  # fmt: skip
 DUAL_CASES = [
     *((name, Role.OBJECTIVE) for name in ("kl", "sibson-0.5", "sibson-2", "maximal-leakage", "chi-squared",
-                                          "reverse-kl", "hellinger", "jensen-shannon", "total-variation", "gain-losses")),
+                                          "reverse-kl", "hellinger", "jensen-shannon", "total-variation",
+                                          "gain-losses")),
     *((name, Role.AVERAGE) for name in ("kl", "arimoto-0.3", "arimoto-3", "sibson-inf", "chi-squared", "reverse-kl",
                                         "hellinger", "jensen-shannon", "e-gamma", "gain-brier")),
     *((name, Role.WORST) for name in ("max-information", "relative-entropy", "max-gain-brier", "max-gain-zero-one",
@@ -363,7 +365,7 @@ def test_mutual_information_as_a_limit_is_its_own_solver():
 @pytest.mark.parametrize("name", ["kl", "sibson-0.5", "sibson-2", "maximal-leakage", "total-variation", "lift", "ldp"])
 def test_a_looser_limit_is_never_dearer(name):
     found = [cheapest(name, eps) for eps in (0.05, 0.2, 0.5, 3.0)]
-    for tight, loose in zip(found, found[1:], strict=False):
+    for tight, loose in itertools.pairwise(found):
         _costs(tight, loose)
     assert found[0].value > found[2].value + 1e-3
     assert found[-1].value <= found[-2].value + 1e-7

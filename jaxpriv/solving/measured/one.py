@@ -27,7 +27,8 @@ from jaxpriv.problems.statement import distance_program, measured_program
 from jaxpriv.problems.terms import Scale, is_worst, scale_of, shift_of
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal, iterate
-from jaxpriv.solvers.conic import ConicInteriorPoint
+from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
+from jaxpriv.solving.choice import MeasuredSolver
 from jaxpriv.solving.dense import distortion_of
 from jaxpriv.solving.execution import compiled
 from jaxpriv.solving.measured.known import independent_release, inside, known_answer, no_rules
@@ -71,7 +72,7 @@ class Stated:
 
 
 def solve_measured(
-    problem: DistortionProblem, name: str, solver: ConicInteriorPoint, goal: Goal, limit: int, throw: bool
+    problem: DistortionProblem, name: str, solver: MeasuredSolver, goal: Goal, limit: int, throw: bool
 ) -> Solution:
     """Solve a problem with any measures."""
     begun = time.perf_counter()
@@ -92,7 +93,7 @@ class Solve:
 
     problem: DistortionProblem
     name: str
-    solver: ConicInteriorPoint
+    solver: MeasuredSolver
     limit: int
     steps: int = 0
     compiling: float = 0.0
@@ -113,7 +114,8 @@ class Solve:
         found = None if known is not None else solve_tight(stated.program, stated.tight)
         if found is None:
             return known
-        return self.certified(stated.program, stated.limits, *found, 0, "linear-program")
+        mechanism, k, eta, price = found
+        return self.certified(stated.program, stated.limits, mechanism, k, eta, price, 0, "linear-program")
 
     def state(self, goal: Goal) -> "Stated":
         """The program of the problem's own form, with its anchor."""
@@ -147,6 +149,12 @@ class Solve:
         if known is not None:
             return known
         reduced = Reduced.of(program, goal)
+        if isinstance(self.solver, LinearProgram):
+            solved = highs(reduced.program)
+            if solved.outcome is not Outcome.OPTIMAL:
+                raise ArithmeticError(f"the linear program failed: {solved.message}")
+            mechanism, k, eta, price = reduced.expanded(solved.offer)
+            return self.certified(program, limits, mechanism, k, eta, price, 0, self.name)
         run, seconds = compiled(iterate, self.solver, reduced.program, reduced.goal, np.asarray(self.limit))
         result = jax.device_get(run())
         self.compiling += seconds
@@ -155,7 +163,10 @@ class Solve:
     def closed_form(self, program: MeasuredProgram, limits: Limits) -> Answer | None:
         """The certified answer where no iteration is needed."""
         found = known_answer(program, partial(self._excess, limits))
-        return None if found is None else self.certified(program, limits, *found, 0, "closed-form")
+        if found is None:
+            return None
+        mechanism, k, eta, price = found
+        return self.certified(program, limits, mechanism, k, eta, price, 0, "closed-form")
 
     def certified(
         self,

@@ -12,8 +12,9 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.terms import is_worst
 from jaxpriv.solution import Solution
-from jaxpriv.solvers import Goal, iterate
-from jaxpriv.solvers.conic import ConicInteriorPoint
+from jaxpriv.solvers import AbstractSolver, Goal, iterate
+from jaxpriv.solvers.linear_program import LinearProgram
+from jaxpriv.solving.choice import MeasuredSolver
 from jaxpriv.solving.execution import compiled
 from jaxpriv.solving.measured.one import Solve, Stated, no_measured_solution
 from jaxpriv.solving.measured.reduction import Reduced
@@ -22,7 +23,7 @@ from jaxpriv.solving.measured.reduction import Reduced
 def sweep_measured(
     asked: list[DistortionProblem],
     name: str,
-    solver: ConicInteriorPoint,
+    solver: MeasuredSolver,
     goal: Goal,
     limit: int,
     throw: bool,
@@ -50,6 +51,8 @@ def sweep_measured(
             results[i] = no_measured_solution(problem)
             continue
         known = solve.at_the_boundary(stated) or solve.closed_form(stated.program, stated.limits)
+        if known is None and isinstance(solver, LinearProgram):
+            known = solve.run(stated.program, stated.limits, stated.goal)
         if known is None:
             waiting.append((i, stated, Reduced.of(stated.program, stated.goal)))
         else:
@@ -74,5 +77,5 @@ def sweep_measured(
     return [results[i] for i in range(len(asked))], compiling
 
 
-def _iterate_all(solver: ConicInteriorPoint, programs: MeasuredProgram, goals: Goal, limit: Any) -> Any:
+def _iterate_all(solver: AbstractSolver, programs: MeasuredProgram, goals: Goal, limit: Any) -> Any:
     return jax.vmap(lambda program, goal: iterate(solver, program, goal, limit))(programs, goals)
