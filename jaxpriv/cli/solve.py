@@ -40,8 +40,8 @@ def solve(
         typer.Option(
             metavar="NAME",
             help="The measure: mutual-information, max-information, relative-entropy, correct-guess, min-entropy, "
-            "maximal-leakage, sibson, arimoto, f-information, gain-log-loss, gain-zero-one, gain-brier, lift, max-lift, "
-            "min-lift, ldp or inferential.",
+            "maximal-leakage, sibson, arimoto, f-information, gain-log-loss, gain-zero-one, gain-brier, lift, "
+            "max-lift, min-lift, ldp or inferential.",
         ),
     ] = "mutual-information",
     form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
@@ -256,7 +256,7 @@ def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, 
 
 
 def _summary(record: Mapping[str, Any], objective: str, units: Units) -> str:
-    # Only logarithms are converted. A distortion has its own units; an objective with a multiplier those of its leakage.
+    # Only logarithms are converted. A distortion has its own units; with a multiplier those of the leakage hold.
     own = record.get("leakage_units")
     per, unit = (units.per_nat, str(units)) if own is None else (1.0, own)
     scale, name = (1.0, "") if objective == "distortion" else (per, f" {unit}")

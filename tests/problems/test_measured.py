@@ -4,6 +4,7 @@ One joint, one distortion: a program of another structure costs seconds to compi
 """
 
 import functools
+import itertools
 import math
 
 import jax
@@ -185,7 +186,8 @@ WILD = st.one_of(
 )  # fmt: skip
 DUAL_CASES = [
     *((name, Role.OBJECTIVE) for name in ("kl", "sibson-0.5", "sibson-2", "maximal-leakage", "chi-squared",
-                                          "reverse-kl", "hellinger", "jensen-shannon", "total-variation", "gain-losses")),
+                                          "reverse-kl", "hellinger", "jensen-shannon", "total-variation",
+                                          "gain-losses")),
     *((name, Role.AVERAGE) for name in ("kl", "arimoto-0.3", "arimoto-3", "sibson-inf", "chi-squared", "reverse-kl",
                                         "hellinger", "jensen-shannon", "e-gamma", "gain-brier")),
     *((name, Role.WORST) for name in ("max-information", "relative-entropy", "max-gain-brier", "max-gain-zero-one",
@@ -364,7 +366,7 @@ def test_mutual_information_as_a_limit_is_its_own_solver():
 @pytest.mark.parametrize("name", ["kl", "sibson-0.5", "sibson-2", "maximal-leakage", "total-variation", "lift", "ldp"])
 def test_a_looser_limit_is_never_dearer(name):
     found = [cheapest(name, eps) for eps in (0.05, 0.2, 0.5, 3.0)]
-    for tight, loose in zip(found, found[1:], strict=False):
+    for tight, loose in itertools.pairwise(found):
         _costs(tight, loose)
     assert found[0].value > found[2].value + 1e-3
     assert found[-1].value <= found[-2].value + 1e-7
@@ -379,7 +381,7 @@ def test_several_limits_at_once_cost_at_least_as_much_as_each():
     every = jp.solve(
         jp.DistortionProblem(JOINT, DISTORTION, leakage=lk.MaxLift(), leakage_budget=0.35, limits=limits), tol=1e-7
     )
-    for one in alone.values():
+    for one in alone:
         _costs(every, one)
     for measure, eps in [(lk.MaxLift(), 0.35), *limits]:
         assert evaluate(measure, JOINT, every.mechanism).value <= eps + 1e-9
@@ -437,10 +439,8 @@ def _other_solver(name, eps):
     else:
         assert name == "relative-entropy"
         rules = [cp.sum(cp.rel_entr(seen[:, y], product[:, y])) <= eps * released[y] for y in range(N)]
-    problem = cp.Problem(
-        cp.Minimize(cp.sum(cp.multiply(mass[:, None] * DISTORTION, w))), [cp.sum(w, axis=1) == 1, *rules]
-    )
-    return problem.solve(solver=cp.CLARABEL)
+    cost = cp.sum(cp.multiply(mass[:, None] * DISTORTION, w))
+    return cp.Problem(cp.Minimize(cost), [cp.sum(w, axis=1) == 1, *rules]).solve(solver=cp.CLARABEL)
 
 
 @pytest.mark.slow
