@@ -95,7 +95,7 @@ def _excess(term: Term, mechanism: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _primal(program: MeasuredProgram, mechanism: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:
-    slop = 4 * (sum(mechanism.shape) + max(len(term.rows) for term in program.terms)) * _UNIT
+    slop = 4 * (sum(mechanism.shape) + max((len(term.rows) for term in program.terms), default=0)) * _UNIT
     used = (program.constraints * mechanism).sum(axis=(1, 2))
     linear = (program.cost * mechanism).sum()
     value = linear + slop * (abs(program.cost) * mechanism).sum()
@@ -234,6 +234,6 @@ def _dual(program: MeasuredProgram, k: np.ndarray, eta: np.ndarray, price: np.nd
     size += float(price[:limits] @ (abs(slack) + abs(floors).sum(axis=(1, 2))))
     least = cost.min(axis=1)
     size += abs(least).sum()
-    chain = 2 * (max(len(term.rows) for term in program.terms) + inputs) + limits + 16
+    chain = 2 * (max((len(term.rows) for term in program.terms), default=0) + inputs) + limits + 16
     bound = float(least.sum() - spent - chain * _UNIT * size)
     return bound if np.isfinite(bound) else -np.inf

@@ -36,7 +36,7 @@ def _record() -> dict[str, Any]:
         # The library computes in float64 whatever this says, and leaves it as it is.
         "x64": bool(jax.config.values["jax_enable_x64"]),
         "solvers": list(SOLVER_NAMES),
-        "measures": list(SOLVER_NAMES),
+        "measures": list(NAMES),
     }
 
 

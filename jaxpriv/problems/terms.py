@@ -268,6 +268,8 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
     if isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
         neighbours = np.asarray(measure.neighbours)
         raised, lowered = np.nonzero(neighbours & ~np.eye(len(prior), dtype=bool))
+        if not len(raised):
+            return []
         rows = lift[raised] - math.exp(eps) * lift[lowered]
         return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
     if isinstance(measure, (measures.LocalDifferentialPrivacy, measures.InferentialPrivacy)):

@@ -380,7 +380,7 @@ def test_several_limits_at_once_cost_at_least_as_much_as_each():
     every = jp.solve(
         jp.DistortionProblem(JOINT, DISTORTION, leakage=lk.MaxLift(), leakage_budget=0.35, limits=limits), tol=1e-7
     )
-    for one in alone.values():
+    for one in alone:
         _costs(every, one)
     for measure, eps in [(lk.MaxLift(), 0.35), *limits]:
         assert evaluate(measure, JOINT, every.mechanism).value <= eps + 1e-9
@@ -438,10 +438,8 @@ def _other_solver(name, eps):
     else:
         assert name == "relative-entropy"
         rules = [cp.sum(cp.rel_entr(seen[:, y], product[:, y])) <= eps * released[y] for y in range(N)]
-    problem = cp.Problem(
-        cp.Minimize(cp.sum(cp.multiply(mass[:, None] * DISTORTION, w))), [cp.sum(w, axis=1) == 1, *rules]
-    )
-    return problem.solve(solver=cp.CLARABEL)
+    cost = cp.sum(cp.multiply(mass[:, None] * DISTORTION, w))
+    return cp.Problem(cp.Minimize(cost), [cp.sum(w, axis=1) == 1, *rules]).solve(solver=cp.CLARABEL)
 
 
 @pytest.mark.slow
