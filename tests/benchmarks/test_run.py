@@ -66,7 +66,7 @@ def test_a_solver_that_is_not_installed_is_recorded(monkeypatch):
 
 def test_an_accuracy_that_a_part_leaves_out_is_a_row_that_says_so(monkeypatch):
     monkeypatch.setattr(type(SOLVERS["clarabel"]), "missing", lambda self: None)
-    part = Part("cube, absolute", (CASE,), ("clarabel",), rungs={"clarabel": ("1e-06",)})
+    part = Part("cube, absolute", (CASE,), ("clarabel",), axis="n", rungs={"clarabel": ("1e-06",)})
     _, rows = run.run_case(part, CASE, None, {"clarabel": {"1e-06"}, "interior-point": {"1e-09"}}, late=lambda: False)
     assert {row.status for row in rows} == {"skipped"}
     reasons = {row.accuracy: row.reason for row in rows if row.solver == "clarabel"}
