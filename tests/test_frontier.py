@@ -152,3 +152,31 @@ def test_progress_counts_every_point_once():
 def test_bad_sweeps(sweep, message):
     with pytest.raises(jp.InputError, match=message):
         jp.frontier(problem(budget=0.1), **sweep)
+
+
+MEASURED = jp.DistortionProblem(
+    np.random.default_rng(5).dirichlet(np.ones(12)).reshape(3, 4),
+    jp.distortion.absolute(np.arange(4) / 4),
+    leakage=jp.leakage.MaxInformation(),
+    leakage_budget=1.0,
+)
+
+
+def test_curve_of_another_measure_is_that_of_single_solves():
+    limits = np.array([0.0, 0.05, 0.4, 0.1, 50.0])
+    curve = jp.frontier(MEASURED, leakage_budgets=limits)
+    assert (curve.solution.status == "optimal").all()
+    for point, value, bound in zip(limits, curve.solution.value, curve.solution.lower_bound, strict=True):
+        one = jp.solve(
+            jp.DistortionProblem(
+                MEASURED.joints[0], MEASURED.distortions[0], leakage=MEASURED.leakage, leakage_budget=point
+            )
+        )
+        assert one.lower_bound <= value + 1e-12
+        assert bound <= one.value + 1e-12
+    # Between the points nothing is proved but monotony: the curve need not be convex.
+    lower, upper = curve.band([0.05, 0.07, 0.4])
+    assert lower[0] == curve.solution.lower_bound[1]
+    assert upper[1] == curve.solution.value[1]
+    assert lower[1] == curve.solution.lower_bound[3]
+    assert upper[2] == curve.solution.value[2]

@@ -1,0 +1,68 @@
+"""Limits at the least value that a measure has: no interior, a linear program."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import leakage as measures
+
+JOINT = np.random.default_rng(0).dirichlet(np.ones(15)).reshape(3, 5)
+DISTORTION = jp.distortion.absolute(np.arange(5) / 5)
+
+# At zero each of these says that S and Y are independent ...
+INDEPENDENCE = {
+    "max-information": measures.MaxInformation(),
+    "relative-entropy": measures.RelativeEntropyPrivacy(),
+    "sibson-2": measures.Sibson(2.0),
+    "sibson-0.5": measures.Sibson(0.5),
+    "arimoto-2": measures.Arimoto(2.0),
+    "maximal-leakage": measures.MaximalLeakage(),
+    "chi-squared": measures.FInformation(measures.ChiSquared()),
+    "jensen-shannon": measures.FInformation(measures.JensenShannon()),
+    "total-variation": measures.FInformation(measures.TotalVariation()),
+    "brier": measures.AverageCostGain(measures.BrierLoss()),
+    "lift": measures.Lift(),
+    "max-lift": measures.MaxLift(),
+    "ldp": measures.LocalDifferentialPrivacy(),
+}
+# ... and these say less.
+LESS = {
+    "min-entropy": measures.MinEntropyLeakage(),
+    "zero-one": measures.MaxCostGain(measures.ZeroOneLoss()),
+}
+
+
+@pytest.fixture(scope="module")
+def perfect():
+    """The least distortion of a release that is independent of S, by the solver of mutual information."""
+    return jp.solve(jp.DistortionProblem(JOINT, DISTORTION, leakage_budget=0.0))
+
+
+@pytest.mark.parametrize("name", INDEPENDENCE)
+def test_limit_zero_is_perfect_privacy(name, perfect):
+    measure = INDEPENDENCE[name]
+    found = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, leakage=measure, leakage_budget=0.0))
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(perfect.value, abs=1e-9)
+    assert found.lower_bound <= perfect.value + 1e-12
+    # Smooth sets are left by the square of a finite price, which is what rounding leaves of the gap.
+    assert 0 <= found.value - found.lower_bound <= 1e-6
+    assert jp.leakage.evaluate(measure, JOINT, found.mechanism).value <= 1e-12
+
+
+@pytest.mark.parametrize("name", LESS)
+def test_limit_zero_of_a_guess_is_weaker(name, perfect):
+    found = jp.solve(jp.DistortionProblem(JOINT, DISTORTION, leakage=LESS[name], leakage_budget=0.0))
+    assert found.status == "optimal"
+    assert found.value < perfect.value - 1e-3
+    assert jp.leakage.evaluate(LESS[name], JOINT, found.mechanism).value <= 1e-9
+
+
+def test_limit_zero_beside_a_budget(perfect):
+    """The objective is at its least where S and Y are independent, if the budget leaves room for that."""
+    limits = [(measures.MaxInformation(), 0.0)]
+    loose = jp.DistortionProblem(JOINT, DISTORTION, budget=perfect.value + 0.01, limits=limits)
+    found = jp.solve(loose)
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(0, abs=1e-12)
+    assert found.distortion[0] <= perfect.value + 0.01 + 1e-12
