@@ -44,7 +44,8 @@ class Solution(eqx.Module):
     """A mechanism, its value, and a lower bound on every feasible mechanism's value.
 
     One instance, or a batch along a leading axis (a frontier). The objective is the leakage in
-    nats (budget form), leakage + sum_k l_k E d_k (multiplier form), or E d (leakage-budget form).
+    nats (budget form), leakage + sum_k l_k E d_k (multiplier form), or E d (leakage-budget form); with
+    a measure other than mutual information in that measure's unit.
 
     Attributes:
         value: the objective at `mechanism`, rounded up: an upper bound on the optimum.
@@ -56,6 +57,9 @@ class Solution(eqx.Module):
         scores: the adversary's rule g_{k,y}(s), shape (K, Y, S) (certificates/dense.py).
         weights: the weight of each joint's leakage, shape (K,).
         multipliers: the price of each budget, shape (R,): minus the slope of the optimal value.
+            With other measures or further limits (certificates/measured.py): `scores` holds the rules times
+            their prices, (1, Y, T) for T rows, `weights` the prices of worst-outcome limits, (Y, W),
+            `multipliers` those of the budgets, then of the limits on averages.
         code: a `Status` (as an integer, so that it batches).
         steps: iterations used.
         solver: the name of the solver that found the mechanism, or of both that found mechanism and bound.
