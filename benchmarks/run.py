@@ -191,7 +191,7 @@ def run_case(
         for label in job.labels:
             status, reason = ("unavailable", absent) if absent else ("skipped", "the time budget was spent")
             if not absent and label in known:
-                reason = "a smaller case exceeded the time limit"
+                reason = results.TOO_SLOW
             elif not absent and label in cut:
                 reason = CUT
             if absent or label in known | cut or late():
