@@ -4,7 +4,7 @@ import statistics
 from dataclasses import dataclass, replace
 
 from benchmarks import growth
-from benchmarks.results import PartRecord, Results, Row
+from benchmarks.results import TOO_SLOW, PartRecord, Results, Row
 
 # A certified gap of 1e-8 that comes out as 1.0000003e-8 by rounding is not missed.
 _ROUNDING = 1 + 1e-6
@@ -102,6 +102,7 @@ class Comparison:
         ours: our fastest row within the gap, for each case that has one. cases: how many there are.
         ratios: time of the fastest peer within the gap over ours, for each case where there is one.
         fastest: the peers that these were. missing: those that reached the gap on no case.
+        absent: those of all, ours included, of which nothing was run (not installed, or the time budget).
     """
 
     group: str
@@ -112,6 +113,7 @@ class Comparison:
     ratios: tuple[float, ...]
     fastest: tuple[str, ...]
     missing: tuple[str, ...]
+    absent: tuple[str, ...]
 
     @property
     def compiling(self) -> float:
@@ -164,8 +166,20 @@ def _comparison(
         if own is not None and best is not None and own.seconds and best.seconds:
             ratios.append(best.seconds / own.seconds)
             fastest.append(best.solver)
-    missing = tuple(name for name in peers if not any(to_gap(results, case, name, gap) for case in cases))
-    return Comparison(group, size, gap, len(cases), tuple(mine), tuple(ratios), tuple(dict.fromkeys(fastest)), missing)
+    absent = tuple(name for name in (ours, *peers) if not any(_tried(results, case, name) for case in cases))
+    missing = tuple(
+        name for name in peers if name not in absent and not any(to_gap(results, case, name, gap) for case in cases)
+    )
+    return Comparison(
+        group, size, gap, len(cases), tuple(mine), tuple(ratios), tuple(dict.fromkeys(fastest)), missing, absent
+    )
+
+
+def _tried(results: Results, case: str, solver: str) -> bool:
+    """Whether it ran, or is known to be too slow from smaller cases."""
+    return any(
+        row.status in ("ok", "failed", "time limit") or row.reason == TOO_SLOW for row in results.rows_of(case, solver)
+    )
 
 
 def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:

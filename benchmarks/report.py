@@ -36,12 +36,14 @@ def summary(document: Results) -> list[str]:
 
 def _compared(one: reading.Comparison) -> str:
     text = f"{one.group}, n={one.size}: "
+    if "interior-point" in one.absent:
+        return f"{text}not run"
     if not one.ours:
         return f"{text}ours never within {one.gap:g}"
     median = statistics.median(row.seconds or 0.0 for row in one.ours)
     text += f"ours {1e3 * median:.1f} ms to {one.gap:g} (median of {len(one.ours)} of {one.cases})"
     if not one.ratios:
-        return f"{text}; no peer reached that"
+        return f"{text}; no peer that was run reached that"
     return f"{text}; fastest good peer ({', '.join(one.fastest)}) takes {_range(one.ratios)} as long"
 
 
@@ -168,6 +170,7 @@ def _comparison_table(document: Results) -> list[str]:
             ", ".join(one.fastest) or "none",
             _range(one.ratios) if one.ratios else "-",
             ", ".join(one.missing) or "-",
+            ", ".join(one.absent) or "-",
         ]
         rows.append(f"| {' | '.join(cells)} |")
     return [
@@ -176,8 +179,8 @@ def _comparison_table(document: Results) -> list[str]:
         "mechanism is within the same gap of the best certified bound. The accuracies that were not run are in the "
         "tables of every case below, with the reason.\n",
         "| limit | n | gap | ours reached | ours, seconds | steps | largest gap | compile s | fastest good peer | "
-        "takes as long | never reached by |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "takes as long | never reached by | not run |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
         *rows,
         "",
     ]

@@ -14,6 +14,8 @@ from jaxpriv._files import atomic_write
 
 SCHEMA = 1
 STATUSES = ("ok", "failed", "time limit", "skipped", "unavailable")
+# The reason of what is skipped because of the limit on a smaller case.
+TOO_SLOW = "a smaller case exceeded the time limit"
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def run_case(
         for label in job.labels:
             status, reason = ("unavailable", absent) if absent else ("skipped", "the time budget was spent")
             if not absent and label in known:
-                reason = "a smaller case exceeded the time limit"
+                reason = results.TOO_SLOW
             elif not absent and label in cut:
                 reason = CUT
             if absent or label in known | cut or late():
@@ -284,7 +284,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None, help="results file (out/benchmarks/SUITE.json)")
     parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=None, help="instead of the suite's own")
     parser.add_argument("--sizes", type=int, nargs="+", default=None, help="of suites that sweep a size")
-    parser.add_argument("--cases", type=int, default=1, help="seeds for each size and distortion of suite cube")
+    parser.add_argument("--cases", type=int, default=1, help="seeds for each size of suites cube, worst and linear")
     parser.add_argument("--limit", type=float, default=None, help="seconds for one accuracy of one solver on one case")
     parser.add_argument("--budget-seconds", type=float, default=float("inf"), help="start nothing after this long")
     parser.add_argument("--report", action="store_true", help="write the report beside the results")

@@ -93,6 +93,7 @@ def limited() -> Results:
         rows.append(Row(name, "interior-point", "1e-06", "ok", seconds=1.0, gap=1e-7, steps=6))
         rows.append(Row(name, "ecos", "1e-06", "ok", seconds=slow, gap=5e-7))
         rows.append(Row(name, "scs", "1e-06", "ok", seconds=0.1, gap=1e-3))
+        rows.append(Row(name, "clarabel", "1e-06", "skipped", "the time budget was spent"))
     return Results(1, "worst", 7, "2026-01-01", 1.0, {"python": "3.11"}, {"cores": 2}, parts, cases, rows)
 
 
@@ -103,6 +104,7 @@ def test_peers_under_limits_count_only_where_they_are_as_good():
     assert one.ratios == (10.0, 20.0)
     assert one.fastest == ("ecos",)
     assert one.missing == ("scs",)
+    assert one.absent == ("clarabel",)
     assert one.compiling == 3.0
     assert reading.comparisons(document()) == []
 
