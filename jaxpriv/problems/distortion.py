@@ -70,7 +70,7 @@ class DistortionProblem(eqx.Module):
         budget: Any = None,
         multiplier: Any = None,
         leakage_budget: Any = None,
-        leakage: AbstractLeakage | None = None,
+        leakage: Any = None,
         limits: Any = (),
     ):
         self.leakage = MutualInformation() if leakage is None else leakage

@@ -18,6 +18,7 @@ from jaxpriv import leakage as lk
 from jaxpriv.certificates.measured import certify_measured, column_values
 from jaxpriv.leakage import evaluate, evaluate_all
 from jaxpriv.problems.measured import MeasuredProgram, Role
+from jaxpriv.problems.statement import measured_program
 from jaxpriv.problems.terms import scale_of, shift_of, supported, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
@@ -373,9 +374,7 @@ def test_a_looser_limit_is_never_dearer(name):
 
 @pytest.mark.slow
 def test_several_limits_at_once_cost_at_least_as_much_as_each():
-    alone = {
-        name: cheapest(name, eps) for name, eps in (("max-lift", 0.35), ("sibson-2", 0.2), ("total-variation", 0.1))
-    }
+    alone = [cheapest(name, eps) for name, eps in (("max-lift", 0.35), ("sibson-2", 0.2), ("total-variation", 0.1))]
     limits = [(MEASURES["sibson-2"], 0.2), (MEASURES["total-variation"], 0.1)]
     every = jp.solve(
         jp.DistortionProblem(JOINT, DISTORTION, leakage=lk.MaxLift(), leakage_budget=0.35, limits=limits), tol=1e-7
@@ -409,6 +408,26 @@ def test_a_set_of_joints_is_at_least_as_hard_as_each_and_holds_under_all():
         assert evaluate(lk.Lift(), joint, within.mechanism).value <= 0.3 + 1e-9
         assert cost_of(within.mechanism, joint) <= within.value + 1e-9
         _costs(within, jp.solve(jp.DistortionProblem(joint, DISTORTION, leakage_budget=0.3, leakage=lk.Lift())))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kl", "sibson-0.5", "maximal-leakage", "hellinger", "total-variation", "lift"])
+def test_a_corrupted_rule_keeps_the_bound_valid(name):
+    """The solver's own rules prove its bound, any others prove less."""
+    eps = 0.2
+    solution = cheapest(name, eps)
+    asked = jp.DistortionProblem(JOINT, DISTORTION, leakage=MEASURES[name], leakage_budget=eps)
+    program = measured_program(asked, ((MEASURES[name], eps),))
+    parts = (solution.scores[0], solution.weights, solution.multipliers)
+    assert certify_measured(program, solution.mechanism, *parts).lower_bound == pytest.approx(
+        solution.lower_bound, abs=1e-12
+    )
+    rng = np.random.default_rng(0)
+    for size in (1e-3, 0.1, 1.0, 100.0):
+        for _ in range(25):
+            k, eta, price = (part * (1 + size * rng.normal(size=part.shape)) for part in parts)
+            k = k + size * rng.normal(size=k.shape) * (rng.random(k.shape) < 0.2)
+            assert certify_measured(program, solution.mechanism, k, eta, price).lower_bound <= solution.value
 
 
 # -- another solver --------------------------------------------------------------------------------
