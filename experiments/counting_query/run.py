@@ -13,8 +13,8 @@ the least mean absolute error of any mapping to counts, with its certified bound
   (n = 1000: intervals n/2 -+ 6k).
 
 All three are evaluated exactly (Laplace: results on a grid of 1/8, or 1/2 for n = 1000, and its two tails).
-n = 1000 is restricted to results within 8 standard deviations of n/2, 253 of the 1001 counts, for the optimum (its bound
-is for that restriction).
+n = 1000: the optimum is restricted to results within 8 standard deviations of n/2, 253 of the 1001 counts, and so is
+its bound.
 `posteriors.csv`: P(X|Y=y) of three results of the optimal mapping at one limit, n = 30, and of both noises (Laplace at
 whole results) at the same mean error, beside zeta(x), proportional to C(n, x) = e^{H(S|X=x)}.
 """
