@@ -29,7 +29,7 @@ demo: $(READY)
 	$(BIN)/jaxpriv demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -25,12 +25,17 @@ settings.register_profile("nightly", deadline=None, max_examples=500, suppress_h
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+# A process may map only so much compiled code (65530 pieces on Linux), less than the whole suite makes.
+_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 30_000
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _forget_compiled_code():
-    """A process may map only so much compiled code (65530 pieces on Linux), less than the whole suite makes."""
+    """After a module, forget what was compiled, if it has become much."""
     yield
-    _EXECUTABLES.clear()
-    jax.clear_caches()
+    if _MAPS.exists() and _MAPS.read_text().count("\n") > _MOST_MAPS:
+        _EXECUTABLES.clear()
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

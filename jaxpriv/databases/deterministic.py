@@ -36,6 +36,32 @@ class DeterministicQuery:
     constant: float
     entropy: float
 
+    @property
+    def hidden(self) -> np.ndarray:
+        """H(S|X=x) in nats, (x,), 0 where x cannot be: for `leakage.MaxInformation(hidden=...)` with joint diag(P_X)."""
+        residual = self.log_zeta + (self.entropy - self.constant)
+        return np.where(self.prior > 0, residual, 0.0)
+
+    def clamped(self, first: int, last: int) -> "DeterministicQuery":
+        """The query min(max(X, first), last), as a query of its own: results beyond an end are one result.
+
+        H(S|cell) = sum_x w_x ( H(S|X=x) - ln w_x ), w the law of X in the cell. A mechanism for it releases
+        the same for all results of a cell; the mass of the tails says how little that costs. Raises `InputError`
+        unless 0 <= first <= last < |X|.
+        """
+        first, last = whole(first, "first", low=0), whole(last, "last", low=0)
+        if not first <= last < self.prior.size:
+            raise InputError(f"first and last must satisfy first <= last < {self.prior.size}")
+        prior, hidden = self.prior, self.hidden
+        inner = slice(first, last + 1)
+        merged, residual = prior[inner].copy(), hidden[inner].copy()
+        for end, cell in ((0, slice(0, first + 1)), (-1, slice(last, None))):
+            mass = float(prior[cell].sum())
+            share = prior[cell] / mass if mass > 0 else prior[cell]
+            merged[end] = mass
+            residual[end] = float(share @ hidden[cell] + entr(share).sum())
+        return _query(merged, np.where(merged > 0, residual, -np.inf), self.entropy)
+
     def outcomes(self, mechanism: Any) -> np.ndarray:
         """H(S) - H(S|Y=y) in nats for every output of `mechanism` (x, y); NaN for outputs without mass."""
         array = mechanism_array(mechanism)

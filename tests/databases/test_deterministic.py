@@ -104,3 +104,25 @@ def test_symbols_and_outputs_without_mass():
 def test_bad_input(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_hidden_entropies_are_those_of_the_classes():
+    query = db.counting_query(6, 0.3)
+    counts = np.arange(7)
+    expected = np.log(comb(6, counts))
+    np.testing.assert_allclose(query.hidden, expected, atol=1e-13)
+
+
+def test_clamped_query_is_the_query_of_the_clamped_count():
+    """Against all 2^n databases: the leakage of a mechanism that treats the results of a cell alike."""
+    query = db.counting_query(6, 0.3)
+    inner = query.clamped(1, 4)
+    assert inner.entropy == query.entropy
+    assert inner.prior.sum() == pytest.approx(1, abs=1e-14)
+    mechanism = np.random.default_rng(2).dirichlet(np.ones(3), size=4)
+    spread = mechanism[np.clip(np.arange(7) - 1, 0, 3)]
+    np.testing.assert_allclose(inner.outcomes(mechanism), query.outcomes(spread), atol=1e-13)
+    with pytest.raises(InputError, match="first"):
+        query.clamped(3, 2)
+    with pytest.raises(InputError, match="last"):
+        query.clamped(0, 7)

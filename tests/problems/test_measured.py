@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.certificates.measured import certify_measured, column_values
+from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import evaluate, evaluate_all
 from jaxpriv.problems.measured import MeasuredProgram, Role
 from jaxpriv.problems.statement import measured_program
