@@ -38,7 +38,7 @@ class DeterministicQuery:
 
     @property
     def hidden(self) -> np.ndarray:
-        """H(S|X=x) in nats, (x,), 0 where x cannot be: for `leakage.MaxInformation(hidden=...)` with joint diag(P_X)."""
+        """H(S|X=x) in nats, (x,), 0 where x cannot be: `hidden` of `leakage.MaxInformation` for joint diag(P_X)."""
         residual = self.log_zeta + (self.entropy - self.constant)
         return np.where(self.prior > 0, residual, 0.0)
 
