@@ -119,9 +119,9 @@ def test_the_form_is_chosen_once():
             jp.DistortionProblem(np.stack([JOINT, JOINT]), TABLE, **form)
 
 
-def test_unknown_measures_are_refused():
-    with pytest.raises(jp.InputError, match=r"^leakage: MaximalLeakage is not available as an objective yet"):
-        jp.DistortionProblem(JOINT, TABLE, budget=0.1, leakage=jp.leakage.MaximalLeakage())
+def test_what_is_no_measure_is_refused():
+    with pytest.raises(jp.InputError, match=r"^leakage must be a measure of jaxpriv.leakage, not float"):
+        jp.DistortionProblem(JOINT, TABLE, budget=0.1, leakage=2.0)
 
 
 def test_other_real_numbers_are_welcome():
