@@ -16,6 +16,8 @@ FOLDER = Path(__file__).resolve().parents[1].parent / "shared" / "reference" / "
 PROGRAMS = ("A", "Aprime", "D", "B", "Bouter", "C_infopriv", "C_ldp", "C_dp_neighbour_counts")
 AVERAGE = ("A", "Aprime", "D")
 # Read while collecting, so that every instance is a test of its own; nothing is collected without the folder.
+# The search solves a dozen programs for each; these are of every shape.
+SEARCHED = ("c02", "c08", "g03", "g12", "g24", "r01", "r06")
 CASES = [
     pytest.param(
         path,
@@ -27,7 +29,7 @@ CASES = [
     for path in sorted(FOLDER.glob("*.json"))
     if not path.stem.startswith("E_")
     for index, result in enumerate(json.loads(path.read_text())["results"])
-    if result["program"] in PROGRAMS
+    if result["program"] in PROGRAMS and (result["program"] != "Bouter" or path.stem in SEARCHED)
 ]
 TOLERANCE = 1e-6
 # Of a limit, and of the value of a mechanism by another formula.
