@@ -266,7 +266,6 @@ def around(mechanism):
     return (1 - share) * mechanism + share * other
 
 
-@pytest.mark.slow
 # One of every kind of program: another of a kind is the same code (its terms are tested above).
 OF_EACH_KIND = (
     "kl", "sibson-0.5", "sibson-2", "maximal-leakage", "chi-squared", "jensen-shannon", "total-variation",
@@ -274,6 +273,7 @@ OF_EACH_KIND = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_EACH_KIND)
 def test_least_leakage_within_a_budget(name):
     solution = least(name)
