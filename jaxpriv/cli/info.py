@@ -22,6 +22,7 @@ def _record() -> dict[str, Any]:
     import jax
 
     from jaxpriv import __version__
+    from jaxpriv.leakage import NAMES
     from jaxpriv.solving.choice import SOLVER_NAMES
 
     return {
