@@ -66,9 +66,12 @@ def linear(measure: AbstractLeakage) -> bool:
         return isinstance(measure.divergence, _BOXES)
     if isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)):
         return isinstance(measure.cost, (measures.ZeroOneLoss, measures.LossMatrix))
-    return not isinstance(
-        measure, (measures.MutualInformation, measures.MaxInformation, measures.RelativeEntropyPrivacy)
-    )
+    return not entropic(measure)
+
+
+def entropic(measure: AbstractLeakage) -> bool:
+    """Whether it is a relative entropy: proportional rows are one row to it."""
+    return isinstance(measure, (measures.MutualInformation, measures.MaxInformation, measures.RelativeEntropyPrivacy))
 
 
 def two_sided(measure: AbstractLeakage) -> bool:

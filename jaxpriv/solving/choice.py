@@ -8,7 +8,7 @@ from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.terms import is_worst, linear, scale_of, supported, two_sided
+from jaxpriv.problems.terms import entropic, is_worst, linear, scale_of, supported, two_sided
 from jaxpriv.solvers import (
     AbstractSolver,
     AcceleratedGradient,
@@ -133,8 +133,15 @@ def conic_bytes(problem: DistortionProblem) -> float:
     """What the interior-point method for any measures would hold: rows of every measure under every joint."""
     groups, private, inputs, outputs = problem.sizes
     measures = (problem.leakage, *(measure for measure, _ in problem.limits))
+    if len(measures) == 1 and groups == 1 and entropic(problem.leakage) and _behind_symbols(problem.joints[0]):
+        return 8.0 * _TABLE_ARRAYS * outputs * inputs  # diagonal systems
     rows = groups * sum(2 * private if two_sided(measure) else private + 1 for measure in measures)
     return 8.0 * _FACTOR_ARRAYS * outputs * rows * max(inputs, rows)
+
+
+def _behind_symbols(joint: Any) -> bool:
+    """Whether X = f(S): the rows of an entropic measure are then one for each x, and see nothing else."""
+    return bool(((joint > 0).sum(axis=1) <= 1).all() and (joint.sum(axis=0) > 0).all())
 
 
 def newton_bytes(problem: DistortionProblem) -> float:

@@ -12,6 +12,7 @@ from jaxpriv.certificates import certify_measured
 from jaxpriv.problems.measured import Role
 from jaxpriv.problems.statement import measured_program
 from jaxpriv.problems.terms import terms_of
+from jaxpriv.solving.choice import conic_bytes
 
 RECORDS, CHANCE = 4, 0.3
 LIMIT = 0.5
@@ -123,3 +124,24 @@ def test_the_certificate_does_not_trust_the_reduction():
         worse = certify_measured(program, solution.mechanism, k + size * rng.normal(size=k.shape), eta, price)
         assert worse.lower_bound <= solution.value
     assert exact == pytest.approx(solution.lower_bound, abs=1e-12)
+
+
+def test_ten_thousand_records_need_no_dense_factors():
+    """What the interior-point method would hold decides whether it may run: tables here, not a table for each output."""
+    query = jp.databases.counting_query(10_000, 0.5)
+    sd = 50
+    inner = query.clamped(5000 - 8 * sd, 5000 + 8 * sd)
+    counts = np.arange(inner.prior.size)
+    measure = jp.leakage.MaxInformation(inner.hidden)
+    problem = jp.DistortionProblem(
+        np.diag(inner.prior), jp.distortion.absolute(counts, counts), leakage=measure, leakage_budget=1.0
+    )
+    assert conic_bytes(problem) < 2**28
+    limited = jp.DistortionProblem(
+        np.diag(inner.prior),
+        jp.distortion.absolute(counts, counts),
+        leakage=measure,
+        leakage_budget=1.0,
+        limits=[(jp.leakage.Lift(), 1.0)],
+    )
+    assert conic_bytes(limited) > 2**34
