@@ -127,7 +127,7 @@ def test_the_certificate_does_not_trust_the_reduction():
 
 
 def test_ten_thousand_records_need_no_dense_factors():
-    """What the interior-point method would hold decides whether it may run: tables here, not a table for each output."""
+    """What the interior-point method would hold decides whether it may run: here a few tables."""
     query = jp.databases.counting_query(10_000, 0.5)
     sd = 50
     inner = query.clamped(5000 - 8 * sd, 5000 + 8 * sd)
