@@ -22,13 +22,7 @@ def measured_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLea
     masses = joints.sum(axis=1)
     weighted = masses[:, None, :, None] * tables[None]  # (K, M, X, Y)
     shape = problem.shape
-    terms: list[Term] = [
-        term
-        for measure, value in limits
-        if not math.isinf(value)
-        for joint in joints
-        for term in terms_of(measure, joint, Role.WORST if is_worst(measure) else Role.AVERAGE, value)
-    ]
+    terms = _limit_terms(joints, limits)
     cost, constraints = np.zeros(shape), np.zeros((0, *shape))
     budgets, marks = np.zeros(0), np.zeros(0)
     several = len(joints) > 1
@@ -58,15 +52,20 @@ def distance_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLea
     floors = constraints.min(axis=2).sum(axis=1)
     scale = constraints.sum(axis=1).max(axis=1) - floors
     scale = np.where(scale > 0, scale, 1.0)
-    terms = [
+    terms = _limit_terms(joints, limits)
+    constraints, budgets = constraints / scale[:, None, None], budgets / scale
+    return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
+
+
+def _limit_terms(joints: Any, limits: tuple[tuple[AbstractLeakage, float], ...]) -> list[Term]:
+    """The terms of finite limits, under every joint."""
+    return [
         term
         for measure, value in limits
         if not math.isinf(value)
         for joint in joints
         for term in terms_of(measure, joint, Role.WORST if is_worst(measure) else Role.AVERAGE, value)
     ]
-    constraints, budgets = constraints / scale[:, None, None], budgets / scale
-    return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
 
 
 def _program(terms: list[Term], masses: Any, cost: Any, constraints: Any, budgets: Any, marks: Any) -> MeasuredProgram:
