@@ -28,7 +28,7 @@ def funnel_curve(source: GaussianSource, rates: Any) -> np.ndarray:
 def bottleneck_curve(source: GaussianSource, rates: Any) -> np.ndarray:
     """max I(S;Y) over linear releases Y = A X + Z with I(X;Y) <= R, for each R of `rates`, nats.
 
-    Reverse water-filling on the smallest eigenvalues; R if some eigenvalue is 0, and I(S;X) in the limit R = inf. Concave.
+    Reverse water-filling on the smallest eigenvalues; R if some eigenvalue is 0, I(S;X) in the limit R = inf, concave.
     The worst that a careless linear release of this rate can do; by Globerson and Tishby 2004 no mapping at all does
     worse. Proof for linear releases in `jaxpriv.gaussian._rates`; exact to rounding for the given covariances.
 

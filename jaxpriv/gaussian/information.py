@@ -21,17 +21,18 @@ def information(source: GaussianSource, matrix: Any, noise: Any) -> Information:
     """I(X;Y) and I(S;Y) of Y = A X + Z, Z ~ N(0, Sz) independent of (S, X), nats.
 
     `matrix` A (k, n), any rank; `noise` Sz (k, k), positive definite: without noise a continuous X is disclosed without
-    limit. Zero rows of A tell nothing. Values are exact to rounding for the covariances of `source` (an estimate if
-    those are, see `from_samples`), and of real numbers (see `jaxpriv.gaussian`).
+    limit. Zero rows of A tell nothing. Values are exact for the covariances of `source` (estimates if those are, see
+    `from_samples`) up to rounding, which a nearly singular correlation matrix of the noise or of X magnifies by its
+    condition number; and they are those of real numbers (see `jaxpriv.gaussian`).
 
     With X = W c in canonical coordinates (cov c = I, cov(c|S) = diag(lambda)) and B = Sz^-1/2 A W the determinants are
 
         I(X;Y) = 1/2 ln det(I + B B')                      = 1/2 sum_i ln(1 + s_i(B)^2)
         I(S;Y) = 1/2 ln det(I + B B')/det(I + B lambda B') = 1/2 sum_i ln(1 + s_i(M)^2),   M = T^-1 B rho
 
-    with T T' = I + B lambda B' from a QR factorisation of the square root [I, B lambda^1/2]. Singular values s_i in place
-    of two logarithms of determinants: no difference is taken, so a tiny leakage keeps its digits and noise that is
-    nearly nothing does not overflow.
+    with T T' = I + B lambda B' from a QR factorisation of the square root [I, B lambda^1/2]. Singular values s_i stand
+    in place of two logarithms of determinants: no difference is taken, so a tiny leakage keeps its digits, and noise
+    that is nearly nothing does not overflow.
 
     Raises `InputError` naming argument and position for NaN, shapes that do not match, and a noise covariance that
     `from_covariances` would refuse.
@@ -51,8 +52,8 @@ def information(source: GaussianSource, matrix: Any, noise: Any) -> Information:
     if not np.all(np.isfinite(signal)):
         raise InputError("matrix and noise differ by more than the range of floating-point numbers")
     root = np.concatenate([np.eye(len(rows)), (signal * np.sqrt(source.eigenvalues)).T])
-    upper = np.linalg.qr(root, mode="r")
-    told = solve_triangular(upper, signal * np.sqrt(source.squared_correlations), trans="T")
+    factor = np.asarray(np.linalg.qr(root, mode="r")).T
+    told = solve_triangular(factor, signal * np.sqrt(source.squared_correlations), lower=True)
     return Information(_half_log_det(signal), _half_log_det(told))
 
 

@@ -95,7 +95,11 @@ def bottleneck(source: GaussianSource, rate: Any = None, *, multiplier: Any = No
         raise InfeasibleError(
             "no release maximises I(S;Y) - multiplier * I(X;Y) at a rate of at most 350 nats: S determines a direction "
             "of X, or the multiplier is too small; ask for a rate",
-            {"multiplier": beta, "direction": source.directions[-1].copy(), "eigenvalue": float(source.eigenvalues[-1])},
+            {
+                "multiplier": beta,
+                "direction": source.directions[-1].copy(),
+                "eigenvalue": float(source.eigenvalues[-1]),
+            },
         )
     return _release(source, rates, beta)
 

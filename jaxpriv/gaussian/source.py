@@ -98,8 +98,8 @@ def from_samples(x: Any, s: Any) -> GaussianSource:
     if count < needed:
         raise InputError(f"x has {count} rows; at least {needed} are needed (one more than the columns of x and s)")
     x, s = (_centred(part, name) for part, name in zip(columns, ("x", "s"), strict=True))
-    covariance = [factored(part.T @ part / (count - 1), f"covariance of {name}") for part, name in ((x, "x"), (s, "s"))]
-    return _reduced(*covariance, x.T @ s / (count - 1), count)
+    of_x, of_s = (factored(part.T @ part / (count - 1), f"covariance of {name}") for part, name in ((x, "x"), (s, "s")))
+    return _reduced(of_x, of_s, x.T @ s / (count - 1), count)
 
 
 def _columns(value: Any, name: str) -> np.ndarray:
@@ -127,14 +127,14 @@ def _reduced(x: Factored, s: Factored, cross: np.ndarray, samples: int | None) -
     if not found[0] <= 1 + max(rounding, _IMPOSSIBLE):
         first = int(np.argmax(np.abs(x.lower @ left[:, 0])))
         raise InputError(
-            "the joint covariance is not positive semidefinite: cross_covariance asks for a correlation above 1 between "
-            f"a combination of X and one of S; see cross_covariance[{first}, :]"
+            "the joint covariance is not positive semidefinite: cross_covariance asks for a correlation above 1 "
+            f"between a combination of X and one of S; see cross_covariance[{first}, :]"
         )
     squares = np.zeros(len(left))
     squares[len(left) - len(found) :] = np.minimum(found[::-1], 1.0) ** 2
     squares = np.where(1.0 - squares <= rounding, 1.0, squares)
     rotation = left[:, ::-1]
-    directions = solve_triangular(x.lower, rotation, lower=True, trans="T").T / x.scale
+    directions = solve_triangular(x.lower.T, rotation).T / x.scale
     return GaussianSource(
         covariance_x=x.matrix,
         covariance_s=s.matrix,

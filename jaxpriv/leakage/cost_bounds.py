@@ -41,16 +41,16 @@ class CostGainBounds:
 
 
 def cost_gain_bound(divergence: Any, low: Any, high: Any) -> float:
-    """(high - low) min(1, sqrt(divergence/2)), rounded up: at least the gain of every adversary with costs in [low, high].
+    """(high - low) min(1, sqrt(divergence/2)), rounded up: what an adversary with costs in [low, high] gains at most.
 
-    `divergence` in nats, >= 0, inf allowed: I(S;Y) bounds the average gain, max_y D(P_{S|Y=y} || P_S) the maximum gain,
-    an upper bound on either serves too. For the AVERAGE gain the range of C(s, .) for each s apart is enough (a part of
-    the cost that depends on s alone is paid with and without Y): low = 0, high = max_s of these ranges.
+    `divergence` in nats, >= 0, inf allowed: I(S;Y) bounds the average gain, max_y D(P_{S|Y=y} || P_S) the maximum
+    gain, an upper bound on either serves too. For the AVERAGE gain the range of C(s, .) for each s apart is enough (a
+    part of the cost that depends on s alone is paid with and without Y): low = 0, high = max_s of these ranges.
 
-    For zero-one loss [0, 1], for the Brier loss [0, 2], for |C| <= L [-L, L]. Raises `InputError` for a divergence that is
-    negative or NaN, and for low > high, NaN or infinite costs.
+    For zero-one loss [0, 1], for the Brier loss [0, 2], for |C| <= L [-L, L]. Raises `InputError` for a divergence
+    that is negative or NaN, and for low > high, NaN or infinite costs.
 
-    Makhdoumi, Salamatian, Fawaz and Medard 2014, Theorem 1, with half of its constant; proof in this module's docstring.
+    Makhdoumi et al. 2014, Theorem 1, with half of its constant; proof in this module's docstring.
     """
     size = float(scalar(divergence, "divergence", low=0.0, infinite=True))
     low, high = float(scalar(low, "low")), float(scalar(high, "high"))

@@ -6,6 +6,7 @@ They share no code with the library's own methods. h is the binary entropy and a
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -72,7 +73,8 @@ def binary_funnel_at(p: float, delta: float, disclosure: float) -> BinaryFunnel:
     elif rate == 0:
         alpha = 1.0
     else:
-        alpha = brentq(lambda a: most - a * binary_entropy(p / a) - rate, 2 * p, 1.0, xtol=1e-16)
+        found: Any = brentq(lambda a: most - a * binary_entropy(p / a) - rate, 2 * p, 1.0, xtol=1e-16)
+        alpha = float(found)
     return binary_funnel(p, delta, alpha)
 
 

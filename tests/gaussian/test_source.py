@@ -104,7 +104,10 @@ SX, SS, SXS = covariances(5, 3, 2)
         ((SX, [[1, 2], [2, 1]], SXS), r"^covariance_s is not positive semidefinite; see variable [01]"),
         ((SX, SS, SXS.T), r"^cross_covariance has shape \(2, 3\); \(3, 2\) is needed .*transposed"),
         ((SX, SS, _with(SXS, (2, 1), np.nan)), r"^cross_covariance\[2, 1\] is NaN"),
-        ((SX, SS, _with(SXS, (2, 1), 1e3)), r"^cross_covariance\[2, 1\] exceeds the product of the standard deviations"),
+        (
+            (SX, SS, _with(SXS, (2, 1), 1e3)),
+            r"^cross_covariance\[2, 1\] exceeds the product of the standard deviations",
+        ),
         ((SX, "many", SXS), r"^covariance_s has dtype"),
         ((np.eye(3)[0], SS, SXS), r"^covariance_x has 1 dimension"),
         ((np.zeros((0, 0)), SS, SXS), r"^covariance_x is empty"),
@@ -170,7 +173,7 @@ def test_independent_samples_show_the_stated_bias():
     found = [
         from_samples(rng.normal(size=(count, n)), rng.normal(size=(count, m))).private_information for _ in range(300)
     ]
-    # 2 N I is about chi-squared with n m = 6 degrees of freedom: standard error of the mean sqrt(12/300) = 0.2; 5 of them.
+    # 2 N I is about chi-squared, n m = 6 degrees of freedom: the standard error of the mean is sqrt(12/300) = 0.2.
     assert 2 * count * np.mean(found) == pytest.approx(n * m, abs=1.0)
 
 
