@@ -4,7 +4,7 @@ Importing this package starts no JAX backend and changes no JAX setting. Natural
 everywhere; bits only where a `units` argument asks for them.
 """
 
-from jaxpriv import baselines, channel, databases, distortion, extremal, joints, leakage, probability
+from jaxpriv import baselines, channel, databases, distortion, extremal, gaussian, joints, leakage, probability
 from jaxpriv.certificates import Certificate, certify
 from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
 from jaxpriv.errors import (
@@ -70,6 +70,7 @@ __all__ = [
     "distortion",
     "extremal",
     "frontier",
+    "gaussian",
     "joints",
     "leakage",
     "max_entropy_noise",
