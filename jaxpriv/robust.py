@@ -75,7 +75,7 @@ class RobustSolution:
 
 
 def solve_prior_ball(
-    problem: DistortionProblem, radius: Any, *, tol: Any = 1e-6, max_rounds: int = 40
+    problem: DistortionProblem, radius: Any, *, tol: Any = 1e-6, max_rounds: Any = 40
 ) -> RobustSolution:
     """The mechanism whose I(S;Y) is least under the worst prior within `radius` of the joint's own.
 
