@@ -26,6 +26,7 @@ from jaxpriv.problems import (
     rate_distortion,
     with_private_input,
 )
+from jaxpriv.robust import RobustSolution, solve_prior_ball
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solve import solve
 from jaxpriv.solvers import (
@@ -59,6 +60,7 @@ __all__ = [
     "NotCertifiedError",
     "PrimalDualHybridGradient",
     "ResourceError",
+    "RobustSolution",
     "Sensitivity",
     "Solution",
     "Status",
@@ -82,5 +84,6 @@ __all__ = [
     "rate_distortion",
     "sensitivity",
     "solve",
+    "solve_prior_ball",
     "with_private_input",
 ]
