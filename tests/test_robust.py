@@ -1,5 +1,7 @@
 """Least leakage under the worst prior of an L1 ball."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -63,7 +65,7 @@ def test_no_ball_is_the_plain_problem(problem, solutions):
 
 def test_a_larger_ball_costs_more(solutions):
     values = [solutions[radius] for radius in RADII]
-    for smaller, larger in zip(values, values[1:], strict=False):
+    for smaller, larger in itertools.pairwise(values):
         assert smaller.lower_bound <= larger.value
         assert larger.value > smaller.value + 1e-3
 
@@ -136,7 +138,6 @@ def test_other_forms_are_refused(problem):
         jp.DistortionProblem(joint, cost, multiplier=1.0),
         jp.DistortionProblem(np.stack([joint, joint]), cost, budget=0.3),
         jp.DistortionProblem(joint, cost, budget=0.3, leakage=jp.leakage.MaxLift()),
-        None,
     ):
         with pytest.raises(jp.InputError, match="problem"):
             solve_prior_ball(other, 0.1)
