@@ -206,7 +206,7 @@ def _joint_of(table: np.ndarray, private: Sequence[str], useful: Sequence[str]) 
     """The joint of two (possibly overlapping) sets of attributes of a contingency table."""
     names = tuple(_ATTRIBUTES)
     cells = np.argwhere(table)
-    sides = (
+    private_side, useful_side = (
         Side(
             names=tuple(chosen),
             values=tuple(_ATTRIBUTES[name] for name in chosen),
@@ -214,4 +214,4 @@ def _joint_of(table: np.ndarray, private: Sequence[str], useful: Sequence[str]) 
         )
         for chosen in (private, useful)
     )
-    return counted(*sides, table[tuple(cells.T)], ATTRIBUTION)[0]
+    return counted(private_side, useful_side, table[tuple(cells.T)], ATTRIBUTION)[0]
