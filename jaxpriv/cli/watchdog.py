@@ -81,7 +81,7 @@ def watchdog(
         Path | None,
         typer.Option(
             metavar="MECH.npz",
-            help="Write the mapping: `mechanism` (X,Y), P(y|x); for a table also `attributes` (X,columns), the classes.",
+            help="Write the mapping: `mechanism` (X,Y), P(y|x); and the classes of x in a table: `attributes`.",
         ),
     ] = None,
     codebook_out: Annotated[

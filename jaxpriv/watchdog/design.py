@@ -66,26 +66,35 @@ class Watchdog:
 
     def mechanism(self) -> np.ndarray:
         """P(y|x) `(x, y)` float64. With draw "single" the outputs are the useful symbols and one for each group."""
-        return self._matrix(single=self.draw is None)
-
-    def report(self, units: str = "nats") -> leakage.Report:
-        """Every measure of `jaxpriv.leakage` on the joint and the mechanism; in `rows`, "lift" is `leakage`."""
-        # Without draws the outcomes of a group are one: the same posteriors, a smaller table.
-        return leakage.report(self.joint, self._matrix(single=self.keep == 0.0), units)
-
-    def _matrix(self, *, single: bool) -> np.ndarray:
-        size, groups = len(self.released), int(self.group.max() + 1) if single else 0
-        need_memory(16.0 * size * (size + groups), "the mechanism as a table", "use released, group, keep and draw")
-        table = np.zeros((size, size + groups))
-        inside = np.flatnonzero(self.released)
-        table[inside, inside] = 1.0
+        size = len(self.released)
+        groups = 0 if self.draw is not None else int(self.group.max()) + 1
+        table = self._identity(size + groups)
         hidden = np.flatnonzero(~self.released)
-        if single:
+        if self.draw is None:
             table[hidden, size + self.group[hidden]] = 1.0
-        elif self.draw is not None:
+        else:
             same = self.group[hidden, None] == self.group[hidden]
             table[np.ix_(hidden, hidden)] = (1.0 - self.keep) * same * self.draw[hidden]
             table[hidden, hidden] += self.keep
+        return table
+
+    def report(self, units: str = "nats") -> leakage.Report:
+        """Every measure of `jaxpriv.leakage` on the joint and the mechanism; in `rows`, "lift" is `leakage`."""
+        if self.keep > 0.0:
+            return leakage.report(self.joint, self.mechanism(), units)
+        # The outcomes of a group have one posterior: as one of its symbols it measures the same, without draws.
+        table = self._identity(len(self.released))
+        hidden = np.flatnonzero(~self.released)
+        _, first = np.unique(self.group[hidden], return_index=True)
+        table[hidden, hidden[first][self.group[hidden]]] = 1.0
+        return leakage.report(self.joint, table, units)
+
+    def _identity(self, outputs: int) -> np.ndarray:
+        """The rows of the released symbols; the others are empty."""
+        need_memory(16.0 * len(self.released) * outputs, "the mechanism as a table", "use released, group, keep, draw")
+        table = np.zeros((len(self.released), outputs))
+        inside = np.flatnonzero(self.released)
+        table[inside, inside] = 1.0
         return table
 
 
