@@ -27,7 +27,7 @@ PERTURBATIONS = [
 
 
 def random_joint(seed: int, private: int = 3, useful: int = 7, *, zeros: float = 0.0, shape: float = 2.0) -> np.ndarray:
-    """A joint with symbols of very different mass, nearer to independence for large `shape`; `zeros` of its cells empty."""
+    """A joint with symbols of very different mass, nearer to independence for large `shape`; with empty cells."""
     rng = np.random.default_rng(seed)
     table = rng.gamma(shape, size=(private, useful)) * rng.gamma(1.0, size=useful) + 1e-9
     table = np.where(rng.random(table.shape) < zeros, 0.0, table)
@@ -133,8 +133,9 @@ def test_every_measure_of_the_report_is_that_of_the_mechanism():
         assert [row.name for row in rows] == [row.name for row in wanted]
         for row, other in zip(rows, wanted, strict=True):
             assert row.value == pytest.approx(other.value, abs=1e-9)
-        (lift,) = (row.value for row in rows if row.name == "lift")
-        assert dog.leakage == pytest.approx(lift, abs=ACCURACY)
+        values = {row.name: row.value for row in rows}
+        assert dog.leakage == pytest.approx(values["lift"], abs=ACCURACY)
+        assert dog.information == pytest.approx(values["mutual-information"], abs=ACCURACY)
 
 
 @pytest.mark.parametrize("joint", [random_joint(0), random_joint(1, zeros=0.3), census_small().joint, census().joint])
@@ -256,6 +257,7 @@ def test_proposition_1(seed, epsilon):
     lift = outputs / private[:, None] / total
     maximal = math.log((total * lift.max(axis=0)).sum())
     information = float((outputs * np.log(lift)).sum())
+    assert dog.information == pytest.approx(information, abs=1e-12)
     guess = outputs.max(axis=0).sum()
     assert information <= maximal + 1e-12
     assert maximal <= dog.leakage + 1e-12

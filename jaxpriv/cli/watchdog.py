@@ -76,6 +76,9 @@ def watchdog(
             "subsets, or kept as often as the leakage allows."
         ),
     ] = Merge.marginal,
+    measures: Annotated[
+        bool, typer.Option("--measures", help="Add every leakage measure of the mapping to the JSON; takes seconds.")
+    ] = False,
     units: UnitsOption = Units.nats,
     out: Annotated[
         Path | None,
@@ -117,8 +120,10 @@ def watchdog(
         if codebook is not None or codebook_out is not None:
             raise InputError(f"codebooks are for tables; {data} is read as an .npz with `joint`")
         joint, book, symbols, source = _joint(data), None, {}, {}
-    found, report = working("Scoring", lambda _: _measured(find(joint, perturbation=_asked(merge), **options)))
-    record = {**_record(found, report, merge), **source}
+    found = working("Scoring", lambda _: find(joint, perturbation=_asked(merge), **options))
+    record = {**_record(found, merge), **source}
+    if measures:
+        record["measures"] = working("Measuring", lambda _: _measures(found))
     files: dict[Path, bytes] = {}
     if out is not None:
         files[out] = _output.npz_bytes(mechanism=found.mechanism(), **symbols)
@@ -203,11 +208,12 @@ def _asked(merge: Merge) -> Any:
     return CompleteMerging(str(merge))
 
 
-def _measured(found: Any) -> tuple[Any, Any]:
-    return found, found.report()
+def _measures(found: Any) -> list[dict[str, Any]]:
+    names = ("name", "form", "order", "divergence", "value", "units")
+    return [{name: getattr(row, name) for name in names} for row in found.report().rows]
 
 
-def _record(found: Any, report: Any, merge: Merge) -> dict[str, Any]:
+def _record(found: Any, merge: Merge) -> dict[str, Any]:
     bounds = found.bounds
     return {
         "epsilon": found.epsilon,
@@ -218,6 +224,7 @@ def _record(found: Any, report: Any, merge: Merge) -> dict[str, Any]:
         "bounds": None
         if bounds is None
         else {"tight": bounds.tight, "gamma": bounds.gamma, "explanation": bounds.explanation},
+        "information": found.information,
         "utility": found.utility,
         "entropy": found.entropy,
         "released_mass": found.released_mass,
@@ -225,17 +232,6 @@ def _record(found: Any, report: Any, merge: Merge) -> dict[str, Any]:
         "scores": found.scores,
         "group": found.group,
         "keep": found.keep,
-        "measures": [
-            {
-                "name": row.name,
-                "form": row.form,
-                "order": row.order,
-                "divergence": row.divergence,
-                "value": row.value,
-                "units": row.units,
-            }
-            for row in report.rows
-        ],
         "units": "nats",
     }
 
@@ -263,8 +259,7 @@ def _text(record: dict[str, Any], units: Units) -> str:
     lines["utility I(X;Y)"] = (
         f"{_output.lower(record['utility'] * per)} of H(X) = {_output.lower(record['entropy'] * per)} {unit}"
     )
-    information = next(row for row in record["measures"] if row["name"] == "mutual-information")
-    lines["I(S;Y)"] = most(information["value"])
+    lines["average leakage I(S;Y)"] = most(record["information"])
     width = max(map(len, lines))
     text = "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())
     if bounds is not None and bounds["explanation"] is not None:

@@ -41,6 +41,7 @@ class Watchdog:
             mechanism): the larger of the next two.
         leakage_released: of the released symbols with mass.
         leakage_complement: of the outcomes that stand for the others.
+        information: I(S;Y) in nats, the average leakage; at most `leakage`.
         utility: I(X;Y) in nats; at most `entropy`.
         entropy: H(X) in nats.
         bounds: what eps and P(X_eps) alone prove (complete merging only, otherwise None). Never below `leakage`.
@@ -55,6 +56,7 @@ class Watchdog:
     leakage: float
     leakage_released: float
     leakage_complement: float
+    information: float
     utility: float
     entropy: float
     bounds: Bounds | None
@@ -184,6 +186,7 @@ def _built(joint: np.ndarray, score: np.ndarray, epsilon: float, asked: Perturba
         leakage=max(leaking, rest.leakage),
         leakage_released=leaking,
         leakage_complement=rest.leakage,
+        information=_information(np.concatenate([joint[:, released], rest.outcomes], axis=1)),
         utility=min(max(utility, 0.0), entropy),
         entropy=entropy,
         bounds=bounds_of(epsilon, inside, outside) if isinstance(asked, CompleteMerging) else None,
@@ -193,6 +196,16 @@ def _built(joint: np.ndarray, score: np.ndarray, epsilon: float, asked: Perturba
         draw=rest.draw,
         joint=joint,
     )
+
+
+def _information(outcomes: np.ndarray) -> float:
+    """I(S;Y) of P(s, y) `(s, y)`."""
+    product = outcomes.sum(axis=1, keepdims=True) * outcomes.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # t ln t - t + 1 >= 0 in place of t ln t: nothing cancels where little leaks.
+        ratio = np.where(product > 0, outcomes / product, 1.0)
+        terms = np.where(ratio > 0, ratio * np.log(ratio), 0.0) - ratio + 1.0
+    return float((product * terms).sum())
 
 
 def _within(joint: np.ndarray, score: np.ndarray, found: Steps, target: float) -> Watchdog:

@@ -68,7 +68,7 @@ class Perturbed:
 
     `group` `(x,)`: the group of each symbol, -1 for those in X_eps; `draw` `(x,)`: R_Y, with total 1 in each
     group, or None for one output for each group. `leakage` and `utility`: what the complement leaks, and its
-    part of I(X;Y), in nats.
+    part of I(X;Y), in nats. `outcomes` `(s, y)`: P(s, y) of the outcomes, one for each group that merges.
     """
 
     group: np.ndarray
@@ -76,6 +76,7 @@ class Perturbed:
     draw: np.ndarray | None
     leakage: float
     utility: float
+    outcomes: np.ndarray
 
 
 def perturbed(asked: Perturbation, joint: np.ndarray, released: np.ndarray, leaking: float) -> Perturbed:
@@ -103,7 +104,7 @@ def perturbed(asked: Perturbation, joint: np.ndarray, released: np.ndarray, leak
     masses = _grouped(joint, group)
     shares = masses.sum(axis=0)
     leakage = least if len(shares) == 1 else float(merged_leakage(masses, private, shares).max(initial=0.0))
-    return Perturbed(group, 0.0, draw, leakage, float(entropy_terms(shares).sum()))
+    return Perturbed(group, 0.0, draw, leakage, float(entropy_terms(shares).sum()), masses)
 
 
 def _one_group(joint: np.ndarray, private: np.ndarray, hidden: np.ndarray) -> float:
@@ -186,7 +187,7 @@ def _responding(
 ) -> Perturbed:
     hidden = group >= 0
     if not hidden.any():
-        return Perturbed(group, 0.0, draw, 0.0, 0.0)
+        return Perturbed(group, 0.0, draw, 0.0, 0.0, joint[:, hidden])
     own, base = joint[:, hidden], joint[:, hidden].sum(axis=1, keepdims=True) * draw[hidden]
     mass, flat = useful[hidden], draw[hidden] * useful[hidden].sum()
     largest = _largest_keep(own, base, mass, flat, private, limit)
@@ -202,7 +203,7 @@ def _responding(
     # H(Y|X): row x is `drawn` with keep added at x.
     rows = entropy_terms(drawn).sum() - entropy_terms(drawn) + entropy_terms(drawn + keep)
     utility = float(entropy_terms(shares).sum() - mass @ rows)
-    return Perturbed(group, float(keep), draw, leakage, max(utility, 0.0))
+    return Perturbed(group, float(keep), draw, leakage, max(utility, 0.0), columns)
 
 
 def _largest_keep(
