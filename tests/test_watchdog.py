@@ -526,6 +526,14 @@ def test_estimated_targets(records):
             watchdog.estimated_watchdog(table, prior, target_utility=7.0, **options)
 
 
+def test_a_target_that_no_threshold_meets():
+    """Records with a score of exactly 0 go out at eps = 0, and leave labels that are not balanced behind."""
+    table = np.log([[1.0, 1.0], [1.5, 0.5], [1.5, 0.5], [0.5, 1.5]])
+    with pytest.raises(InfeasibleError, match="least estimate") as caught:
+        watchdog.estimated_watchdog(table, np.array([0.5, 0.5]), target_leakage=0.01, labels=np.array([1, 0, 0, 1]))
+    assert caught.value.proof["least"] > 0.01
+
+
 def test_estimates_have_fields_of_their_own(records):
     """Nothing that was estimated can be read as an exact value or a proved bound."""
     exact = {"leakage", "leakage_released", "leakage_complement", "utility", "entropy", "bounds", "tight", "gamma"}

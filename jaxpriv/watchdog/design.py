@@ -29,7 +29,7 @@ _NEAR = 1e-9
 # How many thresholds are tried for subset merging and randomised response, and how many numbers that may cost:
 # merging m symbols looks at some m^2 |S|.
 _TRIED = 64
-_WORK = 2e8
+_WORK = 5e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,7 @@ class Watchdog:
         bounds: what eps and P(X_eps) alone prove (complete merging only, otherwise None). Never below `leakage`.
         perturbation: what was asked for the complement.
         group, keep, draw: what that came to (`jaxpriv.watchdog.perturbation`).
+        joint: what everything was computed from.
     """
 
     epsilon: float
