@@ -115,7 +115,8 @@ def estimated_watchdog(
     """The watchdog of records with a threshold, or the best for a target of the ESTIMATED leakage or utility.
 
     Choices as in `jaxpriv.watchdog.watchdog`, the other arguments and errors as for `estimated_staircase`;
-    `InfeasibleError` for a target that no threshold meets. A target that was reached on the records that chose the threshold is optimistic: look at other records.
+    `InfeasibleError` for a target that no threshold meets. A target that was reached on the records that
+    chose the threshold is optimistic: look at other records.
     """
     given = [value is not None for value in (epsilon, target_leakage, target_utility)]
     if sum(given) != 1:
