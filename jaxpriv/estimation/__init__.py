@@ -1,0 +1,1 @@
+"""From samples: tables, log-lift estimators, confidence statistics."""
