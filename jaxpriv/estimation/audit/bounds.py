@@ -34,7 +34,7 @@ from scipy.special import rel_entr, xlogy
 from jaxpriv import leakage
 from jaxpriv.estimation.audit._information import capacity_output, entropy, entropy_change, mutual_information
 from jaxpriv.estimation.confidence import AbstractConfidenceSet, Box, Outputs, Population
-from jaxpriv.estimation.confidence.sets import fill
+from jaxpriv.estimation.confidence.sets import chord_sum
 
 Routes = Mapping[str, np.ndarray]
 _ROUND = 1e-13
@@ -160,7 +160,7 @@ class UpperBounds:
             at_low, at_high, at_rows = function(low), function(high), function(rows)
             if not (np.abs(at_high).max() < _HUGE and np.abs(at_rows).max() < _HUGE):
                 continue  # a power that overflows bounds nothing
-            value = self.expected(_largest(low, high, at_low, at_high), prior)
+            value = self.expected(chord_sum(low, high, at_low, at_high), prior)
             best = np.minimum(best, _of_order(order, value))
             of_rows = at_rows.sum(axis=-1)  # (R, M, X)
             value = self.known.useful.upper(of_rows) if own_prior else self.known.useful.top(of_rows)
@@ -271,16 +271,6 @@ def _normalised(values: np.ndarray) -> np.ndarray:
     return values / values.sum(axis=-1, keepdims=True)
 
 
-def _largest(low: np.ndarray, high: np.ndarray, at_low: np.ndarray, at_high: np.ndarray) -> np.ndarray:
-    """sup of sum_y f_y(r_y), f_y convex with the values at the ends, over low <= r <= high, sum r = 1 (by chords)."""
-    width = high - low
-    slope = np.where(width > 0, (at_high - at_low) / np.where(width > 0, width, 1.0), 0.0)
-    order = np.argsort(-slope, axis=-1)
-    low, high, slope, start = (np.take_along_axis(v, order, axis=-1) for v in (low, high, slope, at_low))
-    value = fill(low, high, slope) + (start - low * slope).sum(axis=-1)
-    return value + _ROUND * (1 + np.abs(at_low).max(axis=-1) + np.abs(at_high).max(axis=-1))
-
-
 def _order_term(order: float, centre: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """The convex function of one entry: r ln(r/Q) (order 1), r^a Q^(1-a), or minus it for a < 1."""
     kept = np.where(centre > 0, centre, 1.0)  # entries with Q = 0 never occur: r = 0
@@ -332,7 +322,7 @@ def _max_information(bounds: UpperBounds, measure: Any) -> Routes | None:
 
 def _least_entropy(bounds: UpperBounds) -> np.ndarray:
     low, high = (np.moveaxis(side, 2, 3) for side in bounds.posterior)  # (R, M, Y, S)
-    largest = _largest(low, high, xlogy(low, low), xlogy(high, high))  # of sum q ln q
+    largest = chord_sum(low, high, xlogy(low, low), xlogy(high, high))  # of sum q ln q
     return np.maximum(np.where(bounds.occurring, -largest, np.inf).min(axis=-1), 0.0)
 
 
@@ -349,7 +339,7 @@ def _relative_entropy(bounds: UpperBounds, measure: Any) -> Routes:
     prior = bounds.outputs.private_low[:, None, None, :]
     with np.errstate(divide="ignore"):
         cross = np.where(high > 0, -xlogy(high, np.where(high > 0, np.maximum(prior, 1e-300), 1.0)), 0.0).sum(axis=-1)
-    negative = _largest(low, high, xlogy(low, low), xlogy(high, high))
+    negative = chord_sum(low, high, xlogy(low, low), xlogy(high, high))
     by_posterior = np.where(((high > 0) & (prior <= 0)).any(axis=-1), np.inf, cross + negative)
     return {
         "lift of every symbol": np.where(bounds.occurring, by_output, 0.0).max(axis=-1),
@@ -475,7 +465,7 @@ def _worst_gain(bounds: UpperBounds, measure: Any) -> Routes | None:
             }
         case leakage.BrierLoss():
             low, high = np.moveaxis(low, 2, 3), np.moveaxis(high, 2, 3)
-            squares = np.where(occurring, _largest(low, high, low**2, high**2), 0.0).max(axis=-1)
+            squares = np.where(occurring, chord_sum(low, high, low**2, high**2), 0.0).max(axis=-1)
             # |p| >= |p^| - |p - p^|, and the 2-norm of a vector of total zero is at most its 1-norm over sqrt 2.
             fitted = np.linalg.norm(bounds.known.joint.sum(axis=2), axis=1)
             norm = np.maximum(fitted - np.sqrt(2) * bounds.known.private_distance, np.sqrt(1 / bounds.private))

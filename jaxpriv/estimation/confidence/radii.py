@@ -95,6 +95,6 @@ def divergence_tail(freedom: int, z: float) -> float:
     """The bound on Pr[ sum n D(P^||P) >= z ]; 1 for z <= freedom."""
     if not z > freedom:
         return 1.0
-    if freedom == 0:
+    if freedom == 0 or math.isinf(z):
         return 0.0
     return min(1.0, math.exp(-z + freedom * (1 + math.log(z / freedom))) * _UP)
