@@ -1,1 +1,1 @@
-"""From samples: what a finite number of records says about a population."""
+"""From samples: tables, log-lift estimators, confidence statistics."""
