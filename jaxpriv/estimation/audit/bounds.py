@@ -249,7 +249,11 @@ class UpperBounds:
         share = one.private_low[:, None, :, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             corner = np.clip(np.where(share > 0, q_low / share, np.inf), r_low, r_high)
-        points = [(r_low, q_high), (r_high, q_high), *((r, np.maximum(q_low, share * r)) for r in (r_low, corner, r_high))]
+        points = [
+            (r_low, q_high),
+            (r_high, q_high),
+            *((r, np.maximum(q_low, share * r)) for r in (r_low, corner, r_high)),
+        ]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             worst = np.maximum.reduce([perspective(r, np.maximum(q, np.finfo(float).tiny)) for r, q in points])
         return np.where(self.occurring[:, :, None, :], worst, 0.0)

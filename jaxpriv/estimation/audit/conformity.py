@@ -1,7 +1,10 @@
 """Does a release come from the mechanism that was audited? A test with a p-value that holds at every sample size.
 
-Under the claim the releases y of the records with useful symbol x are n_x independent draws from W(.|x), so
-z = sum_x n_x D( P^(.|x) || W(.|x) ) satisfies Pr[ z >= t ] <= e^-t (e t/f)^f for t > f = sum_x (|support of W(.|x)| - 1):
+Under the claim the releases y of the records with useful symbol x are n_x independent draws from W(.|x). With f the
+sum over x of |support of W(.|x)| - 1, the statistic z = sum_x n_x D( P^(.|x) || W(.|x) ) satisfies
+
+    Pr[ z >= t ] <= e^-t (e t/f)^f    for t > f:
+
 the moment generating functions of independent rows multiply (Agrawal 2020, as for one distribution). A release that
 W excludes gives z = inf and p = 0. The sum sees a defect in all rows, each row by itself a defect in one.
 """

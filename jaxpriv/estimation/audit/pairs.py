@@ -31,13 +31,13 @@ class InformationEstimate:
     """Estimates of I(S;Y) in nats. None of them is a bound.
 
     Attributes:
-        plug_in: the value on the frequencies: exact for them, biased upwards for the population.
+        plug_in: the value on the frequencies: exact for them, biased upwards for the population; None if undersampled.
         miller_madow: corrected for the bias; None if undersampled.
         interval: asymptotic two-sided interval around it; None if undersampled or too near independence.
         undersampled: fewer than 5 |S| |Y| pairs.
     """
 
-    plug_in: float
+    plug_in: float | None
     miller_madow: float | None
     interval: tuple[float, float] | None
     undersampled: bool
@@ -50,7 +50,7 @@ def estimate_information(counts: Any, beta: Any = 0.05) -> InformationEstimate:
     joint = table / max(n, 1)
     plug_in = float(mutual_information(joint))
     if n < LEAST_PER_CELL * table.size:
-        return InformationEstimate(plug_in, None, None, True)
+        return InformationEstimate(None, None, None, True)
     full = [int(np.count_nonzero(part)) for part in (table.sum(axis=1), table.sum(axis=0), table)]
     corrected = max(0.0, plug_in + (full[0] + full[1] - full[2] - 1) / (2 * n))
     interval = None

@@ -6,8 +6,8 @@
     P(x), P(s)            in such an intersection, and in another L1 ball,
     P(s, x)               in an L1 ball,
 
-a quarter of beta for each line and distribution. Nothing in it depends on a mechanism: what it implies holds for all mechanisms at
-once, also for one that was fitted on the same counts. Given S, the X of the records with S = s are
+a quarter of beta for each line and distribution. Nothing in it depends on a mechanism: what it implies holds for all
+mechanisms at once, also for one that was fitted on the same counts. Given S, the X of the records with S = s are
 independent draws from P(.|s), so n_s may be taken as fixed.
 
 `seen_through(population, mechanism)` are the intervals of P(y|s), P(y) and P(s). For a mechanism that was fixed
@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._validation import mechanism_array
-from jaxpriv.errors import InputError
 from jaxpriv.estimation.confidence._counts import count_array, failure, possible_array
 from jaxpriv.estimation.confidence.binomial import clopper_pearson
 from jaxpriv.estimation.confidence.means import mean_interval
@@ -103,7 +102,7 @@ def distribution_set(counts: np.ndarray, possible: np.ndarray, beta: float) -> I
     l1 = np.array([l1_radius(k, draws, share) for k, draws in pairs])
     divergence = np.array([divergence_radius(k, draws, share) for k, draws in pairs])
     low, high = clopper_pearson(counts, n[:, None], share / (2 * cells[:, None]))
-    alone = (cells == 1)[:, None]  # the only possible symbol has probability 1
+    alone = np.equal(cells, 1)[:, None]  # the only possible symbol has probability 1
     low, high = np.where(possible, np.where(alone, 1.0, low), 0.0), np.where(possible, high, 0.0)
     return Intersection(
         (L1Ball(centre, l1, possible), DivergenceBall(centre, divergence, possible), Box(low, high, possible))
@@ -197,4 +196,3 @@ def seen_through(known: Population, mechanism: Any, *, held_out: bool = False) -
         least=stack.min(axis=1),
         most=stack.max(axis=1),
     )
-

@@ -17,10 +17,10 @@ gives the radius of the whole simplex, k = 1 gives 0. All are rounded up.
 """
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from jaxpriv.estimation.confidence._counts import failure, size
 
@@ -79,16 +79,18 @@ def divergence_radius(cells: Any, draws: Any, beta: Any) -> float:
     return z / n * _UP
 
 
+@lru_cache(maxsize=4096)
 def divergence_quantile(freedom: int, beta: float) -> float:
     """The z > freedom with e^-z (e z/freedom)^freedom = beta, rounded up; `freedom` sums over independent samples."""
+    # v = z/freedom - 1 > 0 solves v - ln(1 + v) = target; (sqrt target + sqrt 2)^2 is beyond it.
     target = -math.log(beta) / freedom
-
-    # u - 1 - ln u = target for u = z/freedom > 1; u - 1 < 2 (target + sqrt(target)) as ln u <= (u-1)/sqrt(u).
-    def excess(v: float) -> float:
-        return v - math.log1p(v) - target
-
-    high = 2 * (target + math.sqrt(target)) + 1e-12
-    return freedom * (1 + float(brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14))) * _UP
+    low, high = 0.0, target + 2 * math.sqrt(2 * target)
+    while high - low > 1e-14 * high:
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if middle - math.log1p(middle) < target else (low, middle)
+    return freedom * (1 + high) * _UP
 
 
 def divergence_tail(freedom: int, z: float) -> float:
