@@ -107,7 +107,7 @@ def audit(
             "Auditing",
             lambda _: audit_pairs(table, confidence=confidence, permutations=permutations, seed=seed, orders=orders),
         )
-        record = {"kind": "pairs", "units": "nats", **asdict(black_box), "private_labels": labels}
+        record = {"kind": "pairs", "units": "nats", **_record(black_box), "labels": labels}
         return _output.deliver(record, json, _pairs_text(record, units))
     assert mechanism is not None
     channel = load_npz_safely(mechanism, ["mechanism"])["mechanism"]
@@ -121,9 +121,14 @@ def audit(
         data |= {"solution": _solution(solution), "objective": _objective(objective)}
     checked = None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel)
     found = working("Auditing", lambda _: audit_mechanism(channel, **data, confidence=confidence, orders=orders))
-    record = {"kind": "mechanism", "units": "nats", **asdict(found)}
+    record = {"kind": "mechanism", "units": "nats", **_record(found)}
     record["conformity"] = None if checked is None else asdict(checked)
     return _output.deliver(record, json, _mechanism_text(record, units))
+
+
+def _record(found: Any) -> dict[str, Any]:
+    record = asdict(found)
+    return {"measures": record.pop("rows"), **record}
 
 
 def _pairs(path: Path, private: list[str], released: list[str], quantiles: list[str]) -> tuple[Any, Any]:
@@ -194,14 +199,15 @@ def _solution(path: Path) -> Any:
 def _mechanism_text(record: dict[str, Any], units: Units) -> str:
     level = record["confidence"]
     columns = {"fitted": "sample", "gap": "gap", "upper": "population <=", "cap": "cap"}
-    rows = record["rows"]
+    rows = record["measures"]
     parts: list[Any] = [_table(rows, columns, units)]
     utility, per = record["utility"], units.per_nat
     lower = "" if utility["lower"] is None else f"; population >= {_output.lower(utility['lower'] * per)} {units}"
     parts.append(f"utility I(X;Y): {_output.lower(utility['fitted'] * per)} {units} on the sample{lower}")
     parts += _notes(rows, columns)
     if level is not None:
-        parts.append(f"The population column holds as a whole with confidence {level:.6g}, for {record['holds_for']}.")
+        parts.append(f"population: the whole column holds with confidence {level:.6g}, for {record['holds_for']}")
+    parts.append("gap: to the optimum of the design problem, certified; cap: whatever the population is")
     tested = record["conformity"]
     if tested is not None:
         parts.append(f"releases: p-value {_output.upper(tested['p_value'], 3)} that they come from this mapping")
@@ -212,7 +218,7 @@ def _mechanism_text(record: dict[str, Any], units: Units) -> str:
 def _pairs_text(record: dict[str, Any], units: Units) -> str:
     level, per = f"{record['confidence']:.6g}", units.per_nat
     columns = {"fitted": "sample", "lower": "population >=", "upper": "population <="}
-    rows = record["rows"]
+    rows = record["measures"]
     estimate, test = record["estimate"], record["permutation"]
     lines = []
     if estimate["undersampled"]:

@@ -1,17 +1,19 @@
 """Entropies on the host in nats, how far they can move, and the hardest prior of a mechanism."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import rel_entr, xlogy
 
 _STEPS = 300
 
 
-def entropy(distribution: np.ndarray) -> np.ndarray:
+def entropy(distribution: Any) -> Any:
     """H along the last axis."""
     return -xlogy(distribution, distribution).sum(axis=-1)
 
 
-def mutual_information(joint: np.ndarray) -> np.ndarray:
+def mutual_information(joint: np.ndarray) -> Any:
     """I of joints (..., a, b), not below 0; terms p ln(p/q) - p + q, none of them negative."""
     product = joint.sum(axis=-1, keepdims=True) * joint.sum(axis=-2, keepdims=True)
     return np.maximum((rel_entr(joint, product) - joint + product).sum(axis=(-2, -1)), 0.0)

@@ -38,7 +38,7 @@ from jaxpriv.estimation.confidence.sets import chord_sum
 
 Routes = Mapping[str, np.ndarray]
 _ROUND = 1e-13
-# Powers beyond this are left out.
+# Powers beyond this are left out; quotients beyond it had a zero below.
 _HUGE = 1e250
 
 
@@ -67,6 +67,11 @@ class UpperBounds:
     def joint(self) -> np.ndarray:
         """The fitted P(s, y), (R, M, S, Y)."""
         return np.einsum("rsx,mxy->rmsy", self.known.joint, self.mechanisms)
+
+    @cached_property
+    def prior(self) -> np.ndarray:
+        """The fitted P_S, (R, S)."""
+        return self.known.joint.sum(axis=2)
 
     @cached_property
     def occurring(self) -> np.ndarray:
@@ -116,7 +121,7 @@ class UpperBounds:
     @cached_property
     def private_entropy(self) -> np.ndarray:
         """The largest H(S), (R, 1)."""
-        fitted = entropy(self.known.joint.sum(axis=2))
+        fitted = entropy(self.prior)
         return np.minimum(fitted + entropy_change(self.known.private_distance, self.private), np.log(self.private))[
             :, None
         ]
@@ -142,20 +147,31 @@ class UpperBounds:
         """Output distributions Q to measure from, (R, M, Y), positive where an output can occur."""
         one = self.outputs
         middle = _normalised(one.low + one.high)
-        fitted = _normalised(self.joint.sum(axis=2) + 1e-3 * middle)
         wide = _normalised(one.given_high.max(axis=2))
         hardest = np.broadcast_to(capacity_output(self.mechanisms)[None], middle.shape)
-        return [_normalised(centre + 1e-9 * middle) for centre in (middle, fitted, wide, hardest)]
+        return [_normalised(centre + 1e-9 * middle) for centre in (middle, wide, hardest)]
 
-    def sibson(self, order: float, prior: AbstractConfidenceSet, *, own_prior: bool) -> dict[str, np.ndarray]:
-        """Sibson's information of `order` for the priors in a set; `own_prior`: those of the population itself."""
+    def own_centre(self, order: float, prior: np.ndarray) -> np.ndarray:
+        """Sibson's own Q, proportional to (sum_s p_s P(y|s)^a)^(1/a), at a prior (R, S): (R, M, Y)."""
+        middle = 0.5 * (self.outputs.given_low + self.outputs.given_high)
+        largest = np.maximum(middle.max(axis=2, keepdims=True), np.finfo(float).tiny)
+        mean = (prior[:, None, :, None] * (middle / largest) ** order).sum(axis=2)
+        return _normalised(largest[:, :, 0] * mean ** (1 / order) + 1e-9 * self.centres[0])
+
+    def sibson(
+        self, order: float, prior: AbstractConfidenceSet, fitted: np.ndarray, *, own_prior: bool
+    ) -> dict[str, np.ndarray]:
+        """Sibson's information of `order` for the priors in a set around `fitted` (R, S).
+
+        `own_prior`: the set is about the prior of the population itself, not about another one.
+        """
         routes = {"maximal leakage": self.maximal_leakage}
         if np.isinf(order):
             return routes
         one, rows = self.outputs, self.mechanisms[None]
         low, high = one.given_low, one.given_high
         best, linear = np.full(self.batch, np.inf), np.full(self.batch, np.inf)
-        for centre in self.centres:
+        for centre in (self.own_centre(order, fitted), *self.centres):
             function = _order_term(order, centre[:, :, None, :])
             at_low, at_high, at_rows = function(low), function(high), function(rows)
             if not (np.abs(at_high).max() < _HUGE and np.abs(at_rows).max() < _HUGE):
@@ -170,7 +186,7 @@ class UpperBounds:
             total = self.expected_power(order, prior)
             routes["largest rows"] = order / (order - 1) * np.log(np.maximum(total, 1.0))
         if order < 1:
-            information = self.sibson(1.0, prior, own_prior=own_prior)
+            information = self.sibson(1.0, prior, fitted, own_prior=own_prior)
             routes["mutual information"] = np.minimum.reduce(list(information.values()))
         return routes
 
@@ -206,7 +222,7 @@ class UpperBounds:
             "Y": entropy_change(known.useful_distance, self.released) + entropy_change(known.distance, self.released),
         }
         return {
-            **self.sibson(1.0, self.outputs.private, own_prior=True),
+            **self.sibson(1.0, self.outputs.private, self.prior, own_prior=True),
             "continuity": fitted + np.minimum(moved["S"], moved["Y"])[:, None],
             "entropy": np.broadcast_to(self.private_entropy, self.batch),
         }
@@ -256,6 +272,7 @@ class UpperBounds:
         ]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             worst = np.maximum.reduce([perspective(r, np.maximum(q, np.finfo(float).tiny)) for r, q in points])
+        worst = np.where(worst > _HUGE, np.inf, worst)
         return np.where(self.occurring[:, :, None, :], worst, 0.0)
 
     @cached_property
@@ -375,7 +392,9 @@ def _gain_leakage(bounds: UpperBounds, measure: Any) -> Routes:
 
 def _sibson(bounds: UpperBounds, measure: Any) -> Routes:
     order = float(measure.order)
-    return bounds.information if order == 1 else bounds.sibson(order, bounds.outputs.private, own_prior=True)
+    return (
+        bounds.information if order == 1 else bounds.sibson(order, bounds.outputs.private, bounds.prior, own_prior=True)
+    )
 
 
 def _arimoto(bounds: UpperBounds, measure: Any) -> Routes:
@@ -384,7 +403,8 @@ def _arimoto(bounds: UpperBounds, measure: Any) -> Routes:
         return bounds.information
     if np.isinf(order):
         return _min_entropy(bounds, measure)
-    return bounds.sibson(order, bounds.escort(order), own_prior=False)
+    powers = (bounds.prior / bounds.prior.max(axis=1, keepdims=True)) ** order
+    return bounds.sibson(order, bounds.escort(order), _normalised(powers), own_prior=False)
 
 
 def _mutual_information(bounds: UpperBounds, measure: Any) -> Routes:
@@ -471,7 +491,7 @@ def _worst_gain(bounds: UpperBounds, measure: Any) -> Routes | None:
             low, high = np.moveaxis(low, 2, 3), np.moveaxis(high, 2, 3)
             squares = np.where(occurring, chord_sum(low, high, low**2, high**2), 0.0).max(axis=-1)
             # |p| >= |p^| - |p - p^|, and the 2-norm of a vector of total zero is at most its 1-norm over sqrt 2.
-            fitted = np.linalg.norm(bounds.known.joint.sum(axis=2), axis=1)
+            fitted = np.linalg.norm(bounds.prior, axis=1)
             norm = np.maximum(fitted - np.sqrt(2) * bounds.known.private_distance, np.sqrt(1 / bounds.private))
             before = norm[:, None] ** 2
             return {"posterior": np.minimum(squares, 1.0) - before, "min-lift": (1 - kept) * (1 - before)}

@@ -11,11 +11,13 @@ holds; a good choice only makes it large. A bound of 0 says nothing.
 * A question (A, B), A private symbols, B outputs: by data processing I(S;Y) and the total variation are at least
   those of the 2 x 2 table with p = P(A), a = P(B|A) > b = P(B|not A). Both increase in a and decrease in b on
   a >= b, and are concave in p: the least value is at the least a, the largest b and an end of p.
+* A rule q(s|y): I(S;Y) >= E ln( q(S|Y)/r(S) ) - D(P_S||r) for any q and r, both from the first half; the first term
+  is the mean of a bounded function, the second is bounded over the intervals of P_S and of second order.
 * From these: relative entropy, max-information, Sibson of order >= 1 are at least I; chi-squared at least e^I - 1;
   max-lift at least maximal leakage, which is at least I; squared Hellinger at least 2(1 - sqrt(1 - TV^2)); Jensen-
   Shannon at least TV^2/2 and reverse KL at least 2 TV^2 (Pinsker).
 
-Six families of statements share beta (Bonferroni), and the statements inside a family share its part.
+Seven families of statements share beta (Bonferroni), and the statements inside a family share its part.
 """
 
 from typing import Any
@@ -24,10 +26,13 @@ import numpy as np
 from scipy.special import ndtri, rel_entr
 
 from jaxpriv import leakage
-from jaxpriv.estimation.confidence import clopper_pearson
+from jaxpriv.estimation.confidence import clopper_pearson, mean_interval
 from jaxpriv.estimation.confidence._counts import count_array, failure, size
+from jaxpriv.estimation.confidence.sets import chord_sum
 
-_FAMILIES = 6
+_FAMILIES = 7
+# How much of the prior is mixed into the rule q, so that its logarithm is bounded.
+_MIXED = 0.1
 
 
 def split(counts: Any, seed: Any = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +42,7 @@ def split(counts: Any, seed: Any = 0) -> tuple[np.ndarray, np.ndarray]:
     are independent samples of the population.
     """
     table = count_array(counts, "counts")
-    generator = np.random.default_rng(size(seed, "seed", low=0))
+    generator = np.random.default_rng(size(seed, "seed", low=0.0))
     half = generator.multivariate_hypergeometric(table.ravel(), int(table.sum()) // 2, method="marginals")
     half = half.reshape(table.shape).astype(np.int64)
     return half, table - half
@@ -55,7 +60,8 @@ class LowerBounds:
         self._by_private, self._total = counting.sum(axis=1), int(counting.sum())
         self._z = -float(ndtri(self._share))
         self.guess, self.gain, self.min_entropy = self._guess()
-        self.information, self.variation = self._question()
+        information, self.variation = self._question()
+        self.information = max(information, self._rule())
         self.maximal = max(self._post_processing(), self.min_entropy, self.information)
         self.max_lift = max(self._event(*self._lift_pairs(raised=True)), self.maximal)
         self.min_lift = self._event(*self._lift_pairs(raised=False))
@@ -114,20 +120,14 @@ class LowerBounds:
                 return 0.5 * self.variation**2
         return None
 
-    def _lower(self, hits: Any, draws: Any, beta: float) -> Any:
-        return clopper_pearson(np.asarray(hits), np.asarray(draws), beta)[0]
-
-    def _upper(self, hits: Any, draws: Any, beta: float) -> Any:
-        return clopper_pearson(np.asarray(hits), np.asarray(draws), beta)[1]
-
     def _guess(self) -> tuple[float, float, float]:
         best = self._choosing.argmax(axis=0)
         unseen = ~self._choosing.any(axis=0)
         best = np.where(unseen, self._choosing.sum(axis=1).argmax(), best)
         hits = int(self._counting[best, np.arange(best.size)].sum())
-        guess = float(self._lower(hits, self._total, self._share / 2))
+        guess = float(_least(hits, self._total, self._share / 2))
         shared = self._share / (2 * self._by_private.size)
-        likeliest = float(self._upper(self._by_private, self._total, shared).max())
+        likeliest = float(_most(self._by_private, self._total, shared).max())
         gain = max(0.0, guess - likeliest)
         return guess, gain, float(np.log(guess / likeliest)) if gain > 0 else 0.0
 
@@ -136,7 +136,7 @@ class LowerBounds:
         likelihood = self._choosing / np.maximum(self._choosing.sum(axis=1, keepdims=True), 1)
         guessed = likelihood.argmax(axis=0)
         hits = np.array([self._counting[s, guessed == s].sum() for s in range(likelihood.shape[0])])
-        total = float(self._lower(hits, self._by_private, self._share / self._by_private.size).sum())
+        total = float(_least(hits, self._by_private, self._share / self._by_private.size).sum())
         return max(0.0, float(np.log(total))) if total > 0 else 0.0
 
     def _lift_pairs(self, *, raised: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -164,8 +164,8 @@ class LowerBounds:
         score = np.log(_below(hits, n, self._z)) - np.log(_above(others, m, self._z))
         pair, count = (int(i) for i in np.unravel_index(np.argmax(score), score.shape))
         event = order[pair, : count + 1]
-        low = float(self._lower(more_now[pair, event].sum(), more_now[pair].sum(), self._share / 2))
-        high = float(self._upper(less_now[pair, event].sum(), less_now[pair].sum(), self._share / 2))
+        low = float(_least(more_now[pair, event].sum(), more_now[pair].sum(), self._share / 2))
+        high = float(_most(less_now[pair, event].sum(), less_now[pair].sum(), self._share / 2))
         return max(0.0, float(np.log(low / high))) if low > 0 else 0.0
 
     def _question(self) -> tuple[float, float]:
@@ -186,13 +186,33 @@ class LowerBounds:
         side, event = chosen
         share = self._share / 4
         inside, outside = self._counting[side], self._counting[~side]
-        a = float(self._lower(inside[:, event].sum(), inside.sum(), share))
-        b = float(self._upper(outside[:, event].sum(), outside.sum(), share))
+        a = float(_least(inside[:, event].sum(), inside.sum(), share))
+        b = float(_most(outside[:, event].sum(), outside.sum(), share))
         if not a > b:
             return 0.0, 0.0
-        ends = [float(limit(inside.sum(), self._total, share)) for limit in (self._lower, self._upper)]
+        ends = [float(limit(inside.sum(), self._total, share)) for limit in (_least, _most)]
         information = min(_binary_information(p, a, b) for p in ends)
         return max(0.0, information * (1 - 1e-12)), min(2 * p * (1 - p) * (a - b) for p in ends)
+
+    def _rule(self) -> float:
+        """I at least, from the frequencies of the first half as a rule."""
+        seen = self._choosing + 0.5
+        prior = seen.sum(axis=1, keepdims=True) / seen.sum()
+        rule = (1 - _MIXED) * seen / seen.sum(axis=0) + _MIXED * prior
+        gain = np.log(rule / prior)
+        # Two of the four statements of an interval are used.
+        mean = mean_interval(self._counting.reshape(1, -1), gain.reshape(1, -1), self._share)[0][0, 0]
+        least, most = clopper_pearson(self._by_private, self._total, self._share / 2 / (2 * prior.size))
+        moved = chord_sum(least, most, rel_entr(least, prior[:, 0]), rel_entr(most, prior[:, 0]))
+        return max(0.0, float(mean - moved) - 1e-12)
+
+
+def _least(hits: Any, draws: Any, beta: float) -> Any:
+    return clopper_pearson(hits, draws, beta)[0]
+
+
+def _most(hits: Any, draws: Any, beta: float) -> Any:
+    return clopper_pearson(hits, draws, beta)[1]
 
 
 def _below(hits: np.ndarray, draws: np.ndarray, z: float) -> np.ndarray:

@@ -64,7 +64,7 @@ def permutation_test(counts: Any, *, permutations: Any = 9999, seed: Any = 0) ->
     Raises `InputError` for bad counts, fewer than one permutation, a total of 10^9 pairs or more.
     """
     table = count_array(counts)
-    repeats, seed = size(permutations, "permutations", low=1), size(seed, "seed", low=0)
+    repeats, seed = size(permutations, "permutations", low=1.0), size(seed, "seed", low=0.0)
     table = table[:, table.any(axis=0)] if table.any() else table[:, :1]
     if not table.sum() < _LARGEST_TABLE:
         raise InputError("counts has a total of 10^9 or more; the permutation test takes fewer")

@@ -62,7 +62,7 @@ def estimate_information(counts: Any, beta: Any = 0.05) -> InformationEstimate:
     return InformationEstimate(plug_in, corrected, interval, False)
 
 
-def information_bound(counts: np.ndarray, beta: Any) -> np.ndarray:
+def information_bound(counts: np.ndarray, beta: Any) -> Any:
     """An upper bound on I(S;Y) with probability 1 - beta for tables (..., S, Y), without assumptions on P."""
     private, released = counts.shape[-2:]
     n = counts.sum(axis=(-2, -1))

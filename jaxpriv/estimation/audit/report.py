@@ -18,13 +18,14 @@ import numpy as np
 
 from jaxpriv._validation import joint_array, mechanism_array, real_array, scalar
 from jaxpriv.errors import InputError
+from jaxpriv.estimation.audit._information import mutual_information
 from jaxpriv.estimation.audit.evidence import LowerBounds, split
 from jaxpriv.estimation.audit.independence import PermutationTest, g_test, permutation_test
 from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information, information_bound
 from jaxpriv.estimation.audit.populations import NO_BOUND, leakage_bounds, least_utility
 from jaxpriv.estimation.confidence import population
 from jaxpriv.estimation.confidence._counts import count_array, failure
-from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate, evaluate_all, report
+from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate_all, report
 
 NO_DATA = "the joint was given, not counted: nothing is known of how far it is from the population"
 NO_DESIGN = "no certified solution of a design problem for this measure was given"
@@ -182,11 +183,11 @@ def audit_mechanism(
         cells = fitted.size
     channel = mechanism_array(mechanism, inputs=fitted.shape[1])
     rows, measures = _measured(fitted, channel, orders)
+    gap, designed = _certified(solution, objective, rows, measures)
     # Without counts the caps are those of an empty table: whatever the population is.
     basis = known if known is not None else population(np.zeros(fitted.shape, np.int64), failure_probability)
     bounds = leakage_bounds(basis, channel, measures, held_out=held_out)
-    gap, designed = _certified(solution, objective, rows, measures)
-    utility = evaluate(MutualInformation(), np.diag(fitted.sum(axis=0)), channel).value
+    utility = float(mutual_information(fitted.sum(axis=0)[:, None] * channel))
     least = None if known is None else float(least_utility(known, channel, held_out=held_out)[0, 0])
     return MechanismAudit(
         confidence=None if known is None else _confidence(confidence),
@@ -271,7 +272,7 @@ def _measured(joint: np.ndarray, channel: np.ndarray, orders: Sequence[float]) -
         for one in report(joint, channel).rows
     ]
     extra = [(name, float(order)) for name in ("sibson", "arimoto") for order in orders]
-    values = evaluate_all(tuple(by_name(name, order=order) for name, order in extra), joint, channel)
+    values = evaluate_all(tuple(by_name(name, order=order) for name, order in extra), joint, channel) if extra else ()
     rows += [
         _Measured(name, "average", order, None, one.units, one.value)
         for (name, order), one in zip(extra, values, strict=True)

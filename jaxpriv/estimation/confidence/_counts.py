@@ -17,8 +17,6 @@ def count_array(value: Any, name: str = "counts", *, ndim: int | tuple[int, ...]
     Raises `InputError` with name and position for bools, floats (a count that was divided or scaled on
     its way is no count any more), NaN, negative entries, masked entries and empty axes.
     """
-    if np.asarray(value).dtype == object:
-        raise InputError(f"{name} is not a rectangular array of whole numbers")
     array = nonnegative(real_array(value, name, ndim=ndim), name)
     if np.asarray(value).dtype.kind == "f":
         raise InputError(f"{name} has dtype {np.asarray(value).dtype}; counts must be integers")
@@ -61,9 +59,9 @@ def failure(value: Any, name: str = "beta") -> float:
     return beta
 
 
-def size(value: Any, name: str, *, low: int) -> int:
+def size(value: Any, name: str, *, low: float) -> int:
     """A whole number that is at least `low`."""
     number = scalar(value, name, low=low)
-    if number != int(number):
+    if not (number == int(number) and number < LARGEST):
         raise InputError(f"{name} must be a whole number")
     return int(number)

@@ -9,7 +9,7 @@ from scipy.special import betaincinv
 _SLACK = 1e-12
 
 
-def clopper_pearson(hits: np.ndarray, draws: np.ndarray, beta: Any) -> tuple[np.ndarray, np.ndarray]:
+def clopper_pearson(hits: Any, draws: Any, beta: Any) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper): each holds with probability 1 - beta by itself, both with 1 - 2 beta.
 
     lower is the probability p at which `hits` or more of `draws` have probability beta, upper the p at which

@@ -99,10 +99,10 @@ def distribution_set(counts: np.ndarray, possible: np.ndarray, beta: float) -> I
     centre, n, cells = _frequencies(counts, possible), counts.sum(axis=-1), possible.sum(axis=-1)
     share = beta / 3
     pairs = list(zip(cells.tolist(), n.tolist(), strict=True))
-    l1 = np.array([l1_radius(k, draws, share) for k, draws in pairs])
-    divergence = np.array([divergence_radius(k, draws, share) for k, draws in pairs])
+    radii = {pair: (l1_radius(*pair, share), divergence_radius(*pair, share)) for pair in set(pairs)}
+    l1, divergence = (np.array([radii[pair][k] for pair in pairs]) for k in (0, 1))
     low, high = clopper_pearson(counts, n[:, None], share / (2 * cells[:, None]))
-    alone = np.equal(cells, 1)[:, None]  # the only possible symbol has probability 1
+    alone = np.asarray(cells == 1)[:, None]  # the only possible symbol has probability 1
     low, high = np.where(possible, np.where(alone, 1.0, low), 0.0), np.where(possible, high, 0.0)
     return Intersection(
         (L1Ball(centre, l1, possible), DivergenceBall(centre, divergence, possible), Box(low, high, possible))
@@ -143,7 +143,7 @@ def population(counts: Any, beta: Any = 0.05, *, possible: Any = None) -> Popula
         beta=beta,
         given=distribution_set(tables.reshape(-1, useful), rows, quarter / private),
         # The other quarter of this quarter is for the intervals of P(y) with `held_out`.
-        useful=distribution_set(by_useful, allowed.any(axis=0)[None], quarter / 4),
+        useful=distribution_set(by_useful, np.any(allowed, axis=0, keepdims=True), quarter / 4),
         private=distribution_set(by_private, np.ones((1, private), bool), quarter / 2),
         distance=_variation(tables.reshape(batch, -1), int(allowed.sum()), quarter),
         private_distance=_variation(by_private, private, quarter / 2),

@@ -34,7 +34,7 @@ def _log_subsets(cells: int) -> float:
 
 def weissman_radius(cells: Any, draws: Any, beta: Any) -> float:
     """|P^ - P|_1 <= radius with probability 1 - beta (Weissman et al. 2003)."""
-    k, n, beta = size(cells, "cells", low=1), size(draws, "draws", low=0), failure(beta)
+    k, n, beta = size(cells, "cells", low=1.0), size(draws, "draws", low=0.0), failure(beta)
     if k == 1:
         return 0.0
     if n == 0:
@@ -44,7 +44,7 @@ def weissman_radius(cells: Any, draws: Any, beta: Any) -> float:
 
 def mcdiarmid_radius(cells: Any, draws: Any, beta: Any) -> float:
     """|P^ - P|_1 <= radius with probability 1 - beta (expectation and bounded differences)."""
-    k, n, beta = size(cells, "cells", low=1), size(draws, "draws", low=0), failure(beta)
+    k, n, beta = size(cells, "cells", low=1.0), size(draws, "draws", low=0.0), failure(beta)
     if k == 1:
         return 0.0
     if n == 0:
@@ -57,7 +57,7 @@ def l1_radius(cells: Any, draws: Any, beta: Any) -> float:
     return min(weissman_radius(cells, draws, beta), mcdiarmid_radius(cells, draws, beta))
 
 
-def empirical_radius(counts: np.ndarray, beta: Any) -> np.ndarray:
+def empirical_radius(counts: np.ndarray, beta: Any) -> Any:
     """|P^ - P|_1 <= radius with probability 1 - beta, from the counts (..., k) themselves; radius (...)."""
     beta = failure(beta)
     n = counts.sum(axis=-1)
@@ -68,7 +68,7 @@ def empirical_radius(counts: np.ndarray, beta: Any) -> np.ndarray:
 
 def divergence_radius(cells: Any, draws: Any, beta: Any) -> float:
     """D(P^||P) <= radius with probability 1 - beta."""
-    k, n, beta = size(cells, "cells", low=1), size(draws, "draws", low=0), failure(beta)
+    k, n, beta = size(cells, "cells", low=1.0), size(draws, "draws", low=0.0), failure(beta)
     if k == 1:
         return 0.0
     if n == 0:
