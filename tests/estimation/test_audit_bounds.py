@@ -21,7 +21,7 @@ ALPHA = 1e-8
 
 def uppers(counts, measures, mechanism=MECHANISM, **options):
     """(measures, R) upper bounds."""
-    found = leakage_bounds(population(counts, BETA), mechanism, measures, **options)
+    found = leakage_bounds(population(counts, BETA, **options), mechanism, measures)
     assert all(one is not None for one in found)
     return np.stack([one.upper[:, 0] for one in found])
 

@@ -17,8 +17,9 @@ Write r = P(y|s), q = P(y), p = P(s), each in its interval, q >= p r.
   convex or concave in it) gives a linear functional of P_X, and without data the capacity of W.
 * f-divergences, sum_s p_s sum_y q f(r/q) with f >= 0: q f(r/q) is jointly convex, hence maximal at a vertex of the
   polygon { r, q in their intervals, q >= p_low r }.
-* ln sum_y max_s high(s,y) for maximal leakage, which bounds Sibson's, Arimoto's and g-leakage of every order. Also
-  chi-squared <= e^L - 1 and TV <= e^L - 1, as sum_sy P(s|y) P(y|s) and sum_y max_s P(y|s) are at most e^L.
+* ln sum_y max_s high(s,y) for maximal leakage, or the fitted values and a total variation for each s; it bounds
+  Sibson's and Arimoto's information of every order and g-leakage. Also chi-squared <= e^L - 1 and TV <= e^L - 1, as
+  sum_sy P(s|y) P(y|s) and sum_y max_s P(y|s) are at most e^L.
 * The gain of any concave uncertainty U >= 0 (entropy, 1 - max p, 1 - |p|^2) in the worst outcome: posteriors
   q_s >= e^-m p_s, m the min-lift, are mixtures e^-m p + (1 - e^-m) u, so U(p) - U(q) <= (1 - e^-m) U(p).
 * Arimoto's order a is Sibson's for the prior proportional to p^a, whose entries have intervals as well.
@@ -87,10 +88,30 @@ class UpperBounds:
 
     @cached_property
     def maximal_leakage(self) -> np.ndarray:
-        total = self.outputs.given_high.max(axis=2).sum(axis=-1)
-        cap = self.outputs.most.sum(axis=-1)
-        total = np.minimum(np.minimum(total, cap) * (1 + _ROUND), min(self.private, self.released))
-        return np.log(np.maximum(total, 1.0))
+        total = np.minimum(self.outputs.given_high.max(axis=2).sum(axis=-1), self._by_variation())
+        total = np.minimum(total, self.outputs.most.sum(axis=-1)) * (1 + _ROUND)
+        return np.log(np.clip(total, 1.0, min(self.private, self.released)))
+
+    def _by_variation(self) -> np.ndarray:
+        """sum_y max_s P(y|s), (R, M), where the outputs of many events together cost no more than one.
+
+        Those y whose largest P(y|s) is that of s are an event of P(.|s): its probability exceeds the fitted one by
+        at most v_s, the total variation of P(x|s) times the contraction of W, which is at most
+        1 - sum_y min_x W[x, y]. For the s with the smallest v_s, any number of them, that is used; for the others
+        the intervals.
+        """
+        distance = self.known.given.variation.reshape(-1, self.private)
+        kept = 1 - self.outputs.least.sum(axis=-1)  # (M,)
+        order = np.argsort(distance, axis=1)
+        cost = np.cumsum(np.take_along_axis(distance, order, axis=1), axis=1)
+        fitted = np.einsum("rsx,mxy->rmsy", self.known.conditional, self.mechanisms)
+        fitted, high = (
+            np.take_along_axis(part, order[:, None, :, None], axis=2) for part in (fitted, self.outputs.given_high)
+        )
+        first = np.maximum.accumulate(fitted, axis=2)
+        rest = np.maximum.accumulate(high[:, :, ::-1], axis=2)[:, :, ::-1]
+        rest = np.concatenate([rest[:, :, 1:], np.zeros_like(rest[:, :, :1])], axis=2)
+        return (np.maximum(first, rest).sum(axis=-1) + kept[None, :, None] * cost[:, None, :]).min(axis=-1)
 
     @cached_property
     def lift_interval(self) -> tuple[np.ndarray, np.ndarray]:

@@ -31,8 +31,6 @@ from jaxpriv.estimation.confidence._counts import count_array, failure, size
 from jaxpriv.estimation.confidence.sets import chord_sum
 
 _FAMILIES = 7
-# How much of the prior is mixed into the rule q, so that its logarithm is bounded.
-_MIXED = 0.1
 
 
 def split(counts: Any, seed: Any = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -198,7 +196,9 @@ class LowerBounds:
         """I at least, from the frequencies of the first half as a rule."""
         seen = self._choosing + 0.5
         prior = seen.sum(axis=1, keepdims=True) / seen.sum()
-        rule = (1 - _MIXED) * seen / seen.sum(axis=0) + _MIXED * prior
+        # Some of the prior is mixed in, so that the logarithm is bounded: the less, the more records there are.
+        mixed = min(0.5, float(seen.sum()) ** (-1 / 3))
+        rule = (1 - mixed) * seen / seen.sum(axis=0) + mixed * prior
         gain = np.log(rule / prior)
         # Two of the four statements of an interval are used.
         mean = mean_interval(self._counting.reshape(1, -1), gain.reshape(1, -1), self._share)[0][0, 0]

@@ -33,20 +33,18 @@ class Bound:
     cap: np.ndarray
 
 
-def leakage_bounds(
-    known: Population, mechanism: Any, measures: Sequence[Any], *, held_out: bool = False
-) -> tuple[Bound | None, ...]:
+def leakage_bounds(known: Population, mechanism: Any, measures: Sequence[Any]) -> tuple[Bound | None, ...]:
     """Upper bounds on `measures` for one mechanism (X, Y) or a stack (M, X, Y); None where no sound one is known.
 
     All hold together with probability 1 - known.beta, for every mechanism there is: a whole sweep may be bounded and
-    the best one chosen, and the mechanism may have been fitted on the counts. With `held_out` they hold for
-    these mechanisms, which must not depend on the counts.
+    the best one chosen, and the mechanism may have been fitted on the counts. From a held-out population they hold
+    for these mechanisms, which must not depend on the counts.
 
     Costs O(S X M Y) for each of about twenty-five steps.
     """
     stack = mechanism_stack(mechanism, known.counts.shape[2])
     nothing = population(np.zeros_like(known.counts[0]), known.beta, possible=known.possible)
-    informed = UpperBounds(known, seen_through(known, stack, held_out=held_out), stack)
+    informed = UpperBounds(known, seen_through(known, stack), stack)
     blind = UpperBounds(nothing, seen_through(nothing, stack), stack)
     return tuple(_bound(informed.routes(measure), blind.routes(measure)) for measure in measures)
 
@@ -65,7 +63,7 @@ def _shape(routes: Any) -> tuple[int, ...]:
     return np.broadcast_shapes(*(value.shape for value in routes.values()))
 
 
-def least_utility(known: Population, mechanism: Any, *, held_out: bool = False) -> np.ndarray:
+def least_utility(known: Population, mechanism: Any) -> np.ndarray:
     """A lower bound on I(X;Y) of the population, (R, M), on the event on which `leakage_bounds` hold.
 
     I(X;Y) = H(Y) - sum_x p_x H(W(.|x)): the second term is a linear functional of P_X, the first is at least the
@@ -73,7 +71,7 @@ def least_utility(known: Population, mechanism: Any, *, held_out: bool = False) 
     intervals of P(y), which is bounded by chords.
     """
     stack = mechanism_stack(mechanism, known.counts.shape[2])
-    outputs = seen_through(known, stack, held_out=held_out)
+    outputs = seen_through(known, stack)
     useful = known.joint.sum(axis=1)
     fitted = entropy(np.einsum("rx,mxy->rmy", useful, stack))
     moved = fitted - entropy_change(known.useful_distance, stack.shape[2])[:, None]

@@ -173,7 +173,7 @@ def audit_mechanism(
         table = count_array(counts)
         if not table.any():
             raise InputError("counts has no record")
-        known = population(table, failure_probability, possible=possible)
+        known = population(table, failure_probability, possible=possible, held_out=held_out)
         fitted, cells = known.joint[0], int(known.possible.sum())
     else:
         if possible is not None or held_out:
@@ -186,9 +186,9 @@ def audit_mechanism(
     gap, designed = _certified(solution, objective, rows, measures)
     # Without counts the caps are those of an empty table: whatever the population is.
     basis = known if known is not None else population(np.zeros(fitted.shape, np.int64), failure_probability)
-    bounds = leakage_bounds(basis, channel, measures, held_out=held_out)
+    bounds = leakage_bounds(basis, channel, measures)
     utility = float(mutual_information(fitted.sum(axis=0)[:, None] * channel))
-    least = None if known is None else float(least_utility(known, channel, held_out=held_out)[0, 0])
+    least = None if known is None else float(least_utility(known, channel)[0, 0])
     return MechanismAudit(
         confidence=None if known is None else _confidence(confidence),
         holds_for="no sample" if known is None else "this mechanism" if held_out else "all mechanisms",

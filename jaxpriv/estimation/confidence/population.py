@@ -11,8 +11,9 @@ mechanisms at once, also for one that was fitted on the same counts. Given S, th
 independent draws from P(.|s), so n_s may be taken as fixed.
 
 `seen_through(population, mechanism)` are the intervals of P(y|s), P(y) and P(s). For a mechanism that was fixed
-BEFORE the counts were drawn (fitted on other records) `seen_through(..., held_out=True)` needs statements about
-its columns only, means of bounded functions of X, which are much narrower (and share the same parts of beta).
+WITHOUT the counts (fitted on other records) its columns are fixed functions of X, and their means have narrower
+intervals where X has many symbols: with `held_out` half of the parts for P(x|s) and P(x) goes to them, and both
+kinds of intervals are intersected.
 """
 
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class Population:
         counts: (R, S, X) int64.
         possible: (S, X) bool, pairs that the population can have.
         beta: the probability that anything here is wrong.
+        held_out: whether mechanisms seen through it are fixed without the counts.
         given: P(.|s), R S sets on X, table by table.
         useful: P_X, R sets on X.
         private: P_S, R sets on S.
@@ -47,6 +49,7 @@ class Population:
     counts: np.ndarray
     possible: np.ndarray
     beta: float
+    held_out: bool
     given: AbstractConfidenceSet
     useful: AbstractConfidenceSet
     private: AbstractConfidenceSet
@@ -60,6 +63,11 @@ class Population:
         return _frequencies(self.counts.reshape(len(self.counts), -1), self.possible.reshape(1, -1)).reshape(
             self.counts.shape
         )
+
+    @property
+    def conditional(self) -> np.ndarray:
+        """The frequencies of x for each s (R, S, X); uniform on the possible x where s was not seen."""
+        return _frequencies(self.counts, self.possible)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +123,7 @@ def _variation(counts: np.ndarray, cells: int, beta: float) -> np.ndarray:
     return 0.5 * np.minimum(deterministic, empirical_radius(counts, beta / 2))
 
 
-def population(counts: Any, beta: Any = 0.05, *, possible: Any = None) -> Population:
+def population(counts: Any, beta: Any = 0.05, *, possible: Any = None, held_out: bool = False) -> Population:
     """Confidence sets for P(S, X) from counts (S, X), or from R independent tables (R, S, X) one by one.
 
     Args:
@@ -124,6 +132,7 @@ def population(counts: Any, beta: Any = 0.05, *, possible: Any = None) -> Popula
         beta: the probability, for each table, that any of the statements fails.
         possible: (S, X) truth values, pairs that can occur at all (None: all). It must be known without the
             data: where an attribute is private AND useful most pairs are impossible by definition.
+        held_out: the mechanisms to be bounded do not depend on these counts.
 
     Raises:
         InputError: bad counts (argument and position named), a beta outside (0, 1), a contradiction
@@ -135,15 +144,16 @@ def population(counts: Any, beta: Any = 0.05, *, possible: Any = None) -> Popula
     tables = array if array.ndim == 3 else array[None]
     batch, private, useful = tables.shape
     quarter = beta / 4
+    shared = 0.5 if held_out else 1.0  # the rest is for the intervals of `seen_through`
     rows = np.broadcast_to(allowed, tables.shape).reshape(-1, useful)
     by_useful, by_private = tables.sum(axis=1), tables.sum(axis=2)
     return Population(
         counts=tables,
         possible=allowed,
         beta=beta,
-        given=distribution_set(tables.reshape(-1, useful), rows, quarter / private),
-        # The other quarter of this quarter is for the intervals of P(y) with `held_out`.
-        useful=distribution_set(by_useful, np.any(allowed, axis=0, keepdims=True), quarter / 4),
+        held_out=held_out,
+        given=distribution_set(tables.reshape(-1, useful), rows, shared * quarter / private),
+        useful=distribution_set(by_useful, np.any(allowed, axis=0, keepdims=True), shared * quarter / 2),
         private=distribution_set(by_private, np.ones((1, private), bool), quarter / 2),
         distance=_variation(tables.reshape(batch, -1), int(allowed.sum()), quarter),
         private_distance=_variation(by_private, private, quarter / 2),
@@ -159,25 +169,23 @@ def mechanism_stack(value: Any, inputs: int, name: str = "mechanism") -> np.ndar
     return mechanism_array(value, name, inputs=inputs)[None]
 
 
-def seen_through(known: Population, mechanism: Any, *, held_out: bool = False) -> Outputs:
+def seen_through(known: Population, mechanism: Any) -> Outputs:
     """The intervals of P(y|s), P(y), P(s), for one mechanism (X, Y) or a stack (M, X, Y).
 
-    With `held_out` the mechanisms must not depend on the counts (all M of them share the probability of error);
-    the intervals of P(y|s) and P(y) then take the place of those that hold for all mechanisms.
+    If the population is of the held-out kind all M mechanisms share the probability of error.
     """
     batch, private, useful = known.counts.shape
     stack = mechanism_stack(mechanism, useful)
     count, _, outputs = stack.shape
     columns = np.moveaxis(stack, 1, 2).reshape(-1, useful)  # (M Y, X)
     rows = known.counts.reshape(-1, useful)
-    if held_out:
-        given_low, given_high = mean_interval(rows, columns, known.beta / 4 / private)
-        low, high = mean_interval(known.counts.sum(axis=1), columns, known.beta / 16)
-        given_high = np.minimum(given_high, known.given.top(columns))
-        given_low = np.maximum(given_low, -known.given.top(-columns))
-    else:
-        given_low, given_high = known.given.lower(columns), known.given.upper(columns)
-        low, high = known.useful.lower(columns), known.useful.upper(columns)
+    given_low, given_high = known.given.lower(columns), known.given.upper(columns)
+    low, high = known.useful.lower(columns), known.useful.upper(columns)
+    if known.held_out:
+        means = mean_interval(rows, columns, known.beta / 8 / private)
+        given_low, given_high = np.maximum(given_low, means[0]), np.minimum(given_high, means[1])
+        means = mean_interval(known.counts.sum(axis=1), columns, known.beta / 16)
+        low, high = np.maximum(low, means[0]), np.minimum(high, means[1])
     shape = (batch, private, count, outputs)
     given_low = np.moveaxis(given_low.reshape(shape), 1, 2)
     given_high = np.moveaxis(given_high.reshape(shape), 1, 2)

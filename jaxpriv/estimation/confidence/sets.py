@@ -42,6 +42,11 @@ class AbstractConfidenceSet(ABC):
         """The largest weight of a possible symbol, (B, m): what no distribution exceeds."""
         return _top(self.possible, weights)
 
+    @property
+    @abstractmethod
+    def variation(self) -> np.ndarray:
+        """The largest total variation between the frequencies and a distribution in the set, (B,)."""
+
     @abstractmethod
     def _upper(self, weights: np.ndarray) -> np.ndarray:
         """`upper` for a few functionals, before rounding."""
@@ -74,6 +79,10 @@ class L1Ball(AbstractConfidenceSet):
     radius: np.ndarray  # (B,)
     possible: np.ndarray
 
+    @property
+    def variation(self) -> np.ndarray:
+        return 0.5 * self.radius
+
     def _upper(self, weights: np.ndarray) -> np.ndarray:
         order = np.argsort(weights, axis=-1)
         mass, value = _sorted(self.centre, order), np.take_along_axis(weights, order, axis=-1)
@@ -97,6 +106,11 @@ class DivergenceBall(AbstractConfidenceSet):
     centre: np.ndarray
     radius: np.ndarray
     possible: np.ndarray
+
+    @property
+    def variation(self) -> np.ndarray:
+        """Pinsker's inequality."""
+        return np.minimum(np.sqrt(0.5 * self.radius), 1.0)
 
     def _upper(self, weights: np.ndarray) -> np.ndarray:
         top = self.top(weights)
@@ -141,6 +155,10 @@ class Box(AbstractConfidenceSet):
     most: np.ndarray  # (B, k)
     possible: np.ndarray
 
+    @property
+    def variation(self) -> np.ndarray:
+        return np.ones(len(self.least))
+
     def _upper(self, weights: np.ndarray) -> np.ndarray:
         order = np.argsort(-weights, axis=-1)
         least, most = _sorted(self.least, order), _sorted(self.most, order)
@@ -183,6 +201,10 @@ class Intersection(AbstractConfidenceSet):
     @property
     def possible(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.sets[0].possible
+
+    @property
+    def variation(self) -> np.ndarray:
+        return np.minimum.reduce([one.variation for one in self.sets])
 
     def _upper(self, weights: np.ndarray) -> np.ndarray:
         return np.minimum.reduce([one.upper(weights) for one in self.sets])
