@@ -10,6 +10,7 @@ from scipy.stats import binom
 from jaxpriv import errors as jp_errors
 from jaxpriv import leakage
 from jaxpriv.estimation.audit import drift, leakage_bounds, least_utility
+from jaxpriv.estimation.audit._information import entropy, entropy_change
 from jaxpriv.estimation.confidence import population, seen_through
 from jaxpriv.probability import mutual_information
 from tests.estimation.conftest import GENERATOR, JOINTS, MECHANISM, PRIVATE, SHARP, USEFUL
@@ -86,7 +87,9 @@ def test_bounds_hold_for_every_population_in_the_set(measures, truth, mechanism,
 
 
 def test_the_caps_hold_for_every_population(measures, truth):
-    caps = np.array([one.cap[0] for one in leakage_bounds(population(np.zeros((3, 5), int)), MECHANISM, measures)])
+    caps = np.array(
+        [one.cap[0] for one in leakage_bounds(population(np.zeros((PRIVATE, USEFUL), int)), MECHANISM, measures)]
+    )
     for concentration in (0.03, 0.3, 1.0):
         for joint in GENERATOR.dirichlet(np.full(PRIVATE * USEFUL, concentration), 12).reshape(-1, PRIVATE, USEFUL):
             assert np.all(truth(joint) <= caps + 1e-12)
@@ -100,6 +103,23 @@ def test_least_entropies_and_posteriors_contain_the_truth():
         assert np.all(seen.given_low[0, 0] <= given + 2e-6 * (name != "unseen") + (name == "unseen"))
         assert np.all(seen.low[0, 0] <= joint.sum(axis=0) @ MECHANISM)
         assert np.all(joint.sum(axis=0) @ MECHANISM <= seen.high[0, 0])
+
+
+def test_entropies_change_by_no_more_than_stated():
+    """Random pairs of joints of (S, Y), most of them sparse; the extremal pair attains the bound."""
+    for private, released in ((2, 3), (4, 2), (3, 1)):
+        shape = (4000, 2, private, released)
+        joints = GENERATOR.dirichlet(np.full(private * released, 0.1), shape[:2]).reshape(shape)
+        joints[:, 1] = joints[:, 0] + GENERATOR.random((4000, 1, 1)) ** 3 * (joints[:, 1] - joints[:, 0])
+        distance = 0.5 * np.abs(joints[:, 0] - joints[:, 1]).sum(axis=(1, 2))
+        whole = entropy(joints.reshape(4000, 2, -1)) - entropy(joints.sum(axis=2))  # H(S|Y)
+        own = entropy(joints.sum(axis=3))
+        limit = entropy_change(distance, private)
+        assert np.all(np.abs(whole[:, 0] - whole[:, 1]) <= limit + 1e-12)
+        assert np.all(np.abs(own[:, 0] - own[:, 1]) <= limit + 1e-12)
+    spread = np.array([0.7, 0.1, 0.1, 0.1])
+    assert entropy(spread) == pytest.approx(entropy_change(np.array(0.3), 4))
+    assert entropy_change(np.array(0.9), 4) == entropy_change(np.array(1.0), 4) == pytest.approx(np.log(4))
 
 
 # -- coverage by simulation ------------------------------------------------------------------------
@@ -247,10 +267,10 @@ def test_large_orders_and_unknown_measures():
     known = population(np.rint(JOINTS["weak"] * 10**5).astype(int), BETA)
     orders = [1 + 1e-9, 1 - 1e-9, 30.0, 1e6, np.inf, 1e-3]
     kinds = [kind(order) for kind in (leakage.Sibson, leakage.Arimoto) for order in orders]
-    values = leakage.evaluate_all(tuple(kinds), known.joint[0], MECHANISM)
-    for bound, one in zip(leakage_bounds(known, MECHANISM, kinds), values, strict=True):
-        assert one.value <= bound.upper[0, 0] <= bound.cap[0]
-        assert bound.upper[0, 0] <= one.value + 0.1
+    for bound, kind in zip(leakage_bounds(known, MECHANISM, kinds), kinds, strict=True):
+        value = leakage.evaluate(kind, known.joint[0], MECHANISM).value
+        assert value <= bound.upper[0, 0] <= bound.cap[0]
+        assert bound.upper[0, 0] <= value + 0.1
     mine = leakage.FInformation(leakage.UserDivergence(lambda t: (t - 1) ** 4, 1.0))
     own = leakage.AverageCostGain(leakage.LossMatrix(np.eye(3)))
     assert leakage_bounds(known, MECHANISM, [mine, own]) == (None, None)

@@ -19,7 +19,7 @@ def mutual_information(joint: np.ndarray) -> Any:
     return np.maximum((rel_entr(joint, product) - joint + product).sum(axis=(-2, -1)), 0.0)
 
 
-def entropy_change(distance: np.ndarray, symbols: int) -> np.ndarray:
+def entropy_change(distance: np.ndarray, symbols: int) -> Any:
     """The most that an entropy on `symbols` symbols, or a conditional one, changes over a total variation.
 
     h(d) + d ln(m - 1) for d <= 1 - 1/m, ln m beyond. For H(A): Audenaert 2007, Theorem 1. For H(A|B), whatever B's
