@@ -1,0 +1,1 @@
+"""From samples: tables, estimates and what they are worth."""
