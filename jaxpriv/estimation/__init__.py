@@ -1,1 +1,1 @@
-"""From samples: tables, estimates and what they are worth."""
+"""From samples: tables, log-lift estimators, confidence statistics."""

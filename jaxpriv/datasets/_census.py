@@ -1,24 +1,23 @@
 """The census joint of the papers' experiments, embedded; and its raw files, fetched or local.
 
 The embedded table counts the 48842 people of the Adult (Census Income) data by age, income, gender
-and education. `census()` and `census_small()` are two joints of that one table. Raw files are
-checked against the SHA256 of the originals: most copies in circulation are altered.
+and education. `census()` and `census_small()` are two joints of that one table.
 
 Source: Becker and Kohavi (1996), Adult, UCI Machine Learning Repository, DOI 10.24432/C5XW20, CC BY 4.0.
 """
 
 import csv
-import hashlib
 import io
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
-from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.datasets._layout import Dataset, Side, counted
+from jaxpriv.datasets._originals import Originals
+from jaxpriv.errors import InputError
 
 ATTRIBUTION = (
     "Barry Becker and Ronny Kohavi (1996), Adult, UCI Machine Learning Repository, DOI 10.24432/C5XW20; "
@@ -44,12 +43,15 @@ ADULT_COLUMNS = (
 )
 _NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 
-# File name -> SHA256 of the original; the order is the order of the records in `load_adult`.
-_ADULT_FILES = {
-    "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-    "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-}
-_ADULT_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
+# The order is the order of the records in `load_adult`.
+_ORIGINALS = Originals(
+    files={
+        "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+        "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    },
+    url="https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",
+    fetcher="fetch_census",
+)
 
 # The table's attributes and their values, in the order of the codes. Age: below 20 (the youngest
 # person is 17), decades, 70 and over. Education: everything below a high-school degree; the degree;
@@ -68,45 +70,6 @@ _EDUCATION = {
     **dict.fromkeys(("Some-college", "Assoc-voc", "Assoc-acdm"), "Some-college/Assoc"),
     **dict.fromkeys(("Bachelors", "Masters", "Prof-school", "Doctorate"), "Bachelor+"),
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """A joint distribution counted from people, S and X being combinations of named attributes.
-
-    Symbols are sorted by their attribute codes; combinations that nobody has are left out, so both
-    marginals are positive. Arrays are read-only host arrays.
-
-    Attributes:
-        joint: `(S, X)` float64, `counts / counts.sum()`.
-        counts: `(S, X)` int64, people.
-        private_names, useful_names: the attributes that make up S and X.
-        private_values, useful_values: per attribute, the label of each code.
-        private_attributes, useful_attributes: `(S, a)` and `(X, b)` int64, the codes of each symbol.
-            The mean number of attributes in which x and y differ is the attribute-wise Hamming
-            distortion of `useful_attributes`.
-        source: whom to name when the data are used, and the licence.
-    """
-
-    joint: np.ndarray
-    counts: np.ndarray
-    private_names: tuple[str, ...]
-    useful_names: tuple[str, ...]
-    private_values: tuple[tuple[str, ...], ...]
-    useful_values: tuple[tuple[str, ...], ...]
-    private_attributes: np.ndarray
-    useful_attributes: np.ndarray
-    source: str
-
-    @property
-    def private_labels(self) -> tuple[tuple[str, ...], ...]:
-        """Per private symbol, its attribute values as text."""
-        return _labels(self.private_attributes, self.private_values)
-
-    @property
-    def useful_labels(self) -> tuple[tuple[str, ...], ...]:
-        """Per useful symbol, its attribute values as text."""
-        return _labels(self.useful_attributes, self.useful_values)
 
 
 def census() -> Dataset:
@@ -167,26 +130,7 @@ def fetch_census(*, cache: str | os.PathLike[str] | None = None, local: str | os
     Raises `IntegrityError` if a file is not the original, `InputError` if a local file is missing,
     `ResourceError` if pooch is not installed or the download fails.
     """
-    if local is not None:
-        for name, sha256 in _ADULT_FILES.items():
-            _read_original(Path(local) / name, sha256)
-        return Path(local)
-    try:
-        import pooch  # an extra
-    except ImportError as error:
-        raise ResourceError("downloading needs pooch: pip install 'jaxpriv[data]', or pass local=FOLDER") from error
-    folder = Path(cache if cache is not None else pooch.os_cache("jaxpriv"))
-    for name, sha256 in _ADULT_FILES.items():
-        try:
-            pooch.retrieve(_ADULT_URL + name, known_hash=f"sha256:{sha256}", fname=name, path=folder)
-        except ValueError as error:  # pooch deletes the file and says so
-            raise IntegrityError(f"the download of {name} is not the original file (SHA256 differs)") from error
-        except OSError as error:  # requests' exceptions and a full disk alike
-            raise ResourceError(
-                f"cannot fetch {name} into {folder} ({type(error).__name__}); "
-                "offline, pass local=FOLDER with a copy of the original files"
-            ) from error
-    return folder
+    return _ORIGINALS.fetch(cache, local)
 
 
 def load_adult(folder: str | os.PathLike[str], *, verify: bool = True) -> dict[str, np.ndarray]:
@@ -200,9 +144,8 @@ def load_adult(folder: str | os.PathLike[str], *, verify: bool = True) -> dict[s
     `IntegrityError` if `verify` and a file is not the original.
     """
     rows: list[list[str]] = []
-    for name, sha256 in _ADULT_FILES.items():
-        path = Path(folder) / name
-        rows += _parse_adult(_read_original(path, sha256 if verify else None), path)
+    for name in _ORIGINALS.files:
+        rows += _parse_adult(_ORIGINALS.read(folder, name, verify=verify), Path(folder) / name)
     columns = dict(zip(ADULT_COLUMNS, zip(*rows, strict=True), strict=True))
     return {
         name: np.array([int(value) for value in values], dtype=np.int64) if name in _NUMERIC else np.array(values)
@@ -234,21 +177,6 @@ def _parse_adult(content: bytes, path: Path) -> list[list[str]]:
     return rows
 
 
-def _read_original(path: Path, sha256: str | None) -> bytes:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist; jaxpriv.datasets.fetch_census() downloads it") from error
-    except OSError as error:
-        raise ResourceError(f"cannot read {path}: {error.strerror}") from error
-    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-        raise IntegrityError(
-            f"{path} is not the original file (SHA256 differs); many copies in circulation have a header added, "
-            "spaces stripped or line ends changed; jaxpriv.datasets.fetch_census() downloads the original"
-        )
-    return content
-
-
 def _coded(values: np.ndarray, column: str, groups: Mapping[str, str], attribute: str) -> np.ndarray:
     """The code, within `attribute`, of each value's group."""
     present, inverse = np.unique(values, return_inverse=True)
@@ -278,31 +206,12 @@ def _joint_of(table: np.ndarray, private: Sequence[str], useful: Sequence[str]) 
     """The joint of two (possibly overlapping) sets of attributes of a contingency table."""
     names = tuple(_ATTRIBUTES)
     cells = np.argwhere(table)
-    people = table[tuple(cells.T)]
-    sides = []
-    for chosen in (private, useful):
-        axes = [names.index(name) for name in chosen]
-        # np.unique sorts the rows of codes and drops the combinations that nobody has.
-        symbols, index = np.unique(cells[:, axes], axis=0, return_inverse=True)
-        sides.append((symbols, index.reshape(-1)))
-    (private_codes, s), (useful_codes, x) = sides
-    counts = np.zeros((len(private_codes), len(useful_codes)), dtype=np.int64)
-    np.add.at(counts, (s, x), people)
-    joint = counts / counts.sum()
-    for array in (joint, counts, private_codes, useful_codes):
-        array.setflags(write=False)
-    return Dataset(
-        joint=joint,
-        counts=counts,
-        private_names=tuple(private),
-        useful_names=tuple(useful),
-        private_values=tuple(_ATTRIBUTES[name] for name in private),
-        useful_values=tuple(_ATTRIBUTES[name] for name in useful),
-        private_attributes=private_codes,
-        useful_attributes=useful_codes,
-        source=ATTRIBUTION,
+    private_side, useful_side = (
+        Side(
+            names=tuple(chosen),
+            values=tuple(_ATTRIBUTES[name] for name in chosen),
+            codes=cells[:, [names.index(name) for name in chosen]],
+        )
+        for chosen in (private, useful)
     )
-
-
-def _labels(codes: np.ndarray, values: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(labels[code] for labels, code in zip(values, row, strict=True)) for row in codes)
+    return counted(private_side, useful_side, table[tuple(cells.T)], ATTRIBUTION)[0]

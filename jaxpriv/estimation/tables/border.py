@@ -1,0 +1,251 @@
+"""The one border through which tables come in: frames, columns by name, CSV and Parquet files.
+
+Inside there are only `Column`s: whole numbers, real numbers, or text, with a mask of what is missing.
+A missing value is what the source itself calls missing (null; NaN in pandas). Words such as "NA" and
+"None" are text like any other: Namibia is not missing. In a number column infinities, and NaN where it
+does not mean missing, are errors.
+
+CSV is read by Python's own reader, strictly and in one pass: it names the line of a malformed or
+ragged record, where faster readers fill short records with nulls. Every CSV column is text; a rule that
+needs numbers parses them.
+"""
+
+import csv
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from jaxpriv.errors import InputError, ResourceError
+
+# A frame of pandas, polars or Arrow; a mapping from names to one-dimensional arrays; the path of a .csv or .parquet.
+Source = Any
+
+Kind = Literal["integer", "number", "text"]
+
+# A longer field is a sign of an unbalanced quote.
+_LONGEST_FIELD = 2**20
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: int64, float64 or (object) str values (n,), arbitrary where `missing` (n,)."""
+
+    name: str
+    kind: Kind
+    values: np.ndarray
+    missing: np.ndarray
+
+    def where(self, row: Any) -> str:
+        """How messages name a place."""
+        return f"column {self.name!r}, row {int(row)}"
+
+
+def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
+    """The columns `names` of a source, all of the same length >= 1.
+
+    Raises `InputError` for a column that is absent or occurs twice, of a kind that has no classes
+    (dates, lists ...), with non-finite numbers, or of another length; for a table without rows; and
+    for a malformed file, naming its line. `ResourceError` if a file cannot be read or a table
+    library is not installed.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        columns = _from_file(Path(source), names)
+    elif isinstance(source, Mapping):
+        _need(list(source), names, "the table")
+        columns = {name: _from_array(name, source[name]) for name in names}
+    else:
+        columns = _from_frame(source, names)
+    sizes = {name: len(column.values) for name, column in columns.items()}
+    first = names[0]
+    for name, size in sizes.items():
+        if size != sizes[first]:
+            raise InputError(f"column {name!r} has {size} rows, column {first!r} has {sizes[first]}")
+    if not sizes[first]:
+        raise InputError("the table has no rows")
+    return columns
+
+
+def _need(present: Sequence[str], names: Sequence[str], table: str) -> None:
+    """Every name exactly once. Other names are not shown: without a header they would be a record."""
+    for name in names:
+        found = present.count(name)
+        if found > 1:
+            raise InputError(f"{table} has {found} columns named {name!r}; rename them")
+        if not found:
+            close = [repr(one) for one in present if _plain(one) == _plain(name)]
+            hint = f"; it has {', '.join(close)}" if close else ""
+            raise InputError(f"{table} has no column {name!r} among its {len(present)}{hint}")
+
+
+def _plain(name: Any) -> str:
+    return "".join(str(name).split()).casefold()
+
+
+# -- frames and arrays -----------------------------------------------------------------------------
+
+
+def _from_frame(source: Any, names: Sequence[str]) -> dict[str, Column]:
+    try:
+        import narwhals as nw  # an extra
+    except ImportError as error:
+        raise ResourceError("frames need narwhals: pip install 'jaxpriv[tables]', or pass columns by name") from error
+    try:
+        frame = nw.from_native(source, eager_only=True)
+    except TypeError:
+        raise InputError(
+            "the table must be an eager pandas, polars or Arrow frame, a mapping from names to arrays, or a path"
+        ) from None
+    except nw.exceptions.DuplicateError:
+        raise InputError("two columns of the table have the same name; rename them") from None
+    _need(frame.columns, names, "the table")
+    return {name: _from_series(nw, name, frame[name]) for name in names}
+
+
+def _from_series(nw: Any, name: str, series: Any) -> Column:
+    kind, missing = series.dtype, np.asarray(series.is_null().to_numpy(), dtype=bool)
+    if kind == nw.Boolean:
+        return _logical(name, series.fill_null(False).to_numpy(), missing)
+    if kind.is_integer():
+        return _whole(name, series.fill_null(0).to_numpy(), missing)
+    if kind.is_numeric():  # decimals become floats
+        return _number(name, series.cast(nw.Float64).fill_null(0.0).to_numpy(), missing)
+    if kind in (nw.String, nw.Categorical, nw.Enum):
+        return _text(name, series.cast(nw.String).fill_null("").to_numpy(), missing)
+    if kind == nw.Object:
+        return _from_objects(name, series.to_numpy(), missing)
+    raise _unusable(name)
+
+
+def _from_array(name: str, values: Any) -> Column:
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        missing = np.ma.getmaskarray(values)
+        values = np.ma.getdata(values)
+    else:
+        values = np.asarray(values)
+        missing = np.zeros(values.shape, dtype=bool)
+    if values.ndim != 1:
+        raise InputError(f"column {name!r} has {values.ndim} dimensions; 1 needed")
+    match values.dtype.kind:
+        case "b":
+            return _logical(name, values, missing)
+        case "i" | "u":
+            return _whole(name, values, missing)
+        case "f":
+            return _number(name, values, missing)
+        case "U":
+            return _text(name, values, missing)
+        case "O":
+            return _from_objects(name, values, missing | np.array([value is None for value in values], dtype=bool))
+    raise _unusable(name)
+
+
+def _from_objects(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
+    """A column without a type of its own: all text, or all true and false."""
+    present = values[~missing].tolist()
+    if all(isinstance(value, str) for value in present):
+        return _text(name, np.where(missing, "", values), missing)
+    if all(isinstance(value, (bool, np.bool_)) for value in present):
+        return _logical(name, np.where(missing, False, values), missing)
+    raise InputError(f"column {name!r} holds things of several kinds; make it text or numbers first")
+
+
+def _unusable(name: str) -> InputError:
+    return InputError(f"column {name!r} holds neither numbers nor text (nor true and false); make it one of them first")
+
+
+def _logical(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
+    return _text(name, np.where(values.astype(bool), "true", "false"), missing)
+
+
+def _whole(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
+    if values.dtype.kind == "u" and np.any(values > np.iinfo(np.int64).max):
+        raise InputError(f"column {name!r} holds whole numbers beyond 64 bits; make it text first")
+    return Column(name, "integer", values.astype(np.int64), missing)
+
+
+def _number(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
+    column = Column(name, "number", np.where(missing, 0.0, values.astype(np.float64)), missing)
+    bad = np.flatnonzero(~np.isfinite(column.values))
+    if bad.size:
+        kind = "NaN" if np.isnan(column.values[bad[0]]) else "infinite"
+        raise InputError(f"{column.where(bad[0])} is {kind} ({bad.size} of the column are not finite)")
+    return column
+
+
+def _text(name: str, values: Any, missing: np.ndarray) -> Column:
+    array = np.empty(len(values), dtype=object)
+    array[:] = np.asarray(values).tolist()
+    return Column(name, "text", array, missing)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def _from_file(path: Path, names: Sequence[str]) -> dict[str, Column]:
+    readers = {".csv": _from_csv, ".parquet": _from_parquet}
+    if path.suffix.lower() not in readers:
+        raise InputError(f"{path}: tables are read from .csv and .parquet files")
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
+            raise InputError(f"{path} is not a regular file")
+        return readers[path.suffix.lower()](path, names)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist") from None
+    except OSError as error:
+        raise ResourceError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
+
+
+def _from_csv(path: Path, names: Sequence[str]) -> dict[str, Column]:
+    limit = csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        # A byte order mark is no part of the first name.
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            return _parse(csv.reader(file, strict=True), path, names)
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text; convert it first") from None
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _parse(reader: Any, path: Path, names: Sequence[str]) -> dict[str, Column]:
+    collected: list[list[str]] = [[] for _ in names]
+    seen: list[dict[str, str]] = [{} for _ in names]
+    try:
+        header = next(reader, None)
+        if header is None:
+            raise InputError(f"{path} is empty")
+        _need(header, names, str(path))
+        places = [header.index(name) for name in names]
+        for fields in reader:
+            if len(fields) != len(header):
+                raise InputError(f"{path}, line {reader.line_num}: {len(fields)} fields, {len(header)} needed")
+            for values, known, place in zip(collected, seen, places, strict=True):
+                # Equal texts are stored once: a column of few values costs one pointer a row.
+                values.append(known.setdefault(fields[place], fields[place]))
+    except csv.Error:
+        raise InputError(f"{path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)") from None
+    return {
+        name: _text(name, values, np.zeros(len(values), dtype=bool))
+        for name, values in zip(names, collected, strict=True)
+    }
+
+
+def _from_parquet(path: Path, names: Sequence[str]) -> dict[str, Column]:
+    try:
+        import polars as pl  # an extra
+    except ImportError as error:
+        raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
+    try:
+        # An open file: a path would be a pattern, or an address in a network.
+        with open(path, "rb") as file:
+            _need(list(pl.read_parquet_schema(file)), names, str(path))
+        with open(path, "rb") as file:
+            frame = pl.read_parquet(file, columns=list(names))
+    except pl.exceptions.PolarsError:
+        raise InputError(f"{path} is not a complete Parquet file") from None
+    return _from_frame(frame, names)

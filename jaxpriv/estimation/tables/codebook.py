@@ -1,0 +1,254 @@
+"""What is private, what is useful, and the class of every value: fitted once, stored, applied to new rows."""
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxpriv._files import atomic_write
+from jaxpriv.datasets._layout import Side
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.estimation.tables.border import Source, read_columns
+from jaxpriv.estimation.tables.rules import Categories, Edges, FittedRule, Rule, default_rule
+
+_FORMAT = "jaxpriv-codebook"
+_VERSION = 1
+_MAX_BYTES = 2**26
+_KINDS: Mapping[str, type] = {"categories": Categories, "edges": Edges}
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """A stored discretisation: what is private, what is useful, and a fitted rule for each column.
+
+    A column that is private AND useful (age in the census) is in both; it must be declared as such
+    where the codebook is fitted, because its values are released as they are. A codebook holds
+    class labels and edges, never a count or a record.
+    """
+
+    private: tuple[str, ...]
+    useful: tuple[str, ...]
+    rules: Mapping[str, FittedRule]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column once, the private ones first."""
+        return tuple(dict.fromkeys((*self.private, *self.useful)))
+
+    def encode(self, source: Source) -> "Records":
+        """The rows of a source as codes; a value without a class is an `InputError` naming column and row."""
+        columns = read_columns(source, self.columns)
+        codes = {name: self.rules[name].encode(column) for name, column in columns.items()}
+        return Records(self, self._stacked(self.private, codes), self._stacked(self.useful, codes))
+
+    def encode_useful(self, source: Source) -> np.ndarray:
+        """Codes `(n, b)` of the useful columns alone, for rows whose private columns nobody knows."""
+        columns = read_columns(source, self.useful)
+        return self._stacked(self.useful, {name: self.rules[name].encode(column) for name, column in columns.items()})
+
+    def side(self, names: tuple[str, ...], codes: np.ndarray) -> Side:
+        """Codes of the columns `names` with their labels, as `datasets` counts them."""
+        return Side(names, tuple(self.rules[name].labels for name in names), codes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the codebook as JSON, whole or not at all."""
+        atomic_write(path, self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Codebook":
+        """The codebook of a file: `InputError` if it is absent, `IntegrityError` if it is not one that `save` wrote."""
+        try:
+            if Path(path).stat().st_size > _MAX_BYTES:
+                raise IntegrityError(f"{path} is larger than any codebook ({_MAX_BYTES} bytes)")
+            content = Path(path).read_bytes()
+        except FileNotFoundError:
+            raise InputError(f"{path} does not exist") from None
+        except OSError as error:
+            raise ResourceError(f"cannot read {path}: {error.strerror}") from error
+        try:
+            return cls.from_json(content.decode())
+        except (UnicodeDecodeError, IntegrityError) as error:
+            raise IntegrityError(f"{path} is not a codebook: {_reason(error)}") from None
+
+    def to_json(self) -> str:
+        """Strict JSON; infinite edges are the texts "-inf" and "inf"."""
+        record = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "private": self.private,
+            "useful": self.useful,
+            "columns": {name: _rule_record(self.rules[name]) for name in self.columns},
+        }
+        return json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Codebook":
+        """The inverse of `to_json`; `IntegrityError` naming the field that is missing, unknown or wrong."""
+        record = _fields(_strict(text), ("format", "version", "private", "useful", "columns"), "the codebook")
+        if record["format"] != _FORMAT:
+            raise IntegrityError(f"its format is not {_FORMAT}")
+        if record["version"] != _VERSION:
+            raise IntegrityError(f"its version is not {_VERSION}")
+        private, useful = (_names(record[name], name) for name in ("private", "useful"))
+        columns = _fields(record["columns"], dict.fromkeys((*private, *useful)), "columns")
+        return cls(private, useful, {name: _rule_of(one, name) for name, one in columns.items()})
+
+    def _stacked(self, names: tuple[str, ...], codes: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.stack([codes[name] for name in names], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Rows as codes: `private` (n, a) and `useful` (n, b) int64, columns in the order of the codebook."""
+
+    codebook: Codebook
+    private: np.ndarray
+    useful: np.ndarray
+
+
+def fit_codebook(
+    source: Source,
+    *,
+    private: Any,
+    useful: Any,
+    rules: Mapping[str, Rule] | None = None,
+    shared: Sequence[str] = (),
+) -> Codebook:
+    """The codebook of a table.
+
+    Args:
+        source: a pandas, polars or Arrow frame, columns by name, or a .csv or .parquet file.
+        private, useful: the name of a column, or a sequence of names, for each.
+        rules: by column; text and whole numbers are `Categories()` without one, real numbers need one.
+        shared: the columns that are private and released all the same (age, say): each of them
+            tells its own value fully. Any other column on both sides is an error.
+
+    Raises `InputError` for a column on both sides that is not in `shared` (or the reverse), a column
+    named twice, rules for other columns, a constant column, a single private class, and whatever
+    `read_columns` and the rules refuse; naming column and row, never a value.
+    """
+    private, useful = _chosen(private, "private"), _chosen(useful, "useful")
+    both = set(private) & set(useful)
+    for name in (*private, *useful):
+        if name in both and name not in shared:
+            raise InputError(
+                f"column {name!r} is private and useful: it would be released; if it must be, name it in shared"
+            )
+    for name in shared:
+        if name not in both:
+            raise InputError(f"shared column {name!r} is not among both the private and the useful columns")
+    names = tuple(dict.fromkeys((*private, *useful)))
+    for name in rules or {}:
+        if name not in names:
+            raise InputError(f"rules has column {name!r}, which is neither private nor useful")
+    columns = read_columns(source, names)
+    given = {name: (rules or {}).get(name) or default_rule(columns[name]) for name in names}
+    fitted = {name: given[name].fit(columns[name]) for name in names}
+    for name, rule in fitted.items():
+        codes = rule.encode(columns[name])
+        if (codes == codes[0]).all():
+            what = "all rows are of one class, so there is nothing to hide" if name in private else "it is constant"
+            raise InputError(f"column {name!r}: {what}; leave it out")
+    return Codebook(private, useful, fitted)
+
+
+def _chosen(names: Any, argument: str) -> tuple[str, ...]:
+    chosen = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else ()
+    if not chosen or not all(isinstance(name, str) for name in chosen):
+        raise InputError(f"{argument} must be one or more names of columns")
+    for place, name in enumerate(chosen):
+        if name in chosen[:place]:
+            raise InputError(f"{argument} names column {name!r} twice")
+    return chosen
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def _rule_record(rule: FittedRule) -> dict[str, Any]:
+    kind = next(name for name, one in _KINDS.items() if isinstance(rule, one))
+    record = {field.name: getattr(rule, field.name) for field in fields(rule)}
+    if isinstance(rule, Edges):
+        record["edges"] = [edge if math.isfinite(edge) else str(edge) for edge in rule.edges]
+    return {"kind": kind, **record}
+
+
+def _rule_of(record: Any, column: str) -> FittedRule:
+    where = f"column {column!r}"
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise IntegrityError(f"{where} has no known kind of rule")
+    found = _fields(record, ("kind", *(field.name for field in fields(_KINDS[kind]))), where)
+    values: dict[str, Any] = {name: found[name] for name in ("other", "missing")}
+    if not all(label is None or isinstance(label, str) for label in values.values()):
+        raise IntegrityError(f"{where}: other and missing must be text or null")
+    values["tokens"] = _texts(found["tokens"], f"{where}: tokens", empty=True)
+    try:
+        if kind == "categories":
+            return Categories(_texts(found["values"], f"{where}: values"), **values)
+        names = None if found["names"] is None else _texts(found["names"], f"{where}: names")
+        return Edges(_edges(found["edges"], where), names, **values)
+    except InputError as error:
+        raise IntegrityError(f"{where}: {error}") from None
+
+
+def _edges(value: Any, where: str) -> tuple[float, ...]:
+    ends = {"-inf": -math.inf, "inf": math.inf}
+    if not isinstance(value, list):
+        raise IntegrityError(f"{where}: edges must be a list")
+    edges = [ends.get(edge, edge) if isinstance(edge, str) else edge for edge in value]
+    if not all(isinstance(edge, (int, float)) and not isinstance(edge, bool) for edge in edges):
+        raise IntegrityError(f"{where}: edges must be numbers")
+    try:
+        return tuple(float(edge) for edge in edges)
+    except OverflowError:
+        raise IntegrityError(f"{where}: an edge is beyond all floating-point numbers") from None
+
+
+def _texts(value: Any, where: str, *, empty: bool = False) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value) or not (value or empty):
+        raise IntegrityError(f"{where} must be a list of texts")
+    return tuple(value)
+
+
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    names = _texts(value, where)
+    if len(set(names)) < len(names):
+        raise IntegrityError(f"{where} names a column twice")
+    return names
+
+
+def _fields(record: Any, names: Any, where: str) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        raise IntegrityError(f"{where} must be an object")
+    for name in names:
+        if name not in record:
+            raise IntegrityError(f"{where} has no field {name!r}")
+    if len(record) > len(names):
+        raise IntegrityError(f"{where} has {len(record) - len(names)} unknown fields")
+    return record
+
+
+def _strict(text: str) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({key for key, _ in pairs}) < len(pairs):
+            raise IntegrityError("a field occurs twice")
+        return dict(pairs)
+
+    def refuse(constant: str) -> None:
+        del constant
+        raise IntegrityError("it holds NaN or Infinity, which are not JSON")
+
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        raise IntegrityError("it is not complete JSON") from None
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, IntegrityError) else "it is not UTF-8 text"

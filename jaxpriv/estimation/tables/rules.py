@@ -1,0 +1,263 @@
+"""To which class a value of a column belongs: categories, or intervals between edges.
+
+A rule is fitted to a column once (`fit`) and then fixed: `Quantiles` become `Edges`, `Categories`
+without values take those of the data. A fitted rule turns values into codes 0 .. len(labels) - 1
+(`encode`). What it has no class for is an error, unless a class is declared: `other` for values that
+no class holds, `missing` for missing values. Both come last in `labels`, in that order.
+
+Missing is what the source calls missing, and the texts in `tokens` (by default the empty text).
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from jaxpriv.errors import InputError
+from jaxpriv.estimation.tables.border import Column
+
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+_WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Every value is its own class; values are compared as text, exactly ("1", "01" and "1.0" differ).
+
+    Attributes:
+        values: the classes, texts; None takes those of the data, sorted (by number if all are whole numbers).
+        other: label of the class of all other values; None makes them an error.
+        missing: label of the class of missing values; None makes them an error.
+        tokens: texts that mean missing.
+    """
+
+    values: Any = None
+    other: str | None = None
+    missing: str | None = None
+    tokens: Any = ("",)
+
+    def __post_init__(self) -> None:
+        _fixed(self, "tokens", str)
+        if self.values is not None:
+            _fixed(self, "values", str)
+            _distinct(self.labels, "values")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label of each code, once fitted."""
+        return _with_extras(self.values or (), self)
+
+    def fit(self, column: Column) -> "Categories":
+        """The rule with the classes of a column, where it has none of its own."""
+        if self.values is not None:
+            return self
+        texts, missing = _texts(column), _missing(column, self)
+        found = sorted(set(texts[~missing].tolist()), key=_order)
+        return replace(self, values=tuple(found))
+
+    def encode(self, column: Column) -> np.ndarray:
+        """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
+        place = {value: code for code, value in enumerate(self.values or ())}
+        texts = _texts(column)
+        codes = np.fromiter((place.get(text, -1) for text in texts), dtype=np.int64, count=len(texts))
+        return _closed(codes, len(place), column, self, "is not among the categories")
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Intervals between rising edges e_0 < ... < e_k: [e_0, e_1), ..., [e_{k-1}, e_k].
+
+    The first edge may be -inf and the last inf. A value outside of [e_0, e_k] is not moved into it:
+    it is an error, or of class `other`. Text is parsed as decimal numbers.
+
+    Attributes:
+        edges: the k + 1 edges.
+        names: the k labels; None makes them from the edges.
+        other, missing, tokens: as for `Categories`.
+    """
+
+    edges: Any
+    names: Any = None
+    other: str | None = None
+    missing: str | None = None
+    tokens: Any = ("",)
+
+    def __post_init__(self) -> None:
+        _fixed(self, "edges", float)
+        _fixed(self, "tokens", str)
+        rising = all(low < high for low, high in itertools.pairwise(self.edges))
+        if len(self.edges) < 2 or not rising or not all(map(math.isfinite, self.edges[1:-1])):
+            raise InputError("edges must be at least two rising numbers; only the first and the last may be infinite")
+        if self.names is not None:
+            _fixed(self, "names", str)
+        if self.names is not None and len(self.names) != len(self.edges) - 1:
+            raise InputError(
+                f"names has {len(self.names)} entries; {len(self.edges) - 1} intervals lie between the edges"
+            )
+        _distinct(self.labels, "names")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label of each code."""
+        return _with_extras(self.names if self.names is not None else _intervals(self.edges), self)
+
+    def fit(self, column: Column) -> "Edges":
+        """The rule itself: its edges are given."""
+        del column
+        return self
+
+    def encode(self, column: Column) -> np.ndarray:
+        """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
+        numbers = _numbers(column, _missing(column, self))
+        edges = np.array(self.edges)
+        codes = np.searchsorted(edges, numbers, side="right") - 1
+        codes[numbers == edges[-1]] = len(edges) - 2
+        codes[(numbers < edges[0]) | (numbers > edges[-1])] = -1
+        return _closed(codes.astype(np.int64), len(edges) - 1, column, self, "is outside of the edges")
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """`count` intervals with about equally many rows each, fitted to the data and then fixed.
+
+    The inner edges are the smallest values v with at least the fraction k/count of the rows below
+    or at v, as in an empirical distribution function; an interval begins at such a value. The first
+    and the last interval are half-lines: the smallest and the largest value, each somebody's, are
+    not stored. Equal edges (ties in the data) are one edge, so there may be fewer intervals.
+    """
+
+    count: Any
+    missing: str | None = None
+    tokens: Any = ("",)
+
+    def __post_init__(self) -> None:
+        _fixed(self, "tokens", str)
+        if isinstance(self.count, bool) or not isinstance(self.count, (int, np.integer)) or not self.count >= 2:
+            raise InputError("the number of quantile classes must be a whole number >= 2")
+
+    def fit(self, column: Column) -> Edges:
+        """The edges for a column; `InputError` if all its values fall into one class."""
+        missing = _missing(column, self)
+        numbers = _numbers(column, missing)[~missing]
+        if not numbers.size:
+            raise InputError(f"column {column.name!r} has no value that is not missing")
+        levels = np.arange(1, self.count) / self.count
+        inner = np.unique(np.quantile(numbers, levels, method="inverted_cdf"))
+        inner = inner[inner > numbers.min()]  # nothing would lie below
+        if not inner.size:
+            raise InputError(f"column {column.name!r}: all quantiles are its smallest value; use Edges or Categories")
+        return Edges((-math.inf, *inner.tolist(), math.inf), missing=self.missing, tokens=self.tokens)
+
+
+Rule: TypeAlias = Categories | Edges | Quantiles
+FittedRule: TypeAlias = Categories | Edges
+
+
+def default_rule(column: Column) -> Categories:
+    """Categories for text and whole numbers; real numbers need a rule of their own."""
+    if column.kind == "number":
+        raise InputError(
+            f"column {column.name!r} holds real numbers: give it a rule (Quantiles or Edges; Categories if it has few "
+            "different whole values)"
+        )
+    return Categories()
+
+
+def _fixed(rule: Any, field: str, kind: type) -> None:
+    """A field given as any sequence, as a tuple."""
+    given, wanted = getattr(rule, field), str if kind is str else (int, float, np.integer, np.floating)
+    if isinstance(given, str) or not isinstance(given, Iterable) or not all(isinstance(item, wanted) for item in given):
+        raise InputError(f"{field} must be a sequence of {'texts' if kind is str else 'numbers'}")
+    object.__setattr__(rule, field, tuple(kind(item) for item in given))
+
+
+def _with_extras(labels: Sequence[str], rule: Categories | Edges) -> tuple[str, ...]:
+    return (*labels, *(label for label in (rule.other, rule.missing) if label is not None))
+
+
+def _distinct(labels: Sequence[str], name: str) -> None:
+    if not labels:
+        raise InputError(f"{name} is empty")
+    if len(set(labels)) < len(labels):
+        repeated = next(place for place, label in enumerate(labels) if label in labels[:place])
+        raise InputError(f"{name}[{repeated}] (or the label of other or missing) repeats an earlier label")
+
+
+def _order(text: str) -> Any:
+    """Whole numbers by size, before everything else."""
+    return (0, int(text), text) if len(text) < 20 and _WHOLE.fullmatch(text) else (1, 0, text)
+
+
+def _missing(column: Column, rule: Rule) -> np.ndarray:
+    if column.kind != "text":
+        return column.missing
+    tokens = set(rule.tokens)
+    return column.missing | np.fromiter(
+        (text in tokens for text in column.values), dtype=bool, count=len(column.values)
+    )
+
+
+def _texts(column: Column) -> np.ndarray:
+    """Values as text; whole numbers in floats (pandas stores whole numbers with gaps so) as whole numbers."""
+    if column.kind == "text":
+        return column.values
+    values = column.values
+    if column.kind == "number":
+        broken = np.flatnonzero((values != np.rint(values)) | (np.abs(values) > 2**53))
+        if broken.size:
+            raise InputError(
+                f"{column.where(broken[0])} is not a whole number: categories need Quantiles or Edges there"
+            )
+        values = values.astype(np.int64)
+    distinct, place = np.unique(values, return_inverse=True)
+    return np.array([str(value) for value in distinct.tolist()], dtype=object)[place]
+
+
+def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
+    """Values as float64; 0 where missing."""
+    if column.kind != "text":
+        return np.where(missing, 0.0, column.values.astype(np.float64))
+    numbers = np.zeros(len(column.values))
+    for row in np.flatnonzero(~missing):
+        text = column.values[row]
+        value = float(text) if _NUMBER.fullmatch(text) else math.nan
+        if not math.isfinite(value):
+            raise InputError(f"{column.where(row)} is not a finite decimal number; the rule needs one")
+        numbers[row] = value
+    return numbers
+
+
+def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, fault: str) -> np.ndarray:
+    """Codes with the declared classes for other (-1) and missing values, or an error for the first of them."""
+    missing = _missing(column, rule)
+    extra = classes
+    for rows, label, what, name in (
+        ((codes < 0) & ~missing, rule.other, fault, "other"),
+        (missing, rule.missing, "is missing", "missing"),
+    ):
+        if label is None and rows.any():
+            first = np.flatnonzero(rows)[0]
+            raise InputError(
+                f"{column.where(first)} {what} ({rows.sum()} such rows); declare a class with {name}=LABEL"
+            )
+        codes = np.where(rows, extra, codes)
+        extra += label is not None
+    return codes
+
+
+def _intervals(edges: Sequence[float]) -> tuple[str, ...]:
+    labels = []
+    for place, (low, high) in enumerate(itertools.pairwise(edges)):
+        if math.isinf(low) and math.isinf(high):
+            labels.append("any")
+        elif math.isinf(low):
+            labels.append(f"<{high:.12g}")
+        elif math.isinf(high):
+            labels.append(f">={low:.12g}")
+        else:
+            labels.append(f"[{low:.12g}, {high:.12g}{']' if place == len(edges) - 2 else ')'}")
+    return tuple(labels)

@@ -1,0 +1,201 @@
+"""Tables come in: the same columns from every kind of source, and what is refused, without showing a value."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table
+from jaxpriv.estimation.tables.border import read_columns
+
+# Whole numbers, real numbers, text, a logical, each with no gap; every (income, age) occurs.
+RNG = np.random.default_rng(5)
+ROWS = {
+    "age": RNG.integers(18, 80, 400).tolist(),
+    "weight": (50 + 50 * RNG.random(400)).round(3).tolist(),
+    "town": RNG.choice(["NA", "None", " a", "a", "Ä"], 400).tolist(),
+    "member": RNG.choice([True, False], 400).tolist(),
+    "income": RNG.choice(["low", "high"], 400).tolist(),
+}
+RULES = {"age": Edges((18, 40, 60, 80)), "weight": Quantiles(3)}
+WANTED = {"private": "income", "useful": ["age", "weight", "town", "member"], "rules": RULES, "sparse": True}
+
+
+def as_csv(rows, path, **options):
+    pl.DataFrame(rows).write_csv(path, **options)
+    return path
+
+
+def as_parquet(rows, path):
+    pl.DataFrame(rows).write_parquet(path)
+    return path
+
+
+SOURCES = {
+    "columns": lambda rows, _: rows,
+    "arrays": lambda rows, _: {name: np.array(values) for name, values in rows.items()},
+    "pandas": lambda rows, _: pd.DataFrame(rows),
+    "pandas nullable": lambda rows, _: pd.DataFrame(rows).convert_dtypes(),
+    "pandas categories": lambda rows, _: pd.DataFrame(rows).astype({"town": "category", "income": "category"}),
+    "pandas objects": lambda rows, _: pd.DataFrame(rows).astype({"town": object, "member": object}),
+    "polars": lambda rows, _: pl.DataFrame(rows),
+    "polars categories": lambda rows, _: pl.DataFrame(rows).with_columns(pl.col("town").cast(pl.Categorical)),
+    "arrow": lambda rows, _: pa.table(rows),
+    "csv": lambda rows, folder: as_csv(rows, folder / "table.csv"),
+    "csv with a byte order mark": lambda rows, folder: as_csv(rows, folder / "t.CSV", include_bom=True),
+    "csv, quoted": lambda rows, folder: as_csv(rows, folder / "t.csv", quote_style="always", line_terminator="\r\n"),
+    "parquet": lambda rows, folder: as_parquet(rows, folder / "table.parquet"),
+}
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return count_table(ROWS, **WANTED)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_gives_the_same_joint(kind, expected, tmp_path):
+    found = count_table(SOURCES[kind](ROWS, tmp_path), **WANTED)
+    assert np.array_equal(found.dataset.counts, expected.dataset.counts)
+    assert found.dataset.useful_labels == expected.dataset.useful_labels
+    assert np.array_equal(found.useful_symbols, expected.useful_symbols)
+    assert found.codebook == expected.codebook
+
+
+def test_words_that_look_missing_are_text(expected):
+    assert expected.codebook.rules["town"].labels == (" a", "NA", "None", "a", "Ä")
+
+
+GAPS = {"n": [1, None, 3, 1], "r": [0.5, None, 1.5, 0.5], "t": ["x", None, "y", ""], "b": [True, None, False, True]}
+GAP_SOURCES = {
+    "columns": {name: np.array(values, dtype=object) for name, values in GAPS.items() if name in "tb"},
+    "masked": {
+        "n": np.ma.MaskedArray([1, -9, 3, 1], mask=[0, 1, 0, 0]),
+        "r": np.ma.MaskedArray([0.5, np.nan, 1.5, 0.5], mask=[0, 1, 0, 0]),
+    },
+    "pandas": pd.DataFrame(GAPS),
+    "polars": pl.DataFrame(GAPS),
+    "arrow": pa.table(GAPS),
+}
+
+
+@pytest.mark.parametrize("kind", GAP_SOURCES)
+def test_missing_values_are_found_whatever_the_source(kind):
+    source = GAP_SOURCES[kind]
+    present = source if kind in ("columns", "masked") else GAPS
+    names = [name for name in GAPS if name in present]
+    columns = read_columns(source, names)
+    for name in names:
+        assert columns[name].missing.tolist() == [False, True, False, False]
+        encoded = {
+            "n": lambda c: Categories(("1", "3"), missing="?").encode(c),
+            "r": lambda c: Edges((0.0, 1.0, 2.0), missing="?").encode(c),
+            "t": lambda c: Categories(("x", "y"), missing="?").encode(c),
+            "b": lambda c: Categories(("true", "false"), missing="?").encode(c),
+        }[name](columns[name])
+        # The empty text is missing too, by the default tokens.
+        assert encoded.tolist() == [0, 2, 1, 2 if name == "t" else 0]
+        with pytest.raises(InputError, match=rf"column '{name}', row 1 is missing"):
+            (Edges((0, 9)) if name == "r" else Categories()).fit(columns[name]).encode(columns[name])
+
+
+def test_only_the_columns_asked_for_are_looked_at(tmp_path):
+    source = {"a": [1, 2], "bad": [[1], [2]], "worse": [np.nan, np.inf]}
+    assert list(read_columns(source, ["a"])) == ["a"]
+    pl.DataFrame({"a": [1, 2], "list": [[1], [2]]}).write_parquet(tmp_path / "t.parquet")
+    assert read_columns(tmp_path / "t.parquet", ["a"])["a"].values.tolist() == [1, 2]
+
+
+BAD_COLUMNS = {
+    "not a number": (pl.DataFrame({"a": [1.5, float("nan")]}), r"column 'a', row 1 is NaN"),
+    "nan in an array": ({"a": np.array([np.nan, 1.5])}, r"column 'a', row 0 is NaN"),
+    "infinite": (pd.DataFrame({"a": [1.5, -np.inf]}), r"column 'a', row 1 is infinite"),
+    "dates": (pl.DataFrame({"a": [1]}).cast({"a": pl.Date}), "neither numbers nor text"),
+    "lists": (pl.DataFrame({"a": [[1]]}), "neither numbers nor text"),
+    "complex": ({"a": np.array([1j])}, "neither numbers nor text"),
+    "mixed": ({"a": np.array(["secret", 1], dtype=object)}, "several kinds"),
+    "beyond 64 bits": ({"a": np.array([2**63], dtype=np.uint64)}, "beyond 64 bits"),
+    "two dimensions": ({"a": np.ones((2, 2))}, "2 dimensions"),
+    "no rows": (pl.DataFrame({"a": []}, schema={"a": pl.Int64}), "no rows"),
+    "absent": ({"b": [1]}, "no column 'a' among its 1$"),
+    "nearly": (pl.DataFrame({" A": [1], "secret": [2]}), "no column 'a' among its 2; it has ' A'"),
+    "twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), "same name"),
+    "lazy": (pl.LazyFrame({"a": [1]}), "eager"),
+    "no table": ([1, 2], "eager"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COLUMNS)
+def test_bad_columns_are_refused(case):
+    source, message = BAD_COLUMNS[case]
+    with pytest.raises(InputError, match=message) as caught:
+        read_columns(source, ["a"])
+    assert "secret" not in str(caught.value)
+
+
+def test_columns_of_different_lengths():
+    with pytest.raises(InputError, match="'b' has 2 rows, column 'a' has 1"):
+        read_columns({"a": [1], "b": [1, 2]}, ["a", "b"])
+
+
+BAD_FILES = {
+    "short": (b"a,b\n1,2\nsecret\n", "line 3: 1 fields, 2 needed"),
+    "long": (b"a,b\n1,2,secret\n", "line 2: 3 fields, 2 needed"),
+    "blank": (b"a,b\n1,2\n\n", "line 3: 0 fields, 2 needed"),
+    "quote": (b'a,b\n1,"secret\n2,3\n', "not well-formed"),
+    "twice": (b"a,a\n1,2\n", "2 columns named 'a'"),
+    "empty": (b"", "is empty"),
+    "header only": (b"a,b\n", "no rows"),
+    "latin-1": (b"a,b\n1,\xe4\n", "not UTF-8"),
+    "utf-16": ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
+    "headless": (b"secret,7\n1,2\n", "no column 'a' among its 2$"),
+    "long field": (b"a,b\n1," + b"x" * 2**20 + b"x\n", "field too long"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_malformed_csv_is_refused_with_its_line(case, tmp_path):
+    content, message = BAD_FILES[case]
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_columns(tmp_path / "t.csv", ["a"])
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_file_without_final_newline_and_with_newlines_in_fields(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b'a,b\r\n"x\r\ny",1\r\n,2')
+    assert read_columns(tmp_path / "t.csv", ["a"])["a"].values.tolist() == ["x\r\ny", ""]
+
+
+def test_bad_files(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        read_columns(tmp_path / "absent.csv", ["a"])
+    with pytest.raises(InputError, match=r"\.csv and \.parquet"):
+        read_columns(tmp_path / "t.xlsx", ["a"])
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InputError, match="regular file"):
+        read_columns(tmp_path / "folder.csv", ["a"])
+    (tmp_path / "t.parquet").write_bytes(b"PAR1 secret")
+    with pytest.raises(InputError, match="not a complete Parquet") as caught:
+        read_columns(str(tmp_path / "t.parquet"), ["a"])
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("package", "name"), [("narwhals", "frame"), ("polars", "t.parquet")])
+def test_without_the_extra(package, name, tmp_path, monkeypatch):
+    import builtins
+
+    source = pd.DataFrame({"a": [1]}) if name == "frame" else as_parquet({"a": [1]}, tmp_path / name)
+    original = builtins.__import__
+
+    def without(module, *arguments, **options):
+        if module == package:
+            raise ImportError(module)
+        return original(module, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ResourceError, match=r"jaxpriv\[tables\]"):
+        read_columns(source, ["a"])

@@ -1,0 +1,334 @@
+"""Classes: how values become codes, that a codebook is stored exactly, and what is refused."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jaxpriv as jp
+from jaxpriv import datasets
+from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.estimation.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
+from jaxpriv.estimation.tables.border import read_columns
+
+INF = math.inf
+
+
+def column(values):
+    return read_columns({"a": values}, ["a"])["a"]
+
+
+# -- rules -----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=60), st.integers(2, 9))
+def test_quantile_classes_are_the_quantiles(values, count):
+    source, smallest = column(np.array(values)), min(values)
+    if values.count(smallest) * count >= (count - 1) * len(values):  # the last quantile is the smallest value
+        with pytest.raises(InputError, match="smallest value"):
+            Quantiles(count).fit(source)
+        return
+    rule = Quantiles(count).fit(source)
+    codes = rule.encode(source)
+    assert len(rule.labels) <= count
+    assert set(codes.tolist()) == set(range(len(rule.labels)))  # no class is empty
+    order = np.argsort(values, kind="stable")
+    assert (np.diff(codes[order]) >= 0).all()
+    inner = rule.edges[1:-1]
+    assert set(inner) <= set(map(float, values)) - {float(min(values))}
+    for edge in inner:
+        share = np.mean(np.array(values) <= edge)
+        below = np.mean(np.array(values) < edge)
+        assert any(below < k / count + 1e-12 and k / count - 1e-12 <= share for k in range(1, count))
+
+
+def test_quantiles_without_ties_are_equally_many():
+    rule = Quantiles(4).fit(column(np.random.default_rng(0).permutation(400)))
+    counts = np.bincount(rule.encode(column(np.arange(400))))
+    assert counts.sum() == 400
+    assert abs(counts - 100).max() <= 1
+    # Nobody's extreme value is stored.
+    assert rule.edges[0] == -INF
+    assert rule.edges[-1] == INF
+
+
+def test_edges_are_closed_below_and_at_the_very_end():
+    rule = Edges((0, 1, 2.5))
+    assert rule.labels == ("[0, 1)", "[1, 2.5]")
+    assert rule.encode(column([0.0, 0.999, 1.0, 2.5])).tolist() == [0, 0, 1, 1]
+    assert Edges((-INF, 3, INF)).labels == ("<3", ">=3")
+    assert Edges((-INF, INF)).labels == ("any",)
+    for value in (-1e-9, 2.5000001):
+        with pytest.raises(InputError, match="row 1 is outside of the edges"):
+            rule.encode(column([0.5, value]))
+    assert Edges((0, 1), other="else").encode(column([0.5, -1.0, 1.0, 7.0])).tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("text", ["", "1e999", "nan", "inf", "1_0", "0x10", "secret", "٣", "1,5", "--1"])
+def test_text_that_is_no_decimal_number(text):
+    rule = Edges((0, 100), tokens=())
+    assert rule.encode(column([" 1.5 ", "2e1", ".5", "+3."])).tolist() == [0] * 4
+    with pytest.raises(InputError, match="column 'a', row 1 is not a finite decimal number") as caught:
+        rule.encode(column(["1", text]))
+    assert "secret" not in str(caught.value)
+
+
+def test_categories_keep_texts_apart_and_order_numbers_by_size():
+    assert Categories().fit(column(["10", "9", "1"])).labels == ("1", "9", "10")
+    assert Categories().fit(column(["1.0", "1", "01", "x"])).labels == ("01", "1", "1.0", "x")
+    # Composed and decomposed forms look alike and stay apart.
+    assert len(Categories().fit(column(["ä", "a\u0308"])).labels) == 2
+    rule = Categories(("b", "a"))
+    assert rule.encode(column(["a", "b", "a"])).tolist() == [1, 0, 1]
+    with pytest.raises(InputError, match=r"column 'a', row 1 is not among the categories \(2 such rows\)") as caught:
+        rule.encode(column(["a", "secret", "secret"]))
+    assert "secret" not in str(caught.value)
+    open_rule = Categories(("b", "a"), other="else", missing="none", tokens=("?", ""))
+    assert open_rule.labels == ("b", "a", "else", "none")
+    assert open_rule.encode(column(["a", "zz", "?", ""])).tolist() == [1, 2, 3, 3]
+
+
+def test_whole_numbers_in_floats_are_whole_numbers():
+    assert Categories().fit(column([2.0, 10.0, 2.0])).labels == ("2", "10")
+    with pytest.raises(InputError, match="row 1 is not a whole number"):
+        Categories().fit(column([2.0, 2.5]))
+
+
+BAD_RULES = {
+    "one edge": lambda: Edges((1,)),
+    "falling": lambda: Edges((1, 0)),
+    "equal": lambda: Edges((1, 1)),
+    "nan": lambda: Edges((0, math.nan, 1)),
+    "infinite inside": lambda: Edges((0, INF, INF)),
+    "text": lambda: Edges(("0", "1")),
+    "names": lambda: Edges((0, 1, 2), names=("x",)),
+    "repeated names": lambda: Edges((0, 1, 2), names=("x", "x")),
+    "repeated categories": lambda: Categories(("x", "x")),
+    "other is a category": lambda: Categories(("x",), other="x"),
+    "one text": lambda: Categories(values="xy"),
+    "no category": lambda: Categories(()),
+    "numbers as categories": lambda: Categories((1, 2)),
+    "one quantile": lambda: Quantiles(1),
+    "logical": lambda: Quantiles(True),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RULES)
+def test_bad_rules(case):
+    with pytest.raises(InputError):
+        BAD_RULES[case]()
+
+
+# -- codebooks -------------------------------------------------------------------------------------
+
+TABLE = {
+    "income": ["low", "high"] * 40,
+    "age": [20, 30, 40, 50] * 20,
+    "town": ["a", "b", "b", "a", "c"] * 16,
+    "weight": np.linspace(50, 90, 80),
+}
+RULES = {"weight": Quantiles(2, missing="unknown"), "age": Edges((18, 35, INF), names=("young", "old"), other="minor")}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return count_table(
+        TABLE, private=["income", "age"], useful=["age", "town"], shared=["age"], rules={"age": RULES["age"]}
+    )
+
+
+def test_stored_codebooks_are_the_same(tmp_path):
+    book = fit_codebook(TABLE, private="income", useful=["age", "town", "weight"], rules=RULES)
+    book.save(tmp_path / "book.json")
+    loaded = Codebook.load(tmp_path / "book.json")
+    assert loaded == book
+    assert loaded.to_json() == book.to_json()
+    again, first = loaded.encode(TABLE), book.encode(TABLE)
+    assert np.array_equal(again.useful, first.useful)
+    # No count and no record: only labels and edges.
+    record = json.loads(book.to_json())
+    assert set(record) == {"format", "version", "private", "useful", "columns"}
+    assert set(record["columns"]["age"]) == {"kind", "edges", "names", "other", "missing", "tokens"}
+    assert record["columns"]["age"]["edges"] == [18.0, 35.0, "inf"]
+
+
+def test_every_damaged_codebook_is_refused(tmp_path):
+    book = fit_codebook(TABLE, private="income", useful=["age", "town"], rules={"age": RULES["age"]})
+    text = book.to_json()
+    record = json.loads(text)
+
+    def changed(path, value):
+        copy = json.loads(text)
+        place = copy
+        for key in path[:-1]:
+            place = place[key]
+        if value is None:
+            del place[path[-1]]
+        else:
+            place[path[-1]] = value
+        return json.dumps(copy)
+
+    damaged = [
+        *(changed([field], None) for field in record),
+        *(changed(["columns", "age", field], None) for field in record["columns"]["age"]),
+        *(changed(["columns", name], None) for name in record["columns"]),
+        changed(["format"], "other"),
+        changed(["version"], 2),
+        changed(["extra"], 1),
+        changed(["columns", "age", "extra"], 1),
+        changed(["columns", "extra"], record["columns"]["age"]),
+        changed(["private"], ["income", "income"]),
+        changed(["private"], []),
+        changed(["private"], "income"),
+        changed(["columns", "age"], 3),
+        changed(["columns", "age", "kind"], "pickle"),
+        changed(["columns", "age", "kind"], ["edges"]),
+        changed(["columns", "age", "edges"], [2, 1]),
+        changed(["columns", "age", "edges"], [1, True]),
+        changed(["columns", "age", "edges"], ["nan", 1]),
+        changed(["columns", "age", "edges"], [1, 10**400]),
+        changed(["columns", "age", "edges"], 7),
+        changed(["columns", "age", "other"], 7),
+        changed(["columns", "age", "tokens"], "x"),
+        changed(["columns", "town", "values"], []),
+        changed(["columns", "town", "values"], ["a", "a"]),
+        changed(["columns", "town", "values"], [1]),
+        text.replace('"version": 1,', '"version": 1, "version": 1,'),
+        text.replace("18.0", "NaN"),
+        text.replace("18.0", "Infinity"),
+        text[:-20],
+        "",
+        "[" * 100_000,
+        "[]",
+    ]
+    for content in damaged:
+        (tmp_path / "book.json").write_text(content)
+        with pytest.raises(IntegrityError, match="is not a codebook"):
+            Codebook.load(tmp_path / "book.json")
+    (tmp_path / "book.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(IntegrityError, match="UTF-8"):
+        Codebook.load(tmp_path / "book.json")
+    with pytest.raises(InputError, match="does not exist"):
+        Codebook.load(tmp_path / "absent.json")
+
+
+BAD_TABLES = {
+    "released": ({"private": "income", "useful": ["income", "age"]}, "'income' is private and useful.*shared"),
+    "not shared": ({"private": "income", "useful": "age", "shared": ["age"]}, "shared column 'age' is not among both"),
+    "twice": ({"private": "income", "useful": ["age", "age"]}, "useful names column 'age' twice"),
+    "none": ({"private": [], "useful": "age"}, "private must be one or more"),
+    "no names": ({"private": "income", "useful": [3]}, "useful must be one or more"),
+    "rule": ({"private": "income", "useful": "age", "rules": {"x": Quantiles(2)}}, "rules has column 'x'"),
+    "real": ({"private": "income", "useful": "weight"}, "'weight' holds real numbers: give it a rule"),
+    "absent": ({"private": "income", "useful": "gone"}, "no column 'gone'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_choices_of_columns(case):
+    options, message = BAD_TABLES[case]
+    with pytest.raises(InputError, match=message):
+        fit_codebook(TABLE, **options)
+
+
+def test_constant_columns_and_single_classes():
+    source = {**TABLE, "one": ["secret"] * 80}
+    with pytest.raises(InputError, match="column 'one': it is constant") as caught:
+        fit_codebook(source, private="income", useful=["age", "one"])
+    assert "secret" not in str(caught.value)
+    with pytest.raises(InputError, match="column 'one': all rows are of one class"):
+        fit_codebook(source, private="one", useful="age")
+    with pytest.raises(InputError, match="column 'age': it is constant"):
+        fit_codebook(TABLE, private="income", useful="age", rules={"age": Edges((0, 100))})
+
+
+def test_too_few_rows_for_the_symbols():
+    with pytest.raises(InputError, match="80 rows make 24 useful symbols"):
+        count_table(TABLE, private="income", useful=["age", "town", "weight"], rules=RULES | {"age": Categories()})
+    rules = RULES | {"age": Categories()}
+    found = count_table(TABLE, private="income", useful=["age", "town", "weight"], rules=rules, sparse=True)
+    assert found.sparse
+    assert not count_table(TABLE, private="income", useful="town", sparse=True).sparse
+
+
+def test_a_codebook_or_columns():
+    book = fit_codebook(TABLE, private="income", useful="town")
+    assert np.array_equal(
+        count_table(TABLE, codebook=book).dataset.counts,
+        count_table(TABLE, private="income", useful="town").dataset.counts,
+    )
+    with pytest.raises(InputError, match="either a codebook or columns"):
+        count_table(TABLE, codebook=book, useful="town")
+    with pytest.raises(InputError, match="row 1 is not among the categories"):
+        count_table({"income": ["low", "low"], "town": ["a", "z"]}, codebook=book)
+
+
+# -- counts ----------------------------------------------------------------------------------------
+
+
+def test_counts_and_symbols_belong_together(table):
+    data = table.dataset
+    recounted = np.zeros_like(data.counts)
+    np.add.at(recounted, (table.private_symbols, table.useful_symbols), 1)
+    assert np.array_equal(recounted, data.counts)
+    assert data.counts.sum() == 80
+    assert np.array_equal(data.joint, data.counts / 80)
+    assert (data.counts.sum(axis=0) > 0).all()
+    for row in range(80):
+        young = "young" if TABLE["age"][row] < 35 else "old"
+        assert data.private_labels[table.private_symbols[row]] == (TABLE["income"][row], young)
+        assert data.useful_labels[table.useful_symbols[row]] == (young, TABLE["town"][row])
+
+
+def test_new_rows_have_symbols_without_their_private_columns(table):
+    new = {"age": [19, 36], "town": ["c", "a"]}
+    symbols = table.symbols_of(new)
+    assert [table.dataset.useful_labels[x] for x in symbols] == [("young", "c"), ("old", "a")]
+    assert np.array_equal(table.symbols_of(TABLE), table.useful_symbols)
+    with pytest.raises(InputError, match=r"row 1 combines the classes of 'age', 'town'"):
+        table.symbols_of({"age": [19, 3], "town": ["c", "a"]})
+
+
+def test_attributes_make_a_distortion(table):
+    cost = jp.distortion.dense(jp.distortion.changed_attributes(table.dataset.useful_attributes))
+    labels = table.dataset.useful_labels
+    wanted = [[sum(a != b for a, b in zip(x, y, strict=True)) for y in labels] for x in labels]
+    assert np.array_equal(cost, wanted)
+
+
+def test_rows_in_another_order_and_rows_twice(table):
+    order = np.random.default_rng(3).permutation(80)
+    shuffled = {name: np.asarray(values)[order] for name, values in TABLE.items()}
+    again = count_table(shuffled, codebook=table.codebook)
+    assert np.array_equal(again.dataset.counts, table.dataset.counts)
+    doubled = {name: np.concatenate([values, values]) for name, values in TABLE.items()}
+    assert np.array_equal(count_table(doubled, codebook=table.codebook).dataset.joint, table.dataset.joint)
+
+
+def test_the_census_through_tables_is_the_census(shared):
+    """From the raw columns and stated classes to the embedded joint, count for count."""
+    groups = datasets._census._EDUCATION
+    raw = datasets.load_adult(shared / "data")
+    columns = {
+        "age": raw["age"],
+        "income": raw["income"],
+        "gender": raw["sex"],
+        "education": np.array([groups[value] for value in raw["education"].tolist()]),
+    }
+    census = datasets.census()
+    found = count_table(
+        columns,
+        private=["age", "income"],
+        useful=["age", "gender", "education"],
+        shared=["age"],
+        rules={
+            "age": Edges((17, 20, 30, 40, 50, 60, 70, INF), names=census.useful_values[0]),
+            "education": Categories(census.useful_values[2]),
+        },
+    ).dataset
+    assert np.array_equal(found.counts, census.counts)
+    assert found.useful_labels == census.useful_labels
+    assert found.private_labels == census.private_labels
