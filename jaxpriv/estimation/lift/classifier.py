@@ -24,8 +24,8 @@ _LEAST = 1e-9
 class CalibratedClassifier(AbstractLiftEstimator):
     """P(s|x) by a classifier, its temperature chosen on the validation rows.
 
-    With the log-lift i of the classifier, the scores are T i - ln sum_s p_s e^{T i}: T = 1 leaves it as it is, T -> 0 is
-    independence. The mean of ln P(s|x) over the validation rows is concave in T and its maximum is taken, so an
+    With the log-lift i of the classifier, the scores are T i - ln sum_s p_s e^{T i}: T = 1 leaves it as it is, T -> 0
+    is independence. The mean of ln P(s|x) over the validation rows is concave in T and its maximum is taken, so an
     overconfident classifier is toned down (Guo et al. 2017, with T for 1/T).
 
     `classifier` is None for a network trained by log-loss (`network`, `training`), or an unfitted scikit-learn
@@ -48,7 +48,7 @@ class CalibratedClassifier(AbstractLiftEstimator):
             trained = train(
                 DonskerVaradhan(), self.network, self.training, keys, samples, train_rows, validation, prior
             )
-            parts: tuple[AbstractScorer, ...] = trained.scorers(samples.scaled, self.network.squash)
+            parts: tuple[AbstractScorer, ...] = trained.scorers(samples.numeric, self.network.scaling)
         else:
             parts = tuple(
                 _fitted(self.classifier, key, samples, rows, prior) for key, rows in zip(keys, train_rows, strict=True)
@@ -111,7 +111,7 @@ def _fitted(classifier: Any, key: jax.Array, samples: Samples, rows: np.ndarray,
         from sklearn.base import clone  # an extra
     except ImportError as error:
         raise ResourceError("a scikit-learn classifier needs it: pip install 'jaxpriv[estimation]'") from error
-    model = clone(classifier)
+    model: Any = clone(classifier)
     if "random_state" in inspect.signature(type(model).__init__).parameters:
         model.set_params(random_state=int(generator(key).integers(2**31)))
     model.fit(_columns(samples.useful[rows]), samples.private[rows])

@@ -7,7 +7,6 @@ from jaxpriv.estimation.lift.neural import donsker_varadhan, f_divergence, trimm
 from jaxpriv.estimation.lift.objectives import (
     ChiSquaredForm,
     JensenShannonForm,
-    KullbackLeiblerForm,
     ReverseKullbackLeiblerForm,
     SquaredHellingerForm,
 )
@@ -16,7 +15,6 @@ from jaxpriv.estimation.lift.plug_in import PlugIn
 _NAMED = {
     "donsker-varadhan": donsker_varadhan,
     "donsker-varadhan-paper": watchdog_paper,
-    "kullback-leibler": lambda: f_divergence(KullbackLeiblerForm()),
     "reverse-kullback-leibler": lambda: f_divergence(ReverseKullbackLeiblerForm()),
     "chi-squared": lambda: f_divergence(ChiSquaredForm()),
     "jensen-shannon": lambda: f_divergence(JensenShannonForm()),

@@ -1,7 +1,7 @@
 """The critics: fully connected networks from a row of X (and s) to one value for each s."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -14,6 +14,9 @@ from jaxpriv.solving.execution import own_settings
 
 # Rows scored at once: one compiled program whatever the number of rows.
 _BLOCK = 4096
+
+
+Scaling = Literal["asinh", "standard", "none"]
 
 
 class Critic(eqx.Module):
@@ -39,8 +42,9 @@ class Network(eqx.Module):
         private_input: s enters as an indicator beside x and the network has one output (so it runs |S| times);
             otherwise it has one output for each s.
         zero_readout: the readout starts at zero, so the critic starts at independence.
-        squash: numeric features pass asinh after they were standardised. It is one-to-one, so no information is lost,
-            and linear near 0, but a value 50 deviations out arrives as 4.6: networks fit heavy tails badly.
+        scaling: of numeric features, by the training rows. "standard": zero mean, unit deviation. "asinh": the same,
+            then asinh, which is one-to-one, so no information is lost, and linear near 0, but brings a value 50
+            deviations out to 4.6 (networks fit heavy tails badly). "none": as they are.
     """
 
     width: int = eqx.field(static=True, default=32)
@@ -48,7 +52,7 @@ class Network(eqx.Module):
     activation: Callable[[Any], Any] = eqx.field(static=True, default=jax.nn.silu)
     private_input: bool = eqx.field(static=True, default=False)
     zero_readout: bool = eqx.field(static=True, default=True)
-    squash: bool = eqx.field(static=True, default=True)
+    scaling: Scaling = eqx.field(static=True, default="asinh")
 
     def build(self, key: jax.Array, inputs: int, private_size: int) -> Critic:
         """A critic with random weights, float32."""
@@ -72,10 +76,10 @@ class Network(eqx.Module):
         return Critic(layers, private_size, self.private_input)
 
 
-def standardised(values: Any, mean: Any, scale: Any, scaled: Any, squash: bool, numpy: Any) -> Any:
-    """(values - mean)/scale, through asinh where `squash` and the feature is `scaled`; host or device arrays."""
+def scaled(values: Any, mean: Any, scale: Any, numeric: Any, scaling: Scaling, numpy: Any) -> Any:
+    """(values - mean)/scale, through asinh where the feature is `numeric` if asked; `numpy` works on host or device."""
     z = (values - mean) / scale
-    return numpy.where(scaled, numpy.arcsinh(z), z) if squash else z
+    return numpy.where(numeric, numpy.arcsinh(z), z) if scaling == "asinh" else z
 
 
 class NetworkScorer(AbstractScorer):
@@ -84,8 +88,8 @@ class NetworkScorer(AbstractScorer):
     critic: Critic
     mean: np.ndarray
     scale: np.ndarray
-    scaled: np.ndarray
-    squash: bool = eqx.field(static=True)
+    numeric: np.ndarray
+    scaling: Scaling = eqx.field(static=True)
 
     def __call__(self, useful: np.ndarray) -> np.ndarray:
         blocks = []
@@ -99,7 +103,7 @@ class NetworkScorer(AbstractScorer):
                     # Standardised in float64: a feature with a large offset keeps its digits. What is beyond
                     # float32 becomes infinite here and is refused by the log-lift.
                     with np.errstate(over="ignore", invalid="ignore"):
-                        block[: len(rows)] = standardised(rows, self.mean, self.scale, self.scaled, self.squash, np)
+                        block[: len(rows)] = scaled(rows, self.mean, self.scale, self.numeric, self.scaling, np)
                 blocks.append(np.asarray(_values(self.critic, block), np.float64)[: len(rows)])
         return np.concatenate(blocks)
 

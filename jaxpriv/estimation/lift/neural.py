@@ -12,13 +12,16 @@ from jaxpriv.estimation.lift.objectives import AbstractForm, AbstractObjective, 
 from jaxpriv.estimation.lift.samples import Samples
 from jaxpriv.estimation.lift.training import Training, train
 
+# The defaults of every preset.
+_NETWORK, _TRAINING = Network(), Training()
+
 
 class NeuralLift(AbstractLiftEstimator):
     """A critic trained by a variational objective, projected onto valid log-lifts."""
 
     objective: AbstractObjective = DonskerVaradhan()
-    network: Network = Network()
-    training: Training = Training()
+    network: Network = _NETWORK
+    training: Training = _TRAINING
 
     @property
     def name(self) -> str:
@@ -31,11 +34,11 @@ class NeuralLift(AbstractLiftEstimator):
         limit = float(self.objective.limit) if isinstance(self.objective, Trimmed) else np.inf
         return tuple(
             LogLift(scorer, samples.rows, prior, limit, self.name)
-            for scorer in trained.scorers(samples.scaled, self.network.squash)
+            for scorer in trained.scorers(samples.numeric, self.network.scaling)
         )
 
 
-def donsker_varadhan(network: Network = Network(), training: Training = Training()) -> NeuralLift:  # noqa: B008
+def donsker_varadhan(network: Network = _NETWORK, training: Training = _TRAINING) -> NeuralLift:
     """The default: the Donsker-Varadhan form of a normalised critic, with early stopping."""
     return NeuralLift(DonskerVaradhan(), network, training)
 
@@ -47,15 +50,15 @@ def watchdog_paper(epochs: int = 3000) -> NeuralLift:
     The paper does not say how features are scaled, nor how the expectation under P_S P_X is formed: features are
     standardised here, and the sum over s is exact. Rows held back for validation are not used.
     """
-    network = Network(128, 2, jnp.tanh, private_input=True, zero_readout=False, squash=False)
+    network = Network(128, 2, jnp.tanh, private_input=True, zero_readout=False, scaling="none")
     training = Training("adagrad", 1e-3, 0.0, batch=None, epochs=epochs, patience=None)
     return NeuralLift(DonskerVaradhan(normalise=False), network, training)
 
 
 def f_divergence(
     form: AbstractForm,
-    network: Network = Network(),
-    training: Training = Training(),  # noqa: B008
+    network: Network = _NETWORK,
+    training: Training = _TRAINING,
 ) -> NeuralLift:
     """The log-lift from the optimal critic of an f-divergence."""
     return NeuralLift(form, network, training)
@@ -63,8 +66,8 @@ def f_divergence(
 
 def trimmed(
     limit: float = 1.0,
-    network: Network = Network(),
-    training: Training = Training(),  # noqa: B008
+    network: Network = _NETWORK,
+    training: Training = _TRAINING,
 ) -> NeuralLift:
     """clip(i, -limit, limit): all that a watchdog with a threshold below `limit` needs. `limit` > 0, in nats."""
     return NeuralLift(Trimmed(scalar(limit, "limit", low=0.0, open_low=True)), network, training)

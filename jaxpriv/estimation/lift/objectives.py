@@ -16,7 +16,8 @@ of f*. With f*(f'(t)) = t f'(t) - f(t) the objective of one form is
     Jensen-Shannon       (t ln t - (1+t) ln((1+t)/2))/2     ln(2 sig(h))/2      -ln(2 sig(-h))/2
     squared Hellinger    (sqrt t - 1)^2                     1 - e^{-h/2}        e^{h/2} - 1
 
-and the Donsker-Varadhan form is E_P[h] - ln E_Q[e^h], which is blind to a constant added to h (Hsu 2019, eq. 12).
+and the Donsker-Varadhan form is E_P[h] - ln E_Q[e^h], which is blind to a constant added to h (Hsu 2019, eq. 12). For
+a projected critic E_Q[e^h] = 1: the Kullback-Leibler form is then the Donsker-Varadhan form, so it has no class here.
 
 Expectations under Q. S has few values, so E_Q[b] = E_X sum_s p_s b(h(s, X)) is summed over s exactly, and X runs over
 the rows at hand. The usual estimate pairs each x with the s of another row: by the law of total variance it has the
@@ -126,20 +127,6 @@ class AbstractForm(AbstractObjective):
     ) -> Float[Array, ""]:
         product = jnp.sum(jnp.exp(log_prior)[None, :] * self.product(scores), axis=1)
         return jnp.vdot(weights, self.joint(on_pairs(scores, private)) - product)
-
-
-class KullbackLeiblerForm(AbstractForm):
-    """E_P[h] - E_Q[e^h] + 1, at most I(S;X)."""
-
-    @property
-    def name(self) -> str:
-        return "Kullback-Leibler form"
-
-    def joint(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
-        return h
-
-    def product(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
-        return jnp.expm1(h)
 
 
 class ReverseKullbackLeiblerForm(AbstractForm):

@@ -47,8 +47,8 @@ class PlugIn(AbstractLiftEstimator):
         least = _LEAST_ROWS * samples.private_size * symbols
         if train_rows.shape[1] < least:
             raise InputError(
-                f"undersampled: {train_rows.shape[1]} training rows for {samples.private_size} x {symbols} cells, at least {least} "
-                "are needed; merge symbols, or use an estimator that generalises between rows"
+                f"undersampled: {train_rows.shape[1]} training rows for {samples.private_size} x {symbols} cells, "
+                f"at least {least} are needed; merge symbols, or use an estimator that generalises between rows"
             )
         lifts = []
         for rows, held in zip(train_rows, validation, strict=True):

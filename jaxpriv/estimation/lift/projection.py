@@ -19,7 +19,6 @@ DV(i) <= I(S;X) for the prior that (1) was imposed with; with a prior counted fr
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import logsumexp
@@ -37,4 +36,4 @@ def projected(critic: Float[Array, "n s"], log_prior: Float[Array, " s"]) -> Flo
 
 def ceilings(prior: np.ndarray) -> np.ndarray:
     """`(S,)` -ln p_s: no log-lift is above it."""
-    return -jnp.log(prior) if isinstance(prior, jax.Array) else -np.log(prior)
+    return -np.log(prior)

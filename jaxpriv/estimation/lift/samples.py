@@ -32,14 +32,14 @@ class Samples(eqx.Module):
     Attributes:
         private: `(n,)` int64 codes, 0 .. private_size - 1, each of which occurs.
         useful: `(n, d)` float64 features, or `(n,)` int64 symbols of a finite alphabet.
-        scaled: `(d,)` bool, the features that are standardised; the others are indicators, as symbols become.
+        numeric: `(d,)` bool, the features that are numeric; the others are indicators, as symbols become.
         private_size: |S|, at least 2.
         rows: what a row of X looks like.
     """
 
     private: np.ndarray
     useful: np.ndarray
-    scaled: np.ndarray
+    numeric: np.ndarray
     private_size: int = eqx.field(static=True)
     rows: Rows
 
@@ -111,11 +111,11 @@ def from_features(
     """
     labels, size = _private(private, private_size)
     blocks: list[np.ndarray] = []
-    scaled: list[bool] = []
+    kinds: list[bool] = []
     if numeric is not None:
         blocks.append(finite(real_array(numeric, "numeric", ndim=2), "numeric"))
         _same_rows(blocks[-1], "numeric", labels)
-        scaled += [True] * blocks[0].shape[1]
+        kinds += [True] * blocks[0].shape[1]
     if categories is not None:
         array = finite(real_array(categories, "categories", ndim=2), "categories")
         _same_rows(array, "categories", labels)
@@ -125,11 +125,11 @@ def from_features(
             raise InputError(f"sizes has {len(sizes)} entries; categories has {array.shape[1]} columns")
         columns = [codes(array[:, k], f"categories[:, {k}]", int(sizes[k])) for k in range(len(sizes))]
         blocks.append(one_hot(np.stack(columns, axis=1), sizes))
-        scaled += [False] * blocks[-1].shape[1]
+        kinds += [False] * blocks[-1].shape[1]
     if not blocks:
         raise InputError("numeric or categories is needed")
     useful = np.concatenate(blocks, axis=1)
-    return Samples(labels, useful, np.array(scaled), size, Rows(useful.shape[1], None))
+    return Samples(labels, useful, np.array(kinds), size, Rows(useful.shape[1], None))
 
 
 def from_symbols(

@@ -9,7 +9,7 @@ from jaxpriv.errors import InputError
 
 def generator(key: jax.Array) -> np.random.Generator:
     """A NumPy generator that a JAX key decides."""
-    words = jax.random.key_data(key) if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    words = jax.random.key_data(key) if key.dtype != np.uint32 else key  # new-style keys, and raw ones
     return np.random.default_rng(np.asarray(words, dtype=np.uint32))
 
 

@@ -19,7 +19,7 @@ from jax import lax
 
 from jaxpriv._resources import need_memory
 from jaxpriv.errors import DivergedError
-from jaxpriv.estimation.lift.network import Critic, Network, NetworkScorer, standardised
+from jaxpriv.estimation.lift.network import Critic, Network, NetworkScorer, Scaling, scaled
 from jaxpriv.estimation.lift.objectives import AbstractObjective
 from jaxpriv.estimation.lift.samples import Samples
 from jaxpriv.solving.execution import own_settings
@@ -59,7 +59,7 @@ class Trained(eqx.Module):
     value: np.ndarray  # (R,) validation objective of what is kept
     epoch: np.ndarray  # (R,) the epoch it was reached in
 
-    def scorers(self, scaled: np.ndarray, squash: bool) -> tuple[NetworkScorer, ...]:
+    def scorers(self, numeric: np.ndarray, scaling: Scaling) -> tuple[NetworkScorer, ...]:
         """The R critics one by one."""
         weights, rest = eqx.partition(self.critics, eqx.is_array)
         return tuple(
@@ -67,8 +67,8 @@ class Trained(eqx.Module):
                 eqx.combine(jax.tree.map(lambda leaf, r=r: leaf[r], weights), rest),
                 self.mean[r],
                 self.scale[r],
-                scaled,
-                squash,
+                numeric,
+                scaling,
             )
             for r in range(len(self.epoch))
         )
@@ -80,7 +80,7 @@ class _Rows(eqx.Module):
     useful: Any  # (n, d) float32, or (n,) int32 symbols
     private: Any  # (n,) int32
     log_prior: Any  # (S,)
-    scaled: Any  # (d,) bool
+    numeric: Any  # (d,) bool
     mean: Any  # (R, d)
     scale: Any  # (R, d)
     train: Any  # (R, a)
@@ -123,7 +123,7 @@ def train(
         f"scoring {count} x {held} validation rows at once",
         "ask for fewer splits at a time or a smaller validation share",
     )
-    shift, size, mean, scale = _standardisation(samples, train_rows)
+    shift, size, mean, scale = _standardisation(samples, train_rows, network.scaling)
     symbols = samples.rows.symbols is not None
     useful = samples.useful.astype(np.int32) if symbols else ((samples.useful - shift) / size).astype(np.float32)
     with own_settings():
@@ -131,7 +131,7 @@ def train(
             useful=jnp.asarray(useful),
             private=jnp.asarray(samples.private, jnp.int32),
             log_prior=jnp.asarray(np.log(prior), jnp.float32),
-            scaled=jnp.asarray(samples.scaled),
+            numeric=jnp.asarray(samples.numeric),
             mean=jnp.asarray(mean, jnp.float32),
             scale=jnp.asarray(scale, jnp.float32),
             train=jnp.asarray(train_rows, jnp.int32),
@@ -156,24 +156,24 @@ def train(
     return Trained(critics, shift + size * mean, size * scale, value.astype(np.float64), epoch)
 
 
-def _standardisation(samples: Samples, train_rows: np.ndarray) -> tuple[np.ndarray, ...]:
+def _standardisation(samples: Samples, train_rows: np.ndarray, scaling: Scaling) -> tuple[np.ndarray, ...]:
     """(shift (d,), size (d,), mean (R, d), scale (R, d)): rows are (x - shift)/size, then (. - mean)/scale per split.
 
     The first step, on all rows, only saves digits in float32 and is undone by the second, which sees training rows
     alone. Indicators, and features that are constant in a split, keep their scale.
     """
     inputs, count = samples.rows.inputs, len(train_rows)
-    if samples.rows.symbols is not None:
+    if samples.rows.symbols is not None or scaling == "none":
         return np.zeros(inputs), np.ones(inputs), np.zeros((count, inputs)), np.ones((count, inputs))
     with np.errstate(over="ignore", invalid="ignore"):
         shift, size = samples.useful.mean(axis=0), samples.useful.std(axis=0)
-    shift = np.where(samples.scaled & np.isfinite(shift), shift, 0.0)
-    size = np.where(samples.scaled & np.isfinite(size) & (size > 0), size, 1.0)
+    shift = np.where(samples.numeric & np.isfinite(shift), shift, 0.0)
+    size = np.where(samples.numeric & np.isfinite(size) & (size > 0), size, 1.0)
     near = (samples.useful - shift) / size
     mean = np.stack([near[rows].mean(axis=0) for rows in train_rows])
     scale = np.stack([near[rows].std(axis=0) for rows in train_rows])
-    mean = np.where(samples.scaled, mean, 0.0)
-    return shift, size, mean, np.where(samples.scaled & (scale > 1e-12), scale, 1.0)
+    mean = np.where(samples.numeric, mean, 0.0)
+    return shift, size, mean, np.where(samples.numeric & (scale > 1e-12), scale, 1.0)
 
 
 def _as_arrays(tree: Any) -> Any:
@@ -238,8 +238,8 @@ def _epoch(objective: AbstractObjective, network: Network, training: Training, r
         if rows.useful.ndim == 1:
             inputs = jax.nn.one_hot(rows.useful[index], rows.scale.shape[0], dtype=jnp.float32)
         else:
-            inputs = standardised(
-                rows.useful[index], rows.mean[None], rows.scale[None], rows.scaled[None], network.squash, jnp
+            inputs = scaled(
+                rows.useful[index], rows.mean[None], rows.scale[None], rows.numeric[None], network.scaling, jnp
             )
         scores = objective.scores(critic(inputs), rows.log_prior)
         even = jnp.full(index.shape, 1.0 / index.shape[0], jnp.float32)
