@@ -63,7 +63,7 @@ def estimate(
     Raises `InputError` for samples that do not suit the estimator, `DivergedError` if the training of any split did
     not stay finite: then there is no number.
     """
-    count = scalar(splits, "splits", low=1)
+    count = scalar(splits, "splits", low=1.0)
     if count != int(count):
         raise InputError("splits must be a whole number")
     test, validation = share(test, "test"), share(validation, "validation")

@@ -29,7 +29,9 @@ finite alphabet by listing all pairs with their mass).
 Hsu, Asoodeh and Calmon 2019, eq. (12) and footnote 2; Nguyen, Wainwright and Jordan 2010.
 """
 
+import math
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -37,6 +39,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxpriv.estimation.lift.projection import projected
+
+_LN2 = math.log(2.0)
 
 Scores = Float[Array, "n s"]
 
@@ -165,10 +169,10 @@ class JensenShannonForm(AbstractForm):
         return "Jensen-Shannon form"
 
     def joint(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
-        return 0.5 * (jnp.log(2.0) + jax.nn.log_sigmoid(h)).astype(h.dtype)
+        return 0.5 * (_LN2 + jax.nn.log_sigmoid(h))
 
     def product(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
-        return -0.5 * (jnp.log(2.0) + jax.nn.log_sigmoid(-h)).astype(h.dtype)
+        return -0.5 * (_LN2 + jax.nn.log_sigmoid(-h))
 
 
 class SquaredHellingerForm(AbstractForm):
@@ -195,11 +199,11 @@ def clip_inwards(h: Float[Array, "..."], limit: Float[Array, ""]) -> Float[Array
     return jnp.clip(h, -limit, limit)
 
 
-def _clip_forward(h: Array, limit: Array) -> tuple[Array, tuple[Array, Array]]:
+def _clip_forward(h: Any, limit: Any) -> tuple[Any, tuple[Any, Any]]:
     return jnp.clip(h, -limit, limit), (h, limit)
 
 
-def _clip_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+def _clip_backward(kept: tuple[Any, Any], slope: Any) -> tuple[Any, Any]:
     h, limit = kept
     inside = jnp.where(h > limit, slope > 0, jnp.where(h < -limit, slope < 0, True))
     return jnp.where(inside, slope, jnp.zeros_like(slope)), jnp.zeros_like(limit)

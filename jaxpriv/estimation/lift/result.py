@@ -41,7 +41,7 @@ class Estimate:
 
     def agrees(self, truth: float, errors: float = 2.0) -> bool:
         """Whether `truth` lies within `errors` standard errors."""
-        return abs(self.value - truth) <= errors * self.standard_error
+        return bool(abs(self.value - truth) <= errors * self.standard_error)
 
     def __str__(self) -> str:
         return (

@@ -126,7 +126,8 @@ def train(
     shift, size, mean, scale = _standardisation(samples, train_rows, network.scaling)
     symbols = samples.rows.symbols is not None
     useful = samples.useful.astype(np.int32) if symbols else ((samples.useful - shift) / size).astype(np.float32)
-    with own_settings():
+    # Optax raises a decay rate to an integer step: what strict promotion of the caller's would refuse.
+    with own_settings(), jax.numpy_dtype_promotion("standard"):
         rows = _Rows(
             useful=jnp.asarray(useful),
             private=jnp.asarray(samples.private, jnp.int32),
