@@ -89,6 +89,6 @@ def count_table(
     if few and not sparse:
         raise InputError(
             f"{rows} rows make {symbols} useful symbols, fewer than {_ROWS_PER_SYMBOL} rows each: use fewer classes or "
-            "columns, or declare sparse=True"
+            "columns, or declare that this is meant (sparse)"
         )
     return CountedTable(dataset, codebook, s, x, few)

@@ -1,0 +1,231 @@
+"""The watchdog of a joint: a threshold, what is released, and exact numbers for it."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jaxpriv import leakage
+from jaxpriv._resources import need_memory
+from jaxpriv._types import Joint
+from jaxpriv._validation import scalar
+from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.watchdog.bounds import Bounds, bounds_of
+from jaxpriv.watchdog.perturbation import (
+    CompleteMerging,
+    Perturbation,
+    Perturbed,
+    RandomisedResponse,
+    SubsetMerging,
+    perturbed,
+)
+from jaxpriv.watchdog.scores import host_joint, log_lift_of, scores_of
+from jaxpriv.watchdog.staircase import Steps, entropy_terms, steps
+
+# Targets are met to this many nats: sums of masses are rounded.
+_ROUNDING = 1e-12
+# How far the running sums of the staircase may be from those; what is near a target is computed anew.
+_NEAR = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Watchdog:
+    """A watchdog and what is exact about it on the given joint; nothing here is a statement about a population.
+
+    Attributes:
+        epsilon: the threshold.
+        scores: `(x,)` max_s |i(s,x)|.
+        released: `(x,)` bool, X_eps.
+        released_mass: P(X_eps).
+        leakage: the exact lift leakage max_{s,y} |ln P(s|y)/P(s)|, in nats (`jaxpriv.leakage.Lift` of the
+            mechanism): the larger of the next two.
+        leakage_released: of the released symbols with mass.
+        leakage_complement: of the outcomes that stand for the others.
+        information: I(S;Y) in nats, the average leakage; at most `leakage`.
+        utility: I(X;Y) in nats; at most `entropy`.
+        entropy: H(X) in nats.
+        bounds: what eps and P(X_eps) alone prove (complete merging only, otherwise None). Never below `leakage`.
+        perturbation: what was asked for the complement.
+        group, keep, draw: what that came to (`jaxpriv.watchdog.perturbation`).
+    """
+
+    epsilon: float
+    scores: np.ndarray
+    released: np.ndarray
+    released_mass: float
+    leakage: float
+    leakage_released: float
+    leakage_complement: float
+    information: float
+    utility: float
+    entropy: float
+    bounds: Bounds | None
+    perturbation: Perturbation
+    group: np.ndarray
+    keep: float
+    draw: np.ndarray | None
+    joint: np.ndarray
+
+    def mechanism(self) -> np.ndarray:
+        """P(y|x) `(x, y)` float64. With draw "single" the outputs are the useful symbols and one for each group."""
+        size = len(self.released)
+        groups = 0 if self.draw is not None else int(self.group.max()) + 1
+        table = self._identity(size + groups)
+        hidden = np.flatnonzero(~self.released)
+        if self.draw is None:
+            table[hidden, size + self.group[hidden]] = 1.0
+        else:
+            same = self.group[hidden, None] == self.group[hidden]
+            table[np.ix_(hidden, hidden)] = (1.0 - self.keep) * same * self.draw[hidden]
+            table[hidden, hidden] += self.keep
+        return table
+
+    def report(self, units: str = "nats") -> leakage.Report:
+        """Every measure of `jaxpriv.leakage` on the joint and the mechanism; in `rows`, "lift" is `leakage`."""
+        if self.keep > 0.0:
+            return leakage.report(self.joint, self.mechanism(), units)
+        # The outcomes of a group have one posterior: as one of its symbols it measures the same, without draws.
+        table = self._identity(len(self.released))
+        hidden = np.flatnonzero(~self.released)
+        _, first = np.unique(self.group[hidden], return_index=True)
+        table[hidden, hidden[first][self.group[hidden]]] = 1.0
+        return leakage.report(self.joint, table, units)
+
+    def _identity(self, outputs: int) -> np.ndarray:
+        """The rows of the released symbols; the others are empty."""
+        need_memory(16.0 * len(self.released) * outputs, "the mechanism as a table", "use released, group, keep, draw")
+        table = np.zeros((len(self.released), outputs))
+        inside = np.flatnonzero(self.released)
+        table[inside, inside] = 1.0
+        return table
+
+
+def watchdog(
+    joint: Joint,
+    *,
+    epsilon: Any = None,
+    target_leakage: Any = None,
+    target_utility: Any = None,
+    perturbation: Perturbation | None = None,
+) -> Watchdog:
+    """The watchdog with a threshold, or the best one with complete merging for a target.
+
+    Args:
+        joint: P(s, x) `(s, x)`.
+        epsilon: release x with max_s |i(s,x)| <= epsilon, >= 0; inf releases everything.
+        target_leakage: the largest X_eps with an exact leakage of at most this, >= 0. There always is
+            one, at eps = 0: where nothing that depends on S is released nothing leaks. As leakage is no
+            monotone function of eps, a smaller X_eps may leak more.
+        target_utility: the least leakage with I(X;Y) of at least this, >= 0 and at most H(X).
+        perturbation: of the symbols that are not released; by default `CompleteMerging()`. With a target
+            the limit of `SubsetMerging` and `RandomisedResponse` is the target, or the leakage reached.
+
+    Exactly one of epsilon and the targets is given; targets are met to 1e-12 nats. Symbols without mass
+    are released at eps = inf only.
+
+    Raises `InputError` for a bad argument, naming it, and `InfeasibleError` if no mechanism has the
+    utility (proof: H(X)) or no perturbation the limit (proof: what complete merging leaks).
+
+    Hsu, Asoodeh and Calmon 2019, Definition 2, eq. (9) and (11).
+    """
+    joint = host_joint(joint)
+    given = [value is not None for value in (epsilon, target_leakage, target_utility)]
+    if sum(given) != 1:
+        raise InputError("give exactly one of epsilon, target_leakage and target_utility")
+    asked = CompleteMerging() if perturbation is None else perturbation
+    score = scores_of(log_lift_of(joint))
+    if epsilon is not None:
+        threshold = scalar(epsilon, "epsilon", low=0.0, infinite=True)
+        return _built(joint, score, threshold, asked)
+    if not isinstance(asked, CompleteMerging) and asked.limit is not None:
+        raise InputError("limit is for a given epsilon; with a target it is the target")
+    found = steps(score, joint, joint.sum(axis=0))
+    if target_leakage is not None:
+        target = scalar(target_leakage, "target_leakage", low=0.0, infinite=True)
+        plain = _within(joint, score, found, target)
+    else:
+        plain = _reaching(joint, score, found, scalar(target_utility, "target_utility", low=0.0))
+        target = plain.leakage
+    if isinstance(asked, CompleteMerging) and isinstance(asked.draw, str) and asked.draw == "marginal":
+        return plain
+    if isinstance(asked, CompleteMerging):
+        return _built(joint, score, plain.epsilon, asked)
+    return _built(joint, score, plain.epsilon, replace(asked, limit=max(target, plain.leakage)))
+
+
+def compare(
+    joint: Joint, *, epsilon: Any = None, target_leakage: Any = None, target_utility: Any = None
+) -> dict[str, Watchdog]:
+    """Three perturbations for the same choice: none leaks more than complete merging, or than the target.
+
+    Keys are "complete merging", "subset merging" and "randomised response". Arguments and errors as
+    for `watchdog`.
+    """
+    options = {"epsilon": epsilon, "target_leakage": target_leakage, "target_utility": target_utility}
+    kinds = {
+        "complete merging": CompleteMerging(),
+        "subset merging": SubsetMerging(),
+        "randomised response": RandomisedResponse(),
+    }
+    return {name: watchdog(joint, perturbation=kind, **options) for name, kind in kinds.items()}
+
+
+def _built(joint: np.ndarray, score: np.ndarray, epsilon: float, asked: Perturbation) -> Watchdog:
+    released, useful = score <= epsilon, joint.sum(axis=0)
+    telling = released & (useful > 0)
+    leaking = float(score[telling].max(initial=0.0))
+    rest: Perturbed = perturbed(asked, joint, released, leaking)
+    inside, outside = float(useful[released].sum()), float(useful[~released].sum())
+    entropy = float(entropy_terms(useful).sum())
+    utility = float(entropy_terms(useful[released]).sum()) + rest.utility
+    return Watchdog(
+        epsilon=float(epsilon),
+        scores=score,
+        released=released,
+        released_mass=inside,
+        leakage=max(leaking, rest.leakage),
+        leakage_released=leaking,
+        leakage_complement=rest.leakage,
+        information=_information(np.concatenate([joint[:, released], rest.outcomes], axis=1)),
+        utility=min(max(utility, 0.0), entropy),
+        entropy=entropy,
+        bounds=bounds_of(epsilon, inside, outside) if isinstance(asked, CompleteMerging) else None,
+        perturbation=asked,
+        group=rest.group,
+        keep=rest.keep,
+        draw=rest.draw,
+        joint=joint,
+    )
+
+
+def _information(outcomes: np.ndarray) -> float:
+    """I(S;Y) of P(s, y) `(s, y)`."""
+    product = outcomes.sum(axis=1, keepdims=True) * outcomes.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # t ln t - t + 1 >= 0 in place of t ln t: nothing cancels where little leaks.
+        ratio = np.where(product > 0, outcomes / product, 1.0)
+        terms = np.where(ratio > 0, ratio * np.log(ratio), 0.0) - ratio + 1.0
+    return float((product * terms).sum())
+
+
+def _within(joint: np.ndarray, score: np.ndarray, found: Steps, target: float) -> Watchdog:
+    """The last step whose leakage, computed anew, is at most the target; the first has nothing to leak."""
+    near = np.flatnonzero(found.leakage <= target + _NEAR)
+    for step in near[near > 0][::-1]:
+        plain = _built(joint, score, float(found.epsilon[step]), CompleteMerging())
+        if plain.leakage <= target + _ROUNDING:
+            return plain
+    return _built(joint, score, 0.0, CompleteMerging())
+
+
+def _reaching(joint: np.ndarray, score: np.ndarray, found: Steps, target: float) -> Watchdog:
+    """The step with the least leakage among those with the utility."""
+    most = float(found.utility[-1])
+    if not target <= most + _ROUNDING:
+        raise InfeasibleError(
+            f"target_utility is more than H(X) = {most:.6g} nats, and no mechanism has I(X;Y) > H(X)",
+            {"target_utility": target, "entropy": most},
+        )
+    enough = np.flatnonzero(found.utility >= min(target, most))
+    best = enough[::-1][np.argmin(found.leakage[enough[::-1]])]  # of equal leakage the most useful
+    return _built(joint, score, float(found.epsilon[best]), CompleteMerging())

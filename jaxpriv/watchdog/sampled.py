@@ -1,0 +1,222 @@
+"""The watchdog where the log-lift was estimated: n records with scores. Everything said about leakage is an estimate.
+
+The records stand for the population: X takes the n (or fewer different) values seen, each with its share. From
+estimates g(s,x) of i(s,x) the mass of the records C that are not released follows in one of two ways:
+
+    from the scores    P(C|s)/P(C)  ~  mean over C of e^g(s,x), over the same mean over all records;
+    from the labels    P(C|s)/P(C)  ~  share of C among the records with that s, over its share of all.
+
+The first trusts the estimator twice (for the choice and for the number), the second only for the choice: give labels of
+held-out records where there are any. Neither is a bound. Utility is the plug-in I(X;Y) of the shares: with records that
+are all different it counts records, and says little about the population.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from jaxpriv._validation import finite, nonnegative, real_array, scalar
+from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.watchdog.bounds import proved_bounds
+from jaxpriv.watchdog.staircase import Steps, steps
+
+# A valid log-lift has sum_s P(s) e^i(s,x) = 1; estimates in float32 that were normalised are this close.
+_NORMALISED = 1e-4
+
+Basis = Literal["scores", "labels"]
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedStaircase:
+    """The `Staircase` of records, entry by entry an estimate `(k,)`.
+
+    `released_fraction`: share of the records in X_eps. `estimated_tight` and `estimated_gamma` are the formulas of
+    `bounds` at that share and at estimated scores: bounds of nothing certain. `basis`: where the leakage of the
+    complement comes from.
+    """
+
+    epsilon: np.ndarray
+    released_fraction: np.ndarray
+    estimated_leakage: np.ndarray
+    estimated_leakage_released: np.ndarray
+    estimated_leakage_complement: np.ndarray
+    estimated_utility: np.ndarray
+    estimated_tight: np.ndarray
+    estimated_gamma: np.ndarray
+    basis: Basis
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedWatchdog:
+    """One watchdog of records: what is released is a fact, what it leaks is estimated (nats).
+
+    Attributes:
+        epsilon: the threshold.
+        scores: `(n,)` max_s |g(s,x)| of every record.
+        released: `(n,)` bool.
+        released_fraction: share of the records.
+        estimated_...: as in `EstimatedStaircase`.
+        basis: "scores" or "labels".
+    """
+
+    epsilon: float
+    scores: np.ndarray
+    released: np.ndarray
+    released_fraction: float
+    estimated_leakage: float
+    estimated_leakage_released: float
+    estimated_leakage_complement: float
+    estimated_utility: float
+    estimated_tight: float
+    estimated_gamma: float
+    basis: Basis
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Checked records, equal symbols joined: scores (x,), masses (s, x), shares (x,); and scores of all records."""
+
+    scores: np.ndarray
+    masses: np.ndarray
+    shares: np.ndarray
+    per_record: np.ndarray
+    basis: Basis
+
+
+def estimated_staircase(log_lift: Any, prior: Any, *, labels: Any = None, symbols: Any = None) -> EstimatedStaircase:
+    """All thresholds at once, from estimates for n records.
+
+    Args:
+        log_lift: `(n, s)` estimates of ln P(s|x)/P(s) in nats, for every s, normalised:
+            sum_s prior[s] e^log_lift[r, s] = 1 in every row.
+        prior: `(s,)` P(s) > 0.
+        labels: `(n,)` whole numbers, the s of every record; without them the scores are the basis.
+        symbols: `(n,)` whole numbers, equal for records with the same x; None: all are different.
+
+    Raises `InputError` naming argument and position for NaN and infinite entries, rows that are not
+    normalised, labels outside of 0 .. s-1 or of fewer than all classes, equal symbols with different
+    scores, and lengths that do not match.
+    """
+    found = _checked(log_lift, prior, labels, symbols)
+    return _staircase(steps(found.scores, found.masses, found.shares), found.basis)
+
+
+def estimated_watchdog(
+    log_lift: Any,
+    prior: Any,
+    *,
+    epsilon: Any = None,
+    target_leakage: Any = None,
+    target_utility: Any = None,
+    labels: Any = None,
+    symbols: Any = None,
+) -> EstimatedWatchdog:
+    """The watchdog of records with a threshold, or the best for a target of the ESTIMATED leakage or utility.
+
+    Choices as in `jaxpriv.watchdog.watchdog`, the other arguments and errors as for `estimated_staircase`. A
+    target that was reached on the records that chose the threshold is optimistic: look at other records.
+    """
+    given = [value is not None for value in (epsilon, target_leakage, target_utility)]
+    if sum(given) != 1:
+        raise InputError("give exactly one of epsilon, target_leakage and target_utility")
+    found = _checked(log_lift, prior, labels, symbols)
+    stairs = steps(found.scores, found.masses, found.shares)
+    if epsilon is not None:
+        threshold = scalar(epsilon, "epsilon", low=0.0, infinite=True)
+        step = int(np.searchsorted(stairs.epsilon, threshold, side="right")) - 1
+    elif target_leakage is not None:
+        target = scalar(target_leakage, "target_leakage", low=0.0, infinite=True)
+        step = int(np.flatnonzero(stairs.leakage <= target)[-1])  # eps = 0 leaks nothing
+        threshold = float(stairs.epsilon[step])
+    else:
+        target = scalar(target_utility, "target_utility", low=0.0)
+        enough = np.flatnonzero(stairs.utility >= target)[::-1]
+        if not enough.size:
+            most = float(stairs.utility[-1])
+            raise InfeasibleError(
+                f"target_utility is more than the entropy {most:.6g} nats of the records",
+                {"target_utility": target, "entropy": most},
+            )
+        step = int(enough[np.argmin(stairs.leakage[enough])])
+        threshold = float(stairs.epsilon[step])
+    all_steps = _staircase(stairs, found.basis)
+    tight, gamma = proved_bounds(
+        np.array(threshold), np.array(stairs.released_mass[step]), np.array(stairs.complement_mass[step])
+    )
+    return EstimatedWatchdog(
+        epsilon=threshold,
+        scores=found.per_record,
+        released=found.per_record <= threshold,
+        released_fraction=float(all_steps.released_fraction[step]),
+        estimated_leakage=float(all_steps.estimated_leakage[step]),
+        estimated_leakage_released=float(all_steps.estimated_leakage_released[step]),
+        estimated_leakage_complement=float(all_steps.estimated_leakage_complement[step]),
+        estimated_utility=float(all_steps.estimated_utility[step]),
+        estimated_tight=float(tight),
+        estimated_gamma=float(gamma),
+        basis=found.basis,
+    )
+
+
+def _staircase(found: Steps, basis: Basis) -> EstimatedStaircase:
+    tight, gamma = proved_bounds(found.epsilon, found.released_mass, found.complement_mass)
+    return EstimatedStaircase(
+        epsilon=found.epsilon,
+        released_fraction=np.minimum(found.released_mass, 1.0),
+        estimated_leakage=found.leakage,
+        estimated_leakage_released=found.leakage_released,
+        estimated_leakage_complement=found.leakage_complement,
+        estimated_utility=found.utility,
+        estimated_tight=tight,
+        estimated_gamma=gamma,
+        basis=basis,
+    )
+
+
+def _checked(log_lift: Any, prior: Any, labels: Any, symbols: Any) -> _Samples:
+    table = finite(real_array(log_lift, "log_lift", ndim=2), "log_lift")
+    private = nonnegative(real_array(prior, "prior", ndim=1), "prior")
+    records, classes = table.shape
+    if len(private) != classes:
+        raise InputError(f"log_lift has {classes} columns (axis s), but prior has {len(private)} entries")
+    if not (private > 0).all() or not abs(private.sum() - 1) <= 1e-6:
+        raise InputError("prior must be positive and sum to 1")
+    with np.errstate(over="ignore"):
+        posterior = private * np.exp(table)
+    wrong = np.flatnonzero(~(np.abs(posterior.sum(axis=1) - 1) <= _NORMALISED))
+    if wrong.size:
+        raise InputError(
+            f"log_lift, row {wrong[0]}: sum_s prior[s] e^log_lift is not 1 ({wrong.size} such rows); "
+            "subtract its logarithm from the row"
+        )
+    scores = np.abs(table).max(axis=1)
+    if labels is not None:
+        known = _whole(labels, "labels", records)
+        if not ((known >= 0) & (known < classes)).all():
+            place = np.flatnonzero(~((known >= 0) & (known < classes)))[0]
+            raise InputError(f"labels[{place}] is not among the classes 0 .. {classes - 1} of prior")
+        if len(np.unique(known)) < classes:
+            raise InputError("labels: some class of prior has no record, so nothing can be said about it")
+        masses = (known == np.arange(classes)[:, None]) / records
+    else:
+        masses = posterior.T / records
+    shares = np.full(records, 1.0 / records)
+    if symbols is None:
+        return _Samples(scores, masses, shares, scores, "scores" if labels is None else "labels")
+    _, first, place = np.unique(_whole(symbols, "symbols", records), return_index=True, return_inverse=True)
+    place = place.reshape(-1)
+    differing = np.flatnonzero(~(np.abs(scores - scores[first][place]) <= 1e-6))
+    if differing.size:
+        raise InputError(f"symbols[{differing[0]}] is that of an earlier record with another score")
+    joined = np.zeros((classes, len(first)))
+    np.add.at(joined.T, place, masses.T)
+    counts = np.bincount(place) / records
+    return _Samples(scores[first], joined, counts, scores[first][place], "scores" if labels is None else "labels")
+
+
+def _whole(value: Any, name: str, size: int) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" or array.shape != (size,):
+        raise InputError(f"{name} must be {size} whole numbers, one for each row of log_lift")
+    return array

@@ -1,0 +1,151 @@
+"""`jaxpriv watchdog`: from a joint and from a table, targets, merges, stored classes, bad input."""
+
+import json
+
+import numpy as np
+import pytest
+
+from jaxpriv.estimation.tables import Quantiles, count_table
+from tests.cli.conftest import JOINT, refused, strict_json
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """A table of 600 records: income depends on age and town a little."""
+    rng = np.random.default_rng(2)
+    age, town = rng.integers(18, 80, 600), rng.choice(["north", "south"], 600)
+    income = np.where(rng.random(600) < 0.3 + 0.3 * (age > 50) + 0.1 * (town == "north"), "high", "low")
+    path = tmp_path_factory.mktemp("people") / "people.csv"
+    lines = [f"{a},{t},{i}" for a, t, i in zip(age, town, income, strict=True)]
+    path.write_text("\n".join(["age,town,income", *lines]))
+    return path
+
+
+TABLE = ("--private", "income", "--useful", "age", "--useful", "town", "--bins", "age=quantiles:2")
+
+
+@pytest.mark.parametrize("merge", ["marginal", "uniform", "single", "subsets", "randomised-response"])
+def test_the_mapping_has_the_leakage_that_is_printed(run, problem, tmp_path, merge):
+    out = tmp_path / "mechanism.npz"
+    result = run("watchdog", problem, "--epsilon", 0.8, "--merge", merge, "--measures", "--out", out, "--json", "-")
+    assert result.exit_code == 0, result.output
+    record = strict_json(result.stdout)
+    mechanism = np.load(out)["mechanism"]
+    outputs = JOINT / JOINT.sum() @ mechanism
+    used = outputs.sum(axis=0) > 0
+    lift = outputs[:, used] / outputs[:, used].sum(axis=0) / outputs.sum(axis=1, keepdims=True)
+    assert record["leakage"] == pytest.approx(np.abs(np.log(lift)).max(), abs=1e-11)
+    assert record["units"] == "nats"
+    assert record["merge"] == merge
+    for name, key in (("lift", "leakage"), ("mutual-information", "information")):
+        (row,) = (row for row in record["measures"] if row["name"] == name)
+        assert row["value"] == pytest.approx(record[key], abs=1e-11)
+    assert len(record["scores"]) == len(record["released"]) == 4
+    assert (record["bounds"] is None) == (merge in ("subsets", "randomised-response"))
+
+
+def test_infinite_bounds_are_text_with_their_reason(run, problem):
+    record = strict_json(run("watchdog", problem, "--epsilon", "inf", "--json", "-").stdout)
+    assert record["epsilon"] == "inf"
+    assert record["bounds"]["gamma"] == "inf"
+    assert "complement" in record["bounds"]["explanation"]
+    assert record["utility"] == record["entropy"]
+    text = run("watchdog", problem, "--epsilon", "inf").stdout
+    assert "gamma: every symbol with mass is released" in text
+
+
+def test_targets(run, problem):
+    record = strict_json(run("watchdog", problem, "--target-leakage", 0.7, "--json", "-").stdout)
+    assert record["leakage"] <= 0.7
+    record = strict_json(run("watchdog", problem, "--target-utility", 0.5, "--json", "-").stdout)
+    assert record["utility"] >= 0.5
+    refused(run("watchdog", problem, "--target-utility", 5), 3, "H(X)")
+
+
+def test_bits_are_for_people(run, problem):
+    nats = strict_json(run("watchdog", problem, "--epsilon", 0.8, "--json", "-").stdout)
+    text = run("watchdog", problem, "--epsilon", 0.8, "--units", "bits").stdout
+    line = next(line for line in text.splitlines() if line.startswith("lift leakage, exact"))
+    printed = float(line.split()[-2])
+    assert line.endswith("bits")
+    assert nats["leakage"] / np.log(2) <= printed <= nats["leakage"] / np.log(2) * (1 + 1e-5)
+
+
+def test_a_table_is_the_joint_of_its_records(run, people, save, tmp_path):
+    out, book = tmp_path / "mechanism.npz", tmp_path / "book.json"
+    line = ("--target-leakage", 0.2, "--out", out, "--codebook-out", book, "--json", "-")
+    result = run("watchdog", people, *TABLE, *line)
+    assert result.exit_code == 0, result.output
+    record = strict_json(result.stdout)
+    assert record["rows"] == 600
+    assert not record["sparse"]
+    table = count_table(people, private="income", useful=["age", "town"], rules={"age": Quantiles(2)})
+    assert np.array_equal(np.load(out)["attributes"], table.dataset.useful_attributes)
+    assert table.codebook.to_json() == book.read_text()
+    # The same from the joint, and from the stored classes.
+    joint = save(joint=table.dataset.joint)
+    again = strict_json(run("watchdog", joint, "--target-leakage", 0.2, "--json", "-").stdout)
+    stored = strict_json(run("watchdog", people, "--codebook", book, "--target-leakage", 0.2, "--json", "-").stdout)
+    for name in ("epsilon", "leakage", "utility", "released", "scores"):
+        assert record[name] == again[name] == stored[name]
+    # Neither values nor counts of people are in what can be given away.
+    content = json.dumps(json.loads(book.read_text())["columns"]["age"])
+    assert str(int(table.dataset.counts.max())) not in content
+    assert set(np.load(out).files) == {"mechanism", "attributes"}
+    text = run("watchdog", people, *TABLE, "--epsilon", 0.3).stdout
+    assert "600 records" in text
+
+
+def test_bad_options(run, problem, people, tmp_path):
+    epsilon = ("--epsilon", 0.5)
+    refused(run("watchdog", problem), 2, "exactly one of --epsilon")
+    refused(run("watchdog", problem, *epsilon, "--target-leakage", 1), 2, "exactly one of --epsilon")
+    refused(run("watchdog", problem, "--epsilon", "nan"), 2, "--epsilon must be")
+    refused(run("watchdog", problem, "--target-leakage", "-1"), 2, "--target-leakage must be")
+    refused(run("watchdog", problem, *epsilon, "--merge", "secretly"), 2, "--merge")
+    refused(run("watchdog", problem, *epsilon, "--private", "income"), 2, "--private is for tables")
+    refused(run("watchdog", problem, *epsilon, "--codebook-out", tmp_path / "b.json"), 2, "codebooks are for tables")
+    refused(run("watchdog", problem, *epsilon, "--out", problem), 2, "--out is the same file")
+    refused(run("watchdog", tmp_path / "absent.npz", *epsilon), 2, "does not exist")
+    refused(run("watchdog", tmp_path / "absent.csv", *TABLE, *epsilon), 2, "does not exist")
+    refused(run("watchdog", people, *epsilon), 2, "--private and --useful")
+    refused(
+        run("watchdog", people, "--codebook", problem, "--private", "income", *epsilon), 2, "--codebook has its own"
+    )
+    refused(run("watchdog", people, "--codebook", problem, *epsilon), 5, "not a codebook")
+    refused(
+        run("watchdog", people, *TABLE, "--useful", "income", *epsilon), 2, "'income' is private and useful", "shared"
+    )
+    refused(
+        run("watchdog", people, "--private", "income", "--useful", "Town", *epsilon), 2, "no column 'Town'", "'town'"
+    )
+    few = tmp_path / "few.csv"
+    few.write_text("income,town\nlow,a\nhigh,b\nlow,c\n")
+    refused(
+        run("watchdog", few, "--private", "income", "--useful", "town", *epsilon), 2, "3 rows make 3", "sparse=True"
+    )
+    assert "too few" in run("watchdog", few, "--private", "income", "--useful", "town", "--sparse", *epsilon).stdout
+
+
+@pytest.mark.parametrize(
+    "rule", ["age", "=quantiles:2", "age=quantiles", "age=quantiles:x", "age=edges:", "age=trees:3"]
+)
+def test_bad_rules(run, people, rule):
+    refused(run("watchdog", people, *TABLE[:-2], "--bins", rule, "--epsilon", 1), 2, "--bins", "COL=quantiles:N")
+
+
+def test_rules_that_cannot_be(run, people):
+    line = ("watchdog", people, *TABLE[:-2], "--epsilon", 1, "--bins")
+    refused(run(*line, "age=edges:5,1"), 2, "--bins", "rising")
+    refused(run(*line, "age=edges:20,50"), 2, "column 'age', row", "outside of the edges")
+    refused(run(*line, "age=quantiles:2", "--bins", "age=categories"), 2, "twice")
+    refused(run(*line, "home=categories"), 2, "column 'home'")
+    assert run(*line, "age=edges:0,30,60,inf").exit_code == 0
+
+
+def test_nothing_is_written_where_something_is_wrong(run, people, tmp_path):
+    out, book = tmp_path / "mechanism.npz", tmp_path / "book.json"
+    line = ("--target-utility", 50, "--out", out, "--codebook-out", book)
+    refused(run("watchdog", people, *TABLE, *line), 3, "H(X)")
+    assert not out.exists()
+    assert not book.exists()
