@@ -28,7 +28,7 @@ from jaxpriv.estimation.lift._base import AbstractLiftEstimator
 from jaxpriv.estimation.lift.classifier import temperature
 from jaxpriv.estimation.lift.named import NAMES
 from jaxpriv.estimation.lift.projection import project
-from jaxpriv.estimation.lift.training import train
+from jaxpriv.estimation.lift.training import _standardisation, train
 
 TINY = Network(8, 1)
 FEW = Training(batch=64, epochs=6, patience=3, learning_rate=1e-2)
@@ -113,6 +113,31 @@ def test_a_key_decides_everything(samples, report):
     assert np.array_equal(again.scores, report.scores, equal_nan=True)
     other = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), jax.random.key(4), samples, splits=3)
     assert not np.array_equal(other.per_split, report.per_split)
+
+
+def test_units_and_offsets_of_a_feature_do_not_matter(samples, report):
+    moved = from_features(samples.private, 1e7 - 30.0 * samples.useful)
+    again = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, moved, splits=3)
+    flipped = from_features(samples.private, -samples.useful)
+    mirror = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, flipped, splits=3)
+    assert again.scores == pytest.approx(mirror.scores, abs=1e-3, nan_ok=True)
+    assert mirror.information.value == pytest.approx(report.information.value, abs=0.03)
+
+
+def test_a_feature_that_is_mostly_one_value_has_a_scale():
+    """Its interquartile range is 0: the deviation takes its place; a constant keeps its units."""
+    rng = np.random.default_rng(0)
+    rare = np.where(rng.random(200) < 0.1, rng.exponential(size=200), 0.0)
+    samples = from_features(
+        rng.integers(2, size=200), np.stack([rare, np.full(200, 3.0), rng.normal(size=200)], axis=1)
+    )
+    rows = np.arange(200)[None, :150]
+    shift, size, mean, scale = _standardisation(samples, rows, "asinh")
+    centre, units = (shift + size * mean)[0], (size * scale)[0]
+    assert centre[:2] == pytest.approx([0.0, 3.0], abs=1e-12)
+    assert units[:2] == pytest.approx([rare[:150].std(), 1.0], rel=1e-9)
+    low, middle, high = np.quantile(samples.useful[:150, 2], (0.25, 0.5, 0.75))
+    assert (centre[2], units[2]) == pytest.approx((middle, (high - low) / 1.349), rel=1e-9)
 
 
 def test_splits_trained_together_are_splits_trained_alone(samples, report):

@@ -26,6 +26,8 @@ from jaxpriv.solving.execution import own_settings
 
 # Epochs between two looks of the host.
 _LOOK = 25
+# Interquartile range of a standard Gaussian; a feature that varies less than this, in its deviations, is constant.
+_GAUSSIAN_RANGE, _CONSTANT = 1.349, 1e-12
 
 
 class Training(eqx.Module):
@@ -173,8 +175,13 @@ def _standardisation(samples: Samples, train_rows: np.ndarray, scaling: Scaling)
     near = (samples.useful - shift) / size
     mean = np.stack([near[rows].mean(axis=0) for rows in train_rows])
     scale = np.stack([near[rows].std(axis=0) for rows in train_rows])
+    if scaling == "asinh":
+        low, mean, high = np.stack([np.quantile(near[rows], (0.25, 0.5, 0.75), axis=0) for rows in train_rows], axis=1)
+        scale = np.where(
+            high - low > _CONSTANT, (high - low) / _GAUSSIAN_RANGE, scale
+        )  # counts that are mostly one value
     mean = np.where(samples.numeric, mean, 0.0)
-    return shift, size, mean, np.where(samples.numeric & (scale > 1e-12), scale, 1.0)
+    return shift, size, mean, np.where(samples.numeric & (scale > _CONSTANT), scale, 1.0)
 
 
 def _as_arrays(tree: Any) -> Any:
