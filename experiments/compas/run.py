@@ -36,6 +36,7 @@ from jaxpriv.estimation.lift import (
     PlugIn,
     Samples,
     average,
+    encode,
     estimate,
     from_features,
     from_symbols,
@@ -206,8 +207,8 @@ def extremes(report: LiftReport, samples: Samples, s: np.ndarray, x: np.ndarray)
             gender, race, *numbers = line.split()
             row = np.array([[float(gender == "M"), *map(float, numbers)]])
             seen = int(np.sum(np.all(x == row, axis=1) & (s == (race == "C"))))
-            features = np.concatenate([row[:, 1:], 1.0 - row[:, :1], row[:, :1]], axis=1)
-            lines.append([table, gender, race, *numbers, *map(float, lift(features)[0]), int(seen > 0)])
+            scores = lift(encode(row[:, 1:], categories=row[:, :1], sizes=[2]))[0]
+            lines.append([table, gender, race, *numbers, *map(float, scores), int(seen > 0)])
     header = ["table", "gender", "race", "age", "prior_count", "length_of_stay", "recidivism_score"]
     write("paper_samples.csv", [*header, "i_0", "i_1", "in_data"], lines)
 

@@ -16,6 +16,7 @@ from jaxpriv.estimation.lift import (
     Trimmed,
     average,
     e_gamma,
+    encode,
     estimate,
     from_features,
     from_symbols,
@@ -239,6 +240,8 @@ def test_categories_beside_numbers_and_trimmed_scores():
     samples = from_features(s, numeric, categories=kind[:, None])
     assert samples.useful.shape == (600, 5)
     assert samples.numeric.tolist() == [True, True, False, False, False]
+    later = encode(numeric[:2], categories=[[0], [0]], sizes=[3])
+    assert later.tolist() == [[*numeric[0], 1, 0, 0], [*numeric[1], 1, 0, 0]]
     # i = ln 2 or -inf where the category tells, 0 where it does not; trimmed to [-0.3, 0.3].
     found = estimate(NeuralLift(Trimmed(0.3), TINY, FEW), KEY, samples, splits=1)
     scores = found.lifts[0](samples.useful)
@@ -298,6 +301,9 @@ BAD = {
     "predict_proba": lambda: CalibratedClassifier(object()).fit(KEY, from_features([0, 1] * 50, np.zeros((100, 1)))),
     r"concentrations\[0\]": lambda: PlugIn((0.0,)),
     "limit must be": lambda: trimmed(0.0),
+    "learning_rate must be": lambda: Training(learning_rate=float("nan")),
+    "batch must be": lambda: Training(batch=0),
+    "categories has 2 rows; numeric has 3": lambda: encode(np.zeros((3, 1)), categories=[[0], [1]]),
 }
 
 

@@ -34,7 +34,7 @@ from jaxpriv.estimation.lift.objectives import (
 )
 from jaxpriv.estimation.lift.plug_in import PlugIn
 from jaxpriv.estimation.lift.result import Estimate
-from jaxpriv.estimation.lift.samples import Samples, from_features, from_symbols
+from jaxpriv.estimation.lift.samples import Samples, encode, from_features, from_symbols
 from jaxpriv.estimation.lift.training import Training
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "average",
     "donsker_varadhan",
     "e_gamma",
+    "encode",
     "estimate",
     "f_divergence",
     "from_features",

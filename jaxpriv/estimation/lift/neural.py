@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._validation import scalar
 from jaxpriv.estimation.lift._base import AbstractLiftEstimator
 from jaxpriv.estimation.lift.loglift import LogLift
 from jaxpriv.estimation.lift.network import Network
@@ -70,4 +69,4 @@ def trimmed(
     training: Training = _TRAINING,
 ) -> NeuralLift:
     """clip(i, -limit, limit): all that a watchdog with a threshold below `limit` needs. `limit` > 0, in nats."""
-    return NeuralLift(Trimmed(scalar(limit, "limit", low=0.0, open_low=True)), network, training)
+    return NeuralLift(Trimmed(limit), network, training)

@@ -38,6 +38,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxpriv._validation import scalar
 from jaxpriv.estimation.lift.projection import projected
 
 _LN2 = math.log(2.0)
@@ -88,7 +89,7 @@ class DonskerVaradhan(AbstractObjective):
 
     @property
     def name(self) -> str:
-        return "Donsker-Varadhan"
+        return "Donsker-Varadhan" if self.normalise else "Donsker-Varadhan, raw form"
 
     def scores(self, critic: Scores, log_prior: Float[Array, " s"]) -> Scores:
         return projected(critic, log_prior) if self.normalise else critic
@@ -226,6 +227,9 @@ class Trimmed(AbstractObjective):
     """
 
     limit: float = 1.0
+
+    def __check_init__(self) -> None:
+        scalar(self.limit, "limit", low=0.0, open_low=True)
 
     @property
     def name(self) -> str:

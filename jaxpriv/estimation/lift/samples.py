@@ -77,14 +77,38 @@ def _private(value: Any, size: int | None) -> tuple[np.ndarray, int]:
     return array, size
 
 
-def _same_rows(array: np.ndarray, name: str, labels: np.ndarray) -> None:
-    if len(array) != len(labels):
-        raise InputError(f"{name} has {len(array)} rows; private has {len(labels)}")
+def _same_rows(array: np.ndarray, name: str, other: np.ndarray, other_name: str = "private") -> None:
+    if len(array) != len(other):
+        raise InputError(f"{name} has {len(array)} rows; {other_name} has {len(other)}")
 
 
 def one_hot(columns: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """`(n, sum(sizes))` float64 indicators of the `(n, c)` codes, column after column."""
     return np.concatenate([np.eye(size)[columns[:, k]] for k, size in enumerate(sizes)], axis=1)
+
+
+def encode(numeric: Any = None, *, categories: Any = None, sizes: Sequence[int] | None = None) -> np.ndarray:
+    """`(n, d)` rows of X as estimators see them: `numeric`, then the indicators of each category in turn.
+
+    Arguments and errors as for `from_features`; give `sizes` for rows that are to be scored later, so that a category
+    that does not occur among them keeps its place.
+    """
+    blocks: list[np.ndarray] = []
+    if numeric is not None:
+        blocks.append(finite(real_array(numeric, "numeric", ndim=2), "numeric"))
+    if categories is not None:
+        array = finite(real_array(categories, "categories", ndim=2), "categories")
+        if blocks:
+            _same_rows(array, "categories", blocks[0], "numeric")
+        if sizes is None:
+            sizes = [int(top) + 1 for top in np.clip(array.max(axis=0), 0, len(array))]
+        if len(sizes) != array.shape[1]:
+            raise InputError(f"sizes has {len(sizes)} entries; categories has {array.shape[1]} columns")
+        columns = [codes(array[:, k], f"categories[:, {k}]", int(sizes[k])) for k in range(len(sizes))]
+        blocks.append(one_hot(np.stack(columns, axis=1), sizes))
+    if not blocks:
+        raise InputError("numeric or categories is needed")
+    return np.concatenate(blocks, axis=1)
 
 
 def from_features(
@@ -99,37 +123,19 @@ def from_features(
 
     Args:
         private: `(n,)` codes 0, 1, ... of S.
-        numeric: `(n, d)` real features, standardised when an estimator is fitted (on its training rows).
+        numeric: `(n, d)` real features, scaled when an estimator is fitted (by its training rows).
         categories: `(n, c)` codes of categorical features; each becomes a group of indicators.
         sizes: how many values each category has (default: the largest code plus one).
         private_size: |S| (default: the largest code plus one).
 
-    The useful rows are `numeric` followed by the indicators, category after category.
-
     Raises `InputError` naming argument and row: a single private value, a code that never occurs, features that
-    are not finite, no features, different lengths.
+    are not finite, an unknown category, no features, different lengths.
     """
     labels, size = _private(private, private_size)
-    blocks: list[np.ndarray] = []
-    kinds: list[bool] = []
-    if numeric is not None:
-        blocks.append(finite(real_array(numeric, "numeric", ndim=2), "numeric"))
-        _same_rows(blocks[-1], "numeric", labels)
-        kinds += [True] * blocks[0].shape[1]
-    if categories is not None:
-        array = finite(real_array(categories, "categories", ndim=2), "categories")
-        _same_rows(array, "categories", labels)
-        if sizes is None:
-            sizes = [int(top) + 1 for top in np.clip(array.max(axis=0), 0, len(array))]
-        if len(sizes) != array.shape[1]:
-            raise InputError(f"sizes has {len(sizes)} entries; categories has {array.shape[1]} columns")
-        columns = [codes(array[:, k], f"categories[:, {k}]", int(sizes[k])) for k in range(len(sizes))]
-        blocks.append(one_hot(np.stack(columns, axis=1), sizes))
-        kinds += [False] * blocks[-1].shape[1]
-    if not blocks:
-        raise InputError("numeric or categories is needed")
-    useful = np.concatenate(blocks, axis=1)
-    return Samples(labels, useful, np.array(kinds), size, Rows(useful.shape[1], None))
+    useful = encode(numeric, categories=categories, sizes=sizes)
+    _same_rows(useful, "categories" if numeric is None else "numeric", labels)
+    count = 0 if numeric is None else np.shape(numeric)[1]
+    return Samples(labels, useful, np.arange(useful.shape[1]) < count, size, Rows(useful.shape[1], None))
 
 
 def from_symbols(

@@ -18,7 +18,8 @@ import numpy as np
 from jax import lax
 
 from jaxpriv._resources import need_memory
-from jaxpriv.errors import DivergedError
+from jaxpriv._validation import scalar
+from jaxpriv.errors import DivergedError, InputError
 from jaxpriv.estimation.lift.network import Critic, Network, NetworkScorer, Scaling, scaled
 from jaxpriv.estimation.lift.objectives import AbstractObjective
 from jaxpriv.estimation.lift.samples import Samples
@@ -50,6 +51,16 @@ class Training(eqx.Module):
     batch: int | None = eqx.field(static=True, default=256)
     epochs: int = eqx.field(static=True, default=200)
     patience: int | None = eqx.field(static=True, default=15)
+
+    def __check_init__(self) -> None:
+        if self.optimiser not in ("adam", "adagrad"):
+            raise InputError("optimiser must be 'adam' or 'adagrad'")
+        scalar(self.learning_rate, "learning_rate", low=0.0, open_low=True)
+        scalar(self.weight_decay, "weight_decay", low=0.0)
+        scalar(self.epochs, "epochs", low=1.0)
+        for name in ("batch", "patience"):
+            if getattr(self, name) is not None:
+                scalar(getattr(self, name), name, low=1.0)
 
 
 class Trained(eqx.Module):
