@@ -4,7 +4,7 @@ Importing this package starts no JAX backend and changes no JAX setting. Natural
 everywhere; bits only where a `units` argument asks for them.
 """
 
-from jaxpriv import baselines, channel, databases, distortion, extremal, joints, leakage, probability
+from jaxpriv import baselines, channel, databases, distortion, extremal, gaussian, joints, leakage, probability
 from jaxpriv.certificates import Certificate, certify
 from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
 from jaxpriv.errors import (
@@ -27,6 +27,7 @@ from jaxpriv.problems import (
     rate_distortion,
     with_private_input,
 )
+from jaxpriv.robust import RobustSolution, solve_prior_ball
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solve import solve
 from jaxpriv.solvers import (
@@ -61,6 +62,7 @@ __all__ = [
     "NotCertifiedError",
     "PrimalDualHybridGradient",
     "ResourceError",
+    "RobustSolution",
     "Sensitivity",
     "Solution",
     "Status",
@@ -72,6 +74,7 @@ __all__ = [
     "distortion",
     "extremal",
     "frontier",
+    "gaussian",
     "joints",
     "leakage",
     "max_entropy_noise",
@@ -83,5 +86,6 @@ __all__ = [
     "rate_distortion",
     "sensitivity",
     "solve",
+    "solve_prior_ball",
     "with_private_input",
 ]

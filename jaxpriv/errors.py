@@ -13,9 +13,9 @@ class InputError(JaxprivError, ValueError):
 
 
 class InfeasibleError(JaxprivError):
-    """No mechanism meets the constraints. `proof` holds the numbers that show it.
+    """No mechanism meets the constraints, or none attains the optimum. `proof` holds the numbers that show it.
 
-    Weak duality is the proof: for the weights `multipliers >= 0`, every mechanism has
+    For constraints weak duality is the proof: for the weights `multipliers >= 0`, every mechanism has
     `sum_k multipliers[k] * E d_k >= bound`, while the budgets allow at most
     `sum_k multipliers[k] * budget[k] = allowed < bound`.
     """

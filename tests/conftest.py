@@ -3,6 +3,14 @@
 import os
 from pathlib import Path
 
+# Most of the suite's time is compiling: LLVM's optimisations are left out (a third of it), and code is made in one
+# piece. The same programs run, less polished; XLA_FLAGS of the caller's own take precedence.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_parallel_codegen_split_count=1",
+)
+
 import jax
 import pytest
 from hypothesis import HealthCheck, settings

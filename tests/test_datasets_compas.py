@@ -3,16 +3,17 @@
 import csv
 import hashlib
 import io
+import math
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from jaxpriv import datasets
+from jaxpriv import datasets, watchdog
 from jaxpriv.datasets import _compas
 from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.estimation.tables import Edges, Quantiles, count_table
 
 GOOD = {
     "name": "somebody secret",
@@ -91,16 +92,46 @@ def test_arrays_for_estimators(records):
     assert (x[:, 0] == (records["gender"] == "Male")).all()
 
 
+def test_log_lifts_stay_below_the_ceilings_of_the_two_classes(records):
+    """i(s,x) <= ln(1/P(s)): 0.508 and 0.920 nats, whatever the classes of X are."""
+    table = count_table(
+        records,
+        private=list(datasets.COMPAS_PRIVATE),
+        useful=list(datasets.COMPAS_USEFUL),
+        rules={
+            "age": Quantiles(3),
+            "prior_count": Edges((0, 1, 4, math.inf)),
+            "length_of_stay": Edges((0, 2, math.inf)),
+            "recidivism_score": Edges((1, 5, 10)),
+        },
+    )
+    found = watchdog.log_lift(table.dataset.joint)
+    assert table.dataset.private_labels == (("African-American",), ("Caucasian",))
+    assert math.log(5278 / 3175) == pytest.approx(0.508, abs=5e-4)
+    assert math.log(5278 / 2103) == pytest.approx(0.920, abs=5e-4)
+    assert (found.max(axis=1) <= np.log([5278 / 3175, 5278 / 2103])).all()
+    dog = watchdog.watchdog(table.dataset.joint, target_leakage=0.3)
+    assert 0 < dog.released.sum() < len(dog.released)
+    assert dog.leakage <= 0.3
+
+
+def test_arrays_of_other_values_are_refused():
+    columns = {name: np.array([1]) for name in datasets.COMPAS_USEFUL} | {
+        "race": np.array(["secret"]),
+        "gender": np.array(["Male"]),
+    }
+    with pytest.raises(InputError, match="column 'race', record 0") as caught:
+        datasets.compas_arrays(columns)
+    assert "secret" not in str(caught.value)
+
+
 def test_stays_that_end_before_they_begin_are_rounded_down_before_the_sign_is_dropped(raw, records):
     with open(raw / "compas-scores-two-years.csv", newline="") as file:
         rows = [row for _, row in _compas._records(file.read().encode(), Path("raw")) if _compas._kept(row)]
-    form = "%Y-%m-%d %H:%M:%S"
-    seconds = [
-        (datetime.strptime(row["c_jail_out"], form) - datetime.strptime(row["c_jail_in"], form)).total_seconds()
-        for row in rows
-    ]
-    assert sum(value < 0 for value in seconds) == 160
-    assert records["length_of_stay"].tolist() == [abs(int(value // 86400)) for value in seconds]
+    begin, end = (np.array([row[name] for row in rows], dtype="datetime64[s]") for name in ("c_jail_in", "c_jail_out"))
+    seconds = (end - begin).astype(int)
+    assert (seconds < 0).sum() == 160
+    assert np.array_equal(records["length_of_stay"], abs(seconds // 86400))
 
 
 def test_local_originals_are_checked(raw, tmp_path):

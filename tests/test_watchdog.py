@@ -369,16 +369,24 @@ def test_alternatives_use_what_the_target_allows(seed, target):
     for dog in found.values():
         assert dog.leakage <= target + 1e-12
         assert dog.utility >= plain.utility - 1e-12
-        assert dog.epsilon == plain.epsilon
-    keep = found["randomised response"].keep
+    keep, released = found["randomised response"].keep, found["randomised response"].released
     if 0 < keep < 1:
         # The largest: a little more keeping leaks too much.
-        joint_hidden = joint[:, ~plain.released]
+        joint_hidden = joint[:, ~released]
         private = joint.sum(axis=1)
         more = min(1.0, keep + 1e-6)
         merged = joint_hidden.sum(axis=1, keepdims=True) / joint_hidden.shape[1]
         columns = more * joint_hidden + (1 - more) * merged
         assert np.abs(np.log(columns / columns.sum(axis=0) / private[:, None])).max() > target
+
+
+def test_subsets_of_the_census_are_far_more_useful():
+    """Figures of the experiment: at half a nat the merged symbols keep most of what they are."""
+    joint = census().joint.reshape(7, 2, 55).sum(axis=0)
+    found = watchdog.compare(joint, target_leakage=0.5)
+    assert found["complete merging"].utility == pytest.approx(1.3084, abs=1e-3)
+    assert found["subset merging"].utility > 2.3
+    assert found["complete merging"].utility < found["randomised response"].utility
 
 
 def test_subsets_of_two_pairs_that_cancel():
@@ -516,6 +524,14 @@ def test_estimated_targets(records):
         assert found.estimated_leakage == stairs.estimated_leakage[stairs.estimated_utility >= 1.0].min()
         with pytest.raises(InfeasibleError):
             watchdog.estimated_watchdog(table, prior, target_utility=7.0, **options)
+
+
+def test_a_target_that_no_threshold_meets():
+    """Records with a score of exactly 0 go out at eps = 0, and leave labels that are not balanced behind."""
+    table = np.log([[1.0, 1.0], [1.5, 0.5], [1.5, 0.5], [0.5, 1.5]])
+    with pytest.raises(InfeasibleError, match="least estimate") as caught:
+        watchdog.estimated_watchdog(table, np.array([0.5, 0.5]), target_leakage=0.01, labels=np.array([1, 0, 0, 1]))
+    assert caught.value.proof["least"] > 0.01
 
 
 def test_estimates_have_fields_of_their_own(records):

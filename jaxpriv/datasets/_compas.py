@@ -14,6 +14,7 @@ import csv
 import io
 import os
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -102,15 +103,23 @@ def load_compas(folder: str | os.PathLike[str], *, verify: bool = True) -> dict[
     }
 
 
-def compas_arrays(columns: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def compas_arrays(columns: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Records as numbers for estimators: s `(n,)` int64 and x `(n, 5)` float64, the columns of `COMPAS_USEFUL`.
 
     s = 0 is African-American and 1 Caucasian, gender is 0 for Female and 1 for Male; nothing is scaled.
+    Raises `InputError` naming column and record for any other value.
     """
-    s = np.array([_RACES.index(value) for value in columns["race"].tolist()], dtype=np.int64)
-    gender = np.array([_GENDERS.index(value) for value in columns["gender"].tolist()], dtype=np.float64)
     numbers = [columns[name].astype(np.float64) for name in COMPAS_USEFUL[1:]]
-    return s, np.stack([gender, *numbers], axis=1)
+    gender = _codes(columns, "gender", _GENDERS).astype(np.float64)
+    return _codes(columns, "race", _RACES), np.stack([gender, *numbers], axis=1)
+
+
+def _codes(columns: Mapping[str, np.ndarray], name: str, values: tuple[str, ...]) -> np.ndarray:
+    known = columns[name][:, None] == np.array(values)
+    unknown = np.flatnonzero(~known.any(axis=1))
+    if unknown.size:
+        raise InputError(f"column {name!r}, record {unknown[0]} is neither of the two values of `load_compas`")
+    return known.argmax(axis=1).astype(np.int64)
 
 
 def _records(content: bytes, path: Path) -> list[tuple[int, dict[str, str]]]:

@@ -26,6 +26,7 @@ from jaxpriv.leakage.cost import (
     MaxCostGain,
     ZeroOneLoss,
 )
+from jaxpriv.leakage.cost_bounds import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import Evaluation, Witness, evaluate, evaluate_all
 from jaxpriv.leakage.f_information import (
     AbstractDivergence,
@@ -70,6 +71,7 @@ __all__ = [
     "BrierLoss",
     "ChiSquared",
     "CorrectGuess",
+    "CostGainBounds",
     "CustomLoss",
     "EGamma",
     "Evaluation",
@@ -100,6 +102,8 @@ __all__ = [
     "Witness",
     "ZeroOneLoss",
     "by_name",
+    "cost_gain_bound",
+    "cost_gain_bounds",
     "evaluate",
     "evaluate_all",
     "forms_of",

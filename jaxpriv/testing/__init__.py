@@ -3,14 +3,28 @@
 For tests and experiments; nothing else in the library imports it. All values in nats.
 """
 
+from jaxpriv.testing.closed_forms import (
+    BinaryFunnel,
+    binary_bottleneck,
+    binary_funnel,
+    binary_funnel_at,
+    gaussian_bottleneck,
+    gaussian_funnel,
+)
 from jaxpriv.testing.instances import DEGENERATE, degenerate, random_joint, random_mechanisms
 from jaxpriv.testing.known import KnownProblem, binary_entropy, known_problems
 
 __all__ = [
     "DEGENERATE",
+    "BinaryFunnel",
     "KnownProblem",
+    "binary_bottleneck",
     "binary_entropy",
+    "binary_funnel",
+    "binary_funnel_at",
     "degenerate",
+    "gaussian_bottleneck",
+    "gaussian_funnel",
     "known_problems",
     "random_joint",
     "random_mechanisms",

@@ -42,7 +42,8 @@ def binary_entropy(p: float) -> float:
     return -sum(q * math.log(q) for q in (p, 1.0 - p) if q > 0)
 
 
-def _cascade(a: float, b: float) -> float:
+def cascade(a: float, b: float) -> float:
+    """a * b = a(1 - b) + b(1 - a)."""
     return a * (1 - b) + b * (1 - a)
 
 
@@ -56,7 +57,7 @@ def _bsc(delta: float) -> np.ndarray:
     return np.array([[1 - delta, delta], [delta, 1 - delta]]) / 2
 
 
-def _crossover(entropy: float) -> float:
+def crossover_with_entropy(entropy: float) -> float:
     """The p <= 1/2 with h(p) = `entropy`, by bisection to the last bit."""
     low, high = 0.0, 0.5
     for _ in range(80):
@@ -104,14 +105,14 @@ def _binary_channel() -> Iterator[_Row]:
     source = "I(S;Y) = ln 2 - h(D * delta): the best test channel is symmetric"
     for delta, budget in ((0.1, 0.1), (0.25, 0.01), (0.01, 0.45)):
         problem = DistortionProblem(_bsc(delta), hamming, budget=budget)
-        value = math.log(2) - binary_entropy(_cascade(budget, delta))
+        value = math.log(2) - binary_entropy(cascade(budget, delta))
         yield f"binary symmetric channel {delta}, D = {budget}", problem, value, source
     for delta, limit in ((0.1, 0.05), (0.25, 1e-3)):
         problem = DistortionProblem(_bsc(delta), hamming, leakage_budget=limit)
-        value = (_crossover(math.log(2) - limit) - delta) / (1 - 2 * delta)
+        value = (crossover_with_entropy(math.log(2) - limit) - delta) / (1 - 2 * delta)
         yield f"binary symmetric channel {delta}, leakage {limit}", problem, value, f"{source}, solved for D"
     problem = DistortionProblem([_bsc(0.1), _bsc(0.3)], hamming, budget=0.1)
-    value = math.log(2) - binary_entropy(_cascade(0.1, 0.1))
+    value = math.log(2) - binary_entropy(cascade(0.1, 0.1))
     yield "two binary symmetric channels", problem, value, f"{source}, for the cleaner channel"
 
 

@@ -26,6 +26,10 @@ from jaxpriv.watchdog.staircase import Steps, entropy_terms, steps
 _ROUNDING = 1e-12
 # How far the running sums of the staircase may be from those; what is near a target is computed anew.
 _NEAR = 1e-9
+# How many thresholds are tried for subset merging and randomised response, and how many numbers that may cost:
+# merging m symbols looks at some m^2 |S|.
+_TRIED = 64
+_WORK = 5e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,7 @@ class Watchdog:
         bounds: what eps and P(X_eps) alone prove (complete merging only, otherwise None). Never below `leakage`.
         perturbation: what was asked for the complement.
         group, keep, draw: what that came to (`jaxpriv.watchdog.perturbation`).
+        joint: what everything was computed from.
     """
 
     epsilon: float
@@ -118,7 +123,9 @@ def watchdog(
             monotone function of eps, a smaller X_eps may leak more.
         target_utility: the least leakage with I(X;Y) of at least this, >= 0 and at most H(X).
         perturbation: of the symbols that are not released; by default `CompleteMerging()`. With a target
-            the limit of `SubsetMerging` and `RandomisedResponse` is the target, or the leakage reached.
+            the limit of `SubsetMerging` and `RandomisedResponse` is the target (of utility: the leakage
+            that complete merging needs for it), and of up to 64 thresholds the most useful one is taken:
+            to release less can leave a complement that is easier to merge.
 
     Exactly one of epsilon and the targets is given; targets are met to 1e-12 nats. Symbols without mass
     are released at eps = inf only.
@@ -150,7 +157,7 @@ def watchdog(
         return plain
     if isinstance(asked, CompleteMerging):
         return _built(joint, score, plain.epsilon, asked)
-    return _built(joint, score, plain.epsilon, replace(asked, limit=max(target, plain.leakage)))
+    return _most_useful(joint, score, found, plain, replace(asked, limit=max(target, plain.leakage)))
 
 
 def compare(
@@ -216,6 +223,18 @@ def _within(joint: np.ndarray, score: np.ndarray, found: Steps, target: float) -
         if plain.leakage <= target + _ROUNDING:
             return plain
     return _built(joint, score, 0.0, CompleteMerging())
+
+
+def _most_useful(
+    joint: np.ndarray, score: np.ndarray, found: Steps, plain: Watchdog, asked: SubsetMerging | RandomisedResponse
+) -> Watchdog:
+    """The most useful of several thresholds where complete merging is within the limit; that of `plain` is one."""
+    within = found.epsilon[(found.leakage <= asked.limit) & (found.epsilon != plain.epsilon)]
+    work = joint.shape[0] * (joint.shape[1] ** 2 if isinstance(asked, SubsetMerging) else joint.shape[1])
+    tried = min(len(within), int(min(_TRIED, _WORK // work)))
+    places = np.unique(np.linspace(0, len(within) - 1, tried).round().astype(int)) if tried else []
+    epsilons = [*(float(within[place]) for place in places), plain.epsilon]
+    return max((_built(joint, score, epsilon, asked) for epsilon in epsilons), key=lambda dog: dog.utility)
 
 
 def _reaching(joint: np.ndarray, score: np.ndarray, found: Steps, target: float) -> Watchdog:

@@ -114,8 +114,9 @@ def estimated_watchdog(
 ) -> EstimatedWatchdog:
     """The watchdog of records with a threshold, or the best for a target of the ESTIMATED leakage or utility.
 
-    Choices as in `jaxpriv.watchdog.watchdog`, the other arguments and errors as for `estimated_staircase`. A
-    target that was reached on the records that chose the threshold is optimistic: look at other records.
+    Choices as in `jaxpriv.watchdog.watchdog`, the other arguments and errors as for `estimated_staircase`;
+    `InfeasibleError` for a target that no threshold meets. A target that was reached on the records that
+    chose the threshold is optimistic: look at other records.
     """
     given = [value is not None for value in (epsilon, target_leakage, target_utility)]
     if sum(given) != 1:
@@ -127,7 +128,14 @@ def estimated_watchdog(
         step = int(np.searchsorted(stairs.epsilon, threshold, side="right")) - 1
     elif target_leakage is not None:
         target = scalar(target_leakage, "target_leakage", low=0.0, infinite=True)
-        step = int(np.flatnonzero(stairs.leakage <= target)[-1])  # eps = 0 leaks nothing
+        within = np.flatnonzero(stairs.leakage <= target)
+        if not within.size:  # records with a score of exactly 0 are released at eps = 0
+            least = float(stairs.leakage.min())
+            raise InfeasibleError(
+                f"target_leakage is below the least estimate, {least:.6g} nats, of all thresholds",
+                {"target_leakage": target, "least": least},
+            )
+        step = int(within[-1])
         threshold = float(stairs.epsilon[step])
     else:
         target = scalar(target_utility, "target_utility", low=0.0)

@@ -121,9 +121,7 @@ def test_bad_options(run, problem, people, tmp_path):
     )
     few = tmp_path / "few.csv"
     few.write_text("income,town\nlow,a\nhigh,b\nlow,c\n")
-    refused(
-        run("watchdog", few, "--private", "income", "--useful", "town", *epsilon), 2, "3 rows make 3", "sparse=True"
-    )
+    refused(run("watchdog", few, "--private", "income", "--useful", "town", *epsilon), 2, "3 rows make 3", "sparse")
     assert "too few" in run("watchdog", few, "--private", "income", "--useful", "town", "--sparse", *epsilon).stdout
 
 

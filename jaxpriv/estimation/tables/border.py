@@ -27,9 +27,6 @@ Source = Any
 
 Kind = Literal["integer", "number", "text"]
 
-# A longer field is a sign of an unbalanced quote.
-_LONGEST_FIELD = 2**20
-
 
 @dataclass(frozen=True)
 class Column:
@@ -201,15 +198,12 @@ def _from_file(path: Path, names: Sequence[str]) -> dict[str, Column]:
 
 
 def _from_csv(path: Path, names: Sequence[str]) -> dict[str, Column]:
-    limit = csv.field_size_limit(_LONGEST_FIELD)
     try:
         # A byte order mark is no part of the first name.
         with open(path, encoding="utf-8-sig", newline="") as file:
             return _parse(csv.reader(file, strict=True), path, names)
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; convert it first") from None
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _parse(reader: Any, path: Path, names: Sequence[str]) -> dict[str, Column]:

@@ -1,0 +1,143 @@
+"""Least leakage under the worst prior of an L1 ball."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import solve_prior_ball
+from jaxpriv.robust import _Ball
+
+TOL = 1e-6
+RADII = (0.0, 0.2, 2.0)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    joint = np.random.default_rng(3).dirichlet(np.ones(9)).reshape(3, 3)
+    return jp.DistortionProblem(joint, jp.distortion.absolute(np.arange(3)), budget=0.3)
+
+
+@pytest.fixture(scope="module")
+def solutions(problem):
+    return {radius: solve_prior_ball(problem, radius, tol=TOL) for radius in RADII}
+
+
+def information(prior, channel):
+    joint = prior[:, None] * channel
+    product = prior[:, None] * joint.sum(axis=0)
+    used = joint > 0
+    return float((joint[used] * np.log(joint[used] / product[used])).sum())
+
+
+def priors_in_ball(centre, radius, count=4000):
+    """Random priors of the ball, many on its boundary."""
+    rng = np.random.default_rng(0)
+    away = rng.dirichlet(np.full(len(centre), 0.4), count) - centre
+    size = np.abs(away).sum(axis=1)
+    scale = np.minimum(1.0, radius / size) * np.where(rng.random(count) < 0.5, 1.0, rng.random(count))
+    return centre + away * scale[:, None]
+
+
+@pytest.mark.parametrize("radius", RADII)
+def test_interval_and_budget_hold_for_every_prior_of_the_ball(problem, solutions, radius):
+    solution = solutions[radius]
+    assert solution.status == "optimal"
+    assert 0 <= solution.gap <= TOL
+    centre = problem.joints[0].sum(axis=1)
+    given = problem.joints[0] / centre[:, None]
+    channel = given @ solution.mechanism
+    cost = given @ (problem.tables()[0] * solution.mechanism).sum(axis=1)
+    for prior in [*priors_in_ball(centre, radius), solution.prior, *solution.priors]:
+        assert np.abs(prior - centre).sum() <= radius + 1e-12
+        assert information(prior, channel) <= solution.value
+        assert prior @ cost <= 0.3 + 1e-12
+    # The worst prior it names is one: the upper bound is attained.
+    assert information(solution.prior, channel) >= solution.value - TOL
+    assert solution.leakage == pytest.approx(information(centre, channel), abs=1e-12)
+
+
+def test_no_ball_is_the_plain_problem(problem, solutions):
+    plain = jp.solve(problem, tol=TOL)
+    assert solutions[0.0].value == pytest.approx(float(plain.value), abs=TOL)
+
+
+def test_a_larger_ball_costs_more(solutions):
+    values = [solutions[radius] for radius in RADII]
+    for smaller, larger in itertools.pairwise(values):
+        assert smaller.lower_bound <= larger.value
+        assert larger.value > smaller.value + 1e-3
+
+
+def test_the_lower_bound_is_that_of_its_own_priors(problem, solutions):
+    """What the ball must leak is what these finitely many priors must: solved anew as a set of joints."""
+    solution = solutions[0.2]
+    centre = problem.joints[0].sum(axis=1)
+    joints = solution.priors[:, :, None] * problem.joints[0] / centre[:, None]
+    finite = jp.solve(jp.DistortionProblem(joints, problem.distortions[0], budget=0.3), tol=1e-7)
+    assert finite.lower_bound <= solution.value
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.1, 0.7, 2.0])
+def test_dearest_prior_beats_all_others(radius):
+    rng = np.random.default_rng(5)
+    centre, costs = rng.dirichlet(np.ones(5)), rng.normal(size=5)
+    best = _Ball(centre, radius).dearest(costs)
+    assert np.abs(best - centre).sum() <= radius + 1e-14
+    assert best.min() >= 0
+    assert best.sum() == pytest.approx(1.0, abs=1e-14)
+    assert (priors_in_ball(centre, radius) @ costs).max() <= best @ costs + 1e-12
+
+
+def test_worst_leakage_over_all_priors_is_the_capacity():
+    """Radius 2: any prior. The binary symmetric channel's capacity, from a lopsided centre."""
+    noise = 0.1
+    channel = np.array([[1 - noise, noise], [noise, 1 - noise]])
+    prior, upper = _Ball(np.array([0.9, 0.1]), 2.0).worst_leakage(channel, 1e-12)
+    capacity = np.log(2) + noise * np.log(noise) + (1 - noise) * np.log(1 - noise)
+    assert upper == pytest.approx(capacity, abs=1e-11)
+    assert upper >= capacity
+    np.testing.assert_allclose(prior, 0.5, atol=1e-5)
+
+
+def test_symbols_without_mass_stay_without():
+    joint = np.array([[0.3, 0.2], [0.0, 0.0], [0.1, 0.4]])
+    solution = solve_prior_ball(jp.DistortionProblem(joint, 1.0 - np.eye(2), budget=1.0), 0.5)
+    assert solution.value <= TOL  # a constant release meets the budget
+    assert solution.prior[1] == 0
+
+
+def test_a_budget_that_no_mechanism_keeps_on_the_ball():
+    joint = np.diag([0.5, 0.5])
+    cost = np.array([[0.0, 0.0], [1.0, 1.0]])  # x = 1 costs one whatever is released
+    with pytest.raises(jp.InfeasibleError):
+        solve_prior_ball(jp.DistortionProblem(joint, cost, budget=0.6), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"radius": -0.1}, "radius"),
+        ({"radius": 2.1}, "radius"),
+        ({"radius": np.nan}, "radius"),
+        ({"radius": True}, "radius"),
+        ({"radius": 0.1, "tol": 0.0}, "tol"),
+        ({"radius": 0.1, "max_rounds": 0}, "max_rounds"),
+        ({"radius": 0.1, "max_rounds": 2.5}, "max_rounds"),
+    ],
+)
+def test_bad_numbers(problem, change, name):
+    with pytest.raises(jp.InputError, match=name):
+        solve_prior_ball(problem, **change)
+
+
+def test_other_forms_are_refused(problem):
+    joint, cost = problem.joints[0], problem.distortions[0]
+    for other in (
+        jp.DistortionProblem(joint, cost, multiplier=1.0),
+        jp.DistortionProblem(np.stack([joint, joint]), cost, budget=0.3),
+        jp.DistortionProblem(joint, cost, budget=0.3, leakage=jp.leakage.MaxLift()),
+    ):
+        with pytest.raises(jp.InputError, match="problem"):
+            solve_prior_ball(other, 0.1)
