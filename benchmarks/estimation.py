@@ -103,6 +103,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000, help="of MINE")
     parser.add_argument("--json", type=Path, default=None)
     args = parser.parse_args()
+    setting = {"rows": args.rows, "sets": args.sets, "steps": args.steps}
+    about = {"machine": machine(), "versions": versions(), "setting": setting}  # of the code that begins to run
     results = [measure(task, args.rows, args.sets, args.steps) for task in known_tasks()]
     for variant in (TRAINING, STOPPED):
         verdicts = [row["ours against"][variant] for row in results]
@@ -110,8 +112,6 @@ def main() -> None:
         counts = ", ".join(f"{word} on {verdicts.count(word)}" for word in ("better", "alike", "worse"))
         print(f"against {variant}: {counts}; lower error on {lower} of {len(results)}")
     if args.json:
-        setting = {"rows": args.rows, "sets": args.sets, "steps": args.steps}
-        about = {"machine": machine(), "versions": versions(), "setting": setting}
         args.json.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")
 
 
