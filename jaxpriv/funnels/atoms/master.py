@@ -17,8 +17,9 @@ from jaxpriv.funnels.atoms.pool import Part, Pool
 
 # Weights below this are the backend's tolerance.
 _WEIGHT = 1e-11
-# The backend's tolerances, the next one where it gives up.
-_TOLERANCES = (1e-10, 1e-9, 1e-8)
+# How the backend is asked, the next way where it gives up. There is little to presolve, and postsolve may fail at
+# tight tolerances.
+_ATTEMPTS = (("highs-ds", 1e-10, False), ("highs-ds", 1e-9, True), ("highs-ipm", 1e-9, True), ("highs-ds", 1e-7, False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,12 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     limit = objective.limit
     side = None if limit is None else mass * objective.side(a, b) / size
     scale = float(np.abs(cost).max()) or 1.0
-    for tolerance in _TOLERANCES:
+    for method, tolerance, presolve in _ATTEMPTS:
+        options = {
+            "primal_feasibility_tolerance": tolerance,
+            "dual_feasibility_tolerance": tolerance,
+            "presolve": presolve,
+        }
         result = linprog(
             cost / scale,
             A_ub=None if side is None else csr_matrix(side[None]),
@@ -63,12 +69,8 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
             A_eq=rows,
             b_eq=np.ones(rows.shape[0]),
             bounds=(0, None),
-            method="highs-ds",
-            options={
-                "primal_feasibility_tolerance": tolerance,
-                "dual_feasibility_tolerance": tolerance,
-                "presolve": False,  # there is nothing to remove, and postsolve may fail at tight tolerances
-            },
+            method=method,
+            options=options,
         )
         if result.status == 0:
             break
