@@ -91,7 +91,7 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
 
 
 def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None) -> tuple[np.ndarray, float]:
-    """(weights, error): the backend meets its equations to a tolerance only, so the active ones are solved once more."""
+    """(weights, error). The backend meets its equations to a tolerance: the active columns are solved once more."""
     from scipy.optimize import nnls
 
     basic = np.flatnonzero(weights > _WEIGHT)
