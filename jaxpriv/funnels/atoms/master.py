@@ -100,7 +100,10 @@ def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float |
         active, right = np.vstack([active, side[basic]]), np.append(right, limit)
     solved = np.linalg.lstsq(active, right, rcond=None)[0]
     if solved.min(initial=0.0) < -1e-13 or np.abs(active @ solved - right).max() > 1e-12:
-        solved = nnls(active, right)[0]  # nearly parallel columns
+        try:  # nearly parallel columns
+            solved = nnls(active, right)[0]
+        except RuntimeError:  # out of iterations: the backend's own weights, whose error is reported
+            solved = weights[basic]
     polished = np.zeros(len(weights))
     polished[basic] = np.maximum(solved, 0.0)
     error = float(np.abs(rows @ polished - 1.0).max())
