@@ -1,0 +1,97 @@
+"""Bounds on the optimum: the elementary ones, and those that prices prove.
+
+Funnel. With I = I(S;X), h = H(X|S) = H(X) - I:
+
+    max(0, R - h) <= PF(R) <= I R/H(X),
+
+because I(X;Y) - I(S;Y) = I(X;Y|S) <= h, and because X itself may be released a part of the time. Bottleneck:
+I R/H(X) <= IB(R) <= min(R, I). For prices nu and any lambda, every release satisfies (sum m_k q_k = P_X)
+
+    I(S;Y) - lambda I(X;Y) = H(S) - lambda H(X) + nu.P_X + sum_k m_k [ psi(q_k) - nu.q_k ],
+
+so a bound on psi(q) - nu.q over the simplex is a bound on the left side, and with it on every form of the problem.
+"""
+
+import math
+
+import numpy as np
+
+from jaxpriv._divergence import entropy, information_interval
+from jaxpriv.funnels.found import Proof
+from jaxpriv.leakage import MutualInformation
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def elementary_bound(problem: FunnelProblem | BottleneckProblem) -> float:
+    """The end of the interval that holds the optimum without any proof by prices, rounded outwards.
+
+    A lower bound where the problem minimises, an upper bound where it maximises.
+    """
+    target, size = problem.target, problem.joint.shape[1]
+    whole = whole_entropy(problem.joint) * (1 + size * _EPS) + size * _EPS
+    low, _, high = information_interval(problem.joint, np.eye(size))
+    if isinstance(problem, BottleneckProblem):
+        if problem.form == "disclosure":
+            return min(target, high)
+        return target if problem.form == "relevance" else max(0.0, 1.0 - target) * high
+    hidden = whole - low  # at least H(X|S)
+    if not isinstance(problem.leakage, MutualInformation):
+        return {"disclosure": 0.0, "leakage_budget": whole, "multiplier": -target * whole}[problem.form]
+    if problem.form == "disclosure":
+        return max(0.0, target - hidden)
+    if problem.form == "leakage_budget":
+        return min(whole, target + hidden)
+    # The line max(0, R - h) - l R is least at R = h, or at H(X) for l >= 1.
+    return -target * hidden if target <= 1 else low - target * whole
+
+
+def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:
+    """What `proof` says about the optimum of `problem`, rounded outwards: a lower bound where it minimises.
+
+    Infinite (no information) where the multiplier is zero and the disclosure is what is bounded. Proofs are about
+    mutual information.
+    """
+    sign = 1.0 if problem.minimises_leakage else -1.0
+    line = proved_line(problem, proof)
+    if not np.isfinite(line):
+        return (sign if problem.form in ("leakage_budget", "relevance") else -sign) * math.inf
+    price, target = proof.multiplier, problem.target
+    if problem.form == "disclosure":  # L >= line + lambda R; I(S;Y) <= line + lambda R
+        return _outwards(line + price * target, abs(line) + price * target, -sign)
+    if problem.form == "multiplier":
+        most = whole_entropy(problem.joint)
+        turned = sign * min(0.0, sign * (price - target) * most)
+        return _outwards(line + turned, abs(line) + abs(turned), -sign)
+    if not price > 0:  # I <= (D - line)/lambda; I(X;Y) >= (D - line)/lambda
+        return sign * math.inf
+    value = (target - line) / price
+    return _outwards(value, (abs(target) + abs(line)) / price + abs(value), sign)
+
+
+def proved_line(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:
+    """c = H(S) - lambda H(X) + nu.P_X + bound, rounded outwards: I(S;Y) >= c + lambda I(X;Y) for every release.
+
+    For a bottleneck proof I(S;Y) <= c + lambda I(X;Y).
+    """
+    core, sign = problem.reduction, 1.0 if problem.minimises_leakage else -1.0
+    source, prior = core.everything.sum(axis=0), core.everything.sum(axis=1)
+    price, floor = proof.multiplier, entropy(prior)
+    most = whole_entropy(core.everything)
+    parts = [floor, -price * most, float(proof.prices @ source[core.useful]), proof.bound]
+    size = floor + price * most + float(np.abs(proof.prices) @ source[core.useful]) + abs(proof.bound)
+    if len(core.useful) < len(source):
+        # Rare symbols get a price -N (bottleneck: N). For q = (1 - e) q' + e r, r rare, H(q) and H(Tq) lie between
+        # the mean of both and that plus h(e), and max_e h(e) - e c = ln(1 + exp(-c)).
+        spread = np.log(core.everything.shape[0]) + price * np.log(len(source))
+        far = 40.0 * (1.0 + price) + spread + abs(proof.bound)
+        parts += [-sign * far * core.rare, -sign * 2.0 * np.log1p(np.exp(-40.0)) * (1.0 + price)]
+        size += far * core.rare
+    lost = core.lost if sign < 0 else 0.0
+    rounding = 4.0 * (len(source) + len(prior) + 8) * _EPS * size
+    return math.fsum(parts) + lost - sign * rounding
+
+
+def _outwards(value: float, size: float, direction: float) -> float:
+    return value + direction * 8.0 * _EPS * size
