@@ -7,11 +7,16 @@ from typing import Any
 
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import AbstractFunnelSolver, FunnelSolution, Goal
+from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 # Solvers by the names of the command line; the first one is `auto`.
-FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {}
+FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
+    "greedy": Greedy(),
+    "greedy-bottleneck": GreedyBottleneck(),
+    "greedy-ratio": Greedy(ratio=True),
+}
 
 _AUTO = "column-generation"
 
