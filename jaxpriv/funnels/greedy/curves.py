@@ -23,7 +23,7 @@ def greedy(
     disclosure: Any = None,
     relevance: Any = None,
     ratio: bool = False,
-    leakage: AbstractAverageLeakage | None = None,
+    leakage: Any = None,
     compiled: bool = False,
 ) -> Merging:
     """Merge useful symbols greedily, from Y = X on, as far as one target allows.
@@ -54,7 +54,7 @@ def greedy_curve(
     disclosures: Any = None,
     relevances: Any = None,
     ratio: bool = False,
-    leakage: AbstractAverageLeakage | None = None,
+    leakage: Any = None,
     compiled: bool = False,
 ) -> tuple[Merging, ...]:
     """`greedy` at many targets, shape (B,), in their order. The table of all pairs is computed once.

@@ -39,8 +39,8 @@ _TINY = float(np.finfo(np.float64).tiny)
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def mixed_entropy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """g(a, b), entry by entry (broadcast); no term is negative, so nothing cancels."""
+def mixed_entropy(a: Any, b: Any) -> Any:
+    """g(a, b) of an array a and whatever broadcasts to it; no term is negative, so nothing cancels."""
     high, low = np.maximum(a, b), np.minimum(a, b)
     share = low / np.maximum(high, _TINY)
     total = high + low

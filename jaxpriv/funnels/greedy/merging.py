@@ -186,7 +186,7 @@ class _Run:
     def _settle(self, rows: np.ndarray) -> bool:
         """Look again at those of the rows whose best is a bound only; whether there were any."""
         doubtful = rows[self.stale[rows] | (self.price[rows] > self.slack) & (self.best[rows] > -np.inf)]
-        for row in doubtful:
+        for row in doubtful.tolist():
             self._scan(row)
         return len(doubtful) > 0
 
