@@ -326,7 +326,7 @@ def test_time_sharing_beats_greedy():
             assert masses @ posteriors == pytest.approx(source, abs=1e-15)
             told = whole + masses @ [xlogx(q) for q in posteriors]
             assert told == pytest.approx(run.disclosure, abs=1e-13)
-            leaked = information((joint / source @ (masses[:, None] * posteriors).T))
+            leaked = information(joint / source @ (masses[:, None] * posteriors).T)
             assert (leaked >= run.leakage - 1e-13) if upper else (leaked <= run.leakage + 1e-13)
             values.append(leaked)
     assert values[12] < runs[6].leakage - 0.01
