@@ -110,42 +110,38 @@ def _measure(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
 
 def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
     """The mechanism, mixed with X itself or with nothing as little as its target needs, and its two numbers."""
-    core, form, target = problem.reduction, problem.form, problem.target
     disclosure, leakage = _measure(problem, mechanism)
-    identity = np.eye(len(core.source))
-    if form == "multiplier":
+    if problem.form == "multiplier":
         return disclosure, leakage, mechanism
-    floor = form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
-    of_leakage = form in ("leakage_budget", "relevance")
-    tried = 0
-    while True:
-        low, value, high = leakage if of_leakage else disclosure
-        if floor:
-            most = _measure(problem, identity)[1 if of_leakage else 0][0]
-            if low >= min(target, most) or tried == 4:
-                break
-            room = most - low
-            share = 1.0 if not room > 0 else min(1.0, 2.0**tried * (target - low) / room * (1 + 1e-9))
-            extra = identity
-        else:
-            if high <= max(target, _NOTHING) or tried == 4:
-                break
-            share = _too_much(problem, value, high, target, of_leakage, 2.0**tried)
-            extra = np.ones((len(core.source), 1))
-        mixed = [(1 - share) * mechanism, share * extra]
-        mechanism = np.hstack(mixed if share < 1 else mixed[1:])
+    of_leakage = problem.form in ("leakage_budget", "relevance")
+    floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
+    identity = np.eye(len(mechanism))
+    if floor:
+        most = _measure(problem, identity)[of_leakage][0]
+        target, extra = min(problem.target, most), identity
+        missing = (target - (disclosure, leakage)[of_leakage][0]) / max(most - target, np.finfo(float).tiny)
+        missing /= 1.0 + missing  # (1 - t) low + t most = target
+    else:
+        target, extra = max(problem.target, _NOTHING), np.ones((len(mechanism), 1))
+        missing = _excess(problem, (disclosure, leakage)[of_leakage][2], target, of_leakage)
+    found = mechanism
+    for attempt in range(6):
+        low, _, high = (disclosure, leakage)[of_leakage]
+        if low >= target if floor else high <= target:
+            break
+        # The mixture is rounded as well: a little more than is missing, and twice that where it was not enough.
+        share = min(1.0, 2.0**attempt * (missing * (1 + 1e-9) + 2 * _EPS))
+        mechanism = np.hstack([(1 - share) * found, share * extra]) if share < 1 else extra
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         disclosure, leakage = _measure(problem, mechanism)
-        tried += 1
     return disclosure, leakage, mechanism
 
 
-def _too_much(problem: Any, value: float, high: float, target: float, of_leakage: bool, factor: float) -> float:
+def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: float, of_leakage: bool) -> float:
     """The share of `nothing` that brings a number from `high` down to `target`."""
     if of_leakage and not isinstance(problem.leakage, MutualInformation):
-        inner = [float(problem.leakage.outer_inverse(np.asarray(v))) for v in (high, target)]
-        high, target = inner if inner[0] > 0 else [-v for v in inner]
-    return min(1.0, factor * (1.0 - target / high) * (1 + 1e-9) + 2 * _EPS)
+        high, target = (abs(float(problem.leakage.outer_inverse(np.asarray(v)))) for v in (high, target))
+    return 1.0 - target / high if high > target else 0.0
 
 
 def _all_symbols(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> np.ndarray:

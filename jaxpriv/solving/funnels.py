@@ -7,12 +7,14 @@ from typing import Any
 
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import AbstractFunnelSolver, FunnelSolution, Goal
+from jaxpriv.funnels.atoms import ColumnGeneration
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 # Solvers by the names of the command line; the first one is `auto`.
 FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
+    "column-generation": ColumnGeneration(),
     "greedy": Greedy(),
     "greedy-bottleneck": GreedyBottleneck(),
     "greedy-ratio": Greedy(ratio=True),

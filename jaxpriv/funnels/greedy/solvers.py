@@ -73,7 +73,8 @@ class GreedyBottleneck(AbstractFunnelSolver):
 def clusters(joint: np.ndarray, disclosure: float) -> np.ndarray:
     """Posteriors (K, X) to start column generation from: the clusters that Algorithm 1 forms on its way to R.
 
-    R = `disclosure`; `joint` (S, X) without symbols of no mass. Clusters of one symbol, the vertices, are left out.
+    R = `disclosure`, nats; `joint` (S, X) of total one. Clusters of one symbol, the vertices, are left out: for
+    `ColumnGeneration(start=...)`, which has them.
     """
     run = PairTable(joint, MutualInformation()).run(Rule.PRIVACY, disclosure)
     source = joint.sum(axis=0)
