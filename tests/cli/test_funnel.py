@@ -64,6 +64,34 @@ def test_json_has_exactly_the_promised_fields(run, problem, tmp_path, method, ra
     assert record["iterations"] == len(expected.merges)
 
 
+def test_the_default_method_proves_its_value_or_says_that_it_did_not(run, save, tmp_path):
+    binary = np.array([[0.20, 0.12, 0.05, 0.03], [0.02, 0.10, 0.18, 0.30]])
+    path, out = save(joint=binary), tmp_path / "mechanism.npz"
+    record = solved(run, path, "--disclosure", 1.0, "--out", out)
+    assert record["status"] == "optimal"
+    assert record["solver"] == "column-generation"
+    assert record["gap"] <= 1e-6
+    assert record["value"] <= greedy(binary, disclosure=1.0).leakage
+    mechanism = load_npz_safely(out, ["mechanism"])["mechanism"]
+    measured = jp.leakage.evaluate(jp.leakage.MutualInformation(), binary, mechanism)
+    assert record["leakage"] == pytest.approx(measured.value, abs=1e-12)
+    # The mechanism and its honest gap are written all the same.
+    out.unlink()
+    result = run("funnel", path, "--disclosure", 1.0, "--max-steps", 1, "--out", out, "--json", "-")
+    assert result.exit_code == 4
+    assert "not certified to --tol 1e-06" in result.stderr
+    assert result.stderr.count("\n") == 1
+    loose = strict_json(result.stdout)
+    assert loose["status"] == "best_known"
+    assert loose["gap"] > 1e-6
+    assert loose["lower_bound"] <= record["upper_bound"] <= loose["upper_bound"] + 1e-6
+    assert load_npz_safely(out, ["mechanism"])["mechanism"].shape[0] == 4
+    # The other boundary lies above.
+    other = solved(run, path, "--disclosure", 1.0, "--bottleneck")
+    assert other["status"] == "optimal"
+    assert other["value"] == other["lower_bound"] > record["value"]
+
+
 def test_bottleneck_methods_imply_the_bottleneck(run, problem):
     record = solved(run, problem, "--relevance", 0.2, "--method", "greedy-bottleneck")
     assert record["value"] == pytest.approx(greedy(JOINT, relevance=0.2).disclosure, abs=1e-12)
