@@ -5,21 +5,20 @@ average measure is then linear in t on its inner scale, so a target missed by a 
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
 from jaxpriv._divergence import entropy, information_interval
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
-from jaxpriv.funnels.found import Found, Goal, measure_of
+from jaxpriv.funnels.found import NOTHING, Found, Goal, measure_of
 from jaxpriv.funnels.solution import FunnelSolution
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.solution import Status
 
 _EPS = float(np.finfo(np.float64).eps)
-# A leakage of less than this is zero, rounded: of order (relative error of a posterior)^2.
-_NOTHING = 1e-20
+# Bounds and values meet up to rounding; further on the wrong side of each other, one of them is false.
+_CONTRADICTION = 1e-9
 # A measure that averages to something else than P_X by more than this is no release.
 _ASTRAY = 1e-6
 
@@ -36,10 +35,14 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
     value = _objective(problem, disclosure, leakage)
     sign = 1.0 if _minimises(problem) else -1.0
     other = elementary_bound(problem)
+    if found.bound is not None:
+        other = max(other, found.bound) if sign > 0 else min(other, found.bound)
     proof = found.proof if isinstance(problem.leakage, MutualInformation) else None
     if proof is not None:
         proved = proved_value(problem, proof)
         other = max(other, proved) if sign > 0 else min(other, proved)
+    if sign * (other - value[1]) > _CONTRADICTION * (1.0 + abs(value[1])):
+        raise ArithmeticError(f"{solver}: a proof contradicts the mechanism it came with; please report this")
     low, high = (min(other, value[0]), value[2]) if sign > 0 else (value[0], max(other, value[2]))
     # A bound that the mechanism itself crosses by rounding is the mechanism's value.
     optimal = high - low <= goal.tol
@@ -122,7 +125,7 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
         missing = (target - (disclosure, leakage)[of_leakage][0]) / max(most - target, np.finfo(float).tiny)
         missing /= 1.0 + missing  # (1 - t) low + t most = target
     else:
-        target, extra = max(problem.target, _NOTHING), np.ones((len(mechanism), 1))
+        target, extra = max(problem.target, NOTHING), np.ones((len(mechanism), 1))
         missing = _excess(problem, (disclosure, leakage)[of_leakage][2], target, of_leakage)
     found = mechanism
     for attempt in range(6):

@@ -21,8 +21,9 @@ from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.coupling import hidden_attribute, told_attribute
 from jaxpriv.funnels.atoms.generation import Generated, generate
 from jaxpriv.funnels.atoms.objective import Objective
+from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
 from jaxpriv.funnels.atoms.pool import Part, Pool, first_atoms, parts_of, pool_of
-from jaxpriv.funnels.found import AbstractFunnelSolver, Found, Goal, Proof
+from jaxpriv.funnels.found import NOTHING, AbstractFunnelSolver, Found, Goal, Proof
 from jaxpriv.funnels.pricing import Block, blocks_of, connected_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.leakage import MutualInformation
@@ -65,6 +66,7 @@ class Program:
         masses = np.array([block.mass for block in self.blocks])
         self.attribute = entropy(masses) if len(masses) > 1 else 0.0
         self.hidden = float(masses @ [entropy(block.source) for block in self.blocks])  # H(X|A)
+        self._perfect: tuple[Perfect, ...] | None = None
         each = [information_interval(block.joint, np.eye(len(block.source)))[1] for block in self.blocks]
         self.told = float(masses @ each)  # I(S;X|A)
 
@@ -81,6 +83,15 @@ class Program:
                     return self._below(target / self.attribute if self.attribute > 0 else 0.0)
                 target -= self.attribute
             target = self._inside(form, target, most)
+            if self.funnel and form == "side" and problem.target <= NOTHING:
+                return self._silent(None)
+            if self.funnel and self._perfect is None and all(few_vertices(block) for block in self.blocks):
+                self.pools = tuple(
+                    pool + pool_of(block, one.posteriors)
+                    for pool, block, one in zip(self.pools, self.blocks, self.perfect, strict=True)
+                )
+            if self.funnel and form == "disclosure" and self._perfect is not None and target <= self._reach():
+                return self._silent(target)
         objective = Objective(self.funnel, form, target)
         limit = rounds if goal.max_steps is None else goal.max_steps
         run = generate(self.parts, self.pools, objective, gap=0.5 * goal.tol, rounds=limit)
@@ -94,6 +105,29 @@ class Program:
         if self.funnel == (form == "disclosure"):
             return min(target + hair, most)
         return max(target - hair, (1 - 1e-9) * target)
+
+    @property
+    def perfect(self) -> tuple[Perfect, ...]:
+        """The best releases of every block that tell nothing about S."""
+        if self._perfect is None:
+            self._perfect = tuple(perfect_release(block) for block in self.blocks)
+        return self._perfect
+
+    def _reach(self) -> float:
+        """R0 = max I(X;Y) at I(S;Y) = 0, as far as it is known."""
+        return float(sum(block.mass * one.value for block, one in zip(self.blocks, self.perfect, strict=True)))
+
+    def _silent(self, target: float | None) -> Found:
+        """No leakage: I(X;Y) = `target`, or as much as possible."""
+        share = 1.0 if target is None else min(1.0, target / max(self._reach(), np.finfo(float).tiny))
+        atoms, weights = [], []
+        for block, one in zip(self.blocks, self.perfect, strict=True):
+            atoms.append(np.vstack([one.posteriors, block.source[None]]))
+            weights.append(np.append(share * one.weights, 1.0 - share))
+        bound = None
+        if target is None:
+            bound = float(sum(block.mass * one.bound for block, one in zip(self.blocks, self.perfect, strict=True)))
+        return Found(*hidden_attribute(self.blocks, atoms, weights), bound=bound, notes=("perfect privacy",))
 
     def _found(self, run: Generated, limit: int) -> Found:
         used = [weight > 0 for weight in run.plan.weights]

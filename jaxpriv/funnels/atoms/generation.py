@@ -13,7 +13,7 @@ from jaxpriv.funnels.atoms.master import Plan, best_plan
 from jaxpriv.funnels.atoms.objective import Objective
 from jaxpriv.funnels.atoms.pool import Part, Pool, pool_of
 from jaxpriv.funnels.atoms.self_consistent import self_consistent
-from jaxpriv.funnels.pricing import AbstractPricer
+from jaxpriv.funnels.pricing import AbstractPricer, Priced
 
 # Atoms kept per useful symbol of a block, and in any case; the rest are those of largest reduced cost.
 _KEPT, _KEPT_LEAST = 12, 120
@@ -21,6 +21,9 @@ _KEPT, _KEPT_LEAST = 12, 120
 _WORTH = 1e-3
 # Below this lambda the self-consistent equations of the bottleneck only sort symbols.
 _FLAT = 1e-6
+# Blocks without a proof are left once the best bound that would hold if their best atoms were the best ones is
+# this fraction of the gap below the value.
+_HOPED = 0.02
 # Of the atoms that violate those prices most, this many of a block join the next iteration, with this mass each.
 _SEEDS, _SEED_MASS = 2, 0.02
 
@@ -59,7 +62,7 @@ def generate(
     are asked, which prove the bound or find what was missed.
     """
     sure = all(part.quick is None for part in parts)
-    bound, best, centre, done = -np.inf, None, None, 0
+    bound, hoped, best, centre, done = -np.inf, -np.inf, None, None, 0
     seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
     while True:
         plan = best_plan(parts, pools, objective)
@@ -74,28 +77,44 @@ def generate(
                 found.append(atom)
         for number, (prices, lam) in enumerate(offers):
             priced = _price(parts, prices, lam, sure)
-            extremes = np.array([one.bound for one in priced])
             for found, one in zip(fresh, priced, strict=True):
                 found.append(one.posteriors)
             if number == 0:
                 seeds = [one.posteriors[:_SEEDS] for one in priced]
-            if not np.isfinite(extremes).all():
-                continue
-            masses = np.array([part.block.mass for part in parts])
-            inner = [float(nu @ part.block.source) for nu, part in zip(prices, parts, strict=True)]
-            proved = objective.bound(float(masses @ (np.array(inner) + extremes)), lam)
-            if proved > bound:
-                turned = tuple(part.turned(nu, lam) for part, nu in zip(parts, prices, strict=True))
-                bound, best, centre = proved, Prices(turned, lam, extremes), (prices, lam)
+            extremes = np.array([one.bound for one in priced])
+            if np.isfinite(extremes).all():
+                proved = _bound(parts, objective, prices, lam, extremes)
+                if proved > bound:
+                    turned = tuple(part.turned(nu, lam) for part, nu in zip(parts, prices, strict=True))
+                    bound, best = proved, Prices(turned, lam, extremes)
+            likely = _bound(parts, objective, prices, lam, _extremes(parts, prices, lam, priced, objective.sign))
+            if likely > hoped:
+                hoped, centre = likely, (prices, lam)
         if plan.value - bound <= gap or done >= rounds:
             return Generated(pools, plan, bound, best, done)
         larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * gap)
-        if grown:
+        # Without proofs: what the atoms found leave to be gained is as good as nothing.
+        if grown and (sure or plan.value - hoped > _HOPED * gap):
             pools = larger
         elif sure or not all(part.sure for part in parts):
             return Generated(pools, plan, bound, best, done)
         else:
-            sure = True
+            sure, hoped, centre, pools = True, -np.inf, None, larger
+
+
+def _bound(parts: tuple[Part, ...], objective: Objective, prices, lam: float, extremes: np.ndarray) -> float:
+    masses = np.array([part.block.mass for part in parts])
+    inner = np.array([float(nu @ part.block.source) for nu, part in zip(prices, parts, strict=True)])
+    return objective.bound(float(masses @ (inner + extremes)), lam)
+
+
+def _extremes(parts: tuple[Part, ...], prices, lam: float, priced: list[Priced], sign: float) -> np.ndarray:
+    """The extremes of a - lambda b - nu.q over the atoms that were found: what exact pricing would prove."""
+    found = []
+    for part, nu, one in zip(parts, prices, priced, strict=True):
+        pool = pool_of(part.block, one.posteriors[:1])
+        found.append(float((pool.a - lam * pool.b - pool.posteriors @ nu)[0]))
+    return np.array(found)
 
 
 def _active(pools: tuple[Pool, ...], plan: Plan, seeds: list[np.ndarray]):

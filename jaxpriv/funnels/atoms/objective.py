@@ -68,7 +68,7 @@ class Objective:
         return self.sign * nu / mu, 1.0 / mu
 
     def bound(self, line: float, lam: float) -> float:
-        """The bound on the optimum (as a minimum of `cost`) if a - lambda b is at least (bottleneck: at most) `line`."""
+        """A bound on the least cost, if a - lambda b is at least (bottleneck: at most) `line`."""
         if self.form == "disclosure":
             return self.sign * (line + lam * self.target)
         if self.form == "multiplier":

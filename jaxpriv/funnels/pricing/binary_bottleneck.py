@@ -66,13 +66,13 @@ class _Grid:
     def __init__(self, pricer: BinaryBottleneckPricer, prices: np.ndarray, lam: float):
         self._one, self._other, self._prices, self._lam = pricer._one, pricer._other, prices, lam
         self.theta = np.empty(0)
-        self._columns = np.empty((4, 0))  # 1 - r, r, V, -h
+        self._columns = np.empty((3, 0))  # r, V, -h
         self._add(lam * _GRID)
 
     @property
     def values(self) -> np.ndarray:
         """-h(r) + V(r)."""
-        return self._columns[2] + self._columns[3]
+        return self._columns[1] + self._columns[2]
 
     def atoms(self, theta: np.ndarray) -> np.ndarray:
         """q proportional to exp(-(nu + theta t)/lambda), shape (n, X)."""
@@ -119,7 +119,7 @@ class _Grid:
         one, other = weights @ self._one, weights @ self._other
         # lambda H(q) - nu.q, not lambda A + theta r, which would cancel where theta is large.
         inner = self._lam * (np.log(total) - (weights * exponent).sum(axis=1)) - weights @ self._prices
-        columns = np.stack([other, one, inner, -binary_entropy(one, other)])
+        columns = np.stack([one, inner, -binary_entropy(one, other)])
         self.theta = np.concatenate([self.theta, theta])
         self._columns = np.hstack([self._columns, columns])
         order = np.argsort(self.theta, kind="stable")
@@ -128,7 +128,7 @@ class _Grid:
     def _bounds(self) -> np.ndarray:
         """Upper bounds: beyond the first point, between neighbours, beyond the last one; shape (n + 1,)."""
         theta = self.theta
-        other, one, inner, outer = self._columns
+        one, inner, outer = self._columns
         # theta rises, so r falls: the interval k has its upper end at point k and its lower end at k + 1.
         high, low = one[:-1], one[1:]
         width = high - low

@@ -8,8 +8,8 @@ never raises psi(q) - nu.q. It keeps zeros, so starts are positive. Bottleneck. 
 
     q <- exp( (T' ln(Tq) - nu)/lambda ), normalised,
 
-never lowers it (for the atoms of Tishby, Pereira and Bialek's iteration). Every start takes some steps; the best
-ones go on.
+never lowers it (for the atoms of Tishby, Pereira and Bialek's iteration). Both crawl along a fibre { Tq = r } where
+lambda is small: steps are lengthened as long as that pays. Every start takes some steps; the best ones go on.
 """
 
 from functools import partial
@@ -24,6 +24,8 @@ from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 
 # Starts in all, steps of every start, and of the best ones.
 _STARTS, _SCOUT, _FINISH = 512, 60, 240
+# Steps are lengthened up to this.
+_LONGEST = 1e4
 # What a start keeps of every symbol, and of an atom that was good for other prices.
 _FLOOR = 1e-3
 # Weights below this are on their way to zero.
@@ -71,19 +73,30 @@ def _search(conditional: Any, prices: Any, lam: Any, starts: Any, *, funnel: boo
     def seen(logs: Any) -> Any:
         return jnp.log(jnp.matmul(jnp.exp(logs), conditional.T, precision="highest"))
 
-    def step(_: Any, logs: Any) -> Any:
-        slope = jnp.matmul(seen(logs), conditional, precision="highest")
-        following = (1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam
-        return jnp.maximum(jax.nn.log_softmax(following, axis=1), _DEEP)
-
     def value(logs: Any) -> Any:
         atoms, mixed = jnp.exp(logs), seen(logs)
-        return jnp.sum(jnp.exp(mixed) * mixed, axis=1) - lam * jnp.sum(atoms * logs, axis=1) - atoms @ prices
+        total = jnp.sum(jnp.exp(mixed) * mixed, axis=1) - lam * jnp.sum(atoms * logs, axis=1) - atoms @ prices
+        return total if funnel else -total
 
-    logs = lax.fori_loop(0, _SCOUT, step, jax.nn.log_softmax(starts, axis=1))
-    merit = -value(logs) if funnel else value(logs)
-    _, best = lax.top_k(merit, kept)
-    return jnp.exp(lax.fori_loop(0, _FINISH, step, logs[best]))
+    def normal(logs: Any) -> Any:
+        return jnp.maximum(jax.nn.log_softmax(logs, axis=1), _DEEP)
+
+    def step(_: Any, carry: Any) -> Any:
+        """The step, and the same direction further on where that is better still."""
+        logs, length = carry
+        slope = jnp.matmul(seen(logs), conditional, precision="highest")
+        plain = normal((1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam)
+        longer = normal(logs + length[:, None] * (plain - logs))
+        ahead = value(longer) <= value(plain)
+        following = jnp.where(ahead[:, None], longer, plain)
+        return following, jnp.where(ahead, jnp.minimum(2.0 * length, _LONGEST), 1.5)
+
+    def run(logs: Any, steps: int) -> Any:
+        return lax.fori_loop(0, steps, step, (logs, jnp.full(logs.shape[0], 1.5)))[0]
+
+    logs = run(normal(starts), _SCOUT)
+    _, best = lax.top_k(-value(logs), kept)
+    return jnp.exp(run(logs[best], _FINISH))
 
 
 def _starts(size: int, count: int) -> np.ndarray:
