@@ -64,6 +64,7 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
         masses=masses,
         multiplier=math.nan if proof is None else proof.multiplier,
         prices=prices,
+        proof=proof,
         solver=solver,
         steps=found.steps,
         seconds={"compile": found.compiling, "solve": 0.0},

@@ -10,6 +10,7 @@ then told a part of the time; for R below H(A) the bottleneck tells A a part of 
 Witsenhausen and Wyner 1975 (envelopes of functions of the posterior); Asoodeh and Calmon 2020.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from jaxpriv._validation import nonnegative, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.coupling import hidden_attribute, told_attribute
 from jaxpriv.funnels.atoms.generation import Generated, generate
+from jaxpriv.funnels.atoms.master import best_plan
 from jaxpriv.funnels.atoms.objective import Objective
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
 from jaxpriv.funnels.atoms.pool import Part, Pool, first_atoms, parts_of, pool_of
@@ -46,7 +48,12 @@ class ColumnGeneration(AbstractFunnelSolver):
     rounds: int = field(default=300, kw_only=True)
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: Goal) -> Found:
-        return Program(problem, self.start).solve(problem, goal, self.rounds)
+        return self.prepare(problem)(problem, goal)
+
+    def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Found]:
+        """`find` for other targets of the same problem; atoms found for one of them serve the next."""
+        program = Program(problem, self.start)
+        return lambda other, goal: program.solve(other, goal, self.rounds)
 
 
 class Program:
@@ -77,7 +84,8 @@ class Program:
         if form != "multiplier":
             most = self.hidden if form == "disclosure" else self.told
             if self.funnel and target >= most:
-                return self._beyond((target - most) / self.attribute if self.attribute > 0 else 0.0)
+                objective = Objective(True, form, self._inside(form, target, self.attribute + most))
+                return self._beyond(objective, (objective.target - most) / (self.attribute or 1.0))
             if not self.funnel:
                 if target <= self.attribute:
                     return self._below(target / self.attribute if self.attribute > 0 else 0.0)
@@ -152,16 +160,24 @@ class Program:
         slack = 32 * _EPS * (2.0 + float(np.abs(prices).max()) + float(np.abs(run.best.extremes).max()))
         return Proof(prices, lam, -slack if self.funnel else slack)
 
-    def _beyond(self, share: float) -> Found:
+    def _beyond(self, objective: Objective, share: float) -> Found:
         """A hidden but everything else told; with probability `share` A too."""
         identity = [np.eye(len(block.useful)) for block in self.blocks]
-        posteriors, masses = hidden_attribute(self.blocks, identity, [block.source for block in self.blocks])
+        hidden, masses = hidden_attribute(self.blocks, identity, [block.source for block in self.blocks])
+        source = masses @ hidden
         share = min(max(share, 0.0), 1.0)
-        source = masses @ posteriors
-        if share > 0:
-            posteriors = np.vstack([posteriors, np.eye(len(source))])
-            masses = np.concatenate([(1 - share) * masses, share * source])
-        return Found(posteriors, masses, notes=("the shared attribute is told only where nothing else is left",))
+        posteriors = np.vstack([hidden, np.eye(len(source))])
+        masses = np.concatenate([(1 - share) * masses, share * source])
+        if 0 < share < 1:  # as many outputs as a basic solution has, no more
+            joint = np.zeros((sum(len(block.private) for block in self.blocks), len(source)))
+            for block in self.blocks:
+                joint[np.ix_(block.private, block.useful)] = block.mass * block.joint
+            whole = Block(np.arange(len(joint)), np.arange(len(source)), 1.0, joint)
+            pool = pool_of(whole, posteriors)
+            posteriors = pool.posteriors
+            masses = best_plan((Part(whole, None, None),), (pool,), objective).weights[0]
+        notes = ("the shared attribute is told only where nothing else is left",)
+        return Found(posteriors[masses > 0], masses[masses > 0], notes=notes)
 
     def _below(self, share: float) -> Found:
         """Nothing but A, told with probability `share`."""

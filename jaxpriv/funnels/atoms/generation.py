@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxpriv.funnels.atoms.master import Plan, best_plan
 from jaxpriv.funnels.atoms.objective import Objective
-from jaxpriv.funnels.atoms.pool import Part, Pool, pool_of
+from jaxpriv.funnels.atoms.pool import Part, Pool, first_atoms, pool_of
 from jaxpriv.funnels.atoms.self_consistent import self_consistent
 from jaxpriv.funnels.pricing import AbstractPricer, Priced
 
@@ -157,8 +157,10 @@ def _grow(
         most = max(_KEPT * len(prices), _KEPT_LEAST)
         if len(pool.a) > most:
             cost = sign * (pool.a - plan.lam * pool.b - pool.posteriors @ prices)
-            order = np.argsort(np.where(weights > 0, -np.inf, cost), kind="stable")
-            pool = pool.take(np.sort(order[: most // 2 + int((weights > 0).sum())]))
+            needed = weights > 0
+            needed[: len(first_atoms(part.block))] = True  # any target stays reachable
+            order = np.argsort(np.where(needed, -np.inf, cost), kind="stable")
+            pool = pool.take(np.sort(order[: most // 2 + int(needed.sum())]))
         larger = pool + new.take(np.flatnonzero(gain < -worth))
         any_new |= len(larger.a) > len(pool.a)
         grown.append(larger)

@@ -86,14 +86,15 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
 
 def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None) -> np.ndarray:
     """The backend meets its equations to a tolerance only: the active columns are solved once more."""
+    from scipy.optimize import nnls
+
     basic = np.flatnonzero(weights > _WEIGHT)
     active, right = rows[:, basic].toarray(), np.ones(rows.shape[0])
     if side is not None and abs(side @ weights - limit) <= 1e-8:
         active, right = np.vstack([active, side[basic]]), np.append(right, limit)
     solved = np.linalg.lstsq(active, right, rcond=None)[0]
+    if solved.min(initial=0.0) < -1e-13 or np.abs(active @ solved - right).max() > 1e-12:
+        solved = nnls(active, right)[0]  # nearly parallel columns
     polished = np.zeros(len(weights))
-    if solved.min(initial=0.0) > -1e-13 and np.abs(active @ solved - right).max() < 1e-12:
-        polished[basic] = np.maximum(solved, 0.0)
-    else:
-        polished[basic] = weights[basic]
+    polished[basic] = np.maximum(solved, 0.0)
     return polished

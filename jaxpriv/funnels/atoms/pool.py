@@ -9,8 +9,8 @@ from jaxpriv.funnels.pricing import AbstractPricer, Block
 
 # Entries below this are zero: they come from searches in logarithms.
 _TRACE = 1e-13
-# Atoms that agree to this many decimals are one.
-_DECIMALS = 12
+# Atoms that agree to this many decimals are one: their values differ by less than the square of that.
+_DECIMALS = 9
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,12 +91,7 @@ class BinaryFunnelPricer(AbstractPricer):
         w, rest = _sigmoid(odds)
         one, other = self._mixed(pairs, w, rest)
         first, second = self._first[pairs], self._second[pairs]
-        values = (
-            -binary_entropy(one, other)
-            + lam * binary_entropy(w, rest)
-            - rest * prices[first]
-            - w * prices[second]
-        )
+        values = -binary_entropy(one, other) + lam * binary_entropy(w, rest) - rest * prices[first] - w * prices[second]
         logit = np.abs(self._difference[pairs] * np.log(one / other)) + lam * np.abs(odds) + np.abs(rise)
         slope = self._slope(pairs, odds, lam) - rise
         error = np.abs(slope) + 16 * _EPS * logit
