@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import AbstractFunnelSolver, Found, FunnelSolution, Goal
 from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
@@ -16,6 +17,9 @@ Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, Goal], Found]
 # Solvers by the names of the command line; the first one is `auto`.
 FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
     "column-generation": ColumnGeneration(),
+    "greedy": Greedy(),
+    "greedy-bottleneck": GreedyBottleneck(),
+    "greedy-ratio": Greedy(ratio=True),
 }
 
 _AUTO = "column-generation"
