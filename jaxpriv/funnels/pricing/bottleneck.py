@@ -30,8 +30,10 @@ _MAXIMA = 64
 _SAME = 1e-6
 # The largest eigenvalue is known to this.
 _SURE = 1e-9
-# Halvings until cells are looked at closely: the first bounds are weak.
+# So few cells cost no more than one: they are halved more than once.
 _FEW = 64
+# Cells from which maxima are looked for.
+_PROMISING = 64
 
 
 class BottleneckPricer(AbstractPricer):
@@ -67,12 +69,12 @@ class BottleneckPricer(AbstractPricer):
         vertices = self._root[None]
         theta = np.zeros(vertices.shape[:2])
         left, budget = -np.inf, self._budget
-        for depth in range(DEPTH):
+        for depth in range(DEPTH // 3):
             level = maxima.value + tolerance
             theta, bounds = tightened(self._conditional, prices, lam, vertices, theta, level)
             budget -= len(bounds)
-            if depth % 4 == 3:
-                promising = np.argsort(-bounds)[:_FEW]
+            if depth % 2 == 1:
+                promising = np.argsort(-bounds)[:_PROMISING]
                 maxima.add(theta[promising][bounds[promising] > level])
                 level = maxima.value + tolerance
             hold = bounds > level
@@ -81,10 +83,11 @@ class BottleneckPricer(AbstractPricer):
             vertices, theta, bounds = vertices[~near], theta[~near], bounds[~near]
             if not len(vertices):
                 break
-            if budget < 0 or depth == DEPTH - 1:
+            if budget < 0 or depth == DEPTH // 3 - 1:
                 left = float(bounds.max())
                 break
-            vertices, theta = halves(vertices, distances(vertices)), np.concatenate([theta] * 2)
+            for _ in range(3 if len(vertices) < _FEW else 1):
+                vertices, theta = halves(vertices, distances(vertices)), np.concatenate([theta] * 2)
         level = maxima.value + tolerance
         slack = 64 * EPS * (2.0 + lam * log(len(prices)) + float(np.abs(prices).max()))
         return max(level, left) + slack, left <= level

@@ -13,8 +13,11 @@ import numpy as np
 from jaxpriv.funnels.pricing.branch_cells import EPS, xlogx
 
 # Newton steps on one cell.
-_STEPS = 30
-# A cell's dual is solved to this share of the smoothing.
+_STEPS = 60
+# A cell's temperature begins at this share of the range of its heights, and falls by a factor when a step changes
+# exponents by less than a few.
+_WARM, _COOLER, _NEAR = 0.3, 0.3, 3.0
+# A cell's dual is solved to this share of its temperature.
 _SOLVED = 0.3
 # Regularises directions in which nothing curves, as a share of the trace.
 _RIDGE = 1e-10
@@ -61,17 +64,23 @@ def tightened(
     convex = xlogx(vertices).sum(axis=2)
     centre = vertices.mean(axis=1)
     lost = convex.mean(axis=1) - xlogx(centre).sum(axis=1)
-    heat = np.maximum(0.05 * lost, 1e-13)[:, None]
-    warm = np.maximum(lam, heat)
+    target = np.maximum(0.15 * lost, 1e-13)[:, None]
+    # To begin with, every vertex and every useful symbol that matters is felt: what follows is a central path.
+    heights = (vertices @ theta[:, :, None])[:, :, 0] + convex
+    heat = np.maximum(_WARM * np.ptp(heights, axis=1)[:, None], target)
     theta = theta.copy()
     bounds = np.full(len(theta), np.inf)
-    todo = np.arange(len(theta))
+    best, todo = theta.copy(), np.arange(len(theta))
     free = vertices.shape[2] - 1  # theta_S = 0: a constant in theta changes nothing
     for _ in range(_STEPS):
-        here, cell, cold, hot = theta[todo], vertices[todo], heat[todo], warm[todo]
+        here, cell, cold = theta[todo], vertices[todo], heat[todo]
+        hot = np.maximum(lam, cold)
         heights = (cell @ here[:, :, None])[:, :, 0] + convex[todo]
         energy, weights = free_energy(conditional, prices, hot, here)
-        bounds[todo] = np.minimum(bounds[todo], heights.max(axis=1) + energy + _error(here, cell, prices, hot, weights))
+        reached = heights.max(axis=1) + energy + _error(here, cell, prices, hot, weights)
+        better = todo[reached < bounds[todo]]
+        best[better] = theta[better]
+        bounds[todo] = np.minimum(bounds[todo], reached)
         share = np.exp((heights - heights.max(axis=1, keepdims=True)) / cold)
         share /= share.sum(axis=1, keepdims=True)
         at_cell, at_energy = (share[:, None, :] @ cell)[:, 0], weights @ conditional.T
@@ -88,15 +97,22 @@ def tightened(
             np.ptp(step @ conditional[:free], axis=1) / hot[:, 0],
         )
         theta[todo, :free] += (np.log1p(change) / np.maximum(change, EPS))[:, None] * step
-        todo = todo[(bounds[todo] > level) & (gain > _SOLVED * cold[:, 0])]
+        near = np.flatnonzero(change < _NEAR)
+        heat[todo[near]] = np.maximum(target[todo[near]], _COOLER * cold[near])
+        solved = (gain <= _SOLVED * cold[:, 0]) & (cold == target[todo])[:, 0]
+        todo = todo[(bounds[todo] > level) & ~solved]
         if not len(todo):
             break
     todo = np.flatnonzero(bounds > level)
-    energy, weights = free_energy(conditional, prices, lam, theta[todo])
-    heights = (vertices[todo] @ theta[todo][:, :, None])[:, :, 0] + convex[todo]
-    error = _error(theta[todo], vertices[todo], prices, np.full((1, 1), lam), weights)
-    bounds[todo] = np.minimum(bounds[todo], heights.max(axis=1) + energy + error)
-    return theta, bounds
+    for theta in (theta, best):  # smoothing has its price
+        energy, weights = free_energy(conditional, prices, lam, theta[todo])
+        heights = (vertices[todo] @ theta[todo][:, :, None])[:, :, 0] + convex[todo]
+        reached = heights.max(axis=1) + energy
+        reached += _error(theta[todo], vertices[todo], prices, np.full((1, 1), lam), weights)
+        better = todo[reached < bounds[todo]]
+        best[better] = theta[better]
+        bounds[todo] = np.minimum(bounds[todo], reached)
+    return best, bounds
 
 
 def _error(theta: np.ndarray, vertices: np.ndarray, prices: np.ndarray, lam: np.ndarray, weights: np.ndarray) -> np.ndarray:
