@@ -21,7 +21,7 @@ from math import log
 import numpy as np
 
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
-from jaxpriv.funnels.pricing.bottleneck_dual import covariance, objective, free_energy, risen, tightened
+from jaxpriv.funnels.pricing.bottleneck_dual import covariance, risen, tightened
 from jaxpriv.funnels.pricing.branch_cells import DEPTH, EPS, distances, halves
 
 # Local maxima whose surroundings are looked at, best first.
@@ -50,8 +50,8 @@ class BottleneckPricer(AbstractPricer):
         self._conditional, self._tolerance, self._budget = conditional, tolerance, budget
         private, useful = conditional.shape
         least = conditional.min(axis=1) * (1 - 4 * EPS)
-        # The smallest simplex r >= least holds every column.
-        self._root = least + (1.0 - least.sum()) * np.eye(private)
+        # A simplex that holds every column: they themselves if they are few, else the smallest one r >= least.
+        self._root = conditional.T if useful <= private else least + (1.0 - least.sum()) * np.eye(private)
         pairs = np.triu_indices(useful)
         self._starts = 0.5 * (conditional[:, pairs[0]] + conditional[:, pairs[1]]).T
 
@@ -67,7 +67,7 @@ class BottleneckPricer(AbstractPricer):
 
     def _search(self, prices: np.ndarray, lam: float, tolerance: float, maxima: "_Maxima") -> tuple[float, bool]:
         vertices = self._root[None]
-        theta = np.zeros(vertices.shape[:2])
+        theta = np.zeros((1, vertices.shape[2]))
         left, budget = -np.inf, self._budget
         for depth in range(DEPTH // 3):
             level = maxima.value + tolerance
