@@ -148,6 +148,7 @@ def _searched(
     tried = theta[:, None] + np.minimum(safe[:, None] * _LENGTHS, 1.0)[:, :, None] * step[:, None]  # (C, L, S)
     heights = tried @ vertices.transpose(0, 2, 1) + convex[:, None]
     value = _softmax(heights, cold) + _softmax(-(prices + tried @ conditional), hot)
+    value = np.where(np.isfinite(value), value, np.inf)
     return tried[np.arange(len(theta)), value.argmin(axis=1)]
 
 
