@@ -148,8 +148,7 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
             mechanism = _telling_more(problem, found, factor * (target - start[0]), most - start[0], of_leakage)
         else:
             share = min(1.0, factor * (_excess(problem, start[2], target, of_leakage) + 2 * _EPS))
-            nothing = np.ones((len(found), 1))
-            mechanism = np.hstack([(1 - share) * found, share * nothing]) if share < 1 else nothing
+            mechanism = _telling_less(problem, found, share)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         disclosure, leakage = _measure(problem, mechanism)
     return disclosure, leakage, mechanism
@@ -176,6 +175,19 @@ def _telling_more(
     share = min(1.0, missing / room + 2 * _EPS) if room > 0 else 1.0
     identity = _identity(problem)
     return np.hstack([(1 - share) * mechanism, share * identity]) if share < 1 else identity
+
+
+def _telling_less(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, share: float) -> np.ndarray:
+    """`mechanism` with probability 1 - `share`: both numbers fall by at least that factor (they are convex).
+
+    Otherwise a draw of Y that has nothing to do with X (no further output), or, where that is more than a hair,
+    an output of its own (the numbers fall by just that factor).
+    """
+    if share >= 1:
+        return np.ones((len(mechanism), 1))
+    if share < _HAIR**2:
+        return (1 - share) * mechanism + share * (problem.joint.sum(axis=0) @ mechanism)
+    return np.hstack([(1 - share) * mechanism, np.full((len(mechanism), 1), share)])
 
 
 def _log_ratio(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -17,6 +17,8 @@ from jaxpriv.funnels.atoms.pool import Part, Pool
 
 # Weights below this are the backend's tolerance.
 _WEIGHT = 1e-11
+# The largest error of the equations that is left to the front door to repair.
+_ERROR = 1e-7
 # How the backend is asked, the next way where it gives up. There is little to presolve, and postsolve may fail at
 # tight tolerances.
 _ATTEMPTS = (("highs-ds", 1e-10, False), ("highs-ds", 1e-9, True), ("highs-ipm", 1e-9, True), ("highs-ds", 1e-7, False))
@@ -73,10 +75,12 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
             options=options,
         )
         if result.status == 0:
-            break
+            weights, error = _polished(np.asarray(result.x), rows, side, limit)
+            if error <= _ERROR:
+                break
     else:
         raise ArithmeticError(f"the linear program over atoms failed: {result.message}")
-    weights = _polished(np.asarray(result.x), rows, side, limit) / size
+    weights = weights / size
     mu = 0.0 if limit is None else -scale * float(result.ineqlin.marginals[0])
     ends = np.cumsum([len(pool.a) for pool in pools])[:-1]
     duals = np.split(scale * result.eqlin.marginals, np.cumsum([len(part.block.source) for part in parts])[:-1])
@@ -86,8 +90,8 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     return Plan(tuple(np.split(weights, ends)), float(cost @ (weights * size)), prices, lam)
 
 
-def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None) -> np.ndarray:
-    """The backend meets its equations to a tolerance only: the active columns are solved once more."""
+def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None) -> tuple[np.ndarray, float]:
+    """(weights, error). The backend meets its equations to a tolerance: the active columns are solved once more."""
     from scipy.optimize import nnls
 
     basic = np.flatnonzero(weights > _WEIGHT)
@@ -96,7 +100,13 @@ def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float |
         active, right = np.vstack([active, side[basic]]), np.append(right, limit)
     solved = np.linalg.lstsq(active, right, rcond=None)[0]
     if solved.min(initial=0.0) < -1e-13 or np.abs(active @ solved - right).max() > 1e-12:
-        solved = nnls(active, right)[0]  # nearly parallel columns
+        try:  # nearly parallel columns
+            solved = nnls(active, right)[0]
+        except RuntimeError:  # out of iterations: the backend's own weights, whose error is reported
+            solved = weights[basic]
     polished = np.zeros(len(weights))
     polished[basic] = np.maximum(solved, 0.0)
-    return polished
+    error = float(np.abs(rows @ polished - 1.0).max())
+    if side is not None and limit is not None:
+        error = max(error, float(side @ polished) - limit)
+    return polished, error
