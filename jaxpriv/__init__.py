@@ -18,8 +18,11 @@ from jaxpriv.errors import (
 )
 from jaxpriv.extremal import MaximumUtility, maximum_utility
 from jaxpriv.frontier import Frontier, frontier
+from jaxpriv.funnels import FunnelSolution
 from jaxpriv.problems import (
+    BottleneckProblem,
     DistortionProblem,
+    FunnelProblem,
     NoiseProblem,
     max_entropy_noise,
     private_pairs,
@@ -42,11 +45,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AcceleratedGradient",
+    "BottleneckProblem",
     "Certificate",
     "ConicInteriorPoint",
     "DistortionProblem",
     "EntropyError",
     "Frontier",
+    "FunnelProblem",
+    "FunnelSolution",
     "InfeasibleError",
     "InputError",
     "IntegrityError",

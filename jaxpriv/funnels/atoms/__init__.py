@@ -1,0 +1,1 @@
+"""The linear program over posteriors: column generation with proved bounds."""
