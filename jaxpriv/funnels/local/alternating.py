@@ -101,7 +101,9 @@ def _alternate(given: Channel, disclosure: Any, start: Any, tol: Any, most: Any)
         return unsettled(given, state.log_mechanism, slopes, state.now.log_masses)
 
     def go_on(state: _State) -> Any:
-        return (residual(state) > tol) & ~state.stalled & (state.steps < most)
+        # A start that meets the conditions but not the disclosure (nothing released, say) is not the end.
+        open_ = (residual(state) > tol) | (jnp.abs(state.now.disclosure - disclosure) > 1e3 * _MET)
+        return open_ & ~state.stalled & (state.steps < most)
 
     def once(state: _State) -> _State:
         new, tau, met = alternating_step(given, state.now, disclosure, state.tau)

@@ -19,8 +19,8 @@ from jax.nn import logsumexp
 
 from jaxpriv.leakage import AbstractAverageLeakage
 
-# Logarithms of masses stay above this: e^-600 times a mass of a joint is a normal number.
-LEAST_LOG = -600.0
+# Logarithms of masses stay above this: e^-400 times masses and slopes are normal numbers.
+LEAST_LOG = -400.0
 # An output whose mass has a logarithm below this is unused: its entries no longer say anything.
 UNUSED_LOG = -300.0
 
@@ -91,3 +91,18 @@ def unsettled(given: Channel, log_mechanism: Any, slopes: Any, log_masses: Any) 
     least = jnp.where(used, slopes, jnp.inf).min(axis=1)
     mean = jnp.where(used, mechanism * slopes, 0.0).sum(axis=1)
     return jnp.maximum((given.source * (mean - least)).sum(), 0.0)
+
+
+@eqx.filter_jit
+def survey(
+    given: Channel, measure: AbstractAverageLeakage, log_mechanism: Any, multiplier: Any, sign: Any, whole: bool
+) -> tuple[Any, Any, Any]:
+    """(disclosure, leak, residual) of one mechanism (X, Y).
+
+    The residual is that of sign * leak - multiplier * disclosure. `whole`: the leakage is the measure's value instead of sum_y phi(w_y).
+    """
+    kind = value_leakage if whole else total_leakage
+    logs = log_rows(log_mechanism)
+    now = balance(given, lambda outputs: kind(measure, given.private, outputs), logs)
+    slopes = sign * now.costs - multiplier * now.ratios
+    return now.disclosure, now.leak, unsettled(given, logs, slopes, now.log_masses)

@@ -1,7 +1,7 @@
 """The alternating iteration of the information bottleneck:  max I(S;Y) - lam I(X;Y),  0 < lam < 1.
 
-The free energy  lam sum_x p_x D(W_x || r) + sum_{x,y} p_x W[x,y] D(T_x || q_y)  is minimised over W, over r and over the
-posteriors q_y in turn, each in closed form; at the last two it is I(S;X) - ( I(S;Y) - lam I(X;Y) ). One round is
+The free energy  lam sum_x p_x D(W_x || r) + sum_{x,y} p_x W[x,y] D(T_x || q_y)  is minimised over W, over r and over
+the posteriors q_y in turn, each in closed form; at the last two it is I(S;X) - ( I(S;Y) - lam I(X;Y) ). One round is
 
     W'[x,y]  proportional to  r_y exp( c[x,y]/lam ),       c[x,y] = sum_s T(s|x) ln( P(s|y)/p_s )
 
