@@ -7,11 +7,16 @@ from typing import Any
 
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import AbstractFunnelSolver, FunnelSolution, Goal
+from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 # Solvers by the names of the command line; the first one is `auto`.
-FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {}
+FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
+    "difference-of-convex": DifferenceOfConvex(),
+    "alternating": Alternating(),
+    "bottleneck-iteration": BottleneckIteration(),
+}
 
 _AUTO = "column-generation"
 

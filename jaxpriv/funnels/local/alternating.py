@@ -30,9 +30,10 @@ from jaxpriv.leakage import MutualInformation
 # Beyond this the step is the limit of no temperature.
 _HIGHEST = 1e8
 _ROOT_STEPS = 60
-# I(X;Y) = R to this many nats: what is missing is made up by time sharing at the end.
-_MET = 1e-12
-_ROUNDING = 1e-14
+# The search ends at I(X;Y) = R to this many nats, and a step counts if it has come to within the second number;
+# what is missing is made up by time sharing at the end.
+_MET, _REACHED = 3e-14, 1e-9
+_ROUNDING = 1e-13
 
 
 class _Search(eqx.Module):
@@ -87,7 +88,7 @@ def alternating_step(given: Channel, now: Balance, disclosure: Any, tau: Any) ->
     blank = jnp.zeros_like(lean)
     search = _Search(zero, zero + jnp.inf, tau, blank, zero - jnp.inf, jnp.array(0))
     found = lax.while_loop(go_on, once, search)
-    return found.log_mechanism, found.tau, jnp.abs(found.disclosure - disclosure) <= 1e3 * _MET
+    return found.log_mechanism, found.tau, jnp.abs(found.disclosure - disclosure) <= _REACHED
 
 
 def _alternate(given: Channel, disclosure: Any, start: Any, tol: Any, most: Any) -> Landing:
@@ -102,7 +103,7 @@ def _alternate(given: Channel, disclosure: Any, start: Any, tol: Any, most: Any)
 
     def go_on(state: _State) -> Any:
         # A start that meets the conditions but not the disclosure (nothing released, say) is not the end.
-        open_ = (residual(state) > tol) | (jnp.abs(state.now.disclosure - disclosure) > 1e3 * _MET)
+        open_ = (residual(state) > tol) | (jnp.abs(state.now.disclosure - disclosure) > _REACHED)
         return open_ & ~state.stalled & (state.steps < most)
 
     def once(state: _State) -> _State:

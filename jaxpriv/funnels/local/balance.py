@@ -99,7 +99,8 @@ def survey(
 ) -> tuple[Any, Any, Any]:
     """(disclosure, leak, residual) of one mechanism (X, Y).
 
-    The residual is that of sign * leak - multiplier * disclosure. `whole`: the leakage is the measure's value instead of sum_y phi(w_y).
+    The residual is that of sign * leak - multiplier * disclosure. `whole`: the leakage is the measure's value instead
+    of sum_y phi(w_y).
     """
     kind = value_leakage if whole else total_leakage
     logs = log_rows(log_mechanism)

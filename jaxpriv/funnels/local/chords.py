@@ -21,6 +21,8 @@ from jaxpriv.funnels.local.starts import blended, random_starts, widened
 _FIRST_PRICES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.1, 1.4, 1.8, 2.5)
 # Rounds in a row that lower nothing, after which the search ends.
 _PATIENCE = 2
+# Prices that a round tries between those of the neighbouring edges; odd, so that the middle is one of them.
+_SPREAD = 9
 
 
 class Target(NamedTuple):
@@ -59,7 +61,7 @@ class Pool:
         if target.form == "cost":
             return at_cost(*points, target.value, rising=target.rising)
         best = int(np.argmin(points[1] - target.value * points[0]))
-        return Crossing(best, best, 0.0, target.value)
+        return Crossing(best, best, 0.0, target.value, (target.value, target.value))
 
     def shared(self, crossing: Crossing) -> np.ndarray:
         """The time sharing of the two ends as one mechanism (X, Y)."""
@@ -110,7 +112,9 @@ def chase(
         if number == 0 and target.form != "price":
             prices = np.resize(_FIRST_PRICES, starts) * mean
         if number > 0:
-            _give(logarithms, pool, slope)
+            given = _give(logarithms, pool, slope)
+            # The promising spread over the prices that a better release may have, the random ones at the edge's own.
+            prices[:given] = np.abs(np.resize(np.linspace(*crossing.beside, _SPREAD), given))
         before = pool.height(crossing, slope)
         landing = solve(np.minimum(prices, steepest), logarithms)
         pool.add(landing, sign)
@@ -122,10 +126,11 @@ def chase(
     return crossing, steps
 
 
-def _give(logarithms: np.ndarray, pool: Pool, slope: float) -> None:
-    """Put the best releases at this price in place of the first half of the starts: a long descent for the promising.
+def _give(logarithms: np.ndarray, pool: Pool, slope: float) -> int:
+    """Put the best releases at this price in place of the first starts, half of them at most; how many.
 
-    The two best are given once more with every entry positive: what has become zero may have to return.
+    So the promising have a long descent. The two best are given once more with every entry positive: what has
+    become zero may have to return.
     """
     count, _, outputs = logarithms.shape
     heights = np.array(pool.costs) - slope * np.array(pool.disclosures)
@@ -133,5 +138,7 @@ def _give(logarithms: np.ndarray, pool: Pool, slope: float) -> None:
     best = [widened(pool.mechanisms[i], outputs) for i in fitting[: count // 2]]
     with np.errstate(divide="ignore"):
         given = [blended(mechanism) for mechanism in best[:2]] + [np.log(mechanism) for mechanism in best]
-    for i, logs in enumerate(given[: count // 2]):
+    given = given[: count // 2]
+    for i, logs in enumerate(given):
         logarithms[i] = logs
+    return len(given)

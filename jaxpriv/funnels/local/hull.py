@@ -12,12 +12,17 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Crossing:
-    """The hull at a target: 1 - `share` of point `first`, `share` of point `second`; the slope of the hull there."""
+    """The hull at a target: 1 - `share` of point `first`, `share` of point `second`.
+
+    `slope` is the slope of that edge, `beside` those of the edges before and after it (the edge's own, halved or
+    doubled, where it is the last): a better release there has its price between these.
+    """
 
     first: int
     second: int
     share: float
     slope: float
+    beside: tuple[float, float]
 
 
 def lower_hull(disclosures: np.ndarray, costs: np.ndarray) -> np.ndarray:
@@ -50,7 +55,7 @@ def at_cost(disclosures: np.ndarray, costs: np.ndarray, target: float, *, rising
     lowest = int(np.argmin(costs[hull]))
     part = hull[lowest:] if rising else hull[: lowest + 1]
     if len(part) == 1:
-        return Crossing(int(part[0]), int(part[0]), 0.0, 0.0)
+        return Crossing(int(part[0]), int(part[0]), 0.0, 0.0, (0.0, 0.0))
     order = costs[part] if rising else -costs[part]
     right = int(np.clip(np.searchsorted(order, target if rising else -target), 1, len(part) - 1))
     return _between(disclosures, costs, part, right, target, costs)
@@ -61,5 +66,8 @@ def _between(
 ) -> Crossing:
     first, second = int(hull[right - 1]), int(hull[right])
     share = float(np.clip((target - scale[first]) / (scale[second] - scale[first]), 0.0, 1.0))
-    slope = (costs[second] - costs[first]) / (disclosures[second] - disclosures[first])
-    return Crossing(first, second, share, float(slope))
+    slopes = np.diff(costs[hull]) / np.diff(disclosures[hull])
+    slope = float(slopes[right - 1])
+    before = float(slopes[right - 2]) if right > 1 else slope - 0.5 * abs(slope)
+    after = float(slopes[right]) if right < len(slopes) else slope + abs(slope)
+    return Crossing(first, second, share, slope, (before, after))
