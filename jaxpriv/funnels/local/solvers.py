@@ -30,7 +30,7 @@ _STEEPEST = 1e6
 
 
 def _whole_number(value: Any, name: str, low: int) -> None:
-    number = scalar(value, name, low=low)
+    number = scalar(value, name, low=float(low))
     if number != int(number):
         raise InputError(f"{name} must be a whole number")
 
