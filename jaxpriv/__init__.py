@@ -40,6 +40,7 @@ from jaxpriv.solvers import (
     PrimalDualHybridGradient,
     TwoGrid,
 )
+from jaxpriv.solving.funnel_frontier import FunnelFrontier, funnel_frontier
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ __all__ = [
     "DistortionProblem",
     "EntropyError",
     "Frontier",
+    "FunnelFrontier",
     "FunnelProblem",
     "FunnelSolution",
     "InfeasibleError",
@@ -76,6 +78,7 @@ __all__ = [
     "distortion",
     "extremal",
     "frontier",
+    "funnel_frontier",
     "joints",
     "leakage",
     "max_entropy_noise",

@@ -4,7 +4,7 @@
 program over posteriors, `pricing` its search for new ones.
 """
 
-from jaxpriv.funnels.bounds import elementary_bound, proved_value
+from jaxpriv.funnels.bounds import elementary_bound, proved_line, proved_value
 from jaxpriv.funnels.found import AbstractFunnelSolver, Found, Goal, Proof, measure_of
 from jaxpriv.funnels.solution import FunnelSolution
 
@@ -16,5 +16,6 @@ __all__ = [
     "Proof",
     "elementary_bound",
     "measure_of",
+    "proved_line",
     "proved_value",
 ]

@@ -19,7 +19,7 @@ import numpy as np
 from jaxpriv._divergence import entropy, information_interval
 from jaxpriv.funnels.found import Proof
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, Core, FunnelProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -56,9 +56,9 @@ def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> fl
     mutual information.
     """
     sign = 1.0 if problem.minimises_leakage else -1.0
-    line = _line(problem.reduction, proof, sign)
+    line = proved_line(problem, proof)
     if not np.isfinite(line):
-        return -sign * math.inf if problem.form != "leakage_budget" and problem.form != "relevance" else sign * math.inf
+        return (sign if problem.form in ("leakage_budget", "relevance") else -sign) * math.inf
     price, target = proof.multiplier, problem.target
     if problem.form == "disclosure":  # L >= line + lambda R; I(S;Y) <= line + lambda R
         return _outwards(line + price * target, abs(line) + price * target, -sign)
@@ -72,8 +72,12 @@ def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> fl
     return _outwards(value, (abs(target) + abs(line)) / price + abs(value), sign)
 
 
-def _line(core: Core, proof: Proof, sign: float) -> float:
-    """H(S) - lambda H(X) + nu.P_X + bound, rounded down for sign = +1 and up for -1."""
+def proved_line(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:
+    """c = H(S) - lambda H(X) + nu.P_X + bound, rounded outwards: I(S;Y) >= c + lambda I(X;Y) for every release.
+
+    For a bottleneck proof I(S;Y) <= c + lambda I(X;Y).
+    """
+    core, sign = problem.reduction, 1.0 if problem.minimises_leakage else -1.0
     source, prior, price = core.source, core.prior, proof.multiplier
     parts = [entropy(prior), -price * entropy(source), float(proof.prices @ source), proof.bound]
     size = entropy(prior) + price * entropy(source) + float(np.abs(proof.prices) @ source) + abs(proof.bound)

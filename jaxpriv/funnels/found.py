@@ -11,6 +11,9 @@ import numpy as np
 
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
+# A leakage of less than this is zero, rounded: it is of the order of (relative error of a posterior)^2.
+NOTHING = 1e-20
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -50,6 +53,7 @@ class Found:
         stationary: whether a local method came to rest.
         notes: what happened on the way.
         compiling: seconds spent compiling.
+        bound: a bound on the optimum proved by other means than prices (a lower bound where the problem minimises).
     """
 
     posteriors: np.ndarray
@@ -59,6 +63,7 @@ class Found:
     stationary: bool = False
     notes: tuple[str, ...] = ()
     compiling: float = 0.0
+    bound: float | None = None
 
 
 class AbstractFunnelSolver(ABC):

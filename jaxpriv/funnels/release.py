@@ -5,21 +5,20 @@ average measure is then linear in t on its inner scale, so a target missed by a 
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
 from jaxpriv._divergence import entropy, information_interval
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
-from jaxpriv.funnels.found import Found, Goal, measure_of
+from jaxpriv.funnels.found import NOTHING, Found, Goal, measure_of
 from jaxpriv.funnels.solution import FunnelSolution
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.solution import Status
 
 _EPS = float(np.finfo(np.float64).eps)
-# A leakage of less than this is zero, rounded: of order (relative error of a posterior)^2.
-_NOTHING = 1e-20
+# Bounds and values meet up to rounding; further on the wrong side of each other, one of them is false.
+_CONTRADICTION = 1e-9
 # A measure that averages to something else than P_X by more than this is no release.
 _ASTRAY = 1e-6
 
@@ -36,10 +35,14 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
     value = _objective(problem, disclosure, leakage)
     sign = 1.0 if _minimises(problem) else -1.0
     other = elementary_bound(problem)
+    if found.bound is not None:
+        other = max(other, found.bound) if sign > 0 else min(other, found.bound)
     proof = found.proof if isinstance(problem.leakage, MutualInformation) else None
     if proof is not None:
         proved = proved_value(problem, proof)
         other = max(other, proved) if sign > 0 else min(other, proved)
+    if sign * (other - value[1]) > _CONTRADICTION * (1.0 + abs(value[1])):
+        raise ArithmeticError(f"{solver}: a proof contradicts the mechanism it came with; please report this")
     low, high = (min(other, value[0]), value[2]) if sign > 0 else (value[0], max(other, value[2]))
     # A bound that the mechanism itself crosses by rounding is the mechanism's value.
     optimal = high - low <= goal.tol
@@ -61,6 +64,7 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
         masses=masses,
         multiplier=math.nan if proof is None else proof.multiplier,
         prices=prices,
+        proof=proof,
         solver=solver,
         steps=found.steps,
         seconds={"compile": found.compiling, "solve": 0.0},
@@ -110,42 +114,38 @@ def _measure(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
 
 def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
     """The mechanism, mixed with X itself or with nothing as little as its target needs, and its two numbers."""
-    core, form, target = problem.reduction, problem.form, problem.target
     disclosure, leakage = _measure(problem, mechanism)
-    identity = np.eye(len(core.source))
-    if form == "multiplier":
+    if problem.form == "multiplier":
         return disclosure, leakage, mechanism
-    floor = form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
-    of_leakage = form in ("leakage_budget", "relevance")
-    tried = 0
-    while True:
-        low, value, high = leakage if of_leakage else disclosure
-        if floor:
-            most = _measure(problem, identity)[1 if of_leakage else 0][0]
-            if low >= min(target, most) or tried == 4:
-                break
-            room = most - low
-            share = 1.0 if not room > 0 else min(1.0, 2.0**tried * (target - low) / room * (1 + 1e-9))
-            extra = identity
-        else:
-            if high <= max(target, _NOTHING) or tried == 4:
-                break
-            share = _too_much(problem, value, high, target, of_leakage, 2.0**tried)
-            extra = np.ones((len(core.source), 1))
-        mixed = [(1 - share) * mechanism, share * extra]
-        mechanism = np.hstack(mixed if share < 1 else mixed[1:])
+    of_leakage = problem.form in ("leakage_budget", "relevance")
+    floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
+    identity = np.eye(len(mechanism))
+    if floor:
+        most = _measure(problem, identity)[of_leakage][0]
+        target, extra = min(problem.target, most), identity
+        missing = (target - (disclosure, leakage)[of_leakage][0]) / max(most - target, np.finfo(float).tiny)
+        missing /= 1.0 + missing  # (1 - t) low + t most = target
+    else:
+        target, extra = max(problem.target, NOTHING), np.ones((len(mechanism), 1))
+        missing = _excess(problem, (disclosure, leakage)[of_leakage][2], target, of_leakage)
+    found = mechanism
+    for attempt in range(6):
+        low, _, high = (disclosure, leakage)[of_leakage]
+        if low >= target if floor else high <= target:
+            break
+        # The mixture is rounded as well: a little more than is missing, and twice that where it was not enough.
+        share = min(1.0, 2.0**attempt * (missing * (1 + 1e-9) + 2 * _EPS))
+        mechanism = np.hstack([(1 - share) * found, share * extra]) if share < 1 else extra
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         disclosure, leakage = _measure(problem, mechanism)
-        tried += 1
     return disclosure, leakage, mechanism
 
 
-def _too_much(problem: Any, value: float, high: float, target: float, of_leakage: bool, factor: float) -> float:
+def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: float, of_leakage: bool) -> float:
     """The share of `nothing` that brings a number from `high` down to `target`."""
     if of_leakage and not isinstance(problem.leakage, MutualInformation):
-        inner = [float(problem.leakage.outer_inverse(np.asarray(v))) for v in (high, target)]
-        high, target = inner if inner[0] > 0 else [-v for v in inner]
-    return min(1.0, factor * (1.0 - target / high) * (1 + 1e-9) + 2 * _EPS)
+        high, target = (abs(float(problem.leakage.outer_inverse(np.asarray(v)))) for v in (high, target))
+    return 1.0 - target / high if high > target else 0.0
 
 
 def _all_symbols(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv.funnels.found import Proof
 from jaxpriv.solution import Status
 
 
@@ -24,7 +25,8 @@ class FunnelSolution:
         leakage: L(S->Y) of the mechanism.
         posteriors, masses: P(x|y), shape (Y, X), and P(y), shape (Y,).
         multiplier: lambda, the slope of leakage in disclosure at the bound (NaN without a proof by prices).
-        prices: (X,) nu, the price of every useful symbol in that proof (NaN without one).
+        prices: (X,) nu, the price of every useful symbol in that proof (NaN without one, and without mass).
+        proof: the same with its bound, in the symbols of the problem's core; None without a proof by prices.
         solver: the name of the method.
         steps: its rounds or iterations.
         seconds: time spent compiling and solving.
@@ -42,6 +44,7 @@ class FunnelSolution:
     masses: np.ndarray
     multiplier: float
     prices: np.ndarray
+    proof: Proof | None
     solver: str
     steps: int
     seconds: dict[str, float]

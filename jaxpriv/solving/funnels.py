@@ -2,17 +2,25 @@
 
 import dataclasses
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from jaxpriv.errors import InputError
-from jaxpriv.funnels import AbstractFunnelSolver, FunnelSolution, Goal
+from jaxpriv.funnels import AbstractFunnelSolver, Found, FunnelSolution, Goal
+from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
+Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, Goal], Found]
+
 # Solvers by the names of the command line; the first one is `auto`.
 FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
+    "column-generation": ColumnGeneration(),
+    "greedy": Greedy(),
+    "greedy-bottleneck": GreedyBottleneck(),
+    "greedy-ratio": Greedy(ratio=True),
     "difference-of-convex": DifferenceOfConvex(),
     "alternating": Alternating(),
     "bottleneck-iteration": BottleneckIteration(),
@@ -33,11 +41,16 @@ def pick_funnel_solver(solver: Any) -> tuple[str, AbstractFunnelSolver]:
 
 def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: Any, goal: Goal) -> FunnelSolution:
     """The best release the solver finds, measured afresh, with its proved interval."""
-    begun = time.perf_counter()
     name, method = pick_funnel_solver(solver)
+    return solve_with(problem, name, method.find, goal)
+
+
+def solve_with(problem: FunnelProblem | BottleneckProblem, name: str, find: Find, goal: Goal) -> FunnelSolution:
+    """The same with the method that does the finding."""
+    begun = time.perf_counter()
     found = closed_form(problem)
     if found is None:
-        found = method.find(problem, goal)
+        found = find(problem, goal)
     solution = release(problem, found, goal, name)
     seconds = {"compile": found.compiling, "solve": time.perf_counter() - begun - found.compiling}
     return dataclasses.replace(solution, seconds=seconds)
