@@ -27,6 +27,8 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 # Prices of disclosure beyond this are not tried: mutual information has none above one.
 _STEEPEST = 1e6
+# Starts where none are asked for: entries of a batch, and what limits their number on either side.
+_ENTRIES, _FEWEST, _MOST = 30_000, 8, 48
 
 
 def _whole_number(value: Any, name: str, low: int) -> None:
@@ -42,7 +44,7 @@ class DifferenceOfConvex(AbstractFunnelSolver):
     Takes funnel problems with any target and any average measure.
 
     Args:
-        starts: how many in one batch.
+        starts: how many in one batch; 48, and fewer for large alphabets, if not given.
         outputs: symbols of Y in every start; |X| + 1 if not given.
         rounds: batches at most, each at the price that the hull of the earlier ones gives.
         max_steps: steps of one start in one batch (`max_steps` of the call goes first).
@@ -52,7 +54,7 @@ class DifferenceOfConvex(AbstractFunnelSolver):
         InputError: an argument out of its range (when made), a bottleneck problem (when used).
     """
 
-    starts: int = 48
+    starts: int | None = None
     outputs: int | None = None
     rounds: int = 8
     max_steps: int = 1000
@@ -87,7 +89,7 @@ class BottleneckIteration(AbstractFunnelSolver):
     Takes bottleneck problems with any target.
 
     Args:
-        starts: how many in one batch.
+        starts: how many in one batch; 48, and fewer for large alphabets, if not given.
         outputs: symbols of Y in every start; |X| + 1 if not given.
         rounds: batches at most, each at the price that the hull of the earlier ones gives.
         max_steps: steps of one start in one batch (`max_steps` of the call goes first).
@@ -97,7 +99,7 @@ class BottleneckIteration(AbstractFunnelSolver):
         InputError: an argument out of its range (when made), a funnel problem (when used).
     """
 
-    starts: int = 48
+    starts: int | None = None
     outputs: int | None = None
     rounds: int = 8
     max_steps: int = 1000
@@ -129,7 +131,7 @@ class Alternating(AbstractFunnelSolver):
     Takes funnel problems for mutual information with a disclosure.
 
     Args:
-        starts: how many in the one batch.
+        starts: how many in the one batch; 48, and fewer for large alphabets, if not given.
         outputs: symbols of Y in every start, at least |X|; |X| + 1 if not given.
         max_steps: steps of one start (`max_steps` of the call goes first).
         seed: of the random starts.
@@ -138,7 +140,7 @@ class Alternating(AbstractFunnelSolver):
         InputError: an argument out of its range (when made), another kind of problem (when used).
     """
 
-    starts: int = 48
+    starts: int | None = None
     outputs: int | None = None
     max_steps: int = 3000
     seed: int = 0
@@ -157,9 +159,10 @@ class Alternating(AbstractFunnelSolver):
         if outputs < symbols:
             raise InputError(f"outputs must be at least the {symbols} useful symbols with mass for alternating")
         given = channel(problem.core)
-        random = random_starts(jax.random.key(self.seed), self.starts, symbols, outputs)
+        count = _batch(self.starts, symbols, outputs)
+        random = random_starts(jax.random.key(self.seed), count, symbols, outputs)
         starts = disclosing(source, random, problem.target)
-        targets = np.full(self.starts, problem.target)
+        targets = np.full(count, problem.target)
 
         def run(most: int) -> Landing:
             return alternate(given, targets, starts, np.asarray(goal.tol), np.asarray(most))
@@ -179,14 +182,20 @@ class Alternating(AbstractFunnelSolver):
             *measure_of(mechanism, source),
             steps=int(np.max(np.asarray(landing.steps))),
             stationary=bool(residual <= goal.tol and missing[best] <= goal.tol),
-            notes=(f"best of {self.starts} starts; residual of the first-order conditions {residual:.1e}",),
+            notes=(f"best of {count} starts; residual of the first-order conditions {residual:.1e}",),
             compiling=compiling,
         )
 
 
+def _batch(starts: int | None, symbols: int, outputs: int) -> int:
+    """The number of starts: as asked, or as many as keep a batch to some tens of thousands of entries."""
+    return starts or int(np.clip(_ENTRIES // (symbols * outputs), _FEWEST, _MOST))
+
+
 def _check(solver: Any) -> None:
     """The ranges of the hyper-parameters."""
-    _whole_number(solver.starts, "starts", 1)
+    if solver.starts is not None:
+        _whole_number(solver.starts, "starts", 1)
     _whole_number(solver.max_steps, "max_steps", 1)
     _whole_number(solver.seed, "seed", 0)
     _whole_number(getattr(solver, "rounds", 1), "rounds", 1)
@@ -209,8 +218,8 @@ def _along_the_hull(
     source = problem.reduction.source
     symbols = len(source)
     shape = symbols, solver.outputs or symbols + 1
+    count = _batch(solver.starts, *shape)
     given = channel(problem.core)
-
     width = max(symbols, 2 * shape[1])  # of X itself, and of a time sharing
 
     def surveyed(mechanism: np.ndarray, slope: float) -> tuple[float, float, float]:
@@ -227,9 +236,9 @@ def _along_the_hull(
 
     most = solver.max_steps if goal.max_steps is None else goal.max_steps
     key = jax.random.key(solver.seed)
-    blank = random_starts(key, solver.starts, *shape)
+    blank = random_starts(key, count, *shape)
     # What is compiled is compiled by a run of no steps, so that the seconds of solving are those of steps.
-    jax.block_until_ready(solve(given, np.zeros(solver.starts), blank, goal.tol, 0))
+    jax.block_until_ready(solve(given, np.zeros(count), blank, goal.tol, 0))
     compiling = time.perf_counter() - begun
     crossing, steps = chase(
         pool,
@@ -237,7 +246,7 @@ def _along_the_hull(
         lambda prices, starts: solve(given, prices, starts, 0.1 * goal.tol, most),
         key=key,
         shape=shape,
-        starts=solver.starts,
+        starts=count,
         rounds=solver.rounds,
         tol=0.1 * goal.tol,
         sign=sign,
@@ -249,6 +258,6 @@ def _along_the_hull(
         *measure_of(mechanism, source),
         steps=steps,
         stationary=residual <= goal.tol,
-        notes=(f"{len(pool.costs)} releases from {solver.starts} starts a round; residual {residual:.1e}",),
+        notes=(f"{len(pool.costs)} releases from {count} starts a round; residual {residual:.1e}",),
         compiling=compiling,
     )
