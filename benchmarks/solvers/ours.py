@@ -75,9 +75,7 @@ class OurFunnel(Solver):
         Ours("interior-point").load()
 
     def prepare(self, instance: Instance) -> Any:
-        import jaxpriv as jp
-
-        return jp.FunnelProblem(instance.joint, disclosure=instance.disclosure)
+        return problem_of(instance)
 
     def run(self, prepared: Any, accuracy: Accuracy) -> Run:
         import jaxpriv as jp
@@ -159,6 +157,8 @@ def problem_of(instance: Instance) -> Any:
     """The instance as a problem of jaxpriv, its distortion given by features where there are any."""
     import jaxpriv as jp
 
+    if instance.disclosure is not None:
+        return jp.FunnelProblem(instance.joint, disclosure=instance.disclosure)
     rules = {
         "absolute": jp.distortion.absolute,
         "squared": jp.distortion.squared,
