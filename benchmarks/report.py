@@ -128,7 +128,8 @@ def _head(document: Results, source: str) -> list[str]:
         "Every solver is judged alike: its mechanism is clipped, normalised and mixed with the least-distortion map "
         "until the budget holds, under a limit on leakage with the least share of a release without information that "
         "meets it (the value is then the distortion), in a funnel with the least share of X itself that discloses "
-        "enough; the gap is the value of what remains minus the best lower bound certified for the case. Times are medians after a warm-up, compile time apart; each solver runs alone in its "
+        "enough; the gap is the value of what remains minus the best lower bound certified for the case. Times are "
+        "medians after a warm-up, compile time apart; each solver runs alone in its "
         "own process. Memory is the peak above the process's size after its imports, compiling included.\n",
         *(f"    {line}" for line in summary(document)),
         "",
