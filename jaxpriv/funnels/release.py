@@ -1,24 +1,26 @@
 """From a measure over posteriors to a mechanism that meets its target, with all its numbers measured afresh.
 
-Rounding is repaired by time sharing (a switch appended to Y): with probability t release X itself, or nothing. Every
-average measure is then linear in t on its inner scale, so a target missed by a hair costs a hair.
+Rounding is repaired: with a small probability tell a symbol, X itself, or nothing. The numbers of the mixture follow
+from convexity, so a target missed by a hair costs a hair.
 """
 
 import math
 
 import numpy as np
 
-from jaxpriv._divergence import entropy, information_interval
+from jaxpriv._divergence import information_interval
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.found import NOTHING, Found, Goal, measure_of
 from jaxpriv.funnels.solution import FunnelSolution
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status
 
 _EPS = float(np.finfo(np.float64).eps)
 # Bounds and values meet up to rounding; further on the wrong side of each other, one of them is false.
 _CONTRADICTION = 1e-9
+# A share of one symbol this small is rounding; what misses its target by more is mixed with X as a whole.
+_HAIR = 1e-3
 # A measure that averages to something else than P_X by more than this is no release.
 _ASTRAY = 1e-6
 
@@ -30,8 +32,7 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
 
     Raises ArithmeticError where `found` is not a measure with mean P_X.
     """
-    mechanism = _mechanism(problem, found)
-    disclosure, leakage, mechanism = _meet(problem, mechanism)
+    disclosure, leakage, mechanism = _meet(problem, _mechanism(problem, found))
     value = _objective(problem, disclosure, leakage)
     sign = 1.0 if _minimises(problem) else -1.0
     other = elementary_bound(problem)
@@ -47,8 +48,7 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
     # A bound that the mechanism itself crosses by rounding is the mechanism's value.
     optimal = high - low <= goal.tol
     code = Status.OPTIMAL if optimal else Status.STATIONARY if found.stationary else Status.BEST_KNOWN
-    whole = _all_symbols(problem, mechanism)
-    posteriors, masses = measure_of(whole, problem.joint.sum(axis=0))
+    posteriors, masses = measure_of(mechanism, problem.joint.sum(axis=0))
     prices = np.full(problem.joint.shape[1], np.nan)
     if proof is not None:
         prices[problem.useful] = proof.prices
@@ -57,7 +57,7 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
         lower_bound=low,
         upper_bound=high,
         code=code,
-        mechanism=whole,
+        mechanism=mechanism,
         disclosure=disclosure[1],
         leakage=leakage[1],
         posteriors=posteriors,
@@ -88,7 +88,7 @@ def _objective(problem: FunnelProblem | BottleneckProblem, disclosure: Interval,
 
 
 def _mechanism(problem: FunnelProblem | BottleneckProblem, found: Found) -> np.ndarray:
-    """W[x, k] = m_k q_k(x)/p_x on the core's symbols, rows normalised, outputs without mass left out."""
+    """W[x, k] = m_k q_k(x)/p_x, rows normalised; the symbols that the core leaves out release the marginal of Y."""
     joint = found.posteriors.T * found.masses
     if not (np.isfinite(joint).all() and (joint >= 0).all()):
         raise ArithmeticError("the funnel solver returned a measure with negative or non-finite parts")
@@ -97,55 +97,7 @@ def _mechanism(problem: FunnelProblem | BottleneckProblem, found: Found) -> np.n
     if not (np.abs(rows - source) <= _ASTRAY * source).all():
         raise ArithmeticError("the funnel solver returned posteriors that do not average to P_X")
     kept = joint.sum(axis=0) > 0
-    return joint[:, kept] / rows[:, None]
-
-
-def _measure(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval]:
-    """(I(X;Y), L(S->Y)) with what rounding may change."""
-    core = problem.reduction
-    disclosure = information_interval(np.diag(core.source), mechanism)
-    if isinstance(problem.leakage, MutualInformation):
-        low, value, high = information_interval(core.joint, mechanism)
-        return disclosure, (low, value, high + core.lost)
-    value = float(problem.leakage(core.joint, mechanism))
-    error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value))
-    return disclosure, (max(0.0, value - error), value, value + error)
-
-
-def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
-    """The mechanism, mixed with X itself or with nothing as little as its target needs, and its two numbers."""
-    disclosure, leakage = _measure(problem, mechanism)
-    if problem.form == "multiplier":
-        return disclosure, leakage, mechanism
-    of_leakage = problem.form in ("leakage_budget", "relevance")
-    floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
-    identity = np.eye(len(mechanism))
-    if floor:
-        most = _measure(problem, identity)[of_leakage][0]
-        target, extra = min(problem.target, most), identity
-        missing = (target - (disclosure, leakage)[of_leakage][0]) / max(most - target, np.finfo(float).tiny)
-        missing /= 1.0 + missing  # (1 - t) low + t most = target
-    else:
-        target, extra = max(problem.target, NOTHING), np.ones((len(mechanism), 1))
-        missing = _excess(problem, (disclosure, leakage)[of_leakage][2], target, of_leakage)
-    found = mechanism
-    for attempt in range(6):
-        low, _, high = (disclosure, leakage)[of_leakage]
-        if low >= target if floor else high <= target:
-            break
-        # The mixture is rounded as well: a little more than is missing, and twice that where it was not enough.
-        share = min(1.0, 2.0**attempt * (missing * (1 + 1e-9) + 2 * _EPS))
-        mechanism = np.hstack([(1 - share) * found, share * extra]) if share < 1 else extra
-        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
-        disclosure, leakage = _measure(problem, mechanism)
-    return disclosure, leakage, mechanism
-
-
-def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: float, of_leakage: bool) -> float:
-    """The share of `nothing` that brings a number from `high` down to `target`."""
-    if of_leakage and not isinstance(problem.leakage, MutualInformation):
-        high, target = (abs(float(problem.leakage.outer_inverse(np.asarray(v)))) for v in (high, target))
-    return 1.0 - target / high if high > target else 0.0
+    return _all_symbols(problem, joint[:, kept] / rows[:, None])
 
 
 def _all_symbols(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> np.ndarray:
@@ -153,6 +105,102 @@ def _all_symbols(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarr
     whole[:] = problem.reduction.source @ mechanism
     whole[problem.useful] = mechanism
     return whole / whole.sum(axis=1, keepdims=True)
+
+
+def _identity(problem: FunnelProblem | BottleneckProblem) -> np.ndarray:
+    """X itself, where it has mass."""
+    masses = problem.joint.sum(axis=0)
+    identity = np.tile(masses, (len(masses), 1))
+    identity[masses > 0] = np.eye(len(masses))[masses > 0]
+    return identity[:, masses > 0]
+
+
+def _measure(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval]:
+    """(I(X;Y), L(S->Y)) with what rounding may change."""
+    disclosure = information_interval(np.diag(problem.joint.sum(axis=0)), mechanism)
+    if isinstance(problem.leakage, MutualInformation):
+        return disclosure, information_interval(problem.joint, mechanism)
+    value = float(problem.leakage(problem.joint, mechanism))
+    error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value))
+    return disclosure, (max(0.0, value - error), value, value + error)
+
+
+def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
+    """The mechanism, mixed with more or with nothing as little as its target needs, and its two numbers."""
+    disclosure, leakage = _measure(problem, mechanism)
+    if problem.form == "multiplier":
+        return disclosure, leakage, mechanism
+    of_leakage = problem.form in ("leakage_budget", "relevance")
+    floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
+    if floor:
+        most = _measure(problem, _identity(problem))[of_leakage][0]
+        target = min(problem.target, most)
+    else:
+        most, target = 0.0, max(problem.target, NOTHING)
+    found, start = mechanism, (disclosure, leakage)[of_leakage]
+    for attempt in range(6):
+        low, _, high = (disclosure, leakage)[of_leakage]
+        if low >= target if floor else high <= target:
+            break
+        # The mixture is rounded as well: a little more than is missing, and twice that where it was not enough.
+        factor = 2.0**attempt * (1 + 1e-9)
+        if floor:
+            mechanism = _telling_more(problem, found, factor * (target - start[0]), most - start[0], of_leakage)
+        else:
+            share = min(1.0, factor * (_excess(problem, start[2], target, of_leakage) + 2 * _EPS))
+            mechanism = _telling_less(problem, found, share)
+        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+        disclosure, leakage = _measure(problem, mechanism)
+    return disclosure, leakage, mechanism
+
+
+def _telling_more(
+    problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, missing: float, room: float, of_leakage: bool
+) -> np.ndarray:
+    """`mechanism` with a number raised by `missing`: one symbol told more often, or X itself from time to time.
+
+    Telling the symbol x with probability t adds one output. I(A;Y) is convex in the mechanism, so it rises by at
+    least t times its slope sum_a J[a,x] [ ln( J[a,x]/(p_a p_x) ) - sum_y W[x,y] ln( w[a,y]/(p_a p_y) ) ] >= 0.
+    """
+    source = problem.joint.sum(axis=0)
+    joint = problem.joint if of_leakage else np.diag(source)
+    outputs, prior = joint @ mechanism, joint.sum(axis=1)
+    lift = _log_ratio(outputs, prior[:, None] * outputs.sum(axis=0))
+    slope = (joint * (_log_ratio(joint, prior[:, None] * source) - lift @ mechanism.T)).sum(axis=0)
+    told = int(np.argmax(slope))
+    if slope[told] > 0 and missing < _HAIR * slope[told]:
+        extra = np.zeros((len(source), 1))
+        extra[told] = missing / slope[told]
+        return np.hstack([(1 - extra) * mechanism, extra])
+    share = min(1.0, missing / room + 2 * _EPS) if room > 0 else 1.0
+    identity = _identity(problem)
+    return np.hstack([(1 - share) * mechanism, share * identity]) if share < 1 else identity
+
+
+def _telling_less(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, share: float) -> np.ndarray:
+    """`mechanism` with probability 1 - `share`: both numbers fall by at least that factor (they are convex).
+
+    Otherwise a draw of Y that has nothing to do with X (no further output), or, where that is more than a hair,
+    an output of its own (the numbers fall by just that factor).
+    """
+    if share >= 1:
+        return np.ones((len(mechanism), 1))
+    if share < _HAIR**2:
+        return (1 - share) * mechanism + share * (problem.joint.sum(axis=0) @ mechanism)
+    return np.hstack([(1 - share) * mechanism, np.full((len(mechanism), 1), share)])
+
+
+def _log_ratio(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """ln(x/y), and 0 where x or y is 0."""
+    good = (x > 0) & (y > 0)
+    return np.log(np.where(good, x, 1.0)) - np.log(np.where(good, y, 1.0))
+
+
+def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: float, of_leakage: bool) -> float:
+    """The share of `nothing` that brings a number from `high` down to `target`."""
+    if of_leakage and not isinstance(problem.leakage, MutualInformation):
+        high, target = (abs(float(problem.leakage.outer_inverse(np.asarray(v)))) for v in (high, target))
+    return 1.0 - target / high if high > target else 0.0
 
 
 def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
@@ -165,9 +213,9 @@ def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
         if form == "disclosure":
             if target == 0:
                 return nothing
-            return everything if target >= entropy(source) * (1 - 1e-15) else None
+            return everything if target >= whole_entropy(problem.joint) * (1 - 1e-15) else None
         if form == "leakage_budget":
-            _, leakage = _measure(problem, np.eye(len(source)))
+            _, leakage = _measure(problem, _identity(problem))
             return everything if leakage[2] <= target else None
         if target == 0:
             return nothing
@@ -175,7 +223,7 @@ def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
     if form == "disclosure":
         if target == 0:
             return nothing
-        return everything if target >= entropy(source) else None
+        return everything if target >= whole_entropy(problem.joint) else None
     if form == "relevance":
         return nothing if target == 0 else None
     if target == 0:
