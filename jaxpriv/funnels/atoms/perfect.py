@@ -82,7 +82,9 @@ def perfect_release(block: Block) -> Perfect:
 def _bound(vertices: AbstractVertices, prices: np.ndarray, source: np.ndarray) -> float:
     if not vertices.sure:
         return np.inf
-    most = float((vertices.values - vertices.scores(prices)).max())
+    # An entry moved by e moves q ln(q/p) by at most e ( ln(1/e) + ln(1/p) + 1 ), and prices.q by e times a price.
+    errors = np.maximum(vertices.errors, np.finfo(float).tiny)
+    moved = np.log(1.0 / errors) + np.log(1.0 / source.min()) + 1.0 + float(np.abs(prices).max())
+    reach = vertices.values - vertices.scores(prices) + vertices.entries * errors * moved
     size = 2.0 * float(np.abs(prices).max()) + float(vertices.values.max()) + 1.0
-    # A vertex is known to about eps over the smallest singular value of its basis.
-    return float(prices @ source) + most + 1e-12 * size
+    return float(prices @ source) + float(reach.max()) + 1e-12 * size

@@ -13,10 +13,12 @@ from jaxpriv.funnels.pricing import Block
 _MOST_BASES = 200_000
 # A basis with a smallest singular value below this is singular: its vertices belong to other bases.
 _SINGULAR = 1e-13
-# Between the two a vertex is not known to enough digits for a proof.
-_POOR = 1e-8
+# A vertex whose entries may be wrong by more than this is not known to enough digits for a proof.
+_POOR = 1e-7
 # Entries of a vertex above minus this are zero.
 _TRACE = 1e-12
+# Columns of T and P_S are known to this.
+_ROUNDED = 16 * float(np.finfo(np.float64).eps)
 _DECIMALS = 11
 
 
@@ -25,10 +27,14 @@ class AbstractVertices(ABC):
 
     Attributes:
         values: b, shape (N,).
+        errors: what rounding of T and P_S may move an entry of each by, shape (N,).
+        entries: most non-zero entries of one.
         sure: whether none can be missing.
     """
 
     values: np.ndarray
+    errors: np.ndarray
+    entries: int
     sure: bool
 
     @abstractmethod
@@ -41,18 +47,26 @@ class AbstractVertices(ABC):
 
 
 class PairVertices(AbstractVertices):
-    """Binary S: a symbol below P(s) mixed with one above it, and the symbols that show P_S alone."""
+    """Binary S: a symbol below P(s) mixed with one above it, and the symbols that show P_S alone.
 
-    sure = True
+    Symbols that show P_S but for rounding are taken to show it: with others of that kind every mixture of them is
+    between them, with a symbol that differs from P_S by d the rounding over d is the share that it may have.
+    """
+
+    entries = 2
 
     def __init__(self, block: Block):
         one, level = block.conditional[1], block.prior[1]
         apart = one - level
-        apart[np.abs(apart) <= 4 * np.finfo(float).eps * level] = 0.0
+        rounding = _ROUNDED * level
+        apart[np.abs(apart) <= rounding] = 0.0
         low, high, alone = np.flatnonzero(apart < 0), np.flatnonzero(apart > 0), np.flatnonzero(apart == 0)
         self._first = np.concatenate([np.repeat(low, len(high)), alone])
         self._second = np.concatenate([np.tile(high, len(low)), alone])
         below, above = -apart[self._first], apart[self._second]
+        nearest = np.abs(apart[apart != 0]).min(initial=np.inf)
+        self.errors = rounding / np.where(above + below > 0, above + below, nearest)
+        self.sure = bool((self.errors <= _POOR).all())
         self._weight = np.where(above + below > 0, below / np.where(above + below > 0, above + below, 1.0), 0.0)
         self._size = len(one)
         rest, source = 1.0 - self._weight, block.source
@@ -85,14 +99,17 @@ class ListedVertices(AbstractVertices):
         systems = table[:, sets].transpose(1, 0, 2)
         smallest = np.linalg.svd(systems, compute_uv=False)[:, -1]
         regular = smallest > _SINGULAR
-        self.sure = bool((smallest[regular] > _POOR).all())
+        errors = _ROUNDED * (len(conditional) + rank) / smallest[regular]
+        self.entries, self.sure = rank, bool((errors <= _POOR).all())
         solved = np.linalg.solve(systems[regular], np.broadcast_to(right[:, None], (int(regular.sum()), rank, 1)))
-        kept = solved[..., 0].min(axis=1) >= -_TRACE
+        kept = solved[..., 0].min(axis=1) >= -_TRACE - errors
         found = np.zeros((int(kept.sum()), conditional.shape[1]))
         entries = np.where(solved[kept, :, 0] > _TRACE, solved[kept, :, 0], 0.0)
         np.put_along_axis(found, sets[regular][kept], entries, axis=1)
         _, first = np.unique(np.round(found, _DECIMALS) + 0.0, axis=0, return_index=True)
-        self._posteriors = found[np.sort(first)] / found[np.sort(first)].sum(axis=1, keepdims=True)
+        first = np.sort(first)
+        self.errors = errors[kept][first] + 10.0**-_DECIMALS  # of the one that stands for its equals
+        self._posteriors = found[first] / found[first].sum(axis=1, keepdims=True)
         self.values = divergence(self._posteriors / block.source, block.source)
 
     def scores(self, prices: np.ndarray) -> np.ndarray:
