@@ -26,8 +26,9 @@ from scipy.special import rel_entr
 
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, scalar
-from jaxpriv.errors import InputError, NotCertifiedError
+from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.solution import Solution
 from jaxpriv.solve import solve
 
 # The budgets of the finite programs are tighter by this part of the span of the distortion.
@@ -127,9 +128,13 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
     best = None
     for done in range(1, max_rounds + 1):
         joints = np.stack([given * one[:, None] for one in (_padded(priors) if radius > 0 else priors)])
-        finite = solve(
-            DistortionProblem(joints, list(problem.distortions), budget=problem.budget - hair), tol=0.25 * tol
-        )
+        try:
+            finite = _finite(problem, joints, hair, tol)
+        except InfeasibleError:
+            if not hair.any():
+                raise
+            hair = np.zeros_like(hair)  # the budgets leave no room for it, which says nothing about them
+            finite = _finite(problem, joints, hair, tol)
         prices = np.asarray(finite.multipliers).reshape(len(joints), -1)
         raised = float(finite.lower_bound - (prices @ hair).sum() * (1 + 8 * _EPS))
         if (
@@ -172,6 +177,11 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
         )
     proved = best.value - bound <= tol
     return replace(best, lower_bound=bound, status="optimal" if proved else "not_certified", rounds=done)
+
+
+def _finite(problem: DistortionProblem, joints: np.ndarray, hair: np.ndarray, tol: float) -> Solution:
+    """The certified optimum over `joints`, with budgets tighter by `hair`."""
+    return solve(DistortionProblem(joints, list(problem.distortions), budget=problem.budget - hair), tol=0.25 * tol)
 
 
 def _padded(priors: list[np.ndarray]) -> list[np.ndarray]:

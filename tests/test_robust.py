@@ -108,6 +108,13 @@ def test_symbols_without_mass_stay_without():
     assert solution.prior[1] == 0
 
 
+def test_a_budget_without_room_for_a_hair(problem):
+    tight = jp.DistortionProblem(problem.joints[0], jp.distortion.absolute(np.arange(3)), budget=0.0)
+    solution = solve_prior_ball(tight, 0.2, tol=TOL)
+    assert solution.status == "optimal"
+    np.testing.assert_allclose(solution.mechanism, np.eye(3), atol=1e-12)
+
+
 def test_a_budget_that_no_mechanism_keeps_on_the_ball():
     joint = np.diag([0.5, 0.5])
     cost = np.array([[0.0, 0.0], [1.0, 1.0]])  # x = 1 costs one whatever is released
