@@ -289,3 +289,9 @@ def test_closed_boundaries_of_the_attribute():
         solution = jp.solve(problem)
         check(solution, problem)
         assert solution.value == pytest.approx(0.3, abs=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "useful"), [(1, 5), (7, 7), (2, 7)])  # the last one: a search that has come to rest
+def test_a_search_without_proofs_hands_over_to_the_proof(seed, useful):
+    solution = jp.solve(jp.BottleneckProblem(random_joint(seed, 3, useful), multiplier=0.2), tol=1e-6, max_steps=30)
+    assert solution.status == "optimal"

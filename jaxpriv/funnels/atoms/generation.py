@@ -21,11 +21,13 @@ _KEPT, _KEPT_LEAST = 12, 120
 _WORTH = 1e-3
 # Below this lambda the self-consistent equations of the bottleneck only sort symbols.
 _FLAT = 1e-6
-# Prices are lowered by no more than this.
-_FAR = 100.0
+# Prices are lowered by no more than this, and by what costs no more than this fraction of the gap in all.
+_FAR, _LOWERED = 100.0, 0.125
 # Blocks without a proof are left once the best bound that would hold if their best atoms were the best ones is
-# this fraction of the gap below the value.
+# this fraction of the gap below the value; what lowering the prices costs comes on top of it.
 _HOPED = 0.02
+# So are they where the value has moved by less than that fraction for so many rounds.
+_STILL = 10
 # Of the atoms that violate those prices most, this many of a block join the next iteration, with this mass each.
 _SEEDS, _SEED_MASS = 2, 0.02
 
@@ -65,10 +67,13 @@ def generate(
     """
     sure = all(part.quick is None for part in parts)
     bound, hoped, best, centre, done = -np.inf, -np.inf, None, None, 0
+    last, still, provable = np.inf, 0, all(part.sure for part in parts)
     seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
     while True:
         plan = best_plan(parts, pools, objective)
         done += 1
+        still = still + 1 if last - plan.value < _HOPED * gap else 0
+        last = plan.value
         here = (plan.prices, plan.lam)
         offers = [here] if centre is None else [here, _middle(here, centre)]
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
@@ -96,10 +101,11 @@ def generate(
         if plan.value - bound <= gap or done >= rounds:
             return Generated(pools, plan, bound, best, done)
         larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * gap)
-        # Without proofs: what the atoms found leave to be gained is as good as nothing.
-        if grown and (sure or plan.value - hoped > _HOPED * gap):
+        # Without proofs: what the atoms found leave to be gained, or bring, is as good as nothing.
+        stalled = provable and still >= _STILL
+        if grown and (sure or (plan.value - hoped > (_LOWERED + _HOPED) * gap and not stalled)):
             pools = larger
-        elif sure or not all(part.sure for part in parts):
+        elif sure or not provable:
             return Generated(pools, plan, bound, best, done)
         else:
             sure, hoped, centre, pools = True, -np.inf, None, larger
@@ -131,7 +137,7 @@ def _active(pools: tuple[Pool, ...], plan: Plan, seeds: list[np.ndarray]):
 
 
 def _relaxed(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], sign: float, gap: float):
-    """Prices lowered (bottleneck: raised) by what costs no more than an eighth of the gap in all.
+    """Prices lowered (bottleneck: raised) by what costs no more than a small part of the gap in all.
 
     The program knows the price of a rare symbol to its tolerance divided by the mass only; a bound from it would be
     as wrong as that price times one.
@@ -139,7 +145,7 @@ def _relaxed(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], sign: floa
     lowered = []
     for part, nu in zip(parts, prices, strict=True):
         source = part.block.source
-        lowered.append(nu - sign * np.minimum(gap / (8.0 * len(source) * source), _FAR))
+        lowered.append(nu - sign * np.minimum(_LOWERED * gap / (len(source) * source), _FAR))
     return tuple(lowered)
 
 
