@@ -69,6 +69,6 @@ class Asked:
             message = re.sub(r"\b(needs|takes no) (order|divergence|gamma)\b", r"\1 --\2", str(error))
             if self.option != "--leakage":
                 message = f"{error} (write NAME:PARAMETER=VALUE, as in sibson:2=0.3)"
-            elif "form" in message:
+            elif re.search(r"\bform\b", message):  # not f-information
                 message = f"--form: {message}"
             raise InputError(f"{self.option} {self.name}: {message}") from error

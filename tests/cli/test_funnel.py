@@ -169,6 +169,7 @@ def test_above_the_entropy_is_infeasible(run, problem, tmp_path):
 # -- bad input -------------------------------------------------------------------------------------
 
 OPTIONS = {
+    "measure that is not": (["--disclosure", "0.1", "--leakage", "gossip"], ["--leakage gossip: unknown leakage measure"]),
     "no target": ([], ["exactly one of --disclosure", "none given"]),
     "two targets": (["--disclosure", "0.1", "--leakage-budget", "0.1"], ["exactly one", "several given"]),
     "nan": (["--disclosure", "nan"], ["--disclosure must be"]),
