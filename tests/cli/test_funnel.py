@@ -169,7 +169,6 @@ def test_above_the_entropy_is_infeasible(run, problem, tmp_path):
 # -- bad input -------------------------------------------------------------------------------------
 
 OPTIONS = {
-    "measure that is not": (["--disclosure", "0.1", "--leakage", "gossip"], ["--leakage gossip: unknown leakage measure"]),
     "no target": ([], ["exactly one of --disclosure", "none given"]),
     "two targets": (["--disclosure", "0.1", "--leakage-budget", "0.1"], ["exactly one", "several given"]),
     "nan": (["--disclosure", "nan"], ["--disclosure must be"]),
@@ -179,7 +178,7 @@ OPTIONS = {
     "unknown method": (["--disclosure", "0.1", "--method", "guess"], ["--method", "greedy-ratio"]),
     "zero tolerance": (["--disclosure", "0.1", "--tol", "0"], ["--tol"]),
     "no steps": (["--disclosure", "0.1", "--max-steps", "0"], ["--max-steps"]),
-    "unknown measure": (["--disclosure", "0.1", "--leakage", "gossip"], ["unknown", "mutual-information"]),
+    "unknown measure": (["--disclosure", "0.1", "--leakage", "gossip"], ["--leakage gossip: unknown", "mutual-information"]),
     "no order": (["--disclosure", "0.1", "--leakage", "sibson"], ["--leakage sibson", "--order"]),
     "worst outcome": (["--disclosure", "0.1", "--leakage", "lift"], ["leakage", "average"]),
     "budget of a bottleneck": (["--leakage-budget", "0.1", "--bottleneck"], ["--leakage-budget", "--bottleneck"]),
