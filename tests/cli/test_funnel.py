@@ -178,7 +178,7 @@ OPTIONS = {
     "unknown method": (["--disclosure", "0.1", "--method", "guess"], ["--method", "greedy-ratio"]),
     "zero tolerance": (["--disclosure", "0.1", "--tol", "0"], ["--tol"]),
     "no steps": (["--disclosure", "0.1", "--max-steps", "0"], ["--max-steps"]),
-    "unknown measure": (["--disclosure", "0.1", "--leakage", "gossip"], ["--leakage gossip: unknown", "mutual-information"]),
+    "unknown measure": (["--disclosure", "0.1", "--leakage", "gossip"], ["--leakage gossip: unknown"]),
     "no order": (["--disclosure", "0.1", "--leakage", "sibson"], ["--leakage sibson", "--order"]),
     "worst outcome": (["--disclosure", "0.1", "--leakage", "lift"], ["leakage", "average"]),
     "budget of a bottleneck": (["--leakage-budget", "0.1", "--bottleneck"], ["--leakage-budget", "--bottleneck"]),
