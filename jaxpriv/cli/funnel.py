@@ -48,7 +48,8 @@ def funnel(
         typer.Option(
             metavar="NAME",
             help="auto (column-generation, which proves its value; difference-of-convex for other "
-            "measures), greedy, greedy-ratio, greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
+            "measures), greedy, greedy-ratio, greedy-bottleneck, difference-of-convex, alternating, "
+            "bottleneck-iteration.",
         ),
     ] = "auto",
     leakage: LeakageOption = "mutual-information",
