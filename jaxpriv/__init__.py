@@ -18,8 +18,11 @@ from jaxpriv.errors import (
 )
 from jaxpriv.extremal import MaximumUtility, maximum_utility
 from jaxpriv.frontier import Frontier, frontier
+from jaxpriv.funnels import FunnelSolution
 from jaxpriv.problems import (
+    BottleneckProblem,
     DistortionProblem,
+    FunnelProblem,
     NoiseProblem,
     max_entropy_noise,
     private_pairs,
@@ -38,16 +41,21 @@ from jaxpriv.solvers import (
     PrimalDualHybridGradient,
     TwoGrid,
 )
+from jaxpriv.solving.funnel_frontier import FunnelFrontier, funnel_frontier
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AcceleratedGradient",
+    "BottleneckProblem",
     "Certificate",
     "ConicInteriorPoint",
     "DistortionProblem",
     "EntropyError",
     "Frontier",
+    "FunnelFrontier",
+    "FunnelProblem",
+    "FunnelSolution",
     "InfeasibleError",
     "InputError",
     "IntegrityError",
@@ -72,6 +80,7 @@ __all__ = [
     "distortion",
     "extremal",
     "frontier",
+    "funnel_frontier",
     "gaussian",
     "joints",
     "leakage",

@@ -287,3 +287,30 @@ def merge(classes: Any) -> Table:
         raise InputError(f"classes must be numbered without a gap, but {missing[0]} is not used")
     _room(len(numbers), len(used))
     return (numbers[:, None] == np.arange(len(used))).astype(np.float64)
+
+
+def dropping(attributes: Any, dropped: Any) -> Table:
+    """Attribute dropping: release every attribute of x but those of the columns `dropped`.
+
+    `attributes` (k, a) holds the attribute codes of each symbol, in the columns; `dropped` is a sequence of column
+    numbers, empty for a full release. Shape (k, m): an output for each combination of the kept codes that some
+    symbol has, in sorted order. The leakage is that of the kept attributes.
+
+    Raises `InputError` unless the codes are whole numbers >= 0 and `dropped` are distinct columns.
+    """
+    codes = nonnegative(real_array(_host(attributes, "attributes"), "attributes", ndim=2), "attributes")
+    broken = np.argwhere(codes != np.floor(codes))
+    if broken.size:
+        raise InputError(f"attributes[{broken[0][0]}, {broken[0][1]}] is not a whole number")
+    columns = list(dropped)
+    for position, column in enumerate(columns):
+        whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
+        if not (whole and 0 <= column < codes.shape[1]):
+            raise InputError(f"dropped[{position}] must be the number of a column, from 0 to {codes.shape[1] - 1}")
+        if column in columns[:position]:
+            raise InputError(f"dropped[{position}] is the same column as an earlier one")
+    kept = np.setdiff1d(np.arange(codes.shape[1]), np.array(columns, dtype=np.int64))
+    if not kept.size:
+        return merging(len(codes))
+    _, classes = np.unique(codes[:, kept], axis=0, return_inverse=True)
+    return merge(classes.ravel())

@@ -17,10 +17,12 @@ class Status(enum.IntEnum):
     OPTIMAL = 0
     NOT_CERTIFIED = 1
     INFEASIBLE = 2
+    BEST_KNOWN = 3
+    STATIONARY = 4
 
     @property
     def label(self) -> str:
-        """The name used in JSON: `optimal`, `not_certified`, `infeasible`."""
+        """The name used in JSON: `optimal`, `not_certified`, `infeasible`, `best_known`, `stationary`."""
         return self.name.lower()
 
     @property
@@ -37,6 +39,15 @@ _MESSAGES = {
         "lower_bound no mechanism meets the limits: solve outside of jit to see the proof."
     ),
     Status.INFEASIBLE: "No mechanism meets the limits; see the numbers in the error's `proof`.",
+    Status.BEST_KNOWN: (
+        "The mechanism is the best one found, and the optimum is proved to lie between lower_bound and "
+        "upper_bound, which are further apart than the tolerance. Usual causes: no exact pricing for a joint of "
+        "this shape (many private symbols), or too few rounds (raise max_steps)."
+    ),
+    Status.STATIONARY: (
+        "A local method came to rest here; other mechanisms may be better, by at most the gap. Use "
+        "solver='column-generation', which searches globally."
+    ),
 }
 
 

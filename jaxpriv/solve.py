@@ -1,25 +1,30 @@
 """The front door: a problem in, a certified solution out."""
 
 import dataclasses
-from typing import Any
+from typing import Any, overload
 
 import jax
 
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
+from jaxpriv.funnels import AbstractFunnelSolver, FunnelSolution
+from jaxpriv.funnels import Goal as FunnelGoal
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import STREAMING, Solver, dense_solver, pick_measured, pick_solver, step_limit
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import own_settings
+from jaxpriv.solving.funnels import solve_funnel
 from jaxpriv.solving.measured import solve_measured
 from jaxpriv.solving.noise import solve_noise
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.traced import solve_traced
 
 
+@overload
 def solve(
     problem: DistortionProblem | NoiseProblem,
     solver: str | Solver = "auto",
@@ -29,7 +34,32 @@ def solve(
     max_steps: Any = None,
     throw: bool = True,
     progress: Any = None,
-) -> Solution:
+) -> Solution: ...
+
+
+@overload
+def solve(
+    problem: FunnelProblem | BottleneckProblem,
+    solver: str | AbstractFunnelSolver = "auto",
+    *,
+    tol: Any = 1e-6,
+    rtol: Any = 0.0,
+    max_steps: Any = None,
+    throw: bool = True,
+    progress: Any = None,
+) -> FunnelSolution: ...
+
+
+def solve(
+    problem: DistortionProblem | NoiseProblem | FunnelProblem | BottleneckProblem,
+    solver: Any = "auto",
+    *,
+    tol: Any = 1e-6,
+    rtol: Any = 0.0,
+    max_steps: Any = None,
+    throw: bool = True,
+    progress: Any = None,
+) -> Solution | FunnelSolution:
     """Solve `problem` to a certified gap of at most `tol`, or of at most `rtol` times the value.
 
     Outside of jit everything runs in float64 (whatever the caller's `jax_enable_x64`, which is left
@@ -45,6 +75,10 @@ def solve(
     the next when the certified gap stops falling, returns the best, and says in `notes` what it did.
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
+
+    A funnel or bottleneck problem gives a `FunnelSolution` (host only): `auto` is column generation over
+    posteriors, which proves its value wherever the joint has a structure with exact pricing; the other
+    names are in `jaxpriv.solving.funnels`.
 
     Args:
         problem: what is asked.
@@ -72,8 +106,15 @@ def solve(
             raise InputError("problem: additive noise is solved outside of jit and vmap only")
         with own_settings():
             return solve_noise(problem, goal, step_limit(None, max_steps), throw)
+    if isinstance(problem, (FunnelProblem, BottleneckProblem)):
+        if is_traced(goal) or goal.rtol != 0 or progress is not None:
+            raise InputError("funnels take tol and max_steps (host numbers), not rtol or progress")
+        limit = None if max_steps is None else step_limit(None, max_steps)
+        with own_settings():
+            return solve_funnel(problem, solver, FunnelGoal(goal.tol, limit))
     if not isinstance(problem, DistortionProblem):
-        raise InputError(f"problem must be a DistortionProblem or a NoiseProblem, not {type(problem).__name__}")
+        known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
+        raise InputError(f"problem must be a {known}, not {type(problem).__name__}")
     if problem.measured:
         name, method = pick_measured(solver, problem)
         if is_traced(problem, goal):

@@ -472,6 +472,15 @@ def test_merging_by_class_leaks_the_class():
     np.testing.assert_array_equal(baselines.merge(np.arange(3.0)), np.eye(3))
 
 
+def test_dropping_releases_the_other_attributes():
+    codes = np.array([[0, 1], [0, 0], [1, 0], [1, 1], [0, 1]])
+    np.testing.assert_array_equal(baselines.dropping(codes, [1]), baselines.merge([0, 0, 1, 1, 0]))
+    np.testing.assert_array_equal(baselines.dropping(codes, (0,)), baselines.merge([1, 0, 0, 1, 1]))
+    np.testing.assert_array_equal(baselines.dropping(codes, [0, 1]), baselines.merging(5))
+    # Two symbols of the same attributes are one output; combinations come in sorted order.
+    np.testing.assert_array_equal(baselines.dropping(codes, []), baselines.merge([1, 0, 2, 3, 1]))
+
+
 # Refusals
 
 
@@ -570,6 +579,12 @@ def test_epsilon_is_one_number_and_not_traced(name):
         (lambda: baselines.merge([0, 2, 3]), "^classes must be numbered without a gap, but 1 is not used"),
         (lambda: baselines.merge([1, 2]), "^classes must be numbered without a gap, but 0 is not used"),
         (lambda: baselines.merge([0, 10**12]), "^classes must be numbered without a gap, but 1 is not used"),
+        (lambda: baselines.dropping([0, 1], [0]), r"^attributes has 1 dimension\(s\)"),
+        (lambda: baselines.dropping([[0, 1.5]], [0]), r"^attributes\[0, 1\] is not a whole number"),
+        (lambda: baselines.dropping([[0, -1]], [0]), r"^attributes\[0, 1\] is negative"),
+        (lambda: baselines.dropping([[0, 1]], [0, 2]), r"^dropped\[1\] must be the number of a column, from 0 to 1"),
+        (lambda: baselines.dropping([[0, 1]], [True]), r"^dropped\[0\] must be the number of a column"),
+        (lambda: baselines.dropping([[0, 1]], [1, 1]), r"^dropped\[1\] is the same column"),
     ],
 )
 def test_a_bad_argument_is_named(make, message):

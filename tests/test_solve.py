@@ -116,8 +116,9 @@ def test_status_and_message():
     assert (none.status, none.code) == ("infeasible", jp.Status.INFEASIBLE)
     assert none.gap == np.inf
     assert "No mechanism" in none.message
-    assert [status.label for status in jp.Status] == ["optimal", "not_certified", "infeasible"]
-    assert len({status.message for status in jp.Status}) == 3
+    labels = ["optimal", "not_certified", "infeasible", "best_known", "stationary"]
+    assert [status.label for status in jp.Status] == labels
+    assert len({status.message for status in jp.Status}) == 5
 
 
 def test_a_tolerance_below_resolution_is_not_claimed():

@@ -15,6 +15,8 @@ from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 _TOLERANCE = 1e-6
 # The mapping that is drawn: about one attribute changed for every second person.
 _DRAWN = 0.5
+# Bits of X that are to be told, of the 5.2 there are: nothing, little and more has to leak.
+_TOLD = (2.0, 2.5, 3.0, 4.0)
 
 
 def demo(
@@ -27,7 +29,7 @@ def demo(
     48842 people: S = (age, income) is private, X = (age, gender, education) is to be released. The
     distortion is the mean number of attributes that the release changes. For budgets from nearly 0
     to beyond the distortion of a constant release: the least leakage, what is proved about it, and
-    two figures.
+    two figures. Then the privacy funnel: the least leakage where a number of bits of X is told.
     """
     from jaxpriv import datasets, plotting
     from jaxpriv.distortion import changed_attributes, dense
@@ -40,6 +42,7 @@ def demo(
     data = datasets.census()
     distances = dense(changed_attributes(data.useful_attributes))
     curve, free = _design(data, distances, points)
+    funnel = _funnel(data)
     shown = int(np.abs(curve.points[:, 0] - _DRAWN).argmin())
     mechanism = curve.solution.mechanism[shown]
     others = _suppressions(data, distances)
@@ -58,9 +61,9 @@ def demo(
     contents = {path: plotting.image_bytes(figure) for path, figure in figures.items()}
     contents[files["census.npz"]] = _output.npz_bytes(joint=data.joint, distortion=distances)
     contents[files["mapping.npz"]] = _output.npz_bytes(mechanism=mechanism)
-    record = _record(curve, free, shown, files)
+    record = {**_record(curve, free, shown, files), "funnel": funnel}
     _output.deliver(record, json, "" if _output.is_stdout(json) else _text(record, others), contents)
-    if not all(status == "optimal" for status in [*record["status"], free.status]):
+    if not all(status == "optimal" for status in [*record["status"], free.status, *funnel["status"]]):
         raise NotCertifiedError(f"some point is not certified to {_TOLERANCE:g} nats; see its status and gap")
 
 
@@ -89,6 +92,30 @@ def _design(data: Any, distances: np.ndarray, points: int) -> tuple[Any, Any]:
             solve(private, tol=_TOLERANCE),
         ),
     )
+
+
+def _funnel(data: Any) -> dict[str, Any]:
+    """The privacy funnel at a few disclosures: its certified value, and what greedy merging leaks there."""
+    from jaxpriv import FunnelProblem, solve
+
+    targets = [bits / Units.bits.per_nat for bits in _TOLD]
+    problems = [FunnelProblem(data.joint, disclosure=target) for target in targets]
+    best, merged, ratio = working(
+        "Solving privacy funnels",
+        lambda _: [
+            [solve(one, method, tol=_TOLERANCE) for one in problems] for method in ("auto", "greedy", "greedy-ratio")
+        ],
+    )
+    return {
+        "disclosure": targets,
+        "value": [one.value for one in best],
+        "lower_bound": [one.lower_bound for one in best],
+        "gap": [one.gap for one in best],
+        "status": [one.status for one in best],
+        "greedy": [one.value for one in merged],
+        "greedy_ratio": [one.value for one in ratio],
+        "seconds": sum(sum(one.seconds.values()) for one in best),
+    }
 
 
 def _suppressions(data: Any, distances: np.ndarray) -> list[tuple[float, float, tuple[str, ...]]]:
@@ -172,7 +199,32 @@ def _text(record: dict[str, Any], others: list[tuple[float, float, tuple[str, ..
             f"  {' and '.join(hidden) or 'none':<21}  {leaked * bits:.4f} bits at distortion {spent:.4f}"
             for spent, leaked, hidden in others
         ),
+    ]
+    files = [
         *(f"wrote {path}" for path in record["files"].values()),
         f"next: jaxpriv leakage {record['files']['mapping.npz']} --joint {record['files']['census.npz']}",
     ]
-    return _output.rendered(table) + "\n".join(lines) + "\n"
+    return _output.rendered(table) + "\n".join(lines) + "\n" + _funnel_text(record["funnel"]) + "\n".join(files) + "\n"
+
+
+def _funnel_text(funnel: dict[str, Any]) -> str:
+    from rich import box
+    from rich.table import Table
+
+    bits = Units.bits.per_nat
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("told of X (bits)", "least leakage (bits)", "lower bound (bits)", "greedy", "greedy by ratio"):
+        table.add_column(heading, justify="right")
+    table.add_column("status")
+    columns = ("disclosure", "value", "lower_bound", "greedy", "greedy_ratio", "status")
+    for disclosure, value, bound, greedy, ratio, status in zip(*(funnel[name] for name in columns), strict=True):
+        table.add_row(
+            f"{disclosure * bits:.1f}",
+            _output.upper_fixed(value * bits),
+            _output.lower_fixed(max(bound * bits, 0.0)),
+            f"{greedy * bits:.4f}",
+            f"{ratio * bits:.4f}",
+            status.replace("_", " "),
+        )
+    heading = f"\nthe privacy funnel: least leakage where so much of X is told ({funnel['seconds']:.2f} s)\n"
+    return heading + _output.rendered(table)

@@ -1,10 +1,7 @@
 """`jaxpriv solve`: the least leakage within a distortion budget, or the reverse, with its certificate."""
 
-import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,18 +9,10 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
+from jaxpriv.cli._measures import FORMS, Asked, DivergenceOption, Form, GammaOption, LeakageOption, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
-
-_FORMS = ("average", "worst")
-
-
-class Form(StrEnum):
-    """How a measure combines the outcomes."""
-
-    average = "average"
-    worst = "worst"
 
 
 def solve(
@@ -35,26 +24,11 @@ def solve(
             "for ldp, if you like, `neighbours` (S,S), 0 or 1: the pairs it is about.",
         ),
     ],
-    leakage: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="The measure: mutual-information, max-information, relative-entropy, correct-guess, min-entropy, "
-            "maximal-leakage, sibson, arimoto, f-information, gain-log-loss, gain-zero-one, gain-brier, lift, "
-            "max-lift, min-lift, ldp or inferential.",
-        ),
-    ] = "mutual-information",
+    leakage: LeakageOption = "mutual-information",
     form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
-    order: Annotated[float | None, typer.Option(metavar="A", help="Order of sibson or arimoto, 0 < A <= inf.")] = None,
-    divergence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Divergence of f-information: kl, reverse-kl, chi-squared, total-variation, squared-hellinger, "
-            "jensen-shannon or e-gamma.",
-        ),
-    ] = None,
-    gamma: Annotated[float | None, typer.Option(metavar="G", help="Parameter of divergence e-gamma, G >= 1.")] = None,
+    order: OrderOption = None,
+    divergence: DivergenceOption = None,
+    gamma: GammaOption = None,
     limit: Annotated[
         list[str] | None,
         typer.Option(
@@ -110,7 +84,7 @@ def solve(
     from jaxpriv.solving.choice import SOLVER_NAMES
 
     asked_measures = [
-        _Asked("--leakage", leakage, form, order, divergence, gamma),
+        Asked("--leakage", leakage, form, order, divergence, gamma),
         *(_parsed(text) for text in limit or ()),
     ]
     for one in asked_measures:
@@ -151,41 +125,7 @@ def solve(
         )
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """A measure as the command line asks for it; `value` is its limit."""
-
-    option: str
-    name: str
-    form: str | None = None
-    order: float | None = None
-    divergence: str | None = None
-    gamma: float | None = None
-    value: float = 0.0
-
-    def measure(self, neighbours: Any) -> Any:
-        """The measure, or an `InputError` that names the option; `neighbours` is for ldp."""
-        from jaxpriv.leakage import by_name
-
-        try:
-            return by_name(
-                self.name,
-                form=self.form,
-                order=self.order,
-                divergence=self.divergence,
-                gamma=self.gamma,
-                neighbours=neighbours if self.name == "ldp" else None,
-            )
-        except InputError as error:
-            message = re.sub(r"\b(needs|takes no) (order|divergence|gamma)\b", r"\1 --\2", str(error))
-            if self.option != "--leakage":
-                message = f"{error} (write NAME:PARAMETER=VALUE, as in sibson:2=0.3)"
-            elif "form" in message:
-                message = f"--form: {message}"
-            raise InputError(f"{self.option} {self.name}: {message}") from error
-
-
-def _parsed(text: str) -> _Asked:
+def _parsed(text: str) -> Asked:
     """`NAME[:PARAMETER...]=VALUE`; a parameter is a form, a divergence or a number (order, or gamma)."""
     from jaxpriv._validation import scalar
     from jaxpriv.leakage import DIVERGENCES
@@ -202,7 +142,7 @@ def _parsed(text: str) -> _Asked:
     name, *parameters = name.split(":")
     given: dict[str, Any] = {}
     for parameter in parameters:
-        if parameter in _FORMS:
+        if parameter in FORMS:
             key, item = "form", parameter
         elif parameter in DIVERGENCES:
             key, item = "divergence", parameter
@@ -211,12 +151,12 @@ def _parsed(text: str) -> _Asked:
                 key, item = ("gamma" if name == "f-information" else "order"), float(parameter)
             except ValueError as error:
                 raise InputError(
-                    f"{option}: {parameter!r} is no parameter; known: a number, {', '.join((*_FORMS, *DIVERGENCES))}"
+                    f"{option}: {parameter!r} is no parameter; known: a number, {', '.join((*FORMS, *DIVERGENCES))}"
                 ) from error
         if key in given:
             raise InputError(f"{option} gives {key} twice")
         given[key] = item
-    return _Asked("--limit", name, value=value, **given)
+    return Asked("--limit", name, value=value, **given)
 
 
 def _record(solution: Any, unit: str) -> dict[str, Any]:

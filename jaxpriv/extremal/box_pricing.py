@@ -17,8 +17,8 @@ import math
 
 import numpy as np
 
+from jaxpriv._divergence import excess
 from jaxpriv.extremal.master import AbstractPricer, Columns
-from jaxpriv.extremal.numbers import excess
 from jaxpriv.extremal.symbols import Split, outer_sum
 from jaxpriv.extremal.unroll import Recipe
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jaxpriv._divergence import divergence
 from jaxpriv._resources import need_memory
 from jaxpriv.extremal.master import AbstractPricer, Columns, Plan, best_plan, generate_columns
-from jaxpriv.extremal.numbers import divergence
 from jaxpriv.extremal.ratio_pricing import RatioPricer
 from jaxpriv.extremal.search import AbstractSearch, polish
 from jaxpriv.extremal.symbols import Split, combinations_of, split_at

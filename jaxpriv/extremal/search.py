@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from jaxpriv._divergence import divergence
 from jaxpriv.extremal.box_pricing import defect
 from jaxpriv.extremal.branching import AbstractTree, BoxTree, RatioTree
 from jaxpriv.extremal.master import Columns, best_plan, proved_bound
-from jaxpriv.extremal.numbers import divergence
 
 _STEPS = 12
 # What a round and a proof cost grows with X^2 and more, so there are fewer for many symbols.

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jaxpriv._divergence import divergence, entropy, information_below
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
@@ -14,7 +15,6 @@ from jaxpriv.extremal.design import design
 from jaxpriv.extremal.limits import Limits, parse_limits
 from jaxpriv.extremal.listed import ListedPricer
 from jaxpriv.extremal.master import Columns, generate_columns
-from jaxpriv.extremal.numbers import divergence, entropy, information_below
 from jaxpriv.extremal.ratio_pricing import RatioPricer
 from jaxpriv.extremal.repair import mechanism_of, within_limits
 from jaxpriv.extremal.search import BoxSearch, RatioSearch

@@ -7,12 +7,15 @@ from jaxpriv.problems.distortion import (
     replace_form,
     with_private_input,
 )
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.noise import MaxEntropyNoise, NoiseProblem, max_entropy_noise
 from jaxpriv.problems.program import Form, Program
 
 __all__ = [
+    "BottleneckProblem",
     "DistortionProblem",
     "Form",
+    "FunnelProblem",
     "MaxEntropyNoise",
     "NoiseProblem",
     "Program",

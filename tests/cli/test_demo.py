@@ -29,7 +29,21 @@ def test_demo(run, tmp_path):
     beyond = np.array(record["budget"]) > free["value"]
     assert np.all(np.array(record["value"])[beyond] <= 1e-6)
     assert np.all(np.array(record["lower_bound"])[np.array(record["budget"]) < free["lower_bound"] - 0.1] > 0)
-    for words in ("leakage (bits)", "gap (bits)", "to compile", "nothing leaks", "age and gender", "frontier.png"):
+    funnel = record["funnel"]
+    assert funnel["status"] == ["optimal"] * 4
+    assert max(funnel["gap"]) <= 1e-6
+    assert np.all(np.diff(funnel["value"]) >= -1e-6)
+    assert np.all(np.array(funnel["greedy"]) >= np.array(funnel["lower_bound"]))
+    assert np.all(np.array(funnel["greedy_ratio"]) >= np.array(funnel["lower_bound"]))
+    for words in (
+        "leakage (bits)",
+        "gap (bits)",
+        "to compile",
+        "nothing leaks",
+        "privacy funnel",
+        "age and gender",
+        "frontier.png",
+    ):
         assert words in result.stdout
     arrays = load_npz_safely(folder / "census.npz", ["joint", "distortion"])
     assert np.array_equal(arrays["joint"], datasets.census().joint)

@@ -8,9 +8,9 @@ import pytest
 from scipy.optimize import linprog
 
 from jaxpriv import leakage, maximum_utility
+from jaxpriv._divergence import divergence
 from jaxpriv.extremal.box_pricing import BoxPricer
 from jaxpriv.extremal.design import attempt
-from jaxpriv.extremal.numbers import divergence
 from jaxpriv.extremal.ratio_pricing import RatioPricer
 from jaxpriv.extremal.symbols import split_at
 from jaxpriv.extremal.vertices import posteriors

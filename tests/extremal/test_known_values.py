@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv.extremal.numbers import divergence
+from jaxpriv._divergence import divergence
 
 LDP = leakage.LocalDifferentialPrivacy()
 SKEWED = (0.5, 0.25, 0.15, 0.1)

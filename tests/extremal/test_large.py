@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage, maximum_utility
+from jaxpriv._divergence import divergence
 from jaxpriv.extremal import branching
 from jaxpriv.extremal.box_pricing import BoxPricer
-from jaxpriv.extremal.numbers import divergence
 from jaxpriv.extremal.ratio_pricing import RatioPricer
 from jaxpriv.extremal.symbols import split_at
 from jaxpriv.extremal.unroll import Recipe, unroll

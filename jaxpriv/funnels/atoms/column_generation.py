@@ -1,0 +1,209 @@
+"""The funnel and the bottleneck as linear programs over posteriors, solved by column generation.
+
+A mechanism is a measure over posteriors q with mean P_X; the objective and the constraints are averages over it, so
+each problem is a linear program over atoms q with duals (nu, lambda), and the best atom for given duals is a minimum
+of psi(q) - nu.q (maximum for the bottleneck). Where that minimum is found and proved, so is the optimum.
+
+A shared attribute A separates the blocks (`coupling`). For R above H(X|A) the funnel leaks R - H(X|S): A itself is
+then told a part of the time; for R below H(A) the bottleneck tells A a part of the time.
+
+Witsenhausen and Wyner 1975 (envelopes of functions of the posterior); Asoodeh and Calmon 2020.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jaxpriv._divergence import entropy, information_interval
+from jaxpriv._validation import nonnegative, real_array
+from jaxpriv.errors import InputError
+from jaxpriv.funnels.atoms.coupling import hidden_attribute, told_attribute
+from jaxpriv.funnels.atoms.generation import Generated, generate
+from jaxpriv.funnels.atoms.master import best_plan
+from jaxpriv.funnels.atoms.objective import Objective
+from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
+from jaxpriv.funnels.atoms.pool import Part, Pool, first_atoms, parts_of, pool_of
+from jaxpriv.funnels.found import NOTHING, AbstractFunnelSolver, Found, Goal, Proof
+from jaxpriv.funnels.pricing import Block, blocks_of, connected_pricer
+from jaxpriv.funnels.pricing.local import LocalPricer
+from jaxpriv.leakage import MutualInformation
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnGeneration(AbstractFunnelSolver):
+    """Global where pricing is exact (binary S inside every block); the best atoms found elsewhere.
+
+    Args:
+        start: posteriors of X to begin with, shape (K, X), over the symbols of the problem's joint: those of other
+            mechanisms, such as greedy clusters. They need not average to anything.
+        rounds: most rounds.
+    """
+
+    start: Any = field(default=None, kw_only=True)
+    rounds: int = field(default=300, kw_only=True)
+
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: Goal) -> Found:
+        return self.prepare(problem)(problem, goal)
+
+    def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Found]:
+        """`find` for other targets of the same problem; atoms found for one of them serve the next."""
+        program = Program(problem, self.start)
+        return lambda other, goal: program.solve(other, goal, self.rounds)
+
+
+class Program:
+    """The blocks of a joint and the atoms known for each: shared by the points of a curve."""
+
+    def __init__(self, problem: FunnelProblem | BottleneckProblem, start: Any = None):
+        if not isinstance(problem.leakage, MutualInformation):
+            raise InputError("solver: column generation measures leakage by mutual information only")
+        self.funnel = isinstance(problem, FunnelProblem)
+        self.blocks = blocks_of(problem.core)
+        self.parts = tuple(_part(block, self.funnel) for block in self.blocks)
+        known = [first_atoms(block) for block in self.blocks]
+        if start is not None:
+            given = _checked_start(start, problem)
+            known = [np.vstack([k, g]) for k, g in zip(known, parts_of(self.blocks, given), strict=True)]
+        self.pools: tuple[Pool, ...] = tuple(pool_of(b, k) for b, k in zip(self.blocks, known, strict=True))
+        masses = np.array([block.mass for block in self.blocks])
+        self.attribute = entropy(masses) if len(masses) > 1 else 0.0
+        self.hidden = float(masses @ [entropy(block.source) for block in self.blocks])  # H(X|A)
+        self._perfect: tuple[Perfect, ...] | None = None
+        each = [information_interval(block.joint, np.eye(len(block.source)))[1] for block in self.blocks]
+        self.told = float(masses @ each)  # I(S;X|A)
+
+    def solve(self, problem: FunnelProblem | BottleneckProblem, goal: Goal, rounds: int) -> Found:
+        """The release for the target of `problem`, which has the joint that this was made for."""
+        form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
+        target = problem.target
+        if form != "multiplier":
+            most = self.hidden if form == "disclosure" else self.told
+            if self.funnel and target >= most:
+                objective = Objective(True, form, self._inside(form, target, self.attribute + most))
+                return self._beyond(objective, (objective.target - most) / (self.attribute or 1.0))
+            if not self.funnel:
+                if target <= self.attribute:
+                    return self._below(target / self.attribute if self.attribute > 0 else 0.0)
+                target -= self.attribute
+            target = self._inside(form, target, most)
+            if self.funnel and form == "side" and problem.target <= NOTHING:
+                return self._silent(None)
+            if self.funnel and self._perfect is None and all(few_vertices(block) for block in self.blocks):
+                self.pools = tuple(
+                    pool + pool_of(block, one.posteriors)
+                    for pool, block, one in zip(self.pools, self.blocks, self.perfect, strict=True)
+                )
+            if self.funnel and form == "disclosure" and self._perfect is not None and target <= self._reach():
+                return self._silent(target)
+        objective = Objective(self.funnel, form, target)
+        limit = rounds if goal.max_steps is None else goal.max_steps
+        run = generate(self.parts, self.pools, objective, gap=0.5 * goal.tol, rounds=limit)
+        self.pools = run.pools
+        return self._found(run, limit)
+
+    def _inside(self, form: str, target: float, most: float) -> float:
+        """A hair more than was asked for, so that the measured number meets the target with its rounding error."""
+        sizes = sum(block.joint.shape[0] + 4 * block.joint.shape[1] for block in self.blocks)
+        hair = 2 * _EPS * sizes * (1.0 + 2.0 * self.hidden)
+        if self.funnel == (form == "disclosure"):
+            return min(target + hair, most)
+        return max(target - hair, (1 - 1e-9) * target)
+
+    @property
+    def perfect(self) -> tuple[Perfect, ...]:
+        """The best releases of every block that tell nothing about S."""
+        if self._perfect is None:
+            self._perfect = tuple(perfect_release(block) for block in self.blocks)
+        return self._perfect
+
+    def _reach(self) -> float:
+        """R0 = max I(X;Y) at I(S;Y) = 0, as far as it is known."""
+        return float(sum(block.mass * one.value for block, one in zip(self.blocks, self.perfect, strict=True)))
+
+    def _silent(self, target: float | None) -> Found:
+        """No leakage: I(X;Y) = `target`, or as much as possible."""
+        share = 1.0 if target is None else min(1.0, target / max(self._reach(), np.finfo(float).tiny))
+        atoms, weights = [], []
+        for block, one in zip(self.blocks, self.perfect, strict=True):
+            atoms.append(np.vstack([one.posteriors, block.source[None]]))
+            weights.append(np.append(share * one.weights, 1.0 - share))
+        bound = None
+        if target is None:
+            bound = float(sum(block.mass * one.bound for block, one in zip(self.blocks, self.perfect, strict=True)))
+        return Found(*hidden_attribute(self.blocks, atoms, weights), bound=bound, notes=("perfect privacy",))
+
+    def _found(self, run: Generated, limit: int) -> Found:
+        used = [weight > 0 for weight in run.plan.weights]
+        atoms = [pool.posteriors[use] for pool, use in zip(run.pools, used, strict=True)]
+        weights = [weight[use] for weight, use in zip(run.plan.weights, used, strict=True)]
+        couple = hidden_attribute if self.funnel else told_attribute
+        posteriors, masses = couple(self.blocks, atoms, weights)
+        exact = all(part.sure is not None for part in self.parts)
+        notes = () if exact else ("atoms were priced from many starts: nothing is proved about those not found",)
+        if run.rounds >= limit:
+            notes = (*notes, f"stopped after {limit} rounds")
+        return Found(posteriors, masses, self._proof(run), run.rounds, notes=notes)
+
+    def _proof(self, run: Generated) -> Proof | None:
+        """One price vector for all blocks: with nu_a raised by m_a + (1 - lambda) ln P(a) the minimum over pi is 0."""
+        if run.best is None:
+            return None
+        lam = run.best.lam
+        prices = np.empty(sum(len(block.useful) for block in self.blocks))
+        for block, nu, extreme in zip(self.blocks, run.best.prices, run.best.extremes, strict=True):
+            prices[block.useful] = nu + extreme + ((1 - lam) * np.log(block.mass) if self.funnel else 0.0)
+        slack = 32 * _EPS * (2.0 + float(np.abs(prices).max()) + float(np.abs(run.best.extremes).max()))
+        return Proof(prices, lam, -slack if self.funnel else slack)
+
+    def _beyond(self, objective: Objective, share: float) -> Found:
+        """A hidden but everything else told; with probability `share` A too."""
+        identity = [np.eye(len(block.useful)) for block in self.blocks]
+        hidden, masses = hidden_attribute(self.blocks, identity, [block.source for block in self.blocks])
+        source = masses @ hidden
+        share = min(max(share, 0.0), 1.0)
+        posteriors = np.vstack([hidden, np.eye(len(source))])
+        masses = np.concatenate([(1 - share) * masses, share * source])
+        if 0 < share < 1:  # as many outputs as a basic solution has, no more
+            joint = np.zeros((sum(len(block.private) for block in self.blocks), len(source)))
+            for block in self.blocks:
+                joint[np.ix_(block.private, block.useful)] = block.mass * block.joint
+            whole = Block(np.arange(len(joint)), np.arange(len(source)), 1.0, joint)
+            pool = pool_of(whole, posteriors)
+            posteriors = pool.posteriors
+            masses = best_plan((Part(whole, None, None),), (pool,), objective).weights[0]
+        notes = ("the shared attribute is told only where nothing else is left",)
+        return Found(posteriors[masses > 0], masses[masses > 0], notes=notes)
+
+    def _below(self, share: float) -> Found:
+        """Nothing but A, told with probability `share`."""
+        posteriors, masses = told_attribute(
+            self.blocks, [block.source[None] for block in self.blocks], [np.ones(1) for _ in self.blocks]
+        )
+        share = min(max(share, 0.0), 1.0)
+        source = masses @ posteriors
+        posteriors = np.vstack([posteriors, source[None]])
+        masses = np.concatenate([share * masses, [1 - share]])
+        return Found(posteriors, masses, notes=("nothing but the shared attribute is told",))
+
+
+def _part(block: Block, funnel: bool) -> Part:
+    sure = connected_pricer(block.joint, funnel=funnel)
+    quick = None
+    if sure is None or len(block.prior) > 2:
+        quick = LocalPricer(block.conditional, funnel=funnel)
+    return Part(block, quick, sure)
+
+
+def _checked_start(start: Any, problem: FunnelProblem | BottleneckProblem) -> np.ndarray:
+    given = nonnegative(real_array(start, "start", ndim=2), "start")
+    inputs = problem.joint.shape[1]
+    if given.shape[1] != inputs:
+        raise InputError(f"start has {given.shape[1]} columns, but the joint has {inputs} useful symbols (axis x)")
+    kept = given[:, problem.useful]
+    mass = kept.sum(axis=1)
+    return kept[mass > 0] / mass[mass > 0, None]

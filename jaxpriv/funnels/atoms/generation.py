@@ -1,0 +1,167 @@
+"""Column generation: solve the program over the atoms at hand, price new ones at its duals, repeat.
+
+For ANY prices and any lambda the blocks' minima bound the optimum, so every round gives a bound; the best one is
+kept. Prices jump from round to round: besides the current ones, their mean with the best so far is priced (and lies
+closer to the optimum more often than not), and its atoms are added as well.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxpriv.funnels.atoms.master import Plan, best_plan
+from jaxpriv.funnels.atoms.objective import Objective
+from jaxpriv.funnels.atoms.pool import Part, Pool, first_atoms, pool_of
+from jaxpriv.funnels.atoms.self_consistent import self_consistent
+from jaxpriv.funnels.pricing import AbstractPricer, Priced
+
+# Atoms kept per useful symbol of a block, and in any case; the rest are those of largest reduced cost.
+_KEPT, _KEPT_LEAST = 12, 120
+# A reduced cost above minus this fraction of the gap aimed at is not worth an atom.
+_WORTH = 1e-3
+# Below this lambda the self-consistent equations of the bottleneck only sort symbols.
+_FLAT = 1e-6
+# Blocks without a proof are left once the best bound that would hold if their best atoms were the best ones is
+# this fraction of the gap below the value.
+_HOPED = 0.02
+# Of the atoms that violate those prices most, this many of a block join the next iteration, with this mass each.
+_SEEDS, _SEED_MASS = 2, 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """Prices of every block (X_a,) for psi_a, lambda, and the proved minima (bottleneck: maxima) of the blocks."""
+
+    prices: tuple[np.ndarray, ...]
+    lam: float
+    extremes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """What the rounds ended with: atoms, weights, the best bound (of the minimised cost) and its prices."""
+
+    pools: tuple[Pool, ...]
+    plan: Plan
+    bound: float
+    best: Prices | None
+    rounds: int
+
+    @property
+    def gap(self) -> float:
+        """value - bound."""
+        return self.plan.value - self.bound
+
+
+def generate(
+    parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objective, *, gap: float, rounds: int
+) -> Generated:
+    """Rounds until the proved gap is at most `gap`, nothing new is found, or `rounds` are used up.
+
+    Blocks with a quick pricer are searched with it; once nothing more is found the sure pricers of all blocks
+    are asked, which prove the bound or find what was missed.
+    """
+    sure = all(part.quick is None for part in parts)
+    bound, hoped, best, centre, done = -np.inf, -np.inf, None, None, 0
+    seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
+    while True:
+        plan = best_plan(parts, pools, objective)
+        done += 1
+        here = (plan.prices, plan.lam)
+        offers = [here] if centre is None else [here, _middle(here, centre)]
+        fresh: list[list[np.ndarray]] = [[] for _ in parts]
+        if not objective.funnel and plan.lam > _FLAT:
+            prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam)
+            offers = [(prices, plan.lam), here]
+            for found, atom in zip(fresh, better, strict=True):
+                found.append(atom)
+        for number, (prices, lam) in enumerate(offers):
+            priced = _price(parts, prices, lam, sure)
+            for found, one in zip(fresh, priced, strict=True):
+                found.append(one.posteriors)
+            if number == 0:
+                seeds = [one.posteriors[:_SEEDS] for one in priced]
+            extremes = np.array([one.bound for one in priced])
+            if np.isfinite(extremes).all():
+                proved = _bound(parts, objective, prices, lam, extremes)
+                if proved > bound:
+                    turned = tuple(part.turned(nu, lam) for part, nu in zip(parts, prices, strict=True))
+                    bound, best = proved, Prices(turned, lam, extremes)
+            likely = _bound(parts, objective, prices, lam, _extremes(parts, prices, lam, priced, objective.sign))
+            if likely > hoped:
+                hoped, centre = likely, (prices, lam)
+        if plan.value - bound <= gap or done >= rounds:
+            return Generated(pools, plan, bound, best, done)
+        larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * gap)
+        # Without proofs: what the atoms found leave to be gained is as good as nothing.
+        if grown and (sure or plan.value - hoped > _HOPED * gap):
+            pools = larger
+        elif sure or not all(part.sure for part in parts):
+            return Generated(pools, plan, bound, best, done)
+        else:
+            sure, hoped, centre, pools = True, -np.inf, None, larger
+
+
+def _bound(parts: tuple[Part, ...], objective: Objective, prices, lam: float, extremes: np.ndarray) -> float:
+    masses = np.array([part.block.mass for part in parts])
+    inner = np.array([float(nu @ part.block.source) for nu, part in zip(prices, parts, strict=True)])
+    return objective.bound(float(masses @ (inner + extremes)), lam)
+
+
+def _extremes(parts: tuple[Part, ...], prices, lam: float, priced: list[Priced], sign: float) -> np.ndarray:
+    """The extremes of a - lambda b - nu.q over the atoms that were found: what exact pricing would prove."""
+    found = []
+    for part, nu, one in zip(parts, prices, priced, strict=True):
+        pool = pool_of(part.block, one.posteriors[:1])
+        found.append(float((pool.a - lam * pool.b - pool.posteriors @ nu)[0]))
+    return np.array(found)
+
+
+def _active(pools: tuple[Pool, ...], plan: Plan, seeds: list[np.ndarray]):
+    """(atoms, weights) of the plan, with a little of every seed."""
+    atoms, weights = [], []
+    for pool, weight, seed in zip(pools, plan.weights, seeds, strict=True):
+        used = weight > 0
+        atoms.append(np.vstack([pool.posteriors[used], seed]))
+        weights.append(np.concatenate([weight[used], np.full(len(seed), _SEED_MASS)]))
+    return tuple(atoms), tuple(weights)
+
+
+def _middle(here, centre):
+    (prices, lam), (other, lam_other) = here, centre
+    return tuple(0.5 * (p + o) for p, o in zip(prices, other, strict=True)), 0.5 * (lam + lam_other)
+
+
+def _price(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], lam: float, sure: bool):
+    priced = []
+    for part, nu in zip(parts, prices, strict=True):
+        pricer = part.sure if part.quick is None or (sure and part.sure is not None) else part.quick
+        assert isinstance(pricer, AbstractPricer)
+        priced.append(pricer.price(part.turned(nu, lam), lam, 2 * len(nu) + 2))
+    return priced
+
+
+def _grow(
+    parts: tuple[Part, ...],
+    pools: tuple[Pool, ...],
+    fresh: list[list[np.ndarray]],
+    plan: Plan,
+    sign: float,
+    worth: float,
+) -> tuple[tuple[Pool, ...], bool]:
+    """The pools with the new atoms of negative reduced cost, without the worst old ones; whether any was new."""
+    grown, any_new = [], False
+    for part, pool, found, prices, weights in zip(parts, pools, fresh, plan.prices, plan.weights, strict=True):
+        new = pool_of(part.block, np.vstack(found))
+        gain = sign * (new.a - plan.lam * new.b - new.posteriors @ prices)
+        most = max(_KEPT * len(prices), _KEPT_LEAST)
+        if len(pool.a) > most:
+            cost = sign * (pool.a - plan.lam * pool.b - pool.posteriors @ prices)
+            needed = weights > 0
+            needed[: len(first_atoms(part.block))] = True  # any target stays reachable
+            order = np.argsort(np.where(needed, -np.inf, cost), kind="stable")
+            pool = pool.take(np.sort(order[: most // 2 + int(needed.sum())]))
+        larger = pool + new.take(np.flatnonzero(gain < -worth))
+        any_new |= len(larger.a) > len(pool.a)
+        grown.append(larger)
+    return tuple(grown), any_new

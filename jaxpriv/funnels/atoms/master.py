@@ -1,0 +1,100 @@
+"""The linear program over the atoms at hand.
+
+With block masses P(A = a) and weights y of atoms inside each block (sum y = 1 there),
+
+    minimise sum_a P(a) sum_k y_ak cost(q_ak)
+    subject to sum_k y_ak q_ak(x)/P(x|a) = 1 for all x in a,  sum_a P(a) sum_k y_ak side(q_ak) <= limit.
+
+A shared attribute costs nothing here: P(a) sum_k y_ak q_ak is all that its outputs need (`coupling`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxpriv.funnels.atoms.objective import Objective
+from jaxpriv.funnels.atoms.pool import Part, Pool
+
+# Weights below this are the backend's tolerance.
+_WEIGHT = 1e-11
+# The backend's tolerances, the next one where it gives up.
+_TOLERANCES = (1e-10, 1e-9, 1e-8)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A solution of the program over some atoms.
+
+    Attributes:
+        weights: y of every block's atoms.
+        value: sum of P(a) y cost.
+        prices: of a - lambda b, for every block (X_a,).
+        lam: lambda.
+    """
+
+    weights: tuple[np.ndarray, ...]
+    value: float
+    prices: tuple[np.ndarray, ...]
+    lam: float
+
+
+def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objective) -> Plan:
+    """The best weights on the atoms of `pools`, a basic solution.
+
+    Raises ArithmeticError if the backend fails (the target is to be reachable on these atoms).
+    """
+    from scipy.optimize import linprog  # costs a third of a second: imported where needed
+    from scipy.sparse import block_diag, csr_matrix
+
+    lifts = [pool.posteriors / part.block.source for part, pool in zip(parts, pools, strict=True)]
+    size = np.concatenate([lift.max(axis=1) for lift in lifts])  # of a column: rare symbols have large lifts
+    mass = np.concatenate([np.full(len(p.a), part.block.mass) for part, p in zip(parts, pools, strict=True)])
+    a, b = np.concatenate([pool.a for pool in pools]), np.concatenate([pool.b for pool in pools])
+    rows = block_diag([csr_matrix(lift.T) for lift in lifts], format="csc").multiply(1.0 / size).tocsc()
+    cost = mass * objective.cost(a, b) / size
+    limit = objective.limit
+    side = None if limit is None else mass * objective.side(a, b) / size
+    scale = float(np.abs(cost).max()) or 1.0
+    for tolerance in _TOLERANCES:
+        result = linprog(
+            cost / scale,
+            A_ub=None if side is None else csr_matrix(side[None]),
+            b_ub=None if limit is None else [limit],
+            A_eq=rows,
+            b_eq=np.ones(rows.shape[0]),
+            bounds=(0, None),
+            method="highs-ds",
+            options={
+                "primal_feasibility_tolerance": tolerance,
+                "dual_feasibility_tolerance": tolerance,
+                "presolve": False,  # there is nothing to remove, and postsolve may fail at tight tolerances
+            },
+        )
+        if result.status == 0:
+            break
+    else:
+        raise ArithmeticError(f"the linear program over atoms failed: {result.message}")
+    weights = _polished(np.asarray(result.x), rows, side, limit) / size
+    mu = 0.0 if limit is None else -scale * float(result.ineqlin.marginals[0])
+    ends = np.cumsum([len(pool.a) for pool in pools])[:-1]
+    duals = np.split(scale * result.eqlin.marginals, np.cumsum([len(part.block.source) for part in parts])[:-1])
+    nus = [dual / (part.block.mass * part.block.source) for dual, part in zip(duals, parts, strict=True)]
+    prices = tuple(objective.duals(nu, mu)[0] for nu in nus)
+    _, lam = objective.duals(nus[0], mu)
+    return Plan(tuple(np.split(weights, ends)), float(cost @ (weights * size)), prices, lam)
+
+
+def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None) -> np.ndarray:
+    """The backend meets its equations to a tolerance only: the active columns are solved once more."""
+    from scipy.optimize import nnls
+
+    basic = np.flatnonzero(weights > _WEIGHT)
+    active, right = rows[:, basic].toarray(), np.ones(rows.shape[0])
+    if side is not None and abs(side @ weights - limit) <= 1e-8:
+        active, right = np.vstack([active, side[basic]]), np.append(right, limit)
+    solved = np.linalg.lstsq(active, right, rcond=None)[0]
+    if solved.min(initial=0.0) < -1e-13 or np.abs(active @ solved - right).max() > 1e-12:
+        solved = nnls(active, right)[0]  # nearly parallel columns
+    polished = np.zeros(len(weights))
+    polished[basic] = np.maximum(solved, 0.0)
+    return polished

@@ -1,0 +1,185 @@
+"""Greedy releases for one target or for many, and what time sharing makes of them.
+
+A switch appended to Y releases one mechanism with probability t and another one otherwise. I(X;Y) and the sum of
+column(w) of an average measure are then linear in t, so every point of the lower (or upper) convex hull of the
+points (I(X;Y), total) of some releases can be had: nothing but X itself and a constant are added to them here.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxpriv._divergence import entropy
+from jaxpriv._validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
+from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.funnels.greedy.merging import TOLERANCE, Merging, PairTable, Rule
+from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
+
+
+def greedy(
+    joint: Any,
+    *,
+    disclosure: Any = None,
+    relevance: Any = None,
+    ratio: bool = False,
+    leakage: Any = None,
+    compiled: bool = False,
+) -> Merging:
+    """Merge useful symbols greedily, from Y = X on, as far as one target allows.
+
+    Args:
+        joint: P(S,X), shape (S, X), total one; symbols without mass are allowed.
+        disclosure: R, nats: keep I(X;Y) >= R, take the largest decrease of the leakage (Algorithm 1).
+        relevance: D, in the measure's unit: keep L(S->Y) >= D, take the largest decrease of I(X;Y) (Algorithm 2).
+        ratio: with `disclosure`, take the largest decrease of leakage per decrease of I(X;Y) instead.
+        leakage: an average measure; mutual information by default.
+        compiled: evaluate the pair table on JAX's default device for mutual information too.
+
+    Raises:
+        InputError: an argument is wrong, by name.
+        InfeasibleError: R above H(X), or D above the leakage of X itself.
+        ResourceError: the table of pairs does not fit into memory.
+
+    Makhdoumi et al. 2014, Algorithms 1 and 2.
+    """
+    name, target = _one("disclosure", disclosure, "relevance", relevance)
+    value = scalar(target, name, low=0.0) if not is_traced(target) else target
+    return _sweep(joint, name, [value], ratio, leakage, compiled)[0]
+
+
+def greedy_curve(
+    joint: Any,
+    *,
+    disclosures: Any = None,
+    relevances: Any = None,
+    ratio: bool = False,
+    leakage: Any = None,
+    compiled: bool = False,
+) -> tuple[Merging, ...]:
+    """`greedy` at many targets, shape (B,), in their order. The table of all pairs is computed once.
+
+    Neither algorithm is monotone in its target: plot the envelope, or use `share`.
+    """
+    name, targets = _one("disclosures", disclosures, "relevances", relevances)
+    if not is_traced(targets):
+        targets = nonnegative(finite(real_array(targets, name, ndim=1), name), name)
+    return _sweep(joint, name, targets, ratio, leakage, compiled)
+
+
+def _one(name: str, value: Any, other: str, other_value: Any) -> tuple[str, Any]:
+    if (value is None) == (other_value is None):
+        raise InputError(f"give exactly one of {name} and {other}")
+    return (name, value) if value is not None else (other, other_value)
+
+
+def _sweep(joint: Any, name: str, targets: Any, ratio: bool, leakage: Any, compiled: bool) -> tuple[Merging, ...]:
+    if is_traced(joint, targets):
+        raise InputError("joint: greedy merging runs on the host, outside of jit, vmap and grad")
+    leakage = MutualInformation() if leakage is None else leakage
+    if not isinstance(leakage, AbstractAverageLeakage):
+        raise InputError(f"leakage must be an average measure, not {type(leakage).__name__}")
+    of_leakage = name.startswith("relevance")
+    if ratio and of_leakage:
+        raise InputError("ratio: the ratio rule keeps a disclosure, not a relevance")
+    table = PairTable(joint_array(joint), leakage, compiled=compiled)
+    most = table.most_leakage if of_leakage else entropy(table.clusters.masses)
+    for position, target in enumerate(targets):
+        if not target <= most + TOLERANCE:
+            where = name if np.ndim(targets) == 1 and len(targets) == 1 else f"{name}[{position}]"
+            limit = "the leakage of X itself" if of_leakage else "H(X)"
+            raise InfeasibleError(
+                f"{where} is above {limit}, the most that any mechanism reaches",
+                {name: float(target), "largest": most},
+            )
+    rule = Rule.RELEVANCE if of_leakage else Rule.RATIO if ratio else Rule.PRIVACY
+    return tuple(table.run(rule, float(target)) for target in targets)
+
+
+def hull(disclosures: np.ndarray, totals: np.ndarray, *, upper: bool = False) -> np.ndarray:
+    """Indices of the vertices of the lower (upper) convex hull of points, by increasing disclosure.
+
+    Of points with one disclosure only the lowest (highest) counts.
+    """
+    heights = -totals if upper else totals
+    chain: list[int] = []
+    for point in np.lexsort((heights, disclosures)):
+        if chain and disclosures[point] == disclosures[chain[-1]]:
+            continue
+        while len(chain) > 1:
+            one, two = chain[-2:]
+            run, rise = disclosures[two] - disclosures[one], heights[two] - heights[one]
+            if rise * (disclosures[point] - disclosures[two]) < (heights[point] - heights[two]) * run:
+                break
+            chain.pop()
+        chain.append(int(point))
+    return np.array(chain)
+
+
+class Releases:
+    """Releases of one joint, and the lower (upper) hull of their points: `disclosures` and `totals` of its vertices.
+
+    `source` is P_X. With `way` the releases on the way of each run count too; X itself and a constant always do.
+    """
+
+    def __init__(self, source: np.ndarray, runs: Sequence[Merging], *, way: bool, upper: bool):
+        points = [(run, k) for run in runs for k in (range(len(run.totals)) if way else (0, len(run.totals) - 1))]
+        self._source, self._points = source, points
+        disclosures = np.array([0.0, *(run.disclosures[k] for run, k in points)])
+        totals = np.array([runs[0].nothing, *(run.totals[k] for run, k in points)])
+        self._chain = hull(disclosures, totals, upper=upper)
+        self.disclosures, self.totals = disclosures[self._chain], totals[self._chain]
+
+    def at(self, values: np.ndarray, target: float) -> tuple[np.ndarray, np.ndarray]:
+        """(posteriors (K, X), masses (K,)) where `values` (`disclosures` or `totals`) are `target`: the last such."""
+        right = int(np.searchsorted(values, target, side="right"))
+        if right == 0 or right == len(values):
+            return self.vertex(min(right, len(values) - 1))
+        weight = (target - values[right - 1]) / (values[right] - values[right - 1])
+        return _mixed(self.vertex(right - 1), self.vertex(right), weight)
+
+    def vertex(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        """A vertex of the hull as a measure over posteriors."""
+        point = self._chain[place]
+        if point == 0:
+            return self._source[None].copy(), np.ones(1)
+        run, merges = self._points[point - 1]
+        return posteriors_of(self._source, run.after(merges))
+
+
+def posteriors_of(source: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(posteriors (Y, X), masses (Y,)) of a deterministic release under P_X = `source`."""
+    joint = (labels == np.arange(labels.max() + 1)[:, None]) * source
+    masses = joint.sum(axis=1)
+    return joint / masses[:, None], masses
+
+
+def _mixed(one: Any, two: Any, weight: float) -> tuple[np.ndarray, np.ndarray]:
+    if weight == 0:
+        return one
+    return np.vstack([one[0], two[0]]), np.concatenate([(1 - weight) * one[1], weight * two[1]])
+
+
+def share(joint: Any, runs: Sequence[Merging], *, disclosure: Any, upper: bool = False) -> tuple[Any, Any]:
+    """(posteriors (K, X), masses (K,)) at I(X;Y) = `disclosure` on the lower (`upper`) hull of the runs of one joint.
+
+    At most two of the releases (X itself and a constant included) take turns. The lower hull never leaks more than
+    the runs at the same disclosure, for the measure they were made with.
+
+    Raises InputError if there is no run, or one is of another number of useful symbols; InfeasibleError above H(X).
+    """
+    source = joint_array(joint).sum(axis=0)
+    target = scalar(disclosure, "disclosure", low=0.0)
+    for position, run in enumerate(runs):
+        if len(run.labels) != len(source):
+            raise InputError(
+                f"runs[{position}] is for {len(run.labels)} useful symbols, but the joint has {len(source)}"
+            )
+    if not runs:
+        raise InputError("runs is empty")
+    releases = Releases(source, runs, way=True, upper=upper)
+    most = float(releases.disclosures[-1])
+    if not target <= most + TOLERANCE:
+        message = "disclosure is above H(X), the most that any mechanism reaches"
+        raise InfeasibleError(message, {"disclosure": target, "largest": most})
+    return releases.at(releases.disclosures, target)

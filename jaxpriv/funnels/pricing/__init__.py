@@ -1,0 +1,7 @@
+"""The best posterior for given prices: one file for each structure of the joint distribution."""
+
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+from jaxpriv.funnels.pricing.choice import connected_pricer, exact_pricer
+from jaxpriv.funnels.pricing.components import Block, blocks_of
+
+__all__ = ["AbstractPricer", "Block", "Priced", "blocks_of", "connected_pricer", "exact_pricer"]

@@ -1,0 +1,34 @@
+"""What a pricer is: it knows the best posterior for given prices, and proves it.
+
+    psi(q) = -H(Tq) + lambda H(q),   T = P(S|X), q a distribution over X
+
+The funnel is the lower convex envelope of psi at P_X, the bottleneck its upper concave envelope: the linear program
+over posteriors needs the minimum (maximum) of psi(q) - nu.q over the simplex.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """Attributes:
+    bound: rigorous, rounding included: a lower bound on min_q psi(q) - nu.q for a funnel pricer, an upper bound
+        on max_q psi(q) - nu.q for a bottleneck pricer. Infinite (-inf, +inf) where the pricer proves nothing.
+    exact: whether `bound` is meant to reach the optimum (and not just to be valid).
+    posteriors: (n, X) the best ones found, distinct, best first.
+    """
+
+    bound: float
+    exact: bool
+    posteriors: np.ndarray
+
+
+class AbstractPricer(ABC):
+    """Prices posteriors of one joint distribution."""
+
+    @abstractmethod
+    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+        """Bound and at most `count` good posteriors for nu = `prices` (X,) and lambda = `lam` >= 0."""

@@ -1,0 +1,71 @@
+"""Pricing with a shared attribute A: one search for each of its values, and a closed form over pi = P(A | Y = y).
+
+With m_a the minimum (M_a the maximum) of psi_a(q_a) - nu_a.q_a,
+
+    funnel:      min_pi -(1 - lambda) H(pi) + pi.m = -(1 - lambda) ln sum_a exp( -m_a/(1 - lambda) ),
+                 at pi_a proportional to exp( -m_a/(1 - lambda) )
+    bottleneck:  max_pi -(1 - lambda) H(pi) + pi.M = max_a M_a for lambda <= 1,
+                 (lambda - 1) ln sum_a exp( M_a/(lambda - 1) ) beyond.
+
+Both increase with m_a (M_a), so bounds for the parts give a bound for the whole.
+"""
+
+import numpy as np
+from scipy.special import logsumexp
+
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+from jaxpriv.funnels.pricing.components import Block
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class BlockFunnelPricer(AbstractPricer):
+    """min_q psi(q) - nu.q from pricers of the blocks; lambda < 1."""
+
+    def __init__(self, blocks: tuple[Block, ...], pricers: tuple[AbstractPricer, ...]):
+        self._blocks, self._pricers = blocks, pricers
+
+    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+        parts = [p.price(prices[b.useful], lam, count) for b, p in zip(self._blocks, self._pricers, strict=True)]
+        lowest = np.array([part.bound for part in parts])
+        heat = 1.0 - lam
+        total = float(logsumexp(-lowest / heat))
+        bound = -heat * total
+        bound -= 16 * _EPS * (len(parts) * heat + float(np.abs(lowest).max()) + abs(bound))
+        share = np.exp(-lowest / heat - total)
+        share /= share.sum()
+        # The best atom, and those with the k-th best part of every block.
+        atoms = np.zeros((min(count, max(len(part.posteriors) for part in parts)), len(prices)))
+        for block, part, weight in zip(self._blocks, parts, share, strict=True):
+            rows = np.minimum(np.arange(len(atoms)), len(part.posteriors) - 1)
+            atoms[:, block.useful] = weight * part.posteriors[rows]
+        return Priced(bound, all(part.exact for part in parts), atoms)
+
+
+class BlockBottleneckPricer(AbstractPricer):
+    """max_q psi(q) - nu.q from pricers of the blocks."""
+
+    def __init__(self, blocks: tuple[Block, ...], pricers: tuple[AbstractPricer, ...]):
+        self._blocks, self._pricers = blocks, pricers
+
+    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+        parts = [p.price(prices[b.useful], lam, count) for b, p in zip(self._blocks, self._pricers, strict=True)]
+        highest = np.array([part.bound for part in parts])
+        heat = lam - 1.0
+        top = float(highest.max())
+        bound = top if heat <= 0 else heat * float(logsumexp(highest / heat))
+        bound += 16 * _EPS * (len(parts) * max(heat, 0.0) + abs(top) + abs(bound))
+        order = np.argsort(-highest, kind="stable")
+        share = np.exp((highest - top) / heat) if heat > 0 else None
+        atoms = []
+        if share is not None:
+            whole = np.zeros(len(prices))
+            for block, part, weight in zip(self._blocks, parts, share / share.sum(), strict=True):
+                whole[block.useful] = weight * part.posteriors[0]
+            atoms.append(whole)
+        for number in order:
+            for posterior in parts[number].posteriors:
+                atom = np.zeros(len(prices))
+                atom[self._blocks[number].useful] = posterior
+                atoms.append(atom)
+        return Priced(bound, all(part.exact for part in parts), np.array(atoms[:count]))

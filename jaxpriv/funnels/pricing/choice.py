@@ -1,0 +1,38 @@
+"""Which exact pricer a joint distribution has, if any."""
+
+import numpy as np
+
+from jaxpriv.funnels.pricing._base import AbstractPricer
+from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
+from jaxpriv.funnels.pricing.binary_bottleneck import BinaryBottleneckPricer
+from jaxpriv.funnels.pricing.blocks import BlockBottleneckPricer, BlockFunnelPricer
+from jaxpriv.funnels.pricing.components import blocks_of
+from jaxpriv.funnels.pricing.single import SingleBottleneckPricer, SingleFunnelPricer
+
+# Pairs that the funnel pricer for a binary S holds at once: about a gigabyte.
+_MOST_SYMBOLS = 4000
+
+
+def exact_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | None:
+    """A pricer for `joint` (S, X), every row and column with mass, that finds AND proves the optimum; or None."""
+    blocks = blocks_of(joint)
+    pricers = [connected_pricer(block.joint, funnel=funnel) for block in blocks]
+    known = tuple(pricer for pricer in pricers if pricer is not None)
+    if len(known) < len(pricers):
+        return None
+    if len(blocks) == 1:
+        return known[0]
+    return BlockFunnelPricer(blocks, known) if funnel else BlockBottleneckPricer(blocks, known)
+
+
+def connected_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | None:
+    """The same for a joint without a shared attribute."""
+    private, useful = joint.shape
+    conditional = joint / joint.sum(axis=0)
+    if private == 1:
+        return SingleFunnelPricer() if funnel else SingleBottleneckPricer()
+    if private == 2 and not funnel:
+        return BinaryBottleneckPricer(conditional)
+    if private == 2 and useful <= _MOST_SYMBOLS:
+        return BinaryFunnelPricer(conditional)
+    return None

@@ -1,0 +1,183 @@
+"""From a measure over posteriors to a mechanism that meets its target, with all its numbers measured afresh.
+
+Rounding is repaired by time sharing (a switch appended to Y): with probability t release X itself, or nothing. Every
+average measure is then linear in t on its inner scale, so a target missed by a hair costs a hair.
+"""
+
+import math
+
+import numpy as np
+
+from jaxpriv._divergence import entropy, information_interval
+from jaxpriv.funnels.bounds import elementary_bound, proved_value
+from jaxpriv.funnels.found import NOTHING, Found, Goal, measure_of
+from jaxpriv.funnels.solution import FunnelSolution
+from jaxpriv.leakage import MutualInformation
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.solution import Status
+
+_EPS = float(np.finfo(np.float64).eps)
+# Bounds and values meet up to rounding; further on the wrong side of each other, one of them is false.
+_CONTRADICTION = 1e-9
+# A measure that averages to something else than P_X by more than this is no release.
+_ASTRAY = 1e-6
+
+Interval = tuple[float, float, float]
+
+
+def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal, solver: str) -> FunnelSolution:
+    """The mechanism of `found` on all symbols, meeting the target of `problem`, with its proved interval.
+
+    Raises ArithmeticError where `found` is not a measure with mean P_X.
+    """
+    mechanism = _mechanism(problem, found)
+    disclosure, leakage, mechanism = _meet(problem, mechanism)
+    value = _objective(problem, disclosure, leakage)
+    sign = 1.0 if _minimises(problem) else -1.0
+    other = elementary_bound(problem)
+    if found.bound is not None:
+        other = max(other, found.bound) if sign > 0 else min(other, found.bound)
+    proof = found.proof if isinstance(problem.leakage, MutualInformation) else None
+    if proof is not None:
+        proved = proved_value(problem, proof)
+        other = max(other, proved) if sign > 0 else min(other, proved)
+    if sign * (other - value[1]) > _CONTRADICTION * (1.0 + abs(value[1])):
+        raise ArithmeticError(f"{solver}: a proof contradicts the mechanism it came with; please report this")
+    low, high = (min(other, value[0]), value[2]) if sign > 0 else (value[0], max(other, value[2]))
+    # A bound that the mechanism itself crosses by rounding is the mechanism's value.
+    optimal = high - low <= goal.tol
+    code = Status.OPTIMAL if optimal else Status.STATIONARY if found.stationary else Status.BEST_KNOWN
+    whole = _all_symbols(problem, mechanism)
+    posteriors, masses = measure_of(whole, problem.joint.sum(axis=0))
+    prices = np.full(problem.joint.shape[1], np.nan)
+    if proof is not None:
+        prices[problem.useful] = proof.prices
+    return FunnelSolution(
+        value=value[2] if sign > 0 else value[0],
+        lower_bound=low,
+        upper_bound=high,
+        code=code,
+        mechanism=whole,
+        disclosure=disclosure[1],
+        leakage=leakage[1],
+        posteriors=posteriors,
+        masses=masses,
+        multiplier=math.nan if proof is None else proof.multiplier,
+        prices=prices,
+        proof=proof,
+        solver=solver,
+        steps=found.steps,
+        seconds={"compile": found.compiling, "solve": 0.0},
+        notes=found.notes,
+    )
+
+
+def _minimises(problem: FunnelProblem | BottleneckProblem) -> bool:
+    if isinstance(problem, FunnelProblem):
+        return problem.form != "leakage_budget"
+    return problem.form == "relevance"
+
+
+def _objective(problem: FunnelProblem | BottleneckProblem, disclosure: Interval, leakage: Interval) -> Interval:
+    if problem.form == "multiplier":
+        price = problem.target
+        low, high = leakage[0] - price * disclosure[2], leakage[2] - price * disclosure[0]
+        extra = 4 * _EPS * (leakage[2] + price * disclosure[2])
+        return low - extra, leakage[1] - price * disclosure[1], high + extra
+    return disclosure if problem.form in ("leakage_budget", "relevance") else leakage
+
+
+def _mechanism(problem: FunnelProblem | BottleneckProblem, found: Found) -> np.ndarray:
+    """W[x, k] = m_k q_k(x)/p_x on the core's symbols, rows normalised, outputs without mass left out."""
+    joint = found.posteriors.T * found.masses
+    if not (np.isfinite(joint).all() and (joint >= 0).all()):
+        raise ArithmeticError("the funnel solver returned a measure with negative or non-finite parts")
+    source = problem.reduction.source
+    rows = joint.sum(axis=1)
+    if not (np.abs(rows - source) <= _ASTRAY * source).all():
+        raise ArithmeticError("the funnel solver returned posteriors that do not average to P_X")
+    kept = joint.sum(axis=0) > 0
+    return joint[:, kept] / rows[:, None]
+
+
+def _measure(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval]:
+    """(I(X;Y), L(S->Y)) with what rounding may change."""
+    core = problem.reduction
+    disclosure = information_interval(np.diag(core.source), mechanism)
+    if isinstance(problem.leakage, MutualInformation):
+        low, value, high = information_interval(core.joint, mechanism)
+        return disclosure, (low, value, high + core.lost)
+    value = float(problem.leakage(core.joint, mechanism))
+    error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value))
+    return disclosure, (max(0.0, value - error), value, value + error)
+
+
+def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
+    """The mechanism, mixed with X itself or with nothing as little as its target needs, and its two numbers."""
+    disclosure, leakage = _measure(problem, mechanism)
+    if problem.form == "multiplier":
+        return disclosure, leakage, mechanism
+    of_leakage = problem.form in ("leakage_budget", "relevance")
+    floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
+    identity = np.eye(len(mechanism))
+    if floor:
+        most = _measure(problem, identity)[of_leakage][0]
+        target, extra = min(problem.target, most), identity
+        missing = (target - (disclosure, leakage)[of_leakage][0]) / max(most - target, np.finfo(float).tiny)
+        missing /= 1.0 + missing  # (1 - t) low + t most = target
+    else:
+        target, extra = max(problem.target, NOTHING), np.ones((len(mechanism), 1))
+        missing = _excess(problem, (disclosure, leakage)[of_leakage][2], target, of_leakage)
+    found = mechanism
+    for attempt in range(6):
+        low, _, high = (disclosure, leakage)[of_leakage]
+        if low >= target if floor else high <= target:
+            break
+        # The mixture is rounded as well: a little more than is missing, and twice that where it was not enough.
+        share = min(1.0, 2.0**attempt * (missing * (1 + 1e-9) + 2 * _EPS))
+        mechanism = np.hstack([(1 - share) * found, share * extra]) if share < 1 else extra
+        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+        disclosure, leakage = _measure(problem, mechanism)
+    return disclosure, leakage, mechanism
+
+
+def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: float, of_leakage: bool) -> float:
+    """The share of `nothing` that brings a number from `high` down to `target`."""
+    if of_leakage and not isinstance(problem.leakage, MutualInformation):
+        high, target = (abs(float(problem.leakage.outer_inverse(np.asarray(v)))) for v in (high, target))
+    return 1.0 - target / high if high > target else 0.0
+
+
+def _all_symbols(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> np.ndarray:
+    whole = np.empty((problem.joint.shape[1], mechanism.shape[1]))
+    whole[:] = problem.reduction.source @ mechanism
+    whole[problem.useful] = mechanism
+    return whole / whole.sum(axis=1, keepdims=True)
+
+
+def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
+    """The answer where the target leaves nothing to choose; None elsewhere."""
+    source = problem.reduction.source
+    nothing = Found(source[None], np.ones(1), notes=("nothing may be told",))
+    everything = Found(np.eye(len(source)), source, notes=("X itself",))
+    form, target = problem.form, problem.target
+    if isinstance(problem, FunnelProblem):
+        if form == "disclosure":
+            if target == 0:
+                return nothing
+            return everything if target >= entropy(source) * (1 - 1e-15) else None
+        if form == "leakage_budget":
+            _, leakage = _measure(problem, np.eye(len(source)))
+            return everything if leakage[2] <= target else None
+        if target == 0:
+            return nothing
+        return everything if target >= 1 and isinstance(problem.leakage, MutualInformation) else None
+    if form == "disclosure":
+        if target == 0:
+            return nothing
+        return everything if target >= entropy(source) else None
+    if form == "relevance":
+        return nothing if target == 0 else None
+    if target == 0:
+        return everything
+    return nothing if target >= 1 else None

@@ -1,0 +1,66 @@
+"""What a funnel or bottleneck solve returns: a mechanism, and a proved interval that holds the optimum."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxpriv.funnels.found import Proof
+from jaxpriv.solution import Status
+
+
+@dataclass(frozen=True, eq=False)
+class FunnelSolution:
+    """A mechanism and how far from the best one it can be, in nats.
+
+    Attributes:
+        value: the objective at `mechanism`: the leakage L (or relevance I(S;Y)), I(X;Y), or their combination.
+        lower_bound, upper_bound: a proved interval that holds the optimum, rounding included. The end on the
+            side of the mechanism is its own value; the other one comes from prices that any reader can check
+            (`jaxpriv.funnels.proved_value`), at worst from the elementary bounds.
+        code: a `Status`: OPTIMAL (the interval is no wider than the tolerance), STATIONARY (a local method came to
+            rest) or BEST_KNOWN.
+        mechanism: P(y|x), shape (X, Y), rows sum to one, the target met; symbols without mass release the
+            marginal of Y.
+        disclosure: I(X;Y) of the mechanism.
+        leakage: L(S->Y) of the mechanism.
+        posteriors, masses: P(x|y), shape (Y, X), and P(y), shape (Y,).
+        multiplier: lambda, the slope of leakage in disclosure at the bound (NaN without a proof by prices).
+        prices: (X,) nu, the price of every useful symbol in that proof (NaN without one, and without mass).
+        proof: the same with its bound, in the symbols of the problem's core; None without a proof by prices.
+        solver: the name of the method.
+        steps: its rounds or iterations.
+        seconds: time spent compiling and solving.
+        notes: what happened on the way, in order.
+    """
+
+    value: float
+    lower_bound: float
+    upper_bound: float
+    code: Status
+    mechanism: np.ndarray
+    disclosure: float
+    leakage: float
+    posteriors: np.ndarray
+    masses: np.ndarray
+    multiplier: float
+    prices: np.ndarray
+    proof: Proof | None
+    solver: str
+    steps: int
+    seconds: dict[str, float]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """upper_bound - lower_bound: how far from the optimum the mechanism can be at most."""
+        return self.upper_bound - self.lower_bound
+
+    @property
+    def status(self) -> str:
+        """`optimal`, `best_known` or `stationary`."""
+        return self.code.label
+
+    @property
+    def message(self) -> str:
+        """What the status means."""
+        return self.code.message

@@ -1,0 +1,200 @@
+"""Many targets of one funnel or bottleneck in one call, and the band in which the whole curve lies.
+
+The funnel curve PF(R) is convex and the bottleneck curve IB(R) concave (append a switch to Y), both through (0, 0) and
+(H(X), I(S;X)). So a finite number of points certifies all of it: between points that are reached the chord is reached,
+and the prices of every point give a line L = c + lambda R that no release crosses anywhere.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxpriv._divergence import entropy, information_interval
+from jaxpriv._validation import finite, is_traced, real_array, scalar
+from jaxpriv.errors import InputError
+from jaxpriv.funnels import FunnelSolution, Goal, proved_line
+from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.leakage import MutualInformation
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.solving.execution import own_settings
+from jaxpriv.solving.funnels import pick_funnel_solver, solve_with
+
+
+@dataclass(frozen=True, eq=False)
+class FunnelFrontier:
+    """One solution for each target, in the order given.
+
+    Attributes:
+        problem: the funnel or bottleneck problem whose target was varied.
+        form: which target: `disclosure`, `leakage_budget`, `relevance` or `multiplier`.
+        targets: shape (B,).
+        solutions: one `FunnelSolution` each.
+    """
+
+    problem: FunnelProblem | BottleneckProblem
+    form: str
+    targets: np.ndarray
+    solutions: tuple[FunnelSolution, ...]
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    def __getitem__(self, index: int) -> FunnelSolution:
+        return self.solutions[index]
+
+    def _column(self, name: str) -> np.ndarray:
+        return np.array([getattr(solution, name) for solution in self.solutions])
+
+    @property
+    def value(self) -> np.ndarray:
+        """The objective of every solution, (B,)."""
+        return self._column("value")
+
+    @property
+    def lower_bound(self) -> np.ndarray:
+        """(B,)"""
+        return self._column("lower_bound")
+
+    @property
+    def upper_bound(self) -> np.ndarray:
+        """(B,)"""
+        return self._column("upper_bound")
+
+    @property
+    def gap(self) -> np.ndarray:
+        """upper_bound - lower_bound, (B,)."""
+        return self.upper_bound - self.lower_bound
+
+    @property
+    def disclosure(self) -> np.ndarray:
+        """I(X;Y) of every solution, (B,)."""
+        return self._column("disclosure")
+
+    @property
+    def leakage(self) -> np.ndarray:
+        """L(S->Y) of every solution, (B,)."""
+        return self._column("leakage")
+
+    @property
+    def status(self) -> np.ndarray:
+        """The status of every solution, (B,)."""
+        return self._column("status")
+
+    def band(self, disclosures: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): bounds on I(S;Y) along the whole curve, at `disclosures` (nats), both proved.
+
+        Raises InputError for a disclosure outside of [0, H(X)], and for measures other than mutual information.
+        """
+        if not isinstance(self.problem.leakage, MutualInformation):
+            raise InputError("problem: the band is that of I(S;Y) against I(X;Y)")
+        core = self.problem.reduction
+        most = entropy(core.source)
+        at = finite(np.atleast_1d(real_array(disclosures, "disclosures", ndim=(0, 1))), "disclosures")
+        if not ((at >= 0).all() and (at <= most * (1 + 1e-12)).all()):
+            raise InputError("disclosures must lie in [0, H(X)]")
+        at = np.minimum(at, most)
+        funnel = isinstance(self.problem, FunnelProblem)
+        low, _, high = information_interval(core.joint, np.eye(len(core.source)))
+        high += core.lost
+        points = [(0.0, 0.0), (most, high if funnel else low)]
+        points += [(s.disclosure, s.leakage) for s in self.solutions]
+        # Disclosure and leakage of a solution are nearest values: a hair on the safe side.
+        hair = 1e-12 * (1.0 + high)
+        reached = _hull(np.array(points), at, convex=funnel) + (hair if funnel else -hair)
+        lines = [(0.0, 0.0), (low - most - hair, 1.0)] if funnel else [(0.0, 1.0), (high, 0.0)]
+        for solution in self.solutions:
+            proof = solution.proof
+            if proof is not None:
+                lines.append((proved_line(self.problem, proof), proof.multiplier))
+        bases, slopes = np.array(lines).T
+        never = bases[:, None] + slopes[:, None] * at
+        if funnel:
+            return np.maximum(never.max(axis=0), 0.0), reached
+        return np.maximum(reached, 0.0), never.min(axis=0)
+
+
+def _hull(points: np.ndarray, at: np.ndarray, *, convex: bool) -> np.ndarray:
+    """The lower convex (upper concave) hull of `points` (N, 2), evaluated at `at`."""
+    sign = 1.0 if convex else -1.0
+    kept: list[np.ndarray] = []
+    for point in points[np.lexsort((sign * points[:, 1], points[:, 0]))]:
+        if kept and point[0] == kept[-1][0]:
+            continue
+        while len(kept) > 1:
+            (x0, y0), (x1, y1) = kept[-2], kept[-1]
+            if sign * ((y1 - y0) * (point[0] - x0) - (point[1] - y0) * (x1 - x0)) < 0:
+                break
+            kept.pop()
+        kept.append(point)
+    x, y = np.array(kept).T
+    return np.interp(at, x, y)
+
+
+def funnel_frontier(
+    problem: FunnelProblem | BottleneckProblem,
+    *,
+    disclosures: Any = None,
+    leakage_budgets: Any = None,
+    relevances: Any = None,
+    multipliers: Any = None,
+    solver: Any = "auto",
+    tol: Any = 1e-6,
+    max_steps: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> FunnelFrontier:
+    """Solve `problem` at many targets; its own target is replaced.
+
+    Column generation keeps its atoms from one target to the next (they are visited in order, whatever the order
+    given). A pair of calls, one with a `FunnelProblem` and one with a `BottleneckProblem`, gives both envelopes:
+    everything between them can be reached, nothing outside of them can.
+
+    Args:
+        problem: supplies the joint and the measure.
+        disclosures, leakage_budgets, relevances, multipliers: exactly one of them, shape (B,), nats;
+            leakage_budgets for funnels and relevances for bottlenecks only.
+        solver, tol, max_steps: as for `solve`.
+        progress: called with (points done, points in all) after every point.
+
+    Raises:
+        InputError: an argument is wrong, by name.
+        InfeasibleError: a target out of reach.
+    """
+    if not isinstance(problem, (FunnelProblem, BottleneckProblem)):
+        raise InputError(f"problem must be a FunnelProblem or a BottleneckProblem, not {type(problem).__name__}")
+    sweeps = {
+        "disclosure": disclosures,
+        "leakage_budget": leakage_budgets,
+        "relevance": relevances,
+        "multiplier": multipliers,
+    }
+    given = [name for name, values in sweeps.items() if values is not None]
+    fields = {field.name for field in dataclasses.fields(problem)}
+    if len(given) != 1 or given[0] not in fields:
+        known = ", ".join(f"{name}s" for name in sweeps if name in fields)
+        raise InputError(f"give exactly one of {known}")
+    form = given[0]
+    if is_traced(sweeps[form], tol):
+        raise InputError("funnel_frontier runs outside of jit and vmap only")
+    targets = finite(real_array(sweeps[form], f"{form}s", ndim=1), f"{form}s")
+    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), max_steps)
+    name, method = pick_funnel_solver(solver)
+    points = [_replaced(problem, form, float(target)) for target in targets]
+    find = method.find
+    if isinstance(method, ColumnGeneration):
+        find = method.prepare(problem)
+    solutions: dict[int, FunnelSolution] = {}
+    with own_settings():
+        for done, k in enumerate(np.argsort(-targets, kind="stable")):
+            solutions[int(k)] = solve_with(points[k], name, find, goal)
+            if progress is not None:
+                progress(done + 1, len(points))
+    return FunnelFrontier(problem, form, targets, tuple(solutions[k] for k in range(len(points))))
+
+
+def _replaced(problem: FunnelProblem | BottleneckProblem, form: str, target: float) -> Any:
+    if isinstance(problem, FunnelProblem):
+        return FunnelProblem(problem.joint, leakage=problem.leakage, **{form: target})
+    return BottleneckProblem(problem.joint, **{form: target})

@@ -1,0 +1,52 @@
+"""How a funnel or bottleneck problem is brought to a solver, and its release back."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from jaxpriv.errors import InputError
+from jaxpriv.funnels import AbstractFunnelSolver, Found, FunnelSolution, Goal
+from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
+from jaxpriv.funnels.release import closed_form, release
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+
+Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, Goal], Found]
+
+# Solvers by the names of the command line; the first one is `auto`.
+FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
+    "column-generation": ColumnGeneration(),
+    "greedy": Greedy(),
+    "greedy-bottleneck": GreedyBottleneck(),
+    "greedy-ratio": Greedy(ratio=True),
+}
+
+_AUTO = "column-generation"
+
+
+def pick_funnel_solver(solver: Any) -> tuple[str, AbstractFunnelSolver]:
+    """(name, solver) meant by a name, by `auto`, or by a solver object."""
+    if isinstance(solver, AbstractFunnelSolver):
+        return type(solver).__name__, solver
+    name = _AUTO if isinstance(solver, str) and solver == "auto" else solver
+    if not isinstance(name, str) or name not in FUNNEL_SOLVERS:
+        raise InputError(f"solver {solver!r} is unknown for funnels; known: auto, {', '.join(FUNNEL_SOLVERS)}")
+    return name, FUNNEL_SOLVERS[name]
+
+
+def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: Any, goal: Goal) -> FunnelSolution:
+    """The best release the solver finds, measured afresh, with its proved interval."""
+    name, method = pick_funnel_solver(solver)
+    return solve_with(problem, name, method.find, goal)
+
+
+def solve_with(problem: FunnelProblem | BottleneckProblem, name: str, find: Find, goal: Goal) -> FunnelSolution:
+    """The same with the method that does the finding."""
+    begun = time.perf_counter()
+    found = closed_form(problem)
+    if found is None:
+        found = find(problem, goal)
+    solution = release(problem, found, goal, name)
+    seconds = {"compile": found.compiling, "solve": time.perf_counter() - begun - found.compiling}
+    return dataclasses.replace(solution, seconds=seconds)
