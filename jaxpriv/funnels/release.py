@@ -1,7 +1,7 @@
 """From a measure over posteriors to a mechanism that meets its target, with all its numbers measured afresh.
 
-Rounding is repaired by time sharing (a switch appended to Y): with probability t release X itself, or nothing. Every
-average measure is then linear in t on its inner scale, so a target missed by a hair costs a hair.
+Rounding is repaired: with a small probability tell a symbol, X itself, or nothing. The numbers of the mixture follow
+from convexity, so a target missed by a hair costs a hair.
 """
 
 import math
@@ -19,6 +19,8 @@ from jaxpriv.solution import Status
 _EPS = float(np.finfo(np.float64).eps)
 # Bounds and values meet up to rounding; further on the wrong side of each other, one of them is false.
 _CONTRADICTION = 1e-9
+# A share of one symbol this small is rounding; what misses its target by more is mixed with X as a whole.
+_HAIR = 1e-3
 # A measure that averages to something else than P_X by more than this is no release.
 _ASTRAY = 1e-6
 
@@ -113,32 +115,60 @@ def _measure(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
 
 
 def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
-    """The mechanism, mixed with X itself or with nothing as little as its target needs, and its two numbers."""
+    """The mechanism, mixed with more or with nothing as little as its target needs, and its two numbers."""
     disclosure, leakage = _measure(problem, mechanism)
     if problem.form == "multiplier":
         return disclosure, leakage, mechanism
     of_leakage = problem.form in ("leakage_budget", "relevance")
     floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
-    identity = np.eye(len(mechanism))
     if floor:
-        most = _measure(problem, identity)[of_leakage][0]
-        target, extra = min(problem.target, most), identity
-        missing = (target - (disclosure, leakage)[of_leakage][0]) / max(most - target, np.finfo(float).tiny)
-        missing /= 1.0 + missing  # (1 - t) low + t most = target
+        most = _measure(problem, np.eye(len(mechanism)))[of_leakage][0]
+        target = min(problem.target, most)
     else:
-        target, extra = max(problem.target, NOTHING), np.ones((len(mechanism), 1))
-        missing = _excess(problem, (disclosure, leakage)[of_leakage][2], target, of_leakage)
-    found = mechanism
+        most, target = 0.0, max(problem.target, NOTHING)
+    found, start = mechanism, (disclosure, leakage)[of_leakage]
     for attempt in range(6):
         low, _, high = (disclosure, leakage)[of_leakage]
         if low >= target if floor else high <= target:
             break
         # The mixture is rounded as well: a little more than is missing, and twice that where it was not enough.
-        share = min(1.0, 2.0**attempt * (missing * (1 + 1e-9) + 2 * _EPS))
-        mechanism = np.hstack([(1 - share) * found, share * extra]) if share < 1 else extra
+        factor = 2.0**attempt * (1 + 1e-9)
+        if floor:
+            mechanism = _telling_more(problem, found, factor * (target - start[0]), most - start[0], of_leakage)
+        else:
+            share = min(1.0, factor * (_excess(problem, start[2], target, of_leakage) + 2 * _EPS))
+            nothing = np.ones((len(found), 1))
+            mechanism = np.hstack([(1 - share) * found, share * nothing]) if share < 1 else nothing
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         disclosure, leakage = _measure(problem, mechanism)
     return disclosure, leakage, mechanism
+
+
+def _telling_more(
+    problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, missing: float, room: float, of_leakage: bool
+) -> np.ndarray:
+    """`mechanism` with a number raised by `missing`: one symbol told more often, or X itself from time to time.
+
+    Telling the symbol x with probability t adds one output. I(A;Y) is convex in the mechanism, so it rises by at
+    least t times its slope sum_a J[a,x] [ ln( J[a,x]/(p_a p_x) ) - sum_y W[x,y] ln( w[a,y]/(p_a p_y) ) ] >= 0.
+    """
+    source = problem.reduction.source
+    joint = problem.reduction.joint if of_leakage else np.diag(source)
+    outputs, prior = joint @ mechanism, joint.sum(axis=1)
+    lift = _log(outputs / (prior[:, None] * outputs.sum(axis=0)))
+    slope = (joint * (_log(joint / (prior[:, None] * source)) - lift @ mechanism.T)).sum(axis=0)
+    told = int(np.argmax(slope))
+    if slope[told] > 0 and missing < _HAIR * slope[told]:
+        extra = np.zeros((len(source), 1))
+        extra[told] = missing / slope[told]
+        return np.hstack([(1 - extra) * mechanism, extra])
+    share = min(1.0, missing / room + 2 * _EPS) if room > 0 else 1.0
+    identity = np.eye(len(source))
+    return np.hstack([(1 - share) * mechanism, share * identity]) if share < 1 else identity
+
+
+def _log(x: np.ndarray) -> np.ndarray:
+    return np.log(np.where(x > 0, x, 1.0))
 
 
 def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: float, of_leakage: bool) -> float:

@@ -171,7 +171,7 @@ def funnel_frontier(
         "multiplier": multipliers,
     }
     given = [name for name, values in sweeps.items() if values is not None]
-    fields = {field.name for field in dataclasses.fields(problem)}
+    fields = {field.name for field in dataclasses.fields(problem) if field.init}
     if len(given) != 1 or given[0] not in fields:
         known = ", ".join(f"{name}s" for name in sweeps if name in fields)
         raise InputError(f"give exactly one of {known}")

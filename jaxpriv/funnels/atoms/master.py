@@ -90,7 +90,7 @@ def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float |
 
     basic = np.flatnonzero(weights > _WEIGHT)
     active, right = rows[:, basic].toarray(), np.ones(rows.shape[0])
-    if side is not None and abs(side @ weights - limit) <= 1e-8:
+    if side is not None and limit is not None and abs(float(side @ weights) - limit) <= 1e-8:
         active, right = np.vstack([active, side[basic]]), np.append(right, limit)
     solved = np.linalg.lstsq(active, right, rcond=None)[0]
     if solved.min(initial=0.0) < -1e-13 or np.abs(active @ solved - right).max() > 1e-12:

@@ -61,20 +61,22 @@ def perfect_release(block: Block) -> Perfect:
         return Perfect(source[None], np.ones(1), 0.0, np.inf, np.zeros(len(source)))
     chosen = np.argsort(-vertices.values, kind="stable")[: min(_AT_ONCE, 6 * len(source))]
     part = (Part(block, None, None),)
-    for _ in range(_ROUNDS):
+    done = 0
+    while True:
         atoms = np.vstack([source[None], vertices.rows(chosen)])  # P_X itself: any mean is reachable
         values = np.concatenate([[0.0], vertices.values[chosen]])
         plan = best_plan(part, (Pool(atoms, np.zeros(len(values)), values),), _NO_LEAKAGE)
         weights, prices = plan.weights[0], -plan.prices[0]
+        done += 1
         gain = vertices.values - vertices.scores(prices)
         better = np.flatnonzero(gain > 1e-12 * (1.0 + np.abs(prices).max()))
-        if not len(better):
-            break
+        if not len(better) or done == _ROUNDS:
+            used = weights > 0
+            bound = _bound(vertices, prices, source)
+            return Perfect(atoms[used], weights[used], float(weights @ values), bound, prices)
         best = better[np.argsort(-gain[better], kind="stable")[:_AT_ONCE]]
         kept = chosen[gain[chosen] > -0.1] if len(chosen) > 4 * _AT_ONCE else chosen
         chosen = np.union1d(kept, best)
-    used = weights > 0
-    return Perfect(atoms[used], weights[used], float(weights @ values), _bound(vertices, prices, source), prices)
 
 
 def _bound(vertices: AbstractVertices, prices: np.ndarray, source: np.ndarray) -> float:

@@ -62,14 +62,14 @@ class BinaryFunnelPricer(AbstractPricer):
         first, second = self._first[pairs], self._second[pairs]
         good = np.flatnonzero(values < np.minimum(ends[first], ends[second]))
         chosen = good[_spread(first[good], second[good], values[good], size, count)]
-        pure = np.argsort(ends)[: max(1, count - len(chosen))]
+        pure = np.argsort(ends, kind="stable")[: max(1, count - len(chosen))]
         posteriors = np.zeros((len(chosen) + len(pure), size))
         row = np.arange(len(chosen))
         posteriors[row, first[chosen]] = 1.0 - weights[chosen]
         posteriors[row, second[chosen]] = weights[chosen]
         posteriors[len(chosen) + np.arange(len(pure)), pure] = 1.0
         order = np.argsort(np.concatenate([values[chosen], ends[pure]]), kind="stable")
-        return Priced(bound, True, posteriors[order])
+        return Priced(bound, True, posteriors[order[:count]])
 
     def _interior(self, prices: np.ndarray, lam: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(pairs, w, f, lower bound on f over the convex interval) for pairs with a stationary minimum inside."""

@@ -141,9 +141,8 @@ class _Grid:
         between = np.maximum(at_high, at_low)
 
         values = inner + outer
-        last, first = float(self._one.min()), float(self._one.max())
-        ends = [
-            inner[k] + theta[k] * (edge - one[k]) - float(binary_entropy(np.array(edge), np.array(1 - edge)))
-            for k, edge in ((0, first), (-1, last))
-        ]
-        return np.concatenate([[max(ends[0], values[0])], between, [max(ends[1], values[-1])]])
+        outermost = [int(np.argmax(self._one)), int(np.argmin(self._one))]
+        edges = self._one[outermost]
+        tangents = inner[[0, -1]] + theta[[0, -1]] * (edges - one[[0, -1]])
+        ends = np.maximum(tangents - binary_entropy(edges, self._other[outermost]), values[[0, -1]])
+        return np.concatenate([ends[:1], between, ends[1:]])

@@ -11,7 +11,6 @@ Both increase with m_a (M_a), so bounds for the parts give a bound for the whole
 """
 
 import numpy as np
-from scipy.special import logsumexp
 
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 from jaxpriv.funnels.pricing.components import Block
@@ -29,7 +28,7 @@ class BlockFunnelPricer(AbstractPricer):
         parts = [p.price(prices[b.useful], lam, count) for b, p in zip(self._blocks, self._pricers, strict=True)]
         lowest = np.array([part.bound for part in parts])
         heat = 1.0 - lam
-        total = float(logsumexp(-lowest / heat))
+        total = _log_sum(-lowest / heat)
         bound = -heat * total
         bound -= 16 * _EPS * (len(parts) * heat + float(np.abs(lowest).max()) + abs(bound))
         share = np.exp(-lowest / heat - total)
@@ -53,7 +52,7 @@ class BlockBottleneckPricer(AbstractPricer):
         highest = np.array([part.bound for part in parts])
         heat = lam - 1.0
         top = float(highest.max())
-        bound = top if heat <= 0 else heat * float(logsumexp(highest / heat))
+        bound = top if heat <= 0 else heat * _log_sum(highest / heat)
         bound += 16 * _EPS * (len(parts) * max(heat, 0.0) + abs(top) + abs(bound))
         order = np.argsort(-highest, kind="stable")
         share = np.exp((highest - top) / heat) if heat > 0 else None
@@ -69,3 +68,9 @@ class BlockBottleneckPricer(AbstractPricer):
                 atom[self._blocks[number].useful] = posterior
                 atoms.append(atom)
         return Priced(bound, all(part.exact for part in parts), np.array(atoms[:count]))
+
+
+def _log_sum(exponents: np.ndarray) -> float:
+    """ln sum exp, the largest taken out."""
+    top = float(exponents.max())
+    return top + float(np.log(np.exp(exponents - top).sum()))

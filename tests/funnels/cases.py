@@ -1,0 +1,77 @@
+"""Joints with known funnels, and independent formulas (plain sums, no cleverness)."""
+
+import numpy as np
+
+
+def xlogx(x):
+    return np.where(x > 0, x * np.log(np.where(x > 0, x, 1.0)), 0.0)
+
+
+def entropy(p, axis=None):
+    return -xlogx(np.asarray(p)).sum(axis=axis)
+
+
+def h(p):
+    return entropy(np.array([p, 1 - p]))
+
+
+def information(joint):
+    """I(A;B) by three entropies."""
+    return entropy(joint.sum(0)) + entropy(joint.sum(1)) - entropy(joint)
+
+
+def source_of(joint):
+    return joint.sum(axis=0)
+
+
+def star(a, b):
+    return a * (1 - b) + b * (1 - a)
+
+
+def binary_symmetric(p, delta):
+    """X ~ Bern(p), S = X xor Bern(delta)."""
+    return np.array([[(1 - p) * (1 - delta), p * delta], [(1 - p) * delta, p * (1 - delta)]])
+
+
+def binary_funnel(p, delta, alpha):
+    """(R, PF(R)) in nats for p <= 1/2 (the closed form)."""
+    z = max(alpha, 2 * p)
+    return h(p) - alpha * h(p / z), h(star(p, delta)) - alpha * h(star(delta, p / z)) - (1 - alpha) * h(delta)
+
+
+def random_joint(seed, private, useful):
+    return np.random.default_rng(seed).dirichlet(np.ones(private * useful)).reshape(private, useful)
+
+
+def block_joint(seed, sizes):
+    """A shared attribute: one block (private, useful) for each of its values, columns and rows shuffled."""
+    rng = np.random.default_rng(seed)
+    masses = rng.dirichlet(np.ones(len(sizes)))
+    joint = np.zeros((sum(s for s, _ in sizes), sum(x for _, x in sizes)))
+    row = column = 0
+    for mass, (private, useful) in zip(masses, sizes, strict=True):
+        part = rng.dirichlet(np.ones(private * useful)).reshape(private, useful)
+        joint[row : row + private, column : column + useful] = mass * part
+        row, column = row + private, column + useful
+    return joint[rng.permutation(len(joint))][:, rng.permutation(joint.shape[1])]
+
+
+def heart():
+    """The 8 x 4 joint of a public research code for privacy funnels, made from the UCI heart disease data."""
+    given = [
+        [0.1926, 0.2685, 0.1516, 0.2004],
+        [0.0574, 0.3796, 0.0665, 0.4159],
+        [0.0034, 0.0463, 0.0133, 0.0366],
+        [0.0034, 0.1574, 0.0027, 0.0711],
+        [0.6115, 0.0833, 0.5027, 0.2004],
+        [0.0439, 0.0093, 0.0878, 0.0366],
+        [0.0709, 0.0463, 0.1622, 0.0194],
+        [0.0169, 0.0093, 0.0133, 0.0194],
+    ]
+    joint = (np.array(given) * np.array([0.2379, 0.0868, 0.3023, 0.3730])).T
+    return joint / joint.sum()
+
+
+def psi(posteriors, conditional, lam):
+    """-H(Tq) + lambda H(q) for rows q."""
+    return -entropy(posteriors @ conditional.T, axis=1) + lam * entropy(posteriors, axis=1)

@@ -1,0 +1,67 @@
+"""Bad input is refused by name before anything runs."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+
+from .cases import entropy, information, random_joint
+
+JOINT = random_joint(0, 2, 4)
+
+
+@pytest.mark.parametrize("kind", [jp.FunnelProblem, jp.BottleneckProblem])
+@pytest.mark.parametrize("bad", [-1e-3, np.nan, np.inf, True, [0.1, 0.2], "much"])
+def test_targets(kind, bad):
+    for name in ("disclosure", "multiplier", "leakage_budget" if kind is jp.FunnelProblem else "relevance"):
+        with pytest.raises(jp.InputError, match=name):
+            kind(JOINT, **{name: bad})
+
+
+def test_targets_out_of_reach():
+    most = entropy(JOINT.sum(axis=0))
+    with pytest.raises(jp.InfeasibleError, match=r"disclosure is above H\(X\)") as caught:
+        jp.FunnelProblem(JOINT, disclosure=most + 1e-6)
+    assert caught.value.proof["largest"] == pytest.approx(most)
+    with pytest.raises(jp.InfeasibleError, match=r"relevance is above I\(S;X\)"):
+        jp.BottleneckProblem(JOINT, relevance=information(JOINT) + 1e-6)
+    assert jp.FunnelProblem(JOINT, disclosure=most * (1 + 1e-14)).target <= most * (1 + 1e-15)
+    assert jp.BottleneckProblem(JOINT, disclosure=most + 1.0).target == most + 1.0
+
+
+@pytest.mark.parametrize("kind", [jp.FunnelProblem, jp.BottleneckProblem])
+def test_exactly_one_target(kind):
+    with pytest.raises(jp.InputError, match="exactly one of disclosure"):
+        kind(JOINT)
+    with pytest.raises(jp.InputError, match="exactly one of disclosure"):
+        kind(JOINT, disclosure=0.1, multiplier=0.1)
+
+
+def test_joints_and_measures():
+    with pytest.raises(jp.InputError, match=r"joint\[0, 1\] is negative"):
+        jp.FunnelProblem([[0.6, -0.1], [0.2, 0.3]], disclosure=0.1)
+    with pytest.raises(jp.InputError, match="joint sums to"):
+        jp.BottleneckProblem([[6.0, 1.0], [2.0, 3.0]], disclosure=0.1)
+    with pytest.raises(jp.InputError, match="leakage must be an average measure"):
+        jp.FunnelProblem(JOINT, disclosure=0.1, leakage=jp.leakage.Lift())
+    with pytest.raises(jp.InputError, match="mutual information only"):
+        jp.solve(jp.FunnelProblem(JOINT, disclosure=0.1, leakage=jp.leakage.MaximalLeakage()), "column-generation")
+
+
+def test_options_of_solve():
+    problem = jp.FunnelProblem(JOINT, disclosure=0.1)
+    with pytest.raises(jp.InputError, match="solver 'interior-point' is unknown for funnels"):
+        jp.solve(problem, "interior-point")
+    with pytest.raises(jp.InputError, match="not rtol or progress"):
+        jp.solve(problem, rtol=0.1)
+    with pytest.raises(jp.InputError, match="max_steps must be an integer"):
+        jp.solve(problem, max_steps=0)
+
+
+def test_frontier_arguments():
+    problem = jp.FunnelProblem(JOINT, disclosure=0.1)
+    for wrong in ({}, {"relevances": [0.1]}, {"disclosures": [0.1], "multipliers": [0.1]}):
+        with pytest.raises(jp.InputError, match="exactly one of disclosures, leakage_budgets, multipliers"):
+            jp.funnel_frontier(problem, **wrong)
+    with pytest.raises(jp.InputError, match=r"disclosures\[1\] is NaN"):
+        jp.funnel_frontier(problem, disclosures=[0.1, np.nan])
