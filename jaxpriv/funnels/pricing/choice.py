@@ -6,11 +6,16 @@ from jaxpriv.funnels.pricing._base import AbstractPricer
 from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
 from jaxpriv.funnels.pricing.binary_bottleneck import BinaryBottleneckPricer
 from jaxpriv.funnels.pricing.blocks import BlockBottleneckPricer, BlockFunnelPricer
+from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.components import blocks_of
 from jaxpriv.funnels.pricing.single import SingleBottleneckPricer, SingleFunnelPricer
+from jaxpriv.funnels.pricing.sparse import SparseFunnelPricer, number_of_faces
 
 # Pairs that the funnel pricer for a binary S holds at once: about a gigabyte.
 _MOST_SYMBOLS = 4000
+# Joints of more private symbols, or with more faces of the simplex to look at, take longer than anyone waits:
+# four private symbols and twelve useful ones.
+_FEW_PRIVATE, _MOST_FACES = 4, 800
 
 
 def exact_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | None:
@@ -35,4 +40,6 @@ def connected_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | Non
         return BinaryBottleneckPricer(conditional)
     if private == 2 and useful <= _MOST_SYMBOLS:
         return BinaryFunnelPricer(conditional)
+    if private <= _FEW_PRIVATE and number_of_faces(useful, private) <= _MOST_FACES:
+        return SparseFunnelPricer(conditional) if funnel else BottleneckPricer(conditional)
     return None
