@@ -12,8 +12,10 @@ def excess(lift: np.ndarray) -> np.ndarray:
     """
     z = lift - 1.0
     plain = np.where(lift > 0, lift * np.log(np.where(lift > 0, lift, 1.0)), 0.0) - z
+    near = np.abs(z) < 1e-2
+    z = np.where(near, z, 0.0)  # lifts of rare symbols are huge
     series = z * z * (0.5 - z * (1 / 6 - z * (1 / 12 - z * (1 / 20 - z * (1 / 30 - z * (1 / 42 - z / 56))))))
-    return np.where(np.abs(z) < 1e-2, series, plain)
+    return np.where(near, series, plain)
 
 
 def divergence(lifts: np.ndarray, source: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxpriv._divergence import entropy, information_interval
 from jaxpriv.funnels.found import Proof
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -29,11 +29,9 @@ def elementary_bound(problem: FunnelProblem | BottleneckProblem) -> float:
 
     A lower bound where the problem minimises, an upper bound where it maximises.
     """
-    core, target = problem.reduction, problem.target
-    size = core.joint.shape[1]
-    whole = entropy(core.source) * (1 + size * _EPS) + size * _EPS
-    low, _, high = information_interval(core.joint, np.eye(size))
-    high += core.lost
+    target, size = problem.target, problem.joint.shape[1]
+    whole = whole_entropy(problem.joint) * (1 + size * _EPS) + size * _EPS
+    low, _, high = information_interval(problem.joint, np.eye(size))
     if isinstance(problem, BottleneckProblem):
         if problem.form == "disclosure":
             return min(target, high)
@@ -63,7 +61,7 @@ def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> fl
     if problem.form == "disclosure":  # L >= line + lambda R; I(S;Y) <= line + lambda R
         return _outwards(line + price * target, abs(line) + price * target, -sign)
     if problem.form == "multiplier":
-        most = entropy(problem.reduction.source)
+        most = whole_entropy(problem.joint)
         turned = sign * min(0.0, sign * (price - target) * most)
         return _outwards(line + turned, abs(line) + abs(turned), -sign)
     if not price > 0:  # I <= (D - line)/lambda; I(X;Y) >= (D - line)/lambda
@@ -78,9 +76,18 @@ def proved_line(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> flo
     For a bottleneck proof I(S;Y) <= c + lambda I(X;Y).
     """
     core, sign = problem.reduction, 1.0 if problem.minimises_leakage else -1.0
-    source, prior, price = core.source, core.prior, proof.multiplier
-    parts = [entropy(prior), -price * entropy(source), float(proof.prices @ source), proof.bound]
-    size = entropy(prior) + price * entropy(source) + float(np.abs(proof.prices) @ source) + abs(proof.bound)
+    source, prior = core.everything.sum(axis=0), core.everything.sum(axis=1)
+    price, floor = proof.multiplier, entropy(prior)
+    most = whole_entropy(core.everything)
+    parts = [floor, -price * most, float(proof.prices @ source[core.useful]), proof.bound]
+    size = floor + price * most + float(np.abs(proof.prices) @ source[core.useful]) + abs(proof.bound)
+    if len(core.useful) < len(source):
+        # Rare symbols get a price -N (bottleneck: N). For q = (1 - e) q' + e r, r rare, H(q) and H(Tq) lie between
+        # the mean of both and that plus h(e), and max_e h(e) - e c = ln(1 + exp(-c)).
+        spread = np.log(core.everything.shape[0]) + price * np.log(len(source))
+        far = 40.0 * (1.0 + price) + spread + abs(proof.bound)
+        parts += [-sign * far * core.rare, -sign * 2.0 * np.log1p(np.exp(-40.0)) * (1.0 + price)]
+        size += far * core.rare
     lost = core.lost if sign < 0 else 0.0
     rounding = 4.0 * (len(source) + len(prior) + 8) * _EPS * size
     return math.fsum(parts) + lost - sign * rounding

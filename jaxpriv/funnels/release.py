@@ -8,12 +8,12 @@ import math
 
 import numpy as np
 
-from jaxpriv._divergence import entropy, information_interval
+from jaxpriv._divergence import information_interval
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.found import NOTHING, Found, Goal, measure_of
 from jaxpriv.funnels.solution import FunnelSolution
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -32,8 +32,7 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
 
     Raises ArithmeticError where `found` is not a measure with mean P_X.
     """
-    mechanism = _mechanism(problem, found)
-    disclosure, leakage, mechanism = _meet(problem, mechanism)
+    disclosure, leakage, mechanism = _meet(problem, _mechanism(problem, found))
     value = _objective(problem, disclosure, leakage)
     sign = 1.0 if _minimises(problem) else -1.0
     other = elementary_bound(problem)
@@ -49,8 +48,7 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
     # A bound that the mechanism itself crosses by rounding is the mechanism's value.
     optimal = high - low <= goal.tol
     code = Status.OPTIMAL if optimal else Status.STATIONARY if found.stationary else Status.BEST_KNOWN
-    whole = _all_symbols(problem, mechanism)
-    posteriors, masses = measure_of(whole, problem.joint.sum(axis=0))
+    posteriors, masses = measure_of(mechanism, problem.joint.sum(axis=0))
     prices = np.full(problem.joint.shape[1], np.nan)
     if proof is not None:
         prices[problem.useful] = proof.prices
@@ -59,7 +57,7 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
         lower_bound=low,
         upper_bound=high,
         code=code,
-        mechanism=whole,
+        mechanism=mechanism,
         disclosure=disclosure[1],
         leakage=leakage[1],
         posteriors=posteriors,
@@ -90,7 +88,7 @@ def _objective(problem: FunnelProblem | BottleneckProblem, disclosure: Interval,
 
 
 def _mechanism(problem: FunnelProblem | BottleneckProblem, found: Found) -> np.ndarray:
-    """W[x, k] = m_k q_k(x)/p_x on the core's symbols, rows normalised, outputs without mass left out."""
+    """W[x, k] = m_k q_k(x)/p_x, rows normalised; the symbols that the core leaves out release the marginal of Y."""
     joint = found.posteriors.T * found.masses
     if not (np.isfinite(joint).all() and (joint >= 0).all()):
         raise ArithmeticError("the funnel solver returned a measure with negative or non-finite parts")
@@ -99,17 +97,30 @@ def _mechanism(problem: FunnelProblem | BottleneckProblem, found: Found) -> np.n
     if not (np.abs(rows - source) <= _ASTRAY * source).all():
         raise ArithmeticError("the funnel solver returned posteriors that do not average to P_X")
     kept = joint.sum(axis=0) > 0
-    return joint[:, kept] / rows[:, None]
+    return _all_symbols(problem, joint[:, kept] / rows[:, None])
+
+
+def _all_symbols(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> np.ndarray:
+    whole = np.empty((problem.joint.shape[1], mechanism.shape[1]))
+    whole[:] = problem.reduction.source @ mechanism
+    whole[problem.useful] = mechanism
+    return whole / whole.sum(axis=1, keepdims=True)
+
+
+def _identity(problem: FunnelProblem | BottleneckProblem) -> np.ndarray:
+    """X itself, where it has mass."""
+    masses = problem.joint.sum(axis=0)
+    identity = np.tile(masses, (len(masses), 1))
+    identity[masses > 0] = np.eye(len(masses))[masses > 0]
+    return identity[:, masses > 0]
 
 
 def _measure(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval]:
     """(I(X;Y), L(S->Y)) with what rounding may change."""
-    core = problem.reduction
-    disclosure = information_interval(np.diag(core.source), mechanism)
+    disclosure = information_interval(np.diag(problem.joint.sum(axis=0)), mechanism)
     if isinstance(problem.leakage, MutualInformation):
-        low, value, high = information_interval(core.joint, mechanism)
-        return disclosure, (low, value, high + core.lost)
-    value = float(problem.leakage(core.joint, mechanism))
+        return disclosure, information_interval(problem.joint, mechanism)
+    value = float(problem.leakage(problem.joint, mechanism))
     error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value))
     return disclosure, (max(0.0, value - error), value, value + error)
 
@@ -122,7 +133,7 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
     of_leakage = problem.form in ("leakage_budget", "relevance")
     floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
     if floor:
-        most = _measure(problem, np.eye(len(mechanism)))[of_leakage][0]
+        most = _measure(problem, _identity(problem))[of_leakage][0]
         target = min(problem.target, most)
     else:
         most, target = 0.0, max(problem.target, NOTHING)
@@ -137,8 +148,7 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
             mechanism = _telling_more(problem, found, factor * (target - start[0]), most - start[0], of_leakage)
         else:
             share = min(1.0, factor * (_excess(problem, start[2], target, of_leakage) + 2 * _EPS))
-            nothing = np.ones((len(found), 1))
-            mechanism = np.hstack([(1 - share) * found, share * nothing]) if share < 1 else nothing
+            mechanism = _telling_less(problem, found, share)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         disclosure, leakage = _measure(problem, mechanism)
     return disclosure, leakage, mechanism
@@ -152,23 +162,38 @@ def _telling_more(
     Telling the symbol x with probability t adds one output. I(A;Y) is convex in the mechanism, so it rises by at
     least t times its slope sum_a J[a,x] [ ln( J[a,x]/(p_a p_x) ) - sum_y W[x,y] ln( w[a,y]/(p_a p_y) ) ] >= 0.
     """
-    source = problem.reduction.source
-    joint = problem.reduction.joint if of_leakage else np.diag(source)
+    source = problem.joint.sum(axis=0)
+    joint = problem.joint if of_leakage else np.diag(source)
     outputs, prior = joint @ mechanism, joint.sum(axis=1)
-    lift = _log(outputs / (prior[:, None] * outputs.sum(axis=0)))
-    slope = (joint * (_log(joint / (prior[:, None] * source)) - lift @ mechanism.T)).sum(axis=0)
+    lift = _log_ratio(outputs, prior[:, None] * outputs.sum(axis=0))
+    slope = (joint * (_log_ratio(joint, prior[:, None] * source) - lift @ mechanism.T)).sum(axis=0)
     told = int(np.argmax(slope))
     if slope[told] > 0 and missing < _HAIR * slope[told]:
         extra = np.zeros((len(source), 1))
         extra[told] = missing / slope[told]
         return np.hstack([(1 - extra) * mechanism, extra])
     share = min(1.0, missing / room + 2 * _EPS) if room > 0 else 1.0
-    identity = np.eye(len(source))
+    identity = _identity(problem)
     return np.hstack([(1 - share) * mechanism, share * identity]) if share < 1 else identity
 
 
-def _log(x: np.ndarray) -> np.ndarray:
-    return np.log(np.where(x > 0, x, 1.0))
+def _telling_less(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, share: float) -> np.ndarray:
+    """`mechanism` with probability 1 - `share`: both numbers fall by at least that factor (they are convex).
+
+    Otherwise a draw of Y that has nothing to do with X (no further output), or, where that is more than a hair,
+    an output of its own (the numbers fall by just that factor).
+    """
+    if share >= 1:
+        return np.ones((len(mechanism), 1))
+    if share < _HAIR**2:
+        return (1 - share) * mechanism + share * (problem.joint.sum(axis=0) @ mechanism)
+    return np.hstack([(1 - share) * mechanism, np.full((len(mechanism), 1), share)])
+
+
+def _log_ratio(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """ln(x/y), and 0 where x or y is 0."""
+    good = (x > 0) & (y > 0)
+    return np.log(np.where(good, x, 1.0)) - np.log(np.where(good, y, 1.0))
 
 
 def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: float, of_leakage: bool) -> float:
@@ -176,13 +201,6 @@ def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: flo
     if of_leakage and not isinstance(problem.leakage, MutualInformation):
         high, target = (abs(float(problem.leakage.outer_inverse(np.asarray(v)))) for v in (high, target))
     return 1.0 - target / high if high > target else 0.0
-
-
-def _all_symbols(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> np.ndarray:
-    whole = np.empty((problem.joint.shape[1], mechanism.shape[1]))
-    whole[:] = problem.reduction.source @ mechanism
-    whole[problem.useful] = mechanism
-    return whole / whole.sum(axis=1, keepdims=True)
 
 
 def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
@@ -195,9 +213,9 @@ def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
         if form == "disclosure":
             if target == 0:
                 return nothing
-            return everything if target >= entropy(source) * (1 - 1e-15) else None
+            return everything if target >= whole_entropy(problem.joint) * (1 - 1e-15) else None
         if form == "leakage_budget":
-            _, leakage = _measure(problem, np.eye(len(source)))
+            _, leakage = _measure(problem, _identity(problem))
             return everything if leakage[2] <= target else None
         if target == 0:
             return nothing
@@ -205,7 +223,7 @@ def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
     if form == "disclosure":
         if target == 0:
             return nothing
-        return everything if target >= entropy(source) else None
+        return everything if target >= whole_entropy(problem.joint) else None
     if form == "relevance":
         return nothing if target == 0 else None
     if target == 0:

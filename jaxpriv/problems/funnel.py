@@ -19,26 +19,29 @@ from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 
-# To the sums of this package a symbol of less mass is absent.
-_NEGLIGIBLE = 1e-100
+# Useful symbols of less mass than this in all are left to the front door: what they could tell is less than what
+# float64 keeps of the rest. (Proofs and measured numbers count them.)
+_RARE = 1e-13
 # Conditional distributions that agree to this many decimals are one symbol; what that may change is accounted for.
 _DECIMALS = 14
 # A target this close above its largest possible value (relative) is that value, rounded.
 _ROUNDED = 1e-12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Core:
     """The joint that solvers see, and what it lacks.
 
     Attributes:
-        joint: (S', X'), every row and every column has mass.
+        joint: (S', X'), total one; every row and every column has mass.
         useful: (X',) which useful symbols the columns are.
-        lost: at most this many nats of I(S;Y) are invisible in the core: I(S;X) - I(S';X) of merged rows.
+        everything: (S', X) the same private symbols, merged, with all useful symbols; total one.
+        lost: at most this many nats of I(S;Y) are invisible in `everything`: I(S;X) - I(S';X).
     """
 
     joint: np.ndarray
     useful: np.ndarray
+    everything: np.ndarray
     lost: float
 
     @property
@@ -56,33 +59,60 @@ class Core:
         """T = P(S|X), shape (S', X'); columns sum to one."""
         return self.joint / self.source
 
+    @property
+    def rare(self) -> float:
+        """The mass of the useful symbols that the core leaves out."""
+        left = np.ones(self.everything.shape[1], dtype=bool)
+        left[self.useful] = False
+        return float(self.everything[:, left].sum())
+
 
 def core_of(joint: np.ndarray, *, merge: bool) -> Core:
-    """Drop symbols without mass; with `merge`, add up private rows of one P(X|S=s).
+    """Leave out the rarest useful symbols; with `merge`, add up private rows of one P(X|S=s).
 
     Merged rows keep their share of every posterior of S, so I(S;Y) does not change. (Measures such as a
-    guessing probability do: they keep their rows.)
+    guessing probability do: they keep their rows.) Private symbols that only rare useful ones show join the first row.
     """
-    seen = joint.sum(axis=1) > _NEGLIGIBLE
-    useful = np.flatnonzero(joint[seen].sum(axis=0) > _NEGLIGIBLE)
-    kept = joint[np.ix_(np.flatnonzero(seen), useful)]
-    kept = kept / kept.sum()
-    if not merge:
-        return Core(kept, useful, 0.0)
-    conditional = kept / kept.sum(axis=1, keepdims=True)
-    _, first, group = np.unique(np.round(conditional, _DECIMALS), axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(kept):
-        return Core(kept, useful, 0.0)
-    order = np.argsort(np.argsort(first))  # classes in order of first appearance
-    gather = np.zeros((len(first), len(kept)))
-    gather[order[group.ravel()], np.arange(len(kept))] = 1.0
-    merged = gather @ kept
-    expected = (merged / merged.sum(axis=1, keepdims=True))[order[group.ravel()]]
-    weight = kept.sum(axis=1, keepdims=True) * expected
-    ratio = np.divide(conditional, expected, out=np.ones_like(expected), where=expected > 0)
-    # D >= 0 of rows equal up to rounding: each term t ln t - t + 1 is at most (t - 1)^2.
-    lost = float((weight * (ratio - 1.0) ** 2).sum()) * (1 + 1e-6)
-    return Core(merged, useful, lost)
+    masses = joint.sum(axis=0)
+    order = np.argsort(masses, kind="stable")
+    useful = np.sort(order[np.cumsum(masses[order]) > _RARE])
+    kept = joint[:, useful]
+    seen = kept.sum(axis=1) > 0
+    total = kept.sum(axis=1, keepdims=True)
+    conditional = kept / np.where(total > 0, total, 1.0)
+    group = np.zeros(len(joint), dtype=int)
+    group[seen] = _classes(conditional[seen]) if merge else np.arange(int(seen.sum()))
+    gather = np.zeros((int(group.max()) + 1, len(joint)))
+    gather[group, np.arange(len(joint))] = 1.0
+    everything = gather @ joint
+    core = everything[:, useful]
+    return Core(core / core.sum(), useful, everything, _lost(joint, everything, group))
+
+
+def _classes(conditional: np.ndarray) -> np.ndarray:
+    """Class numbers of rows that are equal but for rounding, in order of first appearance."""
+    rounded = np.round(conditional, _DECIMALS) + 0.0  # + 0.0: no negative zeros
+    _, first, group = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[group.ravel()]
+
+
+def _lost(joint: np.ndarray, merged: np.ndarray, group: np.ndarray) -> float:
+    """I(S;X) - I(S';X) = sum_s p_s D( P(X|s) || P(X|class of s) ), rounded up."""
+    if len(merged) == len(joint):
+        return 0.0
+    lost = 0.0
+    for number in range(len(merged)):
+        rows = joint[group == number]
+        mass = float(rows.sum())
+        if len(rows) > 1 and mass > 0:
+            lost += mass * information_interval(rows / mass, np.eye(joint.shape[1]))[2]
+    return lost
+
+
+def whole_entropy(joint: np.ndarray) -> float:
+    """H(X) of a joint (S, X) that may have symbols without mass."""
+    masses = joint.sum(axis=0)
+    return entropy(masses[masses > 0])
 
 
 def _target(given: dict[str, Any]) -> tuple[str, float]:
@@ -150,7 +180,7 @@ class FunnelProblem:
         joint, form, target = _prepare(self.joint, given)
         reduction = core_of(joint, merge=isinstance(self.leakage, MutualInformation))
         if form == "disclosure":
-            target = _reachable(form, target, entropy(reduction.source), "H(X)")
+            target = _reachable(form, target, whole_entropy(joint), "H(X)")
         _settle(self, joint, form, target, reduction)
 
 
@@ -188,7 +218,7 @@ class BottleneckProblem:
         joint, form, target = _prepare(self.joint, given)
         reduction = core_of(joint, merge=True)
         if form == "relevance":
-            _, most, _ = information_interval(reduction.joint, np.eye(reduction.joint.shape[1]))
+            _, most, _ = information_interval(joint, np.eye(joint.shape[1]))
             target = _reachable(form, target, most, "I(S;X)")
         _settle(self, joint, form, target, reduction)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxpriv._divergence import entropy, information_interval
+from jaxpriv._divergence import information_interval
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import FunnelSolution, Goal, proved_line
 from jaxpriv.funnels.atoms import ColumnGeneration
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solving.execution import own_settings
 from jaxpriv.solving.funnels import pick_funnel_solver, solve_with
 
@@ -90,15 +90,14 @@ class FunnelFrontier:
         """
         if not isinstance(self.problem.leakage, MutualInformation):
             raise InputError("problem: the band is that of I(S;Y) against I(X;Y)")
-        core = self.problem.reduction
-        most = entropy(core.source)
+        joint = self.problem.joint
+        most = whole_entropy(joint)
         at = finite(np.atleast_1d(real_array(disclosures, "disclosures", ndim=(0, 1))), "disclosures")
         if not ((at >= 0).all() and (at <= most * (1 + 1e-12)).all()):
             raise InputError("disclosures must lie in [0, H(X)]")
         at = np.minimum(at, most)
         funnel = isinstance(self.problem, FunnelProblem)
-        low, _, high = information_interval(core.joint, np.eye(len(core.source)))
-        high += core.lost
+        low, _, high = information_interval(joint, np.eye(joint.shape[1]))
         points = [(0.0, 0.0), (most, high if funnel else low)]
         points += [(s.disclosure, s.leakage) for s in self.solutions]
         # Disclosure and leakage of a solution are nearest values: a hair on the safe side.

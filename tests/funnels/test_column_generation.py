@@ -246,3 +246,46 @@ def test_start_posteriors_and_step_limits():
     assert short.value >= best.lower_bound
     with pytest.raises(jp.InputError, match="start has 5 columns"):
         jp.solve(problem, jp.funnels.atoms.ColumnGeneration(start=np.ones((2, 5))))
+
+
+@pytest.mark.parametrize("low", [-9.0, -60.0])
+def test_rare_symbols_neither_spoil_the_bound_nor_get_lost(low):
+    """Masses over many orders of magnitude: rows add up, prices of rare symbols stay harmless, targets are met."""
+    rng = np.random.default_rng(4)
+    masses = 10 ** np.concatenate([rng.uniform(low, 0.0, 5), [-0.5, -0.3]])
+    masses /= masses.sum()
+    told = rng.random(7)
+    joint = np.stack([masses * told, masses * (1 - told)])
+    joint /= joint.sum()
+    for kind, targets in (
+        (jp.FunnelProblem, {"disclosure": 0.8, "leakage_budget": 0.5}),
+        (jp.BottleneckProblem, {"disclosure": 0.5, "relevance": 0.5}),
+    ):
+        for form, share in targets.items():
+            most = entropy(source_of(joint)) if form == "disclosure" else information(joint)
+            problem = kind(joint, **{form: share * most})
+            solution = jp.solve(problem)
+            check(solution, problem)
+            numbers = (solution.disclosure, solution.leakage)
+            assert abs(numbers[form != "disclosure"] - problem.target) < 1e-9
+
+
+def test_closed_boundaries_of_the_attribute():
+    """Between H(X|A) and H(X) the funnel has slope one, up to H(A) the bottleneck has."""
+    blocks = block_joint(9, [(2, 2), (1, 3), (2, 3)])
+    hidden = entropy(source_of(blocks)) - information(blocks)
+    attribute = 0.02
+    for form, target, value in (
+        ("disclosure", entropy(source_of(blocks)) - attribute, information(blocks) - attribute),
+        ("leakage_budget", information(blocks) - attribute, entropy(source_of(blocks)) - attribute),
+    ):
+        problem = jp.FunnelProblem(blocks, **{form: target})
+        solution = jp.solve(problem)
+        check(solution, problem)
+        assert solution.value == pytest.approx(value, abs=1e-9)
+    assert jp.solve(jp.FunnelProblem(blocks, disclosure=hidden + 1e-3)).lower_bound >= 1e-3 - 1e-12
+    for form in ("disclosure", "relevance"):
+        problem = jp.BottleneckProblem(blocks, **{form: 0.3})
+        solution = jp.solve(problem)
+        check(solution, problem)
+        assert solution.value == pytest.approx(0.3, abs=1e-9)

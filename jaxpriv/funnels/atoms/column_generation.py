@@ -88,7 +88,7 @@ class Program:
                 return self._beyond(objective, (objective.target - most) / (self.attribute or 1.0))
             if not self.funnel:
                 if target <= self.attribute:
-                    return self._below(target / self.attribute if self.attribute > 0 else 0.0)
+                    return self._below(self._inside(form, target, self.attribute) / (self.attribute or 1.0))
                 target -= self.attribute
             target = self._inside(form, target, most)
             if self.funnel and form == "side" and problem.target <= NOTHING:
@@ -109,7 +109,7 @@ class Program:
     def _inside(self, form: str, target: float, most: float) -> float:
         """A hair more than was asked for, so that the measured number meets the target with its rounding error."""
         sizes = sum(block.joint.shape[0] + 4 * block.joint.shape[1] for block in self.blocks)
-        hair = 2 * _EPS * sizes * (1.0 + 2.0 * self.hidden)
+        hair = 4 * _EPS * sizes * (1.0 + 2.0 * (self.hidden + self.attribute))
         if self.funnel == (form == "disclosure"):
             return min(target + hair, most)
         return max(target - hair, (1 - 1e-9) * target)

@@ -19,7 +19,10 @@ def hidden_attribute(
     blocks: tuple[Block, ...], posteriors: list[np.ndarray], weights: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """(posteriors (K, X), masses (K,)): outputs that are independent of the attribute."""
-    ends = [np.cumsum(weight) / weight.sum() for weight in weights]
+    # The lightest first: the ends of short intervals are then known to many digits.
+    order = [np.argsort(weight, kind="stable") for weight in weights]
+    posteriors = [atoms[index] for atoms, index in zip(posteriors, order, strict=True)]
+    ends = [np.cumsum(weight[index]) / weight.sum() for weight, index in zip(weights, order, strict=True)]
     inner = np.concatenate([end[:-1] for end in ends])
     cuts = np.concatenate([[0.0], np.unique(inner[(inner > 0) & (inner < 1)]), [1.0]])
     masses = np.diff(cuts)

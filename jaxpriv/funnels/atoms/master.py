@@ -17,8 +17,11 @@ from jaxpriv.funnels.atoms.pool import Part, Pool
 
 # Weights below this are the backend's tolerance.
 _WEIGHT = 1e-11
-# The backend's tolerances, the next one where it gives up.
-_TOLERANCES = (1e-10, 1e-9, 1e-8)
+# The largest error of the equations that is left to the front door to repair.
+_ERROR = 1e-7
+# How the backend is asked, the next way where it gives up. There is little to presolve, and postsolve may fail at
+# tight tolerances.
+_ATTEMPTS = (("highs-ds", 1e-10, False), ("highs-ds", 1e-9, True), ("highs-ipm", 1e-9, True), ("highs-ds", 1e-7, False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,12 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     limit = objective.limit
     side = None if limit is None else mass * objective.side(a, b) / size
     scale = float(np.abs(cost).max()) or 1.0
-    for tolerance in _TOLERANCES:
+    for method, tolerance, presolve in _ATTEMPTS:
+        options = {
+            "primal_feasibility_tolerance": tolerance,
+            "dual_feasibility_tolerance": tolerance,
+            "presolve": presolve,
+        }
         result = linprog(
             cost / scale,
             A_ub=None if side is None else csr_matrix(side[None]),
@@ -63,18 +71,16 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
             A_eq=rows,
             b_eq=np.ones(rows.shape[0]),
             bounds=(0, None),
-            method="highs-ds",
-            options={
-                "primal_feasibility_tolerance": tolerance,
-                "dual_feasibility_tolerance": tolerance,
-                "presolve": False,  # there is nothing to remove, and postsolve may fail at tight tolerances
-            },
+            method=method,
+            options=options,
         )
         if result.status == 0:
-            break
+            weights, error = _polished(np.asarray(result.x), rows, side, limit)
+            if error <= _ERROR:
+                break
     else:
         raise ArithmeticError(f"the linear program over atoms failed: {result.message}")
-    weights = _polished(np.asarray(result.x), rows, side, limit) / size
+    weights = weights / size
     mu = 0.0 if limit is None else -scale * float(result.ineqlin.marginals[0])
     ends = np.cumsum([len(pool.a) for pool in pools])[:-1]
     duals = np.split(scale * result.eqlin.marginals, np.cumsum([len(part.block.source) for part in parts])[:-1])
@@ -84,8 +90,8 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     return Plan(tuple(np.split(weights, ends)), float(cost @ (weights * size)), prices, lam)
 
 
-def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None) -> np.ndarray:
-    """The backend meets its equations to a tolerance only: the active columns are solved once more."""
+def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None) -> tuple[np.ndarray, float]:
+    """(weights, error). The backend meets its equations to a tolerance: the active columns are solved once more."""
     from scipy.optimize import nnls
 
     basic = np.flatnonzero(weights > _WEIGHT)
@@ -97,4 +103,7 @@ def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float |
         solved = nnls(active, right)[0]  # nearly parallel columns
     polished = np.zeros(len(weights))
     polished[basic] = np.maximum(solved, 0.0)
-    return polished
+    error = float(np.abs(rows @ polished - 1.0).max())
+    if side is not None and limit is not None:
+        error = max(error, float(side @ polished) - limit)
+    return polished, error

@@ -7,8 +7,8 @@ import numpy as np
 from jaxpriv._divergence import divergence
 from jaxpriv.funnels.pricing import AbstractPricer, Block
 
-# Entries below this are zero: they come from searches in logarithms.
-_TRACE = 1e-13
+# Entries below this fraction of P_X(x) are zero: they come from searches in logarithms.
+_TRACE = 1e-12
 # Atoms that agree to this many decimals are one: their values differ by less than the square of that.
 _DECIMALS = 9
 
@@ -58,7 +58,7 @@ class Pool:
 
 def pool_of(block: Block, posteriors: np.ndarray) -> Pool:
     """The atoms `posteriors` (K, X_a), cleaned of traces and of duplicates."""
-    clean = np.where(posteriors > _TRACE, posteriors, 0.0)
+    clean = np.where(posteriors > _TRACE * block.source, posteriors, 0.0)
     clean /= clean.sum(axis=1, keepdims=True)
     _, first = np.unique(_keys(clean), axis=0, return_index=True)
     clean = clean[np.sort(first)]

@@ -29,6 +29,8 @@ _STEPS = 60
 _FAR = 500.0
 # A stationary point is found when the slope times the width of the interval is below this.
 _FLAT = 1e-15
+# h(r) moves by less than 1e-15 where r moves by less than this.
+_SAME = 1e-18
 
 
 class BinaryFunnelPricer(AbstractPricer):
@@ -40,8 +42,8 @@ class BinaryFunnelPricer(AbstractPricer):
         self._one, self._other = conditional[1], conditional[0]
         first, second = np.triu_indices(conditional.shape[1], 1)
         difference = self._one[second] - self._one[first]
-        # Symbols with the same P(S|x): f is concave.
-        apart = difference != 0
+        # Symbols with (nearly) the same P(S|x): h(r) moves by rounding only, the rest of f is concave.
+        apart = np.abs(difference) > _SAME
         self._first, self._second, self._difference = first[apart], second[apart], difference[apart]
         # What depends on neither lambda nor nu is kept.
         self._low = self._one[self._first] * self._other[self._first] / self._difference**2

@@ -49,10 +49,10 @@ class BinaryBottleneckPricer(AbstractPricer):
             return Priced(float(ends[order[0]]) + above + slack, True, np.eye(len(prices))[order])
         grid = _Grid(self, prices, lam)
         best, bound = grid.search(_TOLERANCE * size)
-        # Each interior maximum is one atom.
+        # Each local maximum is one atom; the ends of the grid are as good as the ends of the range of r.
         values = grid.values
-        inner = (values[1:-1] >= values[:-2]) & (values[1:-1] > values[2:])
-        peaks = 1 + np.flatnonzero(inner)
+        padded = np.concatenate([[-np.inf], values, [-np.inf]])
+        peaks = np.flatnonzero((values >= padded[:-2]) & (values > padded[2:]))
         peaks = peaks[np.argsort(-values[peaks], kind="stable")][: max(1, count - 1)]
         atoms = np.vstack([grid.atoms(grid.theta[peaks]), np.eye(len(prices))[pure]])
         merit = np.concatenate([values[peaks], ends[pure]])
