@@ -8,6 +8,7 @@ from jaxpriv import baselines, channel, databases, distortion, extremal, gaussia
 from jaxpriv.certificates import Certificate, certify
 from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
 from jaxpriv.errors import (
+    DivergedError,
     EntropyError,
     InfeasibleError,
     InputError,
@@ -51,6 +52,7 @@ __all__ = [
     "Certificate",
     "ConicInteriorPoint",
     "DistortionProblem",
+    "DivergedError",
     "EntropyError",
     "Frontier",
     "FunnelFrontier",

@@ -39,5 +39,9 @@ class ResourceError(JaxprivError):
     """The work needs more memory, disk or device than there is; refused before it began."""
 
 
+class DivergedError(JaxprivError):
+    """Training did not stay finite; what it ended with is not returned."""
+
+
 class EntropyError(JaxprivError):
     """The operating system gave no randomness; there is no fallback."""

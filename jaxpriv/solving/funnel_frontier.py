@@ -39,6 +39,10 @@ class FunnelFrontier:
     targets: np.ndarray
     solutions: tuple[FunnelSolution, ...]
 
+    def __repr__(self) -> str:
+        worst = float(np.max(self.gap)) if self.solutions else 0.0
+        return f"FunnelFrontier({self.form}, {len(self)} points, largest gap {worst:.3g})"
+
     def __len__(self) -> int:
         return len(self.solutions)
 

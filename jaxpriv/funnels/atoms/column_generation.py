@@ -36,7 +36,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class ColumnGeneration(AbstractFunnelSolver):
-    """Global where pricing is exact (binary S inside every block); the best atoms found elsewhere.
+    """Global where pricing is exact (small S inside every block); the best atoms found elsewhere.
 
     Args:
         start: posteriors of X to begin with, shape (K, X), over the symbols of the problem's joint: those of other

@@ -8,7 +8,6 @@ With block masses P(A = a) and weights y of atoms inside each block (sum y = 1 t
 A shared attribute costs nothing here: P(a) sum_k y_ak q_ak is all that its outputs need (`coupling`).
 """
 
-import contextlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,13 +99,13 @@ def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float |
     if side is not None and limit is not None and abs(float(side @ weights) - limit) <= 1e-8:
         active, right = np.vstack([active, side[basic]]), np.append(right, limit)
     solved = np.linalg.lstsq(active, right, rcond=None)[0]
-    ways = [np.maximum(solved, 0.0)]
-    if solved.min(initial=0.0) < -1e-13 or np.abs(active @ solved - right).max() > 1e-12:  # nearly parallel columns
-        ways.append(weights[basic])
-        with contextlib.suppress(RuntimeError):  # it may cycle among them: the backend's own answer is there
-            ways.append(nnls(active, right)[0])
+    if solved.min(initial=0.0) < -1e-13 or np.abs(active @ solved - right).max() > 1e-12:
+        try:  # nearly parallel columns
+            solved = nnls(active, right)[0]
+        except RuntimeError:  # out of iterations: the backend's own weights, whose error is reported
+            solved = weights[basic]
     polished = np.zeros(len(weights))
-    polished[basic] = min(ways, key=lambda way: float(np.abs(active @ way - right).max()))
+    polished[basic] = np.maximum(solved, 0.0)
     error = float(np.abs(rows @ polished - 1.0).max())
     if side is not None and limit is not None:
         error = max(error, float(side @ polished) - limit)

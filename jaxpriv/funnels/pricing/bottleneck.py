@@ -21,15 +21,16 @@ from math import log
 import numpy as np
 
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
-from jaxpriv.funnels.pricing.bottleneck_dual import covariance, objective, free_energy, risen, tightened
+from jaxpriv.funnels.pricing.bottleneck_dual import risen, tightened
 from jaxpriv.funnels.pricing.branch_cells import DEPTH, EPS, distances, halves
 
 # Local maxima whose surroundings are looked at, best first.
 _MAXIMA = 64
 # Two maxima with all coordinates of r this close are one.
 _SAME = 1e-6
-# The largest eigenvalue is known to this.
-_SURE = 1e-9
+# C is taken for regular when its condition is below the inverse of this, and the largest eigenvalue is then known to
+# the other.
+_REGULAR, _SURE = 1e-9, 1e-6
 # So few cells cost no more than one: they are halved more than once.
 _FEW = 64
 # Cells from which maxima are looked for.
@@ -50,14 +51,14 @@ class BottleneckPricer(AbstractPricer):
         self._conditional, self._tolerance, self._budget = conditional, tolerance, budget
         private, useful = conditional.shape
         least = conditional.min(axis=1) * (1 - 4 * EPS)
-        # The smallest simplex r >= least holds every column.
-        self._root = least + (1.0 - least.sum()) * np.eye(private)
+        # A simplex that holds every column: they themselves if they are few, else the smallest one r >= least.
+        self._root = conditional.T if useful <= private else least + (1.0 - least.sum()) * np.eye(private)
         pairs = np.triu_indices(useful)
         self._starts = 0.5 * (conditional[:, pairs[0]] + conditional[:, pairs[1]]).T
 
     def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
-        if not lam >= 0:
-            raise ValueError("lambda must be >= 0")
+        if not (lam >= 0 and np.isfinite(prices).all()):
+            raise ValueError("lambda must be >= 0 and prices finite")
         tolerance = 0.5 * self._tolerance
         used = max(lam, tolerance / (1.0 + log(len(prices))))  # a larger lambda adds at most its share of ln X
         maxima = _Maxima(self._conditional, prices, lam, used)
@@ -67,7 +68,7 @@ class BottleneckPricer(AbstractPricer):
 
     def _search(self, prices: np.ndarray, lam: float, tolerance: float, maxima: "_Maxima") -> tuple[float, bool]:
         vertices = self._root[None]
-        theta = np.zeros(vertices.shape[:2])
+        theta = np.zeros((1, vertices.shape[2]))
         left, budget = -np.inf, self._budget
         for depth in range(DEPTH // 3):
             level = maxima.value + tolerance
@@ -77,7 +78,7 @@ class BottleneckPricer(AbstractPricer):
                 promising = np.argsort(-bounds)[:_PROMISING]
                 maxima.add(theta[promising][bounds[promising] > level])
                 level = maxima.value + tolerance
-            hold = bounds > level
+            hold = ~(bounds <= level)
             vertices, theta, bounds = vertices[hold], theta[hold], bounds[hold]
             near = maxima.surround(vertices, level)
             vertices, theta, bounds = vertices[~near], theta[~near], bounds[~near]
@@ -124,14 +125,16 @@ class _Maxima:
         """Test 2 for cells (C, k, S) and the best maxima: which ones are done with, shape (C,)."""
         done = np.zeros(len(vertices), dtype=bool)
         free = vertices.shape[2] - 1
-        mixed = self.weights[:_MAXIMA] @ self._conditional.T
-        spread = covariance(self._conditional, self.weights[:_MAXIMA], mixed)[:, :free, :free] / self._used
+        weights = self.weights[:_MAXIMA]
+        mixed = weights @ self._conditional.T
+        apart = (self._conditional.T - mixed[:, None])[:, :, :free]  # centred first: keeps its digits
+        spread = (apart * weights[:, :, None]).transpose(0, 2, 1) @ apart / self._used
         for theta, centre, matrix, merit in zip(self.theta, mixed, spread, self._merit, strict=False):
             todo = np.flatnonzero(~done)
             if not len(todo):
                 break
             scale = np.linalg.eigvalsh(matrix)
-            if not scale[0] > _SURE * scale[-1]:
+            if not scale[0] > _REGULAR * scale[-1]:
                 continue
             apart = vertices[todo] - centre
             moves = np.linalg.solve(matrix, apart[:, :, :free].transpose(0, 2, 1)).transpose(0, 2, 1)

@@ -10,17 +10,20 @@ attained by q proportional to exp( -(nu + T'theta)/lambda ); any theta bounds V 
 
 import numpy as np
 
-from jaxpriv.funnels.pricing.branch_cells import EPS, xlogx
+from jaxpriv.funnels.pricing.branch_cells import DEPTH, EPS, xlogx
 
 # Newton steps on one cell.
 _STEPS = 60
-# A cell's temperature begins at this share of the range of its heights, and falls by a factor when a step changes
-# exponents by less than a few.
-_WARM, _COOLER, _NEAR = 0.3, 0.3, 3.0
+# The temperature of a cell begins at this share of the range of its heights, falls by a factor when Newton's decrement
+# is below it, and ends at this share of what the interpolation loses.
+_WARM, _COOLER, _COLD = 0.3, 0.2, 0.15
 # A cell's dual is solved to this share of its temperature.
 _SOLVED = 0.3
+# Multiples of the safe step that are tried: where nothing curves, much longer ones are right.
+_LENGTHS = 10.0 ** np.arange(7)
 # Regularises directions in which nothing curves, as a share of the trace.
 _RIDGE = 1e-10
+# Rounds of the alternating iteration, then of Newton's method, towards a local maximum.
 _FIXED_POINT, _NEWTON = 30, 12
 
 
@@ -57,71 +60,110 @@ def tightened(
 
         max_j [ -H(v_j) + theta.v_j ] + Phi(theta),
 
-    convex in theta. The maximum and Phi are smoothed by a temperature in keeping with what the interpolation loses
-    anyway; damped Newton steps that change no exponent by more than ln(1 + change) always descend. Cells below
-    `level` are left as they are.
+    convex in theta. The maximum and Phi are smoothed by a temperature that falls to a share of what the interpolation
+    loses anyway; Newton's method follows the minimiser. Cells below `level` are left as they are.
     """
     convex = xlogx(vertices).sum(axis=2)
     centre = vertices.mean(axis=1)
-    lost = convex.mean(axis=1) - xlogx(centre).sum(axis=1)
-    target = np.maximum(0.15 * lost, 1e-13)[:, None]
-    # To begin with, every vertex and every useful symbol that matters is felt: what follows is a central path.
-    heights = (vertices @ theta[:, :, None])[:, :, 0] + convex
-    heat = np.maximum(_WARM * np.ptp(heights, axis=1)[:, None], target)
-    theta = theta.copy()
+    lost = np.maximum(convex.mean(axis=1) - xlogx(centre).sum(axis=1), 0.0)
+    target = (_COLD * lost + 1e-13)[:, None]
+    heat = np.maximum(_WARM * np.ptp(_heights(theta, vertices, convex), axis=1)[:, None], target)
+    theta, best = theta.copy(), theta.copy()
     bounds = np.full(len(theta), np.inf)
-    best, todo = theta.copy(), np.arange(len(theta))
-    free = vertices.shape[2] - 1  # theta_S = 0: a constant in theta changes nothing
+    todo = np.arange(len(theta))
+
+    def record(cells: np.ndarray, temperature: np.ndarray) -> None:
+        """A larger lambda gives a bound as well: those on the way may do."""
+        here = theta[cells]
+        reached = _heights(here, vertices[cells], convex[cells]).max(axis=1)
+        reached += free_energy(conditional, prices, temperature, here)[0]
+        reached += _error(here, vertices[cells], prices, temperature[:, 0])
+        better = reached < bounds[cells]
+        bounds[cells[better]], best[cells[better]] = reached[better], here[better]
+
     for _ in range(_STEPS):
-        here, cell, cold = theta[todo], vertices[todo], heat[todo]
+        cold = heat[todo]
         hot = np.maximum(lam, cold)
-        heights = (cell @ here[:, :, None])[:, :, 0] + convex[todo]
-        energy, weights = free_energy(conditional, prices, hot, here)
-        reached = heights.max(axis=1) + energy + _error(here, cell, prices, hot, weights)
-        better = todo[reached < bounds[todo]]
-        best[better] = theta[better]
-        bounds[todo] = np.minimum(bounds[todo], reached)
-        share = np.exp((heights - heights.max(axis=1, keepdims=True)) / cold)
-        share /= share.sum(axis=1, keepdims=True)
-        at_cell, at_energy = (share[:, None, :] @ cell)[:, 0], weights @ conditional.T
-        slope = (at_cell - at_energy)[:, :free]
-        apart = cell[:, :, :free] - at_cell[:, None, :free]
-        matrix = (apart * (share / cold)[:, :, None]).transpose(0, 2, 1) @ apart
-        matrix += (covariance(conditional, weights, at_energy) / hot[:, :, None])[:, :free, :free]
-        ridge = _RIDGE * np.trace(matrix, axis1=1, axis2=2) + 1e-13
-        matrix[:, range(free), range(free)] += ridge[:, None]
-        step = -np.linalg.solve(matrix, slope[:, :, None])[:, :, 0]
-        gain = -(step * slope).sum(axis=1)
-        change = np.maximum(
-            np.ptp((cell[:, :, :free] @ step[:, :, None])[:, :, 0], axis=1) / cold[:, 0],
-            np.ptp(step @ conditional[:free], axis=1) / hot[:, 0],
-        )
-        theta[todo, :free] += (np.log1p(change) / np.maximum(change, EPS))[:, None] * step
-        near = np.flatnonzero(change < _NEAR)
-        heat[todo[near]] = np.maximum(target[todo[near]], _COOLER * cold[near])
+        record(todo, hot)
+        todo_cells = vertices[todo], convex[todo]
+        step, gain = _newton(conditional, prices, theta[todo], *todo_cells, cold, hot)
+        theta[todo] = _searched(conditional, prices, theta[todo], step, *todo_cells, cold, hot)
+        heat[todo] = np.where(gain[:, None] < cold, np.maximum(target[todo], _COOLER * cold), cold)
         solved = (gain <= _SOLVED * cold[:, 0]) & (cold == target[todo])[:, 0]
         todo = todo[(bounds[todo] > level) & ~solved]
         if not len(todo):
             break
-    todo = np.flatnonzero(bounds > level)
-    for theta in (theta, best):  # smoothing has its price
-        energy, weights = free_energy(conditional, prices, lam, theta[todo])
-        heights = (vertices[todo] @ theta[todo][:, :, None])[:, :, 0] + convex[todo]
-        reached = heights.max(axis=1) + energy
-        reached += _error(theta[todo], vertices[todo], prices, np.full((1, 1), lam), weights)
-        better = todo[reached < bounds[todo]]
-        best[better] = theta[better]
-        bounds[todo] = np.minimum(bounds[todo], reached)
+    rest = np.flatnonzero(bounds > level)
+    record(rest, np.full((len(rest), 1), lam))
+    theta[rest] = best[rest]
+    record(rest, np.full((len(rest), 1), lam))
     return best, bounds
 
 
-def _error(theta: np.ndarray, vertices: np.ndarray, prices: np.ndarray, lam: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _heights(theta: np.ndarray, vertices: np.ndarray, convex: np.ndarray) -> np.ndarray:
+    """-H(v_j) + theta.v_j, (C, k)."""
+    return (vertices @ theta[:, :, None])[:, :, 0] + convex
+
+
+def _newton(
+    conditional: np.ndarray,
+    prices: np.ndarray,
+    theta: np.ndarray,
+    vertices: np.ndarray,
+    convex: np.ndarray,
+    cold: np.ndarray,
+    hot: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(step (C, S), decrement (C,)) for the smoothed bound; theta_S stays, as a constant in theta changes nothing."""
+    free = theta.shape[1] - 1
+    heights = _heights(theta, vertices, convex)
+    share = np.exp((heights - heights.max(axis=1, keepdims=True)) / cold)
+    share /= share.sum(axis=1, keepdims=True)
+    weights = free_energy(conditional, prices, hot, theta)[1]
+    at_cell, at_energy = (share[:, None, :] @ vertices)[:, 0], weights @ conditional.T
+    slope = (at_cell - at_energy)[:, :free]
+    apart = vertices[:, :, :free] - at_cell[:, None, :free]
+    matrix = (apart * (share / cold)[:, :, None]).transpose(0, 2, 1) @ apart
+    matrix += (covariance(conditional, weights, at_energy) / hot[:, :, None])[:, :free, :free]
+    matrix[:, range(free), range(free)] += (_RIDGE * np.trace(matrix, axis1=1, axis2=2) + 1e-13)[:, None]
+    step = -np.linalg.solve(matrix, slope[:, :, None])[:, :, 0]
+    return np.pad(step, ((0, 0), (0, 1))), -(step * slope).sum(axis=1)
+
+
+def _searched(
+    conditional: np.ndarray,
+    prices: np.ndarray,
+    theta: np.ndarray,
+    step: np.ndarray,
+    vertices: np.ndarray,
+    convex: np.ndarray,
+    cold: np.ndarray,
+    hot: np.ndarray,
+) -> np.ndarray:
+    """The best theta (C, S) along `step` of a few lengths; the shortest one, which lets no exponent change by more than
+    ln(1 + what the whole step would change), always descends."""
+    along_cell = np.ptp((vertices @ step[:, :, None])[:, :, 0], axis=1) / cold[:, 0]
+    change = np.maximum(along_cell, np.ptp(step @ conditional, axis=1) / hot[:, 0])
+    safe = np.log1p(change) / np.maximum(change, EPS)
+    tried = theta[:, None] + np.minimum(safe[:, None] * _LENGTHS, 1.0)[:, :, None] * step[:, None]  # (C, L, S)
+    heights = tried @ vertices.transpose(0, 2, 1) + convex[:, None]
+    value = _softmax(heights, cold) + _softmax(-(prices + tried @ conditional), hot)
+    value = np.where(np.isfinite(value), value, np.inf)
+    return tried[np.arange(len(theta)), value.argmin(axis=1)]
+
+
+def _softmax(values: np.ndarray, heat: np.ndarray) -> np.ndarray:
+    """heat ln sum exp(values/heat) over the last axis; `heat` (C, 1)."""
+    top = values.max(axis=-1)
+    return top + heat * np.log(np.exp((values - top[..., None]) / heat[..., None]).sum(axis=-1))
+
+
+def _error(theta: np.ndarray, vertices: np.ndarray, prices: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """More than the rounding of a bound: of sums of S and X terms, and of vertices off by DEPTH eps of themselves."""
-    terms = sum(weights.shape[1:]) + theta.shape[1] + 16.0
-    most = np.abs(theta).max(axis=1)
+    terms = 2.0 * (len(prices) + theta.shape[1] + 16.0)
+    size = 2.0 + lam * np.log(len(prices)) + np.abs(theta).max(axis=1) + float(np.abs(prices).max())
     at_vertices = (vertices @ np.abs(theta)[:, :, None])[:, :, 0].max(axis=1)
-    size = most + np.abs(prices).max() + lam[:, 0] * np.log(weights.shape[1]) + 2.0
-    return EPS * (2 * terms * size + 400.0 * (at_vertices + 2.0))
+    return EPS * (terms * size + 2 * DEPTH * (2.0 + at_vertices))
 
 
 def risen(

@@ -5,8 +5,8 @@ On the simplex over k symbols with columns T_i, for r = Tq,
     Hess psi = sum_s T_s T_s'/r_s - lambda diag(1/q),     acting on directions d with sum_i d_i = 0.
 
 In the order of symmetric matrices it grows as r falls and as q rises. So on a set with q >= a, r <= b it is at least
-its value at (a, b), and psi is convex there if that is positive definite. On a set with q <= a, r >= b it is at most its
-value at (a, b); where some direction curves downwards, the set has no local minimum of psi with all q_i > 0.
+its value at (a, b), and psi is convex there if that is positive definite. On a set with q <= a, r >= b it is at most
+its value at (a, b); where some direction curves downwards, the set has no local minimum of psi with all q_i > 0.
 """
 
 import numpy as np

@@ -48,6 +48,8 @@ class Threshold:
         budget: cells left to be looked at.
         value: the least f known, of a point.
         open: no cell that was given up has a value below.
+        best: r = Tq of the best point offered, (S,).
+        points, values: what was offered, posteriors (n, X) and their f (n,).
     """
 
     tolerance: float
@@ -70,16 +72,17 @@ class Threshold:
         return min(self.level, self.open) - self.slack
 
     def offer(self, symbols: np.ndarray, weights: np.ndarray, values: np.ndarray, mixed: np.ndarray, size: int) -> None:
-        """Points with `weights` (n, k) on `symbols` (n, k) of `size` useful symbols."""
-        if not len(values):
+        """Points with `weights` (n, k) on `symbols` (n, k) of `size` useful symbols; `mixed` is their r (n, S)."""
+        known = np.isfinite(values)
+        if not known.any():
             return
+        symbols, weights, values, mixed = symbols[known], weights[known], values[known], mixed[known]
         posteriors = np.zeros((len(values), size))
         np.put_along_axis(posteriors, symbols, weights, axis=1)
         self.points.append(posteriors)
         self.values.append(values)
-        self.value = min(self.value, float(values.min()))
-        if self.value == values.min():
-            self.best = mixed[values.argmin()]
+        if values.min() < self.value:
+            self.value, self.best = float(values.min()), mixed[values.argmin()]
 
 
 def threshold(prices: np.ndarray, lam: float, private: int, largest: int, tolerance: float, budget: int) -> Threshold:
@@ -108,7 +111,8 @@ def search(conditional: np.ndarray, symbols: np.ndarray, prices: np.ndarray, lam
             if len(cells.vertices) < _FEW:
                 cells = cells.halved(lam)
         else:
-            state.open = -np.inf
+            state.budget = -1  # their bounds count as they are
+            _undecided(cells, prices, lam, state)
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ def _undecided(cells: _Cells, prices: np.ndarray, lam: float, state: Threshold) 
     bounds = (_tangent(cells, cells.mixed.mean(axis=1)) + concave).min(axis=1)
     if state.best is not None and (state.best > 0).all():  # minimisers often share one r
         bounds = np.maximum(bounds, (_tangent(cells, state.best[None]) + concave).min(axis=1))
-    left = np.flatnonzero(bounds < state.level)
+    left = np.flatnonzero(~(bounds >= state.level))
     if state.budget < 0 and len(left):
         state.open = min(state.open, float(bounds.min()))
         left = left[:0]
@@ -172,7 +176,7 @@ def _relaxed(cells: _Cells, concave: np.ndarray, level: float) -> np.ndarray:
         at_vertices = _tangent(cells[left], mixed) + concave[left]
         lowest = at_vertices.min(axis=1)
         width = at_vertices.max(axis=1) - lowest
-        hold = lowest < level
+        hold = ~(lowest >= level)
         left, at_vertices = left[hold], at_vertices[hold]
         if not len(left):
             break
@@ -196,13 +200,6 @@ def _near_face(cells: _Cells, prices: np.ndarray, lam: float, state: Threshold) 
     able = (share > 0) & (share < 1)
     t = np.where(able, share, 0.5)
     gain = lam * (-np.log(t) - (1 - t) * np.log1p(-t) / t)
-    # A curvature of at least K along every path: r' is in a box.
-    low, high = below.min(axis=2), below.max(axis=2)
-    column = cells.columns
-    apart = np.maximum(np.maximum(low - column, column - high), 0.0)
-    widest = np.maximum(high, column)
-    curve = np.where(widest > 0, apart**2 / np.where(widest > 0, widest, 1.0), 0.0).sum(axis=2)
-    gain += 0.5 * cells.vertices.min(axis=1) * curve
     price = prices[cells.symbols]
     margin = 64 * EPS * (gain + cost + np.abs(price) + abs(state.level))
     return (able & (gain >= state.level + price + cost + margin)).any(axis=1)
@@ -227,10 +224,11 @@ def _convex(cells: _Cells, prices: np.ndarray, lam: float, state: Threshold) -> 
     slope, _ = gradient(few.columns, centre, nu, lam)
     bounds = (few.vertices @ slope[:, :, None])[:, :, 0].min(axis=1)
     done[able] = bounds >= state.level
-    able = able[bounds < state.level]
+    open_ = ~(bounds >= state.level)
+    able = able[open_]
     if not len(able):
         return done
-    few, nu, centre = cells[able], prices[cells.symbols[able]], centre[bounds < state.level]
+    few, nu, centre = cells[able], prices[cells.symbols[able]], centre[open_]
     point = stationary(few.columns, centre, nu, lam)
     slope, mixed = gradient(few.columns, point, nu, lam)
     sure = surely_convex(few.columns, np.maximum(most[able], mixed), np.minimum(least[able], point), lam)

@@ -13,9 +13,8 @@ from jaxpriv.funnels.pricing.sparse import SparseFunnelPricer, number_of_faces
 
 # Pairs that the funnel pricer for a binary S holds at once: about a gigabyte.
 _MOST_SYMBOLS = 4000
-# Joints of more private symbols, or with more faces of the simplex to look at, take longer than anyone waits:
-# four private symbols and twelve useful ones.
-_FEW_PRIVATE, _MOST_FACES = 4, 800
+# Faces that one search for the funnel may begin with, and coordinates of r = Tq that one for the bottleneck may have.
+_MOST_FACES, _MOST_PRIVATE = 50_000, 5
 
 
 def exact_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | None:
@@ -40,6 +39,8 @@ def connected_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | Non
         return BinaryBottleneckPricer(conditional)
     if private == 2 and useful <= _MOST_SYMBOLS:
         return BinaryFunnelPricer(conditional)
-    if private <= _FEW_PRIVATE and number_of_faces(useful, private) <= _MOST_FACES:
-        return SparseFunnelPricer(conditional) if funnel else BottleneckPricer(conditional)
+    if funnel and number_of_faces(useful, min(private, useful)) <= _MOST_FACES:
+        return SparseFunnelPricer(conditional)
+    if not funnel and min(private, useful) <= _MOST_PRIVATE:
+        return BottleneckPricer(conditional)
     return None

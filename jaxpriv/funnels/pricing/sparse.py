@@ -52,14 +52,14 @@ class SparseFunnelPricer(AbstractPricer):
             self._faces.append(symbols[independent])
 
     def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
-        if not lam >= 0:
-            raise ValueError("lambda must be >= 0")
+        if not (lam >= 0 and np.isfinite(prices).all()):
+            raise ValueError("lambda must be >= 0 and prices finite")
         private = self._conditional.shape[0]
         state = threshold(prices, lam, private, len(self._faces), self._tolerance, self._budget)
         for symbols in self._faces:
             search(self._conditional, symbols, prices, lam, state)
-        exact = state.open >= state.level
-        return Priced(state.bound - self._moved, exact, _distinct(state.points, state.values, count))
+        exact = bool(state.open >= state.level)
+        return Priced(float(state.bound - self._moved), exact, _distinct(state.points, state.values, count))
 
 
 def _distinct(points: list[np.ndarray], values: list[np.ndarray], count: int) -> np.ndarray:

@@ -1,0 +1,293 @@
+"""`jaxpriv audit`: what a sample says about the population, beside what needs no sample."""
+
+import json as json_module
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._work import working
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
+
+# A solution written by `jaxpriv solve --json` has a few hundred bytes.
+_LARGEST_JSON = 2**24
+
+
+def audit(
+    mechanism: Annotated[
+        Path | None,
+        typer.Argument(metavar="MECH.npz", help="`mechanism` (X,Y): P(y|x), rows sum to one; not with --pairs."),
+    ] = None,
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="COUNTS.npz",
+            help="`counts` (S,X), whole numbers of records; if you like `possible` (S,X), 0 or 1: the pairs that the "
+            "population can have at all, known without the data.",
+        ),
+    ] = None,
+    joint: Annotated[
+        Path | None,
+        typer.Option(metavar="PROBLEM.npz", help="`joint` (S,X) in place of counts: no bounds for a population then."),
+    ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE.csv",
+            help="Audit a black box by records of private and released values: .csv or .parquet with --private and "
+            "--released, or .npz with `counts` (S,Y).",
+        ),
+    ] = None,
+    private: Annotated[list[str] | None, typer.Option(metavar="COL", help="Private column; again for more.")] = None,
+    released: Annotated[list[str] | None, typer.Option(metavar="COL", help="Released column; again for more.")] = None,
+    quantiles: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL=K", help="Sort the numbers of a column into K classes of about equally many rows."),
+    ] = None,
+    releases: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RELEASES.npz",
+            help="`counts` (X,Y) of released pairs: tests that they come from MECH.npz.",
+        ),
+    ] = None,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="The mapping does not depend on these counts (fitted on other records).")
+    ] = False,
+    solution: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="JSON of the `jaxpriv solve` that made the mapping: shows its certified gap."
+        ),
+    ] = None,
+    objective: Annotated[
+        str,
+        typer.Option(metavar="NAME[:PARAMETER]", help="The measure that it minimised: sibson:2, gain-brier:worst, ..."),
+    ] = "mutual-information",
+    confidence: Annotated[float, typer.Option(help="With which all upper bounds hold together.")] = 0.95,
+    order: Annotated[
+        list[float] | None, typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures.")
+    ] = None,
+    permutations: Annotated[int, typer.Option(help="Permutations of the test of independence.")] = 9999,
+    seed: Annotated[int, typer.Option(help="Of the permutations and of the halves for lower bounds.")] = 0,
+    units: UnitsOption = Units.nats,
+    json: JsonOption = None,
+) -> None:
+    """Audit a mapping on a sample of its population, or a black box on what it released.
+
+    For each measure: the value on the sample, the certified gap to the optimum, an upper bound for the
+    population (all together with the confidence), and a cap that needs no data. They are different things; so
+    are, for a black box, upper bounds, lower bounds, estimates and tests. The assumptions are always printed.
+    """
+    from jaxpriv._files import load_npz_safely
+    from jaxpriv.estimation.audit import audit_mechanism, audit_pairs, conformity
+
+    given = [name for name, path in (("--counts", counts), ("--joint", joint), ("--pairs", pairs)) if path is not None]
+    if len(given) != 1:
+        raise InputError("give one of --counts, --joint and --pairs")
+    if (mechanism is None) != (pairs is not None):
+        raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
+    if pairs is None and (private or released or quantiles):
+        raise InputError("--private, --released and --quantiles are about --pairs")
+    if pairs is not None and (releases is not None or held_out or solution is not None):
+        raise InputError("--releases, --held-out and --solution are about a mapping, not about --pairs")
+    if joint is not None and held_out:
+        raise InputError("--held-out is about --counts")
+    inputs = {"MECH.npz": mechanism, "--counts": counts, "--joint": joint, "--pairs": pairs}
+    inputs |= {"--releases": releases, "--solution": solution}
+    _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
+    orders = order or []
+    if pairs is not None:
+        table, labels = _pairs(pairs, private or [], released or [], quantiles or [])
+        black_box = working(
+            "Auditing",
+            lambda _: audit_pairs(table, confidence=confidence, permutations=permutations, seed=seed, orders=orders),
+        )
+        record = {"kind": "pairs", "units": "nats", **_record(black_box), "labels": labels}
+        return _output.deliver(record, json, _pairs_text(record, units))
+    assert mechanism is not None
+    channel = load_npz_safely(mechanism, ["mechanism"])["mechanism"]
+    data: dict[str, Any] = {}
+    if counts is not None:
+        arrays = load_npz_safely(counts, ["counts"], ["possible"])
+        data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
+    elif joint is not None:
+        data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
+    if solution is not None:
+        data |= {"solution": _solution(solution), "objective": _objective(objective)}
+    checked = None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel)
+    found = working("Auditing", lambda _: audit_mechanism(channel, **data, confidence=confidence, orders=orders))
+    record = {"kind": "mechanism", "units": "nats", **_record(found)}
+    record["conformity"] = None if checked is None else asdict(checked)
+    return _output.deliver(record, json, _mechanism_text(record, units))
+
+
+def _record(found: Any) -> dict[str, Any]:
+    record = asdict(found)
+    return {"measures": record.pop("rows"), **record}
+
+
+def _pairs(path: Path, private: list[str], released: list[str], quantiles: list[str]) -> tuple[Any, Any]:
+    """(counts (S, Y), the labels of S and Y or None) of a table of records or of counts."""
+    from jaxpriv._files import load_npz_safely
+
+    if path.suffix.lower() == ".npz":
+        if private or released or quantiles:
+            raise InputError("--private, --released and --quantiles are about tables of records, not about .npz")
+        return load_npz_safely(path, ["counts"])["counts"], None
+    if not private or not released:
+        raise InputError("--pairs needs --private and --released: the names of columns")
+    from jaxpriv.estimation.tables import Quantiles, count_table
+
+    rules: dict[str, Any] = {}
+    for text in quantiles:
+        name, equals, number = text.rpartition("=")
+        if not (equals and name and number.isdecimal()):
+            raise InputError("--quantiles must be COL=K, K a whole number >= 2")
+        rules[name] = Quantiles(int(number))
+    # What is refused of sparse tables here are the estimates, later and by name; the bounds hold.
+    data = count_table(path, private=private, useful=released, rules=rules, sparse=True).dataset
+    return data.counts, {"private": data.private_labels, "released": data.useful_labels}
+
+
+def _objective(text: str) -> Any:
+    from jaxpriv.leakage import DIVERGENCES, by_name
+
+    name, *parameters = text.split(":")
+    given: dict[str, Any] = {}
+    for parameter in parameters:
+        key = "form" if parameter in ("average", "worst") else "divergence" if parameter in DIVERGENCES else "order"
+        try:
+            given[key] = float(parameter) if key == "order" else parameter
+        except ValueError as error:
+            raise InputError(f"--objective {text}: {parameter!r} is no form, divergence or order") from error
+    try:
+        return by_name(name, **given)
+    except InputError as error:
+        raise InputError(f"--objective {text}: {error}") from error
+
+
+def _solution(path: Path) -> Any:
+    """value, leakage and gap of a JSON file of `jaxpriv solve`."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        if not path.is_file():
+            raise InputError(f"--solution: {path} is not a regular file")
+        if path.stat().st_size > _LARGEST_JSON:
+            raise ResourceError(f"--solution: {path} is larger than any result of jaxpriv solve")
+        record = json_module.loads(path.read_bytes().decode(), parse_constant=refuse)
+    except OSError as error:
+        raise ResourceError(f"--solution: cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise IntegrityError(f"--solution: {path} is not strict JSON") from error
+    parts = ("value", "leakage", "gap")
+    numbers = [record.get(part) if isinstance(record, dict) else None for part in parts]
+    if not all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in numbers):
+        raise InputError(f"--solution: {path} has no finite numbers value, leakage and gap")
+    return SimpleNamespace(**dict(zip(parts, numbers, strict=True)))
+
+
+def _mechanism_text(record: dict[str, Any], units: Units) -> str:
+    level = record["confidence"]
+    columns = {"fitted": "sample", "gap": "gap", "upper": "population <=", "cap": "cap"}
+    rows = record["measures"]
+    parts: list[Any] = [_table(rows, columns, units)]
+    utility, per = record["utility"], units.per_nat
+    lower = "" if utility["lower"] is None else f"; population >= {_output.lower(utility['lower'] * per)} {units}"
+    parts.append(f"utility I(X;Y): {_output.lower(utility['fitted'] * per)} {units} on the sample{lower}")
+    parts += _notes(rows, columns)
+    if level is not None:
+        parts.append(f"population: the whole column holds with confidence {level:.6g}, for {record['holds_for']}")
+    parts.append("gap: to the optimum of the design problem, certified; cap: whatever the population is")
+    tested = record["conformity"]
+    if tested is not None:
+        parts.append(f"releases: p-value {_output.upper(tested['p_value'], 3)} that they come from this mapping")
+        parts += [f"  released although impossible: x={x}, y={y}" for x, y in tested["impossible"]]
+    return _output.rendered(*parts, *_assumptions(record["assumptions"]))
+
+
+def _pairs_text(record: dict[str, Any], units: Units) -> str:
+    level, per = f"{record['confidence']:.6g}", units.per_nat
+    columns = {"fitted": "sample", "lower": "population >=", "upper": "population <="}
+    rows = record["measures"]
+    estimate, test = record["estimate"], record["permutation"]
+    lines = []
+    if estimate["undersampled"]:
+        lines.append("estimates: refused, undersampled (fewer than five pairs for each cell)")
+    else:
+        interval = "no interval so near independence"
+        if estimate["interval"] is not None:
+            low, high = estimate["interval"]
+            interval = f"asymptotic {level} interval [{low * per:.5g}, {high * per:.5g}]"
+        lines.append(
+            f"estimates of I(S;Y), no bounds: plug-in {estimate['plug_in'] * per:.5g}, Miller-Madow "
+            f"{estimate['miller_madow'] * per:.5g} {units}, {interval}"
+        )
+    lines.append(
+        f"independence: permutation test p = {test['p_value']:.3g} ({test['permutations']} permutations)"
+        + ("" if record["g_test"] is None else f", G-test p = {record['g_test']:.3g} (asymptotic)")
+        + "; a large p is no evidence of privacy"
+    )
+    lines.append(f"population: each of the two columns holds as a whole with confidence {level}")
+    return _output.rendered(
+        _table(rows, columns, units), *_notes(rows, columns), *lines, *_assumptions(record["assumptions"])
+    )
+
+
+def _table(rows: Any, columns: dict[str, str], units: Units) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("measure", no_wrap=True)
+    for title in columns.values():
+        table.add_column(title, justify="right")
+    table.add_column("units")
+    for row in rows:
+        logarithmic = row["units"] == "nats"
+        scale = units.per_nat if logarithmic else 1.0
+        cells = [_cell(row[key], scale, down=key == "lower") for key in columns]
+        table.add_row(_label(row), *cells, str(units) if logarithmic else row["units"])
+    return table
+
+
+def _cell(value: float | None, scale: float, *, down: bool) -> str:
+    if value is None:
+        return "-"
+    return (_output.lower if down else _output.upper)(value * scale, 5)
+
+
+def _label(row: dict[str, Any]) -> str:
+    notes = [row["divergence"], None if row["order"] is None else f"order {row['order']:g}"]
+    notes.append(row["form"] if row["name"].startswith("gain-") else None)
+    return ", ".join([row["name"], *filter(None, notes)])
+
+
+def _notes(rows: Any, columns: dict[str, str]) -> list[str]:
+    """Why numbers are missing: each reason once, with the column it is about."""
+    reasons = {(columns[key], row["why"][key]) for row in rows for key in columns if row[key] is None}
+    return [f"- in '{title}': {reason}" for title, reason in sorted(reasons)]
+
+
+def _assumptions(record: dict[str, Any]) -> list[str]:
+    sizes = [f"|S| = {record['private']}", f"|Y| = {record['released']}"]
+    if record["useful"] is not None:
+        sizes.insert(1, f"|X| = {record['useful']}")
+    facts = ", ".join(sizes)
+    if record["records"] is not None:
+        facts = (
+            f"{record['records']} records, {facts}, at least {record['least_private']} records for each s, "
+            f"{record['empty_cells']} of {record['cells']} cells empty"
+        )
+        if record["unseen_private"]:
+            facts += f", s without records: {', '.join(map(str, record['unseen_private']))}"
+    return ["", f"assumptions ({facts})", *(f"  {line}" for line in record["statements"])]

@@ -1,0 +1,47 @@
+"""From a sample to the population: what a finite number of records says about the leakage of a release.
+
+Two audits that are never mixed. The mechanism is known exactly and (S, X) was counted: `audit_mechanism`, or
+`leakage_bounds` for sweeps. Only pairs (s, y) were seen: `audit_pairs`. `conformity` tests whether a release comes
+from the mechanism that was audited, `drift` whether it is about the same population.
+"""
+
+from jaxpriv.estimation.audit.conformity import Conformity, conformity
+from jaxpriv.estimation.audit.evidence import LowerBounds, split
+from jaxpriv.estimation.audit.independence import PermutationTest, g_test, holm, permutation_test
+from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information, information_bound
+from jaxpriv.estimation.audit.populations import Bound, Drift, drift, leakage_bounds, least_utility
+from jaxpriv.estimation.audit.report import (
+    Assumptions,
+    MechanismAudit,
+    PairsAudit,
+    Row,
+    Utility,
+    audit_mechanism,
+    audit_pairs,
+)
+
+__all__ = [
+    "Assumptions",
+    "Bound",
+    "Conformity",
+    "Drift",
+    "InformationEstimate",
+    "LowerBounds",
+    "MechanismAudit",
+    "PairsAudit",
+    "PermutationTest",
+    "Row",
+    "Utility",
+    "audit_mechanism",
+    "audit_pairs",
+    "conformity",
+    "drift",
+    "estimate_information",
+    "g_test",
+    "holm",
+    "information_bound",
+    "leakage_bounds",
+    "least_utility",
+    "permutation_test",
+    "split",
+]

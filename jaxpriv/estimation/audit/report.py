@@ -1,0 +1,378 @@
+"""An audit: for every measure four numbers that are never mixed, and the assumptions they stand on.
+
+    fitted   the value on the frequencies of the sample: exact for them, no statement about the population
+    gap      how far the mechanism is from the optimum of its design problem at most (certified), where one was given
+    upper    an upper bound for the population, all of them together with the stated confidence
+    cap      a bound that holds for every population: it needs the mechanism and the alphabets, no data
+
+A number that does not exist is None, and `why` says why. `audit_mechanism` is for a mechanism that is known exactly
+and counts of (S, X); `audit_pairs` for a black box of which only pairs (s, y) were seen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from jaxpriv._validation import joint_array, mechanism_array, real_array, scalar
+from jaxpriv.errors import InputError
+from jaxpriv.estimation.audit._information import mutual_information
+from jaxpriv.estimation.audit.evidence import LowerBounds, split
+from jaxpriv.estimation.audit.independence import PermutationTest, g_test, permutation_test
+from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information, information_bound
+from jaxpriv.estimation.audit.populations import NO_BOUND, leakage_bounds, least_utility
+from jaxpriv.estimation.confidence import population
+from jaxpriv.estimation.confidence._counts import count_array, failure
+from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate_all, report
+
+NO_DATA = "the joint was given, not counted: nothing is known of how far it is from the population"
+NO_DESIGN = "no certified solution of a design problem for this measure was given"
+BLACK_BOX = "the mechanism is not known"
+UNDERSAMPLED = "undersampled: fewer than five pairs for each cell of the table, so plug-in values are mostly noise"
+# A solution belongs to the audit if its leakage is the fitted value to this accuracy.
+_SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure. `lower` is for black boxes: what the release leaks at least, with the stated confidence.
+
+    `route` names the argument that gave `upper`; `why` says for each number that is None why it is.
+    """
+
+    name: str
+    form: str
+    order: float | None
+    divergence: str | None
+    units: str
+    fitted: float | None
+    gap: float | None
+    upper: float | None
+    cap: float | None
+    lower: float | None
+    route: str | None
+    why: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Utility:
+    """I(X;Y): the value on the frequencies and a lower bound for the population (on the event of the `upper`s)."""
+
+    fitted: float
+    lower: float | None
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What the numbers stand on: facts of the sample, and statements that no data can check.
+
+    Attributes:
+        records: n; None where the joint was given.
+        private, useful, released: sizes of the alphabets (useful: None for a black box).
+        least_private: the smallest number of records of a private symbol.
+        unseen_private: private symbols without a record.
+        empty_cells: possible cells of the table without a record.
+        cells: possible cells of the table.
+        statements: sentences, always printed.
+    """
+
+    records: int | None
+    private: int
+    useful: int | None
+    released: int
+    least_private: int | None
+    unseen_private: tuple[int, ...]
+    empty_cells: int | None
+    cells: int
+    statements: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MechanismAudit:
+    """The audit of a known mechanism. `rows` hold together with the confidence, `holds_for` says for which mechanisms:
+
+    "all mechanisms" (the mechanism may have been fitted on the counts), "this mechanism" (it was not: held-out
+    counts) or "no sample".
+    """
+
+    confidence: float | None
+    holds_for: str
+    rows: tuple[Row, ...]
+    utility: Utility
+    assumptions: Assumptions
+
+
+@dataclass(frozen=True)
+class PairsAudit:
+    """The audit of a black box: estimates, tests and bounds are different things and stand apart.
+
+    The `upper`s of the rows hold together with the confidence, and so do the `lower`s (from the second half of
+    the records, the first having chosen what to count). `estimate` is none of these.
+    """
+
+    confidence: float
+    rows: tuple[Row, ...]
+    estimate: InformationEstimate
+    permutation: PermutationTest
+    g_test: float | None
+    assumptions: Assumptions
+
+
+_COMMON = (
+    "The records are independent draws from one population (a record for each person: none twice).",
+    "What is released later is about the same population; after a drift the numbers are about another one.",
+    "The alphabets are fixed: classes, bins and the symbols that were looked at were not chosen on these records.",
+)
+_COMPOSITION = (
+    "Nothing else is released about the same people. Two releases can tell together what neither tells alone: "
+    "the caps of releases that are drawn independently given X add up, while mutual information and maximal leakage "
+    "add up only where the releases are independent given S.",
+)
+_KNOWN = ("The adversary knows the mechanism; records are released by it exactly, with fresh and true randomness.",)
+_UNIFORM = (
+    "The bounds hold for all mechanisms at once: this one may have been fitted on, or chosen by, the same records."
+)
+_HELD_OUT = "The mechanism was fixed without these records (fitted on others); otherwise the bounds mean nothing."
+
+
+def audit_mechanism(
+    mechanism: Any,
+    *,
+    counts: Any = None,
+    joint: Any = None,
+    confidence: Any = 0.95,
+    possible: Any = None,
+    held_out: bool = False,
+    solution: Any = None,
+    objective: AbstractLeakage | None = None,
+    orders: Sequence[float] = (),
+) -> MechanismAudit:
+    """Audit a mechanism (X, Y) on counts of (S, X), or on a joint that is taken as it is.
+
+    Args:
+        mechanism: P(y|x), rows sum to one.
+        counts: (S, X) whole numbers of records; or
+        joint: (S, X) a distribution. Then there are no bounds for a population.
+        confidence: the probability with which all `upper`s hold together, at least.
+        possible: (S, X) truth values, pairs that can occur at all, known without the data.
+        held_out: the mechanism does not depend on these counts.
+        solution: what `jaxpriv.solve` returned for it (or anything with `value`, `leakage`, `gap`).
+        objective: the measure that was minimised (mutual information).
+        orders: further orders of Sibson's and Arimoto's measures.
+
+    Raises:
+        InputError: bad arrays (argument and position named); both or neither of counts and joint; counts that are
+            all zero; a solution whose objective is not the leakage on these frequencies.
+    """
+    if (counts is None) == (joint is None):
+        raise InputError("give either counts or joint")
+    failure_probability = failure(1 - _confidence(confidence), "1 - confidence")
+    if counts is not None:
+        table = count_array(counts)
+        if not table.any():
+            raise InputError("counts has no record")
+        known = population(table, failure_probability, possible=possible, held_out=held_out)
+        fitted, cells = known.joint[0], int(known.possible.sum())
+    else:
+        if possible is not None or held_out:
+            raise InputError("possible and held_out are about counts; a joint was given")
+        table, known = None, None
+        fitted = joint_array(joint)
+        cells = fitted.size
+    channel = mechanism_array(mechanism, inputs=fitted.shape[1])
+    rows, measures = _measured(fitted, channel, orders)
+    gap, designed = _certified(solution, objective, rows, measures)
+    # Without counts the caps are those of an empty table: whatever the population is.
+    basis = known if known is not None else population(np.zeros(fitted.shape, np.int64), failure_probability)
+    bounds = leakage_bounds(basis, channel, measures)
+    utility = float(mutual_information(fitted.sum(axis=0)[:, None] * channel))
+    least = None if known is None else float(least_utility(known, channel)[0, 0])
+    return MechanismAudit(
+        confidence=None if known is None else _confidence(confidence),
+        holds_for="no sample" if known is None else "this mechanism" if held_out else "all mechanisms",
+        rows=tuple(
+            _row(row, bound, sampled=known is not None, gap=gap if row is designed else None)
+            for row, bound in zip(rows, bounds, strict=True)
+        ),
+        utility=Utility(utility, least),
+        assumptions=_assumptions(
+            table,
+            fitted.shape,
+            channel.shape[1],
+            cells,
+            (*_KNOWN, *(() if known is None else (_HELD_OUT if held_out else _UNIFORM,))),
+            black_box=False,
+        ),
+    )
+
+
+def audit_pairs(
+    counts: Any, *, confidence: Any = 0.95, permutations: Any = 9999, seed: Any = 0, orders: Sequence[float] = ()
+) -> PairsAudit:
+    """Audit a black box by counts (S, Y) of pairs of private and released symbols.
+
+    Args:
+        counts: (S, Y) whole numbers.
+        confidence: of the upper bounds together, and of the lower bounds together.
+        permutations: of the test of independence.
+        seed: of the permutations and of the halves for the lower bounds.
+        orders: further orders of Sibson's and Arimoto's measures.
+
+    Raises:
+        InputError: bad counts, or fewer than two pairs.
+    """
+    table = count_array(counts)
+    if not table.sum() >= 2:
+        raise InputError("counts has fewer than two pairs")
+    level = _confidence(confidence)
+    beta = failure(1 - level, "1 - confidence")
+    identity = np.eye(table.shape[1])  # the release is what is seen: X = Y
+    rows, measures = _measured(table / table.sum(), identity, orders)
+    # An eighth of beta is for the other bound on mutual information.
+    known = population(table, 0.875 * beta)
+    bounds = leakage_bounds(known, identity, measures)
+    entropies = float(information_bound(table, 0.125 * beta))
+    lower = LowerBounds(*split(table, seed), beta)
+    estimate = estimate_information(table, beta)
+    return PairsAudit(
+        confidence=level,
+        rows=tuple(
+            _black_box_row(row, bound, lower.of(measure), entropies, undersampled=estimate.undersampled)
+            for row, bound, measure in zip(rows, bounds, measures, strict=True)
+        ),
+        estimate=estimate,
+        permutation=permutation_test(table, permutations=permutations, seed=seed),
+        g_test=g_test(table),
+        assumptions=_assumptions(table, table.shape, table.shape[1], table.size, (), black_box=True),
+    )
+
+
+def _confidence(value: Any) -> float:
+    level = scalar(value, "confidence", low=0.0, high=1.0, open_low=True)
+    if not level < 1:
+        raise InputError("confidence must be below 1")
+    return level
+
+
+@dataclass(frozen=True)
+class _Measured:
+    name: str
+    form: str
+    order: float | None
+    divergence: str | None
+    units: str
+    value: float
+
+
+def _measured(joint: np.ndarray, channel: np.ndarray, orders: Sequence[float]) -> tuple[list[_Measured], list[Any]]:
+    rows = [
+        _Measured(one.name, one.form, one.order, one.divergence, one.units, one.value)
+        for one in report(joint, channel).rows
+    ]
+    extra = [(name, float(order)) for name in ("sibson", "arimoto") for order in orders]
+    values = evaluate_all(tuple(by_name(name, order=order) for name, order in extra), joint, channel) if extra else ()
+    rows += [
+        _Measured(name, "average", order, None, one.units, one.value)
+        for (name, order), one in zip(extra, values, strict=True)
+    ]
+    return rows, [by_name(row.name, form=row.form, order=row.order, divergence=row.divergence) for row in rows]
+
+
+def _row(row: _Measured, bound: Any, *, sampled: bool, gap: float | None) -> Row:
+    why = {} if gap is not None else {"gap": NO_DESIGN}
+    if bound is None:
+        why |= {"upper": NO_BOUND, "cap": NO_BOUND}
+    elif not sampled:
+        why |= {"upper": NO_DATA}
+    return Row(
+        name=row.name,
+        form=row.form,
+        order=row.order,
+        divergence=row.divergence,
+        units=row.units,
+        fitted=row.value,
+        gap=gap,
+        upper=None if bound is None or not sampled else float(bound.upper[0, 0]),
+        cap=None if bound is None else float(bound.cap[0]),
+        lower=None,
+        route=None if bound is None or not sampled else str(bound.route[0, 0]),
+        why={**why, "lower": "lower bounds are for black boxes: of a known mechanism the value is known"},
+    )
+
+
+def _black_box_row(row: _Measured, bound: Any, lower: float | None, entropies: float, *, undersampled: bool) -> Row:
+    upper = None if bound is None else float(bound.upper[0, 0])
+    route = None if bound is None else str(bound.route[0, 0])
+    if row.name == "mutual-information" and upper is not None and entropies < upper:
+        upper, route = entropies, "entropies of frequencies"
+    why = {"gap": BLACK_BOX, "cap": BLACK_BOX}
+    if undersampled:
+        why["fitted"] = UNDERSAMPLED
+    if upper is None:
+        why["upper"] = NO_BOUND
+    if lower is None:
+        why["lower"] = "no lower bound is known for this measure"
+    return Row(
+        name=row.name,
+        form=row.form,
+        order=row.order,
+        divergence=row.divergence,
+        units=row.units,
+        fitted=None if undersampled else row.value,
+        gap=None,
+        upper=upper,
+        cap=None,
+        lower=lower,
+        route=route,
+        why=why,
+    )
+
+
+def _certified(
+    solution: Any, objective: AbstractLeakage | None, rows: Sequence[_Measured], measures: Sequence[AbstractLeakage]
+) -> tuple[float | None, _Measured | None]:
+    """(the gap, the row it belongs to), after a check that the solution is about this mechanism and joint."""
+    if solution is None:
+        if objective is not None:
+            raise InputError("objective is the measure of a solution; no solution was given")
+        return None, None
+    wanted = MutualInformation() if objective is None else objective
+    named = [row for row, measure in zip(rows, measures, strict=True) if bool(eqx.tree_equal(measure, wanted))]
+    if not named:
+        raise InputError("objective is not among the measures of the audit (name its order in orders)")
+    value, leakage, gap = (
+        float(real_array(getattr(solution, part), f"solution.{part}", ndim=0)) for part in ("value", "leakage", "gap")
+    )
+    near = lambda one, other: abs(one - other) <= _SAME * (1 + abs(other))  # noqa: E731
+    if not near(value, leakage):
+        raise InputError("solution minimised something else than the leakage: its gap is not about a measure")
+    if not near(leakage, named[0].value):
+        raise InputError("solution is about another mechanism, joint or measure: its leakage is not the value here")
+    if not (np.isfinite(gap) and gap >= 0):
+        raise InputError("solution.gap must be a finite number >= 0")
+    return gap, named[0]
+
+
+def _assumptions(
+    table: np.ndarray | None,
+    shape: tuple[int, ...],
+    released: int,
+    cells: int,
+    statements: tuple[str, ...],
+    *,
+    black_box: bool,
+) -> Assumptions:
+    by_private = None if table is None else table.sum(axis=1)
+    return Assumptions(
+        records=None if table is None else int(table.sum()),
+        private=shape[0],
+        useful=None if black_box else shape[1],
+        released=released,
+        least_private=None if by_private is None else int(by_private.min()),
+        unseen_private=() if by_private is None else tuple(int(s) for s in np.flatnonzero(by_private == 0)),
+        empty_cells=None if table is None else cells - int(np.count_nonzero(table)),
+        cells=cells,
+        statements=(*(() if table is None else _COMMON), *statements, *_COMPOSITION),
+    )

@@ -1,0 +1,75 @@
+"""Log-lift from samples: i(s, x) = ln P(s|x)/P(s) for a private S with few values and any X.
+
+    samples = from_features(private, numeric)           # or from_symbols, for a finite alphabet
+    lift = donsker_varadhan().fit(key, samples)         # lift(x): (n, S) scores in nats
+    report = estimate(donsker_varadhan(), key, samples) # I(S;X) on test rows, over 20 splits
+
+Everything here is an estimate. An `Estimate` has a standard error and never shares a field with a
+number that is proved.
+"""
+
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator
+from jaxpriv.estimation.lift.classifier import CalibratedClassifier
+from jaxpriv.estimation.lift.evaluation import LiftReport, e_gamma, estimate
+from jaxpriv.estimation.lift.known import Agreement, KnownTask, known_tasks, self_test
+from jaxpriv.estimation.lift.loglift import LogLift, average
+from jaxpriv.estimation.lift.named import NAMES, named
+from jaxpriv.estimation.lift.network import Network
+from jaxpriv.estimation.lift.neural import (
+    NeuralLift,
+    donsker_varadhan,
+    f_divergence,
+    trimmed,
+    watchdog_paper,
+)
+from jaxpriv.estimation.lift.objectives import (
+    AbstractForm,
+    AbstractObjective,
+    ChiSquaredForm,
+    DonskerVaradhan,
+    JensenShannonForm,
+    ReverseKullbackLeiblerForm,
+    SquaredHellingerForm,
+    Trimmed,
+)
+from jaxpriv.estimation.lift.plug_in import PlugIn
+from jaxpriv.estimation.lift.result import Estimate
+from jaxpriv.estimation.lift.samples import Samples, encode, from_features, from_symbols
+from jaxpriv.estimation.lift.training import Training
+
+__all__ = [
+    "NAMES",
+    "AbstractForm",
+    "AbstractLiftEstimator",
+    "AbstractObjective",
+    "Agreement",
+    "CalibratedClassifier",
+    "ChiSquaredForm",
+    "DonskerVaradhan",
+    "Estimate",
+    "JensenShannonForm",
+    "KnownTask",
+    "LiftReport",
+    "LogLift",
+    "Network",
+    "NeuralLift",
+    "PlugIn",
+    "ReverseKullbackLeiblerForm",
+    "Samples",
+    "SquaredHellingerForm",
+    "Training",
+    "Trimmed",
+    "average",
+    "donsker_varadhan",
+    "e_gamma",
+    "encode",
+    "estimate",
+    "f_divergence",
+    "from_features",
+    "from_symbols",
+    "known_tasks",
+    "named",
+    "self_test",
+    "trimmed",
+    "watchdog_paper",
+]

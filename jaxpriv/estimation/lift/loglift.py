@@ -1,0 +1,75 @@
+"""A fitted log-lift: a function of rows, with the prior it is normalised for."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from scipy.special import logsumexp
+
+from jaxpriv.errors import InputError
+from jaxpriv.estimation.lift.projection import ceilings, project
+from jaxpriv.estimation.lift.samples import Rows
+
+
+class AbstractScorer(eqx.Module):
+    """Raw critic values of checked rows."""
+
+    @abstractmethod
+    def __call__(self, useful: np.ndarray) -> np.ndarray:
+        """`(n, S)` float64; unnormalised."""
+
+
+class LogLift(eqx.Module):
+    """i(s, x) = ln P(s|x)/P(s) as fitted, in nats.
+
+    Attributes:
+        scorer: the fitted critic.
+        rows: what a row of X looks like.
+        prior: `(S,)` the P(s) that it is normalised for.
+        limit: scores are trimmed to [-limit, limit]; infinite if they are not.
+        method: the estimator, in words.
+    """
+
+    scorer: AbstractScorer
+    rows: Rows
+    prior: np.ndarray
+    limit: float = eqx.field(static=True)
+    method: str = eqx.field(static=True)
+
+    def __call__(self, useful: Any) -> np.ndarray:
+        """`(n, S)` float64 scores of rows of X (features, or symbols, as in the samples it was fitted on).
+
+        Untrimmed scores satisfy sum_s p_s e^i = 1 in every row, so no score is above -ln p_s, trimmed or not.
+        Raises `InputError` for rows of another kind, and where the score of a row is not finite.
+        """
+        raw = self.scorer(self.rows.checked(useful))
+        bad = ~np.all(np.isfinite(raw), axis=1)
+        if np.any(bad):
+            raise InputError(
+                f"useful[{np.flatnonzero(bad)[0]}] has a score that is not finite: it is far outside the data"
+            )
+        return np.clip(np.minimum(project(raw, self.prior), self.ceilings), -self.limit, self.limit)
+
+    @property
+    def ceilings(self) -> np.ndarray:
+        """`(S,)` what no score exceeds: -ln p_s, or the limit."""
+        return np.minimum(ceilings(self.prior), self.limit)
+
+
+class _Mean(AbstractScorer):
+    """ln of the mean of e^i over several log-lifts: the mean of their P(s|x), in units of P(s)."""
+
+    parts: tuple[LogLift, ...]
+
+    def __call__(self, useful: np.ndarray) -> np.ndarray:
+        return logsumexp([part(useful) for part in self.parts], axis=0) - np.log(len(self.parts))
+
+
+def average(lifts: Sequence[LogLift]) -> LogLift:
+    """One log-lift from those of several splits: their lifts' mean, which is normalised where they are."""
+    first = lifts[0]
+    return LogLift(
+        _Mean(tuple(lifts)), first.rows, first.prior, first.limit, f"mean of {len(lifts)} fits: {first.method}"
+    )

@@ -1,0 +1,298 @@
+"""Training of several critics at once on the device.
+
+Each of R splits has its own rows, standardisation, seed and best parameters; one vmapped program trains them all. An
+epoch is a scan over minibatches of a fresh permutation, followed by the objective on the split's validation rows; the
+parameters of the best epoch are kept, and a split whose best epoch is `patience` epochs past stands still while
+others go on. Nothing is sent to the host within a step or an epoch: the host looks in every few epochs, so that a
+long training can be interrupted.
+
+Float32: the noise of a sample is far above its rounding.
+"""
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxpriv._resources import need_memory
+from jaxpriv._validation import scalar
+from jaxpriv.errors import DivergedError, InputError
+from jaxpriv.estimation.lift.network import Critic, Network, NetworkScorer, Scaling, scaled
+from jaxpriv.estimation.lift.objectives import AbstractObjective
+from jaxpriv.estimation.lift.samples import Samples
+from jaxpriv.solving.execution import own_settings
+
+# Epochs between two looks of the host.
+_LOOK = 25
+# Interquartile range of a standard Gaussian; a feature that varies less than this, in its deviations, is constant.
+_GAUSSIAN_RANGE, _CONSTANT = 1.349, 1e-12
+
+
+class Training(eqx.Module):
+    """How a critic is trained.
+
+    Attributes:
+        optimiser: "adam" or "adagrad" (whose accumulators start at 0.1).
+        learning_rate: of the optimiser.
+        weight_decay: decoupled, of weight matrices only.
+        batch: rows in a minibatch; None takes all training rows at once. What a permutation leaves over waits for
+            the next epoch.
+        epochs: at most this many.
+        patience: stop when the best validation value is this many epochs past, and keep the parameters it was
+            reached with; None never stops and keeps the last.
+    """
+
+    optimiser: Literal["adam", "adagrad"] = eqx.field(static=True, default="adam")
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-2
+    batch: int | None = eqx.field(static=True, default=256)
+    epochs: int = eqx.field(static=True, default=200)
+    patience: int | None = eqx.field(static=True, default=15)
+
+    def __check_init__(self) -> None:
+        if self.optimiser not in ("adam", "adagrad"):
+            raise InputError("optimiser must be 'adam' or 'adagrad'")
+        scalar(self.learning_rate, "learning_rate", low=0.0, open_low=True)
+        scalar(self.weight_decay, "weight_decay", low=0.0)
+        scalar(self.epochs, "epochs", low=1.0)
+        for name in ("batch", "patience"):
+            if getattr(self, name) is not None:
+                scalar(getattr(self, name), name, low=1.0)
+
+
+class Trained(eqx.Module):
+    """R critics (leaves with a leading axis R), and the standardisation of each."""
+
+    critics: Critic
+    mean: np.ndarray  # (R, d) float64
+    scale: np.ndarray  # (R, d) float64
+    value: np.ndarray  # (R,) validation objective of what is kept
+    epoch: np.ndarray  # (R,) the epoch it was reached in
+
+    def scorers(self, numeric: np.ndarray, scaling: Scaling) -> tuple[NetworkScorer, ...]:
+        """The R critics one by one."""
+        weights, rest = eqx.partition(self.critics, eqx.is_array)
+        return tuple(
+            NetworkScorer(
+                eqx.combine(jax.tree.map(lambda leaf, r=r: leaf[r], weights), rest),
+                self.mean[r],
+                self.scale[r],
+                numeric,
+                scaling,
+            )
+            for r in range(len(self.epoch))
+        )
+
+
+class _Rows(eqx.Module):
+    """What a split is trained on; axis 0 of the last four is the split."""
+
+    useful: Any  # (n, d) float32, or (n,) int32 symbols
+    private: Any  # (n,) int32
+    log_prior: Any  # (S,)
+    numeric: Any  # (d,) bool
+    mean: Any  # (R, d)
+    scale: Any  # (R, d)
+    train: Any  # (R, a)
+    validation: Any  # (R, b)
+
+
+class _State(eqx.Module):
+    weights: Any
+    optimiser: Any
+    key: Any
+    epoch: Any
+    best: Any
+    value: Any
+    best_epoch: Any
+    finite: Any
+
+
+_SPLIT_AXES = _Rows(None, None, None, None, 0, 0, 0, 0)  # pyright: ignore[reportArgumentType]
+
+
+def train(
+    objective: AbstractObjective,
+    network: Network,
+    training: Training,
+    keys: jax.Array,
+    samples: Samples,
+    train_rows: np.ndarray,
+    validation_rows: np.ndarray,
+    prior: np.ndarray,
+) -> Trained:
+    """Fit one critic for each key, on rows `train_rows` (R, a), stopped by `validation_rows` (R, b).
+
+    Raises `DivergedError` naming the splits whose objective or weights did not stay finite; nothing of them is
+    returned. Raises `ResourceError` where the memory does not suffice.
+    """
+    count, held = validation_rows.shape
+    inputs = samples.rows.inputs
+    need_memory(
+        4.0 * count * held * (inputs + 2 * network.width * (samples.private_size if network.private_input else 1)),
+        f"scoring {count} x {held} validation rows at once",
+        "ask for fewer splits at a time or a smaller validation share",
+    )
+    shift, size, mean, scale = _standardisation(samples, train_rows, network.scaling)
+    symbols = samples.rows.symbols is not None
+    useful = samples.useful.astype(np.int32) if symbols else ((samples.useful - shift) / size).astype(np.float32)
+    # Optax raises a decay rate to an integer step: what strict promotion of the caller's would refuse.
+    with own_settings(), jax.numpy_dtype_promotion("standard"):
+        rows = _Rows(
+            useful=jnp.asarray(useful),
+            private=jnp.asarray(samples.private, jnp.int32),
+            log_prior=jnp.asarray(np.log(prior), jnp.float32),
+            numeric=jnp.asarray(samples.numeric),
+            mean=jnp.asarray(mean, jnp.float32),
+            scale=jnp.asarray(scale, jnp.float32),
+            train=jnp.asarray(train_rows, jnp.int32),
+            validation=jnp.asarray(validation_rows, jnp.int32),
+        )
+        objective, training = _as_arrays(objective), _as_arrays(training)
+        state = _begin(network, training, keys, inputs, samples.private_size)
+        until = 0
+        while until < training.epochs and bool(jnp.any(_goes_on(training, state, training.epochs))):
+            until = min(until + _LOOK, training.epochs)
+            state = _advance(objective, network, training, rows, state, jnp.asarray(until, jnp.int32))
+        finite, value, epoch = (np.asarray(leaf) for leaf in (state.finite, state.value, state.best_epoch))
+        if not np.all(finite):
+            bad = ", ".join(str(k) for k in np.flatnonzero(~finite))
+            raise DivergedError(
+                f"training by the {objective.name} did not stay finite in split {bad}; a smaller learning rate, "
+                "or features without extreme values, usually cures it"
+            )
+        skeleton = eqx.filter_eval_shape(network.build, keys[0], inputs, samples.private_size)
+        static = eqx.filter(skeleton, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
+        critics = eqx.combine(jax.tree.map(np.asarray, state.best), static)
+    return Trained(critics, shift + size * mean, size * scale, value.astype(np.float64), epoch)
+
+
+def _standardisation(samples: Samples, train_rows: np.ndarray, scaling: Scaling) -> tuple[np.ndarray, ...]:
+    """(shift (d,), size (d,), mean (R, d), scale (R, d)): rows are (x - shift)/size, then (. - mean)/scale per split.
+
+    The first step, on all rows, only saves digits in float32 and is undone by the second, which sees training rows
+    alone. Indicators, and features that are constant in a split, keep their scale.
+    """
+    inputs, count = samples.rows.inputs, len(train_rows)
+    if samples.rows.symbols is not None or scaling == "none":
+        return np.zeros(inputs), np.ones(inputs), np.zeros((count, inputs)), np.ones((count, inputs))
+    with np.errstate(over="ignore", invalid="ignore"):
+        shift, size = samples.useful.mean(axis=0), samples.useful.std(axis=0)
+    shift = np.where(samples.numeric & np.isfinite(shift), shift, 0.0)
+    size = np.where(samples.numeric & np.isfinite(size) & (size > 0), size, 1.0)
+    near = (samples.useful - shift) / size
+    mean = np.stack([near[rows].mean(axis=0) for rows in train_rows])
+    scale = np.stack([near[rows].std(axis=0) for rows in train_rows])
+    if scaling == "asinh":
+        low, mean, high = np.stack([np.quantile(near[rows], (0.25, 0.5, 0.75), axis=0) for rows in train_rows], axis=1)
+        scale = np.where(
+            high - low > _CONSTANT, (high - low) / _GAUSSIAN_RANGE, scale
+        )  # counts that are mostly one value
+    mean = np.where(samples.numeric, mean, 0.0)
+    return shift, size, mean, np.where(samples.numeric & (scale > _CONSTANT), scale, 1.0)
+
+
+def _as_arrays(tree: Any) -> Any:
+    """Real hyper-parameters as arrays: a changed learning rate is no new program."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32) if isinstance(leaf, float) else leaf, tree)
+
+
+def _optimiser(training: Training) -> Any:
+    import optax  # an extra
+
+    return optax.scale_by_adam() if training.optimiser == "adam" else optax.scale_by_rss(0.1)
+
+
+@eqx.filter_jit
+def _begin(network: Network, training: Training, keys: jax.Array, inputs: int, private_size: int) -> _State:
+    def one(key: Any) -> _State:
+        build, shuffle = jax.random.split(key)
+        weights = eqx.filter(network.build(build, inputs, private_size), eqx.is_inexact_array)
+        return _State(
+            weights=weights,
+            optimiser=_optimiser(training).init(weights),
+            key=shuffle,
+            epoch=jnp.zeros((), jnp.int32),
+            best=weights,
+            value=jnp.array(-jnp.inf, jnp.float32),
+            best_epoch=jnp.zeros((), jnp.int32),
+            finite=jnp.array(True),
+        )
+
+    return jax.vmap(one)(keys)
+
+
+def _goes_on(training: Training, state: _State, until: Any) -> Any:
+    on = state.finite & (state.epoch < until)
+    if training.patience is not None:
+        on &= state.epoch - state.best_epoch < training.patience
+    return on
+
+
+@eqx.filter_jit
+def _advance(
+    objective: AbstractObjective, network: Network, training: Training, rows: _Rows, state: _State, until: Any
+) -> _State:
+    """Every split up to epoch `until`, or to its end."""
+
+    def one(rows: _Rows, state: _State) -> _State:
+        return lax.while_loop(
+            lambda now: _goes_on(training, now, until),
+            lambda now: _epoch(objective, network, training, rows, now),
+            state,
+        )
+
+    return jax.vmap(one, in_axes=(_SPLIT_AXES, 0))(rows, state)
+
+
+def _epoch(objective: AbstractObjective, network: Network, training: Training, rows: _Rows, state: _State) -> _State:
+    skeleton = eqx.filter_eval_shape(network.build, jax.random.key(0), rows.scale.shape[0], rows.log_prior.shape[0])
+    static = eqx.filter(skeleton, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
+
+    def value(weights: Any, index: Any) -> Any:
+        critic = jax.vmap(eqx.combine(weights, static))
+        if rows.useful.ndim == 1:
+            inputs = jax.nn.one_hot(rows.useful[index], rows.scale.shape[0], dtype=jnp.float32)
+        else:
+            inputs = scaled(
+                rows.useful[index], rows.mean[None], rows.scale[None], rows.numeric[None], network.scaling, jnp
+            )
+        scores = objective.scores(critic(inputs), rows.log_prior)
+        even = jnp.full(index.shape, 1.0 / index.shape[0], jnp.float32)
+        return objective.value(scores, rows.private[index], rows.log_prior, even)
+
+    def step(carry: tuple[Any, Any, Any], index: Any) -> tuple[tuple[Any, Any, Any], None]:
+        weights, optimiser, finite = carry
+        loss, slope = jax.value_and_grad(lambda w: -value(w, index))(weights)
+        update, optimiser = _optimiser(training).update(slope, optimiser, weights)
+        weights = jax.tree.map(
+            lambda w, u: w - training.learning_rate * (u + (training.weight_decay * w if w.ndim > 1 else 0.0)),
+            weights,
+            update,
+        )
+        return (weights, optimiser, finite & jnp.isfinite(loss)), None
+
+    size = rows.train.shape[0]
+    batch = size if training.batch is None else min(training.batch, size)
+    key, shuffle = jax.random.split(state.key)
+    order = rows.train if batch == size else rows.train[jax.random.permutation(shuffle, size)]
+    batches = order[: size // batch * batch].reshape(-1, batch)
+    (weights, optimiser, finite), _ = lax.scan(step, (state.weights, state.optimiser, state.finite), batches)
+
+    now = value(weights, rows.validation)
+    epoch = state.epoch + 1
+    finite &= jnp.isfinite(now)
+    better = finite & ((now > state.value) | (training.patience is None))
+    return _State(
+        weights=weights,
+        optimiser=optimiser,
+        key=key,
+        epoch=epoch,
+        best=jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, state.best),
+        value=jnp.where(better, now, state.value),
+        best_epoch=jnp.where(better, epoch, state.best_epoch),
+        finite=finite,
+    )

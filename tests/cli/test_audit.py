@@ -1,0 +1,115 @@
+"""`jaxpriv audit`: the four numbers, black boxes, files, and what is refused."""
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import JOINT, refused, strict_json
+
+MECHANISM = 0.7 * np.eye(4) + 0.3 / 4
+COUNTS = np.rint(JOINT * 4000).astype(int)
+
+
+@pytest.fixture
+def files(save):
+    return save("mechanism.npz", mechanism=MECHANISM), save("counts.npz", counts=COUNTS)
+
+
+def measure(record, name):
+    return next(one for one in record["measures"] if one["name"] == name)
+
+
+def test_a_mechanism(run, files, save):
+    mechanism, counts = files
+    result = run("audit", mechanism, "--counts", counts, "--order", 3, "--json", "-")
+    assert result.exit_code == 0, result.output
+    record = strict_json(result.stdout)
+    assert record["confidence"] == 0.95
+    assert record["units"] == "nats"
+    one = measure(record, "mutual-information")
+    assert one["fitted"] < one["upper"] < one["cap"]
+    assert one["gap"] is None
+    assert one["why"]["gap"]
+    assert [row["order"] for row in record["measures"] if row["name"] == "sibson"] == [0.5, 2.0, 10.0, 3.0]
+    assert record["assumptions"]["records"] == 4000
+    text = run("audit", mechanism, "--counts", counts, "--units", "bits", "--confidence", 0.999).stdout
+    assert "population: the whole column holds with confidence 0.999, for all mechanisms" in " ".join(text.split())
+    assert "assumptions (4000 records" in text
+    assert "independent draws" in text
+    line = next(line for line in text.splitlines() if "mutual-information" in line)
+    assert float(line.split()[1]) == pytest.approx(one["fitted"] / np.log(2), rel=1e-3)
+    assert line.split()[2] == "-"
+
+
+def test_the_gap_of_a_solve(run, problem, save, tmp_path):
+    out, solved = tmp_path / "mechanism.npz", tmp_path / "solved.json"
+    assert run("solve", problem, "--budget", 0.2, "--out", out, "--json", solved).exit_code == 0
+    line = ("audit", out, "--joint", problem, "--solution", solved)
+    record = strict_json(run(*line, "--json", "-").stdout)
+    one = measure(record, "mutual-information")
+    assert 0 <= one["gap"] <= 1e-6
+    assert one["upper"] is None
+    assert record["holds_for"] == "no sample"
+    refused(run(*line, "--objective", "lift"), 2, "another mechanism, joint or measure")
+    refused(run(*line, "--objective", "sibson:x"), 2, "--objective")
+    refused(run(*line, "--objective", "nothing"), 2, "--objective", "unknown")
+    solved.write_text('{"value": NaN}')
+    refused(run(*line), 5, "solved.json", "strict JSON")
+    solved.write_text('{"value": "inf"}')
+    refused(run(*line), 2, "solved.json")
+
+
+def test_pairs_of_a_table(run, save, tmp_path):
+    generator, path = np.random.default_rng(0), tmp_path / "people.csv"
+    s = generator.integers(3, size=600)
+    x = np.where(generator.random(600) < 0.5, s, generator.integers(4, size=600))
+    wage = generator.normal(size=600)
+    path.write_text("s,y,wage\n" + "".join(f"a{a},b{b},{c:.4f}\n" for a, b, c in zip(s, x, wage, strict=True)))
+    line = ("audit", "--pairs", path, "--private", "s", "--released", "y", "--permutations", 99)
+    record = strict_json(run(*line, "--json", "-").stdout)
+    assert record["labels"]["private"] == [["a0"], ["a1"], ["a2"]]
+    assert record["permutation"]["p_value"] == 0.01
+    one = measure(record, "correct-guess")
+    assert 1 / 3 < one["lower"] < one["fitted"] < one["upper"]
+    text = run(*line).stdout
+    assert "a large p is no evidence of privacy" in " ".join(text.split())
+    assert "Miller-Madow" in text
+    binned = run("audit", "--pairs", path, "--private", "s", "--released", "wage", "--quantiles", "wage=4")
+    assert binned.exit_code == 0, binned.output
+    from_counts = save("pairs.npz", counts=np.array([[3, 1, 0, 1], [1, 3, 2, 0], [0, 0, 1, 1]]))
+    assert "refused, undersampled" in run("audit", "--pairs", from_counts, "--permutations", 9).stdout
+    refused(run("audit", "--pairs", path, "--private", "s"), 2, "--released")
+    refused(run("audit", "--pairs", path, "--private", "s", "--released", "z"), 2, "'z'")
+    refused(run("audit", "--pairs", from_counts, "--private", "s"), 2, ".npz")
+    refused(run(*line, "--quantiles", "wage"), 2, "--quantiles")
+    refused(run(*line, "--permutations", 0), 2, "permutations")
+
+
+def test_releases(run, files, save):
+    mechanism, counts = files
+    sound = save("sound.npz", counts=np.rint(MECHANISM * 400).astype(int))
+    broken = save("broken.npz", counts=np.rint(np.roll(MECHANISM, 1, axis=0) * 400).astype(int))
+    values = []
+    for path in (sound, broken):
+        result = run("audit", mechanism, "--counts", counts, "--releases", path, "--json", "-")
+        values.append(strict_json(result.stdout)["conformity"]["p_value"])
+    assert values[0] == 1
+    assert values[1] < 1e-12
+    assert "p-value" in run("audit", mechanism, "--counts", counts, "--releases", broken).stdout
+
+
+def test_bad_lines(run, files, save, problem, tmp_path):
+    mechanism, counts = files
+    refused(run("audit", mechanism), 2, "--counts, --joint and --pairs")
+    refused(run("audit", mechanism, "--counts", counts, "--joint", problem), 2, "one of")
+    refused(run("audit", "--counts", counts), 2, "MECH.npz")
+    refused(run("audit", mechanism, "--pairs", counts), 2, "--pairs")
+    refused(run("audit", mechanism, "--counts", counts, "--private", "s"), 2, "--private")
+    refused(run("audit", mechanism, "--joint", problem, "--held-out"), 2, "--held-out")
+    refused(run("audit", "--pairs", counts, "--releases", counts), 2, "--releases")
+    refused(run("audit", mechanism, "--counts", tmp_path / "absent.npz"), 2, "absent.npz")
+    refused(run("audit", mechanism, "--counts", save("f.npz", counts=COUNTS / 2)), 2, "integers")
+    refused(run("audit", mechanism, "--counts", save("n.npz", counts=-COUNTS)), 2, "counts[0, 0]", "negative")
+    refused(run("audit", mechanism, "--counts", counts, "--confidence", 95), 2, "confidence")
+    refused(run("audit", mechanism, "--counts", counts, "--json", counts), 2, "--json", "--counts")
+    refused(run("audit", mechanism, "--counts", save("t.npz", counts=COUNTS.T)), 2, "mechanism")
+    assert not (tmp_path / "report.json").exists()

@@ -1,0 +1,115 @@
+"""The audit object: four numbers that are never mixed, reasons for those that are missing, the assumptions."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from jaxpriv import leakage
+from jaxpriv.errors import InputError
+from jaxpriv.estimation.audit import audit_mechanism, audit_pairs
+from tests.estimation.conftest import JOINTS, MECHANISM
+
+COUNTS = np.random.default_rng(4).multinomial(5000, JOINTS["strong"].ravel()).reshape(3, 4)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return audit_mechanism(MECHANISM, counts=COUNTS)
+
+
+def row(audit, name, **parts):
+    (one,) = [r for r in audit.rows if r.name == name and all(getattr(r, k) == v for k, v in parts.items())]
+    return one
+
+
+def test_the_four_numbers(found):
+    values = {(r.name, r.form, r.order, r.divergence): r.value for r in leakage.report(COUNTS / 5000, MECHANISM).rows}
+    assert len(found.rows) == len(values)
+    for one in found.rows:
+        assert one.fitted == pytest.approx(values[one.name, one.form, one.order, one.divergence], abs=1e-12)
+        assert one.fitted <= one.upper <= one.cap
+        assert one.gap is None
+        assert "gap" in one.why
+        assert one.route
+        assert one.lower is None
+    assert found.confidence == 0.95
+    assert found.holds_for == "all mechanisms"
+    assert found.utility.lower < found.utility.fitted
+
+
+def test_the_gap_belongs_to_one_measure(found):
+    value = row(found, "mutual-information").fitted
+    solved = SimpleNamespace(value=value + 1e-9, leakage=value, gap=np.float64(1e-8))
+    audited = audit_mechanism(MECHANISM, counts=COUNTS, solution=solved)
+    assert row(audited, "mutual-information").gap == 1e-8
+    assert "gap" not in row(audited, "mutual-information").why
+    assert all(one.gap is None for one in audited.rows if one.name != "mutual-information")
+    value = row(found, "sibson", order=2.0).fitted
+    solved = SimpleNamespace(value=value, leakage=value, gap=0.0)
+    audited = audit_mechanism(MECHANISM, counts=COUNTS, solution=solved, objective=leakage.Sibson(2.0))
+    assert row(audited, "sibson", order=2.0).gap == 0
+
+
+def test_a_solution_of_something_else_is_refused(found):
+    value = row(found, "mutual-information").fitted
+    for parts, words in (
+        ({"value": 0.3, "leakage": value, "gap": 0.0}, "something else than the leakage"),
+        ({"value": 0.3, "leakage": 0.3, "gap": 0.0}, "another mechanism, joint or measure"),
+        ({"value": value, "leakage": value, "gap": np.nan}, "gap"),
+        ({"value": value, "leakage": value, "gap": -1.0}, "gap"),
+        ({"value": "a", "leakage": value, "gap": 0.0}, "solution.value"),
+    ):
+        with pytest.raises(InputError, match=words):
+            audit_mechanism(MECHANISM, counts=COUNTS, solution=SimpleNamespace(**parts))
+    solved = SimpleNamespace(value=value, leakage=value, gap=0.0)
+    with pytest.raises(InputError, match="not among the measures"):
+        audit_mechanism(MECHANISM, counts=COUNTS, solution=solved, objective=leakage.Sibson(3.0))
+    with pytest.raises(InputError, match="no solution"):
+        audit_mechanism(MECHANISM, counts=COUNTS, objective=leakage.Sibson(2.0))
+
+
+def test_a_joint_without_a_sample_has_no_bound_for_a_population():
+    audited = audit_mechanism(MECHANISM, joint=JOINTS["weak"])
+    assert (audited.confidence, audited.holds_for) == (None, "no sample")
+    assert audited.utility.lower is None
+    assert audited.assumptions.records is None
+    for one in audited.rows:
+        assert one.upper is None
+        assert "not counted" in one.why["upper"]
+        assert one.fitted <= one.cap
+
+
+def test_assumptions_are_facts_and_statements(found):
+    facts = found.assumptions
+    assert (facts.records, facts.private, facts.useful, facts.released) == (5000, 3, 4, 4)
+    assert facts.least_private == COUNTS.sum(axis=1).min()
+    assert facts.empty_cells == np.sum(COUNTS == 0)
+    text = " ".join(facts.statements)
+    for word in ("independent draws", "same population", "not chosen on these records", "knows the mechanism"):
+        assert word in text
+    held_out = audit_mechanism(MECHANISM, counts=COUNTS, held_out=True)
+    assert held_out.holds_for == "this mechanism"
+    assert "fixed without these records" in " ".join(held_out.assumptions.statements)
+    unseen = audit_mechanism(MECHANISM, counts=np.vstack([COUNTS[:2], 0 * COUNTS[:1]]))
+    assert unseen.assumptions.unseen_private == (2,)
+    assert unseen.assumptions.least_private == 0
+    assert row(unseen, "maximal-leakage").upper > row(unseen, "maximal-leakage").fitted
+
+
+def test_pairs():
+    counts = np.random.default_rng(1).multinomial(4000, (JOINTS["strong"] @ MECHANISM).ravel()).reshape(3, 4)
+    audited = audit_pairs(counts, permutations=199)
+    for one in audited.rows:
+        assert one.gap is None
+        assert one.cap is None
+        assert one.fitted <= one.upper
+        assert one.lower is None or 0 <= one.lower <= one.upper
+        assert {"gap", "cap"} <= set(one.why)
+    assert audited.permutation.p_value == 0.005
+    assert audited.estimate.interval is not None
+    assert audited.assumptions.useful is None
+    sparse = audit_pairs(np.array([[3, 1, 0, 1], [0, 2, 1, 0], [1, 0, 0, 2]]), permutations=99)
+    assert sparse.estimate.undersampled
+    assert all(one.fitted is None and "undersampled" in one.why["fitted"] for one in sparse.rows)
+    assert all(one.upper is not None for one in sparse.rows)  # the bounds hold all the same

@@ -1,0 +1,342 @@
+"""Fits: normalised, decided by their key, alike alone and together, judged on rows they never saw."""
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from jaxpriv.errors import DivergedError, InputError
+from jaxpriv.estimation.lift import (
+    CalibratedClassifier,
+    DonskerVaradhan,
+    Network,
+    NeuralLift,
+    PlugIn,
+    Training,
+    Trimmed,
+    average,
+    e_gamma,
+    encode,
+    estimate,
+    from_features,
+    from_symbols,
+    known_tasks,
+    named,
+    self_test,
+    trimmed,
+)
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator
+from jaxpriv.estimation.lift.classifier import temperature
+from jaxpriv.estimation.lift.named import NAMES
+from jaxpriv.estimation.lift.projection import project
+from jaxpriv.estimation.lift.training import _standardisation, train
+
+TINY = Network(8, 1)
+FEW = Training(batch=64, epochs=6, patience=3, learning_rate=1e-2)
+KEY = jax.random.key(3)
+TASKS = {task.name: task for task in known_tasks()}
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return TASKS["Gaussian pair, sign"].samples(0, 600)
+
+
+@pytest.fixture(scope="module")
+def report(samples):
+    return estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, samples, splits=3)
+
+
+def test_scores_are_normalised_and_below_their_ceilings(samples, report):
+    for lift in report.lifts:
+        scores = lift(samples.useful)
+        assert np.exp(scores) @ samples.prior == pytest.approx(np.ones(samples.size), abs=1e-12)
+        assert np.all(scores <= -np.log(samples.prior))
+    mean = average(report.lifts)(samples.useful)
+    assert np.exp(mean) @ samples.prior == pytest.approx(np.ones(samples.size), abs=1e-12)
+    assert np.exp(mean) == pytest.approx(np.mean([np.exp(lift(samples.useful)) for lift in report.lifts], axis=0))
+
+
+def test_something_is_learnt(report):
+    assert report.information.value > 0.1  # 0.224; six epochs of a tiny network
+
+
+def test_the_report_is_of_test_rows(samples, report):
+    for r, (lift, rows) in enumerate(zip(report.lifts, report.test, strict=True)):
+        own = lift(samples.useful[rows])[np.arange(len(rows)), samples.private[rows]]
+        assert report.per_split[r] == pytest.approx(own.mean(), abs=1e-12)
+    assert report.information.value == pytest.approx(report.per_split.mean(), abs=1e-12)
+    assert report.information.n == len(report.test[0])
+    untested = np.setdiff1d(np.arange(samples.size), report.test)
+    assert np.all(np.isnan(report.scores[untested]))
+    assert np.all(np.isfinite(report.scores[np.unique(report.test)]))
+    once = np.flatnonzero(np.bincount(report.test.ravel(), minlength=samples.size) == 1)[0]
+    r = int(np.flatnonzero((report.test == once).any(axis=1))[0])
+    assert report.scores[once] == pytest.approx(report.lifts[r](samples.useful[[once]])[0], abs=1e-12)
+    for s, check in enumerate(report.marginal):
+        means = [
+            np.exp(lift(samples.useful[rows])[:, s]).mean()
+            for lift, rows in zip(report.lifts, report.test, strict=True)
+        ]
+        assert check.value == pytest.approx(np.mean(means), abs=1e-12)
+
+
+class _Spy(AbstractLiftEstimator):
+    """Fits by counting, and notes the rows it was given."""
+
+    seen: list = eqx.field(static=True)
+
+    @property
+    def name(self) -> str:
+        return "spy"
+
+    def fit_rows(self, keys, samples, train_rows, validation, prior):
+        self.seen.append((train_rows, validation))
+        return PlugIn().fit_rows(keys, samples, train_rows, validation, prior)
+
+
+def test_splits_are_disjoint_proportional_and_differ():
+    samples = TASKS["channel, 3 x 8"].samples(0, 1000)
+    spy = _Spy([])
+    found = estimate(spy, KEY, samples, splits=4, test=0.3, validation=0.2)
+    (train, held), tested = spy.seen[0], found.test
+    for rows in zip(train, held, tested, strict=True):
+        assert sorted(np.concatenate(rows).tolist()) == list(range(samples.size))
+        for part, share in zip(rows, (0.56, 0.14, 0.30), strict=True):
+            counts = np.bincount(samples.private[part], minlength=3)
+            assert counts == pytest.approx(share * samples.size * samples.prior, abs=1.0)
+    assert len({frozenset(rows.tolist()) for rows in tested}) == 4
+
+
+def test_a_key_decides_everything(samples, report):
+    again = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, samples, splits=3)
+    assert np.array_equal(again.per_split, report.per_split)
+    assert np.array_equal(again.scores, report.scores, equal_nan=True)
+    other = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), jax.random.key(4), samples, splits=3)
+    assert not np.array_equal(other.per_split, report.per_split)
+
+
+def test_units_and_offsets_of_a_feature_do_not_matter(samples, report):
+    moved = from_features(samples.private, 1e7 - 30.0 * samples.useful)
+    again = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, moved, splits=3)
+    flipped = from_features(samples.private, -samples.useful)
+    mirror = estimate(NeuralLift(DonskerVaradhan(), TINY, FEW), KEY, flipped, splits=3)
+    assert again.scores == pytest.approx(mirror.scores, abs=1e-3, nan_ok=True)
+    assert mirror.information.value == pytest.approx(report.information.value, abs=0.03)
+
+
+def test_a_feature_that_is_mostly_one_value_has_a_scale():
+    """Its interquartile range is 0: the deviation takes its place; a constant keeps its units."""
+    rng = np.random.default_rng(0)
+    rare = np.where(rng.random(200) < 0.1, rng.exponential(size=200), 0.0)
+    samples = from_features(
+        rng.integers(2, size=200), np.stack([rare, np.full(200, 3.0), rng.normal(size=200)], axis=1)
+    )
+    rows = np.arange(200)[None, :150]
+    shift, size, mean, scale = _standardisation(samples, rows, "asinh")
+    centre, units = (shift + size * mean)[0], (size * scale)[0]
+    assert centre[:2] == pytest.approx([0.0, 3.0], abs=1e-12)
+    assert units[:2] == pytest.approx([rare[:150].std(), 1.0], rel=1e-9)
+    low, middle, high = np.quantile(samples.useful[:150, 2], (0.25, 0.5, 0.75))
+    assert (centre[2], units[2]) == pytest.approx((middle, (high - low) / 1.349), rel=1e-9)
+
+
+def test_splits_trained_together_are_splits_trained_alone(samples, report):
+    estimator = NeuralLift(DonskerVaradhan(), TINY, FEW)
+    rows = np.random.default_rng(0).permuted(np.tile(np.arange(samples.size), (3, 1)), axis=1)
+    train, held = rows[:, :336], rows[:, 336:420]  # the sizes of the report's splits
+    keys = jax.random.split(KEY, 3)
+    together = estimator.fit_rows(keys, samples, train, held, samples.prior)
+    for r in (0, 2):
+        (alone,) = estimator.fit_rows(keys[r : r + 1], samples, train[[r]], held[[r]], samples.prior)
+        assert together[r](samples.useful) == pytest.approx(alone(samples.useful), abs=1e-4)
+
+
+def test_the_best_epoch_is_kept(samples):
+    """At a rate that soon overfits, what is kept has the validation value of its epoch, before the last."""
+    wild = Training(batch=32, epochs=30, patience=30, learning_rate=3e-2, weight_decay=0.0)
+    rows, key = np.arange(samples.size)[None], jax.random.split(KEY, 1)
+    train_rows, held = rows[:, :150], rows[:, 150:]
+    kept = train(DonskerVaradhan(), TINY, wild, key, samples, train_rows, held, samples.prior)
+    (scorer,) = kept.scorers(samples.numeric, TINY.scaling)
+    scores = project(scorer(samples.useful[held[0]]), samples.prior)
+    own = scores[np.arange(held.size), samples.private[held[0]]]
+    assert kept.value[0] == pytest.approx(own.mean(), abs=1e-5)
+    assert 1 <= kept.epoch[0] < 30
+
+
+def test_training_that_diverges_is_an_error(samples):
+    wild = Training(batch=64, epochs=6, patience=3, learning_rate=1e30)
+    with pytest.raises(DivergedError, match=r"split 0, 1, 2"):
+        estimate(NeuralLift(DonskerVaradhan(), TINY, wild), KEY, samples, splits=3)
+
+
+def test_e_gamma(samples, report):
+    """E_1 is total variation: 2/pi asin(rho)/2 of the sign of Z against that of X; nothing exceeds a lift of 2.1."""
+    total = e_gamma(report, samples, 1.0)
+    # For the fitted sign pattern (i > 0 on one half line each): P(A) - Q(A) = asin(rho)/pi.
+    assert total.agrees(np.arcsin(0.75) / np.pi, 4.0)
+    assert e_gamma(report, samples, 2.1).value == 0.0
+    values = [e_gamma(report, samples, gamma).value for gamma in (1.0, 1.2, 1.5, 1.8)]
+    assert values == sorted(values, reverse=True)
+
+
+def test_table_critic_and_plug_in_agree_with_the_truth_on_a_channel():
+    task = TASKS["channel, 3 x 8"]
+    samples = task.samples(1, 8000)
+    table = NeuralLift(DonskerVaradhan(), Network(depth=0), Training(learning_rate=3e-2, epochs=40))
+    for estimator in (PlugIn(), table):
+        found = estimate(estimator, KEY, samples, splits=2)
+        assert found.information.agrees(task.information, 4.0)
+        assert np.abs(found.lifts[0](np.arange(8)) - task.lift(np.arange(8))).max() < 0.25
+        for check in found.marginal:
+            assert check.agrees(1.0, 5.0)
+
+
+@pytest.mark.parametrize("task", known_tasks(), ids=lambda task: task.name)
+def test_known_answers_are_right(task):
+    """The true log-lift is normalised and averages to the stated information."""
+    samples = task.samples(5, 40_000)
+    lift = task.lift(samples.useful)
+    assert np.exp(lift) @ task.prior == pytest.approx(np.ones(samples.size), abs=1e-9)
+    own = lift[np.arange(samples.size), samples.private]
+    assert abs(own.mean() - task.information) <= 5.0 * own.std() / 200.0 + 1e-12
+    assert samples.prior == pytest.approx(task.prior, abs=5.0 * 0.5 / 200.0)
+
+
+def test_self_test():
+    (found,) = self_test(PlugIn(), KEY, n=4000, splits=2, tasks=(TASKS["channel, 3 x 8"],))
+    assert abs(found.errors) < 5.0
+    assert found.agrees == (abs(found.errors) <= 2.0)
+
+
+def test_temperature():
+    """An overconfident log-lift is toned down to what it was; one that tells nothing goes to independence."""
+    task = TASKS["Gaussian pair, sign"]
+    samples = task.samples(2, 20_000)
+    lift = task.lift(samples.useful)
+    found = temperature(project(4.0 * lift, task.prior), samples.private, task.prior)
+    assert found == pytest.approx(0.25, rel=0.1)
+    shuffled = np.random.default_rng(0).permutation(samples.private)
+    assert temperature(lift, shuffled, task.prior) < 0.1
+    assert temperature(-lift, samples.private, task.prior) == 0.0
+
+
+def test_classifiers(samples):
+    linear = pytest.importorskip("sklearn.linear_model")
+    found = estimate(CalibratedClassifier(linear.LogisticRegression()), KEY, samples, splits=3)
+    assert found.information.agrees(0.2243, 4.0)  # P(s|x) is probit: nearly logistic
+    assert found.information.method == "calibrated LogisticRegression"
+    network = estimate(CalibratedClassifier(network=TINY, training=FEW), KEY, samples, splits=3)
+    assert network.information.value > 0.1
+
+
+def test_categories_beside_numbers_and_trimmed_scores():
+    """One-hot columns follow the numeric ones; a constant feature is harmless; offsets are no matter."""
+    rng = np.random.default_rng(0)
+    s = rng.integers(2, size=600)
+    kind = np.where(rng.random(600) < 0.8, s, 2)
+    numeric = np.stack([np.full(600, 7.0), 1e9 + rng.normal(size=600)], axis=1)
+    samples = from_features(s, numeric, categories=kind[:, None])
+    assert samples.useful.shape == (600, 5)
+    assert samples.numeric.tolist() == [True, True, False, False, False]
+    later = encode(numeric[:2], categories=[[0], [0]], sizes=[3])
+    assert later.tolist() == [[*numeric[0], 1, 0, 0], [*numeric[1], 1, 0, 0]]
+    # i = ln 2 or -inf where the category tells, 0 where it does not; trimmed to [-0.3, 0.3].
+    found = estimate(NeuralLift(Trimmed(0.3), TINY, FEW), KEY, samples, splits=1)
+    scores = found.lifts[0](samples.useful)
+    assert np.abs(scores).max() <= 0.3
+    assert np.mean(np.abs(scores) > 0.29) == pytest.approx(0.8, abs=0.06)
+    # E_P[h] - E_Q[e^h] + 1 with h = 0.3 and -0.3, each on half of the informed pairs.
+    best = 0.8 * (0.3 - np.cosh(0.3) + 1.0)
+    assert found.information.value == pytest.approx(best, abs=0.03)
+    with pytest.raises(InputError, match="gamma must be below"):
+        e_gamma(found, samples, 2.0)
+
+
+def test_prior_that_is_known(samples):
+    prior = np.array([0.6, 0.4])
+    lift = PlugIn().fit(KEY, TASKS["channel, 3 x 8"].samples(0, 2000), prior=[0.5, 0.3, 0.2])
+    assert np.exp(lift(np.arange(8))) @ np.array([0.5, 0.3, 0.2]) == pytest.approx(np.ones(8), abs=1e-12)
+    with pytest.raises(InputError, match="prior must be positive"):
+        NeuralLift().fit(KEY, samples, prior=[1.0, 0.0])
+    with pytest.raises(InputError, match="prior has 3 entries"):
+        NeuralLift().fit(KEY, samples, prior=[*prior, 0.1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_an_estimator(name):
+    assert isinstance(named(name), AbstractLiftEstimator)
+
+
+def test_unknown_name():
+    with pytest.raises(InputError, match="estimator must be one of donsker-varadhan"):
+        named("mine")
+
+
+BAD = {
+    "private has a single value": lambda: from_features(np.zeros(9), np.zeros((9, 1))),
+    "no row has code 1": lambda: from_features([0, 2, 2, 0], np.zeros((4, 1))),
+    r"private\[1\] is not a whole number": lambda: from_features([0, 0.5, 1], np.zeros((3, 1))),
+    r"private\[2\] is NaN": lambda: from_features([0, 1, np.nan], np.zeros((3, 1))),
+    r"numeric\[1, 0\] is infinite": lambda: from_features([0, 1, 1], [[0.0], [np.inf], [1.0]]),
+    "numeric has 2 rows; private has 3": lambda: from_features([0, 1, 1], np.zeros((2, 1))),
+    "numeric or categories is needed": lambda: from_features([0, 1, 1]),
+    r"categories\[:, 0\]\[2\] is not a whole number in 0 .. 1": lambda: from_features(
+        [0, 1, 1], categories=[[0], [1], [2]], sizes=[2]
+    ),
+    "sizes has 2 entries": lambda: from_features([0, 1, 1], categories=[[0], [1], [1]], sizes=[2, 2]),
+    "useful has 9 symbols and 3 rows": lambda: from_symbols([0, 1, 1], [0, 1, 2], useful_size=9),
+    "undersampled: 113 training rows for 3 x 8 cells, at least 120": lambda: estimate(
+        PlugIn(), KEY, TASKS["channel, 3 x 8"].samples(0, 200)
+    ),
+    "the samples have features": lambda: PlugIn().fit(KEY, from_features([0, 1] * 50, np.zeros((100, 1)))),
+    "code 1 has too few rows": lambda: estimate(PlugIn(), KEY, from_symbols([0] * 50 + [1], [0] * 51)),
+    "test must be a number > 0 and < 1": lambda: estimate(
+        PlugIn(), KEY, TASKS["channel, 3 x 8"].samples(0, 200), test=1.0
+    ),
+    "splits must be a finite number >= 1": lambda: estimate(
+        PlugIn(), KEY, TASKS["channel, 3 x 8"].samples(0, 200), splits=0
+    ),
+    "predict_proba": lambda: CalibratedClassifier(object()).fit(KEY, from_features([0, 1] * 50, np.zeros((100, 1)))),
+    r"concentrations\[0\]": lambda: PlugIn((0.0,)),
+    "limit must be": lambda: trimmed(0.0),
+    "learning_rate must be": lambda: Training(learning_rate=float("nan")),
+    "batch must be": lambda: Training(batch=0),
+    "categories has 2 rows; numeric has 3": lambda: encode(np.zeros((3, 1)), categories=[[0], [1]]),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input(message):
+    with pytest.raises(InputError, match=message):
+        BAD[message]()
+
+
+def test_bad_rows_for_a_fitted_lift(samples, report):
+    lift = report.lifts[0]
+    with pytest.raises(InputError, match="useful has 2 columns; the samples have 1"):
+        lift(np.zeros((3, 2)))
+    with pytest.raises(InputError, match=r"useful\[1, 0\] is NaN"):
+        lift([[0.0], [np.nan]])
+    symbols = PlugIn().fit(KEY, TASKS["channel, 3 x 8"].samples(0, 2000))
+    with pytest.raises(InputError, match=r"useful\[0\] is not a whole number in 0 .. 7"):
+        symbols([8])
+
+
+class _Broken(AbstractLiftEstimator):
+    """Gives scores that are not numbers."""
+
+    @property
+    def name(self) -> str:
+        return "broken"
+
+    def fit_rows(self, keys, samples, train_rows, validation, prior):
+        lifts = PlugIn().fit_rows(keys, samples, train_rows, validation, prior)
+        spoilt = np.full((8, 3), np.nan)
+        return tuple(eqx.tree_at(lambda lift: lift.scorer.values, lift, spoilt) for lift in lifts)
+
+
+def test_scores_that_are_not_numbers_are_refused():
+    with pytest.raises(InputError, match=r"useful\[0\] has a score that is not finite"):
+        estimate(_Broken(), KEY, TASKS["channel, 3 x 8"].samples(0, 1000), splits=1)

@@ -1,0 +1,150 @@
+"""The forms: their maximiser is the log-lift and their maximum the divergence, exactly, on a finite alphabet."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from jaxpriv.estimation.lift import (
+    ChiSquaredForm,
+    DonskerVaradhan,
+    JensenShannonForm,
+    ReverseKullbackLeiblerForm,
+    SquaredHellingerForm,
+    Trimmed,
+)
+from jaxpriv.estimation.lift.objectives import clip_inwards
+from jaxpriv.estimation.lift.projection import ceilings, project
+from jaxpriv.leakage import f_information
+from jaxpriv.probability import mutual_information
+
+JOINT = np.array([[0.30, 0.05, 0.10, 0.02], [0.05, 0.20, 0.05, 0.03], [0.02, 0.03, 0.05, 0.10]])
+PRIOR, MASS = JOINT.sum(axis=1), JOINT.sum(axis=0)
+LIFT = np.log(JOINT / PRIOR[:, None] / MASS).T  # (X, S)
+# Every pair (x, s) as a row with its mass.
+ROWS, CODES = (part.ravel() for part in np.meshgrid(np.arange(4), np.arange(3), indexing="ij"))
+WEIGHTS = JOINT.T.ravel()
+
+DIVERGENCES = {
+    ReverseKullbackLeiblerForm(): f_information.ReverseKullbackLeibler(),
+    ChiSquaredForm(): f_information.ChiSquared(),
+    JensenShannonForm(): f_information.JensenShannon(),
+    SquaredHellingerForm(): f_information.SquaredHellinger(),
+}
+FORMS = list(DIVERGENCES)
+EVERY = [DonskerVaradhan(), DonskerVaradhan(normalise=False), *FORMS]
+
+
+def name(objective):
+    return f"{type(objective).__name__}{getattr(objective, 'normalise', '')}"
+
+
+def population(objective, scores):
+    """J of scores (X, S), exactly."""
+    log_prior = jnp.log(jnp.asarray(PRIOR))
+    return objective.value(jnp.asarray(scores)[ROWS], jnp.asarray(CODES), log_prior, jnp.asarray(WEIGHTS))
+
+
+def optimum(objective):
+    """(scores, value) of a full table of critic values, optimised from a start far away."""
+    log_prior = jnp.log(jnp.asarray(PRIOR))
+
+    @jax.jit
+    def loss(flat):
+        return -population(objective, objective.scores(flat.reshape(4, 3), log_prior))
+
+    climb = jax.jit(jax.value_and_grad(loss))
+    start = np.random.default_rng(0).normal(size=12)
+    found = minimize(
+        lambda flat: tuple(np.asarray(part, dtype=float) for part in climb(jnp.asarray(flat))),
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000},
+    )
+    return np.asarray(objective.scores(jnp.asarray(found.x.reshape(4, 3)), log_prior)), -found.fun
+
+
+@pytest.mark.parametrize("objective", EVERY, ids=name)
+def test_the_maximiser_is_the_log_lift(objective):
+    scores, value = optimum(objective)
+    assert project(scores, PRIOR) == pytest.approx(LIFT, abs=1e-5)
+    assert value == pytest.approx(float(population(objective, LIFT)), abs=1e-10)
+
+
+def test_the_trimmed_maximiser_is_the_trimmed_log_lift():
+    limit = 0.5
+    scores, _ = optimum(Trimmed(limit))
+    assert np.any(np.abs(LIFT) > limit)
+    assert scores == pytest.approx(np.clip(LIFT, -limit, limit), abs=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=name)
+def test_the_maximum_is_the_f_information(form):
+    measure = f_information.FInformation(DIVERGENCES[form])
+    assert float(population(form, LIFT)) == pytest.approx(float(measure(jnp.asarray(JOINT), jnp.eye(4))), abs=1e-14)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_the_donsker_varadhan_maximum_is_the_mutual_information(normalise):
+    value = float(population(DonskerVaradhan(normalise=normalise), LIFT))
+    assert value == pytest.approx(float(mutual_information(JOINT)), abs=1e-14)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=name)
+def test_parts_follow_from_f_by_differentiation(form):
+    """a(h) = f'(e^h) and b(h) = e^h f'(e^h) - f(e^h)."""
+    f = DIVERGENCES[form]
+    h = jnp.linspace(-3.0, 2.0, 11)
+    t = jnp.exp(h)
+    slope = jax.vmap(jax.grad(lambda one: f(one)))(t)
+    # f is fixed up to a multiple of t - 1: E_P and E_Q of that multiple agree.
+    shift = float((form.joint(h) - slope)[0])
+    assert np.asarray(form.joint(h)) == pytest.approx(np.asarray(slope) + shift, abs=1e-9)
+    assert np.asarray(form.product(h)) == pytest.approx(np.asarray(t * slope - f(t)) + shift, abs=1e-9)
+
+
+@pytest.mark.parametrize("objective", [*EVERY, Trimmed(5.0)], ids=name)
+def test_no_normalised_critic_beats_the_log_lift(objective):
+    rng = np.random.default_rng(1)
+    best = float(population(objective, LIFT))
+    for scale in (0.1, 1.0, 3.0):
+        other = project(LIFT + scale * rng.normal(size=LIFT.shape), PRIOR)
+        assert float(population(objective, np.clip(other, -5.0, 5.0))) <= best + 1e-15
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 20.0))
+def test_projection(seed, scale):
+    """It normalises, obeys the ceilings, leaves log-lifts alone, ignores constants, and lowers no DV value."""
+    critic = scale * np.random.default_rng(seed).normal(size=(4, 3))
+    lift = project(critic, PRIOR)
+    assert np.exp(lift) @ PRIOR == pytest.approx(np.ones(4), abs=1e-12)
+    assert np.all(lift <= ceilings(PRIOR) + 1e-12)
+    assert project(lift, PRIOR) == pytest.approx(lift, abs=1e-10)
+    assert project(critic + np.arange(4.0)[:, None], PRIOR) == pytest.approx(lift, abs=1e-10)
+    raw = float(population(DonskerVaradhan(normalise=False), critic))
+    assert float(population(DonskerVaradhan(normalise=False), lift)) >= raw - 1e-12
+    assert float(population(DonskerVaradhan(), lift)) == pytest.approx(
+        float(population(DonskerVaradhan(normalise=False), lift)), abs=1e-10
+    )
+
+
+def test_clip_keeps_only_gradients_that_lead_back():
+    h = jnp.array([-2.0, -2.0, 0.5, 0.5, 2.0, 2.0])
+    slope = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])  # a descent step is -slope
+    value, back = jax.vjp(lambda x: clip_inwards(x, jnp.asarray(1.0)), h)
+    assert np.asarray(value).tolist() == [-1.0, -1.0, 0.5, 0.5, 1.0, 1.0]
+    assert np.asarray(back(slope)[0]).tolist() == [0.0, -1.0, 1.0, -1.0, 1.0, 0.0]
+
+
+def test_summing_over_s_has_less_variance_than_shuffled_pairs():
+    """var(shuffled) = var(exact) + E_X Var_s b / n, by the law of total variance."""
+    b = np.exp(LIFT)
+    exact = MASS @ (b @ PRIOR) ** 2 - (MASS @ b @ PRIOR) ** 2
+    shuffled = MASS @ b**2 @ PRIOR - (MASS @ b @ PRIOR) ** 2
+    within = MASS @ (b**2 @ PRIOR - (b @ PRIOR) ** 2)
+    assert shuffled == pytest.approx(exact + within, abs=1e-14)
+    assert within > 0.1
