@@ -9,6 +9,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.funnels import AbstractFunnelSolver, Found, FunnelSolution, Goal
 from jaxpriv.funnels.atoms import ColumnGeneration
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
+from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
@@ -20,6 +21,9 @@ FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
     "greedy": Greedy(),
     "greedy-bottleneck": GreedyBottleneck(),
     "greedy-ratio": Greedy(ratio=True),
+    "difference-of-convex": DifferenceOfConvex(),
+    "alternating": Alternating(),
+    "bottleneck-iteration": BottleneckIteration(),
 }
 
 _AUTO = "column-generation"
