@@ -7,6 +7,7 @@ import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv.funnels.pricing import exact_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
+from jaxpriv.testing import heart_disease
 
 from .cases import (
     binary_funnel,
@@ -14,7 +15,6 @@ from .cases import (
     block_joint,
     entropy,
     h,
-    heart,
     information,
     psi,
     random_joint,
@@ -91,7 +91,7 @@ def test_census_known_values(census):
 
 
 def test_heart_reaches_the_best_published_values():
-    joint = heart()
+    joint = heart_disease()
     for bits, best in ((0.5, 0.0), (1.25, 0.003553), (2.2, 0.189346)):
         problem = jp.FunnelProblem(joint, disclosure=bits * BIT)
         solution = jp.solve(problem)
@@ -101,7 +101,7 @@ def test_heart_reaches_the_best_published_values():
 
 
 def test_perfect_privacy_of_the_heart_joint():
-    problem = jp.FunnelProblem(heart(), leakage_budget=0.0)
+    problem = jp.FunnelProblem(heart_disease(), leakage_budget=0.0)
     solution = jp.solve(problem)
     check(solution, problem)
     assert solution.value / BIT == pytest.approx(0.701802363, abs=1e-9)
