@@ -3,8 +3,8 @@
 from typing import Any
 
 
-def summary(result: Any) -> str:
+def summary(self: Any) -> str:
     """Use as `__repr__ = summary` in the body of a dataclass."""
     import equinox as eqx  # not needed to import what only prints through it
 
-    return eqx.tree_pformat(result, short_arrays=True)
+    return eqx.tree_pformat(self, short_arrays=True)

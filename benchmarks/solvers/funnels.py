@@ -137,7 +137,7 @@ class DouglasRachford(Comparator):
 
     F(Q) = -H(Y|S) over Q = P(Y|S), G(W) = (1 - lam) H(Y) + lam H(Y|X) over W = P(Y|X), coupled by Q = P(X|S) W with
     multipliers and a penalty; each is lowered by a multiplicative step (gradient steps with a fixed penalty of 1024
-    needed tens of thousands of rounds). Penalty 16 was the best of 1, 4, 16 and 64.
+    needed tens of thousands of rounds). Penalty 16 was the best of 4, 16 and 64.
     """
 
     name = "paper-splitting"

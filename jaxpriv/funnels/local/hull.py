@@ -1,13 +1,10 @@
-"""Time sharing: what two releases reach together is the segment between their points.
-
-A switch, shown with the output, chooses between two mechanisms. I(X;Y) and every sum_y phi(w_y) are then the means of
-the two, so the lower convex hull of any set of points (I(X;Y), cost) is achievable. The cost is the leakage for a
-funnel and minus I(S;Y) for a bottleneck, whose best releases are below it likewise.
-"""
+"""Where the hull of points (I(X;Y), cost) meets a target: the two releases to share time between."""
 
 from dataclasses import dataclass
 
 import numpy as np
+
+from jaxpriv.funnels.hull import lower_hull
 
 
 @dataclass(frozen=True)
@@ -23,22 +20,6 @@ class Crossing:
     share: float
     slope: float
     beside: tuple[float, float]
-
-
-def lower_hull(disclosures: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    """The indices of the vertices of the lower convex hull, by increasing disclosure (Andrew's chain)."""
-    kept: list[int] = []
-    for i in np.lexsort((costs, disclosures)):
-        if kept and not disclosures[i] > disclosures[kept[-1]]:
-            continue  # the same disclosure at no lower cost
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
-            rise = (costs[b] - costs[a]) * (disclosures[i] - disclosures[a])
-            if rise < (costs[i] - costs[a]) * (disclosures[b] - disclosures[a]):
-                break
-            kept.pop()
-        kept.append(int(i))
-    return np.array(kept)
 
 
 def at_disclosure(disclosures: np.ndarray, costs: np.ndarray, target: float) -> Crossing:
@@ -65,7 +46,8 @@ def _between(
     disclosures: np.ndarray, costs: np.ndarray, hull: np.ndarray, right: int, target: float, scale: np.ndarray
 ) -> Crossing:
     first, second = int(hull[right - 1]), int(hull[right])
-    share = float(np.clip((target - scale[first]) / (scale[second] - scale[first]), 0.0, 1.0))
+    run = float(scale[second] - scale[first])  # 0 where both ends of an edge cost the same
+    share = min(max(float(target - scale[first]) / run, 0.0), 1.0) if run != 0 else 1.0
     slopes = np.diff(costs[hull]) / np.diff(disclosures[hull])
     slope = float(slopes[right - 1])
     before = float(slopes[right - 2]) if right > 1 else slope - 0.5 * abs(slope)
