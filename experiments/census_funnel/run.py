@@ -8,16 +8,17 @@ FOLDER holds the original `adult.data` and `adult.test`; without it they are dow
 S = (age, income), X = (age, gender, education), 48842 people; the other binnings split or join its groups, or hide
 income alone. Every number is in nats and exact on the joint of the table.
 
-`boundaries.csv`, POINTS values of R from H(X)/POINTS to H(X) for each binning, on both boundaries, and INNER more on the
-least one where it bends (between the most that can be told without leakage and H(X|A), A the attribute that S and X
-share; H(X) without one): `reached` is I(S;Y) of a mechanism that
-exists and keeps its target (I(X;Y) >= R on the least boundary, <= R on the most), rounded against it; `proved` is a
-bound that no mechanism crosses, rounding included; `gap` is their difference and `status` is optimal where it is at
-most TOL. Beside them what others reach at the same R: `greedy` (least: Algorithm 1 with target R; most: the largest
-leakage of Algorithm 2, over all its targets, with I(X;Y) <= R; empty where it has none), `greedy_shared` (time sharing
-between the greedy releases on the way of every run), `erasure` (X itself at random times), and `elementary`, the bound
-that needs no work: max(0, R - H(X|S)) and min(R, I(S;X)). `greedy.csv` has the greedy releases, `dropping.csv` each
-choice of attributes, `binnings.csv` a summary with the most that can be told with no leakage at all.
+`boundaries.csv` has POINTS values of R, evenly spaced up to H(X), on both boundaries of each binning, and INNER more on
+the least one where it bends: between the most that can be told without leakage and H(X|A), A the attribute that S and
+X share (H(X) without one). There `reached` is the VALUE: I(S;Y) of a mechanism that exists and keeps its target
+(I(X;Y) >= R on the least boundary, <= R on the most), rounded against it. `proved` is the BOUND: no mechanism crosses
+it, rounding included. `gap` is their difference and `status` is optimal where it is at most TOL. Beside them, at the
+same R: `greedy` (least: Algorithm 1 with target R; most: the largest leakage of Algorithm 2 with I(X;Y) <= R, over its
+POINTS targets; empty where there is none), `greedy_shared` (time sharing between the releases on the way of all runs),
+`erasure` (X itself at random times), and `elementary`, the bounds max(0, R - H(X|S)) and min(R, I(S;X)).
+
+`greedy.csv` has the greedy releases, `dropping.csv` each choice of attributes, `binnings.csv` a summary, with the most
+that can be told with no leakage at all.
 """
 
 import argparse
@@ -35,7 +36,7 @@ import numpy as np
 import jaxpriv as jp
 from jaxpriv import baselines, datasets
 from jaxpriv.funnels.greedy import Merging, greedy_curve
-from jaxpriv.funnels.greedy.curves import hull
+from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.funnels.pricing import blocks_of
 from jaxpriv.leakage import MutualInformation
 
@@ -116,7 +117,7 @@ def shared(runs: tuple[Merging, ...], most: float, at: np.ndarray, *, upper: boo
         [(0.0, 0.0), *((r, v) for run in runs for r, v in zip(run.disclosures, run.leakages, strict=True))]
     )
     points[:, 0] = np.minimum(points[:, 0], most)
-    vertices = hull(*points.T, upper=upper)
+    vertices = lower_hull(points[:, 0], -points[:, 1] if upper else points[:, 1])
     return np.interp(at, *points[vertices].T)
 
 
@@ -177,7 +178,7 @@ def study(case: Binning) -> dict[str, list[list[Any]]]:
     summary += [silent.disclosure, silent.upper_bound, silent.status, taken]
     rows["binnings"].append(summary)
     curves = ", ".join(
-        f"{side} {len(curve)} points {sum(one.seconds['solve'] for one in curve.solutions):.1f} s gap {curve.gap.max():.1e}"
+        f"{side} {sum(one.seconds['solve'] for one in curve.solutions):.1f} s, gap {curve.gap.max():.1e}"
         for side, curve in frontiers.items()
     )
     print(f"{case.name:11} {joint.shape}: {curves}; greedy {taken:.1f} s; silent {silent.disclosure:.4f}", flush=True)
