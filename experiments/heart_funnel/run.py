@@ -102,10 +102,9 @@ def main() -> None:
             rows.append(
                 [side, float(rate), *(float(x) / BIT for x in numbers), greedy, found.status, found.steps, seconds]
             )
-        worst, taken = curve.gap.max() / BIT, sum(found.seconds["solve"] for found in curve.solutions)
-        print(
-            f"{side}: {len(curve)} points, worst gap {worst:.1e} bits, {set(curve.status)}, {taken:.1f} s", flush=True
-        )
+        optimal, taken = (curve.status == "optimal").sum(), sum(found.seconds["solve"] for found in curve.solutions)
+        worst = curve.gap.max() / BIT
+        print(f"{side}: {optimal} of {len(curve)} optimal, largest gap {worst:.1e} bits, {taken:.1f} s", flush=True)
     numbers = ("R", "reached", "proved", "gap", "partition", "partitions_shared", "erasure", "elementary", "greedy")
     header = ["boundary", *(f"{name}_bits" for name in numbers), "status", "rounds", "seconds"]
     write("boundaries.csv", header, rows)
