@@ -41,7 +41,8 @@ def closed_forms(axes, rows: list[dict[str, str]]) -> None:
     worst = max(abs(float(row["difference"])) for row in rows)
     digits, power = f"{worst:.0e}".split("e")
     axes.set(xlabel="I(X;Y), bits", xlim=(0, 1.02), ylim=(0, 0.82))
-    axes.set_title(f"Binary: lines closed form, points solver\n(apart by at most ${digits}\\cdot10^{{{int(power)}}}$ nats); I(S;Y), bits")
+    apart = f"apart by at most ${digits}\\cdot10^{{{int(power)}}}$ nats"
+    axes.set_title(f"Binary: lines closed form, points solver\n({apart}); I(S;Y), bits")
     axes.legend(title="p, $\\delta$ (dashed: most)", loc="upper left")
 
 
