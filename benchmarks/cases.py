@@ -223,8 +223,9 @@ def _share_of_entropy(joint: np.ndarray, share: float) -> float:
 
 def _funnel_heart(bits: float) -> Instance:
     """The heart-disease table on which funnel solvers were compared before: 8 useful and 4 private symbols."""
-    joint = _HEART_GIVEN * _HEART_PRIVATE[:, None]
-    return _funnel_of(joint / joint.sum(), bits * math.log(2.0))
+    from jaxpriv.testing import heart_disease
+
+    return _funnel_of(heart_disease(), bits * math.log(2.0))
 
 
 def _funnel_census(table: str, nats: float) -> Instance:
@@ -238,18 +239,6 @@ def _funnel_random(S: int, X: int, share: float, seed: int) -> Instance:
     joint = np.random.default_rng(seed).dirichlet(np.ones(S * X)).reshape(S, X)
     return _funnel_of(joint, _share_of_entropy(joint, share))
 
-
-# UCI heart disease, P(x|s) of eight combinations of three attributes given four classes, as printed with
-# four digits in the literature, and P(s).
-_HEART_GIVEN = np.array(
-    [
-        [0.1926, 0.0574, 0.0034, 0.0034, 0.6115, 0.0439, 0.0709, 0.0169],
-        [0.2685, 0.3796, 0.0463, 0.1574, 0.0833, 0.0093, 0.0463, 0.0093],
-        [0.1516, 0.0665, 0.0133, 0.0027, 0.5027, 0.0878, 0.1622, 0.0133],
-        [0.2004, 0.4159, 0.0366, 0.0711, 0.2004, 0.0366, 0.0194, 0.0194],
-    ]
-)
-_HEART_PRIVATE = np.array([0.2379, 0.0868, 0.3023, 0.3730])
 
 # Every family of cases by name; the one place to add another.
 FAMILIES: dict[str, Family] = {

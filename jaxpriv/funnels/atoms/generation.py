@@ -28,6 +28,9 @@ _FAR, _LOWERED = 100.0, 0.125
 _HOPED = 0.02
 # So are they where the value has moved by less than that fraction for so many rounds.
 _STILL = 10
+# Where lambda is near a critical value the self-consistent iteration crawls: a round that does not halve the gap
+# doubles its steps, at most so often.
+_PATIENCE = 16
 # Of the atoms that violate those prices most, this many of a block join the next iteration, with this mass each.
 _SEEDS, _SEED_MASS = 2, 0.02
 
@@ -68,6 +71,7 @@ def generate(
     sure = all(part.quick is None for part in parts)
     bound, hoped, best, centre, done = -np.inf, -np.inf, None, None, 0
     last, still, provable = np.inf, 0, all(part.sure for part in parts)
+    before, patience = np.inf, 1
     seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
     while True:
         plan = best_plan(parts, pools, objective)
@@ -78,7 +82,7 @@ def generate(
         offers = [here] if centre is None else [here, _middle(here, centre)]
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
         if not objective.funnel and plan.lam > _FLAT:
-            prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam)
+            prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam, patience)
             offers = [(prices, plan.lam), here]
             for found, atom in zip(fresh, better, strict=True):
                 found.append(atom)
@@ -98,6 +102,8 @@ def generate(
             likely = _bound(parts, objective, prices, lam, _extremes(parts, prices, lam, priced, objective.sign))
             if likely > hoped:
                 hoped, centre = likely, (offered, lam)
+        patience = 1 if plan.value - bound <= 0.5 * before else min(2 * patience, _PATIENCE)
+        before = plan.value - bound
         if plan.value - bound <= gap or done >= rounds:
             return Generated(pools, plan, bound, best, done)
         larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * gap)
