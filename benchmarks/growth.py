@@ -78,11 +78,28 @@ PREDICTED: dict[str, dict[str, Formula]] = {
 }
 
 
+# Where S = X the interior point's systems are diagonal.
+PREDICTED_DIAGONAL: dict[str, dict[str, Formula]] = {
+    "seconds per step": {"interior-point": lambda S, X, Y: Y * X * X + X**3},
+    "peak memory": {"interior-point": lambda S, X, Y: X * Y},
+}
+
+
 def predicted(
-    quantity: str, solver: str, shapes: Sequence[Mapping[str, int]], axis: str, upper: int = 3
+    quantity: str,
+    solver: str,
+    shapes: Sequence[Mapping[str, int]],
+    axis: str,
+    upper: int = 3,
+    *,
+    diagonal: bool = False,
 ) -> float | None:
-    """The slope that the formula has over the same points as the fit of a measurement; None without a formula."""
-    formula = PREDICTED.get(quantity, {}).get(solver)
+    """The slope that the formula has over the same points as the fit of a measurement; None without a formula.
+
+    `diagonal`: whether S = X in every case.
+    """
+    special = PREDICTED_DIAGONAL.get(quantity, {}).get(solver) if diagonal else None
+    formula = special or PREDICTED.get(quantity, {}).get(solver)
     if formula is None:
         return None
     sizes = [shape["X"] if axis == "n" else shape[axis] for shape in shapes]

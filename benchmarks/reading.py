@@ -89,8 +89,10 @@ def _exponent(
     assert part.axis is not None
     points = [(case, value) for case, value in values.items() if value]
     law = growth.fit([size_along(results, part, case) for case, _ in points], [value for _, value in points])
-    shapes = [results.case(case).sizes for case, _ in points]
-    return Exponent(part.title, part.axis, solver, quantity, law, growth.predicted(quantity, solver, shapes, part.axis))
+    cases = [results.case(case) for case, _ in points]
+    diagonal = all(case.family == "source" for case in cases)
+    slope = growth.predicted(quantity, solver, [case.sizes for case in cases], part.axis, diagonal=diagonal)
+    return Exponent(part.title, part.axis, solver, quantity, law, slope)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,14 @@
 `streamed` computes the same numbers for operators, block by block; `measured` does it for any measures.
 """
 
-from jaxpriv.certificates.dense import Certificate, average_leakage, certify, certify_noise, valid_scores
+from jaxpriv.certificates.dense import (
+    Certificate,
+    average_leakage,
+    certify,
+    certify_noise,
+    leakage_of_outputs,
+    valid_scores,
+)
 from jaxpriv.certificates.measured import certify_measured
 from jaxpriv.certificates.streamed import certify_streamed
 
@@ -15,5 +22,6 @@ __all__ = [
     "certify_measured",
     "certify_noise",
     "certify_streamed",
+    "leakage_of_outputs",
     "valid_scores",
 ]

@@ -120,8 +120,15 @@ def _matmul(xp: Any, a: Any, b: Any) -> Any:
 
 
 def average_leakage(xp: Any, joint: Any, mechanism: Any) -> Any:
-    """I(S;Y) = sum_{s,y} w ln( w / (p_s |w_y|) ), summed as terms >= 0 so that small values keep their digits."""
-    w = _matmul(xp, joint, mechanism)
+    """I(S;Y) of a mechanism (X, Y)."""
+    return leakage_of_outputs(xp, _matmul(xp, joint, mechanism))
+
+
+def leakage_of_outputs(xp: Any, w: Any) -> Any:
+    """I(S;Y) = sum_{s,y} w ln( w / (p_s |w_y|) ) of an output joint w = P(S,Y), (S, Y).
+
+    Summed as terms >= 0, so that small values keep their digits.
+    """
     product = w.sum(axis=1, keepdims=True) * w.sum(axis=0, keepdims=True)
     present = product > np.finfo(w.dtype).tiny
     ratio = xp.where(present, w, 1.0) / xp.where(present, product, 1.0)

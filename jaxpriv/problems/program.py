@@ -37,6 +37,7 @@ class Program(eqx.Module):
     support: Any  # (X, Y) bool: where the mechanism may have mass
     anchor: Any  # (X, Y): a mechanism that meets every limit, to repair iterates with
     form: Form = eqx.field(static=True)
+    diagonal: bool = eqx.field(static=True, default=False)  # one joint, a diagonal matrix: S = X
 
     @property
     def priors(self) -> Any:

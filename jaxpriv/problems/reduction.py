@@ -8,6 +8,8 @@ Exact facts, none of which a certificate relies on (it is computed on the origin
   I(S;Y) = I(X;Y), however large |S| is;
 * useful symbols with the same posterior and the same costs are one symbol: by convexity their rows
   may be averaged;
+* private symbols may be told in any order: where X = f(S) the merged ones take the order of their x, and
+  the joint is a diagonal matrix (`Program.diagonal`);
 * a constant added to a row of a cost shifts its value, because rows of W sum to one.
 """
 
@@ -79,6 +81,9 @@ def reduce(program: Program, neighbour: Reduction | None = None) -> Reduction:
     else:
         constraints, cost = program.constraints, program.cost
         anchor, support = program.anchor, program.support
+    diagonal = joints.shape[0] == 1
+    if diagonal and neighbour is None:
+        private_class = _in_order_of_useful(private_class, joints[0])
     if (private_class != np.arange(private)).any():
         gather = np.zeros((private_class.max() + 1, private))
         seen = private_class >= 0
@@ -104,6 +109,7 @@ def reduce(program: Program, neighbour: Reduction | None = None) -> Reduction:
         support=support,
         anchor=anchor,
         form=program.form,
+        diagonal=diagonal and _is_diagonal(joints[0]),
     )
     return Reduction(reduced, private_class, useful_class, scale, cost_scale, float(lowest.sum()))
 
@@ -127,6 +133,20 @@ def _private_classes(joints: np.ndarray) -> np.ndarray:
         return np.where(present, np.cumsum(present) - 1, -1)
     total = joints[0].sum(axis=1, keepdims=True)
     return _classes(joints[0] / np.where(total > 0, total, 1.0), present)
+
+
+def _in_order_of_useful(private_class: np.ndarray, joint: np.ndarray) -> np.ndarray:
+    """Class numbers in the order of the x that each class shows, if each shows a single one of its own."""
+    seen = joint[private_class >= 0] > 0
+    if (seen.sum(axis=1) != 1).any() or private_class.max() + 1 != joint.shape[1]:
+        return private_class
+    place = np.full(joint.shape[1], -1)
+    place[private_class[private_class >= 0]] = seen.argmax(axis=1)
+    return np.where(private_class >= 0, place[private_class], -1) if (np.bincount(place) == 1).all() else private_class
+
+
+def _is_diagonal(joint: np.ndarray) -> bool:
+    return joint.shape[0] == joint.shape[1] and bool(np.count_nonzero(joint) == np.count_nonzero(np.diagonal(joint)))
 
 
 def _useful_classes(program: Program, joints: np.ndarray, masses: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ class Point(NamedTuple):
 class Data(NamedTuple):
     """A program rearranged for the iteration."""
 
-    joint: Any  # (T, X) stacked joints
+    joint: Any  # (T, X) stacked joints, or the diagonal (X,) of a single one
     log_prior: Any  # (T,)
     seen: Any  # (T,) bool: prior > 0
     mass: Any  # (K, X)
@@ -35,9 +35,19 @@ class Data(NamedTuple):
     pairs: Any  # () number of complementary pairs, weighted
     groups: int
     form: Form
+    diagonal: bool
+
+    def see(self, x: Any) -> Any:
+        """J x of every output: (Y, X) -> (Y, T)."""
+        return x * self.joint if self.diagonal else jnp.matmul(x, self.joint.T, precision="highest")
+
+    def tell(self, g: Any) -> Any:
+        """J' g of every output: (Y, T) -> (Y, X)."""
+        return g * self.joint if self.diagonal else jnp.matmul(g, self.joint, precision="highest")
 
 
-def rearrange(program: Program) -> Data:
+def rearrange(program: Program, *, dense: bool = False) -> Data:
+    """The program as the method sees it; `dense`: the joint as a matrix even where it is diagonal."""
     groups, private, inputs = program.joints.shape
     joint = program.joints.reshape(groups * private, inputs)
     prior = joint.sum(axis=1)
@@ -47,8 +57,9 @@ def rearrange(program: Program) -> Data:
     h = jnp.where(support, h, 0.0)
     c = jnp.swapaxes(program.constraints, 1, 2)
     free = groups if program.form is not Form.OBJECTIVE else 0
+    diagonal = program.diagonal and not dense
     return Data(
-        joint=joint,
+        joint=jnp.diagonal(joint) if diagonal else joint,
         log_prior=jnp.where(prior > 0, jnp.log(jnp.where(prior > 0, prior, 1.0)), -jnp.inf),
         seen=prior > 0,
         mass=mass,
@@ -61,6 +72,7 @@ def rearrange(program: Program) -> Data:
         pairs=h.sum() + c.shape[0] + free,
         groups=groups,
         form=program.form,
+        diagonal=diagonal,
     )
 
 
@@ -78,12 +90,12 @@ def leakage_weights(data: Data, point: Point) -> Any:
 
 def spread_weights(data: Data, weights: Any) -> Any:
     """eta_k on every row of the stacked joint, (T,)."""
-    return jnp.repeat(weights, data.joint.shape[0] // data.groups)
+    return jnp.repeat(weights, data.log_prior.shape[0] // data.groups)
 
 
 def reduced_costs(data: Data, g: Any, nu: Any, price: Any, weights: Any) -> Any:
     limits = data.budgets.shape[0]
-    z = data.cost + (g * spread_weights(data, weights)) @ data.joint - nu
+    z = data.cost + data.tell(g * spread_weights(data, weights)) - nu
     return z + jnp.tensordot(price[:limits], data.c, 1) if limits else z
 
 
@@ -118,20 +130,19 @@ def leak_use(data: Data, x: Any, g: Any) -> Any:
     """sum_y ( <g, J X_y> - t level ): each group's leakage as the scores see it, (K,)."""
     _, level = softmax(data, g)
     t = x @ data.mass.T
-    return (grouped(data, g) * grouped(data, x @ data.joint.T)).sum(axis=(0, 2)) - (t * level).sum(axis=0)
+    return (grouped(data, g) * grouped(data, data.see(x))).sum(axis=(0, 2)) - (t * level).sum(axis=0)
 
 
 def residuals(data: Data, point: Point) -> Residual:
     weights = leakage_weights(data, point)
     q, level = softmax(data, point.g)
     t = point.x @ data.mass.T
-    w_primal = point.x @ data.joint.T
+    w_primal = data.see(point.x)
     w = (t[..., None] * q).reshape(w_primal.shape)
     columns, normals = data.c, data.c
     use, bounds = (data.c * point.x).sum(axis=(1, 2)), data.budgets
     if data.form is not Form.OBJECTIVE:
-        stacked = data.joint.reshape(data.groups, -1, data.joint.shape[1])
-        seen = jnp.einsum("yks,ksx->kyx", grouped(data, point.g), stacked, precision="highest")
+        seen = _told_by_group(data, point.g)
         columns = jnp.concatenate([columns, seen])
         normals = jnp.concatenate([normals, seen - level.T[:, :, None] * data.mass[:, None, :]])
         use = jnp.concatenate([use, leak_use(data, point.x, point.g)])
@@ -152,6 +163,14 @@ def residuals(data: Data, point: Point) -> Residual:
         bounds=bounds,
         mu=(jnp.where(data.support, point.x * point.z, 0.0).sum() + (point.slack * point.price).sum()) / data.pairs,
     )
+
+
+def _told_by_group(data: Data, g: Any) -> Any:
+    """J_k' g_k of every group and output, (K, Y, X)."""
+    if data.diagonal:
+        return data.tell(g)[None]
+    stacked = data.joint.reshape(data.groups, -1, data.joint.shape[1])
+    return jnp.einsum("yks,ksx->kyx", grouped(data, g), stacked, precision="highest")
 
 
 def leakages(data: Data, w: Any) -> Any:

@@ -37,7 +37,7 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
     Private symbols without mass stay without: their part of `change` is left out. The anchor and the
     support do not move. The result's `z` lacks what the program changes by itself.
     """
-    data = rearrange(program)
+    data = rearrange(program, dense=True)  # a change of the joint may have entries anywhere
     r = residuals(data, point)
     f = factorise(data, point, r)
     joint = jnp.where(data.seen[:, None], change.joints.reshape(data.joint.shape), 0.0)
@@ -74,14 +74,13 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
     def refine(move: Move, _: None) -> tuple[Move, None]:
         """Add the move that the equations still ask for."""
         scores = move.g * r.spread
-        costs = direct + jnp.matmul(scores, data.joint, precision="highest") - move.nu
+        costs = direct + data.tell(scores) - move.nu
         costs = costs + jnp.tensordot(move.price, r.columns, 1)
         ratio = -costs - jnp.where(data.support, move.x * point.z / safe_x, 0.0)
-        moved = jnp.matmul(move.x, data.joint.T, precision="highest")
+        moved = data.see(move.x)
         spread = (grouped(data, moved).sum(axis=2, keepdims=True) * posterior).reshape(moved.shape)
         off = link + moved - spread - r.w * move.g
-        start = jnp.einsum("ytx,yx->yt", f.r, ratio, precision="highest")
-        start = start + jnp.einsum("ytu,yu->yt", f.k, off, precision="highest")
+        start = f.rows.down_each(ratio) + f.rows.left(off)
         base = solve(start, f.di * ratio, level - grouped(data, r.w * move.g).sum(axis=2), -move.x.sum(axis=0))
         used = (r.normals * move.x).sum(axis=(1, 2)) + move.slack
         if data.form is not Form.OBJECTIVE:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from jaxpriv.certificates import average_leakage
+from jaxpriv.certificates import leakage_of_outputs
 from jaxpriv.problems.program import Form, Program
 
 
@@ -17,13 +17,15 @@ class Leak(NamedTuple):
 
 def output_columns(program: Program, mechanism: Any) -> Any:
     """w_{k,y}(s) = P_k(S=s, Y=y), shape (K, Y, S)."""
+    if program.diagonal:
+        return (mechanism.T * jnp.diagonal(program.joints[0]))[None]
     return jnp.einsum("xy,ksx->kys", mechanism, program.joints, precision="highest")
 
 
 def leak_of(program: Program, mechanism: Any) -> Leak:
     """Output joints and leakages of a mechanism (X, Y)."""
     columns = output_columns(program, mechanism)
-    values = jnp.stack([average_leakage(jnp, joint, mechanism) for joint in program.joints])
+    values = jnp.stack([leakage_of_outputs(jnp, w.T) for w in columns])
     return Leak(columns, values)
 
 
@@ -38,6 +40,8 @@ def posterior_scores(program: Program, columns: Any) -> Any:
 
 def score_costs(program: Program, scores: Any, weights: Any) -> Any:
     """sum_k eta_k sum_s J_k(s, x) g_{k,y}(s), shape (X, Y)."""
+    if program.diagonal:
+        return (weights[0] * scores[0] * jnp.diagonal(program.joints[0])).T
     return jnp.einsum("kys,ksx->xy", weights[:, None, None] * scores, program.joints, precision="highest")
 
 

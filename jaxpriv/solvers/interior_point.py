@@ -16,7 +16,8 @@ columns t q instead of J X.
 One Newton step: for every output an inverse factor of G_y = J (X/Z) J' + diag(w_y/eta), then one
 Schur complement of order |X| for the row sums, then a border of the size of the number of limits.
 Everything is batched over outputs and nothing branches on data, so the same program runs under
-jit and vmap on any device. Cost: |Y| (|S|^2 |X| + |S| |X|^2 + |S|^3) + |X|^3.
+jit and vmap on any device. Cost: |Y| (|S|^2 |X| + |S| |X|^2 + |S|^3) + |X|^3;
+where S = X (`Program.diagonal`) the systems of the outputs are diagonal, and it is |Y| |X|^2 + |X|^3.
 
 The central path is X Z = mu h with h = (mass + 1/|X|)/2: with h = mass alone, symbols x of tiny
 mass leave the neighbourhood. Mehrotra's predictor and Gondzio's correctors choose the step.
@@ -131,7 +132,7 @@ def _record(program: Program, data: Data, point: Point, r: Residual, best: Candi
     best = best.with_dual(scores, weights, lam, bound)
 
     feasible = repair(jnp, program, point.x.T, leakages(data, r.w_primal).max())
-    leaked = leakages(data, feasible.T @ data.joint.T).max()
+    leaked = leakages(data, data.see(feasible.T)).max()
     linear = (program.cost * feasible).sum()
     value = linear if data.form is Form.LIMIT else linear + leaked
     return best.with_primal(feasible, value)
@@ -166,7 +167,7 @@ def _cross(data: Data, point: Point, move: Move) -> Any:
     if data.form is not Form.WORST:
         return jnp.zeros_like(point.z)
     falling = jnp.minimum(move.price[data.budgets.shape[0] :], 0.0)
-    return jnp.matmul(move.g * spread_weights(data, falling), data.joint, precision="highest")
+    return data.tell(move.g * spread_weights(data, falling))
 
 
 def _largest(solver: InteriorPoint, data: Data, point: Point, move: Move) -> Any:
@@ -228,11 +229,11 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     no_level, no_row = jnp.zeros_like(r.level), jnp.zeros_like(r.row)
 
     # Predictor (remove everything), centring (raise every product to h), response to each price.
-    # k (J q + link) needs no further solve: q = -X gives -w, and q = (X/Z) rho gives R rho.
+    # K (J q + link) needs no further solve: q = -X gives -w, and q = (X/Z) rho gives R rho.
     centring_q = jnp.where(data.support, data.h / point.z, 0.0)
     ratio = jnp.where(data.support, data.h / jnp.where(data.support, point.x, 1.0), 0.0)
     starts = [-jnp.einsum("ytk,ykl->yt", f.u, f.tri, precision="highest")]
-    starts.append(jnp.einsum("ytx,yx->yt", f.r, ratio, precision="highest"))
+    starts.append(f.rows.down_each(ratio))
     by_price = price_responses(r, f)
     starts, qs = starts + by_price[0], [-point.x, centring_q, *by_price[1]]
     level = jnp.stack([-r.t * r.level] + [no_level] * (1 + limits))
@@ -272,8 +273,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         rc, pair, link, lev, use = _corrections(data, point, r, move, length, sigma)
         q = jnp.where(data.support, rc / point.z, 0.0)
         ratio = jnp.where(data.support, rc / jnp.where(data.support, point.x, 1.0), 0.0)
-        start = jnp.einsum("ytx,yx->yt", f.r, ratio, precision="highest")
-        start = start + jnp.einsum("ytu,yu->yt", f.k, link, precision="highest")
+        start = f.rows.down_each(ratio) + f.rows.left(link)
         solved = solve_newton(data, r, f, start, q, lev, no_row)
         extra = with_border(data, point, r, solved, response, pair, (use, jnp.zeros((), dtype)))
         trial = _combine(move, extra)

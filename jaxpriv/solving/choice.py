@@ -7,6 +7,7 @@ from jaxpriv import _resources
 from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
+from jaxpriv.joints import AbstractJoint
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.terms import entropic, is_worst, linear, scale_of, supported, two_sided
 from jaxpriv.solvers import (
@@ -144,16 +145,27 @@ def _behind_symbols(joint: Any) -> bool:
     return bool(((joint > 0).sum(axis=1) <= 1).all() and (joint.sum(axis=0) > 0).all())
 
 
+def _diagonal(problem: DistortionProblem) -> bool:
+    """Whether the joint is a table of X = f(S): reduced, a diagonal matrix (`Program.diagonal`)."""
+    if is_traced(problem) or isinstance(problem.data, AbstractJoint):
+        return False
+    return len(problem.data) == 1 and _behind_symbols(problem.data[0])
+
+
 def newton_bytes(problem: DistortionProblem) -> float:
     """What the interior-point method would hold."""
     groups, private, inputs, outputs = problem.sizes
+    if _diagonal(problem):
+        return 8.0 * _TABLE_ARRAYS * outputs * max(inputs, private)
     return 8.0 * _FACTOR_ARRAYS * groups * private * inputs * outputs
 
 
 def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...]]:
     groups, private, inputs, outputs = problem.sizes
     fits = newton_bytes(problem) <= _AUTO_SHARE * _resources.free_memory()
-    work = 2.0 * outputs * groups * private * inputs * (inputs + private)
+    work = 2.0 * outputs * inputs**2
+    if not _diagonal(problem):
+        work *= groups * private * (1.0 + private / inputs)
     quick = not is_traced(goal) and goal.rtol >= _LOOSE and work >= _LARGE_STEP
     if problem.streams and not is_traced(problem) and (quick or not fits):
         try:

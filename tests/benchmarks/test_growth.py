@@ -48,7 +48,10 @@ def test_predictions_follow_the_operation_count_of_a_step():
     assert growth.predicted("seconds per step", "interior-point", shapes, "S") == pytest.approx(3, abs=0.15)
     cubes = [{"S": n, "X": n, "Y": n} for n in (10**4, 10**5)]
     assert growth.predicted("seconds per step", "interior-point", cubes, "n") == pytest.approx(4, abs=1e-3)
+    assert growth.predicted("seconds per step", "interior-point", cubes, "n", diagonal=True) == pytest.approx(3)
+    assert growth.predicted("peak memory", "interior-point", cubes, "n", diagonal=True) == pytest.approx(2)
     assert growth.predicted("seconds per step", "mirror-descent", cubes, "n") == pytest.approx(3)
+    assert growth.predicted("seconds per step", "mirror-descent", cubes, "n", diagonal=True) == pytest.approx(3)
     assert growth.predicted("peak memory", "interior-point", cubes, "n") == pytest.approx(3)
     assert growth.predicted("peak memory", "mirror-descent", cubes, "n") == pytest.approx(2)
     assert growth.predicted("seconds per step", "clarabel", cubes, "n") is None

@@ -5,15 +5,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxpriv.solvers._factors import RowFactor, arrow_factor, dense_factor, dot, forward, orthonormal
 from jaxpriv.solvers._linear_algebra import inverse_factor, small_solve
-from jaxpriv.solvers.conic.factors import ArrowFactor, DenseFactor, arrow_factor, dense_factor, dot
 from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rate
 
 
 class Factor(NamedTuple):
     """The factored system."""
 
-    rows: DenseFactor | ArrowFactor
+    rows: RowFactor
     u: Any  # (Y, T + W, N): orthonormal basis of K normals
     tri: Any  # (Y, N, N): K normals = u tri
     schur: Any  # (X, X): the inverse of the Schur complement is schur'schur
@@ -40,39 +40,11 @@ def factorise(data: Data, point: Point, r: Residual) -> Factor:
     build = arrow_factor if data.diagonal else dense_factor
     rows, schur = build(data.a, r.extra, di, r.d)
     columns = [rows.left(r.normals[:, :, n]) for n in range(r.normals.shape[2])]
-    u, tri = _orthonormal(jnp.stack(columns, axis=2) if columns else r.normals)
+    u, tri = orthonormal(jnp.stack(columns, axis=2) if columns else r.normals)
     if columns:
         seen = rows.seen(u)
         schur = schur + jnp.matmul(seen.T, seen, precision="highest")
     return Factor(rows, u, tri, inverse_factor(schur, di.sum(axis=0)), di)
-
-
-def _orthonormal(v: Any) -> tuple[Any, Any]:
-    """Gram-Schmidt over the few normalisations: v = u tri, tri upper triangular."""
-    count = v.shape[-1]
-    if count == 0:
-        return v, jnp.zeros((v.shape[0], 0, 0), v.dtype)
-    basis: list[Any] = []
-    tri = jnp.zeros((v.shape[0], count, count), v.dtype)
-    for n in range(count):
-        column = v[..., n]
-        for i, b in enumerate(basis):
-            part = (b * column).sum(axis=1)
-            tri = tri.at[:, i, n].set(part)
-            column = column - part[:, None] * b
-        norm = jnp.sqrt((column**2).sum(axis=1))
-        tri = tri.at[:, n, n].set(norm)
-        basis.append(column / norm[:, None])
-    return jnp.stack(basis, axis=-1), tri
-
-
-def _forward(tri: Any, b: Any) -> Any:
-    """tri' a = b for each output."""
-    parts: list[Any] = []
-    for n in range(tri.shape[-1]):
-        known = sum((tri[:, i, n] * parts[i] for i in range(n)), start=jnp.zeros_like(b[..., n]))
-        parts.append((b[..., n] - known) / tri[:, n, n])
-    return jnp.stack(parts, axis=-1) if parts else b
 
 
 def _solve(data: Data, r: Residual, f: Factor, q: Any, link: Any, level: Any, row: Any) -> tuple[Any, ...]:
@@ -83,7 +55,7 @@ def _solve(data: Data, r: Residual, f: Factor, q: Any, link: Any, level: Any, ro
     start = f.rows.left(seen + link)
     along = lambda coordinates: dot("ytn,yn->yt", f.u, coordinates)  # noqa: E731
     project = lambda a: a - along(dot("ytn,yt->yn", f.u, a))  # noqa: E731
-    a = project(start) + along(_forward(f.tri, level))
+    a = project(start) + along(forward(f.tri, level))
     rhs = row - q.sum(axis=0) + f.rows.up(a)
     e = jnp.matmul(jnp.matmul(f.schur, rhs, precision="highest"), f.schur, precision="highest")
     a = a + project(f.rows.down(e))

@@ -1,11 +1,12 @@
 """Inverse factors of the systems of the outputs, G_y = A_y diag(X/Z) A_y' + D_y = (K_y' K_y)^-1.
 
-A_y holds the rows of all terms and, below them, those of the prices of worst-outcome limits. In general
-that is a batch of dense matrices; where every row of the terms sees one symbol x of its own (S = X, a
-database behind its query) G_y is diagonal with an arrow, and |Y| |X| numbers are all there is.
+A_y holds the rows of all terms (the joint, for mutual information) and, below them, those of the prices of
+worst-outcome limits, W of them. In general that is a batch of dense matrices; where every row of the terms
+sees one symbol x of its own (S = X, a database behind its query) G_y is diagonal with an arrow, and
+|Y| |X| numbers are all there is.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 from jax import lax
@@ -37,6 +38,10 @@ class DenseFactor(NamedTuple):
         flat = self.r.reshape(-1, self.r.shape[2])  # one plain matrix: XLA copies it for anything less plain
         return jnp.matmul(flat, e, precision="highest").reshape(self.r.shape[:2])
 
+    def down_each(self, e: Any) -> Any:
+        """R_y e_y of every output, e (Y, X)."""
+        return dot("ytx,yx->yt", self.r, e)
+
     def up(self, v: Any) -> Any:
         """sum_y R_y' v_y."""
         return jnp.matmul(v.reshape(-1), self.r.reshape(-1, self.r.shape[2]), precision="highest")
@@ -66,6 +71,9 @@ class ArrowFactor(NamedTuple):
     def down(self, e: Any) -> Any:
         return jnp.concatenate([self.r_root * e, jnp.matmul(self.r_tail, e, precision="highest")], axis=1)
 
+    def down_each(self, e: Any) -> Any:
+        return jnp.concatenate([self.r_root * e, dot("ywx,yx->yw", self.r_tail, e)], axis=1)
+
     def up(self, v: Any) -> Any:
         top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
         return (self.r_root * top).sum(axis=0) + dot("yw,ywx->x", low, self.r_tail)
@@ -74,6 +82,9 @@ class ArrowFactor(NamedTuple):
         size = self.root.shape[1]
         rows = u[:, :size] * self.r_root[:, :, None] + dot("ywn,ywx->yxn", u[:, size:], self.r_tail)
         return jnp.swapaxes(rows, 1, 2).reshape(-1, size)
+
+
+RowFactor: TypeAlias = DenseFactor | ArrowFactor
 
 
 def dense_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[DenseFactor, Any]:
@@ -116,3 +127,31 @@ def arrow_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[ArrowFactor, Any]
     r_tail = corner[:, None] * line * left
     schur = schur - jnp.matmul(r_tail.T, r_tail, precision="highest")
     return ArrowFactor(root, tail[:, None], corner[:, None], root * a * di, r_tail[:, None]), schur
+
+
+def orthonormal(v: Any) -> tuple[Any, Any]:
+    """Gram-Schmidt over the few columns of v (Y, T, N): v = u tri with tri (Y, N, N) upper triangular."""
+    count = v.shape[-1]
+    if count == 0:
+        return v, jnp.zeros((v.shape[0], 0, 0), v.dtype)
+    basis: list[Any] = []
+    tri = jnp.zeros((v.shape[0], count, count), v.dtype)
+    for n in range(count):
+        column = v[..., n]
+        for i, b in enumerate(basis):
+            part = (b * column).sum(axis=1)
+            tri = tri.at[:, i, n].set(part)
+            column = column - part[:, None] * b
+        norm = jnp.sqrt((column**2).sum(axis=1))
+        tri = tri.at[:, n, n].set(norm)
+        basis.append(column / norm[:, None])
+    return jnp.stack(basis, axis=-1), tri
+
+
+def forward(tri: Any, b: Any) -> Any:
+    """tri' a = b for each output: tri (Y, N, N) upper triangular, b (Y, N)."""
+    parts: list[Any] = []
+    for n in range(tri.shape[-1]):
+        known = sum((tri[:, i, n] * parts[i] for i in range(n)), start=jnp.zeros_like(b[..., n]))
+        parts.append((b[..., n] - known) / tri[:, n, n])
+    return jnp.stack(parts, axis=-1) if parts else b
