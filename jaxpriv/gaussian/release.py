@@ -48,8 +48,9 @@ def funnel(source: GaussianSource, rate: Any = None, *, multiplier: Any = None) 
     """The ONE linear release with the least I(S;Y) among those with I(X;Y) >= `rate`.
 
     It is Y = sqrt(1 - e^-2R) v_1'X + Z with Var Z = e^-2R and v_1 the direction of the largest eigenvalue; its leakage
-    is `funnel_curve(source, rate)`. Among equal largest eigenvalues the choice is free. `rate` in [0, 350] nats
-    (about 36 already fill a double). Time sharing leaks less on average: see `jaxpriv.gaussian`.
+    is `funnel_curve(source, rate)` up to the rounding of A (`leakage` is that of A as rounded, which at rates near 100
+    reveals other directions too). Among equal largest eigenvalues the choice is free. `rate` in [0, 350] nats (about 36
+    already fill a double). Time sharing leaks less on average: see `jaxpriv.gaussian`.
 
     **The Lagrangian has no minimum.** For `multiplier` beta the problem min I(S;Y) - beta I(X;Y) of the paper's
     Theorem 2 is refused with an `InfeasibleError` if beta > 0 and lambda_1 > 0. For Y = a v_1'X + Z at rate r
