@@ -37,8 +37,9 @@ lint: $(READY)
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 
+# Draws docs/figures anew from the experiments' committed data; their run.py make the data.
 figures: $(READY)
-	$(BIN)/jaxpriv figures
+	@for plot in experiments/*/plot.py; do echo "$$plot"; $(BIN)/python "$$plot" || exit 1; done
 
 bench: $(COMPARATORS)
 	$(BIN)/python -m benchmarks.run --suite short --seed 1 --budget-seconds 540 --report

@@ -5,6 +5,7 @@ which is part of the case's name and of the results.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.limits import LIMITS, Limit
-from benchmarks.objective import MOST_ENTRIES, CurveObjective, DistortionObjective, LimitObjective, Objective, Refused
+from benchmarks.objective import (
+    MOST_ENTRIES,
+    CurveObjective,
+    DistortionObjective,
+    FunnelObjective,
+    LimitObjective,
+    Objective,
+    Refused,
+)
 from benchmarks.robustness import joint_of
 
 BUDGET_SHARE = 0.3
@@ -31,6 +40,7 @@ class Instance:
         budgets: E d <= budget; several numbers are the points of a curve.
         multiplier: instead of a budget.
         limit: instead of both: E d is minimised under a limit on leakage.
+        disclosure: instead of all: I(S;Y) is minimised subject to I(X;Y) >= disclosure (nats); d plays no part.
     """
 
     joint: np.ndarray
@@ -40,6 +50,7 @@ class Instance:
     budgets: tuple[float, ...] = ()
     multiplier: float | None = None
     limit: Limit | None = None
+    disclosure: float | None = None
 
     @functools.cached_property
     def table(self) -> np.ndarray:
@@ -53,6 +64,8 @@ class Instance:
         """
         if len(self.x) * len(self.y) > MOST_ENTRIES:
             raise Refused(f"a mechanism of {len(self.x)} x {len(self.y)} entries is too large to write out for judging")
+        if self.disclosure is not None:
+            return FunnelObjective(self.joint, self.disclosure)
         table = distortion_table(self.kind, self.x, self.y)
         if self.limit is not None:
             return LimitObjective(table, self.limit)
@@ -67,7 +80,8 @@ class Case:
     """A family and its numbers; hashable, and plain data for the results file.
 
     `traits` say what a solver may rely on: `S = X`, `multiplier`, `budget`, `curve`, `ordered`,
-    `limit` (on leakage, distortion minimised) and its kind: `worst outcome` (max-information) or `linear`.
+    `limit` (on leakage, distortion minimised) and its kind: `worst outcome` (max-information) or `linear`;
+    `funnel` (leakage minimised at a disclosure).
     """
 
     family: str
@@ -197,6 +211,35 @@ def _limited(measure: str, n: int, distortion: str, share: float, seed: int) -> 
     return Instance(joint, distortion, x, x, limit=LIMITS[measure](joint, share * whole))
 
 
+def _funnel_of(joint: np.ndarray, disclosure: float) -> Instance:
+    symbols = grid("hamming", joint.shape[1])
+    return Instance(np.asarray(joint), "hamming", symbols, symbols, disclosure=disclosure)
+
+
+def _share_of_entropy(joint: np.ndarray, share: float) -> float:
+    source = joint.sum(axis=0)
+    return share * -float((source * np.log(source)).sum())
+
+
+def _funnel_heart(bits: float) -> Instance:
+    """The heart-disease table on which funnel solvers were compared before: 8 useful and 4 private symbols."""
+    from jaxpriv.testing import heart_disease
+
+    return _funnel_of(heart_disease(), bits * math.log(2.0))
+
+
+def _funnel_census(table: str, nats: float) -> Instance:
+    from jaxpriv import datasets
+
+    data = {"full": datasets.census, "small": datasets.census_small}[table]()
+    return _funnel_of(np.asarray(data.joint), nats)
+
+
+def _funnel_random(S: int, X: int, share: float, seed: int) -> Instance:
+    joint = np.random.default_rng(seed).dirichlet(np.ones(S * X)).reshape(S, X)
+    return _funnel_of(joint, _share_of_entropy(joint, share))
+
+
 # Every family of cases by name; the one place to add another.
 FAMILIES: dict[str, Family] = {
     "cube": Family(_cube, frozenset({"budget"})),
@@ -209,4 +252,7 @@ FAMILIES: dict[str, Family] = {
     "worst": Family(_worst, frozenset({"limit", "worst outcome"})),
     "linear": Family(_linear, frozenset({"limit", "linear"})),
     "curve": Family(_curve, frozenset({"budget", "curve"})),
+    "funnel-heart": Family(_funnel_heart, frozenset({"funnel"})),
+    "funnel-census": Family(_funnel_census, frozenset({"funnel"})),
+    "funnel-random": Family(_funnel_random, frozenset({"funnel"})),
 }

@@ -1,11 +1,12 @@
 """How a result is judged: by its mechanism alone, in float64, for every solver alike.
 
-Nothing that a solver says about its own value counts. A mechanism is clipped to >= 0, its rows are
-normalised and, under a budget, it is mixed with the least-distortion map until the budget holds; under a limit
-on leakage, with the least share of a release without information that meets the limit (`limits`). What remains
-is feasible, so its objective is an upper bound on the optimum. The gap of a result is that value minus the best
-lower bound certified for the case (`run.py` collects it over all solvers of the case). A mechanism that cannot
-be repaired (NaN, wrong shape, a row without mass) is refused with a reason.
+Nothing that a solver says about its own value counts. A mechanism is clipped to >= 0, its rows are normalised and,
+under a budget, it is mixed with the least-distortion map until the budget holds; under a limit on leakage, with the
+least share of a release without information that meets the limit (`limits`). A funnel's mechanism is mixed with a
+release of X itself until it discloses enough. What remains is feasible, so its objective is an upper bound on the
+optimum. The gap of a result is that value minus the best lower bound certified for the case (`run.py` collects it
+over all solvers of the case). A mechanism that cannot be repaired (NaN, wrong shape, a row without mass) is refused
+with a reason.
 """
 
 import abc
@@ -31,8 +32,8 @@ class Score:
 
     Attributes:
         values: objective of the repaired candidate; one number, or one for each point of a curve.
-        repair: the largest share of the least-distortion map that the budget made necessary, or of a
-            release without information that the limit on leakage did.
+        repair: the largest share of the least-distortion map that the budget made necessary, of a release
+            without information that the limit on leakage did, or of X itself that a disclosure did.
     """
 
     values: tuple[float, ...]
@@ -102,6 +103,33 @@ class LimitObjective(Objective):
         weighted = self.limit.joint.sum(axis=0)[:, None] * self.table
         mechanism, share = self.limit.repaired(mechanism, cheapest=int(weighted.sum(axis=0).argmin()))
         return Score((float((weighted * mechanism).sum()),), share)
+
+
+@dataclass(frozen=True)
+class FunnelObjective(Objective):
+    """I(S;Y) subject to I(X;Y) >= disclosure (nats); the candidate is P(y|x), shape (X, any number of outputs).
+
+    Attributes:
+        joint: P(S,X), shape (S, X).
+        disclosure: R.
+    """
+
+    joint: np.ndarray
+    disclosure: float
+
+    def score(self, candidate: Any) -> Score:
+        """The leakage of the mechanism, mixed with the least share of X itself that makes it disclose enough.
+
+        A switch shown with the output chooses between the two, so that disclosures add up in proportion.
+        """
+        size = self.joint.shape[1]
+        outputs = np.shape(candidate)[1] if np.ndim(candidate) == 2 else 0
+        mechanism = as_mechanism(candidate, (size, outputs))
+        source = np.diag(self.joint.sum(axis=0))
+        told, whole = (float(average_leakage(np, source, one)) for one in (mechanism, np.eye(size)))
+        share = float(np.clip((self.disclosure - told) / (whole - told), 0.0, 1.0)) if told < self.disclosure else 0.0
+        leaked, most = (float(average_leakage(np, self.joint, one)) for one in (mechanism, np.eye(size)))
+        return Score(((1.0 - share) * leaked + share * most,), share)
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,9 @@ def _head(document: Results, source: str) -> list[str]:
         f"Made from `{source}` by `python -m benchmarks.report`.\n",
         "Every solver is judged alike: its mechanism is clipped, normalised and mixed with the least-distortion map "
         "until the budget holds, under a limit on leakage with the least share of a release without information that "
-        "meets it (the value is then the distortion); the gap is the value of what remains minus the best lower bound "
-        "certified for the case. Times are medians after a warm-up, compile time apart; each solver runs alone in its "
+        "meets it (the value is then the distortion), in a funnel with the least share of X itself that discloses "
+        "enough; the gap is the value of what remains minus the best lower bound certified for the case. Times are "
+        "medians after a warm-up, compile time apart; each solver runs alone in its "
         "own process. Memory is the peak above the process's size after its imports, compiling included.\n",
         *(f"    {line}" for line in summary(document)),
         "",
@@ -136,7 +137,7 @@ def _head(document: Results, source: str) -> list[str]:
 
 
 def _tables(document: Results) -> list[str]:
-    lines = _comparison_table(document)
+    lines = _comparison_table(document) + _funnel_table(document)
     lines += ["## Exponents\n", *_exponent_table(document), ""]
     lines += ["## Every case\n", "Seconds (gap) for the accuracy asked; what did not run says why.\n"]
     for part in document.parts:
@@ -182,6 +183,29 @@ def _comparison_table(document: Results) -> list[str]:
         "takes as long | never reached by | not run |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
         *rows,
+        "",
+    ]
+
+
+def _funnel_table(document: Results) -> list[str]:
+    """Leakage at equal disclosure beside its certified bound; nothing if the suite has no such case."""
+    cells = []
+    for case in (case for case in document.cases if case.family.startswith("funnel")):
+        bound = "none" if case.bound is None else f"{case.bound:.9f} ({case.bound_by})"
+        for row in (row for row in document.rows_of(case.name) if row.seconds is not None and row.value is not None):
+            gap = "no bound" if row.gap is None else f"{row.gap:.1e}"
+            own = "-" if row.lower_bound is None else f"{row.value - row.lower_bound:.1e}"
+            numbers = [f"{row.value:.9f}", gap, own, _short(row.seconds), _short(row.compile_seconds)]
+            cells.append([_escaped(case.name), bound, row.solver, row.accuracy, *numbers])
+    if not cells:
+        return []
+    return [
+        "## Leakage at equal disclosure\n",
+        "Nats of I(S;Y) at I(X;Y) >= R, as the judge measures them. The gap is to the best lower bound that any solver "
+        "certified for the case; the gap certified by the solver itself is beside it, where it certifies anything.\n",
+        "| case | certified bound | solver | effort | leakage | gap | own gap | seconds | compile s |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in cells),
         "",
     ]
 

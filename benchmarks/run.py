@@ -30,12 +30,10 @@ from benchmarks import memory, results
 from benchmarks.cases import Case
 from benchmarks.machine import machine, versions
 from benchmarks.results import CaseRecord, PartRecord, Results, Row
-from benchmarks.solvers import REFERENCE, SOLVERS
+from benchmarks.solvers import REFERENCES, SOLVERS
 from benchmarks.suites import SUITES, Options, Part
 from benchmarks.worker import without_paths
 
-# The accuracy to which somebody solves every case, so that the others have a bound to be judged by.
-REFERENCE_GAP = 1e-9
 # A process that has not stated its problem after this many seconds is stopped (imports are slow on a cold disk).
 START_LIMIT = 120.0
 # What compiling may take on top of the time limit.
@@ -75,8 +73,8 @@ def jobs_of(part: Part, case: Case, solvers: tuple[str, ...] | None) -> list[Job
     """The solvers of a case, and the reference where it is not among them anyway."""
     chosen = [name for name in solvers or part.solvers if SOLVERS[name].supports(case)]
     jobs = []
-    for name in dict.fromkeys([*chosen, *([REFERENCE] if SOLVERS[REFERENCE].supports(case) else [])]):
-        fine = {REFERENCE_GAP} if name == REFERENCE else set()
+    for name in dict.fromkeys([*chosen, *(name for name in REFERENCES if SOLVERS[name].supports(case))]):
+        fine = {REFERENCES[name]} if name in REFERENCES else set()
         targets = tuple(sorted({*(part.targets if name in chosen else ()), *fine}, reverse=True))
         labels = tuple(accuracy.label for accuracy in SOLVERS[name].ladder(targets))
         jobs.append(Job(case, name, targets, labels, part.limit))

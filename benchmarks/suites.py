@@ -17,6 +17,7 @@ LINEAR = ("interior-point", "clarabel", "highs", "highs-ipm", "scs")
 SHARES = (0.05, 0.2, 0.6)
 MEASURES = (("max-lift", 0.2), ("local-dp", 0.05), ("maximal-leakage", 0.2))
 GENERAL = ("interior-point", "mirror-descent", "accelerated", *CONIC)
+FUNNEL = ("column-generation", "greedy", "difference-of-convex", "alternating", "paper-dca", "paper-splitting")
 # Those that are meant for alphabets of hundreds of ordered symbols, and for thousands.
 LARGE = ("interior-point", "mirror-descent", "accelerated", "two-grid")
 STREAMING = ("accelerated", "two-grid")
@@ -235,6 +236,29 @@ def limit_formulations(options: Options, sizes: Sequence[int] = (8, 16, 32)) -> 
     ]
 
 
+def funnel(options: Options, sizes: Sequence[int] = (4, 8, 12), **more) -> list[Part]:
+    """Leakage at equal disclosure: ours, and solvers written from their papers. Reference tables and random joints.
+
+    The comparators' points are time-shared like ours, which their papers do not do.
+    """
+    solvers = more.pop("solvers", FUNNEL)
+    more = {"targets": (1e-6,), "limit": 60.0, **more}
+    heart = tuple(Case.of("funnel-heart", bits=bits) for bits in (1.0, 1.5))
+    small, full = (
+        Case.of("funnel-census", table=name, nats=nats) for name, nats in (("small", 1.0), ("full", 1.812585))
+    )
+    random = tuple(
+        Case.of("funnel-random", S=4, X=size, share=0.6, seed=seed)
+        for size in options.sizes or sizes
+        for seed in range(options.seed, options.seed + options.cases)
+    )
+    return [
+        Part("funnel, heart", heart, solvers, **more),
+        Part("funnel, census", (small, full), solvers, **more),
+        Part("funnel, Dirichlet joints of four private symbols", random, solvers, **more),
+    ]
+
+
 def short(options: Options) -> list[Part]:
     """A little of everything that is measured, for two cores in ten minutes.
 
@@ -264,7 +288,7 @@ def short(options: Options) -> list[Part]:
 
 def full(options: Options) -> list[Part]:
     """Everything, for an idle machine and some hours."""
-    builders = (cube, worst, linear, source, penalty, growth, ordered, census, hard, frontier, shapes)
+    builders = (cube, worst, linear, source, penalty, growth, ordered, census, hard, frontier, shapes, funnel)
     return [part for build in builders for part in build(options)]
 
 
@@ -283,6 +307,7 @@ SUITES: dict[str, Callable[[Options], list[Part]]] = {
     "hard": hard,
     "frontier": frontier,
     "shapes": shapes,
+    "funnel": funnel,
     "formulations": formulations,
     "limit-formulations": limit_formulations,
 }

@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, mechanism_array, scalar
 from jaxpriv.certificates import certify
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -135,6 +136,8 @@ class Sensitivity:
     budget: np.ndarray | None = None
     multiplier: np.ndarray | None = None
     leakage_budget: np.ndarray | None = None
+
+    __repr__ = summary
 
 
 def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import rel_entr
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
@@ -67,6 +68,8 @@ class RobustSolution:
     distortion: np.ndarray
     status: Literal["optimal", "not_certified"]
     rounds: int
+
+    __repr__ = summary
 
     @property
     def gap(self) -> float:

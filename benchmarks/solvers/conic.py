@@ -77,7 +77,7 @@ class Conic(Solver):
         self.settings = settings
 
     def supports(self, case: Case) -> bool:
-        return "curve" not in case.traits and self.formulations[_kind(case)] is not None
+        return not {"curve", "funnel"} & case.traits and self.formulations[_kind(case)] is not None
 
     def ladder(self, targets: Sequence[float]) -> Sequence[Accuracy]:
         # A conic solver's tolerance is no bound on the gap that is judged: the rungs are close enough for the

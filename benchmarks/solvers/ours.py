@@ -24,7 +24,8 @@ class Ours(Solver):
         self.limits = limits
 
     def supports(self, case: Case) -> bool:
-        return self.needs <= case.traits and "curve" not in case.traits and (self.limits or "limit" not in case.traits)
+        beyond = {"curve", "funnel"} | (set() if self.limits else {"limit"})
+        return self.needs <= case.traits and not beyond & case.traits
 
     def ladder(self, targets: Sequence[float]) -> Sequence[Accuracy]:
         return by_tolerance(targets)
@@ -52,6 +53,44 @@ class Ours(Solver):
         jax.block_until_ready(solution)
         seconds = time.perf_counter() - begun
         return _run(solution, seconds, (float(solution.value),), (float(solution.lower_bound),))
+
+
+class OurFunnel(Solver):
+    """`jp.solve(FunnelProblem(joint, disclosure=R), solver=name, tol=...)`."""
+
+    timed = "jp.solve on a ready problem: validation, search, certificate"
+    packages = ("jaxpriv",)
+    compiles = True
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def supports(self, case: Case) -> bool:
+        return "funnel" in case.traits
+
+    def ladder(self, targets: Sequence[float]) -> Sequence[Accuracy]:
+        return by_tolerance(targets)
+
+    def load(self) -> None:
+        Ours("interior-point").load()
+
+    def prepare(self, instance: Instance) -> Any:
+        return problem_of(instance)
+
+    def run(self, prepared: Any, accuracy: Accuracy) -> Run:
+        import jaxpriv as jp
+
+        begun = time.perf_counter()
+        solution = jp.solve(prepared, solver=self.name, **accuracy.settings)
+        seconds = time.perf_counter() - begun
+        return Run(
+            candidate=solution.mechanism,
+            seconds=seconds - solution.seconds["compile"],
+            compile_seconds=solution.seconds["compile"],
+            steps=solution.steps,
+            values=(solution.value,),
+            bounds=(solution.lower_bound,),
+        )
 
 
 class OurCurve(Solver):
@@ -118,6 +157,8 @@ def problem_of(instance: Instance) -> Any:
     """The instance as a problem of jaxpriv, its distortion given by features where there are any."""
     import jaxpriv as jp
 
+    if instance.disclosure is not None:
+        return jp.FunnelProblem(instance.joint, disclosure=instance.disclosure)
     rules = {
         "absolute": jp.distortion.absolute,
         "squared": jp.distortion.squared,

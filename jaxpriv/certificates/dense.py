@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.problems.program import Form, Program
@@ -49,6 +50,8 @@ class Certificate:
     leakages: Any
     constraint_values: Any
     violation: Any
+
+    __repr__ = summary
 
     @property
     def gap(self) -> Any:

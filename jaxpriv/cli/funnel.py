@@ -47,8 +47,9 @@ def funnel(
         str,
         typer.Option(
             metavar="NAME",
-            help="auto (column-generation, which proves its value), greedy, greedy-ratio, greedy-bottleneck, "
-            "difference-of-convex, alternating, bottleneck-iteration.",
+            help="auto (column-generation, which proves its value; difference-of-convex for other "
+            "measures), greedy, greedy-ratio, greedy-bottleneck, difference-of-convex, alternating, "
+            "bottleneck-iteration.",
         ),
     ] = "auto",
     leakage: LeakageOption = "mutual-information",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._resources import need_memory
 
 
@@ -36,6 +37,8 @@ class Dataset:
     private_attributes: np.ndarray
     useful_attributes: np.ndarray
     source: str
+
+    __repr__ = summary
 
     @property
     def private_labels(self) -> tuple[tuple[str, ...], ...]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxpriv._divergence import divergence, entropy, information_below
+from jaxpriv._repr import summary
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
@@ -44,6 +45,8 @@ class MaximumUtility:
     leakage: tuple[float, ...]
     status: Literal["optimal", "best_known"]
     method: str
+
+    __repr__ = summary
 
     @property
     def gap(self) -> float:

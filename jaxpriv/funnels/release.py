@@ -9,10 +9,11 @@ import math
 import numpy as np
 
 from jaxpriv._divergence import information_interval
+from jaxpriv.errors import InfeasibleError
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
 from jaxpriv.funnels.found import NOTHING, Found, Goal, measure_of
 from jaxpriv.funnels.solution import FunnelSolution
-from jaxpriv.leakage import MutualInformation
+from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status
 
@@ -36,6 +37,8 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
     value = _objective(problem, disclosure, leakage)
     sign = 1.0 if _minimises(problem) else -1.0
     other = elementary_bound(problem)
+    if problem.form == "disclosure" and not isinstance(problem.leakage, MutualInformation):
+        other = max(other, _nothing(problem)[0])
     if found.bound is not None:
         other = max(other, found.bound) if sign > 0 else min(other, found.bound)
     proof = found.proof if isinstance(problem.leakage, MutualInformation) else None
@@ -120,9 +123,18 @@ def _measure(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
     disclosure = information_interval(np.diag(problem.joint.sum(axis=0)), mechanism)
     if isinstance(problem.leakage, MutualInformation):
         return disclosure, information_interval(problem.joint, mechanism)
-    value = float(problem.leakage(problem.joint, mechanism))
+    # Unused outputs tell nothing: widths in steps of 16 leave few programs to compile.
+    padded = np.pad(mechanism, ((0, 0), (0, -mechanism.shape[1] % 16)))
+    value = evaluate(problem.leakage, problem.joint, padded).value
     error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value))
     return disclosure, (max(0.0, value - error), value, value + error)
+
+
+def _nothing(problem: FunnelProblem | BottleneckProblem) -> Interval:
+    """L(S->Y) of a constant Y, the least there is (post-processing): above 0 for a guessing probability."""
+    if isinstance(problem.leakage, MutualInformation):
+        return 0.0, 0.0, 0.0
+    return _measure(problem, np.ones((problem.joint.shape[1], 1)))[1]
 
 
 def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
@@ -204,7 +216,10 @@ def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: flo
 
 
 def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
-    """The answer where the target leaves nothing to choose; None elsewhere."""
+    """The answer where the target leaves nothing to choose; None elsewhere.
+
+    Raises InfeasibleError for a leakage budget that nobody can meet.
+    """
     source = problem.reduction.source
     nothing = Found(source[None], np.ones(1), notes=("nothing may be told",))
     everything = Found(np.eye(len(source)), source, notes=("X itself",))
@@ -215,6 +230,12 @@ def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
                 return nothing
             return everything if target >= whole_entropy(problem.joint) * (1 - 1e-15) else None
         if form == "leakage_budget":
+            least = _nothing(problem)
+            if not least[0] <= target:
+                raise InfeasibleError(
+                    "leakage_budget is below what is leaked when nothing is released",
+                    {"leakage_budget": target, "least": least[0]},
+                )
             _, leakage = _measure(problem, _identity(problem))
             return everything if leakage[2] <= target else None
         if target == 0:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv.funnels.found import Proof
 from jaxpriv.solution import Status
 
@@ -49,6 +50,8 @@ class FunnelSolution:
     steps: int
     seconds: dict[str, float]
     notes: tuple[str, ...] = ()
+
+    __repr__ = summary
 
     @property
     def gap(self) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.gaussian._rates import leak, levels, water_filling
@@ -39,6 +40,8 @@ class GaussianRelease:
     rates: np.ndarray
     multiplier: float
     samples: int | None
+
+    __repr__ = summary
 
 
 def funnel(source: GaussianSource, rate: Any = None, *, multiplier: Any = None) -> GaussianRelease:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from jaxpriv._repr import summary
 from jaxpriv.errors import InputError
 from jaxpriv.gaussian._covariance import Factored, factored, host_matrix
 
@@ -46,6 +47,8 @@ class GaussianSource:
     squared_correlations: np.ndarray
     directions: np.ndarray
     samples: int | None = None
+
+    __repr__ = summary
 
     @property
     def private_information(self) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._divergence import entropy, information_interval
+from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
@@ -167,6 +168,8 @@ class FunnelProblem:
     form: str = field(init=False)
     target: float = field(init=False)
 
+    __repr__ = summary
+
     minimises_leakage = True
 
     def __post_init__(self) -> None:
@@ -210,6 +213,8 @@ class BottleneckProblem:
     reduction: Core = field(init=False, repr=False)
     form: str = field(init=False)
     target: float = field(init=False)
+
+    __repr__ = summary
 
     minimises_leakage = False
 

@@ -15,6 +15,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import finite, joint_array, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 
@@ -93,6 +94,8 @@ class MaxEntropyNoise:
     price: float
     entropy: float
     upper_bound: float
+
+    __repr__ = summary
 
     @property
     def gap(self) -> float:

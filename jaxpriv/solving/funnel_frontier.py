@@ -17,6 +17,7 @@ from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import FunnelSolution, Goal, proved_line
 from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solving.execution import own_settings
@@ -38,6 +39,10 @@ class FunnelFrontier:
     form: str
     targets: np.ndarray
     solutions: tuple[FunnelSolution, ...]
+
+    def __repr__(self) -> str:
+        worst = float(np.max(self.gap)) if self.solutions else 0.0
+        return f"FunnelFrontier({self.form}, {len(self)} points, largest gap {worst:.3g})"
 
     def __len__(self) -> int:
         return len(self.solutions)
@@ -98,11 +103,12 @@ class FunnelFrontier:
         at = np.minimum(at, most)
         funnel = isinstance(self.problem, FunnelProblem)
         low, _, high = information_interval(joint, np.eye(joint.shape[1]))
-        points = [(0.0, 0.0), (most, high if funnel else low)]
-        points += [(s.disclosure, s.leakage) for s in self.solutions]
+        told = np.array([0.0, most, *(s.disclosure for s in self.solutions)])
+        leaked = np.array([0.0, high if funnel else low, *(s.leakage for s in self.solutions)])
+        chain = lower_hull(told, leaked if funnel else -leaked)
         # Disclosure and leakage of a solution are nearest values: a hair on the safe side.
         hair = 1e-12 * (1.0 + high)
-        reached = _hull(np.array(points), at, convex=funnel) + (hair if funnel else -hair)
+        reached = np.interp(at, told[chain], leaked[chain]) + (hair if funnel else -hair)
         lines = [(0.0, 0.0), (low - most - hair, 1.0)] if funnel else [(0.0, 1.0), (high, 0.0)]
         for solution in self.solutions:
             proof = solution.proof
@@ -113,23 +119,6 @@ class FunnelFrontier:
         if funnel:
             return np.maximum(never.max(axis=0), 0.0), reached
         return np.maximum(reached, 0.0), never.min(axis=0)
-
-
-def _hull(points: np.ndarray, at: np.ndarray, *, convex: bool) -> np.ndarray:
-    """The lower convex (upper concave) hull of `points` (N, 2), evaluated at `at`."""
-    sign = 1.0 if convex else -1.0
-    kept: list[np.ndarray] = []
-    for point in points[np.lexsort((sign * points[:, 1], points[:, 0]))]:
-        if kept and point[0] == kept[-1][0]:
-            continue
-        while len(kept) > 1:
-            (x0, y0), (x1, y1) = kept[-2], kept[-1]
-            if sign * ((y1 - y0) * (point[0] - x0) - (point[1] - y0) * (x1 - x0)) < 0:
-                break
-            kept.pop()
-        kept.append(point)
-    x, y = np.array(kept).T
-    return np.interp(at, x, y)
 
 
 def funnel_frontier(
@@ -179,7 +168,7 @@ def funnel_frontier(
         raise InputError("funnel_frontier runs outside of jit and vmap only")
     targets = finite(real_array(sweeps[form], f"{form}s", ndim=1), f"{form}s")
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), max_steps)
-    name, method = pick_funnel_solver(solver)
+    name, method = pick_funnel_solver(solver, problem)
     points = [_replaced(problem, form, float(target)) for target in targets]
     find = method.find
     if isinstance(method, ColumnGeneration):

@@ -9,27 +9,34 @@ from jaxpriv.errors import InputError
 from jaxpriv.funnels import AbstractFunnelSolver, Found, FunnelSolution, Goal
 from jaxpriv.funnels.atoms import ColumnGeneration
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
+from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.funnels.release import closed_form, release
+from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, Goal], Found]
 
-# Solvers by the names of the command line; the first one is `auto`.
+# Solvers by the names of the command line.
 FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
     "column-generation": ColumnGeneration(),
     "greedy": Greedy(),
     "greedy-bottleneck": GreedyBottleneck(),
     "greedy-ratio": Greedy(ratio=True),
+    "difference-of-convex": DifferenceOfConvex(),
+    "alternating": Alternating(),
+    "bottleneck-iteration": BottleneckIteration(),
 }
 
-_AUTO = "column-generation"
 
-
-def pick_funnel_solver(solver: Any) -> tuple[str, AbstractFunnelSolver]:
-    """(name, solver) meant by a name, by `auto`, or by a solver object."""
+def pick_funnel_solver(solver: Any, problem: FunnelProblem | BottleneckProblem) -> tuple[str, AbstractFunnelSolver]:
+    """(name, solver) meant by a name, by a solver object, or by `auto`: column generation for I(S;Y), which proves
+    its bound; a local method for other measures.
+    """
     if isinstance(solver, AbstractFunnelSolver):
         return type(solver).__name__, solver
-    name = _AUTO if isinstance(solver, str) and solver == "auto" else solver
+    name = solver
+    if isinstance(solver, str) and solver == "auto":
+        name = "column-generation" if isinstance(problem.leakage, MutualInformation) else "difference-of-convex"
     if not isinstance(name, str) or name not in FUNNEL_SOLVERS:
         raise InputError(f"solver {solver!r} is unknown for funnels; known: auto, {', '.join(FUNNEL_SOLVERS)}")
     return name, FUNNEL_SOLVERS[name]
@@ -37,7 +44,7 @@ def pick_funnel_solver(solver: Any) -> tuple[str, AbstractFunnelSolver]:
 
 def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: Any, goal: Goal) -> FunnelSolution:
     """The best release the solver finds, measured afresh, with its proved interval."""
-    name, method = pick_funnel_solver(solver)
+    name, method = pick_funnel_solver(solver, problem)
     return solve_with(problem, name, method.find, goal)
 
 

@@ -11,6 +11,7 @@ from jaxpriv.testing.closed_forms import (
     gaussian_bottleneck,
     gaussian_funnel,
 )
+from jaxpriv.testing.heart import heart_disease
 from jaxpriv.testing.instances import DEGENERATE, degenerate, random_joint, random_mechanisms
 from jaxpriv.testing.known import KnownProblem, binary_entropy, known_problems
 
@@ -25,6 +26,7 @@ __all__ = [
     "degenerate",
     "gaussian_bottleneck",
     "gaussian_funnel",
+    "heart_disease",
     "known_problems",
     "random_joint",
     "random_mechanisms",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.testing.known import binary_entropy, cascade, crossover_with_entropy
@@ -30,6 +31,8 @@ class BinaryFunnel:
     mechanism: np.ndarray
     disclosure: float
     leakage: float
+
+    __repr__ = summary
 
 
 def binary_funnel(p: float, delta: float, alpha: float) -> BinaryFunnel:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv import leakage
+from jaxpriv._repr import summary
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Joint
 from jaxpriv._validation import scalar
@@ -70,6 +71,8 @@ class Watchdog:
     keep: float
     draw: np.ndarray | None
     joint: np.ndarray
+
+    __repr__ = summary
 
     def mechanism(self) -> np.ndarray:
         """P(y|x) `(x, y)` float64. With draw "single" the outputs are the useful symbols and one for each group."""

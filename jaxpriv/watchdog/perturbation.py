@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.watchdog.staircase import entropy_terms, merged_leakage
@@ -77,6 +78,8 @@ class Perturbed:
     leakage: float
     utility: float
     outcomes: np.ndarray
+
+    __repr__ = summary
 
 
 def perturbed(asked: Perturbation, joint: np.ndarray, released: np.ndarray, leaking: float) -> Perturbed:

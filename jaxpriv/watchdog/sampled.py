@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import finite, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.watchdog.bounds import proved_bounds
@@ -46,6 +47,8 @@ class EstimatedStaircase:
     estimated_gamma: np.ndarray
     basis: Basis
 
+    __repr__ = summary
+
 
 @dataclass(frozen=True, eq=False)
 class EstimatedWatchdog:
@@ -71,6 +74,8 @@ class EstimatedWatchdog:
     estimated_tight: float
     estimated_gamma: float
     basis: Basis
+
+    __repr__ = summary
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._types import Joint
 from jaxpriv.watchdog.bounds import proved_bounds
 from jaxpriv.watchdog.scores import host_joint, log_lift_of, scores_of
@@ -60,6 +61,8 @@ class Staircase:
     utility: np.ndarray
     tight: np.ndarray
     gamma: np.ndarray
+
+    __repr__ = summary
 
 
 def staircase(joint: Joint) -> Staircase:

@@ -20,6 +20,9 @@ SMALL = [
     Case.of("worst", n=5, distortion="hamming", share=0.2, seed=3),
     Case.of("linear", n=5, measure="local-dp", distortion="absolute", share=0.2, seed=3),
     Case.of("curve", S=3, X=4, Y=4, distortion="absolute", points=3, seed=3),
+    Case.of("funnel-heart", bits=1.0),
+    Case.of("funnel-census", table="small", nats=1.0),
+    Case.of("funnel-random", S=3, X=4, share=0.6, seed=3),
 ]
 
 
@@ -39,6 +42,7 @@ def test_a_case_builds_the_same_valid_instance_every_time(case):
     assert (one.multiplier is not None) == ("multiplier" in case.traits)
     assert (one.limit is not None) == ("limit" in case.traits)
     assert (len(one.budgets) > 1) == ("curve" in case.traits)
+    assert (one.disclosure is not None) == ("funnel" in case.traits)
     if "S = X" in case.traits:
         np.testing.assert_array_equal(one.joint, np.diag(np.diag(one.joint)))
 
@@ -49,6 +53,10 @@ def test_jaxpriv_is_asked_for_what_is_judged(case):
 
     instance = case.build()
     problem = problem_of(instance)
+    if instance.disclosure is not None:
+        np.testing.assert_allclose(problem.joint, instance.joint, rtol=1e-14)
+        assert (problem.form, problem.target) == ("disclosure", instance.disclosure)
+        return
     np.testing.assert_allclose(problem.tables()[0], instance.table, rtol=1e-15)
     np.testing.assert_allclose(problem.joints[0], instance.joint, rtol=1e-14)
     if instance.limit is not None:

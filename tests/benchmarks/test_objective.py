@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 import jaxpriv as jp
 from benchmarks.limits import LIMITS
-from benchmarks.objective import CurveObjective, DistortionObjective, LimitObjective, Refused, as_mechanism
+from benchmarks.objective import (
+    CurveObjective,
+    DistortionObjective,
+    FunnelObjective,
+    LimitObjective,
+    Refused,
+    as_mechanism,
+)
 
 JOINT = np.array([[0.3, 0.1, 0.05], [0.05, 0.1, 0.4]])
 TABLE = abs(np.arange(3.0)[:, None] - np.arange(3.0))
@@ -144,6 +151,17 @@ def test_an_operator_is_written_out():
 
     objective = DistortionObjective(JOINT, TABLE, budget=BUDGET)
     assert objective.score(Operator()) == objective.score(np.eye(3))
+
+
+def test_a_funnel_that_discloses_too_little_is_mixed_with_x_itself():
+    entropy = -float((JOINT.sum(axis=0) * np.log(JOINT.sum(axis=0))).sum())
+    objective = FunnelObjective(JOINT, 0.4 * entropy)
+    score = objective.score(np.ones((3, 1)))
+    assert score.repair == pytest.approx(0.4)
+    assert score.values[0] == pytest.approx(0.4 * float(jp.probability.mutual_information(JOINT)), rel=1e-12)
+    assert objective.score(np.hstack([0.3 * np.eye(3), 0.7 * np.eye(3)])).repair == 0  # any number of outputs
+    with pytest.raises(Refused):
+        objective.score(np.ones((2, 3)))
 
 
 def test_a_curve_is_judged_point_by_point():

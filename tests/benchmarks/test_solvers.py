@@ -51,6 +51,23 @@ def test_tight_settings_reach_the_certified_bound(name, case):
     assert run.seconds > 0
 
 
+FUNNEL = Case.of("funnel-random", S=2, X=3, share=0.5, seed=3)
+
+
+def test_funnel_solvers_are_judged_at_or_above_the_certified_optimum():
+    instance = FUNNEL.build()
+    optimum = jp.solve(problem_of(instance), tol=1e-8)
+    assert optimum.status == "optimal"
+    names = [name for name, solver in SOLVERS.items() if solver.supports(FUNNEL)]
+    assert {"column-generation", "greedy", "paper-dca", "paper-splitting"} <= set(names)
+    for name in ("greedy", "paper-dca", "paper-splitting"):
+        solver = SOLVERS[name]
+        run = solver.run(solver.prepare(instance), solver.ladder((1e-6,))[-1])
+        value = instance.objective().score(run.candidate).values[0]
+        assert value >= optimum.lower_bound - 1e-12
+        assert value <= optimum.value + (1e-3 if name != "greedy" else 0.2)
+
+
 @pytest.mark.parametrize("name", ["frontier", "single-solves"])
 def test_curves_are_certified_at_every_point(name):
     solver, instance = SOLVERS[name], CURVE.build()

@@ -7,6 +7,7 @@ import pytest
 
 from jaxpriv import leakage, maximum_utility
 from jaxpriv._divergence import divergence
+from jaxpriv.testing import heart_disease
 
 LDP = leakage.LocalDifferentialPrivacy()
 SKEWED = (0.5, 0.25, 0.15, 0.1)
@@ -99,21 +100,8 @@ def test_max_lift_uniform(symbols):
 
 def test_perfect_privacy_of_the_heart_data():
     """eps = 0 on S: max I(X;Y) with Y independent of S, 15 vertices, 0.701802363 bits."""
-    given = np.array(
-        [
-            [0.1926, 0.2685, 0.1516, 0.2004],
-            [0.0574, 0.3796, 0.0665, 0.4159],
-            [0.0034, 0.0463, 0.0133, 0.0366],
-            [0.0034, 0.1574, 0.0027, 0.0711],
-            [0.6115, 0.0833, 0.5027, 0.2004],
-            [0.0439, 0.0093, 0.0878, 0.0366],
-            [0.0709, 0.0463, 0.1622, 0.0194],
-            [0.0169, 0.0093, 0.0133, 0.0194],
-        ]
-    )
-    joint = (given * [0.2379, 0.0868, 0.3023, 0.3730]).T
     for measure in (LDP, leakage.Lift(), leakage.MaxLift()):
-        result = maximum_utility(joint / joint.sum(), (measure, 0.0))
+        result = maximum_utility(heart_disease(), (measure, 0.0))
         assert result.value / math.log(2) == pytest.approx(0.701802363, abs=1e-9)
         assert result.method == "all 15 vertices"
         assert result.leakage[0] < 1e-14

@@ -56,22 +56,6 @@ def block_joint(seed, sizes):
     return joint[rng.permutation(len(joint))][:, rng.permutation(joint.shape[1])]
 
 
-def heart():
-    """The 8 x 4 joint of a public research code for privacy funnels, made from the UCI heart disease data."""
-    given = [
-        [0.1926, 0.2685, 0.1516, 0.2004],
-        [0.0574, 0.3796, 0.0665, 0.4159],
-        [0.0034, 0.0463, 0.0133, 0.0366],
-        [0.0034, 0.1574, 0.0027, 0.0711],
-        [0.6115, 0.0833, 0.5027, 0.2004],
-        [0.0439, 0.0093, 0.0878, 0.0366],
-        [0.0709, 0.0463, 0.1622, 0.0194],
-        [0.0169, 0.0093, 0.0133, 0.0194],
-    ]
-    joint = (np.array(given) * np.array([0.2379, 0.0868, 0.3023, 0.3730])).T
-    return joint / joint.sum()
-
-
 def psi(posteriors, conditional, lam):
     """-H(Tq) + lambda H(q) for rows q."""
     return -entropy(posteriors @ conditional.T, axis=1) + lam * entropy(posteriors, axis=1)

@@ -65,3 +65,15 @@ def test_frontier_arguments():
             jp.funnel_frontier(problem, **wrong)
     with pytest.raises(jp.InputError, match=r"disclosures\[1\] is NaN"):
         jp.funnel_frontier(problem, disclosures=[0.1, np.nan])
+
+
+def test_a_guessing_probability_cannot_fall_below_that_of_knowing_nothing():
+    least = JOINT.sum(axis=1).max()
+    guess = jp.leakage.CorrectGuess()
+    with pytest.raises(jp.InfeasibleError, match="leakage_budget") as caught:
+        jp.solve(jp.FunnelProblem(JOINT, leakage_budget=least - 1e-3, leakage=guess), "greedy")
+    assert caught.value.proof["least"] == pytest.approx(least)
+    # The same number bounds what any disclosure costs: where greedy reaches it, nothing is left to prove.
+    solution = jp.solve(jp.FunnelProblem(JOINT, disclosure=0.05, leakage=guess), "greedy")
+    assert solution.lower_bound == pytest.approx(least, abs=1e-12)
+    assert solution.lower_bound <= solution.value

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import mechanism_array
 from jaxpriv.estimation.confidence._counts import count_array, failure, possible_array
 from jaxpriv.estimation.confidence.binomial import clopper_pearson
@@ -56,6 +57,8 @@ class Population:
     distance: np.ndarray
     private_distance: np.ndarray
     useful_distance: np.ndarray
+
+    __repr__ = summary
 
     @property
     def joint(self) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._files import atomic_write
+from jaxpriv._repr import summary
 from jaxpriv.datasets._layout import Side
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.estimation.tables.border import Source, read_columns
@@ -109,6 +110,8 @@ class Records:
     codebook: Codebook
     private: np.ndarray
     useful: np.ndarray
+
+    __repr__ = summary
 
 
 def fit_codebook(

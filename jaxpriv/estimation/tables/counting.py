@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv.datasets._layout import Dataset, counted
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.border import Source
@@ -31,6 +32,8 @@ class CountedTable:
     private_symbols: np.ndarray
     useful_symbols: np.ndarray
     sparse: bool
+
+    __repr__ = summary
 
     def symbols_of(self, source: Source) -> np.ndarray:
         """The useful symbol x `(n,)` of new rows; private columns are not read.

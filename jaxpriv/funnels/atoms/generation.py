@@ -26,6 +26,9 @@ _FAR = 100.0
 # Blocks without a proof are left once the best bound that would hold if their best atoms were the best ones is
 # this fraction of the gap below the value.
 _HOPED = 0.02
+# Where lambda is near a critical value the self-consistent iteration crawls: a round that does not halve the gap
+# doubles its steps, at most so often.
+_PATIENCE = 16
 # Of the atoms that violate those prices most, this many of a block join the next iteration, with this mass each.
 _SEEDS, _SEED_MASS = 2, 0.02
 
@@ -65,6 +68,7 @@ def generate(
     """
     sure = all(part.quick is None for part in parts)
     bound, hoped, best, centre, done = -np.inf, -np.inf, None, None, 0
+    before, patience = np.inf, 1
     seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
     while True:
         plan = best_plan(parts, pools, objective)
@@ -73,7 +77,7 @@ def generate(
         offers = [here] if centre is None else [here, _middle(here, centre)]
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
         if not objective.funnel and plan.lam > _FLAT:
-            prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam)
+            prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam, patience)
             offers = [(prices, plan.lam), here]
             for found, atom in zip(fresh, better, strict=True):
                 found.append(atom)
@@ -93,6 +97,8 @@ def generate(
             likely = _bound(parts, objective, prices, lam, _extremes(parts, prices, lam, priced, objective.sign))
             if likely > hoped:
                 hoped, centre = likely, (offered, lam)
+        patience = 1 if plan.value - bound <= 0.5 * before else min(2 * patience, _PATIENCE)
+        before = plan.value - bound
         if plan.value - bound <= gap or done >= rounds:
             return Generated(pools, plan, bound, best, done)
         larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * gap)

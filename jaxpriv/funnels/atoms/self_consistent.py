@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxpriv.funnels.atoms.pool import Part
 
-# Iterations from one start; they stop earlier when the masses move by less than this.
+# Iterations from one start, times the patience; they stop earlier when the masses move by less than this.
 _STEPS = 400
 _STILL = 1e-13
 # Outputs of less mass are left out.
@@ -25,7 +25,11 @@ _TINY = 1e-300
 
 
 def self_consistent(
-    parts: tuple[Part, ...], atoms: tuple[np.ndarray, ...], weights: tuple[np.ndarray, ...], lam: float
+    parts: tuple[Part, ...],
+    atoms: tuple[np.ndarray, ...],
+    weights: tuple[np.ndarray, ...],
+    lam: float,
+    patience: int = 1,
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
     """(prices of a - lambda b, better atoms) for every block, iterating from `atoms` (K, X_a) with `weights` (K,).
 
@@ -44,7 +48,7 @@ def self_consistent(
         mass[k, : len(weight)] = weight / weight.sum()
         seen[k, : len(weight), : len(block.prior)] = atom @ block.conditional.T
     known = (conditional * np.log(np.maximum(conditional, _TINY))).sum(axis=1)  # -H(T_x)
-    for _ in range(_STEPS):
+    for _ in range(_STEPS * patience):
         share, logs = _shares(conditional, known, mass, seen, lam)
         joint = share * source[:, None, :]
         following = joint.sum(axis=2)

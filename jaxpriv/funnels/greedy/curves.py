@@ -14,6 +14,7 @@ from jaxpriv._divergence import entropy
 from jaxpriv._validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.greedy.merging import TOLERANCE, Merging, PairTable, Rule
+from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 
 
@@ -96,26 +97,6 @@ def _sweep(joint: Any, name: str, targets: Any, ratio: bool, leakage: Any, compi
     return tuple(table.run(rule, float(target)) for target in targets)
 
 
-def hull(disclosures: np.ndarray, totals: np.ndarray, *, upper: bool = False) -> np.ndarray:
-    """Indices of the vertices of the lower (upper) convex hull of points, by increasing disclosure.
-
-    Of points with one disclosure only the lowest (highest) counts.
-    """
-    heights = -totals if upper else totals
-    chain: list[int] = []
-    for point in np.lexsort((heights, disclosures)):
-        if chain and disclosures[point] == disclosures[chain[-1]]:
-            continue
-        while len(chain) > 1:
-            one, two = chain[-2:]
-            run, rise = disclosures[two] - disclosures[one], heights[two] - heights[one]
-            if rise * (disclosures[point] - disclosures[two]) < (heights[point] - heights[two]) * run:
-                break
-            chain.pop()
-        chain.append(int(point))
-    return np.array(chain)
-
-
 class Releases:
     """Releases of one joint, and the lower (upper) hull of their points: `disclosures` and `totals` of its vertices.
 
@@ -127,7 +108,7 @@ class Releases:
         self._source, self._points = source, points
         disclosures = np.array([0.0, *(run.disclosures[k] for run, k in points)])
         totals = np.array([runs[0].nothing, *(run.totals[k] for run, k in points)])
-        self._chain = hull(disclosures, totals, upper=upper)
+        self._chain = lower_hull(disclosures, -totals if upper else totals)
         self.disclosures, self.totals = disclosures[self._chain], totals[self._chain]
 
     def at(self, values: np.ndarray, target: float) -> tuple[np.ndarray, np.ndarray]:

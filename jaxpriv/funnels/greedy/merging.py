@@ -19,6 +19,7 @@ from enum import Enum
 
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._resources import need_memory
 from jaxpriv.funnels.greedy.decreases import (
     AbstractDecrease,
@@ -71,6 +72,8 @@ class Merging:
     nothing: float
     ties: int
     margin: float
+
+    __repr__ = summary
 
     @property
     def symbols(self) -> int:

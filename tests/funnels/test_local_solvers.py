@@ -1,0 +1,163 @@
+"""The local methods behind the front door: known values, bounds, zero masses, statuses, bad input."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import jaxpriv as jp
+from jaxpriv import leakage
+from jaxpriv.errors import InputError
+from jaxpriv.funnels import Goal
+from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
+from jaxpriv.testing import binary_entropy, random_joint
+
+DESCENT, EM, TISHBY = DifferenceOfConvex(max_steps=600), Alternating(), BottleneckIteration(max_steps=600)
+LN2 = np.log(2.0)
+
+
+def binary(p, delta):
+    """The joint of X ~ Bern(p), S = X xor Bern(delta)."""
+    return np.array([[(1 - p) * (1 - delta), p * delta], [(1 - p) * delta, p * (1 - delta)]])
+
+
+def star(a, b):
+    return a * (1 - b) + b * (1 - a)
+
+
+def entropy(q):
+    return float(binary_entropy(q))
+
+
+def information(joint):
+    """I(A;B) of a joint distribution."""
+    product = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    return (joint * np.log(np.where(joint > 0, joint / product, 1.0))).sum()
+
+
+def binary_funnel(p, delta, alpha):
+    """A point (R, PF(R)) of the funnel of `binary`, p < 1/2 (Mr. Gerber)."""
+    z = max(alpha, 2 * p)
+    disclosure = entropy(p) - alpha * entropy(p / z)
+    leak = entropy(star(p, delta)) - alpha * entropy(star(delta, p / z)) - (1 - alpha) * entropy(delta)
+    return disclosure, leak
+
+
+@pytest.mark.parametrize("solver", [DESCENT, EM], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(("p", "delta"), [(0.14, 0.24), (0.3, 0.1)])
+def test_the_binary_funnel_is_its_closed_form(solver, p, delta):
+    for alpha in (0.1, 0.4, 0.7, 0.95):
+        disclosure, leak = binary_funnel(p, delta, alpha)
+        solution = jp.solve(jp.FunnelProblem(binary(p, delta), disclosure=disclosure), solver)
+        assert solution.value == pytest.approx(leak, abs=1e-8)
+        assert solution.disclosure >= disclosure - 1e-14
+        assert solution.lower_bound <= leak + 1e-12
+
+
+@pytest.mark.parametrize("solver", [DESCENT, EM], ids=lambda s: type(s).__name__)
+def test_the_funnel_of_a_fair_bit_is_a_line(solver):
+    for share in (0.1, 0.5, 0.9):
+        solution = jp.solve(jp.FunnelProblem(binary(0.5, 0.25), disclosure=share * LN2), solver)
+        assert solution.value == pytest.approx(share * (LN2 - entropy(0.25)), abs=1e-8)
+
+
+def test_the_three_targets_of_the_binary_funnel_agree():
+    p, delta = 0.14, 0.24
+    disclosure, leak = binary_funnel(p, delta, 0.6)
+    solution = jp.solve(jp.FunnelProblem(binary(p, delta), leakage_budget=leak), DESCENT)
+    assert solution.value == pytest.approx(disclosure, abs=1e-7)
+    assert solution.leakage <= leak + 1e-14
+    (r0, l0), (r1, l1) = (binary_funnel(p, delta, alpha) for alpha in (0.6001, 0.5999))
+    price = (l1 - l0) / (r1 - r0)
+    solution = jp.solve(jp.FunnelProblem(binary(p, delta), multiplier=price), DESCENT)
+    assert solution.value == pytest.approx(leak - price * disclosure, abs=1e-8)
+
+
+def test_the_bottleneck_of_a_fair_bit_is_its_closed_form():
+    delta = 0.1
+    for disclosure in (0.1, 0.3, 0.6):
+        noise = brentq(lambda q: entropy(q) - (LN2 - disclosure), 1e-12, 0.5)  # noqa: B023
+        relevance = LN2 - entropy(star(delta, noise))
+        joint = binary(0.5, delta)
+        told = jp.solve(jp.BottleneckProblem(joint, disclosure=disclosure), TISHBY)
+        assert told.value == pytest.approx(relevance, abs=1e-8)
+        assert told.disclosure <= disclosure + 1e-14
+        paid = jp.solve(jp.BottleneckProblem(joint, relevance=relevance), TISHBY)
+        assert paid.value == pytest.approx(disclosure, abs=1e-7)
+        assert paid.leakage >= relevance - 1e-14
+
+
+def test_the_bottleneck_of_x_itself_is_a_line():
+    for disclosure in (0.2, 0.5):
+        solution = jp.solve(jp.BottleneckProblem(np.diag([0.7, 0.3]), disclosure=disclosure), TISHBY)
+        assert solution.value == pytest.approx(disclosure, abs=1e-10)
+        assert solution.status == "optimal"  # I(S;Y) <= I(X;Y) proves it
+
+
+def test_the_front_door_knows_the_names_and_the_results_are_honest():
+    joint = random_joint(4, 2, 2)
+    for name, problem in (
+        ("difference-of-convex", jp.FunnelProblem(joint, disclosure=0.2)),
+        ("alternating", jp.FunnelProblem(joint, disclosure=0.2)),
+        ("bottleneck-iteration", jp.BottleneckProblem(joint, disclosure=0.2)),
+    ):
+        solution = jp.solve(problem, name)
+        assert solution.solver == name
+        assert solution.lower_bound <= solution.value <= solution.upper_bound
+        optimum = jp.solve(problem, "column-generation")  # proved
+        assert optimum.status == "optimal"
+        best = optimum.lower_bound if problem.minimises_leakage else -optimum.upper_bound
+        value = solution.value if problem.minimises_leakage else -solution.value
+        assert best - 1e-14 <= value <= best + 2e-6
+        assert (solution.status == "optimal") == (solution.gap <= 1e-6)
+        assert solution.status in ("optimal", "stationary", "best_known")
+        np.testing.assert_allclose(solution.mechanism.sum(axis=1), 1.0, atol=1e-14)
+
+
+def test_too_few_steps_are_not_called_stationary():
+    problem = jp.FunnelProblem(random_joint(1, 2, 2), disclosure=0.3)
+    assert jp.solve(problem, DifferenceOfConvex(rounds=1), max_steps=2).status == "best_known"
+
+
+def test_symbols_without_mass_and_split_symbols_change_nothing():
+    joint = binary(0.14, 0.24)
+    disclosure, leak = binary_funnel(0.14, 0.24, 0.5)
+    padded = np.zeros((4, 3))
+    padded[np.ix_([0, 3], [0, 2])] = joint
+    padded[1] = 0.25 * padded[0]  # one private symbol as two
+    padded[0] *= 0.75
+    for solver in (DESCENT, EM):
+        solution = jp.solve(jp.FunnelProblem(padded, disclosure=disclosure), solver)
+        assert solution.value == pytest.approx(leak, abs=1e-8)
+        assert solution.mechanism.shape[0] == 3
+
+
+def test_at_order_one_sibsons_information_is_mutual_information():
+    """It has a column of its own and a logarithm outside, so it goes the way of general measures."""
+    joint, price = binary(0.14, 0.24), 0.2
+    plain = jp.solve(jp.FunnelProblem(joint, multiplier=price), DESCENT)
+    found = DESCENT.find(jp.FunnelProblem(joint, multiplier=price, leakage=leakage.Sibson(1.0)), Goal())
+    told = found.posteriors.T * found.masses
+    value = information(joint / joint.sum(axis=0) @ told) - price * information(told)
+    assert value == pytest.approx(plain.value, abs=1e-7)
+    assert found.stationary
+
+
+def test_wrong_problems_and_wrong_settings_are_named():
+    funnel = jp.FunnelProblem(binary(0.3, 0.1), disclosure=0.2)
+    bottleneck = jp.BottleneckProblem(binary(0.3, 0.1), disclosure=0.2)
+    for solver, problem, word in (
+        (DESCENT, bottleneck, "FunnelProblem"),
+        (EM, bottleneck, "FunnelProblem"),
+        (EM, jp.FunnelProblem(binary(0.3, 0.1), multiplier=0.2), "disclosure"),
+        (EM, jp.FunnelProblem(binary(0.3, 0.1), disclosure=0.2, leakage=leakage.Sibson(2.0)), "mutual information"),
+        (TISHBY, funnel, "BottleneckProblem"),
+        (Alternating(outputs=1), funnel, "outputs"),
+    ):
+        with pytest.raises(InputError, match=word):
+            jp.solve(problem, solver)
+    for kind in (DifferenceOfConvex, Alternating, BottleneckIteration):
+        for name, value in (("starts", 0), ("max_steps", 0), ("seed", -1), ("outputs", 0)):
+            with pytest.raises(InputError, match=name):
+                kind(**{name: value})
+    with pytest.raises(InputError, match="rounds"):
+        DifferenceOfConvex(rounds=0)

@@ -1,0 +1,259 @@
+"""The local steps as functions of arrays: monotone, stationary where they stop, indifferent to order and batching."""
+
+import jax
+import numpy as np
+import pytest
+
+from jaxpriv import leakage
+from jaxpriv.funnels.hull import lower_hull
+from jaxpriv.funnels.local.alternating import alternate
+from jaxpriv.funnels.local.balance import balance, channel, total_leakage
+from jaxpriv.funnels.local.descent import descend, difference_step
+from jaxpriv.funnels.local.hull import at_cost, at_disclosure
+from jaxpriv.funnels.local.starts import blended, disclosed, disclosing, random_starts
+from jaxpriv.funnels.local.tidy import tidy
+from jaxpriv.funnels.local.tishby import squeeze
+from jaxpriv.testing import random_joint
+
+BATCH, SYMBOLS, OUTPUTS = 12, 5, 6
+SHANNON = leakage.MutualInformation()
+JOINTS = [random_joint(seed, 3, SYMBOLS, zeros=0.3) for seed in range(3)]
+STEPS = (0, 1, 2, 3, 5, 8, 13, 30, 100, 400)
+TOL = np.asarray(1e-9)
+
+
+@pytest.fixture(scope="module")
+def starts():
+    return random_starts(jax.random.key(5), BATCH, SYMBOLS, OUTPUTS)
+
+
+@pytest.fixture(scope="module")
+def prices():
+    return np.linspace(0.02, 0.95, BATCH)
+
+
+def information(joint, mechanism):
+    """(I(X;Y), I(S;Y)) in NumPy, by sums of logarithms."""
+    values = []
+    for source in (np.diag(joint.sum(axis=0)), joint):
+        both = source @ mechanism
+        product = np.outer(both.sum(axis=1), both.sum(axis=0))
+        seen = both > 0
+        values.append((both[seen] * np.log(both[seen] / product[seen])).sum())
+    return np.array(values)
+
+
+def hidden(joint):
+    """H(X|S)."""
+    private = joint.sum(axis=1, keepdims=True)
+    return -(joint * np.log(np.where(joint > 0, joint / private, 1.0))).sum()
+
+
+def conditions(joint, log_mechanism, lam):
+    """The KKT conditions of I(S;Y) - lam I(X;Y): how much the gradient of a row varies over its outputs with mass,
+    and by how much an output without promises more; both weighted by P(x) W[x, y] or P(x)."""
+    mechanism, source = np.exp(log_mechanism), joint.sum(axis=0)
+    masses = source @ mechanism
+    used = masses > 1e-9
+    with np.errstate(divide="ignore"):
+        posterior = np.log((joint @ mechanism)[:, used] / masses[used] / joint.sum(axis=1)[:, None])
+    shared = np.where(joint > 0, joint / source, 0.0)
+    slopes = np.einsum("sx,sy->xy", shared, np.maximum(posterior, -1e3)) - lam * (
+        log_mechanism[:, used] - np.log(masses[used])
+    )
+    rows = (mechanism[:, used] * slopes).sum(axis=1, keepdims=True)
+    spread = (source[:, None] * mechanism[:, used] * abs(slopes - rows)).sum()
+    better = (source * (rows[:, 0] - slopes.min(axis=1))).sum()
+    return spread, better
+
+
+def sequence(run):
+    """The landings of a batch after each number of steps in STEPS."""
+    return [run(np.asarray(most)) for most in STEPS]
+
+
+# The monotone descents
+
+
+@pytest.mark.parametrize(
+    "measure", [SHANNON, leakage.FInformation(leakage.ChiSquared()), leakage.CorrectGuess()], ids=str
+)
+def test_the_lagrangian_never_rises_for_any_measure(measure, starts, prices):
+    for joint in JOINTS:
+        landings = sequence(lambda most: descend(channel(joint), measure, prices, starts, TOL, most))  # noqa: B023
+        values = np.array([landing.value for landing in landings])
+        assert np.diff(values, axis=0).max() <= 1e-14
+        assert (values[0] - values[-1]).max() > 1e-3  # it went somewhere
+        assert (np.array([landing.steps for landing in landings]) <= np.array(STEPS)[:, None]).all()
+
+
+def test_the_step_of_one_over_one_minus_lam_lowers_the_lagrangian_by_the_divergence_it_promises():
+    step = jax.jit(lambda given, logs, lam: _promised(given, logs, lam))
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        joint, lam = JOINTS[seed % 3], rng.uniform(0, 0.999)
+        old = random_starts(jax.random.key(seed), 1, SYMBOLS, OUTPUTS)[0]
+        new = np.asarray(step(channel(joint), old, np.asarray(lam)))
+        before, after = (np.dot((-lam, 1), information(joint, np.exp(logs))) for logs in (old, new))
+        divergence = (joint.sum(axis=0)[:, None] * np.exp(old) * (old - new)).sum()
+        assert after <= before - (1 - lam) * divergence + 1e-13
+
+
+def _promised(given, logs, lam):
+    now = balance(given, lambda outputs: total_leakage(SHANNON, given.private, outputs), logs)
+    return difference_step(logs, now, lam, 1.0 / (1.0 - lam))
+
+
+def test_leakage_never_rises_at_a_fixed_disclosure(starts):
+    for joint, share in zip(JOINTS, (0.3, 0.6, 0.9), strict=True):
+        source = joint.sum(axis=0)
+        target = share * -(source * np.log(source)).sum()
+        begun = disclosing(source, starts, target)
+        landings = sequence(lambda most: alternate(channel(joint), np.full(BATCH, target), begun, TOL, most))  # noqa: B023
+        leaks = np.array([landing.leak for landing in landings])
+        assert np.diff(leaks, axis=0).max() <= 1e-12
+        assert abs(np.array([landing.disclosure for landing in landings]) - target).max() <= 1e-8
+        assert leaks.min() >= max(0.0, target - hidden(joint)) - 1e-9
+
+
+def test_the_bottleneck_iteration_never_loses_and_is_the_textbook_one(starts, prices):
+    for joint in JOINTS:
+        landings = sequence(lambda most: squeeze(channel(joint), prices, starts, TOL, most))  # noqa: B023
+        assert np.diff(np.array([landing.value for landing in landings]), axis=0).min() >= -1e-14
+        for i in (0, 6, 11):
+            wanted = textbook(joint, np.exp(starts[i]), prices[i], 3)
+            np.testing.assert_allclose(np.exp(landings[3].log_mechanism[i]), wanted, rtol=1e-9, atol=1e-12)
+
+
+def textbook(joint, mechanism, lam, count):
+    """Tishby, Pereira and Bialek: p(y|x) proportional to p(y) exp( -D( p(s|x) || p(s|y) )/lam )."""
+    source = joint.sum(axis=0)
+    for _ in range(count):
+        masses = source @ mechanism
+        given_y, given_x = joint @ mechanism / masses, joint / source
+        ratio = given_x[:, :, None] / given_y[:, None, :]
+        distance = (given_x[:, :, None] * np.log(np.where(ratio > 0, ratio, 1.0))).sum(axis=0)
+        mechanism = masses * np.exp(-distance / lam)
+        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+    return mechanism
+
+
+# Where they stop
+
+
+def test_where_the_residual_is_small_the_first_order_conditions_hold(starts, prices):
+    counted = 0
+    for joint in JOINTS:
+        given, most = channel(joint), np.asarray(3000)
+        source = joint.sum(axis=0)
+        target = 0.5 * -(source * np.log(source)).sum()
+        for landing, sign in (
+            (descend(given, SHANNON, prices, starts, TOL, most), 1.0),
+            (alternate(given, np.full(BATCH, target), disclosing(source, starts, target), TOL, most), 1.0),
+            (squeeze(given, prices, starts, TOL, most), -1.0),
+        ):
+            for i in np.flatnonzero(np.asarray(landing.residual) <= 1e-8):
+                spread, better = conditions(joint, np.asarray(landing.log_mechanism[i]), float(landing.multiplier[i]))
+                assert spread <= 1e-4  # of second order in the residual
+                if sign > 0:
+                    assert better <= 1e-6
+                counted += 1
+    assert counted > 60
+
+
+def test_a_start_from_a_fixed_point_stays(starts, prices):
+    given = channel(JOINTS[1])
+    once = descend(given, SHANNON, prices, starts, TOL, np.asarray(3000))
+    again = descend(given, SHANNON, prices, np.asarray(once.log_mechanism), TOL, np.asarray(3000))
+    settled = np.asarray(once.residual) <= TOL
+    assert settled.sum() >= BATCH // 2
+    assert (np.asarray(again.steps)[settled] == 0).all()
+
+
+def test_nothing_is_gained_where_disclosure_is_free_of_charge(starts):
+    """At price zero the least leakage is none, at price one the whole of X: -H(X|S)."""
+    joint = JOINTS[0]
+    zero = descend(channel(joint), SHANNON, np.zeros(BATCH), starts, TOL, np.asarray(3000))
+    assert np.abs(zero.value).max() <= 1e-8
+    one = descend(channel(joint), SHANNON, np.ones(BATCH), starts, TOL, np.asarray(3000))
+    assert float(np.min(one.value)) == pytest.approx(-hidden(joint), abs=1e-7)
+    assert (np.asarray(one.value) >= -hidden(joint) - 1e-12).all()
+
+
+# Order and batches
+
+
+def test_a_batch_is_its_members(starts, prices):
+    given = channel(JOINTS[0])
+    together = descend(given, SHANNON, prices, starts, TOL, np.asarray(50))
+    for i in (0, 7):
+        alone = descend(
+            given, SHANNON, np.full(BATCH, prices[i]), np.repeat(starts[i : i + 1], BATCH, 0), TOL, np.asarray(50)
+        )
+        np.testing.assert_allclose(alone.log_mechanism[3], together.log_mechanism[i], atol=1e-9)
+
+
+def test_renaming_symbols_renames_the_result(starts, prices):
+    rng, joint = np.random.default_rng(0), JOINTS[2]
+    s, x, y = (rng.permutation(n) for n in (3, SYMBOLS, OUTPUTS))
+    source = joint.sum(axis=0)
+    begun = disclosing(source, starts, 0.7)
+    renamed_joint, most = joint[np.ix_(s, x)], np.asarray(40)
+    for run, first in (
+        (lambda given, logs: descend(given, SHANNON, prices, logs, TOL, most), starts),
+        (lambda given, logs: alternate(given, np.full(BATCH, 0.7), logs, TOL, most), begun),
+        (lambda given, logs: squeeze(given, prices, logs, TOL, most), starts),
+    ):
+        plain = np.asarray(run(channel(joint), first).log_mechanism)
+        renamed = np.asarray(run(channel(renamed_joint), first[:, x][:, :, y]).log_mechanism)
+        np.testing.assert_allclose(np.exp(renamed), np.exp(plain[:, x][:, :, y]), atol=1e-7)
+
+
+# What is around them
+
+
+def test_starts_are_mechanisms_without_zeros_of_many_degrees_of_randomness(starts):
+    assert np.isfinite(starts).all()
+    np.testing.assert_allclose(np.exp(starts).sum(axis=2), 1.0, atol=1e-12)
+    source = JOINTS[0].sum(axis=0)
+    told = disclosed(source, np.exp(starts))
+    assert told.min() < 0.3 * told.max()
+    for target in (0.05, 0.7, 1.2):
+        np.testing.assert_allclose(disclosed(source, np.exp(disclosing(source, starts, target))), target, atol=1e-9)
+    assert np.isfinite(blended(np.eye(3))).all()
+
+
+def test_the_hull_is_below_every_point_and_touches_at_its_vertices():
+    rng = np.random.default_rng(3)
+    told, cost = rng.uniform(size=40), rng.uniform(size=40)
+    told[7] = told[8]  # two points above each other
+    hull = lower_hull(told, cost)
+    assert (np.diff(told[hull]) > 0).all()
+    assert (np.diff(np.diff(cost[hull]) / np.diff(told[hull])) > 0).all()
+    assert (np.interp(told, told[hull], cost[hull]) <= cost + 1e-12).all()
+    edge = at_disclosure(told, cost, 0.5)
+    ends = np.array([edge.first, edge.second])
+    mixed = (1 - edge.share) * told[ends[0]] + edge.share * told[ends[1]]
+    assert mixed == pytest.approx(0.5, abs=1e-12)
+    assert edge.beside[0] <= edge.slope <= edge.beside[1]
+
+
+def test_the_hull_at_a_cost_is_the_most_disclosure_of_a_funnel_and_the_least_of_a_bottleneck():
+    told, cost = np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.1, 1.0])
+    edge = at_cost(told, cost, 0.55, rising=True)
+    assert (edge.first, edge.second, edge.share) == (1, 2, pytest.approx(0.5))
+    edge = at_cost(told, -cost[::-1] + 1, 0.0, rising=True)
+    assert edge.first == edge.second == 0 or edge.share in (0.0, 1.0)
+    edge = at_cost(told, np.array([0.0, -0.8, -1.0]), -0.4, rising=False)
+    assert (edge.first, edge.second, edge.share) == (0, 1, pytest.approx(0.5))
+
+
+def test_tidying_changes_no_number_and_leaves_no_equal_outputs():
+    joint = JOINTS[0]
+    source = joint.sum(axis=0)
+    mechanism = np.exp(random_starts(jax.random.key(1), 1, SYMBOLS, 3)[0])
+    split = np.hstack([0.25 * mechanism, 0.75 * mechanism[:, ::-1], np.full((SYMBOLS, 1), 1e-15)])
+    tidied = tidy(split, source)
+    assert tidied.shape == (SYMBOLS, 3)
+    np.testing.assert_allclose(information(joint, tidied), information(joint, mechanism), atol=1e-12)
+    np.testing.assert_allclose(tidied.sum(axis=1), 1.0, atol=1e-15)

@@ -1,0 +1,63 @@
+"""The stored numbers of the funnel experiments keep what their headers promise: a value is never beyond its bound."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxpriv.testing import binary_bottleneck, binary_funnel_at
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+SIGN = {"least": 1.0, "most": -1.0}
+
+
+def rows_of(folder, name, boundary):
+    path = EXPERIMENTS / folder / "data" / name
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    with open(path, newline="") as stream:
+        return [row for row in csv.DictReader(stream) if row["boundary"] == boundary]
+
+
+def column(rows, name):
+    return np.array([float(row[name] or "nan") for row in rows])
+
+
+@pytest.mark.parametrize("boundary", SIGN)
+@pytest.mark.parametrize(("folder", "unit"), [("census_funnel", ""), ("heart_funnel", "_bits")])
+def test_boundaries_are_proved_and_nothing_else_crosses_them(folder, unit, boundary):
+    rows, sign = rows_of(folder, "boundaries.csv", boundary), SIGN[boundary]
+    reached, proved, gap = (column(rows, name + unit) for name in ("reached", "proved", "gap"))
+    assert (sign * (reached - proved) >= 0).all()
+    np.testing.assert_allclose(gap, sign * (reached - proved), atol=1e-14)
+    assert gap.max() <= 1e-6 / (np.log(2) if unit else 1.0)
+    assert {row["status"] for row in rows} == {"optimal"}
+    others = ["greedy_shared"] if folder == "census_funnel" else ["partition_bits", "partitions_shared_bits"]
+    for name in ("greedy" + unit, "erasure" + unit, *others):
+        value = column(rows, name)
+        known = ~np.isnan(value)
+        assert (sign * (value - proved)[known] >= -1e-10).all(), name
+    assert (sign * (proved - column(rows, "elementary" + unit)) >= -1e-10).all()
+
+
+@pytest.mark.parametrize("boundary", SIGN)
+def test_both_boundaries_bend_one_way(boundary):
+    """PF is convex and IB concave, up to the gap of each point."""
+    rows = rows_of("census_funnel", "boundaries.csv", boundary)
+    for binning in {row["binning"] for row in rows}:
+        part = [row for row in rows if row["binning"] == binning]
+        rate, reached, proved = (column(part, name) for name in ("R", "reached", "proved"))
+        share = (rate[1:-1] - rate[:-2]) / (rate[2:] - rate[:-2])
+        chord = (1 - share) * reached[:-2] + share * reached[2:]
+        assert (SIGN[boundary] * (chord - proved[1:-1]) >= -1e-10).all()
+
+
+def test_binary_pairs_meet_the_closed_forms():
+    for boundary, sign in SIGN.items():
+        for row in rows_of("binary_funnel", "binary.csv", boundary):
+            p, delta, rate = float(row["p"]), float(row["delta"]), float(row["R"])
+            exact = binary_funnel_at(p, delta, rate).leakage if sign > 0 else binary_bottleneck(delta, rate)
+            assert float(row["reached"]) == pytest.approx(exact, abs=1e-7)
+            assert sign * (exact - float(row["proved"])) >= -1e-12
+            assert row["status"] == "optimal"
