@@ -336,6 +336,13 @@ def test_leakage_is_no_monotone_function_of_the_threshold():
     assert (np.diff(stairs.leakage) < -0.01).any() or (stairs.leakage[:-1] > stairs.epsilon[:-1] + 0.01).any()
 
 
+@pytest.mark.parametrize("perturbation", [3, "subsets", SubsetMerging])
+def test_a_perturbation_that_is_none(perturbation):
+    """A class in place of an instance was complete merging, without a word."""
+    with pytest.raises(InputError, match="perturbation must be"):
+        watchdog.watchdog(random_joint(0), epsilon=0.3, perturbation=perturbation)
+
+
 def test_more_utility_than_there_is():
     joint = random_joint(6)
     entropy = watchdog.watchdog(joint, epsilon=INF).entropy

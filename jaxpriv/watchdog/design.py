@@ -114,7 +114,7 @@ def watchdog(
     epsilon: Any = None,
     target_leakage: Any = None,
     target_utility: Any = None,
-    perturbation: Perturbation | None = None,
+    perturbation: Any = None,
 ) -> Watchdog:
     """The watchdog with a threshold, or the best one with complete merging for a target.
 
@@ -144,6 +144,8 @@ def watchdog(
     if sum(given) != 1:
         raise InputError("give exactly one of epsilon, target_leakage and target_utility")
     asked = CompleteMerging() if perturbation is None else perturbation
+    if not isinstance(asked, Perturbation):
+        raise InputError("perturbation must be a CompleteMerging, a SubsetMerging or a RandomisedResponse")
     score = scores_of(log_lift_of(joint))
     if epsilon is not None:
         threshold = scalar(epsilon, "epsilon", low=0.0, infinite=True)
