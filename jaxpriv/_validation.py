@@ -134,3 +134,11 @@ def scalar(
         limits += [f"<= {high:g}"] if high < np.inf else []
         raise InputError(f"{name} must be a {'' if infinite else 'finite '}number {' and '.join(limits)}".rstrip())
     return number
+
+
+def whole(value: Any, name: str, *, low: float) -> int:
+    """A whole number >= `low` that float64 holds exactly (below 2^53). Bools are refused."""
+    number = scalar(value, name, low=low)
+    if not (number == int(number) and number < 2**53):
+        raise InputError(f"{name} must be a whole number")
+    return int(number)

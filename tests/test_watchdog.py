@@ -294,6 +294,32 @@ def test_a_target_of_leakage_is_met_with_the_most_utility(seed, target):
     assert dog.utility == pytest.approx(stairs.utility[stairs.leakage <= target + 1e-12].max(), abs=ACCURACY)
 
 
+def test_a_target_below_the_last_bit_of_the_joint_is_refused():
+    """A mass of 1e-17 leaves the other score at zero: X_0 holds that symbol, and the rare one alone tells all."""
+    joint = np.array([[0.5, 1e-17], [0.5, 0.0]])
+    for target in (0.0, 0.1):
+        with pytest.raises(InfeasibleError, match=r"at eps = 0.* inf nats leak") as caught:
+            watchdog.watchdog(joint, target_leakage=target)
+        assert caught.value.proof["least"] == INF
+    assert watchdog.watchdog(joint, target_leakage=INF).released.all()
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("kind", [SubsetMerging(), RandomisedResponse()])
+def test_a_target_that_is_the_leakage_of_a_threshold(seed, kind):
+    """Steps within rounding of the limit, by running sums or by the sums proper, are no reason to fail."""
+    rng = np.random.default_rng(seed)
+    near = rng.gamma(2.0, size=(4, 1)) * rng.gamma(1.0, size=7) * (1 + 1e-6 * rng.normal(size=(4, 7)))
+    twins = np.tile(rng.gamma(2.0, size=(3, 3)), 2)
+    for table in (near, twins, twins[:, ::-1] * rng.gamma(1.0, size=6)):
+        joint = table / table.sum()
+        stairs = watchdog.staircase(joint)
+        for target in stairs.leakage[np.isfinite(stairs.leakage)]:
+            assert watchdog.watchdog(joint, target_leakage=target, perturbation=kind).leakage <= target + 1e-12
+        for target in stairs.utility:
+            assert watchdog.watchdog(joint, target_utility=target, perturbation=kind).utility >= target - 1e-12
+
+
 @given(seeds, st.floats(0, 1))
 def test_a_target_of_utility_is_met_with_the_least_leakage(seed, share):
     joint = random_joint(seed, useful=10)
@@ -308,6 +334,13 @@ def test_leakage_is_no_monotone_function_of_the_threshold():
     """So a target is searched for on the whole staircase."""
     stairs = watchdog.staircase(census_small().joint)
     assert (np.diff(stairs.leakage) < -0.01).any() or (stairs.leakage[:-1] > stairs.epsilon[:-1] + 0.01).any()
+
+
+@pytest.mark.parametrize("perturbation", [3, "subsets", SubsetMerging])
+def test_a_perturbation_that_is_none(perturbation):
+    """A class in place of an instance was complete merging, without a word."""
+    with pytest.raises(InputError, match="perturbation must be"):
+        watchdog.watchdog(random_joint(0), epsilon=0.3, perturbation=perturbation)
 
 
 def test_more_utility_than_there_is():

@@ -65,9 +65,12 @@ def audit(
         ),
     ] = None,
     objective: Annotated[
-        str,
-        typer.Option(metavar="NAME[:PARAMETER]", help="The measure that it minimised: sibson:2, gain-brier:worst, ..."),
-    ] = "mutual-information",
+        str | None,
+        typer.Option(
+            metavar="NAME[:PARAMETER]",
+            help="The measure that it minimised (mutual-information): sibson:2, gain-brier:worst, ...",
+        ),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="With which all upper bounds hold together.")] = 0.95,
     order: Annotated[
         list[float] | None, typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures.")
@@ -95,6 +98,8 @@ def audit(
         raise InputError("--private, --released and --quantiles are about --pairs")
     if pairs is not None and (releases is not None or held_out or solution is not None):
         raise InputError("--releases, --held-out and --solution are about a mapping, not about --pairs")
+    if solution is None and objective is not None:
+        raise InputError("--objective is about --solution")
     if joint is not None and held_out:
         raise InputError("--held-out is about --counts")
     inputs = {"MECH.npz": mechanism, "--counts": counts, "--joint": joint, "--pairs": pairs}
@@ -102,12 +107,13 @@ def audit(
     _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     orders = order or []
     if pairs is not None:
-        table, labels = _pairs(pairs, private or [], released or [], quantiles or [])
+        table, labels, chosen = _pairs(pairs, private or [], released or [], quantiles or [])
         black_box = working(
             "Auditing",
             lambda _: audit_pairs(table, confidence=confidence, permutations=permutations, seed=seed, orders=orders),
         )
         record = {"kind": "pairs", "units": "nats", **_record(black_box), "labels": labels}
+        record["assumptions"]["statements"] += chosen
         return _output.deliver(record, json, _pairs_text(record, units))
     assert mechanism is not None
     channel = load_npz_safely(mechanism, ["mechanism"])["mechanism"]
@@ -118,7 +124,7 @@ def audit(
     elif joint is not None:
         data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
     if solution is not None:
-        data |= {"solution": _solution(solution), "objective": _objective(objective)}
+        data |= {"solution": _solution(solution), "objective": _objective(objective or "mutual-information")}
     checked = None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel)
     found = working("Auditing", lambda _: audit_mechanism(channel, **data, confidence=confidence, orders=orders))
     record = {"kind": "mechanism", "units": "nats", **_record(found)}
@@ -131,16 +137,21 @@ def _record(found: Any) -> dict[str, Any]:
     return {"measures": record.pop("rows"), **record}
 
 
-def _pairs(path: Path, private: list[str], released: list[str], quantiles: list[str]) -> tuple[Any, Any]:
-    """(counts (S, Y), the labels of S and Y or None) of a table of records or of counts."""
+def _pairs(
+    path: Path, private: list[str], released: list[str], quantiles: list[str]
+) -> tuple[Any, Any, tuple[str, ...]]:
+    """(counts (S, Y), the labels of S and Y or None, what was chosen on the records) of records or counts."""
     from jaxpriv._files import load_npz_safely
 
     if path.suffix.lower() == ".npz":
         if private or released or quantiles:
             raise InputError("--private, --released and --quantiles are about tables of records, not about .npz")
-        return load_npz_safely(path, ["counts"])["counts"], None
+        return load_npz_safely(path, ["counts"])["counts"], None, ()
     if not private or not released:
         raise InputError("--pairs needs --private and --released: the names of columns")
+    both = [name for name in private if name in released]
+    if both:
+        raise InputError(f"column {both[0]!r} is in --private and in --released: it would tell itself fully")
     from jaxpriv.estimation.tables import Quantiles, count_table
 
     rules: dict[str, Any] = {}
@@ -151,7 +162,11 @@ def _pairs(path: Path, private: list[str], released: list[str], quantiles: list[
         rules[name] = Quantiles(int(number))
     # What is refused of sparse tables here are the estimates, later and by name; the bounds hold.
     data = count_table(path, private=private, useful=released, rules=rules, sparse=True).dataset
-    return data.counts, {"private": data.private_labels, "released": data.useful_labels}
+    chosen = ("Here the alphabets are the values that occur in these records; other values have no symbol.",)
+    if rules:
+        names = ", ".join(map(repr, rules))
+        chosen += (f"NOT so here: the classes of {names} were chosen on these records; bounds are as if given.",)
+    return data.counts, {"private": data.private_labels, "released": data.useful_labels}, chosen
 
 
 def _objective(text: str) -> Any:
@@ -233,7 +248,7 @@ def _pairs_text(record: dict[str, Any], units: Units) -> str:
             f"{estimate['miller_madow'] * per:.5g} {units}, {interval}"
         )
     lines.append(
-        f"independence: permutation test p = {test['p_value']:.3g} ({test['permutations']} permutations)"
+        f"independence: permutation test p = {_output.upper(test['p_value'], 3)} ({test['permutations']} permutations)"
         + ("" if record["g_test"] is None else f", G-test p = {record['g_test']:.3g} (asymptotic)")
         + "; a large p is no evidence of privacy"
     )

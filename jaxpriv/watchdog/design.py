@@ -114,16 +114,16 @@ def watchdog(
     epsilon: Any = None,
     target_leakage: Any = None,
     target_utility: Any = None,
-    perturbation: Perturbation | None = None,
+    perturbation: Any = None,
 ) -> Watchdog:
     """The watchdog with a threshold, or the best one with complete merging for a target.
 
     Args:
         joint: P(s, x) `(s, x)`.
         epsilon: release x with max_s |i(s,x)| <= epsilon, >= 0; inf releases everything.
-        target_leakage: the largest X_eps with an exact leakage of at most this, >= 0. There always is
-            one, at eps = 0: where nothing that depends on S is released nothing leaks. As leakage is no
-            monotone function of eps, a smaller X_eps may leak more.
+        target_leakage: the largest X_eps with an exact leakage of at most this, >= 0. Unless rounding
+            makes scores zero that are not, there is one at eps = 0: where nothing that depends on S is
+            released nothing leaks. As leakage is no monotone function of eps, a smaller X_eps may leak more.
         target_utility: the least leakage with I(X;Y) of at least this, >= 0 and at most H(X).
         perturbation: of the symbols that are not released; by default `CompleteMerging()`. With a target
             the limit of `SubsetMerging` and `RandomisedResponse` is the target (of utility: the leakage
@@ -134,7 +134,8 @@ def watchdog(
     are released at eps = inf only.
 
     Raises `InputError` for a bad argument, naming it, and `InfeasibleError` if no mechanism has the
-    utility (proof: H(X)) or no perturbation the limit (proof: what complete merging leaks).
+    utility (proof: H(X)), no perturbation the limit (proof: what complete merging leaks) or no X_eps the
+    leakage (masses below 1e-16; proof: what X_0 leaks).
 
     Hsu, Asoodeh and Calmon 2019, Definition 2, eq. (9) and (11).
     """
@@ -143,6 +144,8 @@ def watchdog(
     if sum(given) != 1:
         raise InputError("give exactly one of epsilon, target_leakage and target_utility")
     asked = CompleteMerging() if perturbation is None else perturbation
+    if not isinstance(asked, Perturbation):
+        raise InputError("perturbation must be a CompleteMerging, a SubsetMerging or a RandomisedResponse")
     score = scores_of(log_lift_of(joint))
     if epsilon is not None:
         threshold = scalar(epsilon, "epsilon", low=0.0, infinite=True)
@@ -219,24 +222,34 @@ def _information(outcomes: np.ndarray) -> float:
 
 
 def _within(joint: np.ndarray, score: np.ndarray, found: Steps, target: float) -> Watchdog:
-    """The last step whose leakage, computed anew, is at most the target; the first has nothing to leak."""
+    """The last step whose leakage, computed anew, is at most the target; the first has but rounding to leak."""
     near = np.flatnonzero(found.leakage <= target + _NEAR)
     for step in near[near > 0][::-1]:
         plain = _built(joint, score, float(found.epsilon[step]), CompleteMerging())
         if plain.leakage <= target + _ROUNDING:
             return plain
-    return _built(joint, score, 0.0, CompleteMerging())
+    plain = _built(joint, score, 0.0, CompleteMerging())
+    if not plain.leakage <= target + _ROUNDING:
+        # Where masses below the last bit of the others decide: scores that are no zeros are rounded to zero.
+        raise InfeasibleError(
+            f"at eps = 0, where scores are zero to the last bit of the joint, {plain.leakage:.6g} nats leak; no X_eps "
+            "is within target_leakage: leave out symbols with less than 1e-16 of the mass, or raise the target",
+            {"target_leakage": target, "least": plain.leakage},
+        )
+    return plain
 
 
 def _most_useful(
     joint: np.ndarray, score: np.ndarray, found: Steps, plain: Watchdog, asked: SubsetMerging | RandomisedResponse
 ) -> Watchdog:
     """The most useful of several thresholds where complete merging is within the limit; that of `plain` is one."""
-    within = found.epsilon[(found.leakage <= asked.limit) & (found.epsilon != plain.epsilon)]
+    within = found.epsilon[(found.leakage <= asked.limit + _NEAR) & (found.epsilon != plain.epsilon)]
     work = joint.shape[0] * (joint.shape[1] ** 2 if isinstance(asked, SubsetMerging) else joint.shape[1])
     tried = min(len(within), int(min(_TRIED, _WORK // work)))
     places = np.unique(np.linspace(0, len(within) - 1, tried).round().astype(int)) if tried else []
-    epsilons = [*(float(within[place]) for place in places), plain.epsilon]
+    merged = [*(_built(joint, score, float(within[place]), CompleteMerging()) for place in places), plain]
+    # The running sums of the staircase are rounded otherwise: what is within the limit is decided by the sums proper.
+    epsilons = [dog.epsilon for dog in merged if dog.leakage <= asked.limit]
     return max((_built(joint, score, epsilon, asked) for epsilon in epsilons), key=lambda dog: dog.utility)
 
 

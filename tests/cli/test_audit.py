@@ -73,8 +73,12 @@ def test_pairs_of_a_table(run, save, tmp_path):
     text = run(*line).stdout
     assert "a large p is no evidence of privacy" in " ".join(text.split())
     assert "Miller-Madow" in text
+    assert "NOT so here" not in text
     binned = run("audit", "--pairs", path, "--private", "s", "--released", "wage", "--quantiles", "wage=4")
     assert binned.exit_code == 0, binned.output
+    # What the bounds assume does not hold of classes that the command itself chose on the records.
+    assert "NOT so here: the classes of 'wage' were chosen on these records" in " ".join(binned.stdout.split())
+    refused(run("audit", "--pairs", path, "--private", "s", "--released", "s"), 2, "'s' is in --private and in --rel")
     from_counts = save("pairs.npz", counts=np.array([[3, 1, 0, 1], [1, 3, 2, 0], [0, 0, 1, 1]]))
     assert "refused, undersampled" in run("audit", "--pairs", from_counts, "--permutations", 9).stdout
     refused(run("audit", "--pairs", path, "--private", "s"), 2, "--released")
@@ -94,6 +98,9 @@ def test_releases(run, files, save):
         values.append(strict_json(result.stdout)["conformity"]["p_value"])
     assert values[0] == 1
     assert values[1] < 1e-12
+    swapped = save("swapped.npz", counts=COUNTS)
+    line = run("audit", mechanism, "--counts", counts, "--releases", swapped)
+    refused(line, 2, "releases has 3 rows (axis x), but the mechanism has 4")
     assert "p-value" in run("audit", mechanism, "--counts", counts, "--releases", broken).stdout
 
 
@@ -105,6 +112,7 @@ def test_bad_lines(run, files, save, problem, tmp_path):
     refused(run("audit", mechanism, "--pairs", counts), 2, "--pairs")
     refused(run("audit", mechanism, "--counts", counts, "--private", "s"), 2, "--private")
     refused(run("audit", mechanism, "--joint", problem, "--held-out"), 2, "--held-out")
+    refused(run("audit", mechanism, "--counts", counts, "--objective", "lift"), 2, "--objective is about --solution")
     refused(run("audit", "--pairs", counts, "--releases", counts), 2, "--releases")
     refused(run("audit", mechanism, "--counts", tmp_path / "absent.npz"), 2, "absent.npz")
     refused(run("audit", mechanism, "--counts", save("f.npz", counts=COUNTS / 2)), 2, "integers")

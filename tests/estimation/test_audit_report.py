@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jaxpriv import leakage
-from jaxpriv.errors import InputError
+from jaxpriv import _resources, leakage
+from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.audit import audit_mechanism, audit_pairs
 from tests.estimation.conftest import JOINTS, MECHANISM
 
@@ -113,3 +113,18 @@ def test_pairs():
     assert sparse.estimate.undersampled
     assert all(one.fitted is None and "undersampled" in one.why["fitted"] for one in sparse.rows)
     assert all(one.upper is not None for one in sparse.rows)  # the bounds hold all the same
+
+
+def test_more_symbols_than_memory(monkeypatch):
+    """A column of a value for each record: refused before its square is allocated."""
+    monkeypatch.setattr(_resources, "free_memory", lambda: 100.0)
+    with pytest.raises(ResourceError, match="an audit of 4 x 4 symbols"):
+        audit_pairs(COUNTS)
+    with pytest.raises(ResourceError, match="an audit of 4 x 4 symbols"):
+        audit_mechanism(MECHANISM, counts=COUNTS)
+
+
+@pytest.mark.parametrize("orders", ["x", 2, [True, False], np.ones((1, 2))])
+def test_orders_that_are_no_numbers(orders):
+    with pytest.raises(InputError, match="orders"):
+        audit_mechanism(MECHANISM, counts=COUNTS, orders=orders)

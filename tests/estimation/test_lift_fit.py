@@ -1,11 +1,13 @@
 """Fits: normalised, decided by their key, alike alone and together, judged on rows they never saw."""
 
+import importlib.util
+
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
 
-from jaxpriv.errors import DivergedError, InputError
+from jaxpriv.errors import DivergedError, InputError, ResourceError
 from jaxpriv.estimation.lift import (
     CalibratedClassifier,
     DonskerVaradhan,
@@ -303,6 +305,15 @@ BAD = {
     "limit must be": lambda: trimmed(0.0),
     "learning_rate must be": lambda: Training(learning_rate=float("nan")),
     "batch must be": lambda: Training(batch=0),
+    "width must be": lambda: Network(width=0),
+    "depth must be": lambda: Network(depth=-1),
+    "scaling must be one of asinh, standard, none": lambda: Network(scaling="robust"),
+    "concentrations is empty": lambda: PlugIn(()),
+    "lifts is empty": lambda: average([]),
+    r"sizes\[0\] must be": lambda: encode(categories=[[0], [0]], sizes=[0]),
+    "private_size must be": lambda: from_features([0, 1, 1], np.zeros((3, 1)), private_size=-1),
+    "private: no row has code 2": lambda: from_features([0, 1, 1], np.zeros((3, 1)), private_size=10**12),
+    "useful_size must be": lambda: from_symbols([0, 1, 1], [0, 1, 1], useful_size=0),
     "categories has 2 rows; numeric has 3": lambda: encode(np.zeros((3, 1)), categories=[[0], [1]]),
 }
 
@@ -311,6 +322,18 @@ BAD = {
 def test_bad_input(message):
     with pytest.raises(InputError, match=message):
         BAD[message]()
+
+
+def test_too_many_categories_are_refused_before_they_are_written_out():
+    with pytest.raises(ResourceError, match="indicators of every category"):
+        encode(categories=[[0], [0]], sizes=[10**14])
+
+
+def test_without_the_extra(samples, monkeypatch):
+    original = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optax" else original(name))
+    with pytest.raises(ResourceError, match=r"jaxpriv\[estimation\]"):
+        NeuralLift().fit(KEY, samples)
 
 
 def test_bad_rows_for_a_fitted_lift(samples, report):

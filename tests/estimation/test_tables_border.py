@@ -135,6 +135,37 @@ def test_bad_columns_are_refused(case):
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("values", [["secret", float("nan")], ["secret", 1], [["secret"], ["x", "y"]]])
+def test_lists_of_several_kinds_are_not_made_text(values):
+    """NumPy would: NaN, which is missing, would become the class "nan"."""
+    with pytest.raises(InputError, match="several") as caught:
+        read_columns({"a": values}, ["a"])
+    assert "secret" not in str(caught.value)
+
+
+def test_texts_come_in_whole(tmp_path):
+    """Not through an array of fixed width: its NULs are dropped, and one long field would widen every row."""
+    (tmp_path / "t.csv").write_bytes(b"a,b\nx\0,1\nx,2\n")
+    for source in (tmp_path / "t.csv", {"a": ["x\0", "x"]}):
+        assert read_columns(source, ["a"])["a"].values.tolist() == ["x\0", "x"]
+
+
+def test_one_long_field_does_not_widen_every_row(tmp_path):
+    import tracemalloc
+
+    (tmp_path / "t.csv").write_bytes(b"a,b\n" + b"x" * 100_000 + b",1\n" + b"y,2\n" * 2000)
+    tracemalloc.start()
+    read_columns(tmp_path / "t.csv", ["a"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6  # 800 MB if every row had the width of the longest
+
+
+def test_integers_beyond_64_bits():
+    with pytest.raises(InputError, match="beyond 64 bits"):
+        read_columns(pl.DataFrame({"a": pl.Series([2**100, 1], dtype=pl.Int128)}), ["a"])
+
+
 def test_columns_of_different_lengths():
     with pytest.raises(InputError, match="'b' has 2 rows, column 'a' has 1"):
         read_columns({"a": [1], "b": [1, 2]}, ["a", "b"])
@@ -143,7 +174,7 @@ def test_columns_of_different_lengths():
 BAD_FILES = {
     "short": (b"a,b\n1,2\nsecret\n", "line 3: 1 fields, 2 needed"),
     "long": (b"a,b\n1,2,secret\n", "line 2: 3 fields, 2 needed"),
-    "blank": (b"a,b\n1,2\n\n", "line 3: 0 fields, 2 needed"),
+    "blank": (b"a,b\n1,2\n\n", r"line 3: 0 fields, 2 needed \(the line is blank: remove it\)"),
     "quote": (b'a,b\n1,"secret\n2,3\n', "not well-formed"),
     "twice": (b"a,a\n1,2\n", "2 columns named 'a'"),
     "empty": (b"", "is empty"),

@@ -55,6 +55,14 @@ def test_quantiles_without_ties_are_equally_many():
     assert rule.edges[-1] == INF
 
 
+def test_edges_that_differ_in_the_last_digits_have_labels_of_their_own():
+    values = 1.7e12 + np.arange(8) / 4
+    rule = Quantiles(4).fit(column(values))
+    assert len(set(rule.labels)) == 4
+    assert np.bincount(rule.encode(column(values))).tolist() == [1, 2, 2, 3]
+    assert Edges((0, 0.1, 1)).labels == ("[0, 0.1)", "[0.1, 1]")
+
+
 def test_edges_are_closed_below_and_at_the_very_end():
     rule = Edges((0, 1, 2.5))
     assert rule.labels == ("[0, 1)", "[1, 2.5]")
@@ -113,6 +121,10 @@ BAD_RULES = {
     "numbers as categories": lambda: Categories((1, 2)),
     "one quantile": lambda: Quantiles(1),
     "logical": lambda: Quantiles(True),
+    "logical edge": lambda: Edges((0, True, 2)),
+    "edge beyond all numbers": lambda: Edges((0, 10**400)),
+    "other is no text": lambda: Categories(other=3),
+    "missing is no text": lambda: Quantiles(2, missing=3),
 }
 
 
@@ -222,6 +234,8 @@ BAD_TABLES = {
     "none": ({"private": [], "useful": "age"}, "private must be one or more"),
     "no names": ({"private": "income", "useful": [3]}, "useful must be one or more"),
     "rule": ({"private": "income", "useful": "age", "rules": {"x": Quantiles(2)}}, "rules has column 'x'"),
+    "rules": ({"private": "income", "useful": "age", "rules": ["age"]}, "rules must be a mapping"),
+    "no rule": ({"private": "income", "useful": "age", "rules": {"age": "quantiles"}}, r"rules\['age'\] must be"),
     "real": ({"private": "income", "useful": "weight"}, "'weight' holds real numbers: give it a rule"),
     "absent": ({"private": "income", "useful": "gone"}, "no column 'gone'"),
 }
@@ -232,6 +246,11 @@ def test_bad_choices_of_columns(case):
     options, message = BAD_TABLES[case]
     with pytest.raises(InputError, match=message):
         fit_codebook(TABLE, **options)
+
+
+def test_one_shared_column_by_name():
+    book = fit_codebook(TABLE, private=["income", "age"], useful=["age", "town"], shared="age")
+    assert book == fit_codebook(TABLE, private=["income", "age"], useful=["age", "town"], shared=["age"])
 
 
 def test_constant_columns_and_single_classes():

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import rel_entr, xlogy
 
 _STEPS = 300
+_CLOSE = 1e-9  # nats
 
 
 def entropy(distribution: Any) -> Any:
@@ -41,6 +42,9 @@ def capacity_output(stack: np.ndarray) -> np.ndarray:
     for _ in range(_STEPS):
         output = (weights[..., None] * stack).sum(axis=1)
         gains = rel_entr(stack, output[:, None, :]).sum(axis=-1)
-        weights = weights * np.exp(gains - gains.max(axis=1, keepdims=True))
+        largest = gains.max(axis=1, keepdims=True)
+        if np.all(largest[:, 0] - (weights * gains).sum(axis=1) <= _CLOSE):  # how far the bound is from the capacity
+            return output
+        weights = weights * np.exp(gains - largest)
         weights /= weights.sum(axis=1, keepdims=True)
     return (weights[..., None] * stack).sum(axis=1)

@@ -40,9 +40,13 @@ def conformity(releases: Any, mechanism: Any) -> Conformity:
     Raises `InputError` for bad counts or a bad mechanism, and if their shapes differ.
     """
     table = count_array(releases, "releases")
-    channel = mechanism_array(mechanism, inputs=table.shape[0])
-    if table.shape != channel.shape:
-        raise InputError(f"releases has {table.shape[1]} outputs (axis y), but the mechanism has {channel.shape[1]}")
+    channel = mechanism_array(mechanism)
+    for axis, name in enumerate(("rows (axis x)", "outputs (axis y)")):
+        if table.shape[axis] != channel.shape[axis]:
+            raise InputError(
+                f"releases has {table.shape[axis]} {name}, but the mechanism has {channel.shape[axis]}; releases are "
+                "counts (X, Y) of useful and released symbols"
+            )
     n = table.sum(axis=1)
     rows = n * rel_entr(table / np.maximum(n, 1)[:, None], channel).sum(axis=1)
     rows = np.where(n > 0, rows * (1 - 1e-12), 0.0)  # rounding may not make a release look worse

@@ -26,8 +26,9 @@ import numpy as np
 from scipy.special import ndtri, rel_entr
 
 from jaxpriv import leakage
+from jaxpriv._validation import whole
 from jaxpriv.estimation.confidence import clopper_pearson, mean_interval
-from jaxpriv.estimation.confidence._counts import count_array, failure, size
+from jaxpriv.estimation.confidence._counts import count_array, failure
 from jaxpriv.estimation.confidence.sets import chord_sum
 
 _FAMILIES = 7
@@ -40,7 +41,7 @@ def split(counts: Any, seed: Any = 0) -> tuple[np.ndarray, np.ndarray]:
     are independent samples of the population.
     """
     table = count_array(counts, "counts")
-    generator = np.random.default_rng(size(seed, "seed", low=0.0))
+    generator = np.random.default_rng(whole(seed, "seed", low=0.0))
     half = generator.multivariate_hypergeometric(table.ravel(), int(table.sum()) // 2, method="marginals")
     half = half.reshape(table.shape).astype(np.int64)
     return half, table - half

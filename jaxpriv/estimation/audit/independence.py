@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, xlogy
 
+from jaxpriv._validation import whole
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.confidence._counts import count_array, size
+from jaxpriv.estimation.confidence._counts import count_array
 
 # Expected counts from which the chi-squared approximation of the G statistic is used.
 LEAST_EXPECTED = 5
@@ -64,7 +65,7 @@ def permutation_test(counts: Any, *, permutations: Any = 9999, seed: Any = 0) ->
     Raises `InputError` for bad counts, fewer than one permutation, a total of 10^9 pairs or more.
     """
     table = count_array(counts)
-    repeats, seed = size(permutations, "permutations", low=1.0), size(seed, "seed", low=0.0)
+    repeats, seed = whole(permutations, "permutations", low=1.0), whole(seed, "seed", low=0.0)
     table = table[:, table.any(axis=0)] if table.any() else table[:, :1]
     if not table.sum() < _LARGEST_TABLE:
         raise InputError("counts has a total of 10^9 or more; the permutation test takes fewer")

@@ -16,6 +16,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from jaxpriv._resources import need_memory
 from jaxpriv._validation import joint_array, mechanism_array, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import mutual_information
@@ -147,7 +148,7 @@ def audit_mechanism(
     held_out: bool = False,
     solution: Any = None,
     objective: AbstractLeakage | None = None,
-    orders: Sequence[float] = (),
+    orders: Any = (),
 ) -> MechanismAudit:
     """Audit a mechanism (X, Y) on counts of (S, X), or on a joint that is taken as it is.
 
@@ -182,6 +183,7 @@ def audit_mechanism(
         fitted = joint_array(joint)
         cells = fitted.size
     channel = mechanism_array(mechanism, inputs=fitted.shape[1])
+    _need(*channel.shape)
     rows, measures = _measured(fitted, channel, orders)
     gap, designed = _certified(solution, objective, rows, measures)
     # Without counts the caps are those of an empty table: whatever the population is.
@@ -209,7 +211,7 @@ def audit_mechanism(
 
 
 def audit_pairs(
-    counts: Any, *, confidence: Any = 0.95, permutations: Any = 9999, seed: Any = 0, orders: Sequence[float] = ()
+    counts: Any, *, confidence: Any = 0.95, permutations: Any = 9999, seed: Any = 0, orders: Any = ()
 ) -> PairsAudit:
     """Audit a black box by counts (S, Y) of pairs of private and released symbols.
 
@@ -228,6 +230,7 @@ def audit_pairs(
         raise InputError("counts has fewer than two pairs")
     level = _confidence(confidence)
     beta = failure(1 - level, "1 - confidence")
+    _need(table.shape[1], table.shape[1])
     identity = np.eye(table.shape[1])  # the release is what is seen: X = Y
     rows, measures = _measured(table / table.sum(), identity, orders)
     # An eighth of beta is for the other bound on mutual information.
@@ -249,6 +252,11 @@ def audit_pairs(
     )
 
 
+def _need(useful: int, released: int) -> None:
+    """The work goes through some tables of the size of the mechanism at a time."""
+    need_memory(5 * 8.0 * useful * released, f"an audit of {useful} x {released} symbols", "merge symbols into classes")
+
+
 def _confidence(value: Any) -> float:
     level = scalar(value, "confidence", low=0.0, high=1.0, open_low=True)
     if not level < 1:
@@ -266,12 +274,13 @@ class _Measured:
     value: float
 
 
-def _measured(joint: np.ndarray, channel: np.ndarray, orders: Sequence[float]) -> tuple[list[_Measured], list[Any]]:
+def _measured(joint: np.ndarray, channel: np.ndarray, orders: Any) -> tuple[list[_Measured], list[Any]]:
     rows = [
         _Measured(one.name, one.form, one.order, one.divergence, one.units, one.value)
         for one in report(joint, channel).rows
     ]
-    extra = [(name, float(order)) for name in ("sibson", "arimoto") for order in orders]
+    asked = [float(order) for order in real_array(orders, "orders", ndim=1)] if np.size(orders) else []
+    extra = [(name, order) for name in ("sibson", "arimoto") for order in asked]
     values = evaluate_all(tuple(by_name(name, order=order) for name, order in extra), joint, channel) if extra else ()
     rows += [
         _Measured(name, "average", order, None, one.units, one.value)

@@ -57,11 +57,3 @@ def failure(value: Any, name: str = "beta") -> float:
     if not beta < 1:
         raise InputError(f"{name} must be below 1")
     return beta
-
-
-def size(value: Any, name: str, *, low: float) -> int:
-    """A whole number that is at least `low`."""
-    number = scalar(value, name, low=low)
-    if not (number == int(number) and number < LARGEST):
-        raise InputError(f"{name} must be a whole number")
-    return int(number)

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxpriv.estimation.confidence._counts import failure, size
+from jaxpriv._validation import whole
+from jaxpriv.estimation.confidence._counts import failure
 
 _UP = 1 + 1e-12  # the roundings of a few elementary functions
 
@@ -34,7 +35,7 @@ def _log_subsets(cells: int) -> float:
 
 def weissman_radius(cells: Any, draws: Any, beta: Any) -> float:
     """|P^ - P|_1 <= radius with probability 1 - beta (Weissman et al. 2003)."""
-    k, n, beta = size(cells, "cells", low=1.0), size(draws, "draws", low=0.0), failure(beta)
+    k, n, beta = whole(cells, "cells", low=1.0), whole(draws, "draws", low=0.0), failure(beta)
     if k == 1:
         return 0.0
     if n == 0:
@@ -44,7 +45,7 @@ def weissman_radius(cells: Any, draws: Any, beta: Any) -> float:
 
 def mcdiarmid_radius(cells: Any, draws: Any, beta: Any) -> float:
     """|P^ - P|_1 <= radius with probability 1 - beta (expectation and bounded differences)."""
-    k, n, beta = size(cells, "cells", low=1.0), size(draws, "draws", low=0.0), failure(beta)
+    k, n, beta = whole(cells, "cells", low=1.0), whole(draws, "draws", low=0.0), failure(beta)
     if k == 1:
         return 0.0
     if n == 0:
@@ -68,7 +69,7 @@ def empirical_radius(counts: np.ndarray, beta: Any) -> Any:
 
 def divergence_radius(cells: Any, draws: Any, beta: Any) -> float:
     """D(P^||P) <= radius with probability 1 - beta."""
-    k, n, beta = size(cells, "cells", low=1.0), size(draws, "draws", low=0.0), failure(beta)
+    k, n, beta = whole(cells, "cells", low=1.0), whole(draws, "draws", low=0.0), failure(beta)
     if k == 1:
         return 0.0
     if n == 0:

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from scipy.special import logsumexp
 
-from jaxpriv._validation import scalar
+from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.lift._base import AbstractLiftEstimator, checked_prior
 from jaxpriv.estimation.lift.loglift import LogLift
@@ -63,12 +63,10 @@ def estimate(
     Raises `InputError` for samples that do not suit the estimator, `DivergedError` if the training of any split did
     not stay finite: then there is no number.
     """
-    count = scalar(splits, "splits", low=1.0)
-    if count != int(count):
-        raise InputError("splits must be a whole number")
+    count = whole(splits, "splits", low=1.0)
     test, validation = share(test, "test"), share(validation, "validation")
     everything = np.arange(samples.size)
-    keys = jax.random.split(key, int(count))
+    keys = jax.random.split(key, count)
     parts = []
     for one in keys:
         rng = generator(one)

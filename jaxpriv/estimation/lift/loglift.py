@@ -69,6 +69,8 @@ class _Mean(AbstractScorer):
 
 def average(lifts: Sequence[LogLift]) -> LogLift:
     """One log-lift from those of several splits: their lifts' mean, which is normalised where they are."""
+    if not len(lifts):
+        raise InputError("lifts is empty")
     first = lifts[0]
     return LogLift(
         _Mean(tuple(lifts)), first.rows, first.prior, first.limit, f"mean of {len(lifts)} fits: {first.method}"

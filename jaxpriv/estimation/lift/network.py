@@ -1,7 +1,7 @@
 """The critics: fully connected networks from a row of X (and s) to one value for each s."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxpriv._validation import whole
+from jaxpriv.errors import InputError
 from jaxpriv.estimation.lift.loglift import AbstractScorer
 from jaxpriv.solving.execution import own_settings
 
@@ -53,7 +55,13 @@ class Network(eqx.Module):
     activation: Callable[[Any], Any] = eqx.field(static=True, default=jax.nn.silu)
     private_input: bool = eqx.field(static=True, default=False)
     zero_readout: bool = eqx.field(static=True, default=True)
-    scaling: Scaling = eqx.field(static=True, default="asinh")
+    scaling: Any = eqx.field(static=True, default="asinh")  # a `Scaling`
+
+    def __check_init__(self) -> None:
+        whole(self.width, "width", low=1.0)
+        whole(self.depth, "depth", low=0.0)
+        if self.scaling not in get_args(Scaling):
+            raise InputError(f"scaling must be one of {', '.join(get_args(Scaling))}")
 
     def build(self, key: jax.Array, inputs: int, private_size: int) -> Critic:
         """A critic with random weights, float32."""

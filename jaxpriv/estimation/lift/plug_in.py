@@ -30,6 +30,8 @@ class PlugIn(AbstractLiftEstimator):
     concentrations: Sequence[float] = eqx.field(static=True, default=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0))
 
     def __check_init__(self) -> None:
+        if not len(self.concentrations):
+            raise InputError("concentrations is empty")
         for k, value in enumerate(self.concentrations):
             scalar(value, f"concentrations[{k}]", low=0.0, open_low=True)
 

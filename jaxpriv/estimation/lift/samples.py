@@ -6,7 +6,8 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from jaxpriv._validation import finite, real_array
+from jaxpriv._resources import need_memory
+from jaxpriv._validation import finite, real_array, whole
 from jaxpriv.errors import InputError
 
 
@@ -66,13 +67,14 @@ def codes(value: Any, name: str, size: int) -> np.ndarray:
 def _private(value: Any, size: int | None) -> tuple[np.ndarray, int]:
     array = finite(real_array(value, "private", ndim=1), "private")
     if size is None:
-        size = int(min(array.max(), len(array))) + 1  # a code beyond the number of rows is refused below
+        size = int(np.clip(array.max(), 0, len(array))) + 1  # a code beyond the number of rows is refused below
+    size = whole(size, "private_size", low=1.0)
     array = codes(array, "private", size)
-    counts = np.bincount(array, minlength=size)
-    if np.count_nonzero(counts) < 2:
+    present = np.unique(array)
+    if len(present) < 2:
         raise InputError("private has a single value: there is nothing to learn about it")
-    if not np.all(counts > 0):
-        missing = np.flatnonzero(counts == 0)[0]
+    if len(present) < size:
+        missing = np.argmax(np.append(present, -1) != np.arange(len(present) + 1))
         raise InputError(f"private: no row has code {missing}; use consecutive codes of the values that occur")
     return array, size
 
@@ -84,7 +86,11 @@ def _same_rows(array: np.ndarray, name: str, other: np.ndarray, other_name: str 
 
 def one_hot(columns: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """`(n, sum(sizes))` float64 indicators of the `(n, c)` codes, column after column."""
-    return np.concatenate([np.eye(size)[columns[:, k]] for k, size in enumerate(sizes)], axis=1)
+    need_memory(8.0 * len(columns) * sum(sizes), "indicators of every category", "merge rare categories")
+    table = np.zeros((len(columns), sum(sizes)))
+    first = np.cumsum([0, *sizes[:-1]])
+    table[np.arange(len(columns))[:, None], first + columns] = 1.0
+    return table
 
 
 def encode(numeric: Any = None, *, categories: Any = None, sizes: Sequence[int] | None = None) -> np.ndarray:
@@ -104,7 +110,8 @@ def encode(numeric: Any = None, *, categories: Any = None, sizes: Sequence[int] 
             sizes = [int(top) + 1 for top in np.clip(array.max(axis=0), 0, len(array))]
         if len(sizes) != array.shape[1]:
             raise InputError(f"sizes has {len(sizes)} entries; categories has {array.shape[1]} columns")
-        columns = [codes(array[:, k], f"categories[:, {k}]", int(sizes[k])) for k in range(len(sizes))]
+        sizes = [whole(value, f"sizes[{k}]", low=1.0) for k, value in enumerate(sizes)]
+        columns = [codes(array[:, k], f"categories[:, {k}]", size) for k, size in enumerate(sizes)]
         blocks.append(one_hot(np.stack(columns, axis=1), sizes))
     if not blocks:
         raise InputError("numeric or categories is needed")
@@ -151,6 +158,7 @@ def from_symbols(
     _same_rows(array, "useful", labels)
     if useful_size is None:
         useful_size = int(np.clip(array.max(), 0, len(array))) + 1
+    useful_size = whole(useful_size, "useful_size", low=1.0)
     if useful_size > len(array):
         raise InputError(f"useful has {useful_size} symbols and {len(array)} rows; merge symbols, or give features")
     array = codes(array, "useful", useful_size)

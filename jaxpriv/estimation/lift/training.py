@@ -9,6 +9,7 @@ long training can be interrupted.
 Float32: the noise of a sample is far above its rounding.
 """
 
+import importlib.util
 from typing import Any, Literal
 
 import equinox as eqx
@@ -18,8 +19,8 @@ import numpy as np
 from jax import lax
 
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import scalar
-from jaxpriv.errors import DivergedError, InputError
+from jaxpriv._validation import scalar, whole
+from jaxpriv.errors import DivergedError, InputError, ResourceError
 from jaxpriv.estimation.lift.network import Critic, Network, NetworkScorer, Scaling, scaled
 from jaxpriv.estimation.lift.objectives import AbstractObjective
 from jaxpriv.estimation.lift.samples import Samples
@@ -57,10 +58,10 @@ class Training(eqx.Module):
             raise InputError("optimiser must be 'adam' or 'adagrad'")
         scalar(self.learning_rate, "learning_rate", low=0.0, open_low=True)
         scalar(self.weight_decay, "weight_decay", low=0.0)
-        scalar(self.epochs, "epochs", low=1.0)
+        whole(self.epochs, "epochs", low=1.0)
         for name in ("batch", "patience"):
             if getattr(self, name) is not None:
-                scalar(getattr(self, name), name, low=1.0)
+                whole(getattr(self, name), name, low=1.0)
 
 
 class Trained(eqx.Module):
@@ -127,8 +128,10 @@ def train(
     """Fit one critic for each key, on rows `train_rows` (R, a), stopped by `validation_rows` (R, b).
 
     Raises `DivergedError` naming the splits whose objective or weights did not stay finite; nothing of them is
-    returned. Raises `ResourceError` where the memory does not suffice.
+    returned. Raises `ResourceError` where the memory does not suffice, or Optax is not installed.
     """
+    if importlib.util.find_spec("optax") is None:
+        raise ResourceError("critics are trained with Optax: pip install 'jaxpriv[estimation]'")
     count, held = validation_rows.shape
     inputs = samples.rows.inputs
     need_memory(
@@ -138,7 +141,8 @@ def train(
     )
     shift, size, mean, scale = _standardisation(samples, train_rows, network.scaling)
     symbols = samples.rows.symbols is not None
-    useful = samples.useful.astype(np.int32) if symbols else ((samples.useful - shift) / size).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is beyond float32 diverges, and is reported below
+        useful = samples.useful.astype(np.int32) if symbols else ((samples.useful - shift) / size).astype(np.float32)
     # Optax raises a decay rate to an integer step: what strict promotion of the caller's would refuse.
     with own_settings(), jax.numpy_dtype_promotion("standard"):
         rows = _Rows(

@@ -107,6 +107,8 @@ def _from_series(nw: Any, name: str, series: Any) -> Column:
     kind, missing = series.dtype, np.asarray(series.is_null().to_numpy(), dtype=bool)
     if kind == nw.Boolean:
         return _logical(name, series.fill_null(False).to_numpy(), missing)
+    if kind in (nw.Int128, nw.UInt128):
+        raise _beyond(name)
     if kind.is_integer():
         return _whole(name, series.fill_null(0).to_numpy(), missing)
     if kind.is_numeric():  # decimals become floats
@@ -123,7 +125,7 @@ def _from_array(name: str, values: Any) -> Column:
         missing = np.ma.getmaskarray(values)
         values = np.ma.getdata(values)
     else:
-        values = np.asarray(values)
+        values = _as_array(name, values)
         missing = np.zeros(values.shape, dtype=bool)
     if values.ndim != 1:
         raise InputError(f"column {name!r} has {values.ndim} dimensions; 1 needed")
@@ -141,6 +143,24 @@ def _from_array(name: str, values: Any) -> Column:
     raise _unusable(name)
 
 
+def _as_array(name: str, values: Any) -> np.ndarray:
+    """An array of what is there: NumPy would turn a list of texts and other things into texts, NaN into "nan"."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"column {name!r} holds sequences of several lengths; make it text or numbers first") from None
+    if array.dtype.kind == "U" and array.ndim == 1 and isinstance(values, (list, tuple)):
+        return _objects(values)
+    return array
+
+
+def _objects(values: Sequence[Any]) -> np.ndarray:
+    """The things themselves: an array of text has the width of its longest entry, and drops NULs at the end."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
 def _from_objects(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     """A column without a type of its own: all text, or all true and false."""
     present = values[~missing].tolist()
@@ -155,13 +175,17 @@ def _unusable(name: str) -> InputError:
     return InputError(f"column {name!r} holds neither numbers nor text (nor true and false); make it one of them first")
 
 
+def _beyond(name: str) -> InputError:
+    return InputError(f"column {name!r} holds whole numbers beyond 64 bits; make it text first")
+
+
 def _logical(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     return _text(name, np.where(values.astype(bool), "true", "false"), missing)
 
 
 def _whole(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     if values.dtype.kind == "u" and np.any(values > np.iinfo(np.int64).max):
-        raise InputError(f"column {name!r} holds whole numbers beyond 64 bits; make it text first")
+        raise _beyond(name)
     return Column(name, "integer", values.astype(np.int64), missing)
 
 
@@ -175,9 +199,7 @@ def _number(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
 
 
 def _text(name: str, values: Any, missing: np.ndarray) -> Column:
-    array = np.empty(len(values), dtype=object)
-    array[:] = np.asarray(values).tolist()
-    return Column(name, "text", array, missing)
+    return Column(name, "text", _objects(values.tolist() if isinstance(values, np.ndarray) else values), missing)
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -217,7 +239,8 @@ def _parse(reader: Any, path: Path, names: Sequence[str]) -> dict[str, Column]:
         places = [header.index(name) for name in names]
         for fields in reader:
             if len(fields) != len(header):
-                raise InputError(f"{path}, line {reader.line_num}: {len(fields)} fields, {len(header)} needed")
+                blank = "" if fields else " (the line is blank: remove it)"
+                raise InputError(f"{path}, line {reader.line_num}: {len(fields)} fields, {len(header)} needed{blank}")
             for values, known, place in zip(collected, seen, places, strict=True):
                 # Equal texts are stored once: a column of few values costs one pointer a row.
                 values.append(known.setdefault(fields[place], fields[place]))

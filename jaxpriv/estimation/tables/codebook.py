@@ -119,16 +119,17 @@ def fit_codebook(
     *,
     private: Any,
     useful: Any,
-    rules: Mapping[str, Rule] | None = None,
-    shared: Sequence[str] = (),
+    rules: Any = None,
+    shared: Any = (),
 ) -> Codebook:
     """The codebook of a table.
 
     Args:
         source: a pandas, polars or Arrow frame, columns by name, or a .csv or .parquet file.
         private, useful: the name of a column, or a sequence of names, for each.
-        rules: by column; text and whole numbers are `Categories()` without one, real numbers need one.
-        shared: the columns that are private and released all the same (age, say): each of them
+        rules: a mapping from columns to rules; text and whole numbers are `Categories()` without one, real
+            numbers need one.
+        shared: the column or columns that are private and released all the same (age, say): each of them
             tells its own value fully. Any other column on both sides is an error.
 
     Raises `InputError` for a column on both sides that is not in `shared` (or the reverse), a column
@@ -136,6 +137,8 @@ def fit_codebook(
     `read_columns` and the rules refuse; naming column and row, never a value.
     """
     private, useful = _chosen(private, "private"), _chosen(useful, "useful")
+    shared = _chosen(shared, "shared") if shared else ()
+    rules = {} if rules is None else rules
     both = set(private) & set(useful)
     for name in (*private, *useful):
         if name in both and name not in shared:
@@ -146,11 +149,15 @@ def fit_codebook(
         if name not in both:
             raise InputError(f"shared column {name!r} is not among both the private and the useful columns")
     names = tuple(dict.fromkeys((*private, *useful)))
-    for name in rules or {}:
+    if not isinstance(rules, Mapping):
+        raise InputError("rules must be a mapping from columns to rules")
+    for name, rule in rules.items():
         if name not in names:
             raise InputError(f"rules has column {name!r}, which is neither private nor useful")
+        if not isinstance(rule, Rule | None):
+            raise InputError(f"rules[{name!r}] must be Categories, Edges or Quantiles")
     columns = read_columns(source, names)
-    given = {name: (rules or {}).get(name) or default_rule(columns[name]) for name in names}
+    given = {name: rules.get(name) or default_rule(columns[name]) for name in names}
     fitted = {name: given[name].fit(columns[name]) for name in names}
     for name, rule in fitted.items():
         codes = rule.encode(columns[name])

@@ -1,6 +1,5 @@
 """Counting: records as codes -> a joint distribution with its counts, and the symbol of every row."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,6 @@ from jaxpriv.datasets._layout import Dataset, counted
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.border import Source
 from jaxpriv.estimation.tables.codebook import Codebook, fit_codebook
-from jaxpriv.estimation.tables.rules import Rule
 
 # Below this many rows for each useful symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1.
 _ROWS_PER_SYMBOL = 5
@@ -60,8 +58,8 @@ def count_table(
     *,
     private: Any = (),
     useful: Any = (),
-    rules: Mapping[str, Rule] | None = None,
-    shared: Sequence[str] = (),
+    rules: Any = None,
+    shared: Any = (),
     codebook: Codebook | None = None,
     sparse: bool = False,
     name: str = "a table of records",

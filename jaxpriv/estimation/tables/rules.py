@@ -36,12 +36,12 @@ class Categories:
     """
 
     values: Any = None
-    other: str | None = None
-    missing: str | None = None
+    other: Any = None
+    missing: Any = None
     tokens: Any = ("",)
 
     def __post_init__(self) -> None:
-        _fixed(self, "tokens", str)
+        _declared(self)
         if self.values is not None:
             _fixed(self, "values", str)
             _distinct(self.labels, "values")
@@ -82,13 +82,13 @@ class Edges:
 
     edges: Any
     names: Any = None
-    other: str | None = None
-    missing: str | None = None
+    other: Any = None
+    missing: Any = None
     tokens: Any = ("",)
 
     def __post_init__(self) -> None:
         _fixed(self, "edges", float)
-        _fixed(self, "tokens", str)
+        _declared(self)
         rising = all(low < high for low, high in itertools.pairwise(self.edges))
         if len(self.edges) < 2 or not rising or not all(map(math.isfinite, self.edges[1:-1])):
             raise InputError("edges must be at least two rising numbers; only the first and the last may be infinite")
@@ -131,11 +131,11 @@ class Quantiles:
     """
 
     count: Any
-    missing: str | None = None
+    missing: Any = None
     tokens: Any = ("",)
 
     def __post_init__(self) -> None:
-        _fixed(self, "tokens", str)
+        _declared(self)
         if isinstance(self.count, bool) or not isinstance(self.count, (int, np.integer)) or not self.count >= 2:
             raise InputError("the number of quantile classes must be a whole number >= 2")
 
@@ -170,9 +170,24 @@ def default_rule(column: Column) -> Categories:
 def _fixed(rule: Any, field: str, kind: type) -> None:
     """A field given as any sequence, as a tuple."""
     given, wanted = getattr(rule, field), str if kind is str else (int, float, np.integer, np.floating)
-    if isinstance(given, str) or not isinstance(given, Iterable) or not all(isinstance(item, wanted) for item in given):
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(item, wanted) and not isinstance(item, bool) for item in given)
+    ):
         raise InputError(f"{field} must be a sequence of {'texts' if kind is str else 'numbers'}")
-    object.__setattr__(rule, field, tuple(kind(item) for item in given))
+    try:
+        object.__setattr__(rule, field, tuple(kind(item) for item in given))
+    except OverflowError:
+        raise InputError(f"{field}: a number is beyond all floating-point numbers") from None
+
+
+def _declared(rule: Rule) -> None:
+    """The fields that every rule has."""
+    _fixed(rule, "tokens", str)
+    for field in ("other", "missing"):
+        if not isinstance(getattr(rule, field, None), (str, type(None))):
+            raise InputError(f"{field} must be the label of a class (text), or None")
 
 
 def _with_extras(labels: Sequence[str], rule: Categories | Edges) -> tuple[str, ...]:
@@ -250,14 +265,17 @@ def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, f
 
 
 def _intervals(edges: Sequence[float]) -> tuple[str, ...]:
+    shown = [f"{edge:.12g}" for edge in edges]
+    if len(set(shown)) < len(shown):  # edges that differ beyond twelve digits
+        shown = [repr(edge) for edge in edges]
     labels = []
-    for place, (low, high) in enumerate(itertools.pairwise(edges)):
-        if math.isinf(low) and math.isinf(high):
+    for place, (low, high) in enumerate(itertools.pairwise(shown)):
+        if math.isinf(edges[place]) and math.isinf(edges[place + 1]):
             labels.append("any")
-        elif math.isinf(low):
-            labels.append(f"<{high:.12g}")
-        elif math.isinf(high):
-            labels.append(f">={low:.12g}")
+        elif math.isinf(edges[place]):
+            labels.append(f"<{high}")
+        elif math.isinf(edges[place + 1]):
+            labels.append(f">={low}")
         else:
-            labels.append(f"[{low:.12g}, {high:.12g}{']' if place == len(edges) - 2 else ')'}")
+            labels.append(f"[{low}, {high}{']' if place == len(edges) - 2 else ')'}")
     return tuple(labels)
