@@ -148,9 +148,11 @@ class CustomLoss(AbstractCost):
         start = start / jnp.sum(start)
         shortening = jnp.asarray(0.5, posterior.dtype) ** jnp.arange(12, dtype=posterior.dtype)
 
-        def step(_: Any, q: Array) -> Array:
+        def step(_: Any, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            q, nearest, least = state
             slope = gradient(q)
             gap = _gap(slope, q)
+            nearest, least = jnp.where(gap < least, q, nearest), jnp.minimum(gap, least)
             scale = jnp.max(jnp.abs(slope)) * jnp.finfo(q.dtype).eps
             # At the centre of weight mu the gap is just below size * mu: aim at a tenth of it.
             mu = jnp.maximum(0.1 * gap / size, scale + jnp.finfo(q.dtype).tiny)
@@ -173,10 +175,15 @@ class CustomLoss(AbstractCost):
             candidates = jax.vmap(point)(lengths)
             merits = jax.vmap(merit)(candidates)
             best = jnp.argmin(jnp.where(jnp.isnan(merits), jnp.inf, merits))
-            usable = jnp.all(jnp.isfinite(candidates[best])) & (merits[best] <= merit(q))
-            return jnp.where(usable, candidates[best], q)
+            # Close to the minimum the merits differ by rounding only, the gap (of first order) still by much: such
+            # a step is taken, and the point of the smallest gap kept.
+            before = merit(q)
+            rounding = 4 * size * jnp.finfo(q.dtype).eps * jnp.abs(before)
+            usable = jnp.all(jnp.isfinite(candidates[best])) & (merits[best] <= before + rounding)
+            return jnp.where(usable, candidates[best], q), nearest, least
 
-        return jax.lax.fori_loop(0, self.steps, step, start)
+        last, nearest, least = jax.lax.fori_loop(0, self.steps, step, (start, start, jnp.full((), jnp.inf, start.dtype)))
+        return jnp.where(_gap(gradient(last), last) < least, last, nearest)
 
 
 def _gap(slope: Array, q: Arr) -> Array:
