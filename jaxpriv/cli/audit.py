@@ -10,6 +10,7 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import BinsOption, MissingOption, counts_by_attributes, is_table, rules_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 
@@ -25,10 +26,15 @@ def audit(
     counts: Annotated[
         Path | None,
         typer.Option(
-            metavar="COUNTS.npz",
+            metavar="COUNTS.npz|TABLE.csv",
             help="`counts` (S,X), whole numbers of records; if you like `possible` (S,X), 0 or 1: the pairs that the "
-            "population can have at all, known without the data.",
+            "population can have at all, known without the data. Or a table of records (.csv, .parquet) with "
+            "--codebook, and `attributes` in MECH.npz: both as `jaxpriv watchdog` writes them.",
         ),
+    ] = None,
+    codebook: Annotated[
+        Path | None,
+        typer.Option(metavar="BOOK.json", help="Columns and classes of the table, as the mapping was made with."),
     ] = None,
     joint: Annotated[
         Path | None,
@@ -44,10 +50,12 @@ def audit(
     ] = None,
     private: Annotated[list[str] | None, typer.Option(metavar="COL", help="Private column; again for more.")] = None,
     released: Annotated[list[str] | None, typer.Option(metavar="COL", help="Released column; again for more.")] = None,
-    quantiles: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL=K", help="Sort the numbers of a column into K classes of about equally many rows."),
-    ] = None,
+    bins: BinsOption = None,
+    missing: MissingOption = None,
+    show_values: Annotated[
+        bool,
+        typer.Option("--show-values", help="Add the labels of the classes in a table to the JSON; they may be private."),
+    ] = False,
     releases: Annotated[
         Path | None,
         typer.Option(
@@ -94,31 +102,39 @@ def audit(
         raise InputError("give one of --counts, --joint and --pairs")
     if (mechanism is None) != (pairs is not None):
         raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
-    if pairs is None and (private or released or quantiles):
-        raise InputError("--private, --released and --quantiles are about --pairs")
+    columns = {"--private": private, "--released": released, "--bins": bins, "--missing": missing}
+    if pairs is None and (any(columns.values()) or show_values):
+        raise InputError(f"{', '.join(columns)} and --show-values are about --pairs")
     if pairs is not None and (releases is not None or held_out or solution is not None):
         raise InputError("--releases, --held-out and --solution are about a mapping, not about --pairs")
+    if (codebook is not None) != (counts is not None and is_table(counts)):
+        raise InputError("--codebook and a table in --counts go together")
     if solution is None and objective is not None:
         raise InputError("--objective is about --solution")
     if joint is not None and held_out:
         raise InputError("--held-out is about --counts")
     inputs = {"MECH.npz": mechanism, "--counts": counts, "--joint": joint, "--pairs": pairs}
-    inputs |= {"--releases": releases, "--solution": solution}
+    inputs |= {"--releases": releases, "--solution": solution, "--codebook": codebook}
     _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     orders = order or []
     if pairs is not None:
-        table, labels, chosen = _pairs(pairs, private or [], released or [], quantiles or [])
+        table, labels, chosen = _pairs(pairs, columns)
         black_box = working(
             "Auditing",
             lambda _: audit_pairs(table, confidence=confidence, permutations=permutations, seed=seed, orders=orders),
         )
-        record = {"kind": "pairs", "units": "nats", **_record(black_box), "labels": labels}
+        record = {"kind": "pairs", "units": "nats", **_record(black_box)}
+        if show_values:
+            record["labels"] = labels
         record["assumptions"]["statements"] += chosen
         return _output.deliver(record, json, _pairs_text(record, units))
     assert mechanism is not None
-    channel = load_npz_safely(mechanism, ["mechanism"])["mechanism"]
-    data: dict[str, Any] = {}
-    if counts is not None:
+    stored = load_npz_safely(mechanism, ["mechanism"] if codebook is None else ["mechanism", "attributes"])
+    channel, data, chosen = stored["mechanism"], {}, ()
+    if counts is not None and codebook is not None:
+        data = {"counts": counts_by_attributes(counts, codebook, stored["attributes"]), "held_out": held_out}
+        chosen = ("The private alphabet is the values that occur in these records; other values have no symbol.",)
+    elif counts is not None:
         arrays = load_npz_safely(counts, ["counts"], ["possible"])
         data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
     elif joint is not None:
@@ -128,6 +144,7 @@ def audit(
     checked = None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel)
     found = working("Auditing", lambda _: audit_mechanism(channel, **data, confidence=confidence, orders=orders))
     record = {"kind": "mechanism", "units": "nats", **_record(found)}
+    record["assumptions"]["statements"] += chosen
     record["conformity"] = None if checked is None else asdict(checked)
     return _output.deliver(record, json, _mechanism_text(record, units))
 
@@ -137,16 +154,15 @@ def _record(found: Any) -> dict[str, Any]:
     return {"measures": record.pop("rows"), **record}
 
 
-def _pairs(
-    path: Path, private: list[str], released: list[str], quantiles: list[str]
-) -> tuple[Any, Any, tuple[str, ...]]:
+def _pairs(path: Path, columns: dict[str, list[str] | None]) -> tuple[Any, Any, tuple[str, ...]]:
     """(counts (S, Y), the labels of S and Y or None, what was chosen on the records) of records or counts."""
     from jaxpriv._files import load_npz_safely
 
     if path.suffix.lower() == ".npz":
-        if private or released or quantiles:
-            raise InputError("--private, --released and --quantiles are about tables of records, not about .npz")
+        if any(columns.values()):
+            raise InputError(f"{', '.join(columns)} are about tables of records, not about .npz")
         return load_npz_safely(path, ["counts"])["counts"], None, ()
+    private, released = columns["--private"], columns["--released"]
     if not private or not released:
         raise InputError("--pairs needs --private and --released: the names of columns")
     both = [name for name in private if name in released]
@@ -154,17 +170,13 @@ def _pairs(
         raise InputError(f"column {both[0]!r} is in --private and in --released: it would tell itself fully")
     from jaxpriv.estimation.tables import Quantiles, count_table
 
-    rules: dict[str, Any] = {}
-    for text in quantiles:
-        name, equals, number = text.rpartition("=")
-        if not (equals and name and number.isdecimal()):
-            raise InputError("--quantiles must be COL=K, K a whole number >= 2")
-        rules[name] = Quantiles(int(number))
+    rules = rules_of(columns["--bins"], columns["--missing"])
     # What is refused of sparse tables here are the estimates, later and by name; the bounds hold.
     data = count_table(path, private=private, useful=released, rules=rules, sparse=True).dataset
     chosen = ("Here the alphabets are the values that occur in these records; other values have no symbol.",)
-    if rules:
-        names = ", ".join(map(repr, rules))
+    fitted = [name for name, rule in rules.items() if isinstance(rule, Quantiles)]
+    if fitted:
+        names = ", ".join(map(repr, fitted))
         chosen += (f"NOT so here: the classes of {names} were chosen on these records; bounds are as if given.",)
     return data.counts, {"private": data.private_labels, "released": data.useful_labels}, chosen
 

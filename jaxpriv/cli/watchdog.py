@@ -9,10 +9,9 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import BinsOption, MissingOption, is_table, rules_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
-
-_TABLES = (".csv", ".parquet")
 
 
 class Merge(StrEnum):
@@ -45,14 +44,8 @@ def watchdog(
         list[str] | None,
         typer.Option(metavar="COL", help="Declare that this private column is released all the same."),
     ] = None,
-    bins: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=RULE",
-            help="Classes of a column: quantiles:4, edges:0,18,65,inf or categories (the default, except for real "
-            "numbers); the option again for another column.",
-        ),
-    ] = None,
+    bins: BinsOption = None,
+    missing: MissingOption = None,
     codebook: Annotated[
         Path | None, typer.Option(metavar="BOOK.json", help="Columns and classes as stored by --codebook-out.")
     ] = None,
@@ -109,12 +102,13 @@ def watchdog(
     if sum(value is not None for value in options.values()) != 1:
         raise InputError("give exactly one of --epsilon, --target-leakage and --target-utility")
     _check_numbers(options)
-    if data.suffix.lower() in _TABLES:
-        table = _table(data, private or [], useful or [], shared or [], bins or [], codebook, sparse)
+    columns = {"--private": private, "--useful": useful, "--shared": shared, "--bins": bins, "--missing": missing}
+    if is_table(data):
+        table = _table(data, columns, codebook, sparse)
         joint, book, symbols = table.dataset.joint, table.codebook, {"attributes": table.dataset.useful_attributes}
         source = {"rows": int(table.dataset.counts.sum()), "sparse": table.sparse}
     else:
-        for name, value in (("--private", private), ("--useful", useful), ("--shared", shared), ("--bins", bins)):
+        for name, value in columns.items():
             if value:
                 raise InputError(f"{name} is for tables; {data} is read as an .npz with `joint`")
         if codebook is not None or codebook_out is not None:
@@ -147,55 +141,18 @@ def _joint(path: Path) -> np.ndarray:
     return joint_array(load_npz_safely(path, ["joint"])["joint"])
 
 
-def _table(
-    path: Path,
-    private: list[str],
-    useful: list[str],
-    shared: list[str],
-    bins: list[str],
-    codebook: Path | None,
-    sparse: bool,
-) -> Any:
+def _table(path: Path, columns: dict[str, list[str] | None], codebook: Path | None, sparse: bool) -> Any:
     from jaxpriv.estimation.tables import Codebook, count_table
 
     if codebook is not None:
-        if private or useful or shared or bins:
-            raise InputError(
-                "--codebook has its own columns and classes: leave out --private, --useful, --shared, --bins"
-            )
+        if any(columns.values()):
+            raise InputError(f"--codebook has its own columns and classes: leave out {', '.join(columns)}")
         return count_table(path, codebook=Codebook.load(codebook), sparse=sparse)
+    private, useful, shared = (columns[name] or [] for name in ("--private", "--useful", "--shared"))
     if not private or not useful:
         raise InputError(f"{path} is a table: name its columns with --private and --useful")
-    rules: dict[str, Any] = {}
-    for text in bins:
-        name, rule = _rule(text)
-        if name in rules:
-            raise InputError(f"--bins gives column {name!r} twice")
-        rules[name] = rule
+    rules = rules_of(columns["--bins"], columns["--missing"])
     return count_table(path, private=private, useful=useful, rules=rules, shared=shared, sparse=sparse)
-
-
-def _rule(text: str) -> tuple[str, Any]:
-    """COL=quantiles:N, COL=edges:A,B,... or COL=categories; a name may hold "="."""
-    from jaxpriv.estimation.tables import Categories, Edges, Quantiles
-
-    option = f"--bins {text!r}"
-    name, equals, rule = text.rpartition("=")
-    kind, _, parameter = rule.partition(":")
-    try:
-        if not equals or not name:
-            raise ValueError
-        if kind == "categories" and not parameter:
-            return name, Categories()
-        if kind == "quantiles":
-            return name, Quantiles(int(parameter))
-        if kind == "edges":
-            return name, Edges([float(edge) for edge in parameter.split(",")])
-        raise ValueError
-    except InputError as error:
-        raise InputError(f"{option}: {error}") from error
-    except ValueError:
-        raise InputError(f"{option} is not COL=quantiles:N, COL=edges:A,B,... or COL=categories") from None
 
 
 def _asked(merge: Merge) -> Any:

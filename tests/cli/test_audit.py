@@ -66,7 +66,10 @@ def test_pairs_of_a_table(run, save, tmp_path):
     path.write_text("s,y,wage\n" + "".join(f"a{a},b{b},{c:.4f}\n" for a, b, c in zip(s, x, wage, strict=True)))
     line = ("audit", "--pairs", path, "--private", "s", "--released", "y", "--permutations", 99)
     record = strict_json(run(*line, "--json", "-").stdout)
-    assert record["labels"]["private"] == [["a0"], ["a1"], ["a2"]]
+    assert "labels" not in record  # they are values of the table
+    shown = strict_json(run(*line, "--show-values", "--json", "-").stdout)
+    assert shown.pop("labels")["private"] == [["a0"], ["a1"], ["a2"]]
+    assert shown == record
     assert record["permutation"]["p_value"] == 0.01
     one = measure(record, "correct-guess")
     assert 1 / 3 < one["lower"] < one["fitted"] < one["upper"]
@@ -74,7 +77,7 @@ def test_pairs_of_a_table(run, save, tmp_path):
     assert "a large p is no evidence of privacy" in " ".join(text.split())
     assert "Miller-Madow" in text
     assert "NOT so here" not in text
-    binned = run("audit", "--pairs", path, "--private", "s", "--released", "wage", "--quantiles", "wage=4")
+    binned = run("audit", "--pairs", path, "--private", "s", "--released", "wage", "--bins", "wage=quantiles:4")
     assert binned.exit_code == 0, binned.output
     # What the bounds assume does not hold of classes that the command itself chose on the records.
     assert "NOT so here: the classes of 'wage' were chosen on these records" in " ".join(binned.stdout.split())
@@ -84,8 +87,43 @@ def test_pairs_of_a_table(run, save, tmp_path):
     refused(run("audit", "--pairs", path, "--private", "s"), 2, "--released")
     refused(run("audit", "--pairs", path, "--private", "s", "--released", "z"), 2, "'z'")
     refused(run("audit", "--pairs", from_counts, "--private", "s"), 2, ".npz")
-    refused(run(*line, "--quantiles", "wage"), 2, "--quantiles")
+    refused(run(*line, "--bins", "wage"), 2, "--bins")
     refused(run(*line, "--permutations", 0), 2, "permutations")
+
+
+def test_counts_of_a_table(run, save, tmp_path):
+    """The records of a table, sorted into the classes that the mapping was made with."""
+    generator, path, book = np.random.default_rng(1), tmp_path / "people.csv", tmp_path / "book.json"
+    s, age = generator.choice(["yes", "no"], size=400), generator.integers(18, 80, size=400)
+    town = generator.choice(["n", "s", ""], size=400)
+    path.write_text("s,age,town\n" + "".join(f"{a},{b},{c}\n" for a, b, c in zip(s, age, town, strict=True)))
+    made = tmp_path / "mechanism.npz"
+    line = ("watchdog", path, "--private", "s", "--useful", "age", "--useful", "town", "--bins", "age=quantiles:3")
+    line += ("--epsilon", 0.05, "--out", made, "--codebook-out", book)
+    refused(run(*line), 2, "'town'", "is missing")
+    assert run(*line, "--missing", "town=none").exit_code == 0
+    # The same table in another order, half of it, has other symbols first; they are found by their attributes.
+    half = tmp_path / "half.csv"
+    half.write_text("town,age,s\n" + "".join(f"{c},{b},{a}\n" for a, b, c in zip(s[200:], age[200:], town[200:], strict=True)))
+    audited = run("audit", made, "--counts", half, "--codebook", book, "--json", "-")
+    assert audited.exit_code == 0, audited.output
+    record = strict_json(audited.stdout)
+    attributes = np.load(made)["attributes"]
+    cuts = np.quantile(age, [1 / 3, 2 / 3], method="inverted_cdf")
+    codes = np.stack([np.searchsorted(cuts, age, side="right"), [["n", "s", ""].index(c) for c in town]], axis=1)
+    x = np.array([np.flatnonzero((attributes == code).all(axis=1))[0] for code in codes])
+    counts = np.zeros((2, len(attributes)), dtype=int)
+    np.add.at(counts, ((s == "yes").astype(int)[200:], x[200:]), 1)
+    other = strict_json(run("audit", made, "--counts", save("half.npz", counts=counts), "--json", "-").stdout)
+    assert record["measures"] == other["measures"]
+    half.write_text("town,age,s\nsecret,30,yes\n")
+    refused(run("audit", made, "--counts", half, "--codebook", book), 2, "'town'", "row 0")
+    only = save("few.npz", mechanism=np.eye(len(attributes) - 1), attributes=attributes[1:])
+    refused(run("audit", only, "--counts", path, "--codebook", book), 2, "--counts: row", "no symbol of the mapping")
+    refused(run("audit", made, "--counts", path), 2, "--codebook")
+    refused(run("audit", made, "--counts", save("c.npz", counts=COUNTS), "--codebook", book), 2, "--codebook")
+    plain = save("plain.npz", mechanism=np.eye(4))
+    refused(run("audit", plain, "--counts", path, "--codebook", book), 2, "attributes")
 
 
 def test_releases(run, files, save):

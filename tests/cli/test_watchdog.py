@@ -44,6 +44,21 @@ def test_the_mapping_has_the_leakage_that_is_printed(run, problem, tmp_path, mer
     assert (record["bounds"] is None) == (merge in ("subsets", "randomised-response"))
 
 
+def test_empty_cells_have_the_class_that_was_declared(run, tmp_path):
+    path, book = tmp_path / "gaps.csv", tmp_path / "book.json"
+    path.write_text("s,town\n" + "".join(f"{i % 2},{('n', 's', '')[i % 3]}\n" for i in range(60)))
+    line = ("watchdog", path, "--private", "s", "--useful", "town", "--epsilon", 1)
+    refused(run(*line), 2, "'town'", "missing")
+    result = run(*line, "--missing", "town=nobody knows", "--codebook-out", book, "--json", "-")
+    assert result.exit_code == 0, result.output
+    assert len(strict_json(result.stdout)["released"]) == 3
+    assert json.loads(book.read_text())["columns"]["town"]["missing"] == "nobody knows"
+    for text in ("town", "town=", "=label"):
+        refused(run(*line, "--missing", text), 2, "--missing must be COL=LABEL")
+    refused(run(*line, "--missing", "town=a", "--missing", "town=b"), 2, "twice")
+    refused(run(*line, "--missing", "age=a"), 2, "'age'")
+
+
 def test_infinite_bounds_are_text_with_their_reason(run, problem):
     record = strict_json(run("watchdog", problem, "--epsilon", "inf", "--json", "-").stdout)
     assert record["epsilon"] == "inf"
