@@ -119,6 +119,22 @@ def test_perfect_privacy_of_the_heart_joint():
     assert solution.leakage < 1e-20
 
 
+@pytest.mark.parametrize(("sizes", "most"), [((2, 12), 3e-6), ((3, 4), 1e-4), ((4, 4), 1e-6)])
+def test_tiny_leakage_budgets(sizes, most):
+    """R(D) - R0 is of the order of sqrt(D) or D: never below perfect privacy, and almost proved."""
+    joint = random_joint(1, *sizes)
+    silent = jp.solve(jp.FunnelProblem(joint, leakage_budget=0.0))
+    before = silent
+    for budget in (1e-14, 1e-11, 1e-8):
+        problem = jp.FunnelProblem(joint, leakage_budget=budget)
+        solution = jp.solve(problem)
+        check(solution, problem, optimal=False)
+        assert solution.value >= silent.value - 1e-12
+        assert solution.gap <= most
+        assert before.value <= solution.upper_bound
+        before = solution
+
+
 ATTRIBUTE = block_joint(3, [(2, 4), (1, 2), (2, 3)])
 SINGLE = random_joint(8, 2, 6)
 

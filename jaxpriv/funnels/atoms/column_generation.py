@@ -11,7 +11,7 @@ Witsenhausen and Wyner 1975 (envelopes of functions of the posterior); Asoodeh a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,9 @@ class Program:
         limit = rounds if goal.max_steps is None else goal.max_steps
         run = generate(self.parts, self.pools, objective, gap=0.5 * goal.tol, rounds=limit)
         self.pools = run.pools
+        if self.funnel and form == "side" and self._perfect is not None and self._reach() > -run.plan.value:
+            # A limit too small to buy anything: what rounding costs is more.
+            return replace(self._silent(None), proof=self._proof(run), steps=run.rounds)
         return self._found(run, limit)
 
     def _inside(self, form: str, target: float, most: float) -> float:
@@ -112,7 +115,7 @@ class Program:
         hair = 4 * _EPS * sizes * (1.0 + 2.0 * (self.hidden + self.attribute))
         if self.funnel == (form == "disclosure"):
             return min(target + hair, most)
-        return max(target - hair, (1 - 1e-9) * target)
+        return max(target - hair, 0.9 * target)  # of a tiny limit hardly anything depends on the last tenth
 
     @property
     def perfect(self) -> tuple[Perfect, ...]:

@@ -87,7 +87,7 @@ def generate(
             for found, atom in zip(fresh, better, strict=True):
                 found.append(atom)
         for number, (offered, lam) in enumerate(offers):
-            prices = _relaxed(parts, offered, objective.sign, gap * (lam if objective.form == "side" else 1.0))
+            prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
             priced = _price(parts, prices, lam, sure)
             for found, one in zip(fresh, priced, strict=True):
                 found.append(one.posteriors)
@@ -106,7 +106,7 @@ def generate(
         before = plan.value - bound
         if plan.value - bound <= gap or done >= rounds:
             return Generated(pools, plan, bound, best, done)
-        larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * gap)
+        larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * objective.priced(gap, plan.lam))
         # Without proofs: what the atoms found leave to be gained, or bring, is as good as nothing.
         stalled = provable and still >= _STILL
         if grown and (sure or (plan.value - hoped > (_LOWERED + _HOPED) * gap and not stalled)):

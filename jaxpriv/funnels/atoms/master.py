@@ -17,6 +17,8 @@ from jaxpriv.funnels.atoms.pool import Part, Pool
 
 # Weights below this are the backend's tolerance.
 _WEIGHT = 1e-11
+# Limits below this are scaled up to it: the backend's tolerances are absolute.
+_SMALL = 1e-3
 # The largest error of the equations that is left to the front door to repair.
 _ERROR = 1e-7
 # How the backend is asked, the next way where it gives up. There is little to presolve, and postsolve may fail at
@@ -58,6 +60,10 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     limit = objective.limit
     side = None if limit is None else mass * objective.side(a, b) / size
     scale = float(np.abs(cost).max()) or 1.0
+    unit = 1.0  # a small limit is resolved relative to itself
+    if limit is not None and side is not None and 0 < abs(limit) < _SMALL:
+        unit = abs(limit) / _SMALL
+        limit, side = limit / unit, side / unit
     for method, tolerance, presolve in _ATTEMPTS:
         options = {
             "primal_feasibility_tolerance": tolerance,
@@ -81,7 +87,7 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     else:
         raise ArithmeticError(f"the linear program over atoms failed: {result.message}")
     weights = weights / size
-    mu = 0.0 if limit is None else -scale * float(result.ineqlin.marginals[0])
+    mu = 0.0 if limit is None else -scale / unit * float(result.ineqlin.marginals[0])
     ends = np.cumsum([len(pool.a) for pool in pools])[:-1]
     duals = np.split(scale * result.eqlin.marginals, np.cumsum([len(part.block.source) for part in parts])[:-1])
     nus = [dual / (part.block.mass * part.block.source) for dual, part in zip(duals, parts, strict=True)]

@@ -67,6 +67,10 @@ class Objective:
             return self.sign * nu / max(mu, 1.0), _STEEPEST
         return self.sign * nu / mu, 1.0 / mu
 
+    def priced(self, gap: float, lam: float) -> float:
+        """What a gap of the cost is in a - lambda b."""
+        return gap * lam if self.form == "side" else gap
+
     def bound(self, line: float, lam: float) -> float:
         """A bound on the least cost, if a - lambda b is at least (bottleneck: at most) `line`."""
         if self.form == "disclosure":
