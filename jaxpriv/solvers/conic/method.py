@@ -51,12 +51,14 @@ class ConicInteriorPoint(AbstractSolver):
         correctors: most Gondzio correctors in one step.
         boundary: fraction of the way to the boundary that a step may go.
         neighbourhood: smallest allowed ratio of a complementarity product to the mean.
+        stray: what rules outside their sets may be worth, as a share of the complementarity products.
         score_change: largest change of a rule in one step.
     """
 
     correctors: int = eqx.field(static=True, default=3)
     boundary: float = eqx.field(static=True, default=0.95)
     neighbourhood: float = eqx.field(static=True, default=0.02)
+    stray: float = eqx.field(static=True, default=0.3)
     score_change: float = eqx.field(static=True, default=1.5)
     attempts: int = eqx.field(static=True, default=3)
 
@@ -166,12 +168,36 @@ def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, 
     return jnp.minimum(step, 1.0 / jnp.maximum(worst, 1e-30))
 
 
+def _strayed(data: Data, x: Any, k: Any, price: Any, eta: Any) -> Any:
+    """What smooth rules outside their sets claim: price t |level|, summed. The certificate takes it back."""
+    prices, seen = row_prices(data, price, eta), data.see(x)
+    g = rules(data, k, price, eta)
+    total = jnp.zeros((), x.dtype)
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if term.smooth:
+            edge = boundary(term, g[:, place.rows])
+            t = seen[:, place.rows].sum(axis=1) / edge.normal.sum(axis=1)
+            total = total + abs(prices[:, place.rows.start] * t * edge.level).sum()
+    return total
+
+
 def _into_neighbourhood(
     solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, move: Point
 ) -> tuple[Any, Any]:
-    """(step, mean product after it): back from the boundary until every product is a fair share of the mean."""
+    """(step, mean product after it): back from the boundary until every product is a fair share of the mean.
+
+    The products see neither the curvature of the sets nor how high its price is: where a limit is tiny a change
+    of 1e-2 in a rule, harmless elsewhere, is worth more than all products. So the rules must also stay in their
+    sets up to a share of the products, or come nearer to them.
+    """
     least, mean, _ = _products(data, point, move, 0.0)
     share = jnp.minimum(solver.neighbourhood, 0.9 * least / mean)
+    strayed = _strayed(data, point.x, point.k, point.price, point.eta)
+
+    def held(a: Any, mean: Any) -> Any:
+        after = _plus(point, move, a)
+        allowed = jnp.maximum(solver.stray * data.pairs * mean, (1.0 - 0.5 * a) * strayed)
+        return _strayed(data, after.x, after.k, after.price, after.eta) <= allowed
 
     def outside(carry: tuple[Any, Any, Any, Any]) -> Any:
         _, _, good, count = carry
@@ -181,7 +207,7 @@ def _into_neighbourhood(
         a, _, _, count = carry
         a = jnp.where(count == 0, a, a * 0.85)
         least, mean, _ = _products(data, point, move, a)
-        return a, mean, (mean > 0) & (least >= share * mean), count + 1
+        return a, mean, (mean > 0) & (least >= share * mean) & held(a, mean), count + 1
 
     a = solver.boundary * _largest(solver, data, point, r, move)
     a, mean, _, _ = lax.while_loop(outside, shorten, (a, r.mu, jnp.array(False), jnp.array(0)))
