@@ -58,7 +58,7 @@ class ConicInteriorPoint(AbstractSolver):
     correctors: int = eqx.field(static=True, default=3)
     boundary: float = eqx.field(static=True, default=0.95)
     neighbourhood: float = eqx.field(static=True, default=0.02)
-    stray: float = eqx.field(static=True, default=0.1)
+    stray: float = eqx.field(static=True, default=0.03)
     score_change: float = eqx.field(static=True, default=1.5)
     attempts: int = eqx.field(static=True, default=3)
 
