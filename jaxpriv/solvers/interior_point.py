@@ -52,6 +52,11 @@ from jaxpriv.solvers._interior_system import (
 )
 from jaxpriv.solvers.mirror_descent import MirrorDescent
 
+# Leakage limits (nats) below which the scores are held near their set from the first start on.
+_SMALL_LIMIT = 1e-5
+# Steps no longer than this are not shortened any more to hold the scores.
+_SHORT_ENOUGH = 0.2
+
 
 class InteriorState(eqx.Module):
     """A point, its history of step lengths, and the best candidate."""
@@ -61,6 +66,7 @@ class InteriorState(eqx.Module):
     count: Any
     short: Any  # short steps in a row
     stalled: Any
+    hold: Any  # on the scores, see `_into_neighbourhood`; inf: none
     best: Candidate
 
 
@@ -72,6 +78,8 @@ class InteriorPoint(AbstractSolver):
         correctors: most Gondzio correctors in one step.
         boundary: fraction of the way to the boundary that a step may go.
         neighbourhood: smallest allowed ratio of a complementarity product to the mean.
+        stray: under a small limit, what scores outside their set may be worth, as a share of the complementarity
+            products.
         score_change: largest change of a score in one step.
     """
 
@@ -79,6 +87,7 @@ class InteriorPoint(AbstractSolver):
     correctors: int = eqx.field(static=True, default=3)
     boundary: float = eqx.field(static=True, default=0.95)
     neighbourhood: float = eqx.field(static=True, default=0.02)
+    stray: float = eqx.field(static=True, default=0.03)
     score_change: float = eqx.field(static=True, default=3.0)
     attempts: int = eqx.field(static=True, default=3)
 
@@ -100,21 +109,24 @@ class InteriorPoint(AbstractSolver):
             blend = jnp.array([0.02, 0.2, 0.6], data.joint.dtype)[attempt]
             target = jnp.array([0.3, 1.0, 1.0], data.joint.dtype)[attempt]
             start = warm_start(program, best, steps)
+        hold = jnp.full((), jnp.inf, data.joint.dtype)
+        if program.form is Form.LIMIT:  # under a large limit it delays more than it helps; then the other way round
+            hold = jnp.where((program.limit < _SMALL_LIMIT) == (attempt != 1), self.stray, hold)
         point = centred_point(program, data, start, blend, target)
         residual = residuals(data, point)
         best = _record(program, data, point, residual, start.best)
-        return InteriorState(point, residual, jnp.array(0), jnp.array(0), jnp.array(False), best)
+        return InteriorState(point, residual, jnp.array(0), jnp.array(0), jnp.array(False), hold, best)
 
     def step(self, program: Program, state: InteriorState) -> InteriorState:
         """Factor, predict, correct, move; then certify, so that a last step is never taken in vain."""
         data = rearrange(program)
-        point, length = _advance(self, data, state.point, state.residual)
+        point, length = _advance(self, data, state.point, state.residual, state.hold)
         residual = residuals(data, point)
         best = _record(program, data, point, residual, state.best)
         short = jnp.where(length < 0.1, state.short + 1, 0)
         broken = ~jnp.isfinite(point.x.sum() + point.z.sum() + point.g.sum() + point.price.sum())
         stalled = broken | (short >= 4) | ((state.count >= 15) & (length < 0.02))
-        return InteriorState(point, residual, state.count + 1, short, stalled, best)
+        return InteriorState(point, residual, state.count + 1, short, stalled, state.hold, best)
 
 
 def _record(program: Program, data: Data, point: Point, r: Residual, best: Candidate) -> Candidate:
@@ -193,14 +205,39 @@ def _products(data: Data, point: Point, move: Move, cross: Any, a: Any) -> tuple
     return xz, pair, mean
 
 
-def _into_neighbourhood(solver: InteriorPoint, data: Data, point: Point, r: Residual, move: Move) -> tuple[Any, Any]:
-    """(step, mu after it): back from the boundary until every product is a fair share of the mean."""
+def _strayed(data: Data, x: Any, g: Any, weights: Any) -> Any:
+    """What scores outside their set claim: eta t |level|, summed. The certificate takes it back."""
+    _, level = softmax(data, g)
+    return (weights * abs(x @ data.mass.T * level)).sum()
+
+
+def _into_neighbourhood(
+    solver: InteriorPoint, data: Data, point: Point, r: Residual, move: Move, hold: Any
+) -> tuple[Any, Any]:
+    """(step, mu after it): back from the boundary until every product is a fair share of the mean.
+
+    Under a small limit that is not enough. The products see neither the curvature of the set of scores nor its
+    price eta: a change of 1e-2 in a score may be worth more than all products. So the scores must also stay in
+    their set up to the share `hold` of the products, or come nearer to it.
+    """
     h, cross = jnp.where(data.support, data.h, 1.0), _cross(data, point, move)
 
     def worst(xz: Any, pair: Any) -> Any:
         return jnp.minimum(jnp.where(data.support, xz / h, jnp.inf).min(), pair.min(initial=jnp.inf))
 
     share = jnp.minimum(solver.neighbourhood, 0.9 * worst(point.x * point.z, point.slack * point.price) / r.mu)
+
+    strayed = (r.weights * abs(r.t * r.level)).sum()
+    limits = data.budgets.shape[0]
+
+    def held(a: Any, mean: Any) -> Any:
+        """Whether the scores are near enough to their set after a step a."""
+        if data.form is not Form.LIMIT:
+            return True
+        weights = r.weights + a * move.price[limits:]
+        after = _strayed(data, point.x + a * move.x, _scores_after(data, point, move, a), weights)
+        allowed = jnp.maximum(hold * data.pairs * mean, (1.0 - 0.5 * a) * strayed)
+        return (after <= allowed) | (a <= _SHORT_ENOUGH)
 
     def outside(carry: tuple[Any, Any, Any, Any]) -> Any:
         _, _, good, count = carry
@@ -210,7 +247,7 @@ def _into_neighbourhood(solver: InteriorPoint, data: Data, point: Point, r: Resi
         a, _, _, count = carry
         a = jnp.where(count == 0, a, a * 0.85)
         xz, pair, mean = _products(data, point, move, cross, a)
-        return a, mean, (mean > 0) & (worst(xz, pair) >= share * mean), count + 1
+        return a, mean, (mean > 0) & (worst(xz, pair) >= share * mean) & held(a, mean), count + 1
 
     a = solver.boundary * _largest(solver, data, point, move)
     a, mean, _, _ = lax.while_loop(outside, shorten, (a, r.mu, jnp.array(False), jnp.array(0)))
@@ -221,7 +258,7 @@ def _combine(a: Move, b: Move, factor: Any = 1.0) -> Move:
     return jax.tree.map(lambda p, q: p + factor * q, a, b)
 
 
-def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, Any]:
+def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual, hold: Any) -> tuple[Point, Any]:
     """One predictor-corrector step."""
     f = factorise(data, point, r)
     limits = r.columns.shape[0]
@@ -254,11 +291,11 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     reach = _largest(solver, data, point, predict)
     sigma = jnp.clip((1.0 - reach) ** 5, 1e-3, 0.9)
     move = _combine(predict, centre, sigma * r.mu)
-    length, mean = _into_neighbourhood(solver, data, point, r, move)
+    length, mean = _into_neighbourhood(solver, data, point, r, move, hold)
 
     def centred() -> tuple[Move, Any, Any, Any]:
         careful = _combine(predict, centre, r.mu)
-        return careful, *_into_neighbourhood(solver, data, point, r, careful), jnp.ones_like(sigma)
+        return careful, *_into_neighbourhood(solver, data, point, r, careful, hold), jnp.ones_like(sigma)
 
     def kept() -> tuple[Move, Any, Any, Any]:
         return move, length, mean, sigma
@@ -277,7 +314,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         solved = solve_newton(data, r, f, start, q, lev, no_row)
         extra = with_border(data, point, r, solved, response, pair, (use, jnp.zeros((), dtype)))
         trial = _combine(move, extra)
-        trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, trial)
+        trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, trial, hold)
         better = (trial_mean < 0.98 * mean) | (trial_length > 1.1 * length)
         choose = lambda p, q: jnp.where(better, p, q)  # noqa: E731
         return (
