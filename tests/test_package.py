@@ -97,7 +97,9 @@ def test_locked_versions_meet_the_declared_bounds():
             if not line.startswith("#"):
                 package, version = line.split("==")  # exact versions and nothing else: no address of any host
                 locked[package.lower().replace("_", "-")] = version
-    wanted = list(map(Requirement, [*project["dependencies"], *(entry for extra in extras.values() for entry in extra)]))
+    wanted = list(
+        map(Requirement, [*project["dependencies"], *(entry for extra in extras.values() for entry in extra)])
+    )
     for requirement in wanted:
         if requirement.name == "jaxpriv":  # one extra takes another in: its entries are checked by themselves
             assert requirement.extras <= extras.keys()

@@ -104,7 +104,9 @@ def test_counts_of_a_table(run, save, tmp_path):
     assert run(*line, "--missing", "town=none").exit_code == 0
     # The same table in another order, half of it, has other symbols first; they are found by their attributes.
     half = tmp_path / "half.csv"
-    half.write_text("town,age,s\n" + "".join(f"{c},{b},{a}\n" for a, b, c in zip(s[200:], age[200:], town[200:], strict=True)))
+    half.write_text(
+        "town,age,s\n" + "".join(f"{c},{b},{a}\n" for a, b, c in zip(s[200:], age[200:], town[200:], strict=True))
+    )
     audited = run("audit", made, "--counts", half, "--codebook", book, "--json", "-")
     assert audited.exit_code == 0, audited.output
     record = strict_json(audited.stdout)
