@@ -54,7 +54,9 @@ def audit(
     missing: MissingOption = None,
     show_values: Annotated[
         bool,
-        typer.Option("--show-values", help="Add the labels of the classes in a table to the JSON; they may be private."),
+        typer.Option(
+            "--show-values", help="Add the labels of the classes in a table to the JSON; they may be private."
+        ),
     ] = False,
     releases: Annotated[
         Path | None,
@@ -130,7 +132,9 @@ def audit(
         return _output.deliver(record, json, _pairs_text(record, units))
     assert mechanism is not None
     stored = load_npz_safely(mechanism, ["mechanism"] if codebook is None else ["mechanism", "attributes"])
-    channel, data, chosen = stored["mechanism"], {}, ()
+    channel = stored["mechanism"]
+    data: dict[str, Any] = {}
+    chosen: tuple[str, ...] = ()
     if counts is not None and codebook is not None:
         data = {"counts": counts_by_attributes(counts, codebook, stored["attributes"]), "held_out": held_out}
         chosen = ("The private alphabet is the values that occur in these records; other values have no symbol.",)

@@ -182,7 +182,9 @@ class CustomLoss(AbstractCost):
             usable = jnp.all(jnp.isfinite(candidates[best])) & (merits[best] <= before + rounding)
             return jnp.where(usable, candidates[best], q), nearest, least
 
-        last, nearest, least = jax.lax.fori_loop(0, self.steps, step, (start, start, jnp.full((), jnp.inf, start.dtype)))
+        last, nearest, least = jax.lax.fori_loop(
+            0, self.steps, step, (start, start, jnp.full((), jnp.inf, start.dtype))
+        )
         return jnp.where(_gap(gradient(last), last) < least, last, nearest)
 
 
