@@ -10,6 +10,7 @@ from scipy.special import xlogy
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import entropy, entropy_change
 from jaxpriv.estimation.audit.bounds import UpperBounds
+from jaxpriv.estimation.audit.routes import Routes, routes
 from jaxpriv.estimation.confidence import Population, population, seen_through
 from jaxpriv.estimation.confidence.population import mechanism_stack
 from jaxpriv.estimation.confidence.sets import chord_sum
@@ -46,21 +47,18 @@ def leakage_bounds(known: Population, mechanism: Any, measures: Sequence[Any]) -
     nothing = population(np.zeros_like(known.counts[0]), known.beta, possible=known.possible)
     informed = UpperBounds(known, seen_through(known, stack), stack)
     blind = UpperBounds(nothing, seen_through(nothing, stack), stack)
-    return tuple(_bound(informed.routes(measure), blind.routes(measure)) for measure in measures)
+    return tuple(_bound(routes(informed, measure), routes(blind, measure)) for measure in measures)
 
 
-def _bound(routes: Any, caps: Any) -> Bound | None:
-    if routes is None:
+def _bound(informed: Routes | None, caps: Routes | None) -> Bound | None:
+    if informed is None or caps is None:
         return None
     cap = np.minimum.reduce(list(caps.values()))  # (1, M)
-    names = np.array(list(routes))
-    values = np.stack([np.broadcast_to(value, _shape(routes)) for value in routes.values()])
+    names = np.array(list(informed))
+    shape = np.broadcast_shapes(*(value.shape for value in informed.values()))
+    values = np.stack([np.broadcast_to(value, shape) for value in informed.values()])
     best, route = values.min(axis=0), names[values.argmin(axis=0)]
     return Bound(np.minimum(best, cap), np.where(cap <= best, "cap", route), cap[0])
-
-
-def _shape(routes: Any) -> tuple[int, ...]:
-    return np.broadcast_shapes(*(value.shape for value in routes.values()))
 
 
 def least_utility(known: Population, mechanism: Any) -> np.ndarray:
