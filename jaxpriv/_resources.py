@@ -7,6 +7,9 @@ from jaxpriv.errors import ResourceError
 # What to do where an alphabet is too large for a table.
 STREAM = "use solver='accelerated' or 'two-grid', which never store an |X| x |Y| table"
 
+# Bytes that there always are: asking the system takes longer than solving a problem of this size.
+_ALWAYS = 2.0**24
+
 _MACHINE = Path("/proc/meminfo")
 _CONTAINER = Path("/sys/fs/cgroup")
 
@@ -35,8 +38,13 @@ def free_memory() -> float:
     return min(free, max(limit - used + cached, 0.0))
 
 
+def fits(size: float, share: float = 1.0) -> bool:
+    """Whether `size` bytes are at most this share of the free memory."""
+    return size <= _ALWAYS or size <= share * free_memory()
+
+
 def need_memory(size: float, what: str, alternative: str) -> None:
     """Raise `ResourceError` if `size` bytes are more than there is."""
-    free = free_memory()
-    if size > free:
+    if not fits(size):
+        free = free_memory()
         raise ResourceError(f"{what} needs {size / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; {alternative}")

@@ -67,6 +67,9 @@ class Matrix(AbstractDistortion):
     def shape(self) -> tuple[int, int]:
         return self.values.shape
 
+    def matrix(self) -> Any:
+        return self.values
+
     def rows(self, index: Any) -> Any:
         return self.values[index]
 
@@ -250,6 +253,8 @@ def dense(distortion: AbstractDistortion, name: str = "distortion") -> Any:
     """The whole table in float64 (tracers unchanged), checked to be finite and of the declared shape."""
     if is_traced(distortion):
         return distortion.matrix()
+    if isinstance(distortion, Matrix):  # checked when it was made
+        return np.asarray(distortion.values, dtype=np.float64)
     need_memory(8.0 * math.prod(distortion.shape), f"{name} as a table of shape {distortion.shape}", STREAM)
     with jax.enable_x64(True):  # a user's rule in jax.numpy must not be rounded to float32
         table = np.asarray(distortion.matrix(), dtype=np.float64)

@@ -6,8 +6,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from jaxpriv._validation import is_traced
 from jaxpriv.problems.program import Program
 
 
@@ -74,8 +76,9 @@ class Goal(eqx.Module):
     shift: Any = 0.0
 
     def met(self, best: Any) -> Any:
-        size = jnp.where(jnp.isfinite(best.value), abs(best.value + self.shift), 0.0)
-        return best.gap <= jnp.maximum(jnp.asarray(self.tol, size.dtype), jnp.asarray(self.rtol, size.dtype) * size)
+        xp = jnp if is_traced(self, best) else np
+        size = xp.where(xp.isfinite(best.value), abs(best.value + self.shift), 0.0)
+        return best.gap <= xp.maximum(xp.asarray(self.tol, size.dtype), xp.asarray(self.rtol, size.dtype) * size)
 
 
 class AbstractSolver(eqx.Module):

@@ -106,7 +106,7 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
     elif isinstance(solver, str) and solver in MEASURED_SOLVERS:
         name, chosen = solver, MEASURED_SOLVERS[solver]
     elif solver == "auto":
-        fits = conic_bytes(problem) <= _AUTO_SHARE * _resources.free_memory()
+        fits = _resources.fits(conic_bytes(problem), _AUTO_SHARE)
         name = "interior-point" if fits or not is_linear(problem) else "hybrid-gradient"
         chosen = MEASURED_SOLVERS[name]
     else:
@@ -162,7 +162,7 @@ def newton_bytes(problem: DistortionProblem) -> float:
 
 def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...]]:
     groups, private, inputs, outputs = problem.sizes
-    fits = newton_bytes(problem) <= _AUTO_SHARE * _resources.free_memory()
+    fits = _resources.fits(newton_bytes(problem), _AUTO_SHARE)
     work = 2.0 * outputs * inputs**2
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)
@@ -178,7 +178,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
 
 def dense_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
     """The solver on tables that fits into memory."""
-    if newton_bytes(problem) <= _resources.free_memory():
+    if _resources.fits(newton_bytes(problem)):
         return "interior-point", InteriorPoint()
     return "mirror-descent", MirrorDescent(adaptive=True)
 

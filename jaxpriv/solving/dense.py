@@ -194,7 +194,8 @@ def finish(problem: DistortionProblem, program: Program, answer: Answer, goal: G
 def distortion_of(xp: Any, problem: DistortionProblem, mechanism: Any) -> Any:
     """E d_k(X,Y) for every distortion, the largest over the joints, shape (M,)."""
     tables = problem.tables()
-    return xp.einsum("kx,mxy,xy->mk", problem.joints.sum(axis=1), tables, mechanism).max(axis=1)
+    each = (tables * mechanism).sum(axis=2)  # (M, X)
+    return xp.matmul(each, problem.joints.sum(axis=1).T).max(axis=1)
 
 
 def infeasible(problem: DistortionProblem, program: Program) -> Solution:

@@ -121,7 +121,7 @@ def solve_streamed(
             found = _better(found, _accelerated(task, program, known, on_all))
     except jax.errors.JaxRuntimeError as error:
         raise _device_error(error) from error
-    fits = newton_bytes(problem) <= _resources.free_memory()
+    fits = _resources.fits(newton_bytes(problem))
     if notes and task.left > 0 and not goal.met(found.certificate) and fits:
         task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
         dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw)

@@ -93,8 +93,10 @@ def test_rough_data_keeps_a_valid_interval():
 
 
 def test_auto_falls_back_and_says_so(monkeypatch):
+    from jaxpriv import _resources
     from jaxpriv.solving import choice
 
+    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
     monkeypatch.setitem(choice.SOLVERS, "two-grid", jp.TwoGrid(cells=8, most_cells=16))
     joint = RNG.dirichlet(np.full(4 * 48, 0.5)).reshape(4, 48)
@@ -107,8 +109,10 @@ def test_auto_falls_back_and_says_so(monkeypatch):
 
 
 def test_auto_ends_with_the_interior_point_where_it_fits(monkeypatch):
+    from jaxpriv import _resources
     from jaxpriv.solving import choice
 
+    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
     monkeypatch.setitem(choice.SOLVERS, "accelerated", jp.AcceleratedGradient(single=True, patience=3))
     joint, table = RNG.dirichlet(np.full(4 * 20, 0.5)).reshape(4, 20), RNG.uniform(size=(20, 20))
