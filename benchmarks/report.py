@@ -84,14 +84,17 @@ def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
     sweeps = [part for part in document.parts if part.axis is not None and reading.group_of(part) is None]
     for part in (part for part in sweeps if not part.title.startswith("growth")):
         cases = [case.name for case in document.cases if case.name in part.cases]
-        if len({reading.size_along(document, part, case) for case in cases}) < 2:
+        ran = [row for row in document.rows if row.case in cases and row.status not in ("skipped", "unavailable")]
+        if len({reading.size_along(document, part, row.case) for row in ran}) < 2:
             continue
         reached = {gap: reading.reaching(document, cases, gap) for gap in GAPS}
         gap = next((gap for gap in GAPS if len(reached[gap]) > 1), GAPS[-1])
         name = re.sub("[^a-z0-9]+", "-", part.title.lower())
-        missing = [solver for solver in reading.solvers_of(document, part) if solver not in reached[gap]]
+        missing = [solver for solver in dict.fromkeys(row.solver for row in ran) if solver not in reached[gap]]
+        absent = [solver for solver in reading.solvers_of(document, part) if all(row.solver != solver for row in ran)]
         caption = f"{part.title}: time to a certified gap of {gap:g} and peak memory against size."
         caption += f" Never reached by {', '.join(missing)}." if missing else ""
+        caption += f" Not run: {', '.join(absent)}." if absent else ""
         drawn[name] = caption, plots.time_and_memory(document, part, gap)
         if part.title in ("cube, absolute", "S = X, absolute"):
             caption = f"{part.title}: what more accuracy costs, at the largest size."

@@ -1,6 +1,6 @@
 """COMPAS end to end (Hsu, Asoodeh and Calmon 2019, section IV): estimators, log-lift of every record, trade-off.
 
-    python experiments/compas/run.py [--local FOLDER]     # ten minutes at most (two cores); writes data/*.csv
+    python experiments/compas/run.py [--local FOLDER]     # two minutes (two cores); writes data/*.csv
     python experiments/compas/run.py --paper-recipe       # the paper's training as printed, one split: minutes more
     python experiments/compas/plot.py                     # draws them
 

@@ -119,6 +119,18 @@ def test_the_page_has_a_table_and_a_plot_of_the_limits(tmp_path):
     assert (tmp_path / "worst-worst-outcome.png").exists()
 
 
+def test_what_was_not_run_is_not_called_unreached(tmp_path):
+    made = document()
+    made.rows.append(Row("cube n=32", "ecos", "1e-06", "skipped", "the time budget was spent"))
+    machine = {"processor": "some", "cores": 2, "memory_gib": 4, "accelerator": "none"}
+    page = report.write(dataclasses.replace(made, machine=machine), tmp_path / "cube.json").read_text()
+    assert "Never reached by scs. Not run: ecos." in page
+    # A single size that ran is no sweep: nothing is drawn.
+    rows = [dataclasses.replace(row, status="skipped") if row.case == "cube n=16" else row for row in made.rows]
+    report.write(dataclasses.replace(made, machine=machine, rows=rows), tmp_path / "one.json")
+    assert not (tmp_path / "one-cube-absolute.png").exists()
+
+
 def test_exponents_are_read_from_the_sweep():
     found = {(one.solver, one.quantity): one for one in reading.exponents(document())}
     assert found["interior-point", "seconds"].measured.exponent == pytest.approx(3)
