@@ -22,7 +22,7 @@ MissingOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COL=LABEL",
-        help="Empty cells of this column are a class of their own, with this label; otherwise they are an error.",
+        help="Empty cells of this column are a class of their own, with this label (no '='); otherwise an error.",
     ),
 ]
 
@@ -32,13 +32,14 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in (".csv", ".parquet")
 
 
-def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None) -> dict[str, Any]:
-    """The rule of each column that --bins or --missing name."""
+def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None, columns: Sequence[str]) -> dict[str, Any]:
+    """The rule of each column that --bins or --missing name; they must be among `columns`."""
     from jaxpriv.estimation.tables import Categories
 
     rules: dict[str, Any] = {}
     for text in bins or ():
         name, rule = _rule(text)
+        _known("--bins", name, columns)
         if name in rules:
             raise InputError(f"--bins gives column {name!r} twice")
         rules[name] = rule
@@ -50,17 +51,33 @@ def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None) -> dict[
         if name in labelled:
             raise InputError(f"--missing gives column {name!r} twice")
         labelled.add(name)
-        rules[name] = replace(rules.get(name, Categories()), missing=label)
+        _known("--missing", name, columns)
+        try:
+            rules[name] = replace(rules.get(name, Categories()), missing=label)
+        except InputError as error:
+            raise InputError(f"--missing, column {name!r}: {error}") from None
     return rules
 
 
-def counts_by_attributes(path: Path, codebook: Path, attributes: np.ndarray) -> np.ndarray:
-    """The records of a table as counts (S, X), the useful symbols being the rows of `attributes` (X, b)."""
+def _known(option: str, name: str, columns: Sequence[str]) -> None:
+    if name not in columns:
+        raise InputError(f"{option} is about column {name!r}, which no other option names")
+
+
+def counts_by_attributes(path: Path, codebook: Path, attributes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The records of a table as counts (S, X), the useful symbols being the rows of `attributes` (X, b).
+
+    `classes` is the fingerprint of the codebook that the attributes belong to.
+    """
     from jaxpriv.estimation.tables import Codebook, count_table
 
     book = Codebook.load(codebook)
+    if not np.array_equal(classes, book.fingerprint):
+        raise InputError(f"--codebook: {codebook} has other useful columns or classes than MECH.npz was made with")
     if attributes.ndim != 2 or attributes.shape[1] != len(book.useful) or attributes.dtype.kind not in "iu":
-        raise InputError(f"attributes must be whole numbers, one column for each of the {len(book.useful)} useful ones")
+        raise InputError(
+            f"MECH.npz: attributes must be whole numbers, one column for each of the {len(book.useful)} useful ones"
+        )
     table = count_table(path, codebook=book, sparse=True)
     place = {row: x for x, row in enumerate(map(tuple, attributes.tolist()))}
     found = np.array([place.get(row, -1) for row in map(tuple, table.dataset.useful_attributes.tolist())])

@@ -29,7 +29,7 @@ def audit(
             metavar="COUNTS.npz|TABLE.csv",
             help="`counts` (S,X), whole numbers of records; if you like `possible` (S,X), 0 or 1: the pairs that the "
             "population can have at all, known without the data. Or a table of records (.csv, .parquet) with "
-            "--codebook, and `attributes` in MECH.npz: both as `jaxpriv watchdog` writes them.",
+            "--codebook, and `attributes` and `classes` in MECH.npz: as `jaxpriv watchdog` writes them.",
         ),
     ] = None,
     codebook: Annotated[
@@ -131,12 +131,14 @@ def audit(
         record["assumptions"]["statements"] += chosen
         return _output.deliver(record, json, _pairs_text(record, units))
     assert mechanism is not None
-    stored = load_npz_safely(mechanism, ["mechanism"] if codebook is None else ["mechanism", "attributes"])
+    symbols = [] if codebook is None else ["attributes", "classes"]
+    stored = load_npz_safely(mechanism, ["mechanism", *symbols])
     channel = stored["mechanism"]
     data: dict[str, Any] = {}
     chosen: tuple[str, ...] = ()
     if counts is not None and codebook is not None:
-        data = {"counts": counts_by_attributes(counts, codebook, stored["attributes"]), "held_out": held_out}
+        table = counts_by_attributes(counts, codebook, stored["attributes"], stored["classes"])
+        data = {"counts": table, "held_out": held_out}
         chosen = ("The private alphabet is the values that occur in these records; other values have no symbol.",)
     elif counts is not None:
         arrays = load_npz_safely(counts, ["counts"], ["possible"])
@@ -174,7 +176,7 @@ def _pairs(path: Path, columns: dict[str, list[str] | None]) -> tuple[Any, Any, 
         raise InputError(f"column {both[0]!r} is in --private and in --released: it would tell itself fully")
     from jaxpriv.estimation.tables import Quantiles, count_table
 
-    rules = rules_of(columns["--bins"], columns["--missing"])
+    rules = rules_of(columns["--bins"], columns["--missing"], [*private, *released])
     # What is refused of sparse tables here are the estimates, later and by name; the bounds hold.
     data = count_table(path, private=private, useful=released, rules=rules, sparse=True).dataset
     chosen = ("Here the alphabets are the values that occur in these records; other values have no symbol.",)

@@ -77,7 +77,8 @@ def watchdog(
         Path | None,
         typer.Option(
             metavar="MECH.npz",
-            help="Write the mapping: `mechanism` (X,Y), P(y|x); and the classes of x in a table: `attributes`.",
+            help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
+            "and `classes`, a fingerprint of the codebook.",
         ),
     ] = None,
     codebook_out: Annotated[
@@ -105,7 +106,8 @@ def watchdog(
     columns = {"--private": private, "--useful": useful, "--shared": shared, "--bins": bins, "--missing": missing}
     if is_table(data):
         table = _table(data, columns, codebook, sparse)
-        joint, book, symbols = table.dataset.joint, table.codebook, {"attributes": table.dataset.useful_attributes}
+        joint, book = table.dataset.joint, table.codebook
+        symbols = {"attributes": table.dataset.useful_attributes, "classes": book.fingerprint}
         source = {"rows": int(table.dataset.counts.sum()), "sparse": table.sparse}
     else:
         for name, value in columns.items():
@@ -151,7 +153,7 @@ def _table(path: Path, columns: dict[str, list[str] | None], codebook: Path | No
     private, useful, shared = (columns[name] or [] for name in ("--private", "--useful", "--shared"))
     if not private or not useful:
         raise InputError(f"{path} is a table: name its columns with --private and --useful")
-    rules = rules_of(columns["--bins"], columns["--missing"])
+    rules = rules_of(columns["--bins"], columns["--missing"], [*private, *useful])
     return count_table(path, private=private, useful=useful, rules=rules, shared=shared, sparse=sparse)
 
 

@@ -89,6 +89,8 @@ def test_pairs_of_a_table(run, save, tmp_path):
     refused(run("audit", "--pairs", from_counts, "--private", "s"), 2, ".npz")
     refused(run(*line, "--bins", "wage"), 2, "--bins")
     refused(run(*line, "--permutations", 0), 2, "permutations")
+    refused(run(*line, "--permutations", 10**11), 2, "permutations is above")
+    refused(run(*line, "--bins", "z=categories"), 2, "--bins is about column 'z'")
 
 
 def test_counts_of_a_table(run, save, tmp_path):
@@ -120,8 +122,15 @@ def test_counts_of_a_table(run, save, tmp_path):
     assert record["measures"] == other["measures"]
     half.write_text("town,age,s\nsecret,30,yes\n")
     refused(run("audit", made, "--counts", half, "--codebook", book), 2, "'town'", "row 0")
-    only = save("few.npz", mechanism=np.eye(len(attributes) - 1), attributes=attributes[1:])
+    stored = dict(np.load(made))
+    only = save("few.npz", **stored | {"mechanism": np.eye(len(attributes) - 1), "attributes": attributes[1:]})
     refused(run("audit", only, "--counts", path, "--codebook", book), 2, "--counts: row", "no symbol of the mapping")
+    # Another book: the same columns in another order, with as many classes, would count something else.
+    swapped = tmp_path / "swapped.json"
+    other = [*line[:4], "--useful", "town", "--useful", "age", *line[8:], "--missing", "town=none"]
+    assert run(*[swapped if part == book else part for part in other]).exit_code == 0
+    assert run("watchdog", path, *line[2:], "--missing", "town=none").exit_code == 0
+    refused(run("audit", made, "--counts", path, "--codebook", swapped), 2, "--codebook", "other useful columns")
     refused(run("audit", made, "--counts", path), 2, "--codebook")
     refused(run("audit", made, "--counts", save("c.npz", counts=COUNTS), "--codebook", book), 2, "--codebook")
     plain = save("plain.npz", mechanism=np.eye(4))

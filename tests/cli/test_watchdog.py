@@ -56,7 +56,10 @@ def test_empty_cells_have_the_class_that_was_declared(run, tmp_path):
     for text in ("town", "town=", "=label"):
         refused(run(*line, "--missing", text), 2, "--missing must be COL=LABEL")
     refused(run(*line, "--missing", "town=a", "--missing", "town=b"), 2, "twice")
-    refused(run(*line, "--missing", "age=a"), 2, "'age'")
+    refused(run(*line, "--missing", "age=a"), 2, "--missing is about column 'age'")
+    refused(run(*line, "--missing", "town=n"), 2, "column 'town'", "repeats an earlier label")
+    for label in (" ", "a\nb"):
+        refused(run(*line, "--missing", f"town={label}"), 2, "--missing, column 'town'", "not blank")
 
 
 def test_infinite_bounds_are_text_with_their_reason(run, problem):
@@ -106,7 +109,7 @@ def test_a_table_is_the_joint_of_its_records(run, people, save, tmp_path):
     # Neither values nor counts of people are in what can be given away.
     content = json.dumps(json.loads(book.read_text())["columns"]["age"])
     assert str(int(table.dataset.counts.max())) not in content
-    assert set(np.load(out).files) == {"mechanism", "attributes"}
+    assert set(np.load(out).files) == {"mechanism", "attributes", "classes"}
     text = run("watchdog", people, *TABLE, "--epsilon", 0.3).stdout
     assert "600 records" in text
 

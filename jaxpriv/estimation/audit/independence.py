@@ -19,6 +19,10 @@ _LARGEST_TABLE = 10**9  # what NumPy's hypergeometric sampler takes
 _BLOCK = 2**22
 
 
+# More permutations would take hours.
+_MOST = 10_000_000
+
+
 @dataclass(frozen=True)
 class PermutationTest:
     """p-values by permuting y against s, exact at any sample size.
@@ -66,6 +70,8 @@ def permutation_test(counts: Any, *, permutations: Any = 9999, seed: Any = 0) ->
     """
     table = count_array(counts)
     repeats, seed = whole(permutations, "permutations", low=1.0), whole(seed, "seed", low=0.0)
+    if repeats > _MOST:
+        raise InputError(f"permutations is above {_MOST}: the least p-value is then below any use")
     table = table[:, table.any(axis=0)] if table.any() else table[:, :1]
     if not table.sum() < _LARGEST_TABLE:
         raise InputError("counts has a total of 10^9 or more; the permutation test takes fewer")

@@ -1,5 +1,6 @@
 """What is private, what is useful, and the class of every value: fitted once, stored, applied to new rows."""
 
+import hashlib
 import json
 import math
 import os
@@ -55,6 +56,12 @@ class Codebook:
     def side(self, names: tuple[str, ...], codes: np.ndarray) -> Side:
         """Codes of the columns `names` with their labels, as `datasets` counts them."""
         return Side(names, tuple(self.rules[name].labels for name in names), codes)
+
+    @property
+    def fingerprint(self) -> np.ndarray:
+        """32 bytes, uint8, that tell the useful columns, their order and their classes from any others."""
+        useful = [[name, _rule_record(self.rules[name])] for name in self.useful]
+        return np.frombuffer(hashlib.sha256(json.dumps(useful).encode()).digest(), dtype=np.uint8)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the codebook as JSON, whole or not at all."""

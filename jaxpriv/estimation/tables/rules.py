@@ -57,7 +57,10 @@ class Categories:
             return self
         texts, missing = _texts(column), _missing(column, self)
         found = sorted(set(texts[~missing].tolist()), key=_order)
-        return replace(self, values=tuple(found))
+        try:
+            return replace(self, values=tuple(found))
+        except InputError as error:
+            raise InputError(f"column {column.name!r}: {error}") from None
 
     def encode(self, column: Column) -> np.ndarray:
         """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
@@ -186,8 +189,9 @@ def _declared(rule: Rule) -> None:
     """The fields that every rule has."""
     _fixed(rule, "tokens", str)
     for field in ("other", "missing"):
-        if not isinstance(getattr(rule, field, None), (str, type(None))):
-            raise InputError(f"{field} must be the label of a class (text), or None")
+        label = getattr(rule, field, None)
+        if not (label is None or (isinstance(label, str) and label.strip() and label.isprintable())):
+            raise InputError(f"{field} must be the label of a class (one line of text, not blank), or None")
 
 
 def _with_extras(labels: Sequence[str], rule: Categories | Edges) -> tuple[str, ...]:

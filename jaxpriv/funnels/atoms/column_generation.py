@@ -104,7 +104,7 @@ class Program:
         limit = rounds if goal.max_steps is None else goal.max_steps
         run = generate(self.parts, self.pools, objective, gap=0.5 * goal.tol, rounds=limit)
         self.pools = run.pools
-        if self.funnel and form == "side" and self._perfect is not None and self._reach() > -run.plan.value:
+        if self.funnel and form == "side" and self._perfect is not None and self._reach() > self._kept(run, target):
             # A limit too small to buy anything: what rounding costs is more.
             return replace(self._silent(None), proof=self._proof(run), steps=run.rounds)
         return self._found(run, limit)
@@ -127,6 +127,12 @@ class Program:
     def _reach(self) -> float:
         """R0 = max I(X;Y) at I(S;Y) = 0, as far as it is known."""
         return float(sum(block.mass * one.value for block, one in zip(self.blocks, self.perfect, strict=True)))
+
+    def _kept(self, run: Generated, limit: float) -> float:
+        """What is left of I(X;Y) once the release is mixed with nothing until it leaks no more than `limit`."""
+        parts = zip(self.blocks, run.pools, run.plan.weights, strict=True)
+        leakage = float(sum(block.mass * (weights @ pool.a) for block, pool, weights in parts))
+        return -run.plan.value * min(1.0, limit / max(leakage, np.finfo(float).tiny))
 
     def _silent(self, target: float | None) -> Found:
         """No leakage: I(X;Y) = `target`, or as much as possible."""

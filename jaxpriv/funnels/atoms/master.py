@@ -8,6 +8,7 @@ With block masses P(A = a) and weights y of atoms inside each block (sum y = 1 t
 A shared attribute costs nothing here: P(a) sum_k y_ak q_ak is all that its outputs need (`coupling`).
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,11 +61,9 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     limit = objective.limit
     side = None if limit is None else mass * objective.side(a, b) / size
     scale = float(np.abs(cost).max()) or 1.0
-    unit = 1.0  # a small limit is resolved relative to itself
-    if limit is not None and side is not None and 0 < abs(limit) < _SMALL:
-        unit = abs(limit) / _SMALL
-        limit, side = limit / unit, side / unit
-    for method, tolerance, presolve in _ATTEMPTS:
+    # A small limit is resolved relative to itself, or as it is where the backend cannot.
+    units = [1.0] if limit is None or not 0 < abs(limit) < _SMALL else [abs(limit) / _SMALL, 1.0]
+    for unit, (method, tolerance, presolve) in itertools.product(units, _ATTEMPTS):
         options = {
             "primal_feasibility_tolerance": tolerance,
             "dual_feasibility_tolerance": tolerance,
@@ -72,8 +71,8 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
         }
         result = linprog(
             cost / scale,
-            A_ub=None if side is None else csr_matrix(side[None]),
-            b_ub=None if limit is None else [limit],
+            A_ub=None if side is None else csr_matrix(side[None] / unit),
+            b_ub=None if limit is None else [limit / unit],
             A_eq=rows,
             b_eq=np.ones(rows.shape[0]),
             bounds=(0, None),
@@ -81,7 +80,7 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
             options=options,
         )
         if result.status == 0:
-            weights, error = _polished(np.asarray(result.x), rows, side, limit)
+            weights, error = _polished(np.asarray(result.x), rows, side, limit, 1e-8 * unit)
             if error <= _ERROR:
                 break
     else:
@@ -96,14 +95,20 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     return Plan(tuple(np.split(weights, ends)), float(cost @ (weights * size)), prices, lam)
 
 
-def _polished(weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None) -> tuple[np.ndarray, float]:
-    """(weights, error). The backend meets its equations to a tolerance: the active columns are solved once more."""
+def _polished(
+    weights: np.ndarray, rows, side: np.ndarray | None, limit: float | None, near: float
+) -> tuple[np.ndarray, float]:
+    """(weights, error). The backend meets its equations to a tolerance: the active columns are solved once more.
+
+    With a limit that is met up to `near` as one of the equations.
+    """
     from scipy.optimize import nnls
 
     basic = np.flatnonzero(weights > _WEIGHT)
     active, right = rows[:, basic].toarray(), np.ones(rows.shape[0])
-    if side is not None and limit is not None and abs(float(side @ weights) - limit) <= 1e-8:
-        active, right = np.vstack([active, side[basic]]), np.append(right, limit)
+    if side is not None and limit is not None and abs(float(side @ weights) - limit) <= near:
+        heft = 1e-8 / near  # as heavy as in the program
+        active, right = np.vstack([active, heft * side[basic]]), np.append(right, heft * limit)
     solved = np.linalg.lstsq(active, right, rcond=None)[0]
     if solved.min(initial=0.0) < -1e-13 or np.abs(active @ solved - right).max() > 1e-12:
         try:  # nearly parallel columns
