@@ -40,7 +40,7 @@ def free_memory() -> float:
 
 def fits(size: float, share: float = 1.0) -> bool:
     """Whether `size` bytes are at most this share of the free memory."""
-    return size <= _ALWAYS or size <= share * free_memory()
+    return bool(size <= _ALWAYS or size <= share * free_memory())
 
 
 def need_memory(size: float, what: str, alternative: str) -> None:
