@@ -136,7 +136,7 @@ def test_tiny_leakage_budgets(sizes, most):
 
 
 def test_tiny_leakage_budgets_of_joints_with_zeros():
-    """Here the linear program at 1e-15 of its unit is beyond the backend now and then: then it is taken as it is."""
+    """Limits this far below their unit: whatever the backend makes of them, a release and its interval come back."""
     for seed in range(3):
         joint = random_joint(seed, 3, 6) * (np.random.default_rng(seed).random((3, 6)) < 0.7) + 0.01 * np.eye(3, 6)
         joint[0] += 0.01
