@@ -2,6 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+KERNELS := jaxpriv/_native/columns.so
 COMPARATORS := $(VENV)/.ready-benchmarks
 # The first interpreter that is at least 3.11 and can make a virtual environment; PYTHON=... overrides.
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
@@ -12,7 +13,7 @@ WORKERS ?= 2
 .PHONY: install demo test lint figures bench clean
 .DEFAULT_GOAL := install
 
-install: $(READY)
+install: $(READY) $(KERNELS)
 
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later with the venv module is needed (or pass PYTHON=...)" >&2; exit 1; }
@@ -21,14 +22,18 @@ $(READY): requirements.lock pyproject.toml
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# The editable install compiles them; this is for a source that has changed since.
+$(KERNELS): jaxpriv/_native/columns.c $(READY)
+	-$(BIN)/python hatch_build.py
+
 $(COMPARATORS): requirements-benchmarks.lock $(READY)
 	$(PIP) install -r requirements-benchmarks.lock
 	@touch $@
 
-demo: $(READY)
+demo: install
 	$(BIN)/jaxpriv demo
 
-test: $(READY)
+test: install
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(READY)
@@ -45,5 +50,5 @@ bench: $(COMPARATORS)
 	$(BIN)/python -m benchmarks.run --suite short --seed 1 --budget-seconds 540 --report
 
 clean:
-	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(KERNELS) build dist out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find jaxpriv tests benchmarks experiments scripts -name __pycache__ -type d -prune -exec rm -rf {} +

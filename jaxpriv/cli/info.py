@@ -21,7 +21,7 @@ def info(json: JsonOption = None) -> None:
 def _record() -> dict[str, Any]:
     import jax
 
-    from jaxpriv import __version__
+    from jaxpriv import __version__, _native
     from jaxpriv.leakage import NAMES
     from jaxpriv.solving.choice import SOLVER_NAMES
 
@@ -34,6 +34,8 @@ def _record() -> dict[str, Any]:
         "platform": f"{platform.system()} {platform.machine()}",
         "backend": jax.default_backend(),
         "devices": [device.device_kind for device in jax.devices()],
+        "cpu_kernels": _native.instruction_set(),
+        "cpu_kernels_absent": _native.absence(),
         # The library computes in float64 whatever this says, and leaves it as it is.
         "x64": bool(jax.config.values["jax_enable_x64"]),
         "solvers": list(SOLVER_NAMES),
@@ -47,6 +49,7 @@ def _text(record: dict[str, Any]) -> str:
         "platform": record["platform"],
         "backend": record["backend"],
         "devices": ", ".join(record["devices"]),
+        "CPU kernels": record["cpu_kernels"] or f"none ({record['cpu_kernels_absent']})",
         "jax_enable_x64": str(record["x64"]).lower(),
         "solvers": ", ".join(record["solvers"]),
         "measures": ", ".join(record["measures"]),

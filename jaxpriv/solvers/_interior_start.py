@@ -17,17 +17,18 @@ def warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
     """Unit mirror steps from the uniform mechanism, without their certificates."""
     start = MirrorDescent().init(program, 0, best)
 
-    def step(_: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        log_mechanism, weights, multipliers = carry
-        columns = output_columns(program, jnp.exp(log_mechanism))
+    def step(_: Any, carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
+        log_mechanism, mechanism, weights, multipliers = carry
+        columns = output_columns(program, mechanism)
         scores = posterior_scores(program, columns)
         if program.form is Form.WORST:
             weights = next_weights(program, weights, (columns * scores).sum(axis=(1, 2)))
-        log_mechanism, multipliers = mirror_step(program, log_mechanism, scores, weights, multipliers, 1.0, 1)
-        return log_mechanism, weights, multipliers
+        moved = mirror_step(program, log_mechanism, scores, weights, multipliers, 1.0, 1)
+        log_mechanism, mechanism, multipliers = moved
+        return log_mechanism, mechanism, weights, multipliers
 
-    first = (start.log_mechanism, start.weights, start.multipliers)
-    log_mechanism, weights, multipliers = lax.fori_loop(0, steps, step, first)
+    first = (start.log_mechanism, jnp.exp(start.log_mechanism), start.weights, start.multipliers)
+    log_mechanism, _, weights, multipliers = lax.fori_loop(0, steps, step, first)
     return eqx.tree_at(
         lambda s: (s.log_mechanism, s.weights, s.multipliers), start, (log_mechanism, weights, multipliers)
     )

@@ -10,6 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpriv._native import with_kernel
+
 # Small enough that LAPACK does little, large enough that the recursion adds few operations.
 _BASE = 16
 
@@ -41,11 +43,8 @@ def _factor(g: Any) -> Any:
     )
 
 
-def inverse_factor(g: Any, scale: Any) -> Any:
-    """K with G^-1 = K'K; where G is not positive definite, its diagonal is raised first.
-
-    The shift is 0, then 1e-14, 1e-12, ... of `scale` (a diagonal, (..., n)): the least that works.
-    """
+def portable_inverse_factor(g: Any, scale: Any) -> Any:
+    """`inverse_factor` in JAX, for every device."""
     eye = jnp.eye(g.shape[-1], dtype=g.dtype)
 
     def failed(carry: tuple[Any, Any]) -> Any:
@@ -58,6 +57,17 @@ def inverse_factor(g: Any, scale: Any) -> Any:
         return shift, _factor(g + shift * scale[..., None, :] * eye)
 
     return lax.while_loop(failed, again, (jnp.zeros((), g.dtype), _factor(g)))[1]
+
+
+_inverse_factor = with_kernel("jaxpriv_inverse_factor", lambda g, scale: g.shape, portable_inverse_factor)
+
+
+def inverse_factor(g: Any, scale: Any) -> Any:
+    """K with G^-1 = K'K; where G is not positive definite, its diagonal is raised first.
+
+    The shift is 0, then 1e-14, 1e-12, ... of `scale` (a diagonal, (..., n)): the least that works.
+    """
+    return _inverse_factor(g, scale)
 
 
 def small_solve(matrix: Any, rhs: Any) -> Any:

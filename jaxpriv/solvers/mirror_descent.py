@@ -17,7 +17,6 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
-from jax.nn import logsumexp
 
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.solvers._base import AbstractSolver, Candidate, no_candidate
@@ -79,10 +78,9 @@ class MirrorDescent(AbstractSolver):
         weights = next_weights(program, state.weights, now.values)
 
         t = state.step_size
-        log_new, multipliers = mirror_step(
+        log_new, new, multipliers = mirror_step(
             program, state.log_mechanism, scores, weights, state.multipliers, t, self.dual_steps
         )
-        new = jnp.exp(log_new)
         after = leak_of(program, new)
         if self.adaptive and program.form is not Form.WORST:  # moving weights would fool the step test
             # f(new) <= f(now) + <g, new - now> + KL / t, summed over the groups with their weights.
@@ -146,8 +144,8 @@ def next_weights(program: Program, weights: Any, leakages: Any) -> Any:
 
 def mirror_step(
     program: Program, log_mechanism: Any, scores: Any, weights: Any, multipliers: Any, step: Any, dual_steps: int
-) -> tuple[Any, Any]:
-    """argmin_W step (<a, W> + constraints) + sum_x P(x) D(W_x || old), in logs, and its multipliers."""
+) -> tuple[Any, Any, Any]:
+    """argmin_W step (<a, W> + constraints) + sum_x P(x) D(W_x || old): its logs, itself, and its multipliers."""
     mass = jnp.maximum(weights @ program.masses, jnp.finfo(log_mechanism.dtype).tiny)[:, None]
     tilt = step / mass
     base = log_mechanism - tilt * (program.cost + score_costs(program, scores, weights))
@@ -155,7 +153,15 @@ def mirror_step(
         logits = base
     else:
         logits, multipliers = _meet_budgets(program, base, tilt, step, multipliers, dual_steps)
-    return logits - logsumexp(logits, axis=1, keepdims=True), multipliers
+    return *_normalised(logits), multipliers
+
+
+def _normalised(logits: Any) -> tuple[Any, Any]:
+    """Logs of the softmax over outputs, and the softmax: one exponential of every entry."""
+    top = logits.max(axis=1, keepdims=True)
+    e = jnp.exp(logits - top)
+    total = e.sum(axis=1, keepdims=True)
+    return logits - (top + jnp.log(total)), e / total
 
 
 def _meet_budgets(
@@ -167,8 +173,7 @@ def _meet_budgets(
         return base - tilt * jnp.tensordot(lam, program.constraints, 1)
 
     def newton(_: Any, lam: Any) -> Any:
-        logits = logits_at(lam)
-        w = jnp.exp(logits - logsumexp(logits, axis=1, keepdims=True))
+        _, w = _normalised(logits_at(lam))
         used = (program.constraints * w[None]).sum(axis=2)  # (R, X)
         over = used.sum(axis=1) - program.budgets
         tilted = program.constraints * tilt[None]

@@ -1,0 +1,59 @@
+"""Build hook: compile the CPU kernels if there is a C compiler; without one the package is pure Python.
+
+`python hatch_build.py` compiles them in place, for a checkout whose C source has changed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = Path("jaxpriv/_native/columns.c")
+LIBRARY = SOURCE.with_suffix(".so")
+# No -march: the source is compiled for several instruction sets, and the machine's is picked at run time.
+FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-Wno-psabi"]
+
+
+def compile_kernels(root: Path) -> str | None:
+    """Compile the library beside its source; the reason if that cannot be."""
+    compiler = os.environ.get("CC") or next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
+    if compiler is None:
+        return "no C compiler"
+    try:
+        import jaxlib
+        import jaxlib.version
+    except ImportError:
+        return "no jaxlib, whose headers it needs"
+    include = Path(jaxlib.__file__).parent / "include"
+    version = f'-DJAXLIB_VERSION="{jaxlib.version.__version__}"'
+    with tempfile.TemporaryDirectory(dir=root / LIBRARY.parent) as folder:
+        made = Path(folder) / LIBRARY.name
+        command = [*compiler.split(), *FLAGS, version, f"-I{include}", str(root / SOURCE), "-o", str(made), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return f"{' '.join(command)} failed:\n{done.stderr}"
+        made.replace(root / LIBRARY)  # a process that has the old one open keeps it
+    return None
+
+
+class KernelHook(BuildHookInterface):
+    """Compiles before the files are collected, and marks the wheel as one of this platform."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called by hatchling for wheels and editable installs."""
+        problem = compile_kernels(Path(self.root))
+        if problem:
+            self.app.display_warning(f"jaxpriv is built without its CPU kernels: {problem}")
+            return
+        build_data["artifacts"].append(str(LIBRARY))
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+
+if __name__ == "__main__":
+    sys.exit(compile_kernels(Path(__file__).parent))

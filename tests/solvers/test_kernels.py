@@ -1,0 +1,210 @@
+"""The CPU kernels against the portable code they stand for, and everything that may keep them away."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _native
+from jaxpriv.solvers import _factors, _linear_algebra
+from jaxpriv.solving import execution
+
+ROOT = Path(__file__).parents[2]
+
+kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+
+
+@pytest.fixture(autouse=True)
+def library_settings():
+    with execution.own_settings():
+        yield
+
+
+def system(shared, extra, inputs, outputs, seed, spread=4.0):
+    """Rows, lines and diagonals whose sizes differ by many orders of magnitude, as they do late in a solve."""
+    rng = np.random.default_rng(seed)
+    a = rng.dirichlet(np.ones(shared * inputs)).reshape(shared, inputs)
+    lines = rng.normal(size=(outputs, extra, inputs)) / inputs
+    di = 10.0 ** rng.uniform(-2 * spread, spread, size=(outputs, inputs))
+    d = 10.0 ** rng.uniform(-spread, 0, size=(outputs, shared + extra))
+    return tuple(map(jnp.asarray, (a, lines, di, d)))
+
+
+def matrices(a, lines, di, d):
+    rows = np.concatenate([np.broadcast_to(a, (len(di), *a.shape)), lines], axis=1)
+    g = np.einsum("ytx,yx,yux->ytu", rows, di, rows)
+    return rows, g + np.eye(g.shape[1]) * np.asarray(d)[:, None, :]
+
+
+def close(got, wanted, tol=1e-9):
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=tol * abs(np.asarray(wanted)).max(initial=1e-300))
+
+
+@kernels
+@pytest.mark.parametrize(
+    "shape", [(1, 0, 1, 1), (3, 2, 40, 9), (8, 0, 16, 3), (7, 1, 15, 2), (31, 1, 33, 300), (16, 0, 5, 8)]
+)
+def test_columns_are_those_of_the_portable_code(shape):
+    args = system(*shape, seed=0, spread=2.0)
+    got = _factors._columns(*args)
+    wanted = jax.jit(_factors.portable_columns)(*args)
+    for one, other in zip(got, wanted, strict=True):
+        assert one.shape == other.shape
+        close(one, other)
+
+
+@kernels
+@pytest.mark.parametrize(
+    "shape", [(1, 0, 1, 1), (8, 0, 16, 3), (9, 0, 17, 5), (5, 1, 200, 40), (64, 0, 64, 64), (33, 2, 70, 11)]
+)
+def test_factors_solve_their_systems(shape):
+    """K G K' = 1 with K lower triangular, R = K A diag(di), and the sum that is left of the row sums."""
+    a, lines, di, d = system(*shape, seed=1)
+    k, r, schur = map(np.asarray, _factors._columns(a, lines, di, d))
+    rows, g = matrices(*map(np.asarray, (a, lines, di, d)))
+    assert not np.triu(k, 1).any()
+    np.testing.assert_allclose(k @ g @ np.swapaxes(k, 1, 2), np.broadcast_to(np.eye(g.shape[1]), g.shape), atol=1e-6)
+    close(r, k @ (rows * np.asarray(di)[:, None, :]), 1e-12)
+    close(schur, np.diag(np.asarray(di).sum(axis=0)) - np.einsum("ytx,ytz->xz", r, r), 1e-12)
+    np.testing.assert_array_equal(schur, schur.T)
+
+
+@kernels
+def test_the_same_bits_every_time_and_in_a_batch():
+    args = system(20, 1, 60, 33, seed=2)
+    first = _factors._columns(*args)
+    for _ in range(5):
+        for one, other in zip(first, _factors._columns(*args), strict=True):
+            np.testing.assert_array_equal(one, other)
+    a, lines, di, d = args
+    batch = jax.vmap(lambda scale: _factors._columns(a, lines, di * scale, d))(jnp.array([0.5, 1.0, 2.0]))
+    for one, other in zip(first, batch, strict=True):
+        np.testing.assert_array_equal(one, other[1])
+    again = _factors._columns(a, lines, 2.0 * di, d)
+    for one, other in zip(again, batch, strict=True):
+        np.testing.assert_array_equal(one, other[2])
+
+
+@kernels
+def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale():
+    rng = np.random.default_rng(3)
+    half = rng.normal(size=(13, 7))
+    g = half @ half.T - 1e-9 * np.eye(13)  # rank 7, pushed below zero
+    scale = np.abs(np.diagonal(g))
+    k = np.asarray(_linear_algebra.inverse_factor(jnp.asarray(g), jnp.asarray(scale)))
+    shifts = [0.0, *10.0 ** np.arange(-14.0, -3.0, 2.0)]
+    errors = [abs(k @ (g + shift * np.diag(scale)) @ k.T - np.eye(13)).max() for shift in shifts]
+    assert min(errors) < 1e-4
+    assert np.argmin(errors) > 0
+
+
+@kernels
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_a_matrix_without_factor_is_nan(bad):
+    g = np.eye(20)
+    g[17, 17] = bad
+    k = np.asarray(_linear_algebra.inverse_factor(jnp.asarray(g), jnp.ones(20)))
+    assert np.isnan(k).all()
+
+
+@kernels
+def test_derivatives_are_those_of_the_portable_code():
+    a, lines, di, d = system(6, 1, 9, 4, seed=4, spread=1.0)
+
+    def along(function):
+        return jax.jvp(lambda di, d: function(a, lines, di, d), (di, d), (di[::-1], d[:, ::-1]))
+
+    for got, wanted in zip(along(_factors._columns), along(_factors.portable_columns), strict=True):
+        for one, other in zip(got, wanted, strict=True):
+            close(one, other)
+
+
+def test_float32_takes_the_portable_code():
+    args = [jnp.asarray(part, dtype=jnp.float32) for part in system(6, 0, 9, 4, seed=5, spread=1.0)]
+    assert all(part.dtype == jnp.float32 for part in _factors._columns(*args))
+
+
+@pytest.fixture
+def fresh():
+    """Nothing compiled and nothing known of kernels, before and after."""
+
+    def forget():
+        execution._EXECUTABLES.clear()
+        _native.absence.cache_clear()
+
+    forget()
+    yield
+    forget()
+
+
+def problem():
+    rng = np.random.default_rng(6)
+    x = np.arange(9.0)
+    return jp.DistortionProblem(rng.dirichlet(np.ones(36)).reshape(4, 9), jp.distortion.absolute(x, x), budget=0.6)
+
+
+def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
+    with_them = jp.solve(problem(), "interior-point", tol=1e-9)
+    execution._EXECUTABLES.clear()
+    monkeypatch.setattr(_native, "absence", lambda: "taken away by a test")
+    without = jp.solve(problem(), "interior-point", tol=1e-9)
+    assert with_them.status == without.status == "optimal"
+    assert without.lower_bound <= with_them.value + 1e-12
+    assert with_them.lower_bound <= without.value + 1e-12
+
+
+def test_a_missing_or_unreadable_library_is_said(fresh, monkeypatch, tmp_path):
+    monkeypatch.setattr(_native, "LIBRARY", tmp_path / "columns.so")
+    assert "not compiled" in _native.absence()
+    assert _native.instruction_set() is None
+    _native.absence.cache_clear()
+    (tmp_path / "columns.so").write_bytes(b"not a library")
+    assert "does not load" in _native.absence()
+
+
+@kernels
+def test_kernels_for_another_jaxlib_are_left_alone(fresh, monkeypatch):
+    import jaxlib.version
+
+    monkeypatch.setattr(jaxlib.version, "__version__", "0.0.1")
+    assert "this is 0.0.1" in _native.absence()
+
+
+def build_script():
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    if not (ROOT / "hatch_build.py").is_file():
+        pytest.skip("hatch_build.py is part of a checkout only")
+    folder = tmp_path / "jaxpriv" / "_native"
+    folder.mkdir(parents=True)
+    shutil.copy(ROOT / "jaxpriv" / "_native" / "columns.c", folder)
+    return tmp_path
+
+
+def test_a_build_without_compiler_says_so_and_leaves_nothing(checkout, monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert build_script().compile_kernels(checkout) == "no C compiler"
+    assert [path.name for path in (checkout / "jaxpriv" / "_native").iterdir()] == ["columns.c"]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkout, monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
+    folder = checkout / "jaxpriv" / "_native"
+    (folder / "columns.so").write_bytes(b"old")
+    (folder / "columns.c").write_text("no C at all")
+    assert "error" in build_script().compile_kernels(checkout)
+    assert (folder / "columns.so").read_bytes() == b"old"
+    assert sorted(path.name for path in folder.iterdir()) == ["columns.c", "columns.so"]
