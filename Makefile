@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-KERNELS := jaxpriv/_native/columns.so
+KERNELS := jaxpriv/_native/kernels.so
 COMPARATORS := $(VENV)/.ready-benchmarks
 # The first interpreter that is at least 3.11 and can make a virtual environment; PYTHON=... overrides.
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
@@ -23,7 +23,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 # The editable install compiles them; this is for a source that has changed since.
-$(KERNELS): jaxpriv/_native/columns.c $(READY)
+$(KERNELS): jaxpriv/_native/kernels.c $(READY)
 	-$(BIN)/python hatch_build.py
 
 $(COMPARATORS): requirements-benchmarks.lock $(READY)

@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("jaxpriv/_native/columns.c")
+SOURCE = Path("jaxpriv/_native/kernels.c")
 LIBRARY = SOURCE.with_suffix(".so")
 # No -march: the source is compiled for several instruction sets, and the machine's is picked at run time.
 FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-Wno-psabi"]

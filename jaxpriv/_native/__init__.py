@@ -1,6 +1,6 @@
 """Kernels in C for the CPU, where XLA's own are slow: optional, and the same numbers to rounding.
 
-`columns.c` is compiled when the package is built, if there is a C compiler (`hatch_build.py`). Without it,
+`kernels.c` is compiled when the package is built, if there is a C compiler (`hatch_build.py`). Without it,
 with another jaxlib than the one it was compiled for, on another device, in float32 and under
 differentiation, the portable JAX code that every kernel stands for is what runs.
 """
@@ -15,9 +15,9 @@ import jax
 import jaxlib.version
 from jax import lax
 
-LIBRARY = Path(__file__).with_name("columns.so")
+LIBRARY = Path(__file__).with_name("kernels.so")
 # Name of a kernel in the library, and what XLA knows it by.
-_TARGETS = {"jaxpriv_columns": "jaxpriv_columns_v1", "jaxpriv_inverse_factor": "jaxpriv_inverse_factor_v1"}
+_TARGETS = {name: f"{name}_v1" for name in ("jaxpriv_columns", "jaxpriv_solve", "jaxpriv_inverse_factor")}
 
 
 @functools.cache

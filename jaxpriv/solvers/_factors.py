@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpriv._native import with_kernel
 from jaxpriv.solvers._linear_algebra import portable_inverse_factor
 
 
@@ -88,8 +87,8 @@ class ArrowFactor(NamedTuple):
 RowFactor: TypeAlias = DenseFactor | ArrowFactor
 
 
-def portable_columns(a: Any, extra: Any, di: Any, d: Any) -> tuple[Any, Any, Any]:
-    """K, R and sum_y [ di - R'R ] in JAX, for every device."""
+def dense_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[DenseFactor, Any]:
+    """The factor and sum_y [ di - R'R ], (X, X), for shared rows `a` (T, X) and `extra` (Y, W, X)."""
     scaled = a[None] * di[:, None, :]
     g = dot("ytx,ux->ytu", scaled, a)
     scale = jnp.matmul(di, (a**2).T, precision="highest")
@@ -108,21 +107,7 @@ def portable_columns(a: Any, extra: Any, di: Any, d: Any) -> tuple[Any, Any, Any
     big = jnp.matmul(k, scaled, precision="highest")
     flat = big.reshape(-1, di.shape[1])
     stored = lax.optimization_barrier(flat.T)  # a product of a stored transpose runs a third faster on CPU
-    return k, big, jnp.diag(di.sum(axis=0)) - jnp.matmul(stored, flat, precision="highest")
-
-
-def _column_shapes(a: Any, extra: Any, di: Any, d: Any) -> tuple[tuple[int, ...], ...]:
-    (outputs, rows), inputs = d.shape, a.shape[1]
-    return (outputs, rows, rows), (outputs, rows, inputs), (inputs, inputs)
-
-
-_columns = with_kernel("jaxpriv_columns", _column_shapes, portable_columns)
-
-
-def dense_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[DenseFactor, Any]:
-    """The factor and sum_y [ di - R'R ], (X, X), for shared rows `a` (T, X) and `extra` (Y, W, X)."""
-    k, r, schur = _columns(a, extra, di, d)
-    return DenseFactor(k, r), schur
+    return DenseFactor(k, big), jnp.diag(di.sum(axis=0)) - jnp.matmul(stored, flat, precision="highest")
 
 
 def arrow_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[ArrowFactor, Any]:

@@ -1,8 +1,8 @@
 """One Newton system of the interior-point method: factor once, solve for several right-hand sides.
 
 Eliminating dX and then the scores leaves, for every output, G_y = J (X/Z) J' + diag(w_y/eta) on the
-directions that keep the scores normalised, then a Schur complement of order |X| for the row sums,
-then a border of the size of the number of limits.
+directions that keep the scores normalised, then a Schur complement of order |X| for the row sums
+(both in `_row_system`), then a border of the size of the number of limits.
 """
 
 from typing import Any, NamedTuple
@@ -10,18 +10,15 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from jaxpriv.problems.program import Form
-from jaxpriv.solvers._factors import RowFactor, arrow_factor, dense_factor, dot, forward, orthonormal
 from jaxpriv.solvers._interior_system import Data, Point, Residual, grouped
-from jaxpriv.solvers._linear_algebra import inverse_factor, small_solve
+from jaxpriv.solvers._linear_algebra import small_solve
+from jaxpriv.solvers._row_system import RowSystem, row_system
 
 
 class Factor(NamedTuple):
-    """The factored Newton system: G_y^-1 = K_y'K_y, R_y = K_y J diag(X/Z)."""
+    """The factored Newton system."""
 
-    rows: RowFactor
-    u: Any  # (Y, T, K): orthonormal basis of K_y w, one column for each group
-    tri: Any  # (Y, K, K): K_y w = u tri
-    schur: Any  # (X, X): the inverse of the Schur complement is schur'schur
+    system: RowSystem  # the rows are the joint's, the normals w
     di: Any  # (Y, X): X/Z
 
 
@@ -37,49 +34,29 @@ class Move(NamedTuple):
     peak: Any
 
 
-def factorise(data: Data, point: Point, r: Residual) -> Factor:
+def factorise(data: Data, point: Point, r: Residual, *, linear: bool = False) -> Factor:
+    """`linear`: see `row_system`."""
     outputs, inputs = data.cost.shape
     di = jnp.where(data.support, point.x / point.z, 0.0)
-    build = arrow_factor if data.diagonal else dense_factor
     no_lines = jnp.zeros((outputs, 0, inputs), di.dtype)
-    rows, schur = build(data.joint, no_lines, di, jnp.where(data.seen, r.w / r.spread, 1.0))
     w = grouped(data, r.w)
     own = [jnp.zeros_like(w).at[:, k].set(w[:, k]).reshape(r.w.shape) for k in range(data.groups)]
-    u, tri = orthonormal(jnp.stack([rows.left(column) for column in own], axis=2))
-    seen = rows.seen(u)
-    schur = schur + jnp.matmul(seen.T, seen, precision="highest")
-    return Factor(rows, u, tri, inverse_factor(schur, di.sum(axis=0)), di)
+    d = jnp.where(data.seen, r.w / r.spread, 1.0)
+    system = row_system(data.joint, no_lines, di, d, jnp.stack(own, axis=1), diagonal=data.diagonal, linear=linear)
+    return Factor(system, di)
 
 
 def solve_newton(
-    data: Data, r: Residual, f: Factor, start: Any, q: Any, level: Any, row: Any
+    data: Data, r: Residual, f: Factor, q: Any, rho: Any, link: Any, level: Any, row: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """(dX, dZ, dg, dnu) for one right-hand side at fixed prices.
+    """(dX, dZ, dg, dnu) for a stack of right-hand sides at fixed prices, a leading axis of everything.
 
-    start = K (J q + r_link), q = r_complementarity / Z, level = w'dg wanted, row = sum_y dX wanted.
+    q = r_complementarity / Z, and R rho + K link = K (J q + r_link), which is what it is for with
+    rho = q Z/X and link = r_link; level = w'dg wanted, row = sum_y dX wanted.
     """
-    wanted = forward(f.tri, r.weights * level)  # (Y, K)
-
-    def along(coordinates: Any) -> Any:
-        return dot("ytk,yk->yt", f.u, coordinates)
-
-    def project(a: Any) -> Any:
-        return a - along(dot("ytk,yt->yk", f.u, a))
-
-    a = project(start) + along(wanted)
-    rhs = row - q.sum(axis=0) + f.rows.up(a)
-    e = jnp.matmul(jnp.matmul(f.schur, rhs, precision="highest"), f.schur, precision="highest")
-    a = a + project(f.rows.down(e))
-    scores = f.rows.left_transposed(a)  # eta dg
-    dz = data.tell(scores) - e
-    dx = q - f.di * dz
-    return dx, dz, scores / r.spread, e
-
-
-def price_responses(r: Residual, f: Factor) -> tuple[list[Any], list[Any]]:
-    """(start, q) of `solve_newton` for a unit change of each price: Z moves by the column of its limit."""
-    starts = [-f.rows.down_each(column) for column in r.columns]
-    return starts, [-f.di * column for column in r.columns]
+    scores, e = f.system.solve(rho, link, r.weights * level, row - q.sum(axis=1))  # scores: eta dg
+    dz = data.tell(scores) - e[:, None, :]
+    return q - f.di * dz, dz, scores / r.spread, e
 
 
 def with_border(

@@ -14,15 +14,12 @@ strictly complementary (Fiacco 1976, sensitivity analysis by penalty methods). E
 d(program), so that JAX transposes it for reverse mode.
 """
 
-from functools import partial
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxpriv.problems.program import Form, Program
-from jaxpriv.solvers._interior_newton import Move, factorise, price_responses, solve_newton, with_border
+from jaxpriv.solvers._interior_newton import Move, factorise, solve_newton, with_border
 from jaxpriv.solvers._interior_system import Point, grouped, rearrange, residuals
 
 # One solve loses about eps/mu of the answer: where X > 0 the columns of dX come out of 1/mu times a
@@ -39,7 +36,7 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
     """
     data = rearrange(program, dense=True)  # a change of the joint may have entries anywhere
     r = residuals(data, point)
-    f = factorise(data, point, r)
+    f = factorise(data, point, r, linear=True)
     joint = jnp.where(data.seen[:, None], change.joints.reshape(data.joint.shape), 0.0)
     mass = joint.reshape(data.groups, -1, joint.shape[1]).sum(axis=1)
     c = jnp.swapaxes(change.constraints, 1, 2)
@@ -62,12 +59,8 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
         limit = jnp.zeros_like(used) if data.form is Form.WORST else jnp.broadcast_to(change.limit, used.shape)
         room = jnp.concatenate([room, limit - used])
 
-    solve = partial(solve_newton, data, r, f)
-    starts, qs = price_responses(r, f)
-    response: tuple[Any, ...] = ()
-    if starts:
-        still = [jnp.zeros((len(starts), *part.shape), part.dtype) for part in (level, r.row)]
-        response = jax.vmap(solve)(jnp.stack(starts), jnp.stack(qs), *still)
+    still = [jnp.zeros((len(r.columns), *part.shape), part.dtype) for part in (link, level, r.row)]
+    response = solve_newton(data, r, f, -f.di * r.columns, -r.columns, *still)
 
     safe_x = jnp.where(data.support, point.x, 1.0)
 
@@ -80,8 +73,9 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
         moved = data.see(move.x)
         spread = (grouped(data, moved).sum(axis=2, keepdims=True) * posterior).reshape(moved.shape)
         off = link + moved - spread - r.w * move.g
-        start = f.rows.down_each(ratio) + f.rows.left(off)
-        base = solve(start, f.di * ratio, level - grouped(data, r.w * move.g).sum(axis=2), -move.x.sum(axis=0))
+        short = level - grouped(data, r.w * move.g).sum(axis=2)
+        asked = (f.di * ratio, ratio, off, short, -move.x.sum(axis=0))
+        base = tuple(part[0] for part in solve_newton(data, r, f, *(side[None] for side in asked)))
         used = (r.normals * move.x).sum(axis=(1, 2)) + move.slack
         if data.form is not Form.OBJECTIVE:
             used = used.at[limits:].add(grouped(data, r.link * move.g).sum(axis=(0, 2)) - move.peak)

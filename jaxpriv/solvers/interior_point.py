@@ -24,7 +24,6 @@ mass leave the neighbourhood. Mehrotra's predictor and Gondzio's correctors choo
 Sources: Mehrotra 1992; Gondzio 1996; primal-dual scaling for the log-sum-exp cone: own derivation.
 """
 
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -34,7 +33,7 @@ from jax import lax
 
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.solvers._base import AbstractSolver, Candidate, no_candidate
-from jaxpriv.solvers._interior_newton import Move, factorise, price_responses, solve_newton, with_border
+from jaxpriv.solvers._interior_newton import Move, factorise, solve_newton, with_border
 from jaxpriv.solvers._interior_start import centred_point, warm_start
 from jaxpriv.solvers._interior_system import (
     Data,
@@ -263,20 +262,17 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual, hold:
     f = factorise(data, point, r)
     limits = r.columns.shape[0]
     dtype = point.x.dtype
-    no_level, no_row = jnp.zeros_like(r.level), jnp.zeros_like(r.row)
+    no_row = jnp.zeros_like(r.row)
 
-    # Predictor (remove everything), centring (raise every product to h), response to each price.
-    # K (J q + link) needs no further solve: q = -X gives -w, and q = (X/Z) rho gives R rho.
-    centring_q = jnp.where(data.support, data.h / point.z, 0.0)
+    # Predictor (remove everything), centring (raise every product to h), response to each price (Z moves by the
+    # column of its limit). For the predictor J q + link = -J X + link = -w.
     ratio = jnp.where(data.support, data.h / jnp.where(data.support, point.x, 1.0), 0.0)
-    starts = [-jnp.einsum("ytk,ykl->yt", f.u, f.tri, precision="highest")]
-    starts.append(f.rows.down_each(ratio))
-    by_price = price_responses(r, f)
-    starts, qs = starts + by_price[0], [-point.x, centring_q, *by_price[1]]
-    level = jnp.stack([-r.t * r.level] + [no_level] * (1 + limits))
-    row = jnp.stack([r.row] + [no_row] * (1 + limits))
-    stacked = (jnp.stack(starts), jnp.stack(qs), level, row)
-    dx, dz, dg, dnu = jax.vmap(partial(solve_newton, data, r, f))(*stacked)
+    rho = jnp.concatenate([jnp.stack([jnp.zeros_like(ratio), ratio]), -r.columns])
+    q = jnp.concatenate([-point.x[None], f.di * rho[1:]])
+    link = jnp.zeros((2 + limits, *r.w.shape), dtype).at[0].set(-r.w)
+    level = jnp.zeros((2 + limits, *r.level.shape), dtype).at[0].set(-r.t * r.level)
+    row = jnp.zeros((2 + limits, *r.row.shape), dtype).at[0].set(r.row)
+    dx, dz, dg, dnu = solve_newton(data, r, f, q, rho, link, level, row)
 
     def part(i: Any) -> tuple[Any, ...]:
         return dx[i], dz[i], dg[i], dnu[i]
@@ -308,10 +304,9 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual, hold:
     def correct(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         move, length, mean, count, _ = carry
         rc, pair, link, lev, use = _corrections(data, point, r, move, length, sigma)
-        q = jnp.where(data.support, rc / point.z, 0.0)
         ratio = jnp.where(data.support, rc / jnp.where(data.support, point.x, 1.0), 0.0)
-        start = f.rows.down_each(ratio) + f.rows.left(link)
-        solved = solve_newton(data, r, f, start, q, lev, no_row)
+        asked = (f.di * ratio, ratio, link, lev, no_row)
+        solved = tuple(part[0] for part in solve_newton(data, r, f, *(side[None] for side in asked)))
         extra = with_border(data, point, r, solved, response, pair, (use, jnp.zeros((), dtype)))
         trial = _combine(move, extra)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, trial, hold)

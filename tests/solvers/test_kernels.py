@@ -11,7 +11,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import _native
-from jaxpriv.solvers import _factors, _linear_algebra
+from jaxpriv.solvers import _linear_algebra, _row_system
 from jaxpriv.solving import execution
 
 ROOT = Path(__file__).parents[2]
@@ -25,14 +25,15 @@ def library_settings():
         yield
 
 
-def system(shared, extra, inputs, outputs, seed, spread=4.0):
-    """Rows, lines and diagonals whose sizes differ by many orders of magnitude, as they do late in a solve."""
+def system(shared, extra, inputs, outputs, normals, seed, spread=4.0):
+    """Rows, lines, normals, and diagonals whose sizes differ by orders of magnitude, as late in a solve."""
     rng = np.random.default_rng(seed)
     a = rng.dirichlet(np.ones(shared * inputs)).reshape(shared, inputs)
     lines = rng.normal(size=(outputs, extra, inputs)) / inputs
     di = 10.0 ** rng.uniform(-2 * spread, spread, size=(outputs, inputs))
     d = 10.0 ** rng.uniform(-spread, 0, size=(outputs, shared + extra))
-    return tuple(map(jnp.asarray, (a, lines, di, d)))
+    n = rng.normal(size=(outputs, normals, shared + extra))
+    return tuple(map(jnp.asarray, (a, lines, di, d, n)))
 
 
 def matrices(a, lines, di, d):
@@ -47,13 +48,20 @@ def close(got, wanted, tol=1e-9):
 
 @kernels
 @pytest.mark.parametrize(
-    "shape", [(1, 0, 1, 1), (3, 2, 40, 9), (8, 0, 16, 3), (7, 1, 15, 2), (31, 1, 33, 300), (16, 0, 5, 8)]
+    "shape",
+    [(1, 0, 1, 1, 1), (3, 2, 40, 9, 2), (8, 0, 16, 3, 0), (7, 1, 15, 2, 3), (31, 1, 33, 300, 1), (16, 0, 5, 8, 1)],
 )
-def test_columns_are_those_of_the_portable_code(shape):
+def test_systems_are_those_of_the_portable_code(shape):
     args = system(*shape, seed=0, spread=2.0)
-    got = _factors._columns(*args)
-    wanted = jax.jit(_factors.portable_columns)(*args)
+    got = _row_system._columns(*args)
+    wanted = jax.jit(_row_system.portable_columns)(*args)
     for one, other in zip(got, wanted, strict=True):
+        assert one.shape == other.shape
+        close(one, other)
+    factored = (*wanted[:4], _linear_algebra.inverse_factor(wanted[4], args[2].sum(axis=0)))
+    sides = right_hand_sides(args, 3)
+    solved = jax.jit(_row_system.portable_solve)(*factored, *sides)
+    for one, other in zip(_row_system._solve(*factored, *sides), solved, strict=True):
         assert one.shape == other.shape
         close(one, other)
 
@@ -64,8 +72,8 @@ def test_columns_are_those_of_the_portable_code(shape):
 )
 def test_factors_solve_their_systems(shape):
     """K G K' = 1 with K lower triangular, R = K A diag(di), and the sum that is left of the row sums."""
-    a, lines, di, d = system(*shape, seed=1)
-    k, r, schur = map(np.asarray, _factors._columns(a, lines, di, d))
+    a, lines, di, d, n = system(*shape, 0, seed=1)
+    k, r, _, _, schur = map(np.asarray, _row_system._columns(a, lines, di, d, n))
     rows, g = matrices(*map(np.asarray, (a, lines, di, d)))
     assert not np.triu(k, 1).any()
     np.testing.assert_allclose(k @ g @ np.swapaxes(k, 1, 2), np.broadcast_to(np.eye(g.shape[1]), g.shape), atol=1e-6)
@@ -74,20 +82,51 @@ def test_factors_solve_their_systems(shape):
     np.testing.assert_array_equal(schur, schur.T)
 
 
+@pytest.mark.parametrize("shape", [(4, 0, 6, 5, 1), (4, 1, 9, 7, 2), (20, 0, 30, 40, 1)])
+def test_solutions_satisfy_the_equations(shape):
+    """n'kappa = level; sum_y (dX) as asked; and what the system leaves of each link is a multiple of the normals."""
+    args = system(*shape, seed=7, spread=1.0)
+    a, lines, di, d, n = map(np.asarray, args)
+    factored = _row_system.row_system(*args)
+    sides = right_hand_sides(args, 2)
+    rho, link, level, rest = map(np.asarray, sides)
+    kappa, e = map(np.asarray, factored.solve(*sides))
+    rows, g = matrices(a, lines, di, d)
+    close(np.einsum("ygt,myt->myg", n, kappa), level, 1e-8)
+    moved = di * (rho - np.einsum("ytx,myt->myx", rows, kappa) + e[:, None, :])  # dX = q - di dZ, dZ = A'kappa - e
+    close(moved.sum(axis=1), rest + (di * rho).sum(axis=1), 1e-7)
+    left = np.einsum("ytu,myu->myt", g, kappa) - np.einsum("ytx,myx->myt", rows, di * (rho + e[:, None, :])) - link
+    for y in range(len(di)):
+        outside = np.eye(n.shape[2]) - np.linalg.pinv(n[y]) @ n[y]
+        close(left[:, y] @ outside + 1.0, np.ones_like(link[:, y]), 1e-7)
+
+
+def right_hand_sides(args, count):
+    _, _, di, d, n = args
+    rng = np.random.default_rng(8)
+    shapes = (di.shape, d.shape, n.shape[:2], di.shape[1:])
+    return tuple(jnp.asarray(rng.normal(size=(count, *shape))) for shape in shapes)
+
+
 @kernels
 def test_the_same_bits_every_time_and_in_a_batch():
-    args = system(20, 1, 60, 33, seed=2)
-    first = _factors._columns(*args)
+    args = system(20, 1, 60, 33, 1, seed=2)
+    sides = right_hand_sides(args, 2)
+
+    def both(di):
+        factored = _row_system.row_system(*args[:2], di, *args[3:])
+        return *jax.tree.leaves(factored), *factored.solve(*sides)
+
+    both = jax.jit(both)
+    di = args[2]
+    first = both(di)
     for _ in range(5):
-        for one, other in zip(first, _factors._columns(*args), strict=True):
+        for one, other in zip(first, both(di), strict=True):
             np.testing.assert_array_equal(one, other)
-    a, lines, di, d = args
-    batch = jax.vmap(lambda scale: _factors._columns(a, lines, di * scale, d))(jnp.array([0.5, 1.0, 2.0]))
-    for one, other in zip(first, batch, strict=True):
-        np.testing.assert_array_equal(one, other[1])
-    again = _factors._columns(a, lines, 2.0 * di, d)
-    for one, other in zip(again, batch, strict=True):
-        np.testing.assert_array_equal(one, other[2])
+    batch = jax.vmap(both)(di * jnp.array([0.5, 1.0, 2.0])[:, None, None])
+    for scale, place in ((1.0, 1), (2.0, 2)):
+        for one, other in zip(both(scale * di), batch, strict=True):
+            close(other[place], one, 1e-13)
 
 
 @kernels
@@ -114,19 +153,19 @@ def test_a_matrix_without_factor_is_nan(bad):
 
 @kernels
 def test_derivatives_are_those_of_the_portable_code():
-    a, lines, di, d = system(6, 1, 9, 4, seed=4, spread=1.0)
+    a, lines, di, d, n = system(6, 1, 9, 4, 1, seed=4, spread=1.0)
 
     def along(function):
-        return jax.jvp(lambda di, d: function(a, lines, di, d), (di, d), (di[::-1], d[:, ::-1]))
+        return jax.jvp(lambda di, d: function(a, lines, di, d, n), (di, d), (di[::-1], d[:, ::-1]))
 
-    for got, wanted in zip(along(_factors._columns), along(_factors.portable_columns), strict=True):
+    for got, wanted in zip(along(_row_system._columns), along(_row_system.portable_columns), strict=True):
         for one, other in zip(got, wanted, strict=True):
             close(one, other)
 
 
 def test_float32_takes_the_portable_code():
-    args = [jnp.asarray(part, dtype=jnp.float32) for part in system(6, 0, 9, 4, seed=5, spread=1.0)]
-    assert all(part.dtype == jnp.float32 for part in _factors._columns(*args))
+    args = [jnp.asarray(part, dtype=jnp.float32) for part in system(6, 0, 9, 4, 1, seed=5, spread=1.0)]
+    assert all(part.dtype == jnp.float32 for part in _row_system._columns(*args))
 
 
 @pytest.fixture
@@ -159,11 +198,11 @@ def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
 
 
 def test_a_missing_or_unreadable_library_is_said(fresh, monkeypatch, tmp_path):
-    monkeypatch.setattr(_native, "LIBRARY", tmp_path / "columns.so")
+    monkeypatch.setattr(_native, "LIBRARY", tmp_path / "kernels.so")
     assert "not compiled" in _native.absence()
     assert _native.instruction_set() is None
     _native.absence.cache_clear()
-    (tmp_path / "columns.so").write_bytes(b"not a library")
+    (tmp_path / "kernels.so").write_bytes(b"not a library")
     assert "does not load" in _native.absence()
 
 
@@ -188,7 +227,7 @@ def checkout(tmp_path):
         pytest.skip("hatch_build.py is part of a checkout only")
     folder = tmp_path / "jaxpriv" / "_native"
     folder.mkdir(parents=True)
-    shutil.copy(ROOT / "jaxpriv" / "_native" / "columns.c", folder)
+    shutil.copy(ROOT / "jaxpriv" / "_native" / "kernels.c", folder)
     return tmp_path
 
 
@@ -196,15 +235,15 @@ def test_a_build_without_compiler_says_so_and_leaves_nothing(checkout, monkeypat
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert build_script().compile_kernels(checkout) == "no C compiler"
-    assert [path.name for path in (checkout / "jaxpriv" / "_native").iterdir()] == ["columns.c"]
+    assert [path.name for path in (checkout / "jaxpriv" / "_native").iterdir()] == ["kernels.c"]
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkout, monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     folder = checkout / "jaxpriv" / "_native"
-    (folder / "columns.so").write_bytes(b"old")
-    (folder / "columns.c").write_text("no C at all")
+    (folder / "kernels.so").write_bytes(b"old")
+    (folder / "kernels.c").write_text("no C at all")
     assert "error" in build_script().compile_kernels(checkout)
-    assert (folder / "columns.so").read_bytes() == b"old"
-    assert sorted(path.name for path in folder.iterdir()) == ["columns.c", "columns.so"]
+    assert (folder / "kernels.so").read_bytes() == b"old"
+    assert sorted(path.name for path in folder.iterdir()) == ["kernels.c", "kernels.so"]

@@ -5,18 +5,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxpriv.solvers._factors import RowFactor, arrow_factor, dense_factor, dot, forward, orthonormal
-from jaxpriv.solvers._linear_algebra import inverse_factor, small_solve
+from jaxpriv.solvers._factors import dot
+from jaxpriv.solvers._linear_algebra import small_solve
+from jaxpriv.solvers._row_system import RowSystem, row_system
 from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rate
 
 
 class Factor(NamedTuple):
     """The factored system."""
 
-    rows: RowFactor
-    u: Any  # (Y, T + W, N): orthonormal basis of K normals
-    tri: Any  # (Y, N, N): K normals = u tri
-    schur: Any  # (X, X): the inverse of the Schur complement is schur'schur
+    system: RowSystem
     di: Any  # (Y, X): X/Z
 
 
@@ -37,32 +35,16 @@ class Sides(NamedTuple):
 
 def factorise(data: Data, point: Point, r: Residual) -> Factor:
     di = jnp.where(data.support, point.x / point.z, 0.0)
-    build = arrow_factor if data.diagonal else dense_factor
-    rows, schur = build(data.a, r.extra, di, r.d)
-    columns = [rows.left(r.normals[:, :, n]) for n in range(r.normals.shape[2])]
-    u, tri = orthonormal(jnp.stack(columns, axis=2) if columns else r.normals)
-    if columns:
-        seen = rows.seen(u)
-        schur = schur + jnp.matmul(seen.T, seen, precision="highest")
-    return Factor(rows, u, tri, inverse_factor(schur, di.sum(axis=0)), di)
+    normals = jnp.swapaxes(r.normals, 1, 2)
+    return Factor(row_system(data.a, r.extra, di, r.d, normals, diagonal=data.diagonal), di)
 
 
-def _solve(data: Data, r: Residual, f: Factor, q: Any, link: Any, level: Any, row: Any) -> tuple[Any, ...]:
-    """(dX, dZ, d rules and worst prices, dnu) at fixed prices; q = the change of x z over z."""
-    seen = data.see(q)
+def _solve(data: Data, r: Residual, f: Factor, q: Any, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, ...]:
+    """(dX, dZ, d rules and worst prices, dnu) of a stack of sides at fixed prices; q = di rho is d(x z) / z."""
+    kappa, e = f.system.solve(rho, link, level, row - q.sum(axis=1))
+    dz = data.tell(kappa[..., : data.rows]) - e[:, None, :]
     if r.extra.shape[1]:
-        seen = jnp.concatenate([seen, dot("ywx,yx->yw", r.extra, q)], axis=1)
-    start = f.rows.left(seen + link)
-    along = lambda coordinates: dot("ytn,yn->yt", f.u, coordinates)  # noqa: E731
-    project = lambda a: a - along(dot("ytn,yt->yn", f.u, a))  # noqa: E731
-    a = project(start) + along(forward(f.tri, level))
-    rhs = row - q.sum(axis=0) + f.rows.up(a)
-    e = jnp.matmul(jnp.matmul(f.schur, rhs, precision="highest"), f.schur, precision="highest")
-    a = a + project(f.rows.down(e))
-    kappa = f.rows.left_transposed(a)
-    dz = data.tell(kappa[:, : data.rows]) - e
-    if r.extra.shape[1]:
-        dz = dz + dot("yw,ywx->yx", kappa[:, data.rows :], r.extra)
+        dz = dz + dot("myw,ywx->myx", kappa[..., data.rows :], r.extra)
     return q - f.di * dz, dz, kappa, e
 
 
@@ -103,25 +85,27 @@ def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -
     Returns the directions (a batch of `Point`) at fixed prices.
     """
 
-    def one(sides: Sides) -> Point:
-        q = jnp.where(data.support, sides.xz / point.z, 0.0)
-        solved = _solve(data, r, f, q, _full_link(data, point, r, sides), sides.level, sides.row)
-        return _as_move(data, point, r, solved, sides, jnp.zeros_like(point.price))
-
-    return jax.vmap(one)(asked)
+    q = jnp.where(data.support, asked.xz / point.z, 0.0)
+    rho = jnp.where(data.support, asked.xz / jnp.where(data.support, point.x, 1.0), 0.0)
+    link = jax.vmap(lambda sides: _full_link(data, point, r, sides))(asked)
+    solved = _solve(data, r, f, q, rho, link, asked.level, asked.row)
+    still = jnp.zeros_like(point.price)
+    return jax.vmap(lambda parts, sides: _as_move(data, point, r, parts, sides, still))(solved, asked)
 
 
 def responses(data: Data, point: Point, r: Residual, f: Factor) -> Point:
     """Directions for a unit change of each price, a batch of `Point`."""
     nothing = no_sides(data, point, r)
+    row = jnp.broadcast_to(nothing.row, (len(r.columns), *nothing.row.shape))
+    solved = _solve(data, r, f, -f.di * r.columns, -r.columns, r.cap_response, r.responses, row)
 
-    def one(column: Any, level: Any, link: Any, price: Any) -> Point:
-        dx, dz, kappa, e = _solve(data, r, f, -f.di * column, link, level, nothing.row)
+    def one(parts: tuple[Any, ...], column: Any, price: Any) -> Point:
+        dx, dz, kappa, e = parts
         move = _as_move(data, point, r, (dx, dz + column, kappa, e), nothing, price)
         return move._replace(slack=jnp.zeros_like(point.slack))
 
     eye = jnp.eye(point.price.shape[0], dtype=point.x.dtype)
-    return jax.vmap(one)(r.columns, r.responses, r.cap_response, eye)
+    return jax.vmap(one)(solved, r.columns, eye)
 
 
 def no_sides(data: Data, point: Point, r: Residual) -> Sides:
