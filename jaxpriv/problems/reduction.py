@@ -116,10 +116,10 @@ def reduce(program: Program, neighbour: Reduction | None = None) -> Reduction:
 
 def _classes(keys: np.ndarray, present: np.ndarray) -> np.ndarray:
     """Class numbers of equal rows among the present ones, in order of first appearance; -1 elsewhere."""
-    result = np.full(len(keys), -1)
     rows = np.flatnonzero(present)
-    if len(rows) == 0:
-        return result
+    if _all_differ(keys[rows, :1]):
+        return _each_its_own(present)
+    result = np.full(len(keys), -1)
     rounded = np.ascontiguousarray(np.round(keys[rows], _DECIMALS) + 0.0)  # + 0.0: no negative zeros
     numbers: dict[bytes, int] = {}
     for row, key in zip(rows, rounded, strict=True):
@@ -127,10 +127,19 @@ def _classes(keys: np.ndarray, present: np.ndarray) -> np.ndarray:
     return result
 
 
+def _all_differ(column: np.ndarray) -> bool:
+    """Whether all entries of a column differ in the digits that count: then so do the rows it is taken from."""
+    return len(np.unique(np.round(column, _DECIMALS))) == len(column)
+
+
+def _each_its_own(present: np.ndarray) -> np.ndarray:
+    return np.where(present, np.cumsum(present) - 1, -1)
+
+
 def _private_classes(joints: np.ndarray) -> np.ndarray:
     present = joints.sum(axis=(0, 2)) > _NEGLIGIBLE
     if joints.shape[0] > 1:  # one merge would have to suit every joint; only empty symbols are dropped
-        return np.where(present, np.cumsum(present) - 1, -1)
+        return _each_its_own(present)
     total = joints[0].sum(axis=1, keepdims=True)
     return _classes(joints[0] / np.where(total > 0, total, 1.0), present)
 
@@ -152,6 +161,9 @@ def _is_diagonal(joint: np.ndarray) -> bool:
 def _useful_classes(program: Program, joints: np.ndarray, masses: np.ndarray) -> np.ndarray:
     present = masses.sum(axis=0) > _NEGLIGIBLE
     total = np.where(present, masses.sum(axis=0), 1.0)
+    shares = joints[0, 0] / total  # the first of the keys below, mostly enough
+    if _all_differ(shares[present] / (abs(shares).max(initial=0.0) or 1.0)):
+        return _each_its_own(present)
     parts = [joints.reshape(-1, joints.shape[2]).T]
     relative = [*program.constraints, program.cost]
     parts += [part - part.min(axis=1, keepdims=True) for part in relative]

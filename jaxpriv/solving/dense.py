@@ -175,12 +175,16 @@ def finish(problem: DistortionProblem, program: Program, answer: Answer, goal: G
     certificate = certify(program, answer.mechanism, answer.scores, answer.weights, answer.multipliers)
     proved = goal.met(certificate) and certificate.violation == 0
     code = Status.OPTIMAL if proved else Status.NOT_CERTIFIED
+    if problem.budget is not None:  # the constraints are the distortions, joint by joint
+        distortion = certificate.constraint_values.reshape(len(program.joints), -1).max(axis=0)
+    else:
+        distortion = distortion_of(np, problem, answer.mechanism)
     return Solution(
         value=np.float64(certificate.value),
         lower_bound=np.float64(certificate.lower_bound),
         mechanism=answer.mechanism,
         leakage=np.float64(certificate.leakages.max()),
-        distortion=distortion_of(np, problem, answer.mechanism),
+        distortion=distortion,
         scores=answer.scores,
         weights=answer.weights,
         multipliers=answer.multipliers,
