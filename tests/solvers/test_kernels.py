@@ -152,6 +152,24 @@ def test_a_matrix_without_factor_is_nan(bad):
 
 
 @kernels
+@pytest.mark.parametrize("size", [4, 20])
+def test_shifts_go_as_far_as_in_the_portable_code(size):
+    g = np.eye(size)
+    g[-1, -1] = -1e-3  # only the last shift, 1e-2, lifts it
+    args = jnp.asarray(g), jnp.ones(size)
+    close(_linear_algebra.inverse_factor(*args), _linear_algebra.portable_inverse_factor(*args))
+
+
+@kernels
+def test_no_rows_no_outputs_and_an_empty_batch():
+    args = system(0, 0, 3, 2, 0, seed=9)
+    close(_row_system._columns(*args)[4], jnp.diag(args[2].sum(axis=0)))
+    assert not _row_system._columns(*system(3, 1, 4, 0, 1, seed=9))[4].any()
+    args = tuple(part[None][:0] for part in system(3, 1, 4, 2, 1, seed=9))
+    assert jax.vmap(_row_system._columns)(*args)[0].shape == (0, 2, 4, 4)
+
+
+@kernels
 def test_derivatives_are_those_of_the_portable_code():
     a, lines, di, d, n = system(6, 1, 9, 4, 1, seed=4, spread=1.0)
 
