@@ -265,3 +265,9 @@ def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkou
     assert "error" in build_script().compile_kernels(checkout)
     assert (folder / "kernels.so").read_bytes() == b"old"
     assert sorted(path.name for path in folder.iterdir()) == ["kernels.c", "kernels.so"]
+
+
+def test_a_compiler_that_is_not_there_is_a_reason_and_no_error(checkout, monkeypatch):
+    monkeypatch.setenv("CC", str(checkout / "no-such-compiler"))
+    assert "no-such-compiler" in build_script().compile_kernels(checkout)
+    assert [path.name for path in (checkout / "jaxpriv" / "_native").iterdir()] == ["kernels.c"]
