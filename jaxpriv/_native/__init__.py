@@ -24,7 +24,7 @@ _TARGETS = {name: f"{name}_v1" for name in ("jaxpriv_columns", "jaxpriv_solve", 
 def absence() -> str | None:
     """Why there are no kernels in C here, or None. The first call loads them and makes them known to XLA."""
     if not LIBRARY.is_file():
-        return "not compiled: there was no C compiler when jaxpriv was installed"
+        return "not compiled when jaxpriv was installed: no C compiler, or it failed"
     try:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
@@ -33,8 +33,12 @@ def absence() -> str | None:
     built = library.jaxpriv_compiled_for().decode()
     if built != jaxlib.version.__version__:
         return f"compiled for jaxlib {built}, and this is {jaxlib.version.__version__}: install jaxpriv again"
-    for symbol, target in _TARGETS.items():
-        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(library, symbol)), platform="cpu")
+    try:
+        kernels = {target: getattr(library, symbol) for symbol, target in _TARGETS.items()}
+    except AttributeError:
+        return "compiled from an older source: install jaxpriv again"
+    for target, kernel in kernels.items():
+        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(kernel), platform="cpu")
     return None
 
 

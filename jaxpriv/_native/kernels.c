@@ -98,8 +98,8 @@ INLINE int small_inverse_factor(const double s[PANEL][PANEL], double k[PANEL][PA
   return 1;
 }
 
-/* K with (g + shift diag(scale))^-1 = K'K; g is (n, n) padded, its lower triangle is read. `kt` is K', both
-   must be zero above their diagonals on entry and keep the same blocks filled. */
+/* K with (g + shift diag(scale))^-1 = K'K; g is (n, n) padded, its lower triangle is read. `kt` is K',
+   both are zero on entry: what is not yet filled is read where a block is wider than the triangle. */
 INLINE int factor_once(long n, const double *g, double shift, const double *scale, double *k, double *kt,
                        double *l, double *p, const int rows, const int vectors) {
   const long step = 8 * vectors;

@@ -232,6 +232,12 @@ def test_kernels_for_another_jaxlib_are_left_alone(fresh, monkeypatch):
     assert "this is 0.0.1" in _native.absence()
 
 
+@kernels
+def test_a_library_without_one_of_the_kernels_is_left_alone(fresh, monkeypatch):
+    monkeypatch.setitem(_native._TARGETS, "jaxpriv_of_tomorrow", "jaxpriv_of_tomorrow_v1")
+    assert "older source" in _native.absence()
+
+
 def build_script():
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     module = importlib.util.module_from_spec(spec)
