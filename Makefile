@@ -23,7 +23,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 # The editable install compiles them; this is for a source that has changed since.
-$(KERNELS): jaxpriv/_native/kernels.c $(READY)
+$(KERNELS): jaxpriv/_native/kernels.c | $(READY)
 	-$(BIN)/python hatch_build.py
 
 $(COMPARATORS): requirements-benchmarks.lock $(READY)

@@ -3,6 +3,7 @@
 `python hatch_build.py` compiles them in place, for a checkout whose C source has changed.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -30,14 +31,18 @@ def compile_kernels(root: Path) -> str | None:
     except ImportError:
         return "no jaxlib, whose headers it needs"
     include = Path(jaxlib.__file__).parent / "include"
-    version = f'-DJAXLIB_VERSION="{jaxlib.version.__version__}"'
-    with tempfile.TemporaryDirectory(dir=root / LIBRARY.parent) as folder:
-        made = Path(folder) / LIBRARY.name
-        command = [*compiler.split(), *FLAGS, version, f"-I{include}", str(root / SOURCE), "-o", str(made), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            return f"{' '.join(command)} failed:\n{done.stderr}"
-        made.replace(root / LIBRARY)  # a process that has the old one open keeps it
+    try:
+        digest = hashlib.sha256((root / SOURCE).read_bytes()).hexdigest()
+        origin = [f'-DJAXLIB_VERSION="{jaxlib.version.__version__}"', f'-DSOURCE_DIGEST="{digest}"']
+        with tempfile.TemporaryDirectory(dir=root / LIBRARY.parent) as folder:
+            made = Path(folder) / LIBRARY.name
+            command = [*compiler.split(), *FLAGS, *origin, f"-I{include}", str(root / SOURCE), "-o", str(made), "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                return f"{' '.join(command)} failed:\n{done.stderr}"
+            made.replace(root / LIBRARY)  # a process that has the old one open keeps it
+    except OSError as error:  # CC names nothing that runs, or the checkout is read-only
+        return str(error)
     return None
 
 

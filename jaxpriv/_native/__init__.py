@@ -1,12 +1,15 @@
 """Kernels in C for the CPU, where XLA's own are slow: optional, and the same numbers to rounding.
 
 `kernels.c` is compiled when the package is built, if there is a C compiler (`hatch_build.py`). Without it,
-with another jaxlib than the one it was compiled for, on another device, in float32 and under
-differentiation, the portable JAX code that every kernel stands for is what runs.
+with another jaxlib or another source than it was compiled for, on another device, in float32, under
+differentiation, and with JAXPRIV_KERNELS=off in the environment (read when the first solve is compiled),
+the portable JAX code that every kernel stands for is what runs.
 """
 
 import ctypes
 import functools
+import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,9 @@ import jax
 import jaxlib.version
 from jax import lax
 
-LIBRARY = Path(__file__).with_name("kernels.so")
+SOURCE = Path(__file__).with_name("kernels.c")
+LIBRARY = SOURCE.with_suffix(".so")
+SWITCH = "JAXPRIV_KERNELS"
 # Name of a kernel in the library, and what XLA knows it by.
 _TARGETS = {name: f"{name}_v1" for name in ("jaxpriv_columns", "jaxpriv_solve", "jaxpriv_inverse_factor")}
 
@@ -23,18 +28,23 @@ _TARGETS = {name: f"{name}_v1" for name in ("jaxpriv_columns", "jaxpriv_solve", 
 @functools.cache
 def absence() -> str | None:
     """Why there are no kernels in C here, or None. The first call loads them and makes them known to XLA."""
+    if os.environ.get(SWITCH, "").lower() == "off":
+        return f"switched off by {SWITCH}"
     if not LIBRARY.is_file():
-        return "not compiled: there was no C compiler when jaxpriv was installed"
+        return "not compiled when jaxpriv was installed: no C compiler, or it failed"
     try:
         library = ctypes.CDLL(str(LIBRARY))
-    except OSError as error:
+        library.jaxpriv_compiled_for.restype = library.jaxpriv_compiled_from.restype = ctypes.c_char_p
+        kernels = {target: getattr(library, symbol) for symbol, target in _TARGETS.items()}
+    except (OSError, AttributeError) as error:
         return f"{LIBRARY.name} does not load: {error}"
-    library.jaxpriv_compiled_for.restype = ctypes.c_char_p
-    built = library.jaxpriv_compiled_for().decode()
-    if built != jaxlib.version.__version__:
-        return f"compiled for jaxlib {built}, and this is {jaxlib.version.__version__}: install jaxpriv again"
-    for symbol, target in _TARGETS.items():
-        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(library, symbol)), platform="cpu")
+    built, running = library.jaxpriv_compiled_for().decode(), jaxlib.version.__version__
+    if built != running:
+        return f"compiled for jaxlib {built}, and this is {running}: install jaxpriv again, without build isolation"
+    if SOURCE.is_file() and library.jaxpriv_compiled_from().decode() != hashlib.sha256(SOURCE.read_bytes()).hexdigest():
+        return f"compiled from another {SOURCE.name} than the one beside it: install jaxpriv again"
+    for target, kernel in kernels.items():
+        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(kernel), platform="cpu")
     return None
 
 

@@ -37,7 +37,7 @@ typedef double Loose __attribute__((vector_size(64), aligned(8))); /* at any add
 
 static long padded(long n) { return (n + PAD - 1) / PAD * PAD; }
 static long padded_rows(long n) { return n <= PANEL ? PANEL : padded(n); }
-static long group_of(long rows) { return rows < GROUP_ROWS ? GROUP_ROWS / rows : 1; }
+static long group_of(long rows) { return rows > 0 && rows < GROUP_ROWS ? GROUP_ROWS / rows : 1; }
 
 /* ---- panels -------------------------------------------------------------------------------------- */
 
@@ -98,8 +98,8 @@ INLINE int small_inverse_factor(const double s[PANEL][PANEL], double k[PANEL][PA
   return 1;
 }
 
-/* K with (g + shift diag(scale))^-1 = K'K; g is (n, n) padded, its lower triangle is read. `kt` is K', both
-   must be zero above their diagonals on entry and keep the same blocks filled. */
+/* K with (g + shift diag(scale))^-1 = K'K; g is (n, n) padded, its lower triangle is read. `kt` is K',
+   both are zero on entry: what is not yet filled is read where a block is wider than the triangle. */
 INLINE int factor_once(long n, const double *g, double shift, const double *scale, double *k, double *kt,
                        double *l, double *p, const int rows, const int vectors) {
   const long step = 8 * vectors;
@@ -133,10 +133,10 @@ INLINE int factor_once(long n, const double *g, double shift, const double *scal
   return 1;
 }
 
-/* The same with the least shift of 0, 1e-14, 1e-12, ... that works; NaN where none does. */
+/* The same with the least shift of 0, 1e-14, 1e-12, ..., 1e-2 that works; NaN where none does. */
 INLINE void factor(long n, const double *g, const double *scale, double *k, double *kt, double *l, double *p,
                    const int rows, const int vectors) {
-  for (double shift = 0.0; shift < 1e-4; shift = shift > 0.0 ? shift * 100.0 : 1e-14) {
+  for (double shift = 0.0; shift < 0.1; shift = shift > 0.0 ? shift * 100.0 : 1e-14) {
     memset(k, 0, n * n * sizeof(double));
     memset(kt, 0, n * n * sizeof(double));
     if (factor_once(n, g, shift, scale, k, kt, l, p, rows, vectors)) return;
@@ -359,6 +359,7 @@ static const char name_avx2[] = "AVX2", name_avx512[] = "AVX-512";
 
 /* What Python asks before it hands the kernels to XLA. */
 const char *jaxpriv_compiled_for(void) { return JAXLIB_VERSION; }
+const char *jaxpriv_compiled_from(void) { return SOURCE_DIGEST; }
 const char *jaxpriv_instructions(void) { return PICK(name); }
 
 /* ---- sharing the work ---------------------------------------------------------------------------- */
@@ -400,19 +401,27 @@ static void help(void *data) {
   leave(data);
 }
 
+/* Whether there was an error; it is ours to free. */
+static int refused(XLA_FFI_CallFrame *frame, XLA_FFI_Error *error) {
+  if (!error) return 0;
+  XLA_FFI_Error_Destroy_Args args = {XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, NULL, error};
+  frame->api->XLA_FFI_Error_Destroy(&args);
+  return 1;
+}
+
 /* Run tasks 0, ..., tasks - 1; 0 if there was no memory. Helpers that come late find nothing to do. */
 static int share(XLA_FFI_CallFrame *frame, Task *run, void *context, long tasks, long doubles, int alone) {
   Job *job = malloc(sizeof(Job));
   if (!job) return 0;
   job->run = run, job->context = context, job->tasks = tasks, job->doubles = doubles;
   atomic_init(&job->next, 0), atomic_init(&job->done, 0), atomic_init(&job->users, 1), atomic_init(&job->failed, 0);
-  int64_t threads = 1;
+  int64_t threads = 1; /* also where there is no pool */
   XLA_FFI_ThreadPool_NumThreads_Args count = {XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, NULL, frame->ctx, &threads};
-  if (alone || frame->api->XLA_FFI_ThreadPool_NumThreads(&count)) threads = 1;
+  if (alone || refused(frame, frame->api->XLA_FFI_ThreadPool_NumThreads(&count))) threads = 1;
   for (long helper = 1; helper < threads && helper < tasks; helper++) {
     atomic_fetch_add(&job->users, 1);
     XLA_FFI_ThreadPool_Schedule_Args ask = {XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, NULL, frame->ctx, help, job};
-    if (frame->api->XLA_FFI_ThreadPool_Schedule(&ask)) {
+    if (refused(frame, frame->api->XLA_FFI_ThreadPool_Schedule(&ask))) {
       leave(job);
       break;
     }
@@ -536,8 +545,9 @@ XLA_FFI_Error *jaxpriv_columns(XLA_FFI_CallFrame *frame) {
                             k + b * outputs * rows * rows, r + b * outputs * rows * inputs,
                             u + b * outputs * rows * normals, tri + b * outputs * normals * normals};
   Shared context = {problems, outputs, chunks, area, partial};
+  const Columns shape = {.shared = shared, .extra = extra, .normals = normals, .inputs = inputs};
   long size;
-  lay_out(NULL, problems, &size);
+  lay_out(NULL, &shape, &size); /* not of problems[0]: a batch may be empty */
   const int good = share(frame, run_columns, &context, batch * chunks, size, 0);
 
   for (long b = 0; good && b < batch; b++) {

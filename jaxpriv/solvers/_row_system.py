@@ -3,8 +3,8 @@
 Both interior-point methods come down to this. For every output y, with rows A_y (N, X), the diagonals di_y of
 X/Z and d_y, and normals n_y (G, N) along which kappa_y is prescribed,
 
-    G_y kappa_y = A_y ( rho di )_y + link_y - A_y di_y e  + (multiples of n_y),     n_y' kappa_y = level_y,
-    e = S^-1 ( rest + sum_y di_y A_y' kappa_y ... ),      G_y = A_y diag(di_y) A_y' + diag(d_y) = (K_y'K_y)^-1.
+    G_y kappa_y = A_y di_y (rho_y + e) + link_y + (multiples of n_y),     n_y' kappa_y = level_y,
+    (sum_y di_y) e = rest + sum_y di_y A_y' kappa_y,      G_y = A_y diag(di_y) A_y' + diag(d_y) = (K_y'K_y)^-1.
 
 With R_y = K_y A_y diag(di_y) and K_y n_y = u_y tri_y that is, for a right-hand side (rho, link, level, rest),
 

@@ -152,6 +152,24 @@ def test_a_matrix_without_factor_is_nan(bad):
 
 
 @kernels
+@pytest.mark.parametrize("size", [4, 20])
+def test_shifts_go_as_far_as_in_the_portable_code(size):
+    g = np.eye(size)
+    g[-1, -1] = -1e-3  # only the last shift, 1e-2, lifts it
+    args = jnp.asarray(g), jnp.ones(size)
+    close(_linear_algebra.inverse_factor(*args), _linear_algebra.portable_inverse_factor(*args))
+
+
+@kernels
+def test_no_rows_no_outputs_and_an_empty_batch():
+    args = system(0, 0, 3, 2, 0, seed=9)
+    close(_row_system._columns(*args)[4], jnp.diag(args[2].sum(axis=0)))
+    assert not _row_system._columns(*system(3, 1, 4, 0, 1, seed=9))[4].any()
+    args = tuple(part[None][:0] for part in system(3, 1, 4, 2, 1, seed=9))
+    assert jax.vmap(_row_system._columns)(*args)[0].shape == (0, 2, 4, 4)
+
+
+@kernels
 def test_derivatives_are_those_of_the_portable_code():
     a, lines, di, d, n = system(6, 1, 9, 4, 1, seed=4, spread=1.0)
 
@@ -214,6 +232,26 @@ def test_kernels_for_another_jaxlib_are_left_alone(fresh, monkeypatch):
     assert "this is 0.0.1" in _native.absence()
 
 
+@kernels
+def test_a_library_without_one_of_the_kernels_is_left_alone(fresh, monkeypatch):
+    monkeypatch.setitem(_native._TARGETS, "jaxpriv_of_tomorrow", "jaxpriv_of_tomorrow_v1")
+    assert "does not load" in _native.absence()
+
+
+@kernels
+def test_a_library_of_another_source_is_left_alone(fresh, monkeypatch, tmp_path):
+    changed = tmp_path / "kernels.c"
+    changed.write_bytes(_native.SOURCE.read_bytes() + b"/* a correction */")
+    monkeypatch.setattr(_native, "SOURCE", changed)
+    assert "another kernels.c" in _native.absence()
+
+
+def test_they_can_be_switched_off(fresh, monkeypatch):
+    monkeypatch.setenv(_native.SWITCH, "off")
+    assert _native.SWITCH in _native.absence()
+    assert jp.solve(problem(), "interior-point").status == "optimal"
+
+
 def build_script():
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     module = importlib.util.module_from_spec(spec)
@@ -247,3 +285,9 @@ def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkou
     assert "error" in build_script().compile_kernels(checkout)
     assert (folder / "kernels.so").read_bytes() == b"old"
     assert sorted(path.name for path in folder.iterdir()) == ["kernels.c", "kernels.so"]
+
+
+def test_a_compiler_that_is_not_there_is_a_reason_and_no_error(checkout, monkeypatch):
+    monkeypatch.setenv("CC", str(checkout / "no-such-compiler"))
+    assert "no-such-compiler" in build_script().compile_kernels(checkout)
+    assert [path.name for path in (checkout / "jaxpriv" / "_native").iterdir()] == ["kernels.c"]
