@@ -30,7 +30,7 @@ from jaxpriv.solving.execution import compiled, own_settings
 from jaxpriv.solving.measured import sweep_measured
 
 # Points that run side by side: enough to fill the vector units, few enough to stay in cache.
-_BATCH = 16
+_BATCH = 8
 
 
 class Frontier(eqx.Module):
