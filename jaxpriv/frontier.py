@@ -29,7 +29,8 @@ from jaxpriv.solving.dense import (
 from jaxpriv.solving.execution import compiled, own_settings
 from jaxpriv.solving.measured import sweep_measured
 
-# Points that run side by side: enough to fill the vector units, few enough to stay in cache.
+# Points that run side by side: enough to share what a step costs beside its arithmetic, few enough that a batch
+# seldom waits long for its slowest member.
 _BATCH = 8
 
 
