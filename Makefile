@@ -46,7 +46,7 @@ lint: $(READY)
 figures: $(READY)
 	@for plot in experiments/*/plot.py; do echo "$$plot"; $(BIN)/python "$$plot" || exit 1; done
 
-bench: $(COMPARATORS)
+bench: $(COMPARATORS) $(KERNELS)
 	$(BIN)/python -m benchmarks.run --suite short --seed 1 --budget-seconds 540 --report
 
 clean:

@@ -34,15 +34,17 @@ class Move(NamedTuple):
     peak: Any
 
 
-def factorise(data: Data, point: Point, r: Residual, *, linear: bool = False) -> Factor:
-    """`linear`: see `row_system`."""
+def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = False) -> Factor:
+    """`transposable`: see `row_system`."""
     outputs, inputs = data.cost.shape
     di = jnp.where(data.support, point.x / point.z, 0.0)
     no_lines = jnp.zeros((outputs, 0, inputs), di.dtype)
     w = grouped(data, r.w)
     own = [jnp.zeros_like(w).at[:, k].set(w[:, k]).reshape(r.w.shape) for k in range(data.groups)]
     d = jnp.where(data.seen, r.w / r.spread, 1.0)
-    system = row_system(data.joint, no_lines, di, d, jnp.stack(own, axis=1), diagonal=data.diagonal, linear=linear)
+    system = row_system(
+        data.joint, no_lines, di, d, jnp.stack(own, axis=1), diagonal=data.diagonal, transposable=transposable
+    )
     return Factor(system, di)
 
 
@@ -51,8 +53,8 @@ def solve_newton(
 ) -> tuple[Any, Any, Any, Any]:
     """(dX, dZ, dg, dnu) for a stack of right-hand sides at fixed prices, a leading axis of everything.
 
-    q = r_complementarity / Z, and R rho + K link = K (J q + r_link), which is what it is for with
-    rho = q Z/X and link = r_link; level = w'dg wanted, row = sum_y dX wanted.
+    q = r_complementarity / Z; rho and link stand for J q + r_link, in that K (J q + r_link) = R rho + K link: mostly
+    rho = q Z/X and link = r_link. level = w'dg wanted, row = sum_y dX wanted.
     """
     scores, e = f.system.solve(rho, link, r.weights * level, row - q.sum(axis=1))  # scores: eta dg
     dz = data.tell(scores) - e[:, None, :]

@@ -36,7 +36,7 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
     """
     data = rearrange(program, dense=True)  # a change of the joint may have entries anywhere
     r = residuals(data, point)
-    f = factorise(data, point, r, linear=True)
+    f = factorise(data, point, r, transposable=True)
     joint = jnp.where(data.seen[:, None], change.joints.reshape(data.joint.shape), 0.0)
     mass = joint.reshape(data.groups, -1, joint.shape[1]).sum(axis=1)
     c = jnp.swapaxes(change.constraints, 1, 2)

@@ -33,11 +33,11 @@ class RowSystem(eqx.Module):
     u: Any  # (Y, N, G): orthonormal basis of K n
     tri: Any  # (Y, G, G): K n = u tri
     schur: Any  # (X, X): S^-1 = schur'schur
-    linear: bool = eqx.field(static=True)
+    transposable: bool = eqx.field(static=True)
 
     def solve(self, rho: Any, link: Any, level: Any, rest: Any) -> tuple[Any, Any]:
         """(kappa (M, Y, N), e (M, X)) for M right-hand sides: (M, Y, X), (M, Y, N), (M, Y, G) and (M, X)."""
-        if isinstance(self.rows, DenseFactor) and not self.linear:
+        if isinstance(self.rows, DenseFactor) and not self.transposable:
             return _solve(self.rows.k, self.rows.r, self.u, self.tri, self.schur, rho, link, level, rest)
         return jax.vmap(self._solve_one)(rho, link, level, rest)
 
@@ -55,11 +55,11 @@ class RowSystem(eqx.Module):
 
 
 def row_system(
-    a: Any, extra: Any, di: Any, d: Any, normals: Any, *, diagonal: bool = False, linear: bool = False
+    a: Any, extra: Any, di: Any, d: Any, normals: Any, *, diagonal: bool = False, transposable: bool = False
 ) -> RowSystem:
     """Factor for shared rows `a` (T, X), rows `extra` (Y, W, X) of each output, `normals` (Y, G, T + W).
 
-    `diagonal`: a (X,) is the diagonal of the shared rows. `linear`: the solutions will be transposed by
+    `diagonal`: a (X,) is the diagonal of the shared rows. `transposable`: the solutions will be transposed by
     JAX, which it can do for its own operations only.
     """
     if diagonal:
@@ -68,7 +68,7 @@ def row_system(
     else:
         k, r, u, tri, schur = _columns(a, extra, di, d, normals)
         rows = DenseFactor(k, r)
-    return RowSystem(rows, u, tri, inverse_factor(schur, di.sum(axis=0)), linear)
+    return RowSystem(rows, u, tri, inverse_factor(schur, di.sum(axis=0)), transposable)
 
 
 def _with_normals(rows: RowFactor, schur: Any, normals: Any) -> tuple[Any, Any, Any]:
@@ -89,7 +89,7 @@ def portable_columns(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple
 
 def portable_solve(k: Any, r: Any, u: Any, tri: Any, schur: Any, *sides: Any) -> tuple[Any, Any]:
     """`RowSystem.solve` in JAX, for every device."""
-    return RowSystem(DenseFactor(k, r), u, tri, schur, linear=True).solve(*sides)
+    return RowSystem(DenseFactor(k, r), u, tri, schur, transposable=True).solve(*sides)
 
 
 def _column_shapes(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple[tuple[int, ...], ...]:
