@@ -34,6 +34,7 @@
 
 typedef double Vector __attribute__((vector_size(64)));
 typedef double Loose __attribute__((vector_size(64), aligned(8))); /* at any address */
+typedef long long Places __attribute__((vector_size(64)));
 
 static long padded(long n) { return (n + PAD - 1) / PAD * PAD; }
 static long padded_rows(long n) { return n <= PANEL ? PANEL : padded(n); }
@@ -98,8 +99,8 @@ INLINE int small_inverse_factor(const double s[PANEL][PANEL], double k[PANEL][PA
   return 1;
 }
 
-/* K with (g + shift diag(scale))^-1 = K'K; g is (n, n) padded, its lower triangle is read. `kt` is K',
-   both are zero on entry: what is not yet filled is read where a block is wider than the triangle. */
+/* K with (g + shift diag(scale))^-1 = K'K; g is (n, n) padded, its lower triangle is read. `kt` is K'. Where a block
+   is wider than the triangle the other half of both is read: zeros on entry, and left so. */
 INLINE int factor_once(long n, const double *g, double shift, const double *scale, double *k, double *kt,
                        double *l, double *p, const int rows, const int vectors) {
   const long step = 8 * vectors;
@@ -133,15 +134,13 @@ INLINE int factor_once(long n, const double *g, double shift, const double *scal
   return 1;
 }
 
-/* The same with the least shift of 0, 1e-14, 1e-12, ..., 1e-2 that works; NaN where none does. */
-INLINE void factor(long n, const double *g, const double *scale, double *k, double *kt, double *l, double *p,
-                   const int rows, const int vectors) {
-  for (double shift = 0.0; shift < 0.1; shift = shift > 0.0 ? shift * 100.0 : 1e-14) {
-    memset(k, 0, n * n * sizeof(double));
-    memset(kt, 0, n * n * sizeof(double));
-    if (factor_once(n, g, shift, scale, k, kt, l, p, rows, vectors)) return;
-  }
+/* The same with the least shift of 0, 1e-14, 1e-12, ..., 1e-2 that works; where none does k is all NaN: not 0, then. */
+INLINE int factor(long n, const double *g, const double *scale, double *k, double *kt, double *l, double *p,
+                  const int rows, const int vectors) {
+  for (double shift = 0.0; shift < 0.1; shift = shift > 0.0 ? shift * 100.0 : 1e-14)
+    if (factor_once(n, g, shift, scale, k, kt, l, p, rows, vectors)) return 1;
   for (long i = 0; i < n * n; i++) k[i] = NAN;
+  return 0;
 }
 
 /* ---- the systems of the outputs ------------------------------------------------------------------ */
@@ -216,6 +215,8 @@ INLINE void columns(const Columns *c, Space s, long from, long to, double *sum, 
   for (long t = 0; t < c->shared; t++)
     for (long i = 0; i < inputs; i++) s.at[i * n + t] = c->a[t * inputs + i];
   memset(s.b, 0, n * x * sizeof(double));
+  memset(s.k, 0, n * n * sizeof(double));
+  memset(s.kt, 0, n * n * sizeof(double));
   for (long y = from; y < to; y++) {
     const double *di = c->di + y * inputs, *d = c->d + y * rows_in, *lines = c->lines + y * c->extra * inputs;
     for (long t = 0; t < c->extra; t++)
@@ -234,7 +235,7 @@ INLINE void columns(const Columns *c, Space s, long from, long to, double *sum, 
       s.g[t * n + t] += t < rows_in ? d[t] : 1.0;
       s.scale[t] = t < rows_in ? s.g[t * n + t] : 0.0;
     }
-    factor(n, s.g, s.scale, s.k, s.kt, s.l, s.p, rows, own);
+    const int factored = factor(n, s.g, s.scale, s.k, s.kt, s.l, s.p, rows, own);
     orthonormal(c, y, s.k, n, s.basis);
     double *r = s.r + held * x; /* padding rows reach into the next output's place, which comes later */
     for (long i = 0; i < n; i += PANEL)
@@ -243,6 +244,7 @@ INLINE void columns(const Columns *c, Space s, long from, long to, double *sum, 
       memcpy(c->k + (y * rows_in + t) * rows_in, s.k + t * n, rows_in * sizeof(double));
       memcpy(c->r + (y * rows_in + t) * inputs, r + t * x, inputs * sizeof(double));
     }
+    if (!factored) memset(s.k, 0, n * n * sizeof(double));
     for (long g = 0; g < c->normals; g++) { /* R <- (1 - uu') R */
       const double *u = s.basis + g * n;
       double *seen = s.basis + c->normals * n;
@@ -269,6 +271,64 @@ typedef struct {
   double *kappa, *e;
 } Solve;
 
+/* The sums of eight vectors, as one. */
+INLINE Vector sums_of(const Vector s[8]) {
+  Vector pair[4], four[2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)
+    pair[i] = __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){0, 8, 2, 10, 4, 12, 6, 14}) +
+              __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){1, 9, 3, 11, 5, 13, 7, 15});
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++)
+    four[i] = __builtin_shuffle(pair[2 * i], pair[2 * i + 1], (Places){0, 1, 8, 9, 4, 5, 12, 13}) +
+              __builtin_shuffle(pair[2 * i], pair[2 * i + 1], (Places){2, 3, 10, 11, 6, 7, 14, 15});
+  return __builtin_shuffle(four[0], four[1], (Places){0, 1, 2, 3, 8, 9, 10, 11}) +
+         __builtin_shuffle(four[0], four[1], (Places){4, 5, 6, 7, 12, 13, 14, 15});
+}
+
+/* How far a block of eight rows from row i on reaches: `triangular` rows are zero beyond their diagonal. */
+INLINE long reach(long i, long n, const int triangular) { return triangular && i + 8 < n ? i + 8 : n; }
+
+/* out += A b for A (m, n). */
+INLINE void add_product(long m, long n, const double *a, const double *b, double *out, const int triangular) {
+  long i = 0;
+  for (; i + 8 <= m; i += 8) {
+    const long wide = reach(i, n, triangular);
+    Vector s[8] = {0};
+    long k = 0;
+    for (; k + 8 <= wide; k += 8) {
+      const Vector v = *(const Loose *)(b + k);
+#pragma GCC unroll 8
+      for (int r = 0; r < 8; r++) s[r] += *(const Loose *)(a + (i + r) * n + k) * v;
+    }
+    *(Loose *)(out + i) += sums_of(s);
+    for (; k < wide; k++)
+      for (int r = 0; r < 8; r++) out[i + r] += a[(i + r) * n + k] * b[k];
+  }
+  for (; i < m; i++) out[i] += dot(a + i * n, b, n);
+}
+
+/* out += A'c for A (m, n). */
+INLINE void add_transposed(long m, long n, const double *a, const double *c, double *out, const int triangular) {
+  long i = 0;
+  for (; i + 8 <= m; i += 8) {
+    const long wide = reach(i, n, triangular);
+    long k = 0;
+    for (; k + 8 <= wide; k += 8) {
+      Vector even = *(Loose *)(out + k), odd = {0};
+#pragma GCC unroll 4
+      for (int r = 0; r < 8; r += 2) {
+        even += c[i + r] * *(const Loose *)(a + (i + r) * n + k);
+        odd += c[i + r + 1] * *(const Loose *)(a + (i + r + 1) * n + k);
+      }
+      *(Loose *)(out + k) = even + odd;
+    }
+    for (; k < wide; k++)
+      for (int r = 0; r < 8; r++) out[k] += c[i + r] * a[(i + r) * n + k];
+  }
+  for (; i < m; i++) add_multiple(out, c[i], a + i * n, n);
+}
+
 /* a <- a - u (u'a - wanted); wanted NULL: none. */
 INLINE void set_level(const Solve *c, const double *u, double *a, const double *wanted) {
   for (long g = 0; g < c->normals; g++) {
@@ -285,17 +345,18 @@ INLINE void forward(const Solve *c, long from, long to, double *sum, double *wan
     const double *u = c->u + y * c->rows * c->normals, *tri = c->tri + y * c->normals * c->normals;
     for (long m = 0; m < c->sides; m++) {
       const long at = m * c->outputs + y;
-      const double *rho = c->rho + at * c->inputs, *link = c->link + at * c->rows, *level = c->level + at * c->normals;
+      const double *level = c->level + at * c->normals;
       double *a = c->kappa + at * c->rows;
-      for (long t = 0; t < c->rows; t++)
-        a[t] = dot(r + t * c->inputs, rho, c->inputs) + dot(k + t * c->rows, link, t + 1);
+      memset(a, 0, c->rows * sizeof(double));
+      add_product(c->rows, c->inputs, r, c->rho + at * c->inputs, a, 0);
+      add_product(c->rows, c->rows, k, c->link + at * c->rows, a, 1);
       for (long g = 0; g < c->normals; g++) {
         wanted[g] = level[g];
         for (long i = 0; i < g; i++) wanted[g] -= tri[i * c->normals + g] * wanted[i];
         wanted[g] /= tri[g * c->normals + g];
       }
       set_level(c, u, a, wanted);
-      for (long t = 0; t < c->rows; t++) add_multiple(sum + m * c->inputs, a[t], r + t * c->inputs, c->inputs);
+      add_transposed(c->rows, c->inputs, r, a, sum + m * c->inputs, 0);
     }
   }
 }
@@ -306,11 +367,12 @@ INLINE void backward(const Solve *c, long from, long to, double *moved) {
     const double *k = c->k + y * c->rows * c->rows, *r = c->r + y * c->rows * c->inputs;
     for (long m = 0; m < c->sides; m++) {
       double *kappa = c->kappa + (m * c->outputs + y) * c->rows;
-      for (long t = 0; t < c->rows; t++) moved[t] = dot(r + t * c->inputs, c->e + m * c->inputs, c->inputs);
+      memset(moved, 0, c->rows * sizeof(double));
+      add_product(c->rows, c->inputs, r, c->e + m * c->inputs, moved, 0);
       set_level(c, c->u + y * c->rows * c->normals, moved, NULL);
       for (long t = 0; t < c->rows; t++) moved[t] += kappa[t];
       memset(kappa, 0, c->rows * sizeof(double));
-      for (long t = 0; t < c->rows; t++) add_multiple(kappa, moved[t], k + t * c->rows, t + 1);
+      add_transposed(c->rows, c->rows, k, moved, kappa, 1);
     }
   }
 }
@@ -318,7 +380,7 @@ INLINE void backward(const Solve *c, long from, long to, double *moved) {
 /* ---- one body, compiled for the instruction sets ------------------------------------------------- */
 
 typedef void ColumnsOf(const Columns *, Space, long, long, double *);
-typedef void FactorOf(long, const double *, const double *, double *, double *, double *, double *);
+typedef int FactorOf(long, const double *, const double *, double *, double *, double *, double *);
 typedef void ForwardOf(const Solve *, long, long, double *, double *);
 typedef void BackwardOf(const Solve *, long, long, double *);
 
@@ -329,9 +391,9 @@ typedef void BackwardOf(const Solve *, long, long, double *);
     else                                                                                                    \
       columns(c, s, from, to, sum, rows, vectors, 0);                                                       \
   }                                                                                                         \
-  attribute static void factor_##name(long n, const double *g, const double *scale, double *k, double *kt,  \
-                                      double *l, double *p) {                                               \
-    factor(n, g, scale, k, kt, l, p, rows, vectors);                                                        \
+  attribute static int factor_##name(long n, const double *g, const double *scale, double *k, double *kt,   \
+                                     double *l, double *p) {                                                \
+    return factor(n, g, scale, k, kt, l, p, rows, vectors);                                                 \
   }                                                                                                         \
   attribute static void forward_##name(const Solve *c, long from, long to, double *sum, double *wanted) {   \
     forward(c, from, to, sum, wanted);                                                                      \
@@ -624,7 +686,7 @@ XLA_FFI_Error *jaxpriv_inverse_factor(XLA_FFI_CallFrame *frame) {
   if (!memory) return no_memory(frame);
   double *g = memory, *k = g + n * n, *kt = k + n * n, *l = kt + n * n, *p = l + PANEL * n, *scale = p + PANEL * n;
   FactorOf *run = PICK(factor);
-  memset(g, 0, n * n * sizeof(double));
+  memset(memory, 0, 3 * n * n * sizeof(double));
   memset(scale, 0, n * sizeof(double));
   for (long i = size; i < n; i++) g[i * n + i] = 1.0;
   for (long b = 0; b < batch; b++) {
@@ -632,8 +694,9 @@ XLA_FFI_Error *jaxpriv_inverse_factor(XLA_FFI_CallFrame *frame) {
     double *result = (double *)out[0]->data + b * size * size;
     for (long i = 0; i < size; i++) memcpy(g + i * n, matrix + i * size, size * sizeof(double));
     memcpy(scale, numbers(in[1]) + b * size, size * sizeof(double));
-    run(n, g, scale, k, kt, l, p);
+    const int factored = run(n, g, scale, k, kt, l, p);
     for (long i = 0; i < size; i++) memcpy(result + i * size, k + i * n, size * sizeof(double));
+    if (!factored) memset(k, 0, n * n * sizeof(double));
   }
   free(memory);
   return NULL;
