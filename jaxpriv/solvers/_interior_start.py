@@ -3,14 +3,14 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solvers._base import Candidate
+from jaxpriv.solvers._central_path import row_prices
 from jaxpriv.solvers._interior_system import Data, Point, reduced_costs
-from jaxpriv.solvers._parts import leak_of, output_columns, posterior_scores
+from jaxpriv.solvers._parts import in_precision, leak_of, output_columns, posterior_scores
 from jaxpriv.solvers.mirror_descent import MirrorDescent, MirrorState, mirror_step, next_weights
 
 
@@ -21,7 +21,7 @@ def warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
     digits the first Newton step brings.
     """
     start = MirrorDescent().init(program, 0, best)
-    coarse = _cast(program, jnp.float32)
+    coarse = in_precision(program, jnp.float32)
 
     def step(_: Any, carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         log_mechanism, mechanism, weights, multipliers = carry
@@ -33,14 +33,11 @@ def warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
         log_mechanism, mechanism, multipliers = moved
         return log_mechanism, mechanism, weights, multipliers
 
-    first = _cast((start.log_mechanism, jnp.exp(start.log_mechanism), start.weights, start.multipliers), jnp.float32)
-    log_mechanism, _, *prices = _cast(lax.fori_loop(0, steps, step, first), program.joints.dtype)
+    first = in_precision(
+        (start.log_mechanism, jnp.exp(start.log_mechanism), start.weights, start.multipliers), jnp.float32
+    )
+    log_mechanism, _, *prices = in_precision(lax.fori_loop(0, steps, step, first), program.joints.dtype)
     return eqx.tree_at(lambda s: (s.log_mechanism, s.weights, s.multipliers), start, (log_mechanism, *prices))
-
-
-def _cast(tree: Any, dtype: Any) -> Any:
-    """Every array of real numbers in another precision."""
-    return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, tree)
 
 
 def centred_point(program: Program, data: Data, warm: MirrorState, blend: Any, target: Any) -> Point:
@@ -62,7 +59,7 @@ def centred_point(program: Program, data: Data, warm: MirrorState, blend: Any, t
     inside = jnp.where(data.support, costs, jnp.inf)
     gap = (jnp.where(data.support, x * costs, 0.0)).sum() - inside.min(axis=0).sum()
     mu = target * jnp.maximum(gap, 1e-9) / outputs
-    nu = row_prices(data, costs, mu)
+    nu = row_prices(data.support, data.h, costs, mu)
     z = jnp.where(data.support, costs - nu, 1.0)
     x = jnp.where(data.support, jnp.sqrt(x * (mu * data.h / z)), 0.0)
     x = x / x.sum(axis=0)
@@ -78,25 +75,3 @@ def centred_point(program: Program, data: Data, warm: MirrorState, blend: Any, t
         room = jnp.maximum(peak - leak.values, mu / weights)
     price, slack = jnp.concatenate([lam, weights]), jnp.concatenate([slack, room])
     return Point(x, z, g, nu, price, slack, peak)
-
-
-def row_prices(data: Data, costs: Any, mu: Any) -> Any:
-    """nu with sum_y mu h / (costs - nu) = 1 in every row: Newton on the reciprocal, monotone from below."""
-    inside = jnp.where(data.support, costs, jnp.inf)
-    top = inside.min(axis=0)
-    nu = top - mu * data.h.max(axis=0)
-
-    def unfinished(carry: tuple[Any, Any, Any]) -> Any:
-        _, error, count = carry
-        return (error > 1e-10) & (count < 80)
-
-    def newton(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        nu, _, count = carry
-        q = jnp.where(data.support, mu * data.h / (inside - nu), 0.0)
-        f = q.sum(axis=0)
-        slope = jnp.where(data.support, q / (inside - nu), 0.0).sum(axis=0)
-        new = jnp.minimum(nu - (f - 1.0) * f / slope, top - mu * data.h.max(axis=0) * 0.999999)
-        return new, jnp.abs(f - 1.0).max(), count + 1
-
-    nu, _, _ = lax.while_loop(unfinished, newton, (nu, jnp.array(jnp.inf, nu.dtype), jnp.array(0)))
-    return nu

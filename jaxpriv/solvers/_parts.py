@@ -1,7 +1,9 @@
-"""Pieces that several solvers compute: column leakages, scores, costs of scores, the dual bound."""
+"""Pieces that several solvers compute: column leakages, scores, costs of scores, the dual bound, precision."""
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from jaxpriv.certificates import leakage_of_outputs
@@ -55,3 +57,8 @@ def dual_bound(program: Program, scores: Any, weights: Any, multipliers: Any) ->
     least = jnp.where(program.support, total, jnp.inf).min(axis=1).sum()
     bound = least - (multipliers * program.budgets).sum()
     return bound - weights.sum() * program.limit if program.form is Form.LIMIT else bound
+
+
+def in_precision(tree: Any, dtype: Any) -> Any:
+    """Every array of real numbers of a tree in another precision."""
+    return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, tree)

@@ -6,7 +6,7 @@ variables of their own, Z is exactly linear in them times their prices, and a Ne
 Sources: Mehrotra 1992; Gondzio 1996; Calmon and Fawaz 2012, Theorem 2, for the worst-outcome program.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -31,6 +31,10 @@ from jaxpriv.solvers.conic.system import (
     rules,
     use_rate,
 )
+from jaxpriv.solvers.conic.warm import has_warm_start, warm_point
+
+# A step that leaves the neighbourhood is shortened by this factor until it does not.
+_BACK = 0.93
 
 
 class ConicState(eqx.Module):
@@ -48,14 +52,18 @@ class ConicInteriorPoint(AbstractSolver):
     """Interior-point method for `MeasuredProgram`.
 
     Args:
+        warm_steps: mirror steps before the first attempt, where the program has a warm start.
         correctors: most Gondzio correctors in one step.
+        long_enough: steps of this length are not corrected any more.
         boundary: fraction of the way to the boundary that a step may go.
         neighbourhood: smallest allowed ratio of a complementarity product to the mean.
         stray: what rules outside their sets may be worth, as a share of the complementarity products.
         score_change: largest change of a rule in one step.
     """
 
+    warm_steps: int = eqx.field(static=True, default=100)
     correctors: int = eqx.field(static=True, default=3)
+    long_enough: float = eqx.field(static=True, default=0.9)
     boundary: float = eqx.field(static=True, default=0.95)
     neighbourhood: float = eqx.field(static=True, default=0.02)
     stray: float = eqx.field(static=True, default=0.03)
@@ -66,15 +74,20 @@ class ConicInteriorPoint(AbstractSolver):
         return no_offer(program)
 
     def init(self, program: MeasuredProgram, attempt: Any, best: Offer) -> ConicState:
-        """The independent release, further inside on every further attempt.
+        """The independent release, further inside on every further attempt; for Theorem 2 first a warm start.
 
-        A smooth worst-outcome limit alone allows a start nearer to the boundary: a tenth of the steps less for
-        Theorem 2, while linear programs with small budgets need more.
+        A smooth worst-outcome limit alone allows a start nearer to the boundary, while linear programs with
+        small budgets need more.
         """
         data = rearrange(program)
         nearest = 0.3 if any(term.smooth and term.role is Role.WORST for term in program.terms) else 1.0
         target = jnp.array([nearest, 30.0, 1000.0], data.a.dtype)[attempt]
-        point = first_point(data, target)
+        if has_warm_start(program):
+            point = lax.cond(
+                attempt == 0, lambda: warm_point(data, self.warm_steps, target), lambda: first_point(data, target)
+            )
+        else:
+            point = first_point(data, target)
         best = offered(data, point, best)
         return ConicState(point, residuals(data, point), jnp.array(0), jnp.array(0), jnp.array(False), best)
 
@@ -186,8 +199,21 @@ def _strayed(data: Data, x: Any, k: Any, price: Any, eta: Any) -> Any:
     return total
 
 
+class _Origin(NamedTuple):
+    """Where a step begins: how near it may come to the boundary, and what its rules claim outside their sets."""
+
+    share: Any
+    strayed: Any
+
+
+def _origin(solver: ConicInteriorPoint, data: Data, point: Point) -> _Origin:
+    least, mean, _ = _products(data, point, point, 0.0)
+    strayed = _strayed(data, point.x, point.k, point.price, point.eta)
+    return _Origin(jnp.minimum(solver.neighbourhood, 0.9 * least / mean), strayed)
+
+
 def _into_neighbourhood(
-    solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, move: Point
+    solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, origin: _Origin, move: Point
 ) -> tuple[Any, Any]:
     """(step, mean product after it): back from the boundary until every product is a fair share of the mean.
 
@@ -195,13 +221,10 @@ def _into_neighbourhood(
     of 1e-2 in a rule, harmless elsewhere, is worth more than all products. So the rules must also stay in their
     sets up to a share of the products, or come nearer to them.
     """
-    least, mean, _ = _products(data, point, move, 0.0)
-    share = jnp.minimum(solver.neighbourhood, 0.9 * least / mean)
-    strayed = _strayed(data, point.x, point.k, point.price, point.eta)
 
     def held(a: Any, mean: Any) -> Any:
         after = _plus(point, move, a)
-        allowed = jnp.maximum(solver.stray * data.pairs * mean, (1.0 - 0.5 * a) * strayed)
+        allowed = jnp.maximum(solver.stray * data.pairs * mean, (1.0 - 0.5 * a) * origin.strayed)
         return _strayed(data, after.x, after.k, after.price, after.eta) <= allowed
 
     def outside(carry: tuple[Any, Any, Any, Any]) -> Any:
@@ -210,9 +233,9 @@ def _into_neighbourhood(
 
     def shorten(carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         a, _, _, count = carry
-        a = jnp.where(count == 0, a, a * 0.85)
+        a = jnp.where(count == 0, a, a * _BACK)
         least, mean, _ = _products(data, point, move, a)
-        return a, mean, (mean > 0) & (least >= share * mean) & held(a, mean), count + 1
+        return a, mean, (mean > 0) & (least >= origin.share * mean) & held(a, mean), count + 1
 
     a = solver.boundary * _largest(solver, data, point, r, move)
     a, mean, _, _ = lax.while_loop(outside, shorten, (a, r.mu, jnp.array(False), jnp.array(0)))
@@ -260,18 +283,20 @@ def _advance(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) 
         with_prices(data, point, r, jax.tree.map(lambda leaf, i=i: leaf[i], both), response, asked[i]) for i in range(2)
     )
     reach = _largest(solver, data, point, r, predict)
+    origin = _origin(solver, data, point)
     sigma = jnp.clip((1.0 - reach) ** 5, 1e-3, 0.9)
     move = _plus(predict, centre, sigma * r.mu)
-    length, mean = _into_neighbourhood(solver, data, point, r, move)
+    length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
 
     def centred() -> tuple[Point, Any, Any, Any]:
         careful = _plus(predict, centre, r.mu)
-        return careful, *_into_neighbourhood(solver, data, point, r, careful), jnp.ones_like(sigma)
+        return careful, *_into_neighbourhood(solver, data, point, r, origin, careful), jnp.ones_like(sigma)
 
     move, length, mean, sigma = lax.cond(length < 0.1, centred, lambda: (move, length, mean, sigma))
 
     def improving(carry: tuple[Any, ...]) -> Any:
-        return carry[-1] & (carry[-2] < solver.correctors)
+        _, length, _, count, better = carry
+        return better & (count < solver.correctors) & (length < solver.long_enough)
 
     def correct(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         move, length, mean, count, _ = carry
@@ -279,7 +304,7 @@ def _advance(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) 
         own = directions(data, point, r, f, jax.tree.map(lambda leaf: leaf[None], sides))
         own = jax.tree.map(lambda leaf: leaf[0], own)
         trial = _plus(move, with_prices(data, point, r, own, response, sides), 1.0)
-        trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, trial)
+        trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, origin, trial)
         better = (trial_mean < 0.98 * mean) | (trial_length > 1.1 * length)
         choose = lambda p, q: jnp.where(better, p, q)  # noqa: E731
         return (

@@ -1,0 +1,123 @@
+"""A start near the solution where one relative entropy is limited in every outcome (Calmon-Fawaz Theorem 2).
+
+With a price eta_y on the limit of every output, phi(W_y) + offset . W_y <= 0, the Lagrangian
+
+    <cost, W> + sum_y eta_y (phi(W_y) + offset . W_y)
+
+lies below its linearisation plus max(eta) KL(W', W), weighted by the mass of x: a mirror step of that length
+decreases it. Alternating with prices that grow where the limit is exceeded and shrink where there is room, a
+hundred such steps, a few matrix products each, save half of the Newton steps.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
+from jaxpriv.solvers._central_path import row_prices
+from jaxpriv.solvers._parts import in_precision
+from jaxpriv.solvers.conic.sets import rule_at
+from jaxpriv.solvers.conic.system import Data, Point, reduced_costs
+
+# A price changes by the fourth root of what its output leaks over the limit, by no more than this factor a step,
+# and is at most so many times the mean price: one that ran away would shorten the steps of all.
+_DAMPING = 0.25
+_FASTEST = 0.85
+_HIGHEST = 3.0
+# The release is mixed with an independent one until no output is nearer to its limit than this share of it...
+_INSIDE = 0.97
+# ...with at least this share of it, and with as much of the uniform release, so that no entry is tiny.
+_SPREAD = 0.02
+# Smallest products at the start, as shares of those on the central path: of an entry and its reduced cost (those
+# of entries that the mirror steps gave up are thousands of times too small, and cost Newton steps), and of a price
+# and its slack (held much higher it would undo the prices found).
+_LEAST_ENTRY = 0.3
+_LEAST_PAIR = 0.01
+
+
+def has_warm_start(program: MeasuredProgram) -> bool:
+    """Whether the one limit of the program is a relative entropy in every outcome."""
+    if len(program.terms) != 1 or program.budgets.shape[0] or program.peaked:
+        return False
+    (term,) = program.terms
+    return term.kind is Kind.ENTROPIC and term.role is Role.WORST
+
+
+def warm_point(data: Data, steps: int, target: Any) -> Point:
+    """A strictly interior point after mirror steps in float32; mu is `target` times its gap, shared out."""
+    outputs = data.cost.shape[0]
+    x, eta = in_precision(_mirror_steps(in_precision(data, jnp.float32), steps), data.cost.dtype)
+    independent = jnp.broadcast_to((x @ data.program.mass)[:, None] / data.program.mass.sum(), x.shape)
+    _, used, room = _leak(data, x)
+    share = jnp.clip(1.0 - _INSIDE / (used / room).max(), _SPREAD, 1.0)
+    x = (1.0 - _SPREAD) * ((1.0 - share) * x + share * independent) + _SPREAD * _uniform(data)
+    x = jnp.where(data.support, x, 0.0)
+    x = x / x.sum(axis=0)
+
+    g, used, room = _leak(data, x)
+    no_prices = jnp.zeros(data.cost.shape[1], x.dtype), jnp.zeros(0, x.dtype)
+    costs = reduced_costs(data, g * eta[:, None], eta[:, None], *no_prices)
+    gap = (x * costs).sum() - jnp.where(data.support, costs, jnp.inf).min(axis=0).sum()
+    mu = target * jnp.maximum(gap, 1e-9) / outputs
+    sigma = jnp.maximum(room - used, 1e-12)
+    eta = jnp.maximum(eta, _LEAST_PAIR * mu / sigma)
+    sigma = jnp.maximum(sigma, _LEAST_PAIR * mu / eta)
+    k = g * eta[:, None]
+    costs = reduced_costs(data, k, eta[:, None], *no_prices)
+    nu = row_prices(data.support, data.h, costs, mu)
+    x = jnp.where(data.support, jnp.maximum(x, _LEAST_ENTRY * mu * data.h / (costs - nu)), 0.0)
+    x = x / x.sum(axis=0)
+    return Point(
+        x=x,
+        z=jnp.where(data.support, costs - nu, 1.0),
+        k=k,
+        t=jnp.zeros((outputs, 1), x.dtype),
+        s=jnp.ones_like(k),
+        v=jnp.zeros_like(k),
+        eta=eta[:, None],
+        sigma=sigma[:, None],
+        nu=nu,
+        price=no_prices[1],
+        slack=no_prices[1],
+        peak=jnp.zeros((), x.dtype),
+    )
+
+
+def _leak(data: Data, x: Any) -> tuple[Any, Any, Any]:
+    """(g, the rules; what every output leaks, and may leak, beyond an independent release of its mass)."""
+    (term,) = data.terms
+    tiny = jnp.finfo(x.dtype).tiny
+    w = jnp.maximum(data.see(x), tiny)
+    rule = jax.vmap(lambda seen: rule_at(term, seen))
+    g = rule(w)
+    prior = term.rows.sum(axis=1)
+    independent = (rule(prior[None])[0] @ prior) / prior.sum() * w.sum(axis=1)
+    return g, (g * w).sum(axis=1) - independent, jnp.maximum(-x @ term.offset - independent, tiny)
+
+
+def _mirror_steps(data: Data, steps: int) -> tuple[Any, Any]:
+    """(mechanism, prices) after mirror steps from the uniform mechanism and the price of the whole distortion."""
+    (term,) = data.terms
+    outside = jnp.where(data.support, 0.0, -jnp.inf)
+    span = jnp.where(data.support, data.cost, 0.0).max(axis=0).sum()
+
+    def step(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        log_x, eta = carry
+        g, used, room = _leak(data, jnp.exp(log_x))
+        excess = (jnp.maximum(used, 0.0) / room) ** _DAMPING
+        eta = eta * jnp.clip(excess, _FASTEST, 1.0 / _FASTEST)
+        eta = jnp.minimum(eta, _HIGHEST * eta.mean())
+        gradient = data.cost + data.tell(eta[:, None] * g) + eta[:, None] * term.offset
+        log_x = log_x - gradient / (data.program.mass * eta.max()) + outside
+        return log_x - jax.scipy.special.logsumexp(log_x, axis=0), eta
+
+    start = jnp.log(_uniform(data)), jnp.full(data.cost.shape[0], span)
+    log_x, eta = lax.fori_loop(0, steps, step, start)
+    return jnp.exp(log_x), eta
+
+
+def _uniform(data: Data) -> Any:
+    weights = data.support.astype(data.cost.dtype)
+    return weights / weights.sum(axis=0)
