@@ -1,11 +1,12 @@
 """What needs no iteration: releases that leak nothing, rules that have learned nothing, and rounding."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jaxpriv.certificates import certify_measured
+from jaxpriv.certificates import Certificate, certify_measured
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.measured import MeasuredProgram, Role, Term
 from jaxpriv.solvers.conic.sets import rule_at
@@ -73,14 +74,18 @@ def _natural(term: Term) -> Any:
 
 def inside(
     program: MeasuredProgram, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
-) -> np.ndarray:
-    """The mechanism, or the least of a few mixtures with releases that leak nothing and with the anchor that meets
-    every limit: the device's view of a limit and the certificate's differ by rounding.
+) -> tuple[np.ndarray, Certificate, float]:
+    """(mechanism, certificate, excess): the mechanism, or the least of a few mixtures with releases that leak
+    nothing and with the anchor that meets every limit; the device's view of a limit and the certificate's differ by
+    rounding.
     """
     marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
     safe = 0.5 * (marginal + program.anchor)
-    for share in (0.0, *_ROUNDING_SHARES):
+
+    def examined(share: float) -> tuple[np.ndarray, Certificate, float]:
         mixed = (1.0 - share) * mechanism + share * safe
-        if certify_measured(program, mixed, *duals).violation == 0 and excess(mixed) == 0:
-            return mixed
-    return mechanism
+        return mixed, certify_measured(program, mixed, *duals), excess(mixed)
+
+    unmixed = examined(0.0)
+    mixtures = (examined(share) for share in _ROUNDING_SHARES)
+    return next((one for one in itertools.chain([unmixed], mixtures) if one[1].violation == 0 and one[2] == 0), unmixed)

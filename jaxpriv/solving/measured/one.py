@@ -17,7 +17,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from jaxpriv.certificates import certify_measured
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, evaluate_all
 from jaxpriv.problems import feasibility
@@ -181,9 +180,8 @@ class Solve:
     ) -> Answer:
         """What a mechanism and dual objects prove about `program`."""
         excess = partial(self._excess, limits)
-        mechanism = inside(program, excess, mechanism, k, eta, price)
-        certificate = certify_measured(program, mechanism, k, eta, price)
-        violation = max(float(certificate.violation), excess(mechanism))
+        mechanism, certificate, over = inside(program, excess, mechanism, k, eta, price)
+        violation = max(float(certificate.violation), over)
         self.steps += steps
         return Answer(
             mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
