@@ -72,3 +72,14 @@ def test_counts_whose_sum_overflows():
 def test_offsets_beyond_integers():
     with pytest.raises(jp.InputError, match=r"^offsets\[2\]"):
         jp.NoiseProblem(np.eye(3) / 3, [0.0, 1.0, 1.0], budget=0.2, offsets=[0, 1, 1e300])
+
+
+@pytest.mark.parametrize("copies", [2, 4])
+def test_joints_and_budgets_that_say_the_same_twice(copies):
+    """Their prices are not unique, which a start in float32 must bear."""
+    once = jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=0.3))
+    joints = jp.solve(jp.DistortionProblem([JOINT] * copies, TABLE, budget=0.3))
+    budgets = jp.solve(jp.DistortionProblem(JOINT, [TABLE] * copies, budget=[0.3] * copies))
+    assert once.status == joints.status == budgets.status == "optimal"
+    assert joints.value == pytest.approx(once.value, abs=2e-6)
+    assert budgets.value == pytest.approx(once.value, abs=2e-6)

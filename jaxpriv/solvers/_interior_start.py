@@ -1,8 +1,8 @@
 """Where the interior-point method starts: a strictly interior point near the central path."""
 
+import dataclasses
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 
@@ -18,7 +18,7 @@ def warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
     """Unit mirror steps from the uniform mechanism, without their certificates.
 
     In float32, in half the time: they are far from their limit after so few steps, and what they lack in
-    digits the first Newton step brings.
+    digits the first Newton step brings. What leaves its range there is not used.
     """
     start = MirrorDescent().init(program, 0, best)
     coarse = in_precision(program, jnp.float32)
@@ -36,8 +36,15 @@ def warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
     first = in_precision(
         (start.log_mechanism, jnp.exp(start.log_mechanism), start.weights, start.multipliers), jnp.float32
     )
-    log_mechanism, _, *prices = in_precision(lax.fori_loop(0, steps, step, first), program.joints.dtype)
-    return eqx.tree_at(lambda s: (s.log_mechanism, s.weights, s.multipliers), start, (log_mechanism, *prices))
+    last = in_precision(lax.fori_loop(0, steps, step, first), program.joints.dtype)
+    log_mechanism, mechanism, weights, multipliers = last
+    sound = jnp.isfinite(mechanism.sum() + weights.sum() + multipliers.sum())
+    return dataclasses.replace(
+        start,
+        log_mechanism=jnp.where(sound, log_mechanism, start.log_mechanism),
+        weights=jnp.where(sound, weights, start.weights),
+        multipliers=jnp.where(sound, multipliers, start.multipliers),
+    )
 
 
 def centred_point(program: Program, data: Data, warm: MirrorState, blend: Any, target: Any) -> Point:

@@ -169,6 +169,9 @@ def _meet_budgets(
 ) -> tuple[Any, Any]:
     """Projected Newton on the dual h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D."""
 
+    # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding.
+    relative = max(1e-9, 64.0 * float(jnp.finfo(base.dtype).eps))
+
     def logits_at(lam: Any) -> Any:
         return base - tilt * jnp.tensordot(lam, program.constraints, 1)
 
@@ -180,7 +183,7 @@ def _meet_budgets(
         curvature = jnp.einsum("rxy,xy,qxy->rq", tilted, w, program.constraints) - jnp.einsum(
             "rx,qx->rq", used * tilt[:, 0], used
         )
-        ridge = 1e-12 + 1e-9 * jnp.diagonal(curvature).max()
+        ridge = 1e-12 + relative * jnp.diagonal(curvature).max()
         free = (lam > 0) | (over > 0)
         matrix = jnp.where(free[:, None] & free[None, :], curvature, 0.0) + jnp.diag(jnp.where(free, ridge, 1.0))
         move = small_solve(matrix, jnp.where(free, over, 0.0))
