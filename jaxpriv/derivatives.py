@@ -19,6 +19,7 @@ entry (s, x) is the slope of V when mass moves to the cell (s, x) from all cells
 d/dh V((1 - h) J + h e_{s,x}): the influence function of V.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -287,7 +288,7 @@ def _optimum_jvp(solver: AbstractSolver, tol: float, max_steps: int, primals: An
     with jax.numpy_rank_promotion("allow"):  # a rule may run long after `optimal_value` has returned
         found, state = _search(solver, tol, max_steps, program)
         # Neither moves the optimum; the support's tangent is of no dtype that jit would take.
-        change = eqx.tree_at(lambda p: (p.support, p.anchor), change, (program.support, program.anchor))
+        change = dataclasses.replace(change, support=program.support, anchor=program.anchor)
         move = _path_tangent(program, change, state.point)
         limits = program.budgets.shape[0]
         weights = jnp.zeros_like(found.weights) if program.form is Form.OBJECTIVE else move.price[limits:]

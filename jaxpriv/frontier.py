@@ -225,9 +225,9 @@ def _varying(program: Program) -> Any:
 def _batched(solver: Any, shared: Program, varying: Any, limit: Any) -> Any:
     def one(lane: Any) -> Any:
         (budgets, bound, anchor, cost), goal = lane
-        program = eqx.tree_at(lambda p: (p.budgets, p.limit, p.anchor), shared, (budgets, bound, anchor))
+        program = dataclasses.replace(shared, budgets=budgets, limit=bound, anchor=anchor)
         if cost is not None:
-            program = eqx.tree_at(lambda p: p.cost, program, cost)
+            program = dataclasses.replace(program, cost=cost)
         return iterate(solver, program, goal, limit)
 
     return jax.vmap(one)(varying)

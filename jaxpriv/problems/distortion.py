@@ -1,5 +1,6 @@
 """Calmon-Fawaz Theorem 1: least average leakage at bounded distortion, in all its forms."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -145,11 +146,11 @@ class DistortionProblem(eqx.Module):
     def at_point(self, program: Program) -> Program:
         """This problem's program, given the `program` of the same problem at another point of a sweep."""
         if self.budget is not None:
-            return eqx.tree_at(lambda p: p.budgets, program, np.tile(self.budget, self.joints.shape[0]))
+            return dataclasses.replace(program, budgets=np.tile(self.budget, self.joints.shape[0]))
         if self.multiplier is not None:
             cost = (self.multiplier[:, None, None] * self.joints[0].sum(axis=0)[:, None] * self.tables()).sum(axis=0)
-            return eqx.tree_at(lambda p: p.cost, program, cost)
-        return eqx.tree_at(lambda p: p.limit, program, np.asarray(self.leakage_budget, dtype=np.float64))
+            return dataclasses.replace(program, cost=cost)
+        return dataclasses.replace(program, limit=np.asarray(self.leakage_budget, dtype=np.float64))
 
     def program(self) -> Program:
         """The convex program in standard form, float64 (or of the tracers' dtype under jit)."""

@@ -13,9 +13,10 @@ Every problem of Calmon-Fawaz's Theorem 1, its Remarks 1 and 3 and Corollary 1 i
 """
 
 import enum
+from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
+import jax
 
 
 class Form(enum.Enum):
@@ -26,7 +27,9 @@ class Form(enum.Enum):
     LIMIT = "limit"
 
 
-class Program(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Program:
     """One convex program over mechanisms of shape (X, Y). All arrays float, one dtype."""
 
     joints: Any  # (K, S, X)
@@ -36,8 +39,8 @@ class Program(eqx.Module):
     limit: Any  # (): the leakage limit of form LIMIT, otherwise 0
     support: Any  # (X, Y) bool: where the mechanism may have mass
     anchor: Any  # (X, Y): a mechanism that meets every limit, to repair iterates with
-    form: Form = eqx.field(static=True)
-    diagonal: bool = eqx.field(static=True, default=False)  # one joint, a diagonal matrix: S = X
+    form: Form = field(metadata={"static": True})
+    diagonal: bool = field(metadata={"static": True}, default=False)  # one joint, a diagonal matrix: S = X
 
     @property
     def priors(self) -> Any:

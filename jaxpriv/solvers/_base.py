@@ -1,6 +1,8 @@
 """What a solver is: data (its hyper-parameters) with `init` and `step`; one loop runs them all."""
 
+import dataclasses
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +15,9 @@ from jaxpriv._validation import is_traced
 from jaxpriv.problems.program import Program
 
 
-class Candidate(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Candidate:
     """The best mechanism and the best dual object so far, with the solver's own view of their gap.
 
     The gap here only steers the loop. What a user sees is computed afresh by `certificates`.
@@ -33,21 +37,21 @@ class Candidate(eqx.Module):
     def with_primal(self, mechanism: Any, value: Any) -> "Candidate":
         """The better of the mechanism held and the one offered."""
         better = value < self.value
-        return eqx.tree_at(
-            lambda c: (c.mechanism, c.value),
+        return dataclasses.replace(
             self,
-            (jnp.where(better, mechanism, self.mechanism), jnp.where(better, value, self.value)),
+            mechanism=jnp.where(better, mechanism, self.mechanism),
+            value=jnp.where(better, value, self.value),
         )
 
     def with_dual(self, scores: Any, weights: Any, multipliers: Any, bound: Any) -> "Candidate":
         """The better of the dual object held and the one offered."""
         better = bound > self.bound
-        old = (self.scores, self.weights, self.multipliers, self.bound)
-        new = (scores, weights, multipliers, bound)
-        return eqx.tree_at(
-            lambda c: (c.scores, c.weights, c.multipliers, c.bound),
+        return dataclasses.replace(
             self,
-            tuple(jnp.where(better, n, o) for n, o in zip(new, old, strict=True)),
+            scores=jnp.where(better, scores, self.scores),
+            weights=jnp.where(better, weights, self.weights),
+            multipliers=jnp.where(better, multipliers, self.multipliers),
+            bound=jnp.where(better, bound, self.bound),
         )
 
 
@@ -65,7 +69,9 @@ def no_candidate(program: Program) -> Candidate:
     )
 
 
-class Goal(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Goal:
     """When a gap is small enough: at most `tol`, or at most `rtol` times the value.
 
     `shift` is what a reduced program's value lacks to the original one's.
@@ -102,7 +108,9 @@ class AbstractSolver(eqx.Module):
         """One iteration."""
 
 
-class Run(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Run:
     """What the loop hands back."""
 
     best: Any

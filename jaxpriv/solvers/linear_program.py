@@ -8,6 +8,7 @@ and the prices, so that the bound of the certificate is the dual optimum:
 Sparse is the system, not its blocks: T |X| |Y| entries. `first_order_lp` needs products with A_j only.
 """
 
+import dataclasses
 import enum
 from typing import Any, NamedTuple
 
@@ -82,11 +83,8 @@ def highs(program: MeasuredProgram) -> Solved:
         if outcome is Outcome.FAILED:
             k, price = _farkas(data, system)
             if infeasibility(program, k, price) > 0:
-                proof = (k, price, jnp.array(jnp.inf))
-                outcome, offer = (
-                    Outcome.INFEASIBLE,
-                    eqx.tree_at(lambda o: (o.k, o.price, o.bound), offer, proof),
-                )
+                outcome = Outcome.INFEASIBLE
+                offer = dataclasses.replace(offer, k=k, price=price, bound=jnp.array(jnp.inf))
         return Solved(outcome, offer, answer.message)
 
 

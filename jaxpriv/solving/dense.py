@@ -4,11 +4,11 @@
 answer to the original program; `finish` certifies it there, in NumPy float64.
 """
 
+import dataclasses
 import time
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -85,7 +85,7 @@ def prepare(program: Program, neighbour: Prepared | None = None) -> Prepared:
     if program.form is Form.LIMIT:
         tiny = 0 < program.limit < _TINY_LIMIT
         anchor = perfect_privacy(program)[0] if tiny else independent
-    program = eqx.tree_at(lambda p: p.anchor, program, anchor)
+    program = dataclasses.replace(program, anchor=anchor)
     answer = _closed_form(program, independent)
     if answer is not None:
         return Prepared(program, answer, None, None)
@@ -122,10 +122,8 @@ def _face(program: Program, weights: np.ndarray) -> Program:
     support = excess <= feasibility.BOUNDARY * abs(combined).max()
     if len(program.budgets) == 1:
         none = program.constraints[:0]
-        return eqx.tree_at(
-            lambda p: (p.support, p.constraints, p.budgets), program, (support, none, program.budgets[:0])
-        )
-    return eqx.tree_at(lambda p: p.support, program, support)
+        return dataclasses.replace(program, support=support, constraints=none, budgets=program.budgets[:0])
+    return dataclasses.replace(program, support=support)
 
 
 def _leave_face(program: Program, escape: np.ndarray, answer: Answer) -> Answer:

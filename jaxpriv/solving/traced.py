@@ -1,8 +1,8 @@
 """Problems inside jit, vmap or grad: the same iteration on the program as it is."""
 
+import dataclasses
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -24,7 +24,7 @@ def traced_program(problem: DistortionProblem) -> Program:
         anchor = jnp.broadcast_to(jax.nn.one_hot(best, outputs, dtype=program.cost.dtype), program.cost.shape)
     else:
         anchor = jax.nn.one_hot(program.constraints.sum(axis=0).argmin(axis=1), outputs, dtype=program.cost.dtype)
-    return eqx.tree_at(lambda p: p.anchor, program, anchor)
+    return dataclasses.replace(program, anchor=anchor)
 
 
 def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, max_steps: Any) -> Solution:

@@ -1,8 +1,9 @@
 """What a point is worth: a mechanism that meets every limit, its value, a rule in the sets, its bound."""
 
+from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from jaxpriv.problems.measured import MeasuredProgram, Role
@@ -10,7 +11,9 @@ from jaxpriv.solvers.conic.sets import boundary, normalised, support
 from jaxpriv.solvers.conic.system import Data, Point, rules
 
 
-class Offer(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Offer:
     """The best mechanism and the best rules so far, with the solver's own view of their gap."""
 
     mechanism: Any  # (X, Y)
@@ -49,17 +52,13 @@ def offered(data: Data, point: Point, best: Offer) -> Offer:
     bound = dual_bound(data, k, point.eta, price)
     ok_p = value < best.value
     ok_d = bound > best.bound
-    new = (feasible.T, value)
-    old = (best.mechanism, best.value)
-    best = eqx.tree_at(
-        lambda o: (o.mechanism, o.value), best, tuple(jnp.where(ok_p, n, o) for n, o in zip(new, old, strict=True))
-    )
-    new_dual = (k, point.eta, price, bound)
-    old_dual = (best.k, best.eta, best.price, best.bound)
-    return eqx.tree_at(
-        lambda o: (o.k, o.eta, o.price, o.bound),
-        best,
-        tuple(jnp.where(ok_d, n, o) for n, o in zip(new_dual, old_dual, strict=True)),
+    return Offer(
+        mechanism=jnp.where(ok_p, feasible.T, best.mechanism),
+        value=jnp.where(ok_p, value, best.value),
+        k=jnp.where(ok_d, k, best.k),
+        eta=jnp.where(ok_d, point.eta, best.eta),
+        price=jnp.where(ok_d, price, best.price),
+        bound=jnp.where(ok_d, bound, best.bound),
     )
 
 
