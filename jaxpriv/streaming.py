@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
+from jaxpriv._gibbs import gibbs_block
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.joints import AbstractJoint
 
@@ -113,11 +114,6 @@ class Pass(NamedTuple):
     hard: Any  # () sum_x p_x max_y (logit + level)
 
 
-def gibbs_logits(scores: Any, prices: Any, conditional: Any, costs: Any) -> Any:
-    """-P(.|x) . A_y - sum_k t_k d_k(x, y) for a block of x, (B, Y)."""
-    return -_product(conditional, scores.T) - jnp.tensordot(prices, costs, 1)
-
-
 def gibbs_pass(
     joint: AbstractJoint,
     distortions: tuple[AbstractDistortion, ...],
@@ -140,22 +136,15 @@ def gibbs_pass(
     a, t, lift = scores.astype(low), prices.astype(low), levels.astype(low)
 
     def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
-        data, costs = block(joint, prior, index, valid), all_costs(distortions, index, low)
-        logits = gibbs_logits(a, t, data.conditional, costs)
-        top = logits.max(axis=1)
-        weights = jnp.exp(logits - top[:, None])
-        total = weights.sum(axis=1)
-        columns = _product(weights.T, data.joint / total[:, None])
-        mass = data.mass.astype(high)
-        # One reduction for each pair, not one contraction: XLA fuses a reduction with what it reads.
-        mean = jnp.stack([(weights * cost).sum(axis=1) / total for cost in costs])  # (M, B)
+        data = block(joint, prior, index, valid)
+        costs = jnp.swapaxes(all_costs(distortions, index, low), 1, 2)
+        got = gibbs_block(data.conditional, data.joint, a, costs, t, lift, squares=spread)
+        mass, mean = data.mass.astype(high), got.mean
         covariance = jnp.zeros((len(mean), len(mean)), high)
         if spread:
-            square = [[(weights * c * d).sum(axis=1) / total for c in costs] for d in costs]
-            covariance = (jnp.stack([jnp.stack(row) for row in square]) - mean[:, None] * mean).astype(high) @ mass
-        log_mass = mass @ (top.astype(high) + jnp.log(total.astype(high)))
-        hard = mass @ (logits + lift).max(axis=1).astype(high)
-        return (columns, mean.astype(high) @ mass, covariance, log_mass, hard), None
+            covariance = (got.square - mean[:, None] * mean).astype(high) @ mass
+        log_mass = mass @ (got.top.astype(high) + jnp.log(got.total.astype(high)))
+        return (got.columns, mean.astype(high) @ mass, covariance, log_mass, mass @ got.hard.astype(high)), None
 
     columns, mean, covariance, log_mass, hard = stream(
         on_block, inputs, block_size(outputs, np.dtype(low).itemsize), mesh
