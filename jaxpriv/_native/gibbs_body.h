@@ -29,6 +29,15 @@ INLINE Vector NAME(pick)(Integers mask, Vector yes, Vector no) {
 
 INLINE Vector NAME(larger)(Vector a, Vector b) { return NAME(pick)(a > b, a, b); }
 
+/* Of `count` vectors, a power of two, and of `best`; pairs first, so that no long chain is waited for. */
+INLINE Vector NAME(largest)(Vector *a, Vector best, const int count) {
+#pragma GCC unroll 8
+  for (int half = count / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int i = 0; i < half; i++) a[i] = NAME(larger)(a[i], a[i + half]);
+  return NAME(larger)(a[0], best);
+}
+
 /* e^x for x <= 0, to about one unit in the last place; 0 below the normal numbers; NaN stays NaN.
    x = n ln 2 + r, e^r = 1 + r + r^2 q(r) with q interpolated at Chebyshev's points. */
 INLINE Vector NAME(exponential)(Vector x) {
@@ -46,11 +55,15 @@ INLINE Vector NAME(exponential)(Vector x) {
   const int terms = sizeof(q) / sizeof(REAL);
   const Vector near = x * (REAL)1.4426950408889634 + shift, n = near - shift; /* n is in the last bits of `near` */
   const Vector r = x - n * high - n * low;
-  Vector sum = r * q[terms - 1] + q[terms - 2];
-#pragma GCC unroll 16
-  for (int i = terms - 3; i >= 0; i--) sum = sum * r + q[i];
+  const Vector rr = r * r;
+  Vector one = (Vector){0} + q[terms - 1], two = (Vector){0} + q[terms - 2]; /* every other term: two shorter chains */
+#pragma GCC unroll 8
+  for (int i = terms - 3; i >= 0; i -= 2) one = one * rr + q[i];
+#pragma GCC unroll 8
+  for (int i = terms - 4; i >= 0; i -= 2) two = two * rr + q[i];
+  const Vector sum = terms % 2 ? two * r + one : one * r + two;
   const Vector power = (Vector)(((Integers)near << digits) + ((INTEGER)bias << digits));
-  return NAME(pick)(x < least, (Vector){0}, (sum * (r * r) + r + (REAL)1) * power);
+  return NAME(pick)(x < least, (Vector){0}, (sum * rr + r + (REAL)1) * power);
 }
 
 /* ---- logits and exponentials --------------------------------------------------------------------- */
@@ -59,6 +72,9 @@ INLINE Vector NAME(exponential)(Vector x) {
 INLINE void NAME(logits)(const Block *b, long y, const REAL *side, const REAL *cost, long stride, long plane, REAL *out,
                          Vector *most, Vector *hard, const int rows) {
   const REAL *scores = (const REAL *)b->scores + y * b->private, *levels = (const REAL *)b->levels + y;
+  for (long k = 0; k < b->costs; k++) /* of the outputs after these */
+    for (int r = rows; r < 2 * rows; r++)
+      for (int line = 0; line < LANE_BYTES; line += 64) __builtin_prefetch((const char *)(cost + k * plane + r * stride) + line);
   for (int j = 0; j < SPAN; j += VECTORS) {
     Vector sum[ROWS][VECTORS];
 #pragma GCC unroll 8
@@ -81,14 +97,14 @@ INLINE void NAME(logits)(const Block *b, long y, const REAL *side, const REAL *c
     }
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) {
-      Vector top = most[j + v], lifted = hard[j + v];
+      Vector tops[ROWS], lifted[ROWS];
 #pragma GCC unroll 8
       for (int r = 0; r < rows; r++) {
-        top = NAME(larger)(sum[r][v], top);
-        lifted = NAME(larger)(sum[r][v] + levels[r], lifted);
-        ((Vector *)(out + r * LANES))[j + v] = sum[r][v];
+        ((Vector *)(out + r * LANES))[j + v] = tops[r] = sum[r][v];
+        lifted[r] = sum[r][v] + levels[r];
       }
-      most[j + v] = top, hard[j + v] = lifted;
+      most[j + v] = NAME(largest)(tops, most[j + v], rows);
+      hard[j + v] = NAME(largest)(lifted, hard[j + v], rows);
     }
   }
 }
@@ -220,7 +236,11 @@ TARGET static void NAME(multiply)(const Block *b, long tile, void *memory) {
       for (long j = 0; j < wide; j += PER) *(Vector *)(right + x * wide + j) = f * *(const Vector *)(joint + x * wide + j);
     }
     long y = 0;
-    for (; y + ROWS <= count; y += ROWS) NAME(add_products)(weights + y * LANES, right, sum + y * wide, wide, ROWS);
+    for (; y + ROWS <= count; y += ROWS) {
+      const char *next = (const char *)(weights + (b->outputs + y) * LANES); /* of the group after this */
+      for (int line = 0; line < ROWS * LANE_BYTES; line += 64) __builtin_prefetch(next + line);
+      NAME(add_products)(weights + y * LANES, right, sum + y * wide, wide, ROWS);
+    }
     for (; y < count; y++) NAME(add_products)(weights + y * LANES, right, sum + y * wide, wide, 1);
   }
   for (long y = 0; y < count; y++)
