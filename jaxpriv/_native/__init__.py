@@ -22,7 +22,9 @@ FOLDER = Path(__file__).parent
 LIBRARY = FOLDER / "kernels.so"
 SWITCH = "JAXPRIV_KERNELS"
 # Name of a kernel in the library, and what XLA knows it by.
-_TARGETS = {name: f"{name}_v1" for name in ("jaxpriv_columns", "jaxpriv_solve", "jaxpriv_inverse_factor", "jaxpriv_gibbs")}
+_TARGETS = {
+    name: f"{name}_v1" for name in ("jaxpriv_columns", "jaxpriv_solve", "jaxpriv_inverse_factor", "jaxpriv_gibbs")
+}
 
 
 def sources_digest() -> str | None:
