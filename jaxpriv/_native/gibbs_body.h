@@ -5,14 +5,17 @@
 
 #define Vector NAME(Vector)
 #define Loose NAME(Loose)
-#define Integers NAME(Integers)
+#define Mask NAME(Mask)
+#define Bits NAME(Bits)
 #if SINGLE
 #define REAL float
 #define INTEGER int32_t
+#define UNSIGNED uint32_t
 #define LOWEST (-0x1.fffffep127f)
 #else
 #define REAL double
 #define INTEGER int64_t
+#define UNSIGNED uint64_t
 #define LOWEST (-0x1.fffffffffffffp1023)
 #endif
 #define LANES (LANE_BYTES / (long)sizeof(REAL))
@@ -21,10 +24,11 @@
 
 typedef REAL Vector __attribute__((vector_size(WIDTH)));
 typedef REAL Loose __attribute__((vector_size(WIDTH), aligned(sizeof(REAL)))); /* at any address */
-typedef INTEGER Integers __attribute__((vector_size(WIDTH)));
+typedef INTEGER Mask __attribute__((vector_size(WIDTH)));
+typedef UNSIGNED Bits __attribute__((vector_size(WIDTH)));
 
-INLINE Vector NAME(pick)(Integers mask, Vector yes, Vector no) {
-  return (Vector)((mask & (Integers)yes) | (~mask & (Integers)no));
+INLINE Vector NAME(pick)(Mask mask, Vector yes, Vector no) {
+  return (Vector)((mask & (Mask)yes) | (~mask & (Mask)no));
 }
 
 INLINE Vector NAME(larger)(Vector a, Vector b) { return NAME(pick)(a > b, a, b); }
@@ -62,7 +66,7 @@ INLINE Vector NAME(exponential)(Vector x) {
 #pragma GCC unroll 8
   for (int i = terms - 4; i >= 0; i -= 2) two = two * rr + q[i];
   const Vector sum = terms % 2 ? two * r + one : one * r + two;
-  const Vector power = (Vector)(((Integers)near << digits) + ((INTEGER)bias << digits));
+  const Vector power = (Vector)(((Bits)near << digits) + ((UNSIGNED)bias << digits));
   return NAME(pick)(x < least, (Vector){0}, (sum * rr + r + (REAL)1) * power);
 }
 
@@ -271,9 +275,11 @@ TARGET static void NAME(unpack)(const Block *b, long r, void *out) {
 #undef SINGLE
 #undef Vector
 #undef Loose
-#undef Integers
+#undef Mask
+#undef Bits
 #undef REAL
 #undef INTEGER
+#undef UNSIGNED
 #undef LOWEST
 #undef LANES
 #undef PER
