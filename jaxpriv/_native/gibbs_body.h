@@ -113,20 +113,18 @@ INLINE void NAME(logits)(const Block *b, long y, const REAL *side, const REAL *c
   }
 }
 
-/* sum_y w a b over a tile, a and b costs or (NULL) ones; added to row * scale. */
+/* row * scale + sum_y w a b over a tile; a are costs, b too or (NULL) ones. */
 INLINE void NAME(add_moment)(REAL *row, const Vector *scale, const REAL *weights, const REAL *a, const REAL *b,
                              long stride, long count) {
+  Vector sum[SPAN] = {0};
+  for (long y = 0; y < count; y++)
 #pragma GCC unroll 8
-  for (int v = 0; v < SPAN; v++) {
-    Vector sum = {0};
-    for (long y = 0; y < count; y++) {
-      Vector term = ((const Vector *)(weights + y * LANES))[v];
-      if (a) term *= *(const Loose *)(a + y * stride + v * PER);
+    for (int v = 0; v < SPAN; v++) {
+      Vector term = ((const Vector *)(weights + y * LANES))[v] * *(const Loose *)(a + y * stride + v * PER);
       if (b) term *= *(const Loose *)(b + y * stride + v * PER);
-      sum += term;
+      sum[v] += term;
     }
-    ((Vector *)row)[v] = ((Vector *)row)[v] * scale[v] + sum;
-  }
+  for (int v = 0; v < SPAN; v++) ((Vector *)row)[v] = ((Vector *)row)[v] * scale[v] + sum[v];
 }
 
 /* Weights and sums of one group of symbols over one chunk of outputs. */
