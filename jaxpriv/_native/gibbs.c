@@ -14,6 +14,7 @@
    multiplies J, tile by tile, in the second product. Tiles and the order of all sums depend on shapes alone: the
    result does not depend on the number of threads. */
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 

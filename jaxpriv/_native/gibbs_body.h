@@ -178,6 +178,8 @@ TARGET static void NAME(exponentiate)(const Block *b, long group, long chunk, vo
 /* The chunks' sums of one group put together; all but the maxima divided by the total. The result is in the first. */
 TARGET static void NAME(join)(const Block *b, long group) {
   const long rows = rows_of_part(b), chunks = chunks_of(b), next = b->groups * rows * LANES;
+  int no_level = 0;
+  for (long y = 0; y < b->outputs; y++) no_level |= isnan(((const REAL *)b->levels)[y]) != 0;
   REAL *first = (REAL *)b->parts + group * rows * LANES;
   for (int v = 0; v < SPAN; v++) {
     Vector *own = (Vector *)first + v, most = *own;
@@ -190,7 +192,9 @@ TARGET static void NAME(join)(const Block *b, long group) {
         *sum = c == 0 ? term : r == 2 ? NAME(larger)(term, *sum) : *sum + term;
       }
     }
-    *own = most;
+    /* Maxima pass over NaN. A total is 1 or more, unless a logit is NaN or none is finite. */
+    const Vector fault = NAME(pick)(own[SPAN] > 0, (Vector){0}, (Vector){0} + (REAL)NAN);
+    *own = most + fault, own[SPAN] += fault, own[2 * SPAN] += fault + (no_level ? (REAL)NAN : 0);
     for (long r = 3; r < rows; r++) own[r * SPAN] /= own[SPAN];
   }
 }
@@ -251,17 +255,18 @@ TARGET static void NAME(multiply)(const Block *b, long tile, void *memory) {
 
 /* ---- in and out ---------------------------------------------------------------------------------- */
 
-/* - P(s|x) with symbols side by side, and J with its rows padded; zeros beyond the last symbol. */
+/* - P(s|x) with symbols side by side, and J with its rows padded. Beyond the last symbol are its P(s|x) once more, so
+   that no other logits are infinite than its own, and J = 0. */
 TARGET static void NAME(pack)(const Block *b) {
   REAL *sides = b->sides, *rights = b->rights;
-  memset(sides, 0, b->groups * b->private * LANES * sizeof(REAL));
-  memset(rights, 0, b->groups * LANES * b->wide * sizeof(REAL));
-  for (long x = 0; x < b->symbols; x++) {
-    const REAL *conditional = (const REAL *)b->conditional + x * b->private;
+  for (long x = 0; x < b->groups * LANES; x++) {
+    const REAL *conditional = (const REAL *)b->conditional + (x < b->symbols ? x : b->symbols - 1) * b->private;
     REAL *side = sides + x / LANES * b->private * LANES + x % LANES;
     for (long s = 0; s < b->private; s++) side[s * LANES] = -conditional[s];
-    memcpy(rights + x * b->wide, (const REAL *)b->joint + x * b->private, b->private * sizeof(REAL));
   }
+  memset(rights, 0, b->groups * LANES * b->wide * sizeof(REAL));
+  for (long x = 0; x < b->symbols; x++)
+    memcpy(rights + x * b->wide, (const REAL *)b->joint + x * b->private, b->private * sizeof(REAL));
 }
 
 /* Row r of the joined parts of all groups, to one number for each symbol. */

@@ -107,13 +107,42 @@ def test_exponentials_are_good_to_a_few_units_in_the_last_place(dtype):
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_score_that_is_no_number_is_not_hidden(dtype, bad):
-    args = list(arguments(40, 5, 200, 1, dtype))
-    args[2] = args[2].at[130, 2].set(-bad)
+@pytest.mark.parametrize("symbols", [5, 64])
+@pytest.mark.parametrize(
+    "bad",  # argument, value
+    [(0, np.nan), (2, np.nan), (2, -np.inf), (3, np.nan), (4, np.nan), (4, np.inf)],
+)
+def test_a_logit_that_is_no_number_is_not_hidden(bad, symbols, dtype):
+    which, value = bad
+    args = list(arguments(symbols, 5, 200, 1, dtype))
+    place = tuple(size // 2 for size in args[which].shape)
+    args[which] = args[which].at[place].set(value)
     got = block(tuple(args))
-    assert np.isnan(got.total).all()
+    x = slice(None) if which in (2, 4) else symbols // 2
+    for row in (got.top, got.total, got.hard):
+        assert not np.isfinite(row[x]).any()
+    assert np.isnan(got.mean[:, x]).all()
     assert np.isnan(got.columns).any()
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("y", [0, 3, 1500, 2099])
+def test_a_level_that_is_no_number_is_not_hidden(y, dtype):
+    args = list(arguments(40, 5, 2100, 1, dtype))
+    args[5] = args[5].at[y].set(np.nan)
+    got = block(tuple(args))
+    assert np.isnan(got.hard).all()
+    assert np.isfinite(got.top).all()
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_an_output_of_endless_score_is_never_released(dtype):
+    """Also where symbols do not fill a whole group."""
+    args = list(arguments(5, 3, 70, 1, dtype))
+    args[2] = args[2].at[66].set(np.inf)
+    got = block(tuple(args))
+    assert (got.columns[66] == 0).all()
+    close(got[:5], portable(tuple(args))[:5], PRECISIONS[dtype])
 
 
 SCRIPT = """
