@@ -46,18 +46,18 @@ INLINE Vector NAME(largest)(Vector *a, Vector best, const int count) {
    x = n ln 2 + r, e^r = 1 + r + r^2 q(r) with q interpolated at Chebyshev's points. */
 INLINE Vector NAME(exponential)(Vector x) {
 #if SINGLE
-  const REAL least = -87.0f, shift = 0x1.8p23f, high = 0x1.63p-1f, low = -0x1.bd0106p-13f;
+  const REAL least = -87.0f, shift = 0x1.8p23f + 127, high = 0x1.63p-1f, low = -0x1.bd0106p-13f;
   const REAL q[] = {0.5f, 0.16666576989698775f, 0.041666554617204574f, 0.0083631790527225781f, 0.0013926183587713494f};
-  const int digits = 23, bias = 127;
+  const int digits = 23;
 #else
-  const REAL least = -708.0, shift = 0x1.8p52, high = 0x1.62e42feep-1, low = 0x1.a39ef35793c76p-33;
+  const REAL least = -708.0, shift = 0x1.8p52 + 1023, high = 0x1.62e42feep-1, low = 0x1.a39ef35793c76p-33;
   const REAL q[] = {0.50000000000000011,   0.16666666666666669,    0.041666666666624129,   0.0083333333333300615,
                     0.0013888888917213717, 0.00019841269863053618, 2.4801521295954376e-05, 2.7557268459997064e-06,
                     2.7620088445409746e-07, 2.510038549551032e-08};
-  const int digits = 52, bias = 1023;
+  const int digits = 52;
 #endif
   const int terms = sizeof(q) / sizeof(REAL);
-  const Vector near = x * (REAL)1.4426950408889634 + shift, n = near - shift; /* n is in the last bits of `near` */
+  const Vector near = x * (REAL)1.4426950408889634 + shift, n = near - shift; /* n + bias: last bits of `near` */
   const Vector r = x - n * high - n * low;
   const Vector rr = r * r;
   Vector one = (Vector){0} + q[terms - 1], two = (Vector){0} + q[terms - 2]; /* every other term: two shorter chains */
@@ -66,7 +66,7 @@ INLINE Vector NAME(exponential)(Vector x) {
 #pragma GCC unroll 8
   for (int i = terms - 4; i >= 0; i -= 2) two = two * rr + q[i];
   const Vector sum = terms % 2 ? two * r + one : one * r + two;
-  const Vector power = (Vector)(((Bits)near << digits) + ((UNSIGNED)bias << digits));
+  const Vector power = (Vector)((Bits)near << digits);
   return NAME(pick)(x < least, (Vector){0}, (sum * rr + r + (REAL)1) * power);
 }
 
