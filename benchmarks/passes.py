@@ -93,9 +93,9 @@ def main() -> None:
     args = parser.parse_args()
     n, repeats = args.size, args.repeats
     with own_settings():
-        results = [measure(S, n, n, dtype, repeats) for dtype in ("float32", "float64") for S in (4, 16, 32, 64)]
-        for axis in ("S", "X", "Y"):
-            sizes = (32, 64, 128, 256) if axis == "S" else (n // 4, n // 2, n, 2 * n)
+        results = [measure(S, n, n, dtype, repeats) for dtype in ("float32", "float64") for S in (4, 16, 64, 128, 256)]
+        for axis in ("X", "Y"):
+            sizes = (n // 4, n // 2, n, 2 * n)
             shape = {"S": 64, "X": n, "Y": n, "dtype": "float32"}
             sweep = [measure(**{**shape, axis: size}, repeats=repeats) for size in sizes]
             law = fit(sizes, [row["seconds"] for row in sweep])

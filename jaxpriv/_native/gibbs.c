@@ -12,7 +12,7 @@
 
    A tile's exponentials are relative to the largest logit so far; what is missing to the largest of the row
    multiplies J, tile by tile, in the second product. Tiles and the order of all sums depend on shapes alone: the
-   result does not depend on the number of threads. */
+   result does not depend on the number of threads. A NaN reaches the maxima of its symbol, which XLA's may lose. */
 
 #include <math.h>
 #include <stdint.h>

@@ -77,8 +77,10 @@ INLINE void NAME(logits)(const Block *b, long y, const REAL *side, const REAL *c
                          Vector *most, Vector *hard, const int rows) {
   const REAL *scores = (const REAL *)b->scores + y * b->private, *levels = (const REAL *)b->levels + y;
   for (long k = 0; k < b->costs; k++) /* of the outputs after these */
-    for (int r = rows; r < 2 * rows; r++)
-      for (int line = 0; line < LANE_BYTES; line += 64) __builtin_prefetch((const char *)(cost + k * plane + r * stride) + line);
+    for (int r = rows; r < 2 * rows; r++) {
+      const char *next = (const char *)(cost + k * plane + r * stride);
+      for (int line = 0; line < LANE_BYTES; line += 64) __builtin_prefetch(next + line);
+    }
   for (int j = 0; j < SPAN; j += VECTORS) {
     Vector sum[ROWS][VECTORS];
 #pragma GCC unroll 8
@@ -202,7 +204,8 @@ TARGET static void NAME(join)(const Block *b, long group) {
 /* ---- the second product -------------------------------------------------------------------------- */
 
 /* out (rows, vectors PER) += w (rows, LANES) right (LANES, wide). */
-INLINE void NAME(add_product)(const REAL *w, const REAL *right, REAL *out, long wide, const int rows, const int vectors) {
+INLINE void NAME(add_product)(const REAL *w, const REAL *right, REAL *out, long wide, const int rows,
+                              const int vectors) {
   Vector sum[ROWS][VECTORS];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
@@ -238,8 +241,8 @@ TARGET static void NAME(multiply)(const Block *b, long tile, void *memory) {
     Vector factor[SPAN];
     for (int v = 0; v < SPAN; v++) factor[v] = NAME(exponential)(own[v] - top[v]) / top[SPAN + v];
     for (long x = 0; x < LANES; x++) {
-      const REAL f = ((REAL *)factor)[x];
-      for (long j = 0; j < wide; j += PER) *(Vector *)(right + x * wide + j) = f * *(const Vector *)(joint + x * wide + j);
+      const REAL f = ((REAL *)factor)[x], *row = joint + x * wide;
+      for (long j = 0; j < wide; j += PER) *(Vector *)(right + x * wide + j) = f * *(const Vector *)(row + j);
     }
     long y = 0;
     for (; y + ROWS <= count; y += ROWS) {
