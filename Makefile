@@ -22,8 +22,8 @@ $(READY): requirements.lock pyproject.toml
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The editable install compiles them; this is for a source that has changed since.
-$(KERNELS): jaxpriv/_native/kernels.c | $(READY)
+# The editable install compiles them; this is for sources that have changed since.
+$(KERNELS): $(wildcard jaxpriv/_native/*.[ch]) | $(READY)
 	-$(BIN)/python hatch_build.py
 
 $(COMPARATORS): requirements-benchmarks.lock $(READY)

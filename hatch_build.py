@@ -14,14 +14,14 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("jaxpriv/_native/kernels.c")
-LIBRARY = SOURCE.with_suffix(".so")
-# No -march: the source is compiled for several instruction sets, and the machine's is picked at run time.
+FOLDER = Path("jaxpriv/_native")
+LIBRARY = FOLDER / "kernels.so"
+# No -march: the sources are compiled for several instruction sets, and the machine's is picked at run time.
 FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-Wno-psabi"]
 
 
 def compile_kernels(root: Path) -> str | None:
-    """Compile the library beside its source; the reason if that cannot be."""
+    """Compile the library beside its sources; the reason if that cannot be."""
     compiler = os.environ.get("CC") or next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
     if compiler is None:
         return "no C compiler"
@@ -32,11 +32,14 @@ def compile_kernels(root: Path) -> str | None:
         return "no jaxlib, whose headers it needs"
     include = Path(jaxlib.__file__).parent / "include"
     try:
-        digest = hashlib.sha256((root / SOURCE).read_bytes()).hexdigest()
+        sources = sorted((root / FOLDER).glob("*.c"))
+        files = sorted([*sources, *(root / FOLDER).glob("*.h")])
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
         origin = [f'-DJAXLIB_VERSION="{jaxlib.version.__version__}"', f'-DSOURCE_DIGEST="{digest}"']
         with tempfile.TemporaryDirectory(dir=root / LIBRARY.parent) as folder:
             made = Path(folder) / LIBRARY.name
-            command = [*compiler.split(), *FLAGS, *origin, f"-I{include}", str(root / SOURCE), "-o", str(made), "-lm"]
+            inputs = [f"-I{include}", *map(str, sources)]
+            command = [*compiler.split(), *FLAGS, *origin, *inputs, "-o", str(made), "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 return f"{' '.join(command)} failed:\n{done.stderr}"

@@ -19,11 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxpriv._gibbs import gibbs_logits
 from jaxpriv._resources import need_memory
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
-from jaxpriv.streaming import all_costs, block, block_size, gibbs_logits, released, stream
+from jaxpriv.streaming import all_costs, block, block_size, released, stream
 
 
 class Pushed(NamedTuple):
@@ -124,8 +125,8 @@ class Gibbs(AbstractChannel):
 
     def weights(self, index: Any) -> Any:
         data = block(self.joint, self.prior, index, jnp.ones(len(index), bool))
-        costs = all_costs(self.distortions, index, self.prior.dtype)
-        return jax.nn.softmax(gibbs_logits(self.scores, self.prices, data.conditional, costs), axis=1)
+        costs = jnp.swapaxes(all_costs(self.distortions, index, self.prior.dtype), 1, 2)
+        return jax.nn.softmax(gibbs_logits(self.scores, self.prices, data.conditional, costs), axis=0).T
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape

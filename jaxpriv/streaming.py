@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
+from jaxpriv._gibbs import gibbs_block
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.joints import AbstractJoint
 
@@ -63,8 +64,6 @@ def stream(
     def local(starts: Any) -> tuple[Any, Any]:
         shapes = jax.eval_shape(lambda: function(jnp.arange(size), jnp.ones(size, bool))[0])
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        if mesh is not None:
-            zero = jax.tree.map(lambda z: lax.pcast(z, "x", to="varying"), zero)
         total, rows = lax.scan(once, zero, starts)
         return total if mesh is None else lax.psum(total, "x"), rows
 
@@ -72,7 +71,8 @@ def stream(
         total, rows = local(starts)
     else:
         sharded = PartitionSpec("x")
-        run = jax.shard_map(local, mesh=mesh, in_specs=sharded, out_specs=(PartitionSpec(), sharded))
+        # Unchecked: what JAX would check, it cannot know of the results of a kernel.
+        run = jax.shard_map(local, mesh=mesh, in_specs=sharded, out_specs=(PartitionSpec(), sharded), check_vma=False)
         total, rows = run(starts)
     return total, jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[:inputs], rows)
 
@@ -113,11 +113,6 @@ class Pass(NamedTuple):
     hard: Any  # () sum_x p_x max_y (logit + level)
 
 
-def gibbs_logits(scores: Any, prices: Any, conditional: Any, costs: Any) -> Any:
-    """-P(.|x) . A_y - sum_k t_k d_k(x, y) for a block of x, (B, Y)."""
-    return -_product(conditional, scores.T) - jnp.tensordot(prices, costs, 1)
-
-
 def gibbs_pass(
     joint: AbstractJoint,
     distortions: tuple[AbstractDistortion, ...],
@@ -140,22 +135,15 @@ def gibbs_pass(
     a, t, lift = scores.astype(low), prices.astype(low), levels.astype(low)
 
     def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
-        data, costs = block(joint, prior, index, valid), all_costs(distortions, index, low)
-        logits = gibbs_logits(a, t, data.conditional, costs)
-        top = logits.max(axis=1)
-        weights = jnp.exp(logits - top[:, None])
-        total = weights.sum(axis=1)
-        columns = _product(weights.T, data.joint / total[:, None])
-        mass = data.mass.astype(high)
-        # One reduction for each pair, not one contraction: XLA fuses a reduction with what it reads.
-        mean = jnp.stack([(weights * cost).sum(axis=1) / total for cost in costs])  # (M, B)
+        data = block(joint, prior, index, valid)
+        costs = jnp.swapaxes(all_costs(distortions, index, low), 1, 2)
+        got = gibbs_block(data.conditional, data.joint, a, costs, t, lift, squares=spread)
+        mass, mean = data.mass.astype(high), got.mean
         covariance = jnp.zeros((len(mean), len(mean)), high)
         if spread:
-            square = [[(weights * c * d).sum(axis=1) / total for c in costs] for d in costs]
-            covariance = (jnp.stack([jnp.stack(row) for row in square]) - mean[:, None] * mean).astype(high) @ mass
-        log_mass = mass @ (top.astype(high) + jnp.log(total.astype(high)))
-        hard = mass @ (logits + lift).max(axis=1).astype(high)
-        return (columns, mean.astype(high) @ mass, covariance, log_mass, hard), None
+            covariance = (got.square - mean[:, None] * mean).astype(high) @ mass
+        log_mass = mass @ (got.top.astype(high) + jnp.log(got.total.astype(high)))
+        return (got.columns, mean.astype(high) @ mass, covariance, log_mass, mass @ got.hard.astype(high)), None
 
     columns, mean, covariance, log_mass, hard = stream(
         on_block, inputs, block_size(outputs, np.dtype(low).itemsize), mesh
@@ -187,9 +175,7 @@ def cheapest(
             value = _product(data.conditional, a.T) + jnp.tensordot(prices, costs, 1)
             return jnp.minimum(least, value.min(axis=1)), None
 
-        # In terms of the block, so that inside a shard it counts as varying like what it is compared with.
-        endless = jnp.where(data.mass >= 0, jnp.inf, 0.0)
-        least = lax.scan(on_tile, endless, jnp.arange(tiles))[0]
+        least = lax.scan(on_tile, jnp.full_like(data.mass, jnp.inf), jnp.arange(tiles))[0]
         return (data.mass @ least, data.mass @ abs(least)), None
 
     return stream(on_block, inputs, _TILE_ROWS, mesh)[0]

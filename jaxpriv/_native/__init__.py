@@ -1,9 +1,9 @@
 """Kernels in C for the CPU, where XLA's own are slow: optional, and the same numbers to rounding.
 
-`kernels.c` is compiled when the package is built, if there is a C compiler (`hatch_build.py`). Without it,
-with another jaxlib or another source than it was compiled for, on another device, in float32, under
-differentiation, and with JAXPRIV_KERNELS=off in the environment (read when the first solve is compiled),
-the portable JAX code that every kernel stands for is what runs.
+The C files here are compiled into one library when the package is built, if there is a C compiler
+(`hatch_build.py`). Without it, with another jaxlib or another source than it was compiled for, on another device, in
+a precision that a kernel does not have, under differentiation, and with JAXPRIV_KERNELS=off in the environment
+(read when the first solve is compiled), the portable JAX code that every kernel stands for is what runs.
 """
 
 import ctypes
@@ -18,11 +18,19 @@ import jax
 import jaxlib.version
 from jax import lax
 
-SOURCE = Path(__file__).with_name("kernels.c")
-LIBRARY = SOURCE.with_suffix(".so")
+FOLDER = Path(__file__).parent
+LIBRARY = FOLDER / "kernels.so"
 SWITCH = "JAXPRIV_KERNELS"
 # Name of a kernel in the library, and what XLA knows it by.
-_TARGETS = {name: f"{name}_v1" for name in ("jaxpriv_columns", "jaxpriv_solve", "jaxpriv_inverse_factor")}
+_TARGETS = {
+    name: f"{name}_v1" for name in ("jaxpriv_columns", "jaxpriv_solve", "jaxpriv_inverse_factor", "jaxpriv_gibbs")
+}
+
+
+def sources_digest() -> str | None:
+    """SHA-256 of the C sources beside the library, None where they were not installed. As in `hatch_build.py`."""
+    files = sorted([*FOLDER.glob("*.c"), *FOLDER.glob("*.h")])
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest() if files else None
 
 
 @functools.cache
@@ -41,8 +49,8 @@ def absence() -> str | None:
     built, running = library.jaxpriv_compiled_for().decode(), jaxlib.version.__version__
     if built != running:
         return f"compiled for jaxlib {built}, and this is {running}: install jaxpriv again, without build isolation"
-    if SOURCE.is_file() and library.jaxpriv_compiled_from().decode() != hashlib.sha256(SOURCE.read_bytes()).hexdigest():
-        return f"compiled from another {SOURCE.name} than the one beside it: install jaxpriv again"
+    if sources_digest() not in (None, library.jaxpriv_compiled_from().decode()):
+        return "compiled from other C sources than those beside it: install jaxpriv again"
     for target, kernel in kernels.items():
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(kernel), platform="cpu")
     return None
@@ -57,21 +65,33 @@ def instruction_set() -> str | None:
     return library.jaxpriv_instructions().decode()
 
 
-def with_kernel(symbol: str, shapes: Callable[..., Any], portable: Callable[..., Any]) -> Callable[..., Any]:
+def with_kernel(
+    symbol: str,
+    shapes: Callable[..., Any],
+    portable: Callable[..., Any],
+    *,
+    dtypes: tuple[str, ...] = ("float64",),
+    scratch: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
     """`portable`, run by the kernel `symbol` where that can be.
 
-    `shapes(*args)` gives the shapes of the results; a batch is a leading axis of every argument.
+    `shapes(*args)` gives the shapes of the results; a batch is a leading axis of every argument. All arguments and
+    results have one precision, of those in `dtypes`. `scratch(*args)` is the shape of working memory that the kernel
+    gets as a last result: XLA allocates it once for all turns of a loop.
     """
 
     def kernel(*args: Any) -> Any:
+        wanted = shapes(*args) if scratch is None else (*shapes(*args), scratch(*args))
         results = jax.tree.map(
-            lambda shape: jax.ShapeDtypeStruct(shape, "float64"), shapes(*args), is_leaf=lambda s: isinstance(s[0], int)
+            lambda shape: jax.ShapeDtypeStruct(shape, args[0].dtype), wanted, is_leaf=lambda s: isinstance(s[0], int)
         )
-        return jax.ffi.ffi_call(_TARGETS[symbol], results, vmap_method="broadcast_all")(*args)
+        got = jax.ffi.ffi_call(_TARGETS[symbol], results, vmap_method="broadcast_all")(*args)
+        return got if scratch is None else got[:-1]
 
     @jax.custom_jvp
     def either(*args: Any) -> Any:
-        if absence() is not None or any(arg.dtype != "float64" for arg in args):
+        kind = args[0].dtype
+        if absence() is not None or kind not in dtypes or any(arg.dtype != kind for arg in args):
             return portable(*args)
         return lax.platform_dependent(*args, cpu=kernel, default=portable)
 

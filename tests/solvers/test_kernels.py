@@ -241,16 +241,24 @@ def test_a_library_without_one_of_the_kernels_is_left_alone(fresh, monkeypatch):
 
 @kernels
 def test_a_library_of_another_source_is_left_alone(fresh, monkeypatch, tmp_path):
-    changed = tmp_path / "kernels.c"
-    changed.write_bytes(_native.SOURCE.read_bytes() + b"/* a correction */")
-    monkeypatch.setattr(_native, "SOURCE", changed)
-    assert "another kernels.c" in _native.absence()
+    for path in sources(_native.FOLDER):
+        shutil.copy(path, tmp_path)
+    monkeypatch.setattr(_native, "FOLDER", tmp_path)
+    assert _native.absence() is None
+    _native.absence.cache_clear()
+    with (tmp_path / "common.h").open("a") as header:
+        header.write("/* a correction */")
+    assert "other C sources" in _native.absence()
 
 
 def test_they_can_be_switched_off(fresh, monkeypatch):
     monkeypatch.setenv(_native.SWITCH, "off")
     assert _native.SWITCH in _native.absence()
     assert jp.solve(problem(), "interior-point").status == "optimal"
+
+
+def sources(folder):
+    return sorted([*folder.glob("*.c"), *folder.glob("*.h")])
 
 
 def build_script():
@@ -266,7 +274,8 @@ def checkout(tmp_path):
         pytest.skip("hatch_build.py is part of a checkout only")
     folder = tmp_path / "jaxpriv" / "_native"
     folder.mkdir(parents=True)
-    shutil.copy(ROOT / "jaxpriv" / "_native" / "kernels.c", folder)
+    for path in sources(ROOT / "jaxpriv" / "_native"):
+        shutil.copy(path, folder)
     return tmp_path
 
 
@@ -274,7 +283,8 @@ def test_a_build_without_compiler_says_so_and_leaves_nothing(checkout, monkeypat
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert build_script().compile_kernels(checkout) == "no C compiler"
-    assert [path.name for path in (checkout / "jaxpriv" / "_native").iterdir()] == ["kernels.c"]
+    folder = checkout / "jaxpriv" / "_native"
+    assert sorted(folder.iterdir()) == sources(folder)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
@@ -285,10 +295,11 @@ def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkou
     (folder / "kernels.c").write_text("no C at all")
     assert "error" in build_script().compile_kernels(checkout)
     assert (folder / "kernels.so").read_bytes() == b"old"
-    assert sorted(path.name for path in folder.iterdir()) == ["kernels.c", "kernels.so"]
+    assert sorted(folder.iterdir()) == sorted([*sources(folder), folder / "kernels.so"])
 
 
 def test_a_compiler_that_is_not_there_is_a_reason_and_no_error(checkout, monkeypatch):
     monkeypatch.setenv("CC", str(checkout / "no-such-compiler"))
     assert "no-such-compiler" in build_script().compile_kernels(checkout)
-    assert [path.name for path in (checkout / "jaxpriv" / "_native").iterdir()] == ["kernels.c"]
+    folder = checkout / "jaxpriv" / "_native"
+    assert sorted(folder.iterdir()) == sources(folder)

@@ -1,0 +1,128 @@
+/* What the kernels share: instruction sets, threads, and the border to XLA.
+
+   Threads come from XLA's own pool. The caller works too and never waits for a thread that has not begun, so
+   that a busy pool cannot lock it up. */
+
+#ifndef JAXPRIV_COMMON_H
+#define JAXPRIV_COMMON_H
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "xla/ffi/api/c_api.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- one body, compiled for the instruction sets ------------------------------------------------- */
+
+#if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX512 __attribute__((target("avx512f,fma")))
+#define PICK(function)                                                       \
+  (__builtin_cpu_supports("avx512f")                                         \
+       ? function##_avx512                                                   \
+       : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? function##_avx2 : function##_plain)
+#else
+#define PICK(function) function##_plain
+#endif
+
+/* ---- sharing the work ---------------------------------------------------------------------------- */
+
+typedef void Task(void *context, double *memory, long number);
+
+typedef struct {
+  Task *run;
+  void *context;
+  long tasks, doubles; /* doubles: working memory of a thread */
+  atomic_long next, done, users, failed;
+} Job;
+
+static void leave(Job *job) {
+  if (atomic_fetch_sub(&job->users, 1) == 1) free(job);
+}
+
+static double *allocate(long doubles) {
+  return aligned_alloc(64, (doubles * sizeof(double) + 64) / 64 * 64);
+}
+
+static void work(Job *job) {
+  double *memory = NULL;
+  for (;;) {
+    const long task = atomic_fetch_add(&job->next, 1);
+    if (task >= job->tasks) break;
+    if (!memory) memory = allocate(job->doubles);
+    if (memory)
+      job->run(job->context, memory, task);
+    else
+      atomic_store(&job->failed, 1);
+    atomic_fetch_add(&job->done, 1);
+  }
+  free(memory);
+}
+
+static void help(void *data) {
+  work(data);
+  leave(data);
+}
+
+/* Whether there was an error; it is ours to free. */
+static int refused(XLA_FFI_CallFrame *frame, XLA_FFI_Error *error) {
+  if (!error) return 0;
+  XLA_FFI_Error_Destroy_Args args = {XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, NULL, error};
+  frame->api->XLA_FFI_Error_Destroy(&args);
+  return 1;
+}
+
+/* Run tasks 0, ..., tasks - 1; 0 if there was no memory. Helpers that come late find nothing to do. */
+static int share(XLA_FFI_CallFrame *frame, Task *run, void *context, long tasks, long doubles, int alone) {
+  Job *job = malloc(sizeof(Job));
+  if (!job) return 0;
+  job->run = run, job->context = context, job->tasks = tasks, job->doubles = doubles;
+  atomic_init(&job->next, 0), atomic_init(&job->done, 0), atomic_init(&job->users, 1), atomic_init(&job->failed, 0);
+  int64_t threads = 1; /* also where there is no pool */
+  XLA_FFI_ThreadPool_NumThreads_Args count = {XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, NULL, frame->ctx, &threads};
+  if (alone || refused(frame, frame->api->XLA_FFI_ThreadPool_NumThreads(&count))) threads = 1;
+  for (long helper = 1; helper < threads && helper < tasks; helper++) {
+    atomic_fetch_add(&job->users, 1);
+    XLA_FFI_ThreadPool_Schedule_Args ask = {XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, NULL, frame->ctx, help, job};
+    if (refused(frame, frame->api->XLA_FFI_ThreadPool_Schedule(&ask))) {
+      leave(job);
+      break;
+    }
+  }
+  work(job);
+  while (atomic_load(&job->done) < tasks) sched_yield(); /* what others have begun */
+  const int good = !atomic_load(&job->failed);
+  leave(job);
+  return good;
+}
+
+/* ---- the border to XLA --------------------------------------------------------------------------- */
+
+static XLA_FFI_Error *complain(XLA_FFI_CallFrame *frame, XLA_FFI_Error_Code code, const char *message) {
+  XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, NULL, message, code};
+  return frame->api->XLA_FFI_Error_Create(&args);
+}
+
+/* Whether XLA only asks which version of its interface this was compiled for; then it is told. */
+static int asked_for_version(XLA_FFI_CallFrame *frame) {
+  for (XLA_FFI_Extension_Base *e = frame->extension_start; e; e = e->next)
+    if (e->type == XLA_FFI_Extension_Metadata) {
+      XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)e)->metadata;
+      metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+      metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+      return 1;
+    }
+  return 0;
+}
+
+static long size_of(const XLA_FFI_Buffer *b, int64_t from_last) { return b->dims[b->rank - from_last]; }
+
+static long leading(const XLA_FFI_Buffer *b, int64_t inner) {
+  long size = 1;
+  for (int64_t i = 0; i < b->rank - inner; i++) size *= b->dims[i];
+  return size;
+}
+
+#endif
