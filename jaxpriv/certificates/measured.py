@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv.certificates import user
 from jaxpriv.certificates.dense import Certificate, nonnegative
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 
@@ -61,10 +62,13 @@ def column_values(term: Term, w: np.ndarray) -> np.ndarray:
         mass = w[-1]
         present = mass > 0
         lift = np.where(present, w[:-1] / (r[:-1] * np.where(present, mass, 1.0)), 1.0)
-        return np.where(present, mass * (r[:-1] * _generator(term.kind, np.maximum(lift, 0.0))).sum(axis=0), 0.0)
+        return np.where(present, mass * (r[:-1] * _generator(term, np.maximum(lift, 0.0))).sum(axis=0), 0.0)
 
 
-def _generator(kind: Kind, t: np.ndarray) -> np.ndarray:
+def _generator(term: Term, t: np.ndarray) -> np.ndarray:
+    kind = term.kind
+    if term.generator is not None:
+        return user.values(term.generator, t)
     if kind is Kind.CHI_SQUARED:
         return (t - 1.0) ** 2
     if kind is Kind.REVERSE_KL:
@@ -176,6 +180,9 @@ def _rule(term: Term, g: np.ndarray) -> np.ndarray:
         return -y if term.negative else y
     u = g[:, :-1]
     high = 1.0 - 1e-12
+    if term.generator is not None:
+        u, conjugate = user.supporting_lines(term.generator, u)
+        return np.column_stack([u, -(r[:-1] * conjugate).sum(axis=1)])
     if term.kind is Kind.CHI_SQUARED:
         u = np.maximum(u, -2.0)
         conjugate = u + 0.25 * u * u

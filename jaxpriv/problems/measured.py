@@ -23,6 +23,8 @@ from typing import Any
 
 import equinox as eqx
 
+from jaxpriv.problems.generator import Generator
+
 
 class Kind(enum.Enum):
     """The set G of a term."""
@@ -33,6 +35,7 @@ class Kind(enum.Enum):
     REVERSE_KL = "reverse-kl"
     HELLINGER = "hellinger"
     JENSEN_SHANNON = "jensen-shannon"
+    USER = "user"  # the same for a user's f: `Term.generator`
     LINEAR = "linear"
 
 
@@ -58,6 +61,7 @@ class Term(eqx.Module):
     role: Role = eqx.field(static=True)
     normalised: bool = eqx.field(static=True)  # whether t_y exists (LINEAR with a reference)
     negative: bool = eqx.field(static=True, default=False)  # POWER of an order < 1: g < 0
+    generator: Generator | None = eqx.field(static=True, default=None)  # USER only
 
     @property
     def smooth(self) -> bool:

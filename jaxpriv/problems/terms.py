@@ -16,6 +16,7 @@ import numpy as np
 from jaxpriv import leakage as measures
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
+from jaxpriv.problems.generator import Generator
 from jaxpriv.problems.measured import Kind, Role, Term
 
 # Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
@@ -45,7 +46,7 @@ def _exp(nats: float) -> float:
 def supported(measure: AbstractLeakage) -> bool:
     """Whether `measure` can be an objective or a limit."""
     if isinstance(measure, measures.FInformation):
-        return type(measure.divergence) in (*_DIVERGENCES, measures.KullbackLeibler, *_BOXES)
+        return type(measure.divergence) in (*_DIVERGENCES, measures.KullbackLeibler, measures.UserDivergence, *_BOXES)
     if isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)):
         return isinstance(
             measure.cost, (measures.LogLoss, measures.ZeroOneLoss, measures.BrierLoss, measures.LossMatrix)
@@ -115,7 +116,18 @@ def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: flo
     elif role is Role.PEAK:
         bound = -_shift(measure, joint, prior)
     return (
-        _term(kind, rows, reference, role, cap=cap, parameter=parameter, negative=negative, bound=bound, mass=mass),
+        _term(
+            kind,
+            rows,
+            reference,
+            role,
+            cap=cap,
+            parameter=parameter,
+            negative=negative,
+            bound=bound,
+            mass=mass,
+            generator=Generator.of(measure.divergence) if kind is Kind.USER else None,
+        ),
     )
 
 
@@ -206,9 +218,9 @@ def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarra
         return Kind.LINEAR, rows / best, np.ones(len(rows)), None, 0.0, False
     if isinstance(measure, measures.FInformation):
         divergence = measure.divergence
-        if type(divergence) in _DIVERGENCES:
+        if type(divergence) in _DIVERGENCES or isinstance(divergence, measures.UserDivergence):
             rows, reference = _with_mass(joint, prior, mass)
-            return _DIVERGENCES[type(divergence)], rows, reference, None, 0.0, False
+            return _DIVERGENCES.get(type(divergence), Kind.USER), rows, reference, None, 0.0, False
         if isinstance(divergence, _BOXES):
             factor = 1.0 if isinstance(divergence, measures.TotalVariation) else float(np.asarray(divergence.gamma))
             return Kind.LINEAR, joint - factor * np.outer(prior, mass), 0.0 * prior, ones, 0.0, False
@@ -300,6 +312,7 @@ def _term(
     negative: bool = False,
     bound: float = 0.0,
     offset: np.ndarray | None = None,
+    generator: Generator | None = None,
 ) -> Term:
     rows, reference, cap = _merged(kind, rows, reference, cap)
     return Term(
@@ -313,6 +326,7 @@ def _term(
         role=role,
         normalised=kind is Kind.LINEAR and bool(np.any(reference != 0)),
         negative=negative,
+        generator=generator,
     )
 
 

@@ -129,7 +129,8 @@ def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
             down.append(jnp.full_like(own, jnp.inf))
             continue
         lowest, highest = domain(term)
-        size = solver.score_change * (abs(own) if term.kind is Kind.POWER else jnp.ones_like(own))
+        usual = 1.0 if term.generator is None else term.generator.span
+        size = solver.score_change * (abs(own) if term.kind is Kind.POWER else jnp.full_like(own, usual))
         # The last row of an f kind holds the normalisation: free.
         free = jnp.zeros(own.shape[1], bool)
         if term.kind not in (Kind.ENTROPIC, Kind.POWER):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from jaxpriv.problems.measured import Kind, Role, Term
+from jaxpriv.solvers.conic.conjugate import conjugate
 
 
 class Boundary(NamedTuple):
@@ -32,7 +33,7 @@ def boundary(term: Term, g: Any) -> Boundary:
         size = abs(b)
         power = r * y ** (b - 1.0)
         return Boundary(((power * y).sum(axis=1) - 1.0) / size, power, abs(b - 1.0) * power / y)
-    value, slope, curvature = _conjugate(term.kind, g[:, :-1])
+    value, slope, curvature = _conjugate(term, g[:, :-1])
     level = (r[:-1] * value).sum(axis=1) + g[:, -1]
     one = jnp.ones_like(g[:, -1:])
     return Boundary(
@@ -42,8 +43,11 @@ def boundary(term: Term, g: Any) -> Boundary:
     )
 
 
-def _conjugate(kind: Kind, u: Any) -> tuple[Any, Any, Any]:
+def _conjugate(term: Term, u: Any) -> tuple[Any, Any, Any]:
     """f*(u), f*'(u) (the lift) and f*''(u)."""
+    kind = term.kind
+    if term.generator is not None:
+        return conjugate(term.generator, u)
     if kind is Kind.CHI_SQUARED:
         t = 1.0 + 0.5 * u
         return t * t - 1.0, t, jnp.full_like(u, 0.5)
@@ -63,6 +67,8 @@ def domain(term: Term) -> tuple[float, float]:
     """The open interval in which the coordinates g of a smooth term live (the last one of f kinds is free)."""
     if term.kind is Kind.POWER:
         return (-math.inf, 0.0) if term.negative else (0.0, math.inf)
+    if term.generator is not None:
+        return term.generator.lowest, term.generator.highest
     highest = {Kind.REVERSE_KL: 1.0, Kind.HELLINGER: 1.0, Kind.JENSEN_SHANNON: 0.5 * math.log(2.0)}
     lowest = {Kind.CHI_SQUARED: -2.0}
     return lowest.get(term.kind, -math.inf), highest.get(term.kind, math.inf)
@@ -77,12 +83,15 @@ def rule_at(term: Term, w: Any) -> Any:
         y = (w / r) ** (1.0 / (term.parameter - 1.0))
         y = y * (r * y**term.parameter).sum() ** (-1.0 / term.parameter)
         return -y if term.negative else y
-    u = _slope(term.kind, w[:-1] / (r[:-1] * w[-1]))
-    return jnp.concatenate([u, -(r[:-1] * _conjugate(term.kind, u)[0]).sum()[None]])
+    u = _slope(term, w[:-1] / (r[:-1] * w[-1]))
+    return jnp.concatenate([u, -(r[:-1] * _conjugate(term, u)[0]).sum()[None]])
 
 
-def _slope(kind: Kind, t: Any) -> Any:
+def _slope(term: Term, t: Any) -> Any:
     """f'(t)."""
+    kind = term.kind
+    if term.generator is not None:
+        return term.generator.slope(t)
     if kind is Kind.CHI_SQUARED:
         return 2.0 * (t - 1.0)
     if kind is Kind.REVERSE_KL:
@@ -125,7 +134,7 @@ def support(term: Term, w: Any) -> Any:
     present = w[:, -1:] > tiny
     mass = jnp.where(present, w[:, -1:], 1.0)
     lift = jnp.where(present, w[:, :-1] / (r[:-1] * mass), 1.0)
-    return mass[:, 0] * (r[:-1] * _generator(term.kind, lift)).sum(axis=1)
+    return mass[:, 0] * (r[:-1] * _generator(term, lift)).sum(axis=1)
 
 
 def _violation(term: Term, w: Any) -> Any:
@@ -138,8 +147,11 @@ def _violation(term: Term, w: Any) -> Any:
     return lower - upper
 
 
-def _generator(kind: Kind, t: Any) -> Any:
+def _generator(term: Term, t: Any) -> Any:
     """f(t)."""
+    kind = term.kind
+    if term.generator is not None:
+        return term.generator.value(t)
     if kind is Kind.CHI_SQUARED:
         return (t - 1.0) ** 2
     if kind is Kind.REVERSE_KL:
