@@ -59,6 +59,8 @@ def column_values(term: Term, w: np.ndarray) -> np.ndarray:
             if term.cap is not None:
                 return (np.asarray(term.cap)[:, None] * np.maximum(w, 0.0)).sum(axis=0)
             return (w / r).max(axis=0)
+        if term.kind is Kind.LOSS:
+            return user.most_saved(term.function, w)
         mass = w[-1]
         present = mass > 0
         lift = np.where(present, w[:-1] / (r[:-1] * np.where(present, mass, 1.0)), 1.0)
@@ -67,8 +69,8 @@ def column_values(term: Term, w: np.ndarray) -> np.ndarray:
 
 def _generator(term: Term, t: np.ndarray) -> np.ndarray:
     kind = term.kind
-    if term.generator is not None:
-        return user.values(term.generator, t)
+    if kind is Kind.GENERATOR:
+        return user.values(term.function, t)
     if kind is Kind.CHI_SQUARED:
         return (t - 1.0) ** 2
     if kind is Kind.REVERSE_KL:
@@ -178,10 +180,12 @@ def _rule(term: Term, g: np.ndarray) -> np.ndarray:
             y = np.where(top > 0, np.maximum(g, 0.0) / np.where(top > 0, top, 1.0), 1.0)
         y = y * ((r * y**b).sum(axis=1, keepdims=True)) ** (-1.0 / b)
         return -y if term.negative else y
+    if term.kind is Kind.LOSS:
+        return user.announced(term.function, g)
     u = g[:, :-1]
     high = 1.0 - 1e-12
-    if term.generator is not None:
-        u, conjugate = user.supporting_lines(term.generator, u)
+    if term.kind is Kind.GENERATOR:
+        u, conjugate = user.supporting_lines(term.function, u)
         return np.column_stack([u, -(r[:-1] * conjugate).sum(axis=1)])
     if term.kind is Kind.CHI_SQUARED:
         u = np.maximum(u, -2.0)

@@ -5,11 +5,15 @@ closed form is needed and none is relied on. The proof assumes what `UserDiverge
 with f(1) = 0, and that JAX differentiates it to a slope (at a kink any number between the two one-sided ones).
 """
 
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv.problems.generator import HIGHEST, LOWEST, Generator
+from jaxpriv.problems.loss import Loss, answer
 
 # The bracket of ln t, of width 460, is halved so often that the ratio is known to rounding.
 _HALVINGS = 62
@@ -37,3 +41,26 @@ def supporting_lines(f: Generator, wanted: np.ndarray) -> tuple[np.ndarray, np.n
 def _slopes(f: Generator, t: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         return np.asarray(f.slope(jnp.asarray(t)), dtype=np.float64)
+
+
+@partial(jax.jit, static_argnums=0)
+def _least(loss: Loss, w: Any) -> Any:
+    return jax.vmap(lambda column: loss.least(column) - loss.accuracy(column))(w)
+
+
+@partial(jax.jit, static_argnums=0)
+def _answers(loss: Loss, g: Any) -> Any:
+    return jax.vmap(lambda scores: loss.costs(answer(loss, scores).announcement))(g)
+
+
+def most_saved(loss: Loss, w: np.ndarray) -> np.ndarray:
+    """-min_q sum_s w_s C(s, q) of every output, w (S, Y), rounded up by what the minimum may be missed by."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        return -np.asarray(_least(loss, jnp.asarray(np.maximum(w, 0.0).T)), dtype=np.float64)
+
+
+def announced(loss: Loss, g: np.ndarray) -> np.ndarray:
+    """-C(., q) for an announcement q near the scores g, (Y, S)."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        costs = np.asarray(_answers(loss, jnp.asarray(g)), dtype=np.float64)
+    return -np.where(np.isfinite(costs), costs, np.inf)

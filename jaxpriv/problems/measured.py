@@ -4,7 +4,7 @@ Every measure is the support function of a set G of decision rules of the advers
 certificates: phi(w) = sup { <g, w> : g in G }), written here as a `Term`: rows A of shape (T, X), so
 that A W[:, y] is what the term sees of output y, and the set
 
-    G = { g : h(g) <= 0 }                                      smooth kinds, h convex and separable
+    G = { g : h(g) <= 0 }                                      smooth kinds, h convex, separable but for LOSS
     G = { k : 0 <= k <= cap, reference . k = 1 }               kind LINEAR
 
 A term stands in one of four roles, with W_y = W[:, y] and phi(y) = sup { <g, A W_y> : g in G }:
@@ -24,6 +24,7 @@ from typing import Any
 import equinox as eqx
 
 from jaxpriv.problems.generator import Generator
+from jaxpriv.problems.loss import Loss
 
 
 class Kind(enum.Enum):
@@ -35,7 +36,8 @@ class Kind(enum.Enum):
     REVERSE_KL = "reverse-kl"
     HELLINGER = "hellinger"
     JENSEN_SHANNON = "jensen-shannon"
-    USER = "user"  # the same for a user's f: `Term.generator`
+    GENERATOR = "generator"  # the same for a user's f
+    LOSS = "loss"  # a user's loss: some announcement q has g <= -C(., q)
     LINEAR = "linear"
 
 
@@ -61,11 +63,16 @@ class Term(eqx.Module):
     role: Role = eqx.field(static=True)
     normalised: bool = eqx.field(static=True)  # whether t_y exists (LINEAR with a reference)
     negative: bool = eqx.field(static=True, default=False)  # POWER of an order < 1: g < 0
-    generator: Generator | None = eqx.field(static=True, default=None)  # USER only
+    function: Generator | Loss | None = eqx.field(static=True, default=None)  # the user's: GENERATOR, LOSS
 
     @property
     def smooth(self) -> bool:
         return self.kind is not Kind.LINEAR
+
+    @property
+    def massed(self) -> bool:
+        """Whether the last row is the mass of the output: the f kinds."""
+        return self.kind not in (Kind.ENTROPIC, Kind.POWER, Kind.LOSS, Kind.LINEAR)
 
     @property
     def priced(self) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 from jaxpriv.problems.terms import is_worst, terms_of
 
 
@@ -84,7 +84,7 @@ def _program(terms: list[Term], masses: Any, cost: Any, constraints: Any, budget
 
 
 def _is_diagonal(terms: list[Term], inputs: int) -> bool:
-    if len(terms) != 1 or terms[0].rows.shape != (inputs, inputs):
+    if len(terms) != 1 or terms[0].rows.shape != (inputs, inputs) or terms[0].kind is Kind.LOSS:
         return False
     rows = terms[0].rows
     return bool(np.all(rows[~np.eye(inputs, dtype=bool)] == 0))

@@ -17,6 +17,7 @@ from jaxpriv import leakage as measures
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
 from jaxpriv.problems.generator import Generator
+from jaxpriv.problems.loss import Loss
 from jaxpriv.problems.measured import Kind, Role, Term
 
 # Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
@@ -49,7 +50,8 @@ def supported(measure: AbstractLeakage) -> bool:
         return type(measure.divergence) in (*_DIVERGENCES, measures.KullbackLeibler, measures.UserDivergence, *_BOXES)
     if isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)):
         return isinstance(
-            measure.cost, (measures.LogLoss, measures.ZeroOneLoss, measures.BrierLoss, measures.LossMatrix)
+            measure.cost,
+            (measures.LogLoss, measures.ZeroOneLoss, measures.BrierLoss, measures.LossMatrix, measures.CustomLoss),
         )
     return isinstance(measure, _KNOWN)
 
@@ -126,7 +128,7 @@ def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: flo
             negative=negative,
             bound=bound,
             mass=mass,
-            generator=Generator.of(measure.divergence) if kind is Kind.USER else None,
+            function=_function(kind, measure),
         ),
     )
 
@@ -161,6 +163,10 @@ def on_support(measure: AbstractLeakage, joint: np.ndarray) -> tuple[Any, np.nda
     ):
         losses = fits(measure.cost.losses, 0, "losses")[seen]
         measure = type(measure)(measures.LossMatrix(losses))
+    elif isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)) and isinstance(
+        measure.cost, measures.CustomLoss
+    ):
+        measure = type(measure)(Loss.of(measure.cost, seen))
     return measure, joint[seen]
 
 
@@ -187,6 +193,13 @@ _KNOWN = (
     measures.LocalDifferentialPrivacy,
     measures.InferentialPrivacy,
 )
+
+
+def _function(kind: Kind, measure: Any) -> Generator | Loss | None:
+    """The user's own function, if the set is made of one."""
+    if kind is Kind.GENERATOR:
+        return Generator.of(measure.divergence)
+    return measure.cost if kind is Kind.LOSS else None
 
 
 def _with_mass(rows: np.ndarray, reference: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -220,7 +233,7 @@ def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarra
         divergence = measure.divergence
         if type(divergence) in _DIVERGENCES or isinstance(divergence, measures.UserDivergence):
             rows, reference = _with_mass(joint, prior, mass)
-            return _DIVERGENCES.get(type(divergence), Kind.USER), rows, reference, None, 0.0, False
+            return _DIVERGENCES.get(type(divergence), Kind.GENERATOR), rows, reference, None, 0.0, False
         if isinstance(divergence, _BOXES):
             factor = 1.0 if isinstance(divergence, measures.TotalVariation) else float(np.asarray(divergence.gamma))
             return Kind.LINEAR, joint - factor * np.outer(prior, mass), 0.0 * prior, ones, 0.0, False
@@ -235,6 +248,8 @@ def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarra
         if isinstance(cost, measures.LossMatrix):
             rows = -np.asarray(cost.losses).T @ joint
             return Kind.LINEAR, rows, np.ones(len(rows)), None, 0.0, False
+        if isinstance(cost, Loss):
+            return Kind.LOSS, joint, ones, None, 0.0, False
     return Kind.ENTROPIC, joint, prior, None, 0.0, False
 
 
@@ -246,6 +261,8 @@ def _shift(measure: Any, joint: np.ndarray, prior: np.ndarray) -> float:
             return 1.0 / len(prior) - float((prior**2).sum())
         if isinstance(measure.cost, measures.LossMatrix):
             return float((prior @ np.asarray(measure.cost.losses)).min())
+        if isinstance(measure.cost, Loss):
+            return measure.cost.without_output(prior)
     return 0.0
 
 
@@ -271,6 +288,9 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
             rows, reference = _with_mass(joint / size, np.full(size, 1.0 / size), mass / size)
             offset = (1.0 / size - float((prior**2).sum()) - eps) * mass
             return [_term(Kind.CHI_SQUARED, rows, reference, Role.WORST, offset=offset, mass=mass)]
+        if isinstance(cost, Loss):
+            offset = (cost.without_output(prior) - eps) * mass
+            return [_term(Kind.LOSS, joint, np.ones(len(prior)), Role.WORST, offset=offset, mass=mass, function=cost)]
         if isinstance(cost, measures.ZeroOneLoss):
             rows = joint - (prior.max() + eps) * mass
         else:
@@ -312,7 +332,7 @@ def _term(
     negative: bool = False,
     bound: float = 0.0,
     offset: np.ndarray | None = None,
-    generator: Generator | None = None,
+    function: Generator | Loss | None = None,
 ) -> Term:
     rows, reference, cap = _merged(kind, rows, reference, cap)
     return Term(
@@ -326,7 +346,7 @@ def _term(
         role=role,
         normalised=kind is Kind.LINEAR and bool(np.any(reference != 0)),
         negative=negative,
-        generator=generator,
+        function=function,
     )
 
 
@@ -346,6 +366,8 @@ def _merged(
         return rows[first], reference[first], None
     if kind is Kind.ENTROPIC:
         rows, reference = _proportional(rows, reference)
+    if kind is Kind.LOSS:  # no two symbols are alike to an unknown loss
+        return rows, reference, None
     own = len(rows) - (kind not in (Kind.ENTROPIC, Kind.POWER))
     sizes = rows[:own].sum(axis=1)
     classes = _classes(np.column_stack([rows[:own] / sizes[:, None], sizes / reference[:own]]))
