@@ -16,28 +16,27 @@ LOWEST, HIGHEST = 1e-100, 1e100
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """f(t) - f'(1) (t - 1), which every f-divergence takes for f, and what is known of its slopes.
+    """f in units of its own: (f(t) - f'(1) (t - 1)) / size, which every f-divergence takes for f / size.
 
-    They lie in (`lowest`, `highest`); `span` is how far they move while t goes from 1/2 to 2.
-
+    `size` is 1 for the Kullback-Leibler f: half of f'(2) - f'(1/2) over ln 2. Slopes lie in (`lowest`, `highest`).
     Equal where the user's function is the same object: compiled programs are kept by it.
     """
 
     f: UserDivergence
     tilt: float
+    size: float
     lowest: float
     highest: float
-    span: float
 
     @staticmethod
     def of(f: UserDivergence) -> "Generator":
-        """The generator of `f`; its tilt and its slopes at the ends are computed here, in float64."""
+        """The generator of `f`, in float64."""
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            raw = Generator(f, 0.0, -np.inf, np.inf, 1.0)
+            raw = Generator(f, 0.0, 1.0, -np.inf, np.inf)
             lowest, half, tilt, double, highest = np.asarray(raw.slope(jnp.array([LOWEST, 0.5, 1.0, 2.0, HIGHEST])))
-        span = float(double - half)
-        span = span if 0 < span < np.inf else 1.0
-        return Generator(f, float(tilt), float(lowest - tilt), float(highest - tilt), span)
+        size = float(double - half) / (2.0 * np.log(2.0))
+        size = size if 0 < size < np.inf else 1.0
+        return Generator(f, float(tilt), size, float(lowest - tilt) / size, float(highest - tilt) / size)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Generator) and other.f.f is self.f.f and other.f.at_zero == self.f.at_zero
@@ -47,7 +46,7 @@ class Generator:
 
     def value(self, t: Any) -> Any:
         """f(t), t >= 0, elementwise; inf outside of its domain."""
-        return self.f(t) - self.tilt * (t - 1.0)
+        return (self.f(t) - self.tilt * (t - 1.0)) / self.size
 
     def slope(self, t: Any) -> Any:
         """f'(t), t > 0; -inf below and inf above the interval around 1 on which f is finite."""
@@ -58,7 +57,7 @@ class Generator:
         value, slope, curvature = _derivatives(self.f.f, t)
         inside = jnp.isfinite(value) & ~jnp.isnan(slope)
         slope = jnp.where(inside, slope - self.tilt, jnp.where(t > 1.0, jnp.inf, -jnp.inf))
-        return slope, curvature
+        return slope / self.size, curvature / self.size
 
 
 def _derivatives(f: Callable[[Any], Any], t: Any) -> tuple[Any, Any, Any]:

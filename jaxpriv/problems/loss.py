@@ -11,30 +11,32 @@ from jax import lax
 from jaxpriv.leakage import CustomLoss
 
 _MOST_STEPS = 60
-# The mean complementarity product at the end, relative to the scale of the loss.
+# The mean complementarity product at the end. A posterior is no function of scores that several of them give
+# (an announcement on a face of the simplex): so many digits are smoothed over.
 _CENTRED = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """C(s, q) of the private symbols that have mass, q a distribution over all `size` of them.
+    """C(s, q) / unit for the private symbols that have mass, q a distribution over all `size` of them.
 
-    `span` is the size of its slopes at the uniform q. Equal where the user's function is the same object.
+    `unit` is the size of the slopes at the uniform q. Equal where the user's function is the same object: compiled
+    programs are kept by it.
     """
 
     cost: CustomLoss
     seen: tuple[int, ...]
     size: int
-    span: float
+    unit: float
 
     @staticmethod
     def of(cost: CustomLoss, seen: np.ndarray) -> "Loss":
         """The loss on the symbols where `seen`."""
         size, kept = len(seen), tuple(int(s) for s in np.flatnonzero(seen))
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            slopes = np.asarray(jax.jacfwd(cost.loss)(jnp.full(size, 1.0 / size)))[list(kept)]
-        steep = float(abs(slopes - slopes.mean(axis=1, keepdims=True)).max()) / size
-        return Loss(cost, kept, size, steep if 0 < steep < np.inf else 1.0)
+            slopes = np.asarray(jax.jacfwd(cost.loss)(jnp.full(size, 1.0 / size)))
+        unit = float(abs(slopes - slopes.mean(axis=1, keepdims=True)).max()) / size
+        return Loss(cost, kept, size, unit if 0 < unit < np.inf else 1.0)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Loss) and self._key() == other._key()
@@ -47,24 +49,24 @@ class Loss:
 
     def costs(self, q: Any) -> Any:
         """C(s, q) of the symbols with mass."""
-        return self.cost.loss(q)[jnp.array(self.seen)]
+        return self.cost.loss(q)[jnp.array(self.seen)] / self.unit
 
     def least(self, w: Any) -> Any:
         """min_q sum_s w_s C(s, q) for a column on the symbols with mass."""
-        return self.cost.least(self._everywhere(w))
+        return self.cost.least(self._everywhere(w)) / self.unit
 
     def accuracy(self, w: Any) -> Any:
         """What `least` may be too large by, if the loss is convex."""
-        return self.cost.accuracy(self._everywhere(w))
+        return self.cost.accuracy(self._everywhere(w)) / self.unit
+
+    def answered(self, w: Any) -> Any:
+        """C(., q) of the symbols with mass for the announcement q that answers w > 0."""
+        return self.costs(self.cost.announcement(self._everywhere(w)))
 
     def without_output(self, prior: np.ndarray) -> float:
         """What the adversary pays who sees nothing."""
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             return float(self.least(jnp.asarray(prior)))
-
-    def answered(self, w: Any) -> Any:
-        """C(., q) of the symbols with mass for the announcement q that answers w > 0."""
-        return self.costs(self.cost.announcement(self._everywhere(w)))
 
     def _everywhere(self, w: Any) -> Any:
         return jnp.zeros(self.size, w.dtype).at[jnp.array(self.seen)].set(w)
@@ -98,13 +100,13 @@ def answer(loss: Loss, g: Any) -> Answer:
     n, m = loss.size, len(loss.seen)
     q, v = jnp.full(n, 1.0 / n, g.dtype), jnp.full(m, 1.0 / m, g.dtype)
     scores = g + loss.costs(q)
-    top = scores.max() + loss.span
+    top = scores.max() + 1.0
     s = top - scores
     mu = s.mean() / m
     start = _State(q, v, s, mu / q, top, jnp.zeros_like(mu), mu, jnp.array(0))
 
     def go_on(state: _State) -> Any:
-        return (state.mu > _CENTRED * loss.span) & (state.count < _MOST_STEPS)
+        return (state.mu > _CENTRED) & (state.count < _MOST_STEPS)
 
     def step(state: _State) -> _State:
         q, v, s, z = state.q, state.v, state.s, state.z

@@ -32,8 +32,18 @@ class Scale:
     outer: Callable[[float], float]
     inner: Callable[[float], float]
 
+    @property
+    def proportional(self) -> bool:
+        """Whether the value is a multiple of the total (no logarithm)."""
+        return self.inner(2.0) == 2.0 * self.inner(1.0)
+
 
 _PLAIN = Scale(float, float)
+
+
+def _in_units(size: float) -> Scale:
+    return Scale(lambda total: size * total, lambda value: value / size)
+
 
 # A limit of so many nats is none to any float64: e^-200 of the largest cost is far below its rounding, and the
 # exponentials of higher ones would overflow.
@@ -82,8 +92,12 @@ def two_sided(measure: AbstractLeakage) -> bool:
     return isinstance(measure, (measures.Lift, measures.LocalDifferentialPrivacy, measures.InferentialPrivacy))
 
 
-def scale_of(measure: AbstractLeakage) -> Scale:
-    """How the value of an average measure follows from the sum of its (normalised) columns."""
+def scale_of(measure: AbstractLeakage, symbols: int) -> Scale:
+    """How the value of an average measure of `symbols` private symbols follows from the sum of its columns."""
+    if isinstance(measure, measures.FInformation) and isinstance(measure.divergence, measures.UserDivergence):
+        return _in_units(Generator.of(measure.divergence).size)
+    if isinstance(measure, measures.AverageCostGain) and isinstance(measure.cost, measures.CustomLoss):
+        return _in_units(Loss.of(measure.cost, np.ones(symbols, dtype=bool)).unit)
     if isinstance(measure, (measures.Sibson, measures.Arimoto)):
         order = float(np.asarray(measure.order))
         if math.isfinite(order) and order != 1.0:
@@ -107,6 +121,7 @@ def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: flo
     In role AVERAGE or PEAK the shift of the measure is in `bound`; in role OBJECTIVE it is `shift_of`.
     """
     mass = joint.sum(axis=0)
+    inner = scale_of(measure, len(joint)).inner
     measure, joint = on_support(measure, joint)
     prior = joint.sum(axis=1)
     if role is Role.WORST:
@@ -114,7 +129,7 @@ def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: flo
     kind, rows, reference, cap, parameter, negative = _average(measure, joint, prior, mass)
     bound = 0.0
     if role is Role.AVERAGE:
-        bound = scale_of(measure).inner(value) - _shift(measure, joint, prior)
+        bound = inner(value) - _shift(measure, joint, prior)
     elif role is Role.PEAK:
         bound = -_shift(measure, joint, prior)
     return (
@@ -289,7 +304,7 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
             offset = (1.0 / size - float((prior**2).sum()) - eps) * mass
             return [_term(Kind.CHI_SQUARED, rows, reference, Role.WORST, offset=offset, mass=mass)]
         if isinstance(cost, Loss):
-            offset = (cost.without_output(prior) - eps) * mass
+            offset = (cost.without_output(prior) - eps / cost.unit) * mass
             return [_term(Kind.LOSS, joint, np.ones(len(prior)), Role.WORST, offset=offset, mass=mass, function=cost)]
         if isinstance(cost, measures.ZeroOneLoss):
             rows = joint - (prior.max() + eps) * mass

@@ -129,8 +129,7 @@ def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
             down.append(jnp.full_like(own, jnp.inf))
             continue
         lowest, highest = domain(term)
-        usual = 1.0 if term.function is None else term.function.span
-        size = solver.score_change * (abs(own) if term.kind is Kind.POWER else jnp.full_like(own, usual))
+        size = solver.score_change * (abs(own) if term.kind is Kind.POWER else jnp.ones_like(own))
         # The last row of an f kind holds the normalisation: free.
         free = jnp.zeros(own.shape[1], bool)
         if term.massed:

@@ -85,7 +85,7 @@ class Kept:
                 if term.kind is Kind.ENTROPIC:
                     low = _UNSEEN - np.log(term.reference)
                 elif term.kind is Kind.LOSS:
-                    low = np.full(len(rows), _UNSEEN * term.function.span)
+                    low = np.full(len(rows), _UNSEEN)
                 own[:] = low * weight[:, None]
             own[:, rows] = k[:, start : start + rows.sum()]
             start += int(rows.sum())

@@ -1,0 +1,90 @@
+"""What can be checked of a user's f or loss before anything is proved with it: finite, convex, differentiated rightly.
+
+Both checks compare values at some points with the tangents at the others. A function that is convex there may
+still fail between them: what a certificate assumes is that it does not.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv.errors import InputError
+from jaxpriv.leakage import AbstractLeakage, AverageCostGain, CustomLoss, FInformation, MaxCostGain, UserDivergence
+from jaxpriv.problems.generator import Generator
+
+# Tangents may lie above the values by rounding of the user's function, relative to the numbers compared.
+_ROUNDING = 1e-9
+_RATIOS, _ANNOUNCEMENTS = 200, 40
+
+
+def check_user_function(form: str, measure: AbstractLeakage, joints: np.ndarray) -> None:
+    """Refuse the f or the loss of `measure` (the argument `form`) where it cannot be optimised with."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        if isinstance(measure, FInformation) and isinstance(measure.divergence, UserDivergence):
+            priors = joints.sum(axis=2)
+            _check_divergence(form, measure.divergence, 1.0 / float(priors[priors > 0].min()))
+        elif isinstance(measure, (AverageCostGain, MaxCostGain)) and isinstance(measure.cost, CustomLoss):
+            _check_loss(form, measure.cost, joints.shape[1])
+
+
+def _check_divergence(form: str, divergence: UserDivergence, highest: float) -> None:
+    """f on [0, highest], where every ratio P(s|y)/P(s) lies."""
+    t = np.unique(np.concatenate([np.geomspace(1e-9, max(highest, 2.0), _RATIOS), np.linspace(0.9, 1.1, 21)]))
+    f = Generator.of(divergence)
+    values, slopes = np.asarray(f.value(t)), np.asarray(f.slope(jnp.asarray(t)))
+    if np.isnan(values).any():
+        raise InputError(f"{form}: f is NaN at t = {t[np.isnan(values)][0]:.4g}")
+    if not np.isfinite(f.tilt):
+        raise InputError(f"{form}: f has no finite slope at t = 1")
+    inside = np.isfinite(slopes)
+    all_t, all_values = np.append(0.0, t), np.append(np.asarray(f.value(jnp.zeros(()))), values)
+    bad = _above(values[inside], slopes[inside] * (all_t[:, None] - t[inside]), all_values[:, None])
+    if bad.any():
+        place, other = t[inside][np.argwhere(bad)[0, 1]], all_t[np.argwhere(bad)[0, 0]]
+        raise InputError(
+            f"{form}: f is not convex: its tangent at t = {place:.4g} lies above it at t = {other:.4g}"
+            + (" (at_zero)" if other == 0 else "")
+        )
+
+
+def _check_loss(form: str, cost: CustomLoss, symbols: int) -> None:
+    """The loss at announcements inside the simplex and near its faces."""
+    rng = np.random.default_rng(0)
+    q = np.vstack([rng.dirichlet(np.full(symbols, share), _ANNOUNCEMENTS // 2) for share in (0.3, 3.0)])
+    q = 0.999 * np.vstack([np.full(symbols, 1.0 / symbols), q]) + 0.001 / symbols
+    shape = jax.eval_shape(cost.loss, jnp.asarray(q[0])).shape
+    if shape != (symbols,):
+        raise InputError(
+            f"{form}: loss returns shape {shape} for an announcement over the {symbols} private symbols; "
+            f"one cost for each of them, shape ({symbols},), is needed"
+        )
+    costs, slopes = (np.asarray(jax.vmap(part)(q)) for part in (cost.loss, jax.jacfwd(cost.loss)))
+    finite = np.isfinite(costs).all(axis=0) & np.isfinite(slopes).all(axis=(0, 2))
+    if not finite.all():
+        raise InputError(
+            f"{form}: loss[{int(np.argmin(finite))}] or its slope is not finite at an announcement without zeros"
+        )
+    rises = np.einsum("asj,abj->bas", slopes, q[None] - q[:, None])
+    bad = _above(costs[None], rises, costs[:, None]).any(axis=(0, 1))
+    if bad.any():
+        raise InputError(
+            f"{form}: loss[{int(np.argmax(bad))}] is not convex in the announcement: a tangent lies above it"
+        )
+    if cost.proper:
+        _check_proper(form, cost.loss, q)
+
+
+def _check_proper(form: str, loss: Callable[[Any], Any], q: np.ndarray) -> None:
+    slopes = np.asarray(jax.vmap(lambda p: jax.grad(lambda r: p @ loss(r))(p))(q))
+    gap = (slopes * q).sum(axis=1) - slopes.min(axis=1)
+    if not (gap <= 1e-6 * (1.0 + abs(slopes).max(axis=1))).all():
+        raise InputError(f"{form}: loss is not proper: announcing the posterior is not the best announcement")
+
+
+def _above(start: np.ndarray, rises: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Where start + rises exceeds `values` beyond rounding."""
+    size = abs(start) + abs(rises) + np.where(np.isfinite(values), abs(values), 0.0)
+    return ~(start + rises <= values + _ROUNDING * size)
