@@ -121,8 +121,8 @@ def _primal(program: MeasuredProgram, mechanism: np.ndarray) -> tuple[float, np.
         elif term.role is Role.PEAK:
             peaks.append(total - float(term.bound) + slop * size)
         else:
-            over = (total - float(term.bound)) / (size + abs(float(term.bound)))
-            violation = max(violation, float(over) - 4 * slop)
+            relative = (total - float(term.bound)) / (size + abs(float(term.bound))) if np.isfinite(total) else np.inf
+            violation = max(violation, float(relative) - 4 * slop)
     scale = abs(program.budgets) + (abs(program.constraints) * mechanism).sum(axis=(1, 2))
     relative = (used - program.budgets) / np.where(scale > 0, scale, 1.0)
     shared = program.marks > 0

@@ -17,6 +17,8 @@ from jaxpriv.problems.loss import Loss, answer
 
 # The bracket of ln t, of width 460, is halved so often that the ratio is known to rounding.
 _HALVINGS = 62
+# What a value of f may be off by, relative to the numbers that it was made of.
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 def values(f: Generator, t: np.ndarray) -> np.ndarray:
@@ -34,8 +36,9 @@ def supporting_lines(f: Generator, wanted: np.ndarray) -> tuple[np.ndarray, np.n
         low, high = np.where(rising, middle, low), np.where(rising, high, middle)
     # The end of the bracket on the side of 1 has a finite slope wherever one of the two has.
     r = np.exp(np.where(low > 0, low, high))
-    u = _slopes(f, r)
-    return u, r * u - values(f, r)
+    u, value = _slopes(f, r), values(f, r)
+    rounding = _ROUNDING * (abs(r * u) + abs(value) + abs(f.tilt) * (r + 1.0) / f.size)
+    return u, r * u - value + rounding
 
 
 def _slopes(f: Generator, t: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxpriv.leakage import UserDivergence
 
 # Ratios t beyond these say nothing more in float64, and polynomials in them stay finite.
-LOWEST, HIGHEST = 1e-100, 1e100
+LOWEST, HIGHEST = 1e-50, 1e50
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,8 @@ class Generator:
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             raw = Generator(f, 0.0, 1.0, -np.inf, np.inf)
             lowest, half, tilt, double, highest = np.asarray(raw.slope(jnp.array([LOWEST, 0.5, 1.0, 2.0, HIGHEST])))
-        size = float(double - half) / (2.0 * np.log(2.0))
-        size = size if 0 < size < np.inf else 1.0
+        size = (double - half) / np.log(4.0)
+        size = float(size) if 0 < size < np.inf else 1.0
         return Generator(f, float(tilt), size, float(lowest - tilt) / size, float(highest - tilt) / size)
 
     def __eq__(self, other: object) -> bool:

@@ -1,6 +1,5 @@
 """A user's loss as part of a program, and the announcement that answers given scores."""
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxpriv.leakage import CustomLoss
+from jaxpriv.leakage import AbstractCost, CustomLoss
+from jaxpriv.leakage._base import Unit
 
 _MOST_STEPS = 60
 # The mean complementarity product at the end. A posterior is no function of scores that several of them give
@@ -16,18 +16,21 @@ _MOST_STEPS = 60
 _CENTRED = 1e-11
 
 
-@dataclass(frozen=True, eq=False)
-class Loss:
-    """C(s, q) / unit for the private symbols that have mass, q a distribution over all `size` of them.
+class Loss(AbstractCost):
+    """C(s, q) / scale for the private symbols that have mass, q a distribution over all `size` of them.
 
-    `unit` is the size of the slopes at the uniform q. Equal where the user's function is the same object: compiled
+    `scale` is the size of the slopes at the uniform q. Equal where the user's function is the same object: compiled
     programs are kept by it.
     """
 
     cost: CustomLoss
     seen: tuple[int, ...]
     size: int
-    unit: float
+    scale: float
+
+    @property
+    def unit(self) -> Unit:
+        return self.cost.unit
 
     @staticmethod
     def of(cost: CustomLoss, seen: np.ndarray) -> "Loss":
@@ -35,8 +38,8 @@ class Loss:
         size, kept = len(seen), tuple(int(s) for s in np.flatnonzero(seen))
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             slopes = np.asarray(jax.jacfwd(cost.loss)(jnp.full(size, 1.0 / size)))
-        unit = float(abs(slopes - slopes.mean(axis=1, keepdims=True)).max()) / size
-        return Loss(cost, kept, size, unit if 0 < unit < np.inf else 1.0)
+        scale = float(abs(slopes - slopes.mean(axis=1, keepdims=True)).max()) / size
+        return Loss(cost, kept, size, scale if 0 < scale < np.inf else 1.0)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Loss) and self._key() == other._key()
@@ -49,15 +52,15 @@ class Loss:
 
     def costs(self, q: Any) -> Any:
         """C(s, q) of the symbols with mass."""
-        return self.cost.loss(q)[jnp.array(self.seen)] / self.unit
+        return self.cost.loss(q)[jnp.array(self.seen)] / self.scale
 
     def least(self, w: Any) -> Any:
         """min_q sum_s w_s C(s, q) for a column on the symbols with mass."""
-        return self.cost.least(self._everywhere(w)) / self.unit
+        return self.cost.least(self._everywhere(w)) / self.scale
 
     def accuracy(self, w: Any) -> Any:
         """What `least` may be too large by, if the loss is convex."""
-        return self.cost.accuracy(self._everywhere(w)) / self.unit
+        return self.cost.accuracy(self._everywhere(w)) / self.scale
 
     def answered(self, w: Any) -> Any:
         """C(., q) of the symbols with mass for the announcement q that answers w > 0."""

@@ -97,7 +97,7 @@ def scale_of(measure: AbstractLeakage, symbols: int) -> Scale:
     if isinstance(measure, measures.FInformation) and isinstance(measure.divergence, measures.UserDivergence):
         return _in_units(Generator.of(measure.divergence).size)
     if isinstance(measure, measures.AverageCostGain) and isinstance(measure.cost, measures.CustomLoss):
-        return _in_units(Loss.of(measure.cost, np.ones(symbols, dtype=bool)).unit)
+        return _in_units(Loss.of(measure.cost, np.ones(symbols, dtype=bool)).scale)
     if isinstance(measure, (measures.Sibson, measures.Arimoto)):
         order = float(np.asarray(measure.order))
         if math.isfinite(order) and order != 1.0:
@@ -304,7 +304,7 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
             offset = (1.0 / size - float((prior**2).sum()) - eps) * mass
             return [_term(Kind.CHI_SQUARED, rows, reference, Role.WORST, offset=offset, mass=mass)]
         if isinstance(cost, Loss):
-            offset = (cost.without_output(prior) - eps / cost.unit) * mass
+            offset = (cost.without_output(prior) - eps / cost.scale) * mass
             return [_term(Kind.LOSS, joint, np.ones(len(prior)), Role.WORST, offset=offset, mass=mass, function=cost)]
         if isinstance(cost, measures.ZeroOneLoss):
             rows = joint - (prior.max() + eps) * mass

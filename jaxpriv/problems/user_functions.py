@@ -20,21 +20,20 @@ _ROUNDING = 1e-9
 _RATIOS, _ANNOUNCEMENTS = 200, 40
 
 
-def check_user_function(form: str, measure: AbstractLeakage, joints: np.ndarray) -> None:
-    """Refuse the f or the loss of `measure` (the argument `form`) where it cannot be optimised with."""
+def check_user_function(form: str, measure: AbstractLeakage, symbols: int) -> None:
+    """Refuse the f or the loss of `measure` (the argument `form`) over `symbols` private symbols where it cannot be optimised with."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         if isinstance(measure, FInformation) and isinstance(measure.divergence, UserDivergence):
-            priors = joints.sum(axis=2)
-            _check_divergence(form, measure.divergence, 1.0 / float(priors[priors > 0].min()))
+            _check_divergence(form, measure.divergence)
         elif isinstance(measure, (AverageCostGain, MaxCostGain)) and isinstance(measure.cost, CustomLoss):
-            _check_loss(form, measure.cost, joints.shape[1])
+            _check_loss(form, measure.cost, symbols)
 
 
-def _check_divergence(form: str, divergence: UserDivergence, highest: float) -> None:
-    """f on [0, highest], where every ratio P(s|y)/P(s) lies."""
-    t = np.unique(np.concatenate([np.geomspace(1e-9, max(highest, 2.0), _RATIOS), np.linspace(0.9, 1.1, 21)]))
+def _check_divergence(form: str, divergence: UserDivergence) -> None:
+    """f at 0 and from 1e-9 to 1e9, most densely near 1."""
+    t = np.unique(np.concatenate([np.geomspace(1e-9, 1e9, 2 * _RATIOS), np.geomspace(0.1, 10.0, _RATIOS)]))
     f = Generator.of(divergence)
-    values, slopes = np.asarray(f.value(t)), np.asarray(f.slope(jnp.asarray(t)))
+    values, slopes = (np.asarray(part(jnp.asarray(t))) for part in (f.value, f.slope))
     if np.isnan(values).any():
         raise InputError(f"{form}: f is NaN at t = {t[np.isnan(values)][0]:.4g}")
     if not np.isfinite(f.tilt):
@@ -43,10 +42,14 @@ def _check_divergence(form: str, divergence: UserDivergence, highest: float) -> 
     all_t, all_values = np.append(0.0, t), np.append(np.asarray(f.value(jnp.zeros(()))), values)
     bad = _above(values[inside], slopes[inside] * (all_t[:, None] - t[inside]), all_values[:, None])
     if bad.any():
-        place, other = t[inside][np.argwhere(bad)[0, 1]], all_t[np.argwhere(bad)[0, 0]]
+        pairs = np.argwhere(bad)
+        # The nearest pair says where f bends the wrong way; at_zero is blamed only if nothing else can be.
+        apart = np.where(all_t[pairs[:, 0]] > 0, abs(all_t[pairs[:, 0]] - t[inside][pairs[:, 1]]), np.inf)
+        there, here = pairs[apart.argmin()]
+        zero = " (at_zero)" if there == 0 else ""
         raise InputError(
-            f"{form}: f is not convex: its tangent at t = {place:.4g} lies above it at t = {other:.4g}"
-            + (" (at_zero)" if other == 0 else "")
+            f"{form}: f is not convex: its tangent at t = {t[inside][here]:.4g} lies above f at "
+            f"t = {all_t[there]:.4g}{zero}"
         )
 
 

@@ -97,8 +97,7 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
                 f"{form}: {type(measure).__name__} with a measure, divergence or cost class of your own is not "
                 "available as an objective or a limit; it can be evaluated on any mechanism"
             )
-        if not is_traced(problem):
-            check_user_function(form, measure, problem.joints)
+        check_user_function(form, measure, problem.sizes[1])
     if problem.multiplier is not None:
         if is_worst(problem.leakage):
             raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
