@@ -3,7 +3,7 @@
 For every measure phi(w) = sup { <g, w> : g in G } (C-F, Issa et al., Sibson, Arimoto, Csiszar; the sets
 are in `measured`), and its value is `outer( sum_y phi(w_y) + shift )` (average) or the smallest eps with
 phi(w_y) <= eps |w_y| for all y (worst outcome). Private symbols without mass are left out; rows that
-say the same are merged.
+say the same are merged. A user's f or loss is taken in units of its own size.
 """
 
 import math
