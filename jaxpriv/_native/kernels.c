@@ -26,7 +26,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define PANEL 8                /* rows that are factored at once */
-#define PAD 16                 /* dimensions are padded to this; rows to PANEL where one panel is enough */
+#define PAD 8                  /* dimensions are padded to this */
+#define FEW 3                  /* fewer last rows than this are factored one by one */
 #define GROUP_ROWS 64          /* rows of R that are collected before their sum of squares */
 #define MOST_CHUNKS 32         /* outputs are shared out in at most so many pieces */
 #define CHUNK_ROWS 256         /* a piece has about so many rows of R: adding its sum up should cost little beside it */
@@ -34,60 +35,71 @@
 
 typedef double Vector __attribute__((vector_size(64)));
 typedef double Loose __attribute__((vector_size(64), aligned(8))); /* at any address */
+typedef long long Places __attribute__((vector_size(64)));
 
 static long padded(long n) { return (n + PAD - 1) / PAD * PAD; }
-static long padded_rows(long n) { return n <= PANEL ? PANEL : padded(n); }
+static long at_once(long i, long rows) { return rows - i < FEW ? 1 : PANEL; } /* rows, from row i on */
 static long group_of(long rows) { return rows > 0 && rows < GROUP_ROWS ? GROUP_ROWS / rows : 1; }
 
 /* ---- panels -------------------------------------------------------------------------------------- */
 
-/* c (m, n) = a b, or c += sign a b; a has strides (ars, acs), b and c are rows. m is a multiple of `rows`,
-   n of 8 `vectors`. */
-INLINE void product(long m, long n, long depth, const double *a, long ars, long acs, const double *b, long ldb,
-                    double *c, long ldc, int add, double sign, const int rows, const int vectors) {
-  for (long i = 0; i < m; i += rows)
-    for (long j = 0; j < n; j += 8 * vectors) {
-      Vector sum[8][2];
+/* c (rows, 8 vectors) = sign a b, or c += sign a b; a has strides (ars, acs), b and c are rows. */
+INLINE void tile(long depth, const double *a, long ars, long acs, const double *b, long ldb, double *c, long ldc,
+                 int add, double sign, const int rows, const int vectors) {
+  Vector sum[8][2];
 #pragma GCC unroll 8
-      for (int r = 0; r < rows; r++)
+  for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) sum[r][v] = (Vector){0};
-      const double *at = a + i * ars, *bt = b + j;
-      for (long k = 0; k < depth; k++, at += acs, bt += ldb) {
-        Vector row[2];
+    for (int v = 0; v < vectors; v++) sum[r][v] = (Vector){0};
+  for (long k = 0; k < depth; k++, a += acs, b += ldb) {
+    Vector row[2];
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) row[v] = *(const Vector *)(bt + 8 * v);
+    for (int v = 0; v < vectors; v++) row[v] = *(const Vector *)(b + 8 * v);
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-          for (int v = 0; v < vectors; v++) sum[r][v] += at[r * ars] * row[v];
-      }
+      for (int v = 0; v < vectors; v++) sum[r][v] += a[r * ars] * row[v];
+  }
 #pragma GCC unroll 8
-      for (int r = 0; r < rows; r++)
+  for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) {
-          Vector *out = (Vector *)(c + (i + r) * ldc + j + 8 * v);
-          *out = add ? *out + sign * sum[r][v] : sign * sum[r][v];
-        }
+    for (int v = 0; v < vectors; v++) {
+      Vector *out = (Vector *)(c + r * ldc + 8 * v);
+      *out = add ? *out + sign * sum[r][v] : sign * sum[r][v];
     }
 }
 
-/* Inverse Cholesky factor of a PANEL x PANEL matrix (lower triangle of s), row by row into k. 0: not positive. */
-INLINE int small_inverse_factor(const double s[PANEL][PANEL], double k[PANEL][PANEL]) {
+/* The same for c (m, n): m is PANEL or 1, n a multiple of 8. */
+INLINE void product(long m, long n, long depth, const double *a, long ars, long acs, const double *b, long ldb,
+                    double *c, long ldc, int add, double sign, const int rows, const int vectors) {
+  if (m == 1) {
+    for (long j = 0; j < n; j += 8) tile(depth, a, ars, acs, b + j, ldb, c + j, ldc, add, sign, 1, 1);
+    return;
+  }
+  for (long i = 0; i < m; i += rows) {
+    long j = 0;
+    for (; j + 8 * vectors <= n; j += 8 * vectors)
+      tile(depth, a + i * ars, ars, acs, b + j, ldb, c + i * ldc + j, ldc, add, sign, rows, vectors);
+    if (j < n) tile(depth, a + i * ars, ars, acs, b + j, ldb, c + i * ldc + j, ldc, add, sign, rows, 1);
+  }
+}
+
+/* Inverse Cholesky factor of a matrix of order n <= PANEL (lower triangle of s), row by row into k. 0: not positive. */
+INLINE int small_inverse_factor(long n, const double s[PANEL][PANEL], double k[PANEL][PANEL]) {
   double l[PANEL][PANEL], inverse[PANEL];
-  for (int j = 0; j < PANEL; j++) {
+  for (int j = 0; j < n; j++) {
     double pivot = s[j][j];
     for (int p = 0; p < j; p++) pivot -= l[j][p] * l[j][p];
     if (!(pivot > 0.0) || !isfinite(pivot)) return 0;
     inverse[j] = 1.0 / sqrt(pivot);
-    for (int i = j + 1; i < PANEL; i++) {
+    for (int i = j + 1; i < n; i++) {
       double sum = s[i][j];
       for (int p = 0; p < j; p++) sum -= l[i][p] * l[j][p];
       l[i][j] = sum * inverse[j];
     }
   }
   memset(k, 0, PANEL * PANEL * sizeof(double));
-  for (int i = 0; i < PANEL; i++) {
+  for (int i = 0; i < n; i++) {
     k[i][i] = inverse[i];
     for (int j = 0; j < i; j++) {
       double sum = 0.0;
@@ -98,50 +110,53 @@ INLINE int small_inverse_factor(const double s[PANEL][PANEL], double k[PANEL][PA
   return 1;
 }
 
-/* K with (g + shift diag(scale))^-1 = K'K; g is (n, n) padded, its lower triangle is read. `kt` is K',
-   both are zero on entry: what is not yet filled is read where a block is wider than the triangle. */
-INLINE int factor_once(long n, const double *g, double shift, const double *scale, double *k, double *kt,
+/* K with (g + shift diag(scale))^-1 = K'K of order `size`; g is (n, n) padded, its lower triangle is read. `kt` is K'.
+   Where a block is wider than the triangle the other half of both is read: zeros on entry, and left so. */
+INLINE int factor_once(long size, long n, const double *g, double shift, const double *scale, double *k, double *kt,
                        double *l, double *p, const int rows, const int vectors) {
   const long step = 8 * vectors;
-  for (long i = 0; i < n; i += PANEL) {
-    const long wide = (i + step - 1) / step * step; /* columns, padded: what is beyond i is zero in kt */
+  for (long i = 0, m; i < size; i += m) {
+    m = at_once(i, size);
+    const long wide = padded(i);
     /* L = G K' of the rows before, block by block of columns: K' is upper triangular. */
     for (long j = 0; j < wide; j += step) {
-      const long depth = j + step < i ? j + step : i;
-      product(PANEL, step, depth, g + i * n, n, 1, kt + j, n, l + j, n, 0, 1.0, rows, vectors);
+      const long width = j + step < wide ? step : wide - j, depth = j + step < i ? j + step : i;
+      product(m, width, depth, g + i * n, n, 1, kt + j, n, l + j, n, 0, 1.0, rows, vectors);
     }
     double s[PANEL][PANEL], block[PANEL][PANEL];
-    for (int r = 0; r < PANEL; r++)
-      for (int c = 0; c <= r; c++) {
+    for (long r = 0; r < m; r++) {
+      for (long j = i; j < wide; j++) l[r * n + j] = 0.0; /* columns of K' that are yet to come */
+      for (long c = 0; c <= r; c++) {
         Vector sum = {0};
         for (long j = 0; j < i; j += 8) sum += *(const Vector *)(l + r * n + j) * *(const Vector *)(l + c * n + j);
         double total = 0.0;
         for (int v = 0; v < 8; v++) total += sum[v];
         s[r][c] = g[(i + r) * n + i + c] + (r == c ? shift * scale[i + r] : 0.0) - total;
       }
-    if (!small_inverse_factor(s, block)) return 0;
+    }
+    if (!small_inverse_factor(m, s, block)) return 0;
     /* The rest of the rows: - block (L K). */
-    for (long j = 0; j < wide; j += step)
-      product(PANEL, step, i - j, l + j, n, 1, k + j * n + j, n, p + j, n, 0, 1.0, rows, vectors);
-    product(PANEL, wide, PANEL, &block[0][0], PANEL, 1, p, n, k + i * n, n, 0, -1.0, rows, vectors);
-    for (int r = 0; r < PANEL; r++) {
-      for (int c = 0; c < PANEL; c++) k[(i + r) * n + i + c] = block[r][c];
-      for (long j = i + PANEL; j < wide; j++) k[(i + r) * n + j] = 0.0;
-      for (long j = 0; j < i + PANEL; j++) kt[j * n + i + r] = k[(i + r) * n + j];
+    for (long j = 0; j < wide; j += step) {
+      const long width = j + step < wide ? step : wide - j;
+      product(m, width, i - j, l + j, n, 1, k + j * n + j, n, p + j, n, 0, 1.0, rows, vectors);
+    }
+    product(m, wide, m, &block[0][0], PANEL, 1, p, n, k + i * n, n, 0, -1.0, rows, vectors);
+    for (long r = 0; r < m; r++) {
+      for (long c = 0; c < m; c++) k[(i + r) * n + i + c] = block[r][c];
+      for (long j = i + m; j < wide; j++) k[(i + r) * n + j] = 0.0;
+      for (long j = 0; j < i + m; j++) kt[j * n + i + r] = k[(i + r) * n + j];
     }
   }
   return 1;
 }
 
-/* The same with the least shift of 0, 1e-14, 1e-12, ..., 1e-2 that works; NaN where none does. */
-INLINE void factor(long n, const double *g, const double *scale, double *k, double *kt, double *l, double *p,
-                   const int rows, const int vectors) {
-  for (double shift = 0.0; shift < 0.1; shift = shift > 0.0 ? shift * 100.0 : 1e-14) {
-    memset(k, 0, n * n * sizeof(double));
-    memset(kt, 0, n * n * sizeof(double));
-    if (factor_once(n, g, shift, scale, k, kt, l, p, rows, vectors)) return;
-  }
+/* The same with the least shift of 0, 1e-14, 1e-12, ..., 1e-2 that works; where none does k is all NaN: not 0, then. */
+INLINE int factor(long size, long n, const double *g, const double *scale, double *k, double *kt, double *l, double *p,
+                  const int rows, const int vectors) {
+  for (double shift = 0.0; shift < 0.1; shift = shift > 0.0 ? shift * 100.0 : 1e-14)
+    if (factor_once(size, n, g, shift, scale, k, kt, l, p, rows, vectors)) return 1;
   for (long i = 0; i < n * n; i++) k[i] = NAN;
+  return 0;
 }
 
 /* ---- the systems of the outputs ------------------------------------------------------------------ */
@@ -175,7 +190,7 @@ typedef struct {
 } Space;
 
 static Space lay_out(double *memory, const Columns *c, long *size) {
-  const long n = padded_rows(c->shared + c->extra), x = padded(c->inputs);
+  const long n = padded(c->shared + c->extra), x = padded(c->inputs);
   Space s;
   s.at = memory, s.bt = s.at + x * n, s.g = s.bt + x * n, s.k = s.g + n * n, s.kt = s.k + n * n;
   s.l = s.kt + n * n, s.p = s.l + PANEL * n, s.b = s.p + PANEL * n, s.r = s.b + n * x;
@@ -204,18 +219,17 @@ INLINE void orthonormal(const Columns *c, long y, const double *k, long n, doubl
   }
 }
 
-/* Outputs from <= y < to; their sum of R'(1 - uu')R (lower blocks, padded) is added to `sum`. Systems of one
-   panel (`narrow`) are 8 columns wide. */
-INLINE void columns(const Columns *c, Space s, long from, long to, double *sum, const int rows, const int vectors,
-                    const int narrow) {
-  const long rows_in = c->shared + c->extra, n = padded_rows(rows_in), x = padded(c->inputs), inputs = c->inputs;
-  const long step = 8 * vectors, group = group_of(rows_in);
-  const int own = narrow ? 1 : vectors; /* vectors across a row of the system */
-  long held = 0;                        /* rows of R not yet in `sum` */
+/* Outputs from <= y < to; their sum of R'(1 - uu')R (lower blocks, padded) is added to `sum`. */
+INLINE void columns(const Columns *c, Space s, long from, long to, double *sum, const int rows, const int vectors) {
+  const long rows_in = c->shared + c->extra, n = padded(rows_in), x = padded(c->inputs), inputs = c->inputs;
+  const long group = group_of(rows_in);
+  long held = 0; /* rows of R not yet in `sum` */
   memset(s.at, 0, x * n * sizeof(double));
   for (long t = 0; t < c->shared; t++)
     for (long i = 0; i < inputs; i++) s.at[i * n + t] = c->a[t * inputs + i];
   memset(s.b, 0, n * x * sizeof(double));
+  memset(s.k, 0, n * n * sizeof(double));
+  memset(s.kt, 0, n * n * sizeof(double));
   for (long y = from; y < to; y++) {
     const double *di = c->di + y * inputs, *d = c->d + y * rows_in, *lines = c->lines + y * c->extra * inputs;
     for (long t = 0; t < c->extra; t++)
@@ -226,23 +240,26 @@ INLINE void columns(const Columns *c, Space s, long from, long to, double *sum, 
       const double *line = t < c->shared ? c->a + t * inputs : lines + (t - c->shared) * inputs;
       for (long i = 0; i < inputs; i++) s.b[t * x + i] = di[i] * line[i];
     }
-    for (long i = 0; i < n; i += PANEL) {
-      const long wide = (i + PANEL + 8 * own - 1) / (8 * own) * (8 * own);
-      product(PANEL, wide, inputs, s.bt + i, 1, n, s.at, n, s.g + i * n, n, 0, 1.0, rows, own);
+    for (long i = 0, m; i < rows_in; i += m) {
+      m = at_once(i, rows_in);
+      product(m, padded(i + m), inputs, s.bt + i, 1, n, s.at, n, s.g + i * n, n, 0, 1.0, rows, vectors);
     }
     for (long t = 0; t < n; t++) {
       s.g[t * n + t] += t < rows_in ? d[t] : 1.0;
       s.scale[t] = t < rows_in ? s.g[t * n + t] : 0.0;
     }
-    factor(n, s.g, s.scale, s.k, s.kt, s.l, s.p, rows, own);
+    const int factored = factor(rows_in, n, s.g, s.scale, s.k, s.kt, s.l, s.p, rows, vectors);
     orthonormal(c, y, s.k, n, s.basis);
     double *r = s.r + held * x; /* padding rows reach into the next output's place, which comes later */
-    for (long i = 0; i < n; i += PANEL)
-      product(PANEL, x, i + PANEL, s.k + i * n, n, 1, s.b, x, r + i * x, x, 0, 1.0, rows, vectors);
+    for (long i = 0, m; i < rows_in; i += m) {
+      m = at_once(i, rows_in);
+      product(m, x, i + m, s.k + i * n, n, 1, s.b, x, r + i * x, x, 0, 1.0, rows, vectors);
+    }
     for (long t = 0; t < rows_in; t++) {
       memcpy(c->k + (y * rows_in + t) * rows_in, s.k + t * n, rows_in * sizeof(double));
       memcpy(c->r + (y * rows_in + t) * inputs, r + t * x, inputs * sizeof(double));
     }
+    if (!factored) memset(s.k, 0, n * n * sizeof(double));
     for (long g = 0; g < c->normals; g++) { /* R <- (1 - uu') R */
       const double *u = s.basis + g * n;
       double *seen = s.basis + c->normals * n;
@@ -252,10 +269,8 @@ INLINE void columns(const Columns *c, Space s, long from, long to, double *sum, 
     }
     held += rows_in;
     if (held < group * rows_in && y + 1 < to) continue;
-    for (long i = 0; i < x; i += PANEL) {
-      const long wide = (i + PANEL + step - 1) / step * step;
-      product(PANEL, wide, held, s.r + i, 1, x, s.r, x, sum + i * x, x, 1, 1.0, rows, vectors);
-    }
+    for (long i = 0; i < x; i += PANEL)
+      product(PANEL, i + PANEL, held, s.r + i, 1, x, s.r, x, sum + i * x, x, 1, 1.0, rows, vectors);
     held = 0;
   }
 }
@@ -268,6 +283,64 @@ typedef struct {
   const double *rho, *link, *level, *rest;
   double *kappa, *e;
 } Solve;
+
+/* The sums of eight vectors, as one. */
+INLINE Vector sums_of(const Vector s[8]) {
+  Vector pair[4], four[2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)
+    pair[i] = __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){0, 8, 2, 10, 4, 12, 6, 14}) +
+              __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){1, 9, 3, 11, 5, 13, 7, 15});
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++)
+    four[i] = __builtin_shuffle(pair[2 * i], pair[2 * i + 1], (Places){0, 1, 8, 9, 4, 5, 12, 13}) +
+              __builtin_shuffle(pair[2 * i], pair[2 * i + 1], (Places){2, 3, 10, 11, 6, 7, 14, 15});
+  return __builtin_shuffle(four[0], four[1], (Places){0, 1, 2, 3, 8, 9, 10, 11}) +
+         __builtin_shuffle(four[0], four[1], (Places){4, 5, 6, 7, 12, 13, 14, 15});
+}
+
+/* How far a block of eight rows from row i on reaches: `triangular` rows are zero beyond their diagonal. */
+INLINE long reach(long i, long n, const int triangular) { return triangular && i + 8 < n ? i + 8 : n; }
+
+/* out += A b for A (m, n). */
+INLINE void add_product(long m, long n, const double *a, const double *b, double *out, const int triangular) {
+  long i = 0;
+  for (; i + 8 <= m; i += 8) {
+    const long wide = reach(i, n, triangular);
+    Vector s[8] = {0};
+    long k = 0;
+    for (; k + 8 <= wide; k += 8) {
+      const Vector v = *(const Loose *)(b + k);
+#pragma GCC unroll 8
+      for (int r = 0; r < 8; r++) s[r] += *(const Loose *)(a + (i + r) * n + k) * v;
+    }
+    *(Loose *)(out + i) += sums_of(s);
+    for (; k < wide; k++)
+      for (int r = 0; r < 8; r++) out[i + r] += a[(i + r) * n + k] * b[k];
+  }
+  for (; i < m; i++) out[i] += dot(a + i * n, b, n);
+}
+
+/* out += A'c for A (m, n). */
+INLINE void add_transposed(long m, long n, const double *a, const double *c, double *out, const int triangular) {
+  long i = 0;
+  for (; i + 8 <= m; i += 8) {
+    const long wide = reach(i, n, triangular);
+    long k = 0;
+    for (; k + 8 <= wide; k += 8) {
+      Vector even = *(Loose *)(out + k), odd = {0};
+#pragma GCC unroll 4
+      for (int r = 0; r < 8; r += 2) {
+        even += c[i + r] * *(const Loose *)(a + (i + r) * n + k);
+        odd += c[i + r + 1] * *(const Loose *)(a + (i + r + 1) * n + k);
+      }
+      *(Loose *)(out + k) = even + odd;
+    }
+    for (; k < wide; k++)
+      for (int r = 0; r < 8; r++) out[k] += c[i + r] * a[(i + r) * n + k];
+  }
+  for (; i < m; i++) add_multiple(out, c[i], a + i * n, n);
+}
 
 /* a <- a - u (u'a - wanted); wanted NULL: none. */
 INLINE void set_level(const Solve *c, const double *u, double *a, const double *wanted) {
@@ -285,17 +358,18 @@ INLINE void forward(const Solve *c, long from, long to, double *sum, double *wan
     const double *u = c->u + y * c->rows * c->normals, *tri = c->tri + y * c->normals * c->normals;
     for (long m = 0; m < c->sides; m++) {
       const long at = m * c->outputs + y;
-      const double *rho = c->rho + at * c->inputs, *link = c->link + at * c->rows, *level = c->level + at * c->normals;
+      const double *level = c->level + at * c->normals;
       double *a = c->kappa + at * c->rows;
-      for (long t = 0; t < c->rows; t++)
-        a[t] = dot(r + t * c->inputs, rho, c->inputs) + dot(k + t * c->rows, link, t + 1);
+      memset(a, 0, c->rows * sizeof(double));
+      add_product(c->rows, c->inputs, r, c->rho + at * c->inputs, a, 0);
+      add_product(c->rows, c->rows, k, c->link + at * c->rows, a, 1);
       for (long g = 0; g < c->normals; g++) {
         wanted[g] = level[g];
         for (long i = 0; i < g; i++) wanted[g] -= tri[i * c->normals + g] * wanted[i];
         wanted[g] /= tri[g * c->normals + g];
       }
       set_level(c, u, a, wanted);
-      for (long t = 0; t < c->rows; t++) add_multiple(sum + m * c->inputs, a[t], r + t * c->inputs, c->inputs);
+      add_transposed(c->rows, c->inputs, r, a, sum + m * c->inputs, 0);
     }
   }
 }
@@ -306,11 +380,12 @@ INLINE void backward(const Solve *c, long from, long to, double *moved) {
     const double *k = c->k + y * c->rows * c->rows, *r = c->r + y * c->rows * c->inputs;
     for (long m = 0; m < c->sides; m++) {
       double *kappa = c->kappa + (m * c->outputs + y) * c->rows;
-      for (long t = 0; t < c->rows; t++) moved[t] = dot(r + t * c->inputs, c->e + m * c->inputs, c->inputs);
+      memset(moved, 0, c->rows * sizeof(double));
+      add_product(c->rows, c->inputs, r, c->e + m * c->inputs, moved, 0);
       set_level(c, c->u + y * c->rows * c->normals, moved, NULL);
       for (long t = 0; t < c->rows; t++) moved[t] += kappa[t];
       memset(kappa, 0, c->rows * sizeof(double));
-      for (long t = 0; t < c->rows; t++) add_multiple(kappa, moved[t], k + t * c->rows, t + 1);
+      add_transposed(c->rows, c->rows, k, moved, kappa, 1);
     }
   }
 }
@@ -318,20 +393,17 @@ INLINE void backward(const Solve *c, long from, long to, double *moved) {
 /* ---- one body, compiled for the instruction sets ------------------------------------------------- */
 
 typedef void ColumnsOf(const Columns *, Space, long, long, double *);
-typedef void FactorOf(long, const double *, const double *, double *, double *, double *, double *);
+typedef int FactorOf(long, long, const double *, const double *, double *, double *, double *, double *);
 typedef void ForwardOf(const Solve *, long, long, double *, double *);
 typedef void BackwardOf(const Solve *, long, long, double *);
 
 #define FOR_TARGET(name, attribute, rows, vectors)                                                          \
   attribute static void columns_##name(const Columns *c, Space s, long from, long to, double *sum) {        \
-    if (c->shared + c->extra <= PANEL)                                                                      \
-      columns(c, s, from, to, sum, rows, vectors, 1);                                                       \
-    else                                                                                                    \
-      columns(c, s, from, to, sum, rows, vectors, 0);                                                       \
+    columns(c, s, from, to, sum, rows, vectors);                                                            \
   }                                                                                                         \
-  attribute static void factor_##name(long n, const double *g, const double *scale, double *k, double *kt,  \
-                                      double *l, double *p) {                                               \
-    factor(n, g, scale, k, kt, l, p, rows, vectors);                                                        \
+  attribute static int factor_##name(long size, long n, const double *g, const double *scale, double *k,    \
+                                     double *kt, double *l, double *p) {                                    \
+    return factor(size, n, g, scale, k, kt, l, p, rows, vectors);                                           \
   }                                                                                                         \
   attribute static void forward_##name(const Solve *c, long from, long to, double *sum, double *wanted) {   \
     forward(c, from, to, sum, wanted);                                                                      \
@@ -624,7 +696,7 @@ XLA_FFI_Error *jaxpriv_inverse_factor(XLA_FFI_CallFrame *frame) {
   if (!memory) return no_memory(frame);
   double *g = memory, *k = g + n * n, *kt = k + n * n, *l = kt + n * n, *p = l + PANEL * n, *scale = p + PANEL * n;
   FactorOf *run = PICK(factor);
-  memset(g, 0, n * n * sizeof(double));
+  memset(memory, 0, 3 * n * n * sizeof(double));
   memset(scale, 0, n * sizeof(double));
   for (long i = size; i < n; i++) g[i * n + i] = 1.0;
   for (long b = 0; b < batch; b++) {
@@ -632,8 +704,9 @@ XLA_FFI_Error *jaxpriv_inverse_factor(XLA_FFI_CallFrame *frame) {
     double *result = (double *)out[0]->data + b * size * size;
     for (long i = 0; i < size; i++) memcpy(g + i * n, matrix + i * size, size * sizeof(double));
     memcpy(scale, numbers(in[1]) + b * size, size * sizeof(double));
-    run(n, g, scale, k, kt, l, p);
+    const int factored = run(size, n, g, scale, k, kt, l, p);
     for (long i = 0; i < size; i++) memcpy(result + i * size, k + i * n, size * sizeof(double));
+    if (!factored) memset(k, 0, n * n * sizeof(double));
   }
   free(memory);
   return NULL;

@@ -75,6 +75,7 @@ class InteriorPoint(AbstractSolver):
     Args:
         warm_steps: mirror-descent steps before the first attempt.
         correctors: most Gondzio correctors in one step.
+        long_enough: steps of this length are not corrected any more: the next one gains more than they would.
         boundary: fraction of the way to the boundary that a step may go.
         neighbourhood: smallest allowed ratio of a complementarity product to the mean.
         stray: under a small limit, what scores outside their set may be worth, as a share of the complementarity
@@ -84,6 +85,7 @@ class InteriorPoint(AbstractSolver):
 
     warm_steps: int = eqx.field(static=True, default=50)
     correctors: int = eqx.field(static=True, default=3)
+    long_enough: float = eqx.field(static=True, default=0.9)
     boundary: float = eqx.field(static=True, default=0.95)
     neighbourhood: float = eqx.field(static=True, default=0.02)
     stray: float = eqx.field(static=True, default=0.03)
@@ -244,7 +246,7 @@ def _into_neighbourhood(
 
     def shorten(carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         a, _, _, count = carry
-        a = jnp.where(count == 0, a, a * 0.85)
+        a = jnp.where(count == 0, a, a * 0.93)
         xz, pair, mean = _products(data, point, move, cross, a)
         return a, mean, (mean > 0) & (worst(xz, pair) >= share * mean) & held(a, mean), count + 1
 
@@ -299,7 +301,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual, hold:
     move, length, mean, sigma = lax.cond(length < 0.1, centred, kept)
 
     def improving(carry: tuple[Any, ...]) -> Any:
-        return carry[-1] & (carry[-2] < solver.correctors)
+        return carry[-1] & (carry[-2] < solver.correctors) & (carry[1] < solver.long_enough)
 
     def correct(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         move, length, mean, count, _ = carry
