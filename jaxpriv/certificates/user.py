@@ -5,15 +5,12 @@ closed form is needed and none is relied on. The proof assumes what `UserDiverge
 with f(1) = 0, and that JAX differentiates it to a slope (at a kink any number between the two one-sided ones).
 """
 
-from functools import partial
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv.problems.generator import HIGHEST, LOWEST, Generator
-from jaxpriv.problems.loss import Loss, answer
+from jaxpriv.problems.loss import Loss
 
 # The bracket of ln t, of width 460, is halved so often that the ratio is known to rounding.
 _HALVINGS = 62
@@ -46,24 +43,18 @@ def _slopes(f: Generator, t: np.ndarray) -> np.ndarray:
         return np.asarray(f.slope(jnp.asarray(t)), dtype=np.float64)
 
 
-@partial(jax.jit, static_argnums=0)
-def _least(loss: Loss, w: Any) -> Any:
-    return jax.vmap(lambda column: loss.least(column) - loss.accuracy(column))(w)
-
-
-@partial(jax.jit, static_argnums=0)
-def _answers(loss: Loss, g: Any) -> Any:
-    return jax.vmap(lambda scores: loss.costs(answer(loss, scores).announcement))(g)
-
-
 def most_saved(loss: Loss, w: np.ndarray) -> np.ndarray:
-    """-min_q sum_s w_s C(s, q) of every output, w (S, Y), rounded up by what the minimum may be missed by."""
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        return -np.asarray(_least(loss, jnp.asarray(np.maximum(w, 0.0).T)), dtype=np.float64)
+    """-min_q sum_s w_s C(s, q) of every output, w (S, Y), rounded up by what the minimum may be missed by.
+
+    What the adversary pays who sees nothing was rounded down by `loss.slack`: the outputs share that too.
+    """
+    w = np.maximum(w, 0.0)
+    below, _ = loss.interval(w.T)
+    return loss.slack * w.sum(axis=0) - below
 
 
 def announced(loss: Loss, g: np.ndarray) -> np.ndarray:
-    """-C(., q) for an announcement q near the scores g, (Y, S)."""
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        costs = np.asarray(_answers(loss, jnp.asarray(g)), dtype=np.float64)
-    return -np.where(np.isfinite(costs), costs, np.inf)
+    """-C(., q) for a distribution q near the scores g, (Y, S): a rule whatever q is."""
+    q = np.clip(np.nan_to_num(loss.announcements(g), nan=1.0), 0.0, 1.0)
+    costs = loss.costs_of(q / np.maximum(q.sum(axis=1, keepdims=True), 1e-300))
+    return -np.where(np.isfinite(costs) & (q.sum(axis=1, keepdims=True) > 0), costs, np.inf)

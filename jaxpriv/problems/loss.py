@@ -1,5 +1,7 @@
 """A user's loss as part of a program, and the announcement that answers given scores."""
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -19,27 +21,28 @@ _CENTRED = 1e-11
 class Loss(AbstractCost):
     """C(s, q) / scale for the private symbols that have mass, q a distribution over all `size` of them.
 
-    `scale` is the size of the slopes at the uniform q. Equal where the user's function is the same object: compiled
-    programs are kept by it.
+    `scale` is the size of the slopes at the uniform q; `without_output` is what the adversary pays who sees nothing,
+    rounded down by `slack`. Equal where the user's function is the same object: compiled programs are kept by it.
     """
 
     cost: CustomLoss
     seen: tuple[int, ...]
     size: int
     scale: float
+    without_output: float = 0.0
+    slack: float = 0.0
 
     @property
     def unit(self) -> Unit:
         return self.cost.unit
 
     @staticmethod
-    def of(cost: CustomLoss, seen: np.ndarray) -> "Loss":
-        """The loss on the symbols where `seen`."""
-        size, kept = len(seen), tuple(int(s) for s in np.flatnonzero(seen))
-        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            slopes = np.asarray(jax.jacfwd(cost.loss)(jnp.full(size, 1.0 / size)))
-        scale = float(abs(slopes - slopes.mean(axis=1, keepdims=True)).max()) / size
-        return Loss(cost, kept, size, scale if 0 < scale < np.inf else 1.0)
+    def of(cost: CustomLoss, prior: np.ndarray) -> "Loss":
+        """The loss on the symbols that have mass."""
+        kept = np.flatnonzero(prior > 0)
+        parts = cost, tuple(kept.tolist()), len(prior), scale_of_loss(cost, len(prior))
+        (below,), (above,) = Loss(*parts).interval(prior[None, kept])
+        return Loss(*parts, float(below), float(above - below))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Loss) and self._key() == other._key()
@@ -66,13 +69,50 @@ class Loss(AbstractCost):
         """C(., q) of the symbols with mass for the announcement q that answers w > 0."""
         return self.costs(self.cost.announcement(self._everywhere(w)))
 
-    def without_output(self, prior: np.ndarray) -> float:
-        """What the adversary pays who sees nothing."""
+    def interval(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """min_q sum_s w_s C(s, q) of every row of w (Y, S), from below and from above."""
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            return float(self.least(jnp.asarray(prior)))
+            above, accuracy = (np.asarray(part) for part in _compiled(self).least(w))
+        return above - accuracy, above
+
+    def announcements(self, g: np.ndarray) -> np.ndarray:
+        """The q that answers every row of scores g (Y, S): near a distribution, wherever the iteration ended."""
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            return np.asarray(_compiled(self).answer(g))
+
+    def costs_of(self, q: np.ndarray) -> np.ndarray:
+        """C(., q) of every row of q (Y, S)."""
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            return np.asarray(_compiled(self).costs(q))
 
     def _everywhere(self, w: Any) -> Any:
         return jnp.zeros(self.size, w.dtype).at[jnp.array(self.seen)].set(w)
+
+
+def scale_of_loss(cost: CustomLoss, symbols: int) -> float:
+    """The size of the slopes of C at the uniform announcement."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        slopes = np.asarray(jax.jacfwd(cost.loss)(jnp.full(symbols, 1.0 / symbols)))
+    scale = float(abs(slopes - slopes.mean(axis=1, keepdims=True)).max()) / symbols
+    return scale if 0 < scale < np.inf else 1.0
+
+
+class _Compiled(NamedTuple):
+    """What the host asks of a loss, for the rows of an array."""
+
+    least: Callable[[Any], Any]  # min_q <w, C(., q)> and its accuracy
+    answer: Callable[[Any], Any]
+    costs: Callable[[Any], Any]
+
+
+@lru_cache(maxsize=8)
+def _compiled(loss: Loss) -> _Compiled:
+    """JAX's caches hold a program as long as its function lives: the latest losses alone are kept."""
+    return _Compiled(
+        jax.jit(jax.vmap(lambda w: (loss.least(w), loss.accuracy(w)))),
+        jax.jit(jax.vmap(lambda g: answer(loss, g).announcement)),
+        jax.jit(jax.vmap(lambda q: loss.costs(q))),
+    )
 
 
 class Answer(NamedTuple):

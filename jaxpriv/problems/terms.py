@@ -17,7 +17,7 @@ from jaxpriv import leakage as measures
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
 from jaxpriv.problems.generator import Generator
-from jaxpriv.problems.loss import Loss
+from jaxpriv.problems.loss import Loss, scale_of_loss
 from jaxpriv.problems.measured import Kind, Role, Term
 
 # Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
@@ -97,7 +97,7 @@ def scale_of(measure: AbstractLeakage, symbols: int) -> Scale:
     if isinstance(measure, measures.FInformation) and isinstance(measure.divergence, measures.UserDivergence):
         return _in_units(Generator.of(measure.divergence).size)
     if isinstance(measure, measures.AverageCostGain) and isinstance(measure.cost, measures.CustomLoss):
-        return _in_units(Loss.of(measure.cost, np.ones(symbols, dtype=bool)).scale)
+        return _in_units(scale_of_loss(measure.cost, symbols))
     if isinstance(measure, (measures.Sibson, measures.Arimoto)):
         order = float(np.asarray(measure.order))
         if math.isfinite(order) and order != 1.0:
@@ -181,7 +181,7 @@ def on_support(measure: AbstractLeakage, joint: np.ndarray) -> tuple[Any, np.nda
     elif isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)) and isinstance(
         measure.cost, measures.CustomLoss
     ):
-        measure = type(measure)(Loss.of(measure.cost, seen))
+        measure = type(measure)(Loss.of(measure.cost, joint.sum(axis=1)))
     return measure, joint[seen]
 
 
@@ -277,7 +277,7 @@ def _shift(measure: Any, joint: np.ndarray, prior: np.ndarray) -> float:
         if isinstance(measure.cost, measures.LossMatrix):
             return float((prior @ np.asarray(measure.cost.losses)).min())
         if isinstance(measure.cost, Loss):
-            return measure.cost.without_output(prior)
+            return measure.cost.without_output
     return 0.0
 
 
@@ -304,7 +304,7 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
             offset = (1.0 / size - float((prior**2).sum()) - eps) * mass
             return [_term(Kind.CHI_SQUARED, rows, reference, Role.WORST, offset=offset, mass=mass)]
         if isinstance(cost, Loss):
-            offset = (cost.without_output(prior) - eps / cost.scale) * mass
+            offset = (cost.without_output - eps / cost.scale) * mass
             return [_term(Kind.LOSS, joint, np.ones(len(prior)), Role.WORST, offset=offset, mass=mass, function=cost)]
         if isinstance(cost, measures.ZeroOneLoss):
             rows = joint - (prior.max() + eps) * mass

@@ -21,12 +21,27 @@ _RATIOS, _ANNOUNCEMENTS = 200, 40
 
 
 def check_user_function(form: str, measure: AbstractLeakage, symbols: int) -> None:
-    """Refuse the f or the loss of `measure` (the argument `form`) over `symbols` private symbols where it cannot be optimised with."""
+    """Refuse the f or the loss of `measure`, the argument `form`, where `symbols` private symbols rule it out."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         if isinstance(measure, FInformation) and isinstance(measure.divergence, UserDivergence):
+            _check_shape(f"{form}: f", measure.divergence.f, (3, 2), "ratios t of shape (3, 2)")
             _check_divergence(form, measure.divergence)
         elif isinstance(measure, (AverageCostGain, MaxCostGain)) and isinstance(measure.cost, CustomLoss):
+            _check_shape(f"{form}: loss", measure.cost.loss, (symbols,), f"announcements over {symbols} symbols")
             _check_loss(form, measure.cost, symbols)
+
+
+def _check_shape(name: str, function: Callable[[Any], Any], shape: tuple[int, ...], what: str) -> None:
+    try:
+        found = jax.eval_shape(function, jax.ShapeDtypeStruct(shape, jnp.float64))
+    except jax.errors.JAXTypeError as error:
+        raise InputError(f"{name} is not a JAX function (jnp in place of np, jnp.where in place of if)") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} fails for {what}: {error}") from error
+    if not isinstance(found, jax.ShapeDtypeStruct) or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"{name} returns no array of floating-point numbers for {what}")
+    if found.shape != shape:
+        raise InputError(f"{name} returns shape {found.shape} for {what}; shape {shape} is needed")
 
 
 def _check_divergence(form: str, divergence: UserDivergence) -> None:
@@ -58,12 +73,6 @@ def _check_loss(form: str, cost: CustomLoss, symbols: int) -> None:
     rng = np.random.default_rng(0)
     q = np.vstack([rng.dirichlet(np.full(symbols, share), _ANNOUNCEMENTS // 2) for share in (0.3, 3.0)])
     q = 0.999 * np.vstack([np.full(symbols, 1.0 / symbols), q]) + 0.001 / symbols
-    shape = jax.eval_shape(cost.loss, jnp.asarray(q[0])).shape
-    if shape != (symbols,):
-        raise InputError(
-            f"{form}: loss returns shape {shape} for an announcement over the {symbols} private symbols; "
-            f"one cost for each of them, shape ({symbols},), is needed"
-        )
     costs, slopes = (np.asarray(jax.vmap(part)(q)) for part in (cost.loss, jax.jacfwd(cost.loss)))
     finite = np.isfinite(costs).all(axis=0) & np.isfinite(slopes).all(axis=(0, 2))
     if not finite.all():

@@ -382,9 +382,9 @@ def test_supporting_lines_lie_below_f():
 
 def test_the_answer_to_scores_is_the_announcement_that_gave_them():
     rng = np.random.default_rng(3)
-    seen = np.array([True, True, False, True, True])
+    prior = np.array([0.3, 0.1, 0.0, 0.4, 0.2])
     for cost in (lk.CustomLoss(log_loss, proper=True), lk.CustomLoss(lambda q: jnp.sum(q * q) + 1 - (2 - 0.2 * q) * q)):
-        loss = Loss.of(cost, seen)
+        loss = Loss.of(cost, prior)
         w = jnp.asarray(rng.dirichlet(np.ones(4)))
         found = answer(loss, 0.3 - loss.answered(w))
         assert found.level == pytest.approx(0.3, abs=1e-9)
@@ -394,6 +394,26 @@ def test_the_answer_to_scores_is_the_announcement_that_gave_them():
             / 2e-5 for h in 1e-5 * np.eye(4)
         ]  # fmt: skip
         np.testing.assert_allclose(found.response, np.stack(steps), atol=1e-4)
+
+
+def test_a_rule_is_the_cost_of_a_distribution_whatever_the_iteration_hands_over(monkeypatch):
+    """Log-loss: sum_s e^{-C(s, q)} <= 1. An announcement of more than mass one would prove too much."""
+    loss = Loss.of(lk.CustomLoss(log_loss), np.full(N, 1 / N))
+    for handed in (2.0, 0.0, -1.0, 1e300, math.nan, INF, -INF):
+        monkeypatch.setattr(Loss, "announcements", lambda self, g, handed=handed: np.full(g.shape, handed))
+        rules = user.announced(loss, np.zeros((2, N)))
+        assert (np.exp(loss.scale * rules).sum(axis=1) <= 1 + 1e-12).all()
+
+
+def test_the_cost_without_an_output_is_an_interval():
+    """Rounded down in a bound; the value takes back what was rounded off."""
+    prior = np.array([0.7, 0.2, 0.1, 0.0])
+    loss = Loss.of(lk.CustomLoss(lambda q: (1.0 - q) ** 3, steps=3), prior)
+    exact = float(lk.CustomLoss(lambda q: (1.0 - q) ** 3).least(jnp.asarray(prior))) / loss.scale
+    assert loss.without_output <= exact <= loss.without_output + loss.slack
+    assert loss.slack > 1e-4
+    saved = user.most_saved(loss, prior[:3, None])[0]
+    assert saved + loss.without_output >= 0
 
 
 # -- refusals --------------------------------------------------------------------------------------
@@ -408,6 +428,10 @@ def test_the_answer_to_scores_is_the_announcement_that_gave_them():
         (lambda t: jnp.sqrt(t - 0.5) - math.sqrt(0.5), 0.0, "NaN at t"),
         (lambda t: jnp.where(t == 1.0, 0.0, jnp.nan), 0.0, "NaN at t"),
         (lambda t: jnp.where(t < 50, (t - 1.0) ** 2, 49.0**2), 1.0, "convex"),
+        (lambda t: -np.log(np.asarray(t)), INF, "not a JAX function"),
+        (lambda t: (t - 1.0) ** 2 if t.ndim == 0 or t.max() > 1 else t, 1.0, "not a JAX function"),
+        (lambda t: jnp.sum((t - 1.0) ** 2), 1.0, "shape"),
+        (lambda t: jnp.zeros(t.shape, int), 0.0, "floating-point"),
     ],
 )
 def test_an_f_that_is_no_generator(f, at_zero, message):
@@ -424,6 +448,8 @@ def test_an_f_that_is_no_generator(f, at_zero, message):
         (lk.CustomLoss(lambda q: -(q**2)), r"loss\[0\] is not convex"),
         (lk.CustomLoss(lambda q: (1 - q) ** 2 - jnp.array([0, 0, 3.0, 0]) * q**2), r"loss\[2\] is not convex"),
         (lk.CustomLoss(lambda q: jnp.sum(q)), "shape"),
+        (lk.CustomLoss(lambda q: (q - jnp.arange(N + 1)) ** 2), "loss fails"),
+        (lk.CustomLoss(lambda q: -np.log(np.asarray(q))), "not a JAX function"),
         (lk.CustomLoss(lambda q: (1 - q[:3]) ** 2), "shape"),
         (lk.CustomLoss(lambda q: jnp.log(q - 0.1)), "finite"),
         (lk.CustomLoss(lambda q: (1 - q) ** 3, proper=True), "proper"),
