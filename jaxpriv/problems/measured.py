@@ -23,9 +23,6 @@ from typing import Any
 
 import equinox as eqx
 
-from jaxpriv.problems.generator import Generator
-from jaxpriv.problems.loss import Loss
-
 
 class Kind(enum.Enum):
     """The set G of a term."""
@@ -63,7 +60,7 @@ class Term(eqx.Module):
     role: Role = eqx.field(static=True)
     normalised: bool = eqx.field(static=True)  # whether t_y exists (LINEAR with a reference)
     negative: bool = eqx.field(static=True, default=False)  # POWER of an order < 1: g < 0
-    function: Generator | Loss | None = eqx.field(static=True, default=None)  # the user's: GENERATOR, LOSS
+    function: Any = eqx.field(static=True, default=None)  # the user's: `Generator` (GENERATOR), `Loss` (LOSS)
 
     @property
     def smooth(self) -> bool:
