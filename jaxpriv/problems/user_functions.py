@@ -73,7 +73,7 @@ def _check_loss(form: str, cost: CustomLoss, symbols: int) -> None:
     rng = np.random.default_rng(0)
     q = np.vstack([rng.dirichlet(np.full(symbols, share), _ANNOUNCEMENTS // 2) for share in (0.3, 3.0)])
     q = 0.999 * np.vstack([np.full(symbols, 1.0 / symbols), q]) + 0.001 / symbols
-    costs, slopes = (np.asarray(jax.vmap(part)(q)) for part in (cost.loss, jax.jacfwd(cost.loss)))
+    costs, slopes = (np.asarray(jax.vmap(part)(jnp.asarray(q))) for part in (cost.loss, jax.jacfwd(cost.loss)))
     finite = np.isfinite(costs).all(axis=0) & np.isfinite(slopes).all(axis=(0, 2))
     if not finite.all():
         raise InputError(

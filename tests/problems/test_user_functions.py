@@ -35,6 +35,11 @@ def user_f(f, at_zero):
     return lk.FInformation(lk.UserDivergence(f, at_zero))
 
 
+def divergence_of(measure):
+    assert isinstance(measure.divergence, lk.UserDivergence)
+    return measure.divergence
+
+
 def log_loss(q):
     return -jnp.log(q)
 
@@ -354,7 +359,7 @@ def test_conjugates_of_a_users_f_are_those_of_its_closed_form():
         "kl": lambda u: (np.expm1(u), np.exp(u), np.exp(u)),
     }
     for name, closed in with_closed_form.items():
-        f = Generator.of(TWINS[name][0].divergence)
+        f = Generator.of(divergence_of(TWINS[name][0]))
         wanted = closed(u * f.size)
         value, ratio, curvature = conjugate(f, jnp.asarray(u))
         np.testing.assert_allclose(value * f.size, wanted[0], atol=1e-13)
@@ -371,7 +376,7 @@ def test_supporting_lines_lie_below_f():
     wanted = np.concatenate([np.linspace(-20, 20, 41), [1e300, -1e300]])
     for name, measure in OWN.items():
         if isinstance(measure, lk.FInformation):
-            f = Generator.of(measure.divergence)
+            f = Generator.of(divergence_of(measure))
             slopes, levels = user.supporting_lines(f, wanted)
             assert np.isfinite(slopes).all(), name
             lines = slopes[:, None] * t
@@ -449,7 +454,7 @@ def test_an_f_that_is_no_generator(f, at_zero, message):
         (lk.CustomLoss(lambda q: (1 - q) ** 2 - jnp.array([0, 0, 3.0, 0]) * q**2), r"loss\[2\] is not convex"),
         (lk.CustomLoss(lambda q: jnp.sum(q)), "shape"),
         (lk.CustomLoss(lambda q: (q - jnp.arange(N + 1)) ** 2), "loss fails"),
-        (lk.CustomLoss(lambda q: -np.log(np.asarray(q))), "not a JAX function"),
+        (lk.CustomLoss(lambda q: -jnp.log(np.asarray(q))), "not a JAX function"),
         (lk.CustomLoss(lambda q: (1 - q[:3]) ** 2), "shape"),
         (lk.CustomLoss(lambda q: jnp.log(q - 0.1)), "finite"),
         (lk.CustomLoss(lambda q: (1 - q) ** 3, proper=True), "proper"),
