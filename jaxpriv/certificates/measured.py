@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv.certificates import user
 from jaxpriv.certificates.dense import Certificate, nonnegative
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 
@@ -58,13 +59,18 @@ def column_values(term: Term, w: np.ndarray) -> np.ndarray:
             if term.cap is not None:
                 return (np.asarray(term.cap)[:, None] * np.maximum(w, 0.0)).sum(axis=0)
             return (w / r).max(axis=0)
+        if term.kind is Kind.LOSS:
+            return user.most_saved(term.function, w)
         mass = w[-1]
         present = mass > 0
         lift = np.where(present, w[:-1] / (r[:-1] * np.where(present, mass, 1.0)), 1.0)
-        return np.where(present, mass * (r[:-1] * _generator(term.kind, np.maximum(lift, 0.0))).sum(axis=0), 0.0)
+        return np.where(present, mass * (r[:-1] * _generator(term, np.maximum(lift, 0.0))).sum(axis=0), 0.0)
 
 
-def _generator(kind: Kind, t: np.ndarray) -> np.ndarray:
+def _generator(term: Term, t: np.ndarray) -> np.ndarray:
+    kind = term.kind
+    if kind is Kind.GENERATOR:
+        return user.values(term.function, t)
     if kind is Kind.CHI_SQUARED:
         return (t - 1.0) ** 2
     if kind is Kind.REVERSE_KL:
@@ -115,8 +121,8 @@ def _primal(program: MeasuredProgram, mechanism: np.ndarray) -> tuple[float, np.
         elif term.role is Role.PEAK:
             peaks.append(total - float(term.bound) + slop * size)
         else:
-            over = (total - float(term.bound)) / (size + abs(float(term.bound)))
-            violation = max(violation, float(over) - 4 * slop)
+            relative = (total - float(term.bound)) / (size + abs(float(term.bound))) if np.isfinite(total) else np.inf
+            violation = max(violation, float(relative) - 4 * slop)
     scale = abs(program.budgets) + (abs(program.constraints) * mechanism).sum(axis=(1, 2))
     relative = (used - program.budgets) / np.where(scale > 0, scale, 1.0)
     shared = program.marks > 0
@@ -174,8 +180,13 @@ def _rule(term: Term, g: np.ndarray) -> np.ndarray:
             y = np.where(top > 0, np.maximum(g, 0.0) / np.where(top > 0, top, 1.0), 1.0)
         y = y * ((r * y**b).sum(axis=1, keepdims=True)) ** (-1.0 / b)
         return -y if term.negative else y
+    if term.kind is Kind.LOSS:
+        return user.announced(term.function, g)
     u = g[:, :-1]
     high = 1.0 - 1e-12
+    if term.kind is Kind.GENERATOR:
+        u, conjugate = user.supporting_lines(term.function, u)
+        return np.column_stack([u, -(r[:-1] * conjugate).sum(axis=1)])
     if term.kind is Kind.CHI_SQUARED:
         u = np.maximum(u, -2.0)
         conjugate = u + 0.25 * u * u

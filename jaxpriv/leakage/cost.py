@@ -109,6 +109,11 @@ class CustomLoss(AbstractCost):
 
     The gradient is the envelope theorem's, C(., q*) at the minimiser; a symbol with w_s = 0 has
     gradient 0. Second derivatives are not available.
+
+    As an objective or a limit the loss is refused (`InputError`, naming the symbol s) where it or its slope is not
+    finite inside the simplex, has another shape than (s,), is not above its tangents at some dozens of
+    announcements, or is declared proper and is not. Any announcement q is then a proof, min_q' sum_s w_s C(s, q')
+    <= sum_s w_s C(s, q) for every w (Calmon and Fawaz 2012, eq. 1-4); convexity is assumed for `accuracy` alone.
     """
 
     loss: Callable[[Array], Array]

@@ -4,7 +4,7 @@ Every measure is the support function of a set G of decision rules of the advers
 certificates: phi(w) = sup { <g, w> : g in G }), written here as a `Term`: rows A of shape (T, X), so
 that A W[:, y] is what the term sees of output y, and the set
 
-    G = { g : h(g) <= 0 }                                      smooth kinds, h convex and separable
+    G = { g : h(g) <= 0 }                                      smooth kinds, h convex, separable but for LOSS
     G = { k : 0 <= k <= cap, reference . k = 1 }               kind LINEAR
 
 A term stands in one of four roles, with W_y = W[:, y] and phi(y) = sup { <g, A W_y> : g in G }:
@@ -33,6 +33,8 @@ class Kind(enum.Enum):
     REVERSE_KL = "reverse-kl"
     HELLINGER = "hellinger"
     JENSEN_SHANNON = "jensen-shannon"
+    GENERATOR = "generator"  # the same for a user's f
+    LOSS = "loss"  # a user's loss: some announcement q has g <= -C(., q)
     LINEAR = "linear"
 
 
@@ -58,10 +60,16 @@ class Term(eqx.Module):
     role: Role = eqx.field(static=True)
     normalised: bool = eqx.field(static=True)  # whether t_y exists (LINEAR with a reference)
     negative: bool = eqx.field(static=True, default=False)  # POWER of an order < 1: g < 0
+    function: Any = eqx.field(static=True, default=None)  # the user's: `Generator` (GENERATOR), `Loss` (LOSS)
 
     @property
     def smooth(self) -> bool:
         return self.kind is not Kind.LINEAR
+
+    @property
+    def massed(self) -> bool:
+        """Whether the last row is the mass of the output: the f kinds."""
+        return self.kind not in (Kind.ENTROPIC, Kind.POWER, Kind.LOSS, Kind.LINEAR)
 
     @property
     def priced(self) -> bool:

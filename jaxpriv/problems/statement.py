@@ -7,8 +7,8 @@ import numpy as np
 
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import MeasuredProgram, Role, Term
-from jaxpriv.problems.terms import is_worst, terms_of
+from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
+from jaxpriv.problems.terms import is_worst, scale_of, terms_of
 
 
 def measured_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLeakage, float], ...]) -> MeasuredProgram:
@@ -35,7 +35,8 @@ def measured_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLea
         role = Role.PEAK if several else Role.OBJECTIVE
         terms = [term for joint in joints for term in terms_of(problem.leakage, joint, role)] + terms
         if problem.multiplier is not None:
-            cost = (problem.multiplier[:, None, None] * weighted[0]).sum(axis=0)
+            unit = scale_of(problem.leakage, joints.shape[1]).inner(1.0)
+            cost = unit * (problem.multiplier[:, None, None] * weighted[0]).sum(axis=0)
         else:
             constraints = weighted.reshape(-1, *shape)
             budgets = np.tile(problem.budget, len(joints))
@@ -84,7 +85,7 @@ def _program(terms: list[Term], masses: Any, cost: Any, constraints: Any, budget
 
 
 def _is_diagonal(terms: list[Term], inputs: int) -> bool:
-    if len(terms) != 1 or terms[0].rows.shape != (inputs, inputs):
+    if len(terms) != 1 or terms[0].rows.shape != (inputs, inputs) or terms[0].kind is Kind.LOSS:
         return False
     rows = terms[0].rows
     return bool(np.all(rows[~np.eye(inputs, dtype=bool)] == 0))

@@ -3,7 +3,7 @@
 For every measure phi(w) = sup { <g, w> : g in G } (C-F, Issa et al., Sibson, Arimoto, Csiszar; the sets
 are in `measured`), and its value is `outer( sum_y phi(w_y) + shift )` (average) or the smallest eps with
 phi(w_y) <= eps |w_y| for all y (worst outcome). Private symbols without mass are left out; rows that
-say the same are merged.
+say the same are merged. A user's f or loss is taken in units of its own size.
 """
 
 import math
@@ -16,6 +16,8 @@ import numpy as np
 from jaxpriv import leakage as measures
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
+from jaxpriv.problems.generator import Generator
+from jaxpriv.problems.loss import Loss, scale_of_loss
 from jaxpriv.problems.measured import Kind, Role, Term
 
 # Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
@@ -30,8 +32,18 @@ class Scale:
     outer: Callable[[float], float]
     inner: Callable[[float], float]
 
+    @property
+    def proportional(self) -> bool:
+        """Whether the value is a multiple of the total (no logarithm)."""
+        return self.inner(2.0) == 2.0 * self.inner(1.0)
+
 
 _PLAIN = Scale(float, float)
+
+
+def _in_units(size: float) -> Scale:
+    return Scale(lambda total: size * total, lambda value: value / size)
+
 
 # A limit of so many nats is none to any float64: e^-200 of the largest cost is far below its rounding, and the
 # exponentials of higher ones would overflow.
@@ -45,10 +57,11 @@ def _exp(nats: float) -> float:
 def supported(measure: AbstractLeakage) -> bool:
     """Whether `measure` can be an objective or a limit."""
     if isinstance(measure, measures.FInformation):
-        return type(measure.divergence) in (*_DIVERGENCES, measures.KullbackLeibler, *_BOXES)
+        return type(measure.divergence) in (*_DIVERGENCES, measures.KullbackLeibler, measures.UserDivergence, *_BOXES)
     if isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)):
         return isinstance(
-            measure.cost, (measures.LogLoss, measures.ZeroOneLoss, measures.BrierLoss, measures.LossMatrix)
+            measure.cost,
+            (measures.LogLoss, measures.ZeroOneLoss, measures.BrierLoss, measures.LossMatrix, measures.CustomLoss),
         )
     return isinstance(measure, _KNOWN)
 
@@ -79,8 +92,12 @@ def two_sided(measure: AbstractLeakage) -> bool:
     return isinstance(measure, (measures.Lift, measures.LocalDifferentialPrivacy, measures.InferentialPrivacy))
 
 
-def scale_of(measure: AbstractLeakage) -> Scale:
-    """How the value of an average measure follows from the sum of its (normalised) columns."""
+def scale_of(measure: AbstractLeakage, symbols: int) -> Scale:
+    """How the value of an average measure of `symbols` private symbols follows from the sum of its columns."""
+    if isinstance(measure, measures.FInformation) and isinstance(measure.divergence, measures.UserDivergence):
+        return _in_units(Generator.of(measure.divergence).size)
+    if isinstance(measure, measures.AverageCostGain) and isinstance(measure.cost, measures.CustomLoss):
+        return _in_units(scale_of_loss(measure.cost, symbols))
     if isinstance(measure, (measures.Sibson, measures.Arimoto)):
         order = float(np.asarray(measure.order))
         if math.isfinite(order) and order != 1.0:
@@ -104,6 +121,7 @@ def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: flo
     In role AVERAGE or PEAK the shift of the measure is in `bound`; in role OBJECTIVE it is `shift_of`.
     """
     mass = joint.sum(axis=0)
+    inner = scale_of(measure, len(joint)).inner
     measure, joint = on_support(measure, joint)
     prior = joint.sum(axis=1)
     if role is Role.WORST:
@@ -111,11 +129,22 @@ def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: flo
     kind, rows, reference, cap, parameter, negative = _average(measure, joint, prior, mass)
     bound = 0.0
     if role is Role.AVERAGE:
-        bound = scale_of(measure).inner(value) - _shift(measure, joint, prior)
+        bound = inner(value) - _shift(measure, joint, prior)
     elif role is Role.PEAK:
         bound = -_shift(measure, joint, prior)
     return (
-        _term(kind, rows, reference, role, cap=cap, parameter=parameter, negative=negative, bound=bound, mass=mass),
+        _term(
+            kind,
+            rows,
+            reference,
+            role,
+            cap=cap,
+            parameter=parameter,
+            negative=negative,
+            bound=bound,
+            mass=mass,
+            function=_function(kind, measure),
+        ),
     )
 
 
@@ -149,6 +178,10 @@ def on_support(measure: AbstractLeakage, joint: np.ndarray) -> tuple[Any, np.nda
     ):
         losses = fits(measure.cost.losses, 0, "losses")[seen]
         measure = type(measure)(measures.LossMatrix(losses))
+    elif isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)) and isinstance(
+        measure.cost, measures.CustomLoss
+    ):
+        measure = type(measure)(Loss.of(measure.cost, joint.sum(axis=1)))
     return measure, joint[seen]
 
 
@@ -175,6 +208,13 @@ _KNOWN = (
     measures.LocalDifferentialPrivacy,
     measures.InferentialPrivacy,
 )
+
+
+def _function(kind: Kind, measure: Any) -> Generator | Loss | None:
+    """The user's own function, if the set is made of one."""
+    if kind is Kind.GENERATOR:
+        return Generator.of(measure.divergence)
+    return measure.cost if kind is Kind.LOSS else None
 
 
 def _with_mass(rows: np.ndarray, reference: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -206,9 +246,9 @@ def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarra
         return Kind.LINEAR, rows / best, np.ones(len(rows)), None, 0.0, False
     if isinstance(measure, measures.FInformation):
         divergence = measure.divergence
-        if type(divergence) in _DIVERGENCES:
+        if type(divergence) in _DIVERGENCES or isinstance(divergence, measures.UserDivergence):
             rows, reference = _with_mass(joint, prior, mass)
-            return _DIVERGENCES[type(divergence)], rows, reference, None, 0.0, False
+            return _DIVERGENCES.get(type(divergence), Kind.GENERATOR), rows, reference, None, 0.0, False
         if isinstance(divergence, _BOXES):
             factor = 1.0 if isinstance(divergence, measures.TotalVariation) else float(np.asarray(divergence.gamma))
             return Kind.LINEAR, joint - factor * np.outer(prior, mass), 0.0 * prior, ones, 0.0, False
@@ -223,6 +263,8 @@ def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarra
         if isinstance(cost, measures.LossMatrix):
             rows = -np.asarray(cost.losses).T @ joint
             return Kind.LINEAR, rows, np.ones(len(rows)), None, 0.0, False
+        if isinstance(cost, Loss):
+            return Kind.LOSS, joint, ones, None, 0.0, False
     return Kind.ENTROPIC, joint, prior, None, 0.0, False
 
 
@@ -234,6 +276,8 @@ def _shift(measure: Any, joint: np.ndarray, prior: np.ndarray) -> float:
             return 1.0 / len(prior) - float((prior**2).sum())
         if isinstance(measure.cost, measures.LossMatrix):
             return float((prior @ np.asarray(measure.cost.losses)).min())
+        if isinstance(measure.cost, Loss):
+            return measure.cost.without_output
     return 0.0
 
 
@@ -259,6 +303,9 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
             rows, reference = _with_mass(joint / size, np.full(size, 1.0 / size), mass / size)
             offset = (1.0 / size - float((prior**2).sum()) - eps) * mass
             return [_term(Kind.CHI_SQUARED, rows, reference, Role.WORST, offset=offset, mass=mass)]
+        if isinstance(cost, Loss):
+            offset = (cost.without_output - eps / cost.scale) * mass
+            return [_term(Kind.LOSS, joint, np.ones(len(prior)), Role.WORST, offset=offset, mass=mass, function=cost)]
         if isinstance(cost, measures.ZeroOneLoss):
             rows = joint - (prior.max() + eps) * mass
         else:
@@ -300,6 +347,7 @@ def _term(
     negative: bool = False,
     bound: float = 0.0,
     offset: np.ndarray | None = None,
+    function: Generator | Loss | None = None,
 ) -> Term:
     rows, reference, cap = _merged(kind, rows, reference, cap)
     return Term(
@@ -313,6 +361,7 @@ def _term(
         role=role,
         normalised=kind is Kind.LINEAR and bool(np.any(reference != 0)),
         negative=negative,
+        function=function,
     )
 
 
@@ -332,6 +381,8 @@ def _merged(
         return rows[first], reference[first], None
     if kind is Kind.ENTROPIC:
         rows, reference = _proportional(rows, reference)
+    if kind is Kind.LOSS:  # no two symbols are alike to an unknown loss
+        return rows, reference, None
     own = len(rows) - (kind not in (Kind.ENTROPIC, Kind.POWER))
     sizes = rows[:own].sum(axis=1)
     classes = _classes(np.column_stack([rows[:own] / sizes[:, None], sizes / reference[:own]]))

@@ -10,6 +10,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.terms import entropic, is_worst, linear, scale_of, supported, two_sided
+from jaxpriv.problems.user_functions import check_user_function
 from jaxpriv.solvers import (
     AbstractSolver,
     AcceleratedGradient,
@@ -93,13 +94,14 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
     ):
         if not supported(measure):
             raise InputError(
-                f"{form}: {type(measure).__name__} with a user's own function is not available as an objective or a "
-                "limit; it can be evaluated on any mechanism"
+                f"{form}: {type(measure).__name__} with a measure, divergence or cost class of your own is not "
+                "available as an objective or a limit; it can be evaluated on any mechanism"
             )
+        check_user_function(form, measure, problem.sizes[1])
     if problem.multiplier is not None:
         if is_worst(problem.leakage):
             raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
-        if scale_of(problem.leakage).inner(1.0) != 1.0:
+        if not scale_of(problem.leakage, problem.sizes[1]).proportional:
             raise InputError("multiplier: the logarithm of an average is not convex; use budget or leakage_budget")
     if isinstance(solver, (ConicInteriorPoint, PrimalDualHybridGradient, LinearProgram)):
         name, chosen = type(solver).__name__, solver

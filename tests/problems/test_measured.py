@@ -140,7 +140,7 @@ def test_terms_of_an_average_measure_add_up_to_its_value(which):
         for (name, measure), found in zip(AVERAGE.items(), values, strict=True):
             (term,) = terms_of(measure, joint, Role.OBJECTIVE)
             total = column_values(term, term.rows @ mechanism).sum() + shift_of(measure, joint)
-            assert scale_of(measure).outer(total) == pytest.approx(found.value, rel=1e-9, abs=2e-11), name
+            assert scale_of(measure, N).outer(total) == pytest.approx(found.value, rel=1e-9, abs=2e-11), name
             if found.value < INF:  # the same number as a limit: the bound is where the sum stands
                 (limit,) = terms_of(measure, joint, Role.AVERAGE, found.value)
                 assert float(limit.bound) == pytest.approx(total - shift_of(measure, joint), rel=1e-9, abs=2e-11), name

@@ -17,7 +17,7 @@ from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
 from jaxpriv.solvers.conic.offer import Offer, no_offer, offered
-from jaxpriv.solvers.conic.sets import boundary, domain
+from jaxpriv.solvers.conic.sets import Boundary, boundary, domain
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import (
     Data,
@@ -145,7 +145,7 @@ def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
         size = solver.score_change * (abs(own) if term.kind is Kind.POWER else jnp.ones_like(own))
         # The last row of an f kind holds the normalisation: free.
         free = jnp.zeros(own.shape[1], bool)
-        if term.kind not in (Kind.ENTROPIC, Kind.POWER):
+        if term.massed:
             free = free.at[-1].set(True)
         rise = jnp.minimum(size, highest - own) if highest < jnp.inf else size
         fall = jnp.minimum(size, own - lowest) if lowest > -jnp.inf else size
@@ -345,14 +345,14 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
         at = place.rows
         lowest, highest = domain(term)
         usable = usable & (g[:, at] < highest).all() & (g[:, at] > lowest).all() if term.kind is Kind.POWER else usable
-        if term.kind not in (Kind.POWER, Kind.ENTROPIC):
+        if term.massed:
             usable = usable & (g[:, at][:, :-1] < highest).all() & (g[:, at][:, :-1] > lowest).all()
         edge, new = boundary(term, before[:, at]), boundary(term, g[:, at])
         t = seen[:, at].sum(axis=1) / edge.normal.sum(axis=1)
         t_new = seen_after[:, at].sum(axis=1) / new.normal.sum(axis=1)
         price = r.prices[:, at]
         kappa = move.k[:, at] - before[:, at] * _price_move(data, move, j)
-        linear = t[:, None] * edge.normal + a * t[:, None] * edge.curvature * kappa / price
+        linear = t[:, None] * (edge.normal + a * _bent(edge, kappa / price))
         link = link.at[:, at].set(linear - t_new[:, None] * new.normal)
         drift = (edge.normal * kappa).sum(axis=1) / price[:, 0]
         level = level.at[:, n].set(-price[:, 0] * t * (new.level - edge.level - a * drift))
@@ -373,6 +373,13 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
         worst=towards(worst, goal),
         room=keep(room),
     )
+
+
+def _bent(edge: Boundary, dg: Any) -> Any:
+    """The Hessian of h along dg."""
+    if edge.curvature.ndim == dg.ndim:
+        return edge.curvature * dg
+    return jnp.einsum("yij,yj->yi", edge.curvature, dg, precision="highest")
 
 
 def _price_move(data: Data, move: Point, j: int) -> Any:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
 
 from jaxpriv.solvers._factors import dot
 from jaxpriv.solvers._linear_algebra import small_solve
@@ -12,10 +13,15 @@ from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, us
 
 
 class Factor(NamedTuple):
-    """The factored system."""
+    """The factored system.
+
+    Coupled rows A with D = L L' are rows L^-1 A of every output with D = 1, behind the others; in the place of
+    their own they leave rows of zeros.
+    """
 
     system: RowSystem
     di: Any  # (Y, X): X/Z
+    roots: tuple[Any, ...]  # L (Y, t, t) of every coupled term
 
 
 class Sides(NamedTuple):
@@ -35,13 +41,37 @@ class Sides(NamedTuple):
 
 def factorise(data: Data, point: Point, r: Residual) -> Factor:
     di = jnp.where(data.support, point.x / point.z, 0.0)
-    normals = jnp.swapaxes(r.normals, 1, 2)
-    return Factor(row_system(data.a, r.extra, di, r.d, normals, diagonal=data.diagonal), di)
+    roots = tuple(jnp.linalg.cholesky(block) for block in r.blocks)
+    a, extra, normals, d = data.a, r.extra, r.normals, r.d
+    for at, root in zip(data.coupled, roots, strict=True):
+        rows = jnp.broadcast_to(data.a[at], (*root.shape[:2], data.a.shape[1]))
+        a = a.at[at].set(0.0)
+        extra = jnp.concatenate([extra, solve_triangular(root, rows, lower=True)], axis=1)
+        normals = _behind(normals, at, solve_triangular(root, normals[:, at], lower=True), axis=1)
+        d = jnp.concatenate([d, jnp.ones(root.shape[:2], d.dtype)], axis=1)
+    system = row_system(a, extra, di, d, jnp.swapaxes(normals, 1, 2), diagonal=data.diagonal)
+    return Factor(system, di, roots)
+
+
+def _behind(values: Any, at: slice, moved: Any, axis: int) -> Any:
+    """Rows `at` of `values` along an axis set to zero, and `moved` behind all."""
+    place = (slice(None),) * axis + (at,)
+    return jnp.concatenate([values.at[place].set(0.0), moved], axis=axis)
 
 
 def _solve(data: Data, r: Residual, f: Factor, q: Any, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, ...]:
     """(dX, dZ, d rules and worst prices, dnu) of a stack of sides at fixed prices; q = di rho is d(x z) / z."""
+    own = link.shape[-1]
+    for at, root in zip(data.coupled, f.roots, strict=True):
+        lower = jnp.broadcast_to(root, (len(link), *root.shape))
+        link = _behind(link, at, solve_triangular(lower, link[..., at, None], lower=True)[..., 0], axis=2)
     kappa, e = f.system.solve(rho, link, level, row - q.sum(axis=1))
+    kappa, behind = kappa[..., :own], kappa[..., own:]
+    for at, root in zip(data.coupled, f.roots, strict=True):
+        size = root.shape[1]
+        lower = jnp.broadcast_to(root, (len(link), *root.shape))
+        moved = solve_triangular(lower, behind[..., :size, None], lower=True, trans=1)[..., 0]
+        kappa, behind = kappa.at[..., at].set(moved), behind[..., size:]
     dz = data.tell(kappa[..., : data.rows]) - e[:, None, :]
     if r.extra.shape[1]:
         dz = dz + dot("myw,ywx->myx", kappa[..., data.rows :], r.extra)

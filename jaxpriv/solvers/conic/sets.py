@@ -1,11 +1,15 @@
 """The sets of decision rules: their boundary, its normals and curvature, and their support function."""
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
+from jaxpriv.problems.loss import answer
 from jaxpriv.problems.measured import Kind, Role, Term
+from jaxpriv.solvers.conic.conjugate import conjugate
 
 
 class Boundary(NamedTuple):
@@ -13,7 +17,7 @@ class Boundary(NamedTuple):
 
     level: Any
     normal: Any  # dh/dg
-    curvature: Any  # the diagonal of the Hessian, up to multiples of normal normal'
+    curvature: Any  # the Hessian, up to multiples of normal normal': its diagonal, or (Y, T, T) for LOSS
 
 
 def boundary(term: Term, g: Any) -> Boundary:
@@ -32,7 +36,11 @@ def boundary(term: Term, g: Any) -> Boundary:
         size = abs(b)
         power = r * y ** (b - 1.0)
         return Boundary(((power * y).sum(axis=1) - 1.0) / size, power, abs(b - 1.0) * power / y)
-    value, slope, curvature = _conjugate(term.kind, g[:, :-1])
+    if term.kind is Kind.LOSS:
+        found = jax.vmap(partial(answer, term.function))(g)
+        v = found.posterior
+        return Boundary(found.level, v, found.response + v[:, :, None] * v[:, None, :])
+    value, slope, curvature = _conjugate(term, g[:, :-1])
     level = (r[:-1] * value).sum(axis=1) + g[:, -1]
     one = jnp.ones_like(g[:, -1:])
     return Boundary(
@@ -42,8 +50,11 @@ def boundary(term: Term, g: Any) -> Boundary:
     )
 
 
-def _conjugate(kind: Kind, u: Any) -> tuple[Any, Any, Any]:
+def _conjugate(term: Term, u: Any) -> tuple[Any, Any, Any]:
     """f*(u), f*'(u) (the lift) and f*''(u)."""
+    kind = term.kind
+    if kind is Kind.GENERATOR:
+        return conjugate(term.function, u)
     if kind is Kind.CHI_SQUARED:
         t = 1.0 + 0.5 * u
         return t * t - 1.0, t, jnp.full_like(u, 0.5)
@@ -63,6 +74,8 @@ def domain(term: Term) -> tuple[float, float]:
     """The open interval in which the coordinates g of a smooth term live (the last one of f kinds is free)."""
     if term.kind is Kind.POWER:
         return (-math.inf, 0.0) if term.negative else (0.0, math.inf)
+    if term.kind is Kind.GENERATOR:
+        return term.function.lowest, term.function.highest
     highest = {Kind.REVERSE_KL: 1.0, Kind.HELLINGER: 1.0, Kind.JENSEN_SHANNON: 0.5 * math.log(2.0)}
     lowest = {Kind.CHI_SQUARED: -2.0}
     return lowest.get(term.kind, -math.inf), highest.get(term.kind, math.inf)
@@ -77,12 +90,17 @@ def rule_at(term: Term, w: Any) -> Any:
         y = (w / r) ** (1.0 / (term.parameter - 1.0))
         y = y * (r * y**term.parameter).sum() ** (-1.0 / term.parameter)
         return -y if term.negative else y
-    u = _slope(term.kind, w[:-1] / (r[:-1] * w[-1]))
-    return jnp.concatenate([u, -(r[:-1] * _conjugate(term.kind, u)[0]).sum()[None]])
+    if term.kind is Kind.LOSS:
+        return -term.function.answered(w)
+    u = _slope(term, w[:-1] / (r[:-1] * w[-1]))
+    return jnp.concatenate([u, -(r[:-1] * _conjugate(term, u)[0]).sum()[None]])
 
 
-def _slope(kind: Kind, t: Any) -> Any:
+def _slope(term: Term, t: Any) -> Any:
     """f'(t)."""
+    kind = term.kind
+    if kind is Kind.GENERATOR:
+        return term.function.slope(t)
     if kind is Kind.CHI_SQUARED:
         return 2.0 * (t - 1.0)
     if kind is Kind.REVERSE_KL:
@@ -94,7 +112,7 @@ def _slope(kind: Kind, t: Any) -> Any:
 
 def normalised(term: Term, g: Any, level: Any) -> Any:
     """Rules moved into the set: (Y, T) -> (Y, T)."""
-    if term.kind is Kind.ENTROPIC:
+    if term.kind in (Kind.ENTROPIC, Kind.LOSS):
         return g - level[:, None]
     if term.kind is Kind.POWER:
         # sum r y^b = 1 + b level; y scaled to the boundary
@@ -121,11 +139,13 @@ def support(term: Term, w: Any) -> Any:
         if term.cap is not None:
             return (term.cap * jnp.maximum(w, 0.0)).sum(axis=1)
         return (w / jnp.where(r > 0, r, 1.0)).max(axis=1) if term.role is not Role.WORST else _violation(term, w)
+    if term.kind is Kind.LOSS:
+        return -jax.vmap(term.function.least)(jnp.maximum(w, 0.0))
     # An output without mass has no lift (0/0), and adds nothing.
     present = w[:, -1:] > tiny
     mass = jnp.where(present, w[:, -1:], 1.0)
     lift = jnp.where(present, w[:, :-1] / (r[:-1] * mass), 1.0)
-    return mass[:, 0] * (r[:-1] * _generator(term.kind, lift)).sum(axis=1)
+    return mass[:, 0] * (r[:-1] * _generator(term, lift)).sum(axis=1)
 
 
 def _violation(term: Term, w: Any) -> Any:
@@ -138,8 +158,11 @@ def _violation(term: Term, w: Any) -> Any:
     return lower - upper
 
 
-def _generator(kind: Kind, t: Any) -> Any:
+def _generator(term: Term, t: Any) -> Any:
     """f(t)."""
+    kind = term.kind
+    if kind is Kind.GENERATOR:
+        return term.function.value(t)
     if kind is Kind.CHI_SQUARED:
         return (t - 1.0) ** 2
     if kind is Kind.REVERSE_KL:

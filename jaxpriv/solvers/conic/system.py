@@ -11,8 +11,8 @@ is exactly linear, and for every row i of output y one equation couples X and th
     (A X_y)_i = (normal_i) t + D_i dk_i                       smooth: t times the normal of the set
     (A X_y)_i = reference_i t + v_i - s_i,  s k = mu, v (cap - k) = mu      linear
 
-so that a Newton step always has the same shape: rows with a diagonal D, and one normalisation
-for every term (`normal . dk` given). A price eta_y is one more row of that kind: the row is
+so that a Newton step always has the same shape: rows with a diagonal D (a block for a user's loss), and one
+normalisation for every term (`normal . dk` given). A price eta_y is one more row of that kind: the row is
 g_y A + offset, and D = sigma_y / eta_y with sigma_y the slack of the limit.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 from jaxpriv.solvers.conic.sets import boundary
 
 
@@ -68,6 +68,7 @@ class Data(NamedTuple):
     pairs: Any
     layout: tuple[Layout, ...]
     normed: tuple[int, ...]  # terms with a normalisation
+    coupled: tuple[slice, ...]  # rows of the terms whose curvature is no diagonal
 
     def see(self, x: Any) -> Any:
         """A x of every output: (Y, X) -> (Y, T)."""
@@ -126,6 +127,7 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
         pairs=pairs,
         layout=tuple(layout),
         normed=tuple(j for j, term in enumerate(program.terms) if term.smooth or term.normalised),
+        coupled=tuple(at.rows for term, at in zip(program.terms, layout, strict=True) if term.kind is Kind.LOSS),
     )
 
 
@@ -164,7 +166,8 @@ class Residual(NamedTuple):
     """What depends on the point alone."""
 
     prices: Any  # (Y, T)
-    d: Any  # (Y, T + W) diagonal of the rows
+    d: Any  # (Y, T + W) diagonal of the rows, 1 on coupled ones
+    blocks: tuple[Any, ...]  # (Y, t, t) for the t rows of every coupled term, instead of the diagonal
     link: Any  # (Y, T + W) what the equations of the rows miss
     normals: Any  # (Y, T + W, N) normalisations
     level: Any  # (Y, N) what the normalisations miss
@@ -217,7 +220,7 @@ def residuals(data: Data, point: Point) -> Residual:
     seen = data.see(point.x)
     room = jnp.where(data.capped > 0, data.cap * prices - point.k, 1.0)
     d_linear = point.s / point.k + jnp.where(data.capped > 0, point.v / room, 0.0)
-    d, link, levels = [], [], []
+    d, blocks, link, levels = [], [], [], []
     normals = jnp.zeros((outputs, rows + wide, count), dtype)
     columns = [*data.c]
     responses = jnp.zeros((limits, outputs, count), dtype)
@@ -231,7 +234,11 @@ def residuals(data: Data, point: Point) -> Residual:
             t = seen[:, at].sum(axis=1) / edge.normal.sum(axis=1)
             w = t[:, None] * edge.normal
             normals = normals.at[:, at, len(levels)].set(w)
-            d.append(t[:, None] * edge.curvature / prices[:, at])
+            if term.kind is Kind.LOSS:
+                blocks.append((t / prices[:, at.start])[:, None, None] * edge.curvature)
+                d.append(jnp.ones_like(w))
+            else:
+                d.append(t[:, None] * edge.curvature / prices[:, at])
             link.append(seen[:, at] - w)
             # normal . dg = -level, in k at a fixed price: w . dk = -price t level
             levels.append(-t * edge.level * prices[:, at.start])
@@ -265,6 +272,7 @@ def residuals(data: Data, point: Point) -> Residual:
     return Residual(
         prices=prices,
         d=jnp.concatenate(d + [one[:, None] for one in extra_d], axis=1),
+        blocks=tuple(blocks),
         link=jnp.concatenate(link + [one[:, None] for one in extra_link], axis=1),
         normals=normals,
         level=jnp.stack(levels, axis=1) if levels else jnp.zeros((outputs, 0), dtype),

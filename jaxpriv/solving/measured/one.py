@@ -124,7 +124,7 @@ class Solve:
         if problem.leakage_budget is not None:
             limits = ((problem.leakage, float(problem.leakage_budget)), *limits)
         else:
-            scale = scale_of(problem.leakage)
+            scale = scale_of(problem.leakage, problem.sizes[1])
             if problem.sizes[0] == 1:  # with several joints the shifts are part of the program
                 shift = shift_of(problem.leakage, problem.joints[0])
         without_room = check_limits(problem, limits)
@@ -325,6 +325,8 @@ def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
     """
     if problem.leakage_budget is not None:
         return goal
+    if scale.proportional:
+        return Goal(scale.inner(goal.tol), goal.rtol)
     most = math.log(min(problem.sizes[1], problem.shape[1])) if min(problem.sizes[1], problem.shape[1]) > 1 else 0.0
     slope = 0.0
     for value in (0.0, most):

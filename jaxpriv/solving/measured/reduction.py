@@ -84,6 +84,8 @@ class Kept:
                 low = np.full(len(rows), -1e3 if term.negative else 0.0)
                 if term.kind is Kind.ENTROPIC:
                     low = _UNSEEN - np.log(term.reference)
+                elif term.kind is Kind.LOSS:
+                    low = np.full(len(rows), _UNSEEN)
                 own[:] = low * weight[:, None]
             own[:, rows] = k[:, start : start + rows.sum()]
             start += int(rows.sum())

@@ -54,7 +54,7 @@ def solve_tight(program: MeasuredProgram, tight: tuple[bool, ...]) -> tuple[np.n
 
 def _own_rows(term: Term) -> np.ndarray:
     """The rows that speak of S: without the mass of the f kinds."""
-    return term.rows if term.kind in (Kind.ENTROPIC, Kind.POWER) else term.rows[:-1]
+    return term.rows[:-1] if term.massed else term.rows
 
 
 def _independence(term: Term, mass: np.ndarray) -> Term:

@@ -1,0 +1,102 @@
+"""What can be checked of a user's f or loss before anything is proved with it: finite, convex, differentiated rightly.
+
+Both checks compare values at some points with the tangents at the others. A function that is convex there may
+still fail between them: what a certificate assumes is that it does not.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv.errors import InputError
+from jaxpriv.leakage import AbstractLeakage, AverageCostGain, CustomLoss, FInformation, MaxCostGain, UserDivergence
+from jaxpriv.problems.generator import Generator
+
+# Tangents may lie above the values by rounding of the user's function, relative to the numbers compared.
+_ROUNDING = 1e-9
+_RATIOS, _ANNOUNCEMENTS = 200, 40
+
+
+def check_user_function(form: str, measure: AbstractLeakage, symbols: int) -> None:
+    """Refuse the f or the loss of `measure`, the argument `form`, where `symbols` private symbols rule it out."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        if isinstance(measure, FInformation) and isinstance(measure.divergence, UserDivergence):
+            _check_shape(f"{form}: f", measure.divergence.f, (3, 2), "ratios t of shape (3, 2)")
+            _check_divergence(form, measure.divergence)
+        elif isinstance(measure, (AverageCostGain, MaxCostGain)) and isinstance(measure.cost, CustomLoss):
+            _check_shape(f"{form}: loss", measure.cost.loss, (symbols,), f"announcements over {symbols} symbols")
+            _check_loss(form, measure.cost, symbols)
+
+
+def _check_shape(name: str, function: Callable[[Any], Any], shape: tuple[int, ...], what: str) -> None:
+    try:
+        found = jax.eval_shape(function, jax.ShapeDtypeStruct(shape, jnp.float64))
+    except jax.errors.JAXTypeError as error:
+        raise InputError(f"{name} is not a JAX function (jnp in place of np, jnp.where in place of if)") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} fails for {what}: {error}") from error
+    if not isinstance(found, jax.ShapeDtypeStruct) or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"{name} returns no array of floating-point numbers for {what}")
+    if found.shape != shape:
+        raise InputError(f"{name} returns shape {found.shape} for {what}; shape {shape} is needed")
+
+
+def _check_divergence(form: str, divergence: UserDivergence) -> None:
+    """f at 0 and from 1e-9 to 1e9, most densely near 1."""
+    t = np.unique(np.concatenate([np.geomspace(1e-9, 1e9, 2 * _RATIOS), np.geomspace(0.1, 10.0, _RATIOS)]))
+    f = Generator.of(divergence)
+    values, slopes = (np.asarray(part(jnp.asarray(t))) for part in (f.value, f.slope))
+    if np.isnan(values).any():
+        raise InputError(f"{form}: f is NaN at t = {t[np.isnan(values)][0]:.4g}")
+    if not np.isfinite(f.tilt):
+        raise InputError(f"{form}: f has no finite slope at t = 1")
+    inside = np.isfinite(slopes)
+    all_t, all_values = np.append(0.0, t), np.append(np.asarray(f.value(jnp.zeros(()))), values)
+    bad = _above(values[inside], slopes[inside] * (all_t[:, None] - t[inside]), all_values[:, None])
+    if bad.any():
+        pairs = np.argwhere(bad)
+        # The nearest pair says where f bends the wrong way; at_zero is blamed only if nothing else can be.
+        apart = np.where(all_t[pairs[:, 0]] > 0, abs(all_t[pairs[:, 0]] - t[inside][pairs[:, 1]]), np.inf)
+        there, here = pairs[apart.argmin()]
+        zero = " (at_zero)" if there == 0 else ""
+        raise InputError(
+            f"{form}: f is not convex: its tangent at t = {t[inside][here]:.4g} lies above f at "
+            f"t = {all_t[there]:.4g}{zero}"
+        )
+
+
+def _check_loss(form: str, cost: CustomLoss, symbols: int) -> None:
+    """The loss at announcements inside the simplex and near its faces."""
+    rng = np.random.default_rng(0)
+    q = np.vstack([rng.dirichlet(np.full(symbols, share), _ANNOUNCEMENTS // 2) for share in (0.3, 3.0)])
+    q = 0.999 * np.vstack([np.full(symbols, 1.0 / symbols), q]) + 0.001 / symbols
+    costs, slopes = (np.asarray(jax.vmap(part)(jnp.asarray(q))) for part in (cost.loss, jax.jacfwd(cost.loss)))
+    finite = np.isfinite(costs).all(axis=0) & np.isfinite(slopes).all(axis=(0, 2))
+    if not finite.all():
+        raise InputError(
+            f"{form}: loss[{int(np.argmin(finite))}] or its slope is not finite at an announcement without zeros"
+        )
+    rises = np.einsum("asj,abj->bas", slopes, q[None] - q[:, None])
+    bad = _above(costs[None], rises, costs[:, None]).any(axis=(0, 1))
+    if bad.any():
+        raise InputError(
+            f"{form}: loss[{int(np.argmax(bad))}] is not convex in the announcement: a tangent lies above it"
+        )
+    if cost.proper:
+        _check_proper(form, cost.loss, q)
+
+
+def _check_proper(form: str, loss: Callable[[Any], Any], q: np.ndarray) -> None:
+    slopes = np.asarray(jax.vmap(lambda p: jax.grad(lambda r: p @ loss(r))(p))(q))
+    gap = (slopes * q).sum(axis=1) - slopes.min(axis=1)
+    if not (gap <= 1e-6 * (1.0 + abs(slopes).max(axis=1))).all():
+        raise InputError(f"{form}: loss is not proper: announcing the posterior is not the best announcement")
+
+
+def _above(start: np.ndarray, rises: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Where start + rises exceeds `values` beyond rounding."""
+    size = abs(start) + abs(rises) + np.where(np.isfinite(values), abs(values), 0.0)
+    return ~(start + rises <= values + _ROUNDING * size)
