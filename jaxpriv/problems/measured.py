@@ -19,9 +19,10 @@ A term stands in one of four roles, with W_y = W[:, y] and phi(y) = sup { <g, A 
 """
 
 import enum
+from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
+import jax
 
 
 class Kind(enum.Enum):
@@ -47,7 +48,9 @@ class Role(enum.Enum):
     WORST = "worst"
 
 
-class Term(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Term:
     """One measure under one joint. All arrays float, one dtype."""
 
     rows: Any  # (T, X)
@@ -56,11 +59,11 @@ class Term(eqx.Module):
     offset: Any  # (X,): -eps P(x) in role WORST, otherwise 0
     bound: Any  # (): of role AVERAGE; PEAK: sum_y phi(y) - bound <= peak; otherwise 0
     parameter: Any  # (): the exponent b of POWER, otherwise 0
-    kind: Kind = eqx.field(static=True)
-    role: Role = eqx.field(static=True)
-    normalised: bool = eqx.field(static=True)  # whether t_y exists (LINEAR with a reference)
-    negative: bool = eqx.field(static=True, default=False)  # POWER of an order < 1: g < 0
-    function: Any = eqx.field(static=True, default=None)  # the user's: `Generator` (GENERATOR), `Loss` (LOSS)
+    kind: Kind = field(metadata={"static": True})
+    role: Role = field(metadata={"static": True})
+    normalised: bool = field(metadata={"static": True})  # whether t_y exists (LINEAR with a reference)
+    negative: bool = field(metadata={"static": True}, default=False)  # POWER of an order < 1: g < 0
+    function: Any = field(metadata={"static": True}, default=None)  # the user's: `Generator` (GENERATOR), `Loss` (LOSS)
 
     @property
     def smooth(self) -> bool:
@@ -77,7 +80,9 @@ class Term(eqx.Module):
         return self.role in (Role.AVERAGE, Role.PEAK)
 
 
-class MeasuredProgram(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class MeasuredProgram:
     """One convex program over mechanisms of shape (X, Y)."""
 
     terms: tuple[Term, ...]
@@ -89,8 +94,8 @@ class MeasuredProgram(eqx.Module):
     support: Any  # (X, Y) bool
     anchor: Any  # (X, Y): meets every limit
 
-    shares: bool = eqx.field(static=True, default=False)  # whether any of `marks` is 1
-    diagonal: bool = eqx.field(static=True, default=False)  # one term, whose rows are a diagonal matrix
+    shares: bool = field(metadata={"static": True}, default=False)  # whether any of `marks` is 1
+    diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix
 
     @property
     def peaked(self) -> bool:

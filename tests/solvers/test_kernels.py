@@ -153,6 +153,19 @@ def test_a_matrix_without_factor_is_nan(bad):
 
 
 @kernels
+@pytest.mark.parametrize("shared", [5, 20])
+def test_an_output_without_factor_leaves_those_behind_it_as_they_are(shared):
+    """They are factored one after the other in the same memory."""
+    a, lines, di, d, n = system(shared, 1, 30, 6, 1, seed=4)
+    clean = _row_system._columns(a, lines, di, d, n)
+    broken = _row_system._columns(a, lines, di, d.at[2, -1].set(jnp.nan), n)
+    others = np.arange(6) != 2
+    for one, other in zip(broken[:4], clean[:4], strict=True):
+        np.testing.assert_array_equal(np.asarray(one)[others], np.asarray(other)[others])
+    assert np.isnan(broken[0][2]).all()
+
+
+@kernels
 @pytest.mark.parametrize("size", [4, 20])
 def test_shifts_go_as_far_as_in_the_portable_code(size):
     g = np.eye(size)

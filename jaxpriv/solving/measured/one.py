@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -131,7 +130,7 @@ class Solve:
         program = measured_program(problem, limits)
         tight = _flags(program, without_room, len(problem.joints))
         if not (any(tight) and len(program.budgets)):  # no anchor has room there, and none is needed
-            program = eqx.tree_at(lambda p: p.anchor, program, self._anchor(program, limits))
+            program = dataclasses.replace(program, anchor=self._anchor(program, limits))
         return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift)
 
     def conclude(self, stated: "Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
@@ -202,7 +201,7 @@ class Solve:
             return plain.mechanism
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
         away = distance_program(self.problem, limits)
-        away = eqx.tree_at(lambda p: p.anchor, away, independent_release(away))
+        away = dataclasses.replace(away, anchor=independent_release(away))
         found = self.run(away, limits, Goal(1e-9, 0.3))
         if found.bound > 0:
             raise InfeasibleError(
@@ -249,7 +248,7 @@ class Solve:
     def _distance(self, e: float) -> Answer:
         limits = ((self.problem.leakage, e), *self.problem.limits)
         program = distance_program(self.problem, limits)
-        program = eqx.tree_at(lambda p: p.anchor, program, independent_release(program))
+        program = dataclasses.replace(program, anchor=independent_release(program))
         return self.run(program, limits, Goal(1e-10, 0.1))
 
     def _excess(self, limits: Limits, mechanism: np.ndarray) -> float:

@@ -7,7 +7,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
@@ -133,10 +132,8 @@ def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, float, float]:
         factor = float(sizes[shared].max()) if shared.any() else float(cost.sum(axis=0).max())
         factor = factor if factor > 0 else 1.0
     scale = np.where(shared, factor, np.where(sizes > 0, sizes, 1.0))
-    scaled = eqx.tree_at(
-        lambda p: (p.cost, p.constraints, p.budgets),
-        program,
-        (cost / factor, constraints / scale[:, None, None], budgets / scale),
+    scaled = dataclasses.replace(
+        program, cost=cost / factor, constraints=constraints / scale[:, None, None], budgets=budgets / scale
     )
     return scaled, factor, float(lowest.sum())
 
