@@ -51,11 +51,6 @@ from jaxpriv.solvers._interior_system import (
 )
 from jaxpriv.solvers.mirror_descent import MirrorDescent
 
-# Leakage limits (nats) below which the scores are held near their set from the first start on.
-_SMALL_LIMIT = 1e-5
-# Steps no longer than this are not shortened any more to hold the scores.
-_SHORT_ENOUGH = 0.2
-
 
 class InteriorState(eqx.Module):
     """A point, its history of step lengths, and the best candidate."""
@@ -65,7 +60,6 @@ class InteriorState(eqx.Module):
     count: Any
     short: Any  # short steps in a row
     stalled: Any
-    hold: Any  # on the scores, see `_into_neighbourhood`; inf: none
     best: Candidate
 
 
@@ -78,8 +72,8 @@ class InteriorPoint(AbstractSolver):
         long_enough: steps of this length are not corrected any more: the next one gains more than they would.
         boundary: fraction of the way to the boundary that a step may go.
         neighbourhood: smallest allowed ratio of a complementarity product to the mean.
-        stray: under a small limit, what scores outside their set may be worth, as a share of the complementarity
-            products.
+        stray: under a limit on leakage, what scores outside their set may be worth, as a share of the
+            complementarity products.
         score_change: largest change of a score in one step.
     """
 
@@ -110,24 +104,21 @@ class InteriorPoint(AbstractSolver):
             blend = jnp.array([0.02, 0.2, 0.6], data.joint.dtype)[attempt]
             target = jnp.array([0.3, 1.0, 1.0], data.joint.dtype)[attempt]
             start = warm_start(program, best, steps)
-        hold = jnp.full((), jnp.inf, data.joint.dtype)
-        if program.form is Form.LIMIT:  # under a large limit it delays more than it helps; then the other way round
-            hold = jnp.where((program.limit < _SMALL_LIMIT) == (attempt != 1), self.stray, hold)
         point = centred_point(program, data, start, blend, target)
         residual = residuals(data, point)
         best = _record(program, data, point, residual, start.best)
-        return InteriorState(point, residual, jnp.array(0), jnp.array(0), jnp.array(False), hold, best)
+        return InteriorState(point, residual, jnp.array(0), jnp.array(0), jnp.array(False), best)
 
     def step(self, program: Program, state: InteriorState) -> InteriorState:
         """Factor, predict, correct, move; then certify, so that a last step is never taken in vain."""
         data = rearrange(program)
-        point, length = _advance(self, data, state.point, state.residual, state.hold)
+        point, length = _advance(self, data, state.point, state.residual)
         residual = residuals(data, point)
         best = _record(program, data, point, residual, state.best)
         short = jnp.where(length < 0.1, state.short + 1, 0)
         broken = ~jnp.isfinite(point.x.sum() + point.z.sum() + point.g.sum() + point.price.sum())
         stalled = broken | (short >= 4) | ((state.count >= 15) & (length < 0.02))
-        return InteriorState(point, residual, state.count + 1, short, stalled, state.hold, best)
+        return InteriorState(point, residual, state.count + 1, short, stalled, best)
 
 
 def _record(program: Program, data: Data, point: Point, r: Residual, best: Candidate) -> Candidate:
@@ -212,14 +203,12 @@ def _strayed(data: Data, x: Any, g: Any, weights: Any) -> Any:
     return (weights * abs(x @ data.mass.T * level)).sum()
 
 
-def _into_neighbourhood(
-    solver: InteriorPoint, data: Data, point: Point, r: Residual, move: Move, hold: Any
-) -> tuple[Any, Any]:
+def _into_neighbourhood(solver: InteriorPoint, data: Data, point: Point, r: Residual, move: Move) -> tuple[Any, Any]:
     """(step, mu after it): back from the boundary until every product is a fair share of the mean.
 
-    Under a small limit that is not enough. The products see neither the curvature of the set of scores nor its
-    price eta: a change of 1e-2 in a score may be worth more than all products. So the scores must also stay in
-    their set up to the share `hold` of the products, or come nearer to it.
+    Under a limit on leakage that is not enough. The products see neither the curvature of the set of scores nor
+    its price eta: where that is high, a change of 1e-2 in a score may be worth more than all products. So the scores
+    must also stay in their set up to the share `stray` of the products, or come nearer to it.
     """
     h, cross = jnp.where(data.support, data.h, 1.0), _cross(data, point, move)
 
@@ -228,7 +217,6 @@ def _into_neighbourhood(
 
     share = jnp.minimum(solver.neighbourhood, 0.9 * worst(point.x * point.z, point.slack * point.price) / r.mu)
 
-    strayed = (r.weights * abs(r.t * r.level)).sum()
     limits = data.budgets.shape[0]
 
     def held(a: Any, mean: Any) -> Any:
@@ -237,8 +225,9 @@ def _into_neighbourhood(
             return True
         weights = r.weights + a * move.price[limits:]
         after = _strayed(data, point.x + a * move.x, _scores_after(data, point, move, a), weights)
-        allowed = jnp.maximum(hold * data.pairs * mean, (1.0 - 0.5 * a) * strayed)
-        return (after <= allowed) | (a <= _SHORT_ENOUGH)
+        # At the price after the step: one that doubles would hide that its scores come nearer.
+        allowed = jnp.maximum(solver.stray * data.pairs * mean, (1.0 - 0.5 * a) * (weights * abs(r.t * r.level)).sum())
+        return after <= allowed
 
     def outside(carry: tuple[Any, Any, Any, Any]) -> Any:
         _, _, good, count = carry
@@ -259,7 +248,7 @@ def _combine(a: Move, b: Move, factor: Any = 1.0) -> Move:
     return jax.tree.map(lambda p, q: p + factor * q, a, b)
 
 
-def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual, hold: Any) -> tuple[Point, Any]:
+def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, Any]:
     """One predictor-corrector step."""
     f = factorise(data, point, r)
     limits = r.columns.shape[0]
@@ -289,11 +278,11 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual, hold:
     reach = _largest(solver, data, point, predict)
     sigma = jnp.clip((1.0 - reach) ** 5, 1e-3, 0.9)
     move = _combine(predict, centre, sigma * r.mu)
-    length, mean = _into_neighbourhood(solver, data, point, r, move, hold)
+    length, mean = _into_neighbourhood(solver, data, point, r, move)
 
     def centred() -> tuple[Move, Any, Any, Any]:
         careful = _combine(predict, centre, r.mu)
-        return careful, *_into_neighbourhood(solver, data, point, r, careful, hold), jnp.ones_like(sigma)
+        return careful, *_into_neighbourhood(solver, data, point, r, careful), jnp.ones_like(sigma)
 
     def kept() -> tuple[Move, Any, Any, Any]:
         return move, length, mean, sigma
@@ -311,7 +300,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual, hold:
         solved = tuple(part[0] for part in solve_newton(data, r, f, *(side[None] for side in asked)))
         extra = with_border(data, point, r, solved, response, pair, (use, jnp.zeros((), dtype)))
         trial = _combine(move, extra)
-        trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, trial, hold)
+        trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, trial)
         better = (trial_mean < 0.98 * mean) | (trial_length > 1.1 * length)
         choose = lambda p, q: jnp.where(better, p, q)  # noqa: E731
         return (

@@ -13,34 +13,60 @@ from jaxpriv.problems.program import Program
 # A finite price stands for the infinite one. Scores g = -duals/price lose about price * g^2, so the price
 # grows with the square of the duals: then the loss does not depend on the units of the cost.
 _PRICE = 1e9
+# Rows so much smaller than the largest are rounding.
+_ROUNDING = 1e-14
 
 
 def perfect_privacy(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(mechanism, scores, weights): least cost with I(S;Y) = 0, and the rule that proves it.
 
-    Raises ArithmeticError if the LP backend fails: the program is feasible and bounded.
+    Where the LP backend fails, on joints whose masses differ by many orders of magnitude: the cheapest release of
+    one symbol, with a rule that proves no more than that leakage is not negative.
     """
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import coo_array, eye_array, kron, vstack
 
     joint = np.asarray(program.joints[0])
     inputs, outputs = program.cost.shape
-    deviation = joint - np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    cost = np.asarray(program.cost)
+    deviation, scale = _equations(joint)
+    equations = outputs * len(deviation)
     # Outputs outermost, so that the independence rows are one block for each output.
-    equations = outputs * len(joint)
-    independence = kron(eye_array(outputs), coo_array(deviation / abs(deviation).max(initial=1e-300)))
+    independence = kron(eye_array(outputs), coo_array(deviation))
     rows = kron(np.ones((1, outputs)), eye_array(inputs))
     system = vstack([independence, rows], format="csr")
     rhs = np.concatenate([np.zeros(equations), np.ones(inputs)])
-    result = linprog(np.asarray(program.cost).T.ravel(), A_eq=system, b_eq=rhs, bounds=(0, None), method="highs")
-    if result.status != 0:
-        raise ArithmeticError(f"the perfect-privacy LP failed: {result.message}")
-    mechanism = _exact(system, rhs, result.x).reshape(outputs, inputs).T
-    duals = result.eqlin.marginals[:equations].reshape(outputs, -1)
-    # cost - duals.deviation >= row price, so the scores are -duals, small against the price.
-    slopes = duals / abs(deviation).max(initial=1e-300)
-    price = _PRICE * max(1.0, float(abs(slopes).max()) ** 2)
-    return mechanism, -slopes[None] / price, np.array([price])
+    for presolve in (False, True):  # HiGHS's presolve calls a tenth of badly scaled programs infeasible
+        options = {"presolve": presolve}
+        result = linprog(cost.T.ravel(), A_eq=system, b_eq=rhs, bounds=(0, None), method="highs", options=options)
+        if result.status == 0:
+            mechanism = _exact(system, rhs, result.x).reshape(outputs, inputs).T
+            duals = result.eqlin.marginals[:equations].reshape(outputs, -1)
+            # cost - duals.deviation >= row price, so the scores are -duals, small against the price.
+            slopes = np.zeros((outputs, len(joint)))
+            slopes[:, scale > 0] = duals / scale[scale > 0]
+            price = _PRICE * max(1.0, float(abs(slopes).max()) ** 2)
+            return mechanism, -slopes[None] / price, np.array([price])
+    constant = np.zeros_like(cost)
+    constant[:, cost.sum(axis=0).argmin()] = 1.0
+    return constant, np.zeros((1, outputs, len(joint))), np.zeros(1)
+
+
+def _equations(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(rows with a largest entry of 1, the scale of each private symbol, 0 where it has no row).
+
+    J - p P' with rows and columns that sum to zero to the last digits of its own entries: where J is nearly a
+    product these sums are what rounding left, and equations that miss by so much have no solution. All rows
+    together sum to zero, so that of the most frequent symbol says nothing new.
+    """
+    private, mass = joint.sum(axis=1), joint.sum(axis=0)
+    deviation = joint - np.outer(private, mass)
+    deviation -= np.outer(deviation.sum(axis=1), mass / mass.sum())
+    deviation -= np.outer(private / private.sum(), deviation.sum(axis=0))
+    scale = abs(deviation).max(axis=1)
+    scale[private.argmax()] = 0.0
+    scale[scale <= _ROUNDING * scale.max()] = 0.0
+    return deviation[scale > 0] / scale[scale > 0, None], scale
 
 
 def _exact(system: Any, rhs: np.ndarray, x: np.ndarray) -> np.ndarray:

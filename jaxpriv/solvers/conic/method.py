@@ -34,7 +34,7 @@ from jaxpriv.solvers.conic.system import (
 from jaxpriv.solvers.conic.warm import has_warm_start, warm_point
 
 # A step that leaves the neighbourhood is shortened by this factor until it does not.
-_BACK = 0.93
+_BACK = 0.85
 
 
 class ConicState(eqx.Module):
@@ -186,30 +186,37 @@ def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, 
     return jnp.minimum(step, 1.0 / jnp.maximum(worst, 1e-30))
 
 
-def _strayed(data: Data, x: Any, k: Any, price: Any, eta: Any) -> Any:
-    """What smooth rules outside their sets claim: price t |level|, summed. The certificate takes it back."""
-    prices, seen = row_prices(data, price, eta), data.see(x)
-    g = rules(data, k, price, eta)
-    total = jnp.zeros((), x.dtype)
+def _strayed(data: Data, point: Point) -> tuple[Any, Any]:
+    """(price, t |level|) of every output and smooth term, (Y, J): what rules outside their sets claim.
+
+    The certificate takes the sum of the products back.
+    """
+    prices, seen = row_prices(data, point.price, point.eta), data.see(point.x)
+    g = rules(data, point.k, point.price, point.eta)
+    price, claim = [], []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.smooth:
             edge = boundary(term, g[:, place.rows])
             t = seen[:, place.rows].sum(axis=1) / edge.normal.sum(axis=1)
-            total = total + abs(prices[:, place.rows.start] * t * edge.level).sum()
-    return total
+            price.append(prices[:, place.rows.start])
+            claim.append(t * abs(edge.level))
+    if not claim:
+        nothing = jnp.zeros((point.x.shape[0], 0), point.x.dtype)
+        return nothing, nothing
+    return jnp.stack(price, axis=1), jnp.stack(claim, axis=1)
 
 
 class _Origin(NamedTuple):
     """Where a step begins: how near it may come to the boundary, and what its rules claim outside their sets."""
 
     share: Any
-    strayed: Any
+    claim: Any  # (Y, J)
 
 
 def _origin(solver: ConicInteriorPoint, data: Data, point: Point) -> _Origin:
     least, mean, _ = _products(data, point, point, 0.0)
-    strayed = _strayed(data, point.x, point.k, point.price, point.eta)
-    return _Origin(jnp.minimum(solver.neighbourhood, 0.9 * least / mean), strayed)
+    _, claim = _strayed(data, point)
+    return _Origin(jnp.minimum(solver.neighbourhood, 0.9 * least / mean), claim)
 
 
 def _into_neighbourhood(
@@ -223,9 +230,11 @@ def _into_neighbourhood(
     """
 
     def held(a: Any, mean: Any) -> Any:
-        after = _plus(point, move, a)
-        allowed = jnp.maximum(solver.stray * data.pairs * mean, (1.0 - 0.5 * a) * origin.strayed)
-        return _strayed(data, after.x, after.k, after.price, after.eta) <= allowed
+        # At the prices after the step: a price that doubles, as that of a small limit does at first, would hide
+        # that its rules come nearer.
+        price, claim = _strayed(data, _plus(point, move, a))
+        allowed = jnp.maximum(solver.stray * data.pairs * mean, (1.0 - 0.5 * a) * (price * origin.claim).sum())
+        return (price * claim).sum() <= allowed
 
     def outside(carry: tuple[Any, Any, Any, Any]) -> Any:
         _, _, good, count = carry
