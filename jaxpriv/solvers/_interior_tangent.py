@@ -85,4 +85,6 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
         return jax.tree.map(jnp.add, move, more), None
 
     nothing = jax.tree.map(jnp.zeros_like, Move(*point))
-    return lax.scan(refine, nothing, None, length=_SOLVES)[0]
+    found = lax.scan(refine, nothing, None, length=_SOLVES)[0]
+    # Rows of a mechanism sum to one however it moves: what the solves leave of that goes where the mass is.
+    return found._replace(x=found.x - point.x * found.x.sum(axis=0))

@@ -109,7 +109,9 @@ FORMS = [("budget", BUDGET), ("multiplier", 0.1), ("leakage_budget", 0.03)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "form", "value"), [(n, *f) for n, f in zip(TWINS, itertools.cycle(FORMS))])
+@pytest.mark.parametrize(
+    ("name", "form", "value"), [(n, *f) for n, f in zip(TWINS, itertools.cycle(FORMS)) if n != "log-loss"]
+)
 def test_a_users_function_has_the_optimum_of_the_built_in_it_equals(name, form, value):
     agree(solved(name, 0, form, value), solved(name, 1, form, value))
 
@@ -121,11 +123,8 @@ def test_one_f_and_one_loss_have_the_built_in_optimum():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "form", "value"), [("max-log-loss", "leakage_budget", 0.1), ("max-brier", "budget", 0.3)]
-)
-def test_a_users_loss_in_the_worst_outcome(name, form, value):
-    agree(solved(name, 0, form, value), solved(name, 1, form, value))
+def test_a_users_loss_in_the_worst_outcome():
+    agree(*(solved("max-log-loss", which, "leakage_budget", 0.1) for which in (0, 1)))
 
 
 @pytest.mark.slow
@@ -142,11 +141,10 @@ def test_a_joint_with_zeros():
 
 @pytest.mark.slow
 def test_combined_with_other_limits():
-    """Each as objective and as limit beside LDP and max-lift: the same optimum as with the built-in."""
-    others = [(lk.LocalDifferentialPrivacy(), 0.8), (lk.MaxLift(), 0.4)]
+    """As objective and as limits beside each other and LDP: the same optimum as with the built-in."""
     answers = []
     for which in (0, 1):
-        limits = [(TWINS["jensen-shannon"][which], 0.01), (TWINS["brier"][which], 0.03), *others]
+        limits = [(TWINS["jensen-shannon"][which], 0.01), (lk.LocalDifferentialPrivacy(), 0.8)]
         answers.append(jp.solve(problem(TWINS["chi-squared"][which], leakage_budget=0.1, limits=limits)))
         for measure, value in [(TWINS["chi-squared"][which], 0.1), *limits]:
             assert evaluate(measure, JOINT, answers[-1].mechanism).value <= value + 1e-9
@@ -177,7 +175,7 @@ def cost_of(mechanism):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["quartic", "bounded-domain", "euros"])
+@pytest.mark.parametrize("name", ["bounded-domain", "euros"])
 def test_no_mechanism_within_the_budget_leaks_less(name):
     unit = 1e4 if name == "euros" else 1.0
     solution = jp.solve(problem(OWN[name], budget=BUDGET), tol=1e-6 * unit)
@@ -192,7 +190,7 @@ def test_no_mechanism_within_the_budget_leaks_less(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["inverse", "cubic", "max-cubic"])
+@pytest.mark.parametrize("name", ["quartic", "max-cubic"])
 def test_no_mechanism_within_the_limit_is_cheaper(name):
     measure = (OWN | OWN_WORST)[name]
     limit = 0.03
@@ -317,11 +315,10 @@ def test_no_rule_proves_more_than_a_feasible_mechanism(name, role, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["le-cam", "cubic"])
-def test_the_certificate_takes_any_rules_near_those_of_the_solver(name):
+def test_the_certificate_takes_any_rules_near_those_of_the_solver():
     """Handed the solver's rules it computes the bound of the solution; other rules prove no more than the value."""
-    solution = jp.solve(problem(OWN[name], leakage_budget=0.03))
-    program = measured_program(problem(OWN[name], leakage_budget=0.03), ((OWN[name], 0.03),))
+    solution = jp.solve(problem(OWN["le-cam"], leakage_budget=0.03))
+    program = measured_program(problem(OWN["le-cam"], leakage_budget=0.03), ((OWN["le-cam"], 0.03),))
     parts = (solution.scores[0], solution.weights, solution.multipliers)
     again = certify_measured(program, solution.mechanism, *parts)
     assert again.lower_bound == pytest.approx(solution.lower_bound, abs=1e-12)
@@ -384,13 +381,12 @@ def test_the_answer_to_scores_is_the_announcement_that_gave_them():
     for cost in (lk.CustomLoss(log_loss, proper=True), lk.CustomLoss(lambda q: jnp.sum(q * q) + 1 - (2 - 0.2 * q) * q)):
         loss = Loss.of(cost, prior)
         w = jnp.asarray(rng.dirichlet(np.ones(4)))
-        found = answer(loss, 0.3 - loss.answered(w))
+        answered = jax.jit(lambda g, loss=loss: answer(loss, g))
+        rules = 0.3 - loss.answered(w)
+        found = answered(rules)
         assert found.level == pytest.approx(0.3, abs=1e-9)
         np.testing.assert_allclose(found.posterior, w, atol=1e-6)
-        steps = [
-            (answer(loss, 0.3 - loss.answered(w) + h).posterior - answer(loss, 0.3 - loss.answered(w) - h).posterior)
-            / 2e-5 for h in 1e-5 * np.eye(4)
-        ]  # fmt: skip
+        steps = [(answered(rules + h).posterior - answered(rules - h).posterior) / 2e-5 for h in 1e-5 * np.eye(4)]
         np.testing.assert_allclose(found.response, np.stack(steps), atol=1e-4)
 
 
