@@ -17,7 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 FOLDER = Path("jaxpriv/_native")
 LIBRARY = FOLDER / "kernels.so"
 # No -march: the sources are compiled for several instruction sets, and the machine's is picked at run time.
-FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-Wno-psabi"]
+FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"]
 
 
 def compile_kernels(root: Path) -> str | None:

@@ -23,7 +23,15 @@ LIBRARY = FOLDER / "kernels.so"
 SWITCH = "JAXPRIV_KERNELS"
 # Name of a kernel in the library, and what XLA knows it by.
 _TARGETS = {
-    name: f"{name}_v1" for name in ("jaxpriv_columns", "jaxpriv_solve", "jaxpriv_inverse_factor", "jaxpriv_gibbs")
+    name: f"{name}_v1"
+    for name in (
+        "jaxpriv_rows_factor",
+        "jaxpriv_rows_solve",
+        "jaxpriv_inputs_factor",
+        "jaxpriv_inputs_solve",
+        "jaxpriv_inverse_factor",
+        "jaxpriv_gibbs",
+    )
 }
 
 

@@ -2,7 +2,7 @@
 
 Eliminating dX and then the scores leaves, for every output, G_y = J (X/Z) J' + diag(w_y/eta) on the
 directions that keep the scores normalised, then a Schur complement of order |X| for the row sums
-(both in `_row_system`), then a border of the size of the number of limits.
+(both in `_newton_system`), then a border of the size of the number of limits.
 """
 
 from typing import Any, NamedTuple
@@ -12,14 +12,13 @@ import jax.numpy as jnp
 from jaxpriv.problems.program import Form
 from jaxpriv.solvers._interior_system import Data, Point, Residual, grouped
 from jaxpriv.solvers._linear_algebra import small_solve
-from jaxpriv.solvers._row_system import RowSystem, row_system
+from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
 
 
 class Factor(NamedTuple):
     """The factored Newton system."""
 
-    system: RowSystem  # the rows are the joint's, the normals w
-    di: Any  # (Y, X): X/Z
+    system: NewtonSystem  # the rows are the joint's, the normals w
 
 
 class Move(NamedTuple):
@@ -35,30 +34,26 @@ class Move(NamedTuple):
 
 
 def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = False) -> Factor:
-    """`transposable`: see `row_system`."""
+    """`transposable`: see `newton_system`."""
     outputs, inputs = data.cost.shape
     di = jnp.where(data.support, point.x / point.z, 0.0)
     no_lines = jnp.zeros((outputs, 0, inputs), di.dtype)
     w = grouped(data, r.w)
     own = [jnp.zeros_like(w).at[:, k].set(w[:, k]).reshape(r.w.shape) for k in range(data.groups)]
     d = jnp.where(data.seen, r.w / r.spread, 1.0)
-    system = row_system(
+    system = newton_system(
         data.joint, no_lines, di, d, jnp.stack(own, axis=1), diagonal=data.diagonal, transposable=transposable
     )
-    return Factor(system, di)
+    return Factor(system)
 
 
-def solve_newton(
-    data: Data, r: Residual, f: Factor, q: Any, rho: Any, link: Any, level: Any, row: Any
-) -> tuple[Any, Any, Any, Any]:
+def solve_newton(r: Residual, f: Factor, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, Any, Any, Any]:
     """(dX, dZ, dg, dnu) for a stack of right-hand sides at fixed prices, a leading axis of everything.
 
-    q = r_complementarity / Z; rho and link stand for J q + r_link, in that K (J q + r_link) = R rho + K link: mostly
-    rho = q Z/X and link = r_link. level = w'dg wanted, row = sum_y dX wanted.
+    rho = d(x z) / x, level = w'dg wanted, row = sum_y dX wanted.
     """
-    scores, e = f.system.solve(rho, link, r.weights * level, row - q.sum(axis=1))  # scores: eta dg
-    dz = data.tell(scores) - e[:, None, :]
-    return q - f.di * dz, dz, scores / r.spread, e
+    scores, dx, dz, e = f.system.solve(rho, link, r.weights * level, row)  # scores: eta dg
+    return dx, dz, scores / r.spread, e
 
 
 def with_border(

@@ -60,7 +60,7 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
         room = jnp.concatenate([room, limit - used])
 
     still = [jnp.zeros((len(r.columns), *part.shape), part.dtype) for part in (link, level, r.row)]
-    response = solve_newton(data, r, f, -f.di * r.columns, -r.columns, *still)
+    response = solve_newton(r, f, -r.columns, *still)
 
     safe_x = jnp.where(data.support, point.x, 1.0)
 
@@ -74,8 +74,8 @@ def path_tangent(program: Program, change: Program, point: Point) -> Move:
         spread = (grouped(data, moved).sum(axis=2, keepdims=True) * posterior).reshape(moved.shape)
         off = link + moved - spread - r.w * move.g
         short = level - grouped(data, r.w * move.g).sum(axis=2)
-        asked = (f.di * ratio, ratio, off, short, -move.x.sum(axis=0))
-        base = tuple(part[0] for part in solve_newton(data, r, f, *(side[None] for side in asked)))
+        asked = (ratio, off, short, -move.x.sum(axis=0))
+        base = tuple(part[0] for part in solve_newton(r, f, *(side[None] for side in asked)))
         used = (r.normals * move.x).sum(axis=(1, 2)) + move.slack
         if data.form is not Form.OBJECTIVE:
             used = used.at[limits:].add(grouped(data, r.link * move.g).sum(axis=(0, 2)) - move.peak)

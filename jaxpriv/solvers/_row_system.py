@@ -1,15 +1,10 @@
-"""The systems of the outputs and the Schur complement they leave, factored once for several right-hand sides.
+"""Newton systems by matrices of the order of the rows: for few rows, and for diagonal ones.
 
-Both interior-point methods come down to this. For every output y, with rows A_y (N, X), the diagonals di_y of
-X/Z and d_y, and normals n_y (G, N) along which kappa_y is prescribed,
-
-    G_y kappa_y = A_y di_y (rho_y + e) + link_y + (multiples of n_y),     n_y' kappa_y = level_y,
-    (sum_y di_y) e = rest + sum_y di_y A_y' kappa_y,      G_y = A_y diag(di_y) A_y' + diag(d_y) = (K_y'K_y)^-1.
-
-With R_y = K_y A_y diag(di_y) and K_y n_y = u_y tri_y that is, for a right-hand side (rho, link, level, rest),
+With G_y = A_y diag(di_y) A_y' + diag(d_y) = (K_y'K_y)^-1, R_y = K_y A_y diag(di_y) and K_y n_y = u_y tri_y the
+equations of `_newton_system` become
 
     a_y = (1 - u u')(R rho + K link) + u tri'^-1 level,
-    e = S^-1 ( rest + sum_y R_y'a_y ),      S = sum_y [ diag(di_y) - R_y'(1 - u u') R_y ],
+    e = S^-1 ( row - sum_y di_y rho_y + sum_y R_y'a_y ),      S = sum_y [ diag(di_y) - R_y'(1 - u u') R_y ],
     kappa_y = K_y'( a_y + (1 - u u') R_y e ).
 
 On CPU dense systems take the kernels of `jaxpriv._native`; everything else is JAX and the same.
@@ -29,19 +24,35 @@ from jaxpriv.solvers._linear_algebra import inverse_factor
 class RowSystem(eqx.Module):
     """The factored systems."""
 
+    a: Any  # (T, X), or its diagonal (X,)
+    extra: Any  # (Y, W, X)
+    di: Any  # (Y, X)
     rows: RowFactor
     u: Any  # (Y, N, G): orthonormal basis of K n
     tri: Any  # (Y, G, G): K n = u tri
     schur: Any  # (X, X): S^-1 = schur'schur
     transposable: bool = eqx.field(static=True)
 
-    def solve(self, rho: Any, link: Any, level: Any, rest: Any) -> tuple[Any, Any]:
-        """(kappa (M, Y, N), e (M, X)) for M right-hand sides: (M, Y, X), (M, Y, N), (M, Y, G) and (M, X)."""
+    def solve(self, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, Any, Any, Any]:
+        """(kappa, dX, dZ, e); see `newton_system`."""
+        rest = row - (self.di * rho).sum(axis=1)
         if isinstance(self.rows, DenseFactor) and not self.transposable:
-            return _solve(self.rows.k, self.rows.r, self.u, self.tri, self.schur, rho, link, level, rest)
-        return jax.vmap(self._solve_one)(rho, link, level, rest)
+            kappa, e = _solve(self.rows.k, self.rows.r, self.u, self.tri, self.schur, rho, link, level, rest)
+        else:
+            kappa, e = jax.vmap(self.reduced)(rho, link, level, rest)
+        dz = self._told(kappa) - e[:, None, :]
+        return kappa, self.di * (rho - dz), dz, e
 
-    def _solve_one(self, rho: Any, link: Any, level: Any, rest: Any) -> tuple[Any, Any]:
+    def _told(self, kappa: Any) -> Any:
+        """A_y' kappa_y of every output and right-hand side."""
+        shared = self.a.shape[0]
+        top = kappa[..., :shared]
+        told = top * self.a if self.a.ndim == 1 else jnp.matmul(top, self.a, precision="highest")
+        return told + dot("myw,ywx->myx", kappa[..., shared:], self.extra) if self.extra.shape[1] else told
+
+    def reduced(self, rho: Any, link: Any, level: Any, rest: Any) -> tuple[Any, Any]:
+        """(kappa, e) of one right-hand side; `rest` = row - sum_y di rho."""
+
         def along(coordinates: Any) -> Any:
             return dot("ytn,yn->yt", self.u, coordinates)
 
@@ -54,21 +65,15 @@ class RowSystem(eqx.Module):
         return self.rows.left_transposed(a + project(self.rows.down(e))), e
 
 
-def row_system(
-    a: Any, extra: Any, di: Any, d: Any, normals: Any, *, diagonal: bool = False, transposable: bool = False
-) -> RowSystem:
-    """Factor for shared rows `a` (T, X), rows `extra` (Y, W, X) of each output, `normals` (Y, G, T + W).
-
-    `diagonal`: a (X,) is the diagonal of the shared rows. `transposable`: the solutions will be transposed by
-    JAX, which it can do for its own operations only.
-    """
+def row_system(a: Any, extra: Any, di: Any, d: Any, normals: Any, *, diagonal: bool, transposable: bool) -> RowSystem:
+    """Factor; the arguments are those of `newton_system`."""
     if diagonal:
         rows, schur = arrow_factor(a, extra, di, d)
         u, tri, schur = _with_normals(rows, schur, normals)
     else:
         k, r, u, tri, schur = _columns(a, extra, di, d, normals)
         rows = DenseFactor(k, r)
-    return RowSystem(rows, u, tri, inverse_factor(schur, di.sum(axis=0)), transposable)
+    return RowSystem(a, extra, di, rows, u, tri, inverse_factor(schur, di.sum(axis=0)), transposable)
 
 
 def _with_normals(rows: RowFactor, schur: Any, normals: Any) -> tuple[Any, Any, Any]:
@@ -88,8 +93,9 @@ def portable_columns(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple
 
 
 def portable_solve(k: Any, r: Any, u: Any, tri: Any, schur: Any, *sides: Any) -> tuple[Any, Any]:
-    """`RowSystem.solve` in JAX, for every device."""
-    return RowSystem(DenseFactor(k, r), u, tri, schur, transposable=True).solve(*sides)
+    """`RowSystem.reduced` for several right-hand sides in JAX, for every device."""
+    system = RowSystem(None, None, None, DenseFactor(k, r), u, tri, schur, transposable=True)
+    return jax.vmap(system.reduced)(*sides)
 
 
 def _column_shapes(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple[tuple[int, ...], ...]:
@@ -98,5 +104,5 @@ def _column_shapes(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple[t
     return *system, (outputs, rows, levels), (outputs, levels, levels), (inputs, inputs)
 
 
-_columns = with_kernel("jaxpriv_columns", _column_shapes, portable_columns)
-_solve = with_kernel("jaxpriv_solve", lambda *args: (args[6].shape, args[8].shape), portable_solve)
+_columns = with_kernel("jaxpriv_rows_factor", _column_shapes, portable_columns)
+_solve = with_kernel("jaxpriv_rows_solve", lambda *args: (args[6].shape, args[8].shape), portable_solve)

@@ -256,14 +256,13 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     no_row = jnp.zeros_like(r.row)
 
     # Predictor (remove everything), centring (raise every product to h), response to each price (Z moves by the
-    # column of its limit). For the predictor J q + link = -J X + link = -w.
+    # column of its limit).
     ratio = jnp.where(data.support, data.h / jnp.where(data.support, point.x, 1.0), 0.0)
-    rho = jnp.concatenate([jnp.stack([jnp.zeros_like(ratio), ratio]), -r.columns])
-    q = jnp.concatenate([-point.x[None], f.di * rho[1:]])
-    link = jnp.zeros((2 + limits, *r.w.shape), dtype).at[0].set(-r.w)
+    rho = jnp.concatenate([jnp.stack([-jnp.where(data.support, point.z, 0.0), ratio]), -r.columns])
+    link = jnp.zeros((2 + limits, *r.w.shape), dtype).at[0].set(r.link)
     level = jnp.zeros((2 + limits, *r.level.shape), dtype).at[0].set(-r.t * r.level)
     row = jnp.zeros((2 + limits, *r.row.shape), dtype).at[0].set(r.row)
-    dx, dz, dg, dnu = solve_newton(data, r, f, q, rho, link, level, row)
+    dx, dz, dg, dnu = solve_newton(r, f, rho, link, level, row)
 
     def part(i: Any) -> tuple[Any, ...]:
         return dx[i], dz[i], dg[i], dnu[i]
@@ -296,8 +295,8 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         move, length, mean, count, _ = carry
         rc, pair, link, lev, use = _corrections(data, point, r, move, length, sigma)
         ratio = jnp.where(data.support, rc / jnp.where(data.support, point.x, 1.0), 0.0)
-        asked = (f.di * ratio, ratio, link, lev, no_row)
-        solved = tuple(part[0] for part in solve_newton(data, r, f, *(side[None] for side in asked)))
+        asked = (ratio, link, lev, no_row)
+        solved = tuple(part[0] for part in solve_newton(r, f, *(side[None] for side in asked)))
         extra = with_border(data, point, r, solved, response, pair, (use, jnp.zeros((), dtype)))
         trial = _combine(move, extra)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, trial)

@@ -11,7 +11,8 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import _native
-from jaxpriv.solvers import _linear_algebra, _row_system
+from jaxpriv.solvers import _input_system, _linear_algebra, _row_system
+from jaxpriv.solvers._newton_system import newton_system
 from jaxpriv.solving import execution
 
 ROOT = Path(__file__).parents[2]
@@ -46,22 +47,33 @@ def close(got, wanted, tol=1e-9):
     np.testing.assert_allclose(got, wanted, rtol=0, atol=tol * abs(np.asarray(wanted)).max(initial=1e-300))
 
 
+SYSTEMS = {
+    "rows": lambda *args: _row_system.row_system(*args, diagonal=False, transposable=False),
+    "inputs": lambda *args: _input_system.input_system(*args, transposable=False),
+}
+MODULES = {"rows": _row_system, "inputs": _input_system}
+both = pytest.mark.parametrize("form", SYSTEMS)
+
+
 @kernels
+@both
 @pytest.mark.parametrize(
     "shape",
     [(1, 0, 1, 1, 1), (3, 2, 40, 9, 2), (8, 0, 16, 3, 0), (7, 1, 15, 2, 3), (31, 1, 33, 300, 1), (16, 0, 5, 8, 1)],
 )
-def test_systems_are_those_of_the_portable_code(shape):
+def test_systems_are_those_of_the_portable_code(shape, form):
     args = system(*shape, seed=0, spread=2.0)
-    got = _row_system._columns(*args)
-    wanted = jax.jit(_row_system.portable_columns)(*args)
+    module = MODULES[form]
+    got = module._columns(*args)
+    wanted = jax.jit(module.portable_columns)(*args)
     for one, other in zip(got, wanted, strict=True):
         assert one.shape == other.shape
         close(one, other)
-    factored = (*wanted[:4], _linear_algebra.inverse_factor(wanted[4], args[2].sum(axis=0)))
+    factored = (*wanted[:-1], _linear_algebra.inverse_factor(wanted[-1], args[2].sum(axis=0)))
+    factored = factored if form == "rows" else (*args[:2], *factored)
     sides = right_hand_sides(args, 3)
-    solved = jax.jit(_row_system.portable_solve)(*factored, *sides)
-    for one, other in zip(_row_system._solve(*factored, *sides), solved, strict=True):
+    solved = jax.jit(module.portable_solve)(*factored, *sides)
+    for one, other in zip(module._solve(*factored, *sides), solved, strict=True):
         assert one.shape == other.shape
         close(one, other)
 
@@ -82,23 +94,71 @@ def test_factors_solve_their_systems(shape):
     np.testing.assert_array_equal(schur, schur.T)
 
 
-@pytest.mark.parametrize("shape", [(4, 0, 6, 5, 1), (4, 1, 9, 7, 2), (20, 0, 30, 40, 1)])
-def test_solutions_satisfy_the_equations(shape):
-    """n'kappa = level; sum_y (dX) as asked; and what the system leaves of each link is a multiple of the normals."""
+@kernels
+@pytest.mark.parametrize(
+    "shape", [(1, 0, 1, 1), (8, 0, 16, 3), (17, 0, 9, 5), (200, 1, 40, 5), (64, 0, 64, 64), (70, 2, 33, 11)]
+)
+def test_factors_of_the_inputs(shape):
+    """K (1 + B'B) K' = 1 with K lower triangular and B = h A s, and the sum of squares that is left of the row sums."""
+    a, lines, di, d, n = system(*shape, 0, seed=1, spread=3.0)
+    s, h, k, _, _, schur = map(np.asarray, _input_system._columns(a, lines, di, d, n))
+    np.testing.assert_array_max_ulp(s, np.sqrt(di), 1)
+    np.testing.assert_array_max_ulp(h, 1 / np.sqrt(d), 2)
+    rows, _ = matrices(*map(np.asarray, (a, lines, di, d)))
+    b = h[:, :, None] * rows * s[:, None, :]
+    matrix = np.einsum("ytx,ytz->yxz", b, b) + np.eye(b.shape[2])
+    assert not np.triu(k, 1).any()
+    np.testing.assert_allclose(
+        k @ matrix @ np.swapaxes(k, 1, 2), np.broadcast_to(np.eye(b.shape[2]), k.shape), atol=1e-6
+    )
+    close(schur, np.einsum("yzx,yzw->xw", k * s[:, None], k * s[:, None]), 1e-12)
+    np.testing.assert_array_equal(schur, schur.T)
+
+
+@both
+@pytest.mark.parametrize("shape", [(4, 0, 6, 5, 1), (4, 1, 9, 7, 2), (20, 0, 30, 40, 1), (30, 1, 20, 8, 2)])
+def test_solutions_satisfy_the_equations(shape, form):
+    """n'kappa = level; sum_y dX as asked; and what the system leaves of each link is a multiple of the normals."""
     args = system(*shape, seed=7, spread=1.0)
     a, lines, di, d, n = map(np.asarray, args)
-    factored = _row_system.row_system(*args)
+    factored = SYSTEMS[form](*args)
     sides = right_hand_sides(args, 2)
-    rho, link, level, rest = map(np.asarray, sides)
-    kappa, e = map(np.asarray, factored.solve(*sides))
-    rows, g = matrices(a, lines, di, d)
+    rho, link, level, row = map(np.asarray, sides)
+    kappa, dx, dz, e = map(np.asarray, factored.solve(*sides))
+    rows, _ = matrices(a, lines, di, d)
     close(np.einsum("ygt,myt->myg", n, kappa), level, 1e-8)
-    moved = di * (rho - np.einsum("ytx,myt->myx", rows, kappa) + e[:, None, :])  # dX = q - di dZ, dZ = A'kappa - e
-    close(moved.sum(axis=1), rest + (di * rho).sum(axis=1), 1e-7)
-    left = np.einsum("ytu,myu->myt", g, kappa) - np.einsum("ytx,myx->myt", rows, di * (rho + e[:, None, :])) - link
+    close(dz, np.einsum("ytx,myt->myx", rows, kappa) - e[:, None, :], 1e-10)
+    close(dx, di * (rho - dz), 1e-7)
+    close(dx.sum(axis=1), row, 1e-7)
+    left = d * kappa - np.einsum("ytx,myx->myt", rows, dx) - link
     for y in range(len(di)):
         outside = np.eye(n.shape[2]) - np.linalg.pinv(n[y]) @ n[y]
         np.testing.assert_allclose(left[:, y] @ outside, 0.0, atol=1e-7)
+
+
+def test_both_forms_have_the_same_solutions_and_the_cheaper_is_taken():
+    args = system(12, 1, 12, 9, 1, seed=11, spread=1.0)
+    sides = right_hand_sides(args, 2)
+    for one, other in zip(SYSTEMS["rows"](*args).solve(*sides), SYSTEMS["inputs"](*args).solve(*sides), strict=True):
+        close(one, other, 1e-8)
+    assert isinstance(newton_system(*args), _input_system.InputSystem)
+    assert isinstance(newton_system(*system(5, 0, 12, 9, 1, seed=11)), _row_system.RowSystem)
+
+
+def test_inputs_keep_their_digits_where_rows_lose_them():
+    """Late in a solve X/Z is up to 1e12 while X, and what it may move by, stays below one: sum_y dX as asked."""
+    rng = np.random.default_rng(12)
+    a = rng.dirichlet(np.ones(64)).reshape(8, 8)
+    di = 10.0 ** rng.uniform(-12, 12, size=(6, 8))
+    args = tuple(map(jnp.asarray, (a, np.zeros((6, 0, 8)), di, rng.random((6, 8)), rng.random((6, 1, 8)))))
+    sides = right_hand_sides(args, 1)
+    sides = (sides[0] / di, *sides[1:])
+    off = {}
+    for form, factored in SYSTEMS.items():
+        _, dx, _, _ = factored(*args).solve(*sides)
+        off[form] = float(abs(dx.sum(axis=1) - sides[3]).max())
+    assert off["inputs"] < 1e-11
+    assert off["rows"] > 1e5 * off["inputs"]
 
 
 def right_hand_sides(args, count):
@@ -109,15 +169,16 @@ def right_hand_sides(args, count):
 
 
 @kernels
-def test_the_same_bits_every_time_and_in_a_batch():
-    args = system(20, 1, 60, 33, 1, seed=2)
+@pytest.mark.parametrize("inputs", [60, 20])
+def test_the_same_bits_every_time_and_in_a_batch(inputs):
+    args = system(20, 1, inputs, 33, 1, seed=2)
     sides = right_hand_sides(args, 2)
 
-    def both(di):
-        factored = _row_system.row_system(*args[:2], di, *args[3:])
+    def everything(di):
+        factored = newton_system(*args[:2], di, *args[3:])
         return *jax.tree.leaves(factored), *factored.solve(*sides)
 
-    both = jax.jit(both)
+    both = jax.jit(everything)
     di = args[2]
     first = both(di)
     for _ in range(5):
@@ -153,16 +214,17 @@ def test_a_matrix_without_factor_is_nan(bad):
 
 
 @kernels
+@both
 @pytest.mark.parametrize("shared", [5, 20])
-def test_an_output_without_factor_leaves_those_behind_it_as_they_are(shared):
+def test_an_output_without_factor_leaves_those_behind_it_as_they_are(shared, form):
     """They are factored one after the other in the same memory."""
     a, lines, di, d, n = system(shared, 1, 30, 6, 1, seed=4)
-    clean = _row_system._columns(a, lines, di, d, n)
-    broken = _row_system._columns(a, lines, di, d.at[2, -1].set(jnp.nan), n)
+    clean = MODULES[form]._columns(a, lines, di, d, n)
+    broken = MODULES[form]._columns(a, lines, di, d.at[2, -1].set(jnp.nan), n)
     others = np.arange(6) != 2
-    for one, other in zip(broken[:4], clean[:4], strict=True):
+    for one, other in zip(broken[:-1], clean[:-1], strict=True):
         np.testing.assert_array_equal(np.asarray(one)[others], np.asarray(other)[others])
-    assert np.isnan(broken[0][2]).all()
+    assert np.isnan(broken[0 if form == "rows" else 2][2]).all()
 
 
 @kernels
@@ -175,29 +237,33 @@ def test_shifts_go_as_far_as_in_the_portable_code(size):
 
 
 @kernels
-def test_no_rows_no_outputs_and_an_empty_batch():
+@both
+def test_no_rows_no_outputs_and_an_empty_batch(form):
+    columns = MODULES[form]._columns
     args = system(0, 0, 3, 2, 0, seed=9)
-    close(_row_system._columns(*args)[4], jnp.diag(args[2].sum(axis=0)))
-    assert not _row_system._columns(*system(3, 1, 4, 0, 1, seed=9))[4].any()
+    close(columns(*args)[-1], jnp.diag(args[2].sum(axis=0)))
+    assert not columns(*system(3, 1, 4, 0, 1, seed=9))[-1].any()
     args = tuple(part[None][:0] for part in system(3, 1, 4, 2, 1, seed=9))
-    assert jax.vmap(_row_system._columns)(*args)[0].shape == (0, 2, 4, 4)
+    assert jax.vmap(columns)(*args)[0].shape == ((0, 2, 4, 4) if form == "rows" else (0, 2, 4))
 
 
 @kernels
-def test_derivatives_are_those_of_the_portable_code():
+@both
+def test_derivatives_are_those_of_the_portable_code(form):
     a, lines, di, d, n = system(6, 1, 9, 4, 1, seed=4, spread=1.0)
 
     def along(function):
         return jax.jvp(lambda di, d: function(a, lines, di, d, n), (di, d), (di[::-1], d[:, ::-1]))
 
-    for got, wanted in zip(along(_row_system._columns), along(_row_system.portable_columns), strict=True):
+    for got, wanted in zip(along(MODULES[form]._columns), along(MODULES[form].portable_columns), strict=True):
         for one, other in zip(got, wanted, strict=True):
             close(one, other)
 
 
-def test_float32_takes_the_portable_code():
+@both
+def test_float32_takes_the_portable_code(form):
     args = [jnp.asarray(part, dtype=jnp.float32) for part in system(6, 0, 9, 4, 1, seed=5, spread=1.0)]
-    assert all(part.dtype == jnp.float32 for part in _row_system._columns(*args))
+    assert all(part.dtype == jnp.float32 for part in MODULES[form]._columns(*args))
 
 
 @pytest.fixture
@@ -305,7 +371,7 @@ def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkou
     monkeypatch.delenv("CC", raising=False)
     folder = checkout / "jaxpriv" / "_native"
     (folder / "kernels.so").write_bytes(b"old")
-    (folder / "kernels.c").write_text("no C at all")
+    (folder / "rows.c").write_text("no C at all")
     assert "error" in build_script().compile_kernels(checkout)
     assert (folder / "kernels.so").read_bytes() == b"old"
     assert sorted(folder.iterdir()) == sorted([*sources(folder), folder / "kernels.so"])

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from jaxpriv.solvers._factors import dot
 from jaxpriv.solvers._linear_algebra import small_solve
-from jaxpriv.solvers._row_system import RowSystem, row_system
+from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
 from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rate
 
 
@@ -19,8 +18,7 @@ class Factor(NamedTuple):
     their own they leave rows of zeros.
     """
 
-    system: RowSystem
-    di: Any  # (Y, X): X/Z
+    system: NewtonSystem
     roots: tuple[Any, ...]  # L (Y, t, t) of every coupled term
 
 
@@ -49,8 +47,8 @@ def factorise(data: Data, point: Point, r: Residual) -> Factor:
         extra = jnp.concatenate([extra, solve_triangular(root, rows, lower=True)], axis=1)
         normals = _behind(normals, at, solve_triangular(root, normals[:, at], lower=True), axis=1)
         d = jnp.concatenate([d, jnp.ones(root.shape[:2], d.dtype)], axis=1)
-    system = row_system(a, extra, di, d, jnp.swapaxes(normals, 1, 2), diagonal=data.diagonal)
-    return Factor(system, di, roots)
+    system = newton_system(a, extra, di, d, jnp.swapaxes(normals, 1, 2), diagonal=data.diagonal)
+    return Factor(system, roots)
 
 
 def _behind(values: Any, at: slice, moved: Any, axis: int) -> Any:
@@ -59,23 +57,20 @@ def _behind(values: Any, at: slice, moved: Any, axis: int) -> Any:
     return jnp.concatenate([values.at[place].set(0.0), moved], axis=axis)
 
 
-def _solve(data: Data, r: Residual, f: Factor, q: Any, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, ...]:
-    """(dX, dZ, d rules and worst prices, dnu) of a stack of sides at fixed prices; q = di rho is d(x z) / z."""
+def _solve(data: Data, f: Factor, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, ...]:
+    """(dX, dZ, d rules and worst prices, dnu) of a stack of sides at fixed prices; rho is d(x z) / x."""
     own = link.shape[-1]
     for at, root in zip(data.coupled, f.roots, strict=True):
         lower = jnp.broadcast_to(root, (len(link), *root.shape))
         link = _behind(link, at, solve_triangular(lower, link[..., at, None], lower=True)[..., 0], axis=2)
-    kappa, e = f.system.solve(rho, link, level, row - q.sum(axis=1))
+    kappa, dx, dz, e = f.system.solve(rho, link, level, row)
     kappa, behind = kappa[..., :own], kappa[..., own:]
     for at, root in zip(data.coupled, f.roots, strict=True):
         size = root.shape[1]
         lower = jnp.broadcast_to(root, (len(link), *root.shape))
         moved = solve_triangular(lower, behind[..., :size, None], lower=True, trans=1)[..., 0]
         kappa, behind = kappa.at[..., at].set(moved), behind[..., size:]
-    dz = data.tell(kappa[..., : data.rows]) - e[:, None, :]
-    if r.extra.shape[1]:
-        dz = dz + dot("myw,ywx->myx", kappa[..., data.rows :], r.extra)
-    return q - f.di * dz, dz, kappa, e
+    return dx, dz, kappa, e
 
 
 def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sides: Sides, price: Any) -> Point:
@@ -115,10 +110,9 @@ def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -
     Returns the directions (a batch of `Point`) at fixed prices.
     """
 
-    q = jnp.where(data.support, asked.xz / point.z, 0.0)
     rho = jnp.where(data.support, asked.xz / jnp.where(data.support, point.x, 1.0), 0.0)
     link = jax.vmap(lambda sides: _full_link(data, point, r, sides))(asked)
-    solved = _solve(data, r, f, q, rho, link, asked.level, asked.row)
+    solved = _solve(data, f, rho, link, asked.level, asked.row)
     still = jnp.zeros_like(point.price)
     return jax.vmap(lambda parts, sides: _as_move(data, point, r, parts, sides, still))(solved, asked)
 
@@ -127,7 +121,7 @@ def responses(data: Data, point: Point, r: Residual, f: Factor) -> Point:
     """Directions for a unit change of each price, a batch of `Point`."""
     nothing = no_sides(data, point, r)
     row = jnp.broadcast_to(nothing.row, (len(r.columns), *nothing.row.shape))
-    solved = _solve(data, r, f, -f.di * r.columns, -r.columns, r.cap_response, r.responses, row)
+    solved = _solve(data, f, -r.columns, r.cap_response, r.responses, row)
 
     def one(parts: tuple[Any, ...], column: Any, price: Any) -> Point:
         dx, dz, kappa, e = parts

@@ -1,0 +1,287 @@
+/* Newton systems by matrices of the order of the inputs, on CPU, in double precision.
+
+   For every output y, with A_y = [a; extra_y] (N, X), positive diagonals di_y and d_y with s = di^1/2 and h = d^-1/2,
+   and G normals n_y:
+
+       h n_y = u_y tri_y   (orthonormal columns, upper triangular),
+       B_y = (1 - u_y u_y') diag(h) A_y diag(s),    1 + B_y'B_y = (K_y'K_y)^-1,   K_y lower triangular,
+       schur = sum_y diag(s) K_y'K_y diag(s),
+
+   and then the solutions for given right-hand sides. `jaxpriv.solvers._input_system` says what they are for and has
+   the same in JAX, for every device. */
+
+#include "systems.h"
+
+/* ---- factors ------------------------------------------------------------------------------------- */
+
+typedef struct {
+  long shared, extra, normals, inputs, outputs; /* rows of a, rows of extra, G, X, Y */
+  const double *a, *lines, *di, *d, *n;         /* of one problem of the batch */
+  double *s, *h, *k, *u, *tri;
+} Factors;
+
+typedef struct {
+  double *b, *c, *k, *l, *p, *scale, *basis, *seen;
+} Space;
+
+static Space lay_out(double *memory, const Factors *f, long *size) {
+  const long n = padded(f->shared + f->extra), x = padded(f->inputs);
+  Space s;
+  s.b = memory, s.c = s.b + n * x, s.k = s.c + x * x, s.l = s.k + x * x;
+  s.p = s.l + PANEL * x, s.scale = s.p + PANEL * x, s.basis = s.scale + x;
+  s.seen = s.basis + f->normals * n;
+  *size = s.seen + x - memory;
+  return s;
+}
+
+/* Outputs from <= y < to; their sum of diag(s) K'K diag(s) (lower blocks, padded) is added to `sum`. */
+INLINE void factors(const Factors *f, Space space, long from, long to, double *sum, const int rows, const int vectors) {
+  const long count = f->shared + f->extra, inputs = f->inputs, n = padded(count), x = padded(inputs);
+  memset(space.k, 0, x * x * sizeof(double));
+  memset(space.scale, 0, x * sizeof(double));
+  for (long y = from; y < to; y++) {
+    const double *di = f->di + y * inputs, *d = f->d + y * count, *lines = f->lines + y * f->extra * inputs;
+    double *s = f->s + y * inputs, *h = f->h + y * count;
+    for (long i = 0; i < inputs; i++) s[i] = sqrt(di[i]);
+    for (long t = 0; t < count; t++) h[t] = 1.0 / sqrt(d[t]);
+    for (long g = 0; g < f->normals; g++)
+      for (long t = 0; t < count; t++) space.basis[g * n + t] = h[t] * f->n[(y * f->normals + g) * count + t];
+    orthonormal(f->normals, count, space.basis, n, f->u + y * count * f->normals,
+                f->tri + y * f->normals * f->normals);
+    for (long t = 0; t < count; t++) {
+      const double *line = t < f->shared ? f->a + t * inputs : lines + (t - f->shared) * inputs;
+      for (long i = 0; i < inputs; i++) space.b[t * x + i] = h[t] * line[i] * s[i];
+      for (long i = inputs; i < x; i++) space.b[t * x + i] = 0.0; /* it may have become NaN */
+    }
+    deflate(f->normals, space.basis, n, count, space.b, x, space.seen);
+    for (long i = 0; i < x; i += PANEL) {
+      product(PANEL, x - i, count, space.b + i, 1, x, space.b + i, x, space.c + i * x + i, x, 0, 1.0, rows, vectors);
+      for (long r = i; r < i + PANEL; r++) space.c[r * x + r] += 1.0;
+    }
+    for (long i = 0; i < inputs; i++) space.scale[i] = space.c[i * x + i];
+    const int factored = factor(x, space.c, space.scale, space.k, space.l, space.p, rows, vectors);
+    for (long t = 0; t < inputs; t++) {
+      memcpy(f->k + (y * inputs + t) * inputs, space.k + t * x, inputs * sizeof(double));
+      for (long i = 0; i < inputs; i++) space.c[t * x + i] = space.k[t * x + i] * s[i];
+      for (long i = inputs; i < x; i++) space.c[t * x + i] = 0.0;
+    }
+    if (!factored) memset(space.k, 0, x * x * sizeof(double));
+    for (long i = 0; i < x; i += PANEL) /* K has nothing above its diagonal */
+      product(PANEL, i + PANEL, inputs - i, space.c + i * x + i, 1, x, space.c + i * x, x, sum + i * x, x, 1, 1.0,
+              rows, vectors);
+  }
+}
+
+/* ---- solutions ----------------------------------------------------------------------------------- */
+
+typedef struct {
+  long sides, shared, extra, normals, inputs, outputs; /* right-hand sides M */
+  const double *a, *lines, *s, *h, *k, *u, *tri, *schur; /* of one problem of the batch */
+  const double *rho, *link, *level, *row;
+  double *kappa, *dx, *dz, *e;
+} Solve;
+
+/* out += A_y'v. */
+INLINE void tell(const Solve *c, const double *lines, const double *v, double *out) {
+  add_transposed(c->shared, c->inputs, c->a, v, out, 0);
+  for (long w = 0; w < c->extra; w++) add_multiple(out, v[c->shared + w], lines + w * c->inputs, c->inputs);
+}
+
+/* v <- K'(start + K v), start <- start + K v. */
+INLINE void through(long n, const double *k, double *start, double *v) {
+  add_product(n, n, k, v, start, 1);
+  memset(v, 0, n * sizeof(double));
+  add_transposed(n, n, k, start, v, 1);
+}
+
+/* b and K s (rho - A'h b), kept in kappa and dx; what row still lacks without e is added to sum (M, X). */
+INLINE void forward(const Solve *c, long from, long to, double *sum, double *memory) {
+  const long count = c->shared + c->extra, inputs = c->inputs;
+  double *told = memory, *v = told + count, *wanted = v + inputs;
+  for (long y = from; y < to; y++) {
+    const double *s = c->s + y * inputs, *h = c->h + y * count, *lines = c->lines + y * c->extra * inputs;
+    const double *k = c->k + y * inputs * inputs;
+    for (long m = 0; m < c->sides; m++) {
+      const long at = m * c->outputs + y;
+      const double *link = c->link + at * count, *rho = c->rho + at * inputs;
+      double *b = c->kappa + at * count, *half = c->dx + at * inputs;
+      coordinates(c->normals, c->tri + y * c->normals * c->normals, c->level + at * c->normals, wanted);
+      for (long t = 0; t < count; t++) b[t] = h[t] * link[t];
+      set_level(c->normals, count, c->u + y * count * c->normals, b, wanted);
+      for (long t = 0; t < count; t++) told[t] = -h[t] * b[t];
+      memcpy(v, rho, inputs * sizeof(double));
+      tell(c, lines, told, v);
+      for (long i = 0; i < inputs; i++) v[i] *= s[i];
+      memset(half, 0, inputs * sizeof(double));
+      through(inputs, k, half, v);
+      for (long i = 0; i < inputs; i++) sum[m * inputs + i] -= s[i] * v[i];
+    }
+  }
+}
+
+INLINE void backward(const Solve *c, long from, long to, double *memory) {
+  const long count = c->shared + c->extra, inputs = c->inputs;
+  double *seen = memory, *v = seen + count;
+  for (long y = from; y < to; y++) {
+    const double *s = c->s + y * inputs, *h = c->h + y * count, *lines = c->lines + y * c->extra * inputs;
+    for (long m = 0; m < c->sides; m++) {
+      const long at = m * c->outputs + y;
+      const double *e = c->e + m * inputs;
+      double *kappa = c->kappa + at * count, *dx = c->dx + at * inputs, *dz = c->dz + at * inputs;
+      for (long i = 0; i < inputs; i++) v[i] = s[i] * e[i];
+      through(inputs, c->k + y * inputs * inputs, dx, v);
+      for (long i = 0; i < inputs; i++) dx[i] = s[i] * v[i];
+      memset(seen, 0, count * sizeof(double));
+      add_product(c->shared, inputs, c->a, dx, seen, 0);
+      for (long w = 0; w < c->extra; w++) seen[c->shared + w] = dot(lines + w * inputs, dx, inputs);
+      for (long t = 0; t < count; t++) seen[t] *= h[t];
+      set_level(c->normals, count, c->u + y * count * c->normals, seen, NULL);
+      for (long t = 0; t < count; t++) kappa[t] = h[t] * (seen[t] + kappa[t]);
+      for (long i = 0; i < inputs; i++) dz[i] = -e[i];
+      tell(c, lines, kappa, dz);
+    }
+  }
+}
+
+/* ---- one body, compiled for the instruction sets ------------------------------------------------- */
+
+typedef void FactorsOf(const Factors *, Space, long, long, double *);
+typedef void ForwardOf(const Solve *, long, long, double *, double *);
+typedef void BackwardOf(const Solve *, long, long, double *);
+
+#define FOR_TARGET(name, attribute, rows, vectors)                                                        \
+  attribute static void factors_##name(const Factors *f, Space s, long from, long to, double *sum) {      \
+    factors(f, s, from, to, sum, rows, vectors);                                                          \
+  }                                                                                                       \
+  attribute static void forward_##name(const Solve *c, long from, long to, double *sum, double *memory) { \
+    forward(c, from, to, sum, memory);                                                                    \
+  }                                                                                                       \
+  attribute static void backward_##name(const Solve *c, long from, long to, double *memory) {             \
+    backward(c, from, to, memory);                                                                        \
+  }
+
+FOR_TARGET(plain, , 4, 1)
+#if defined(__x86_64__)
+FOR_TARGET(avx2, AVX2, 4, 1)
+FOR_TARGET(avx512, AVX512, 8, 2)
+#endif
+
+static void run_factors(void *context, double *memory, long task) {
+  const Shared *shared = context;
+  const Piece piece = piece_of(shared, task);
+  const Factors *f = (const Factors *)shared->problems + piece.problem;
+  long size;
+  FactorsOf *run = PICK(factors);
+  run(f, lay_out(memory, f, &size), piece.from, piece.to, piece.sum);
+}
+
+static void run_forward(void *context, double *memory, long task) {
+  const Shared *shared = context;
+  const Piece piece = piece_of(shared, task);
+  ForwardOf *run = PICK(forward);
+  run((const Solve *)shared->problems + piece.problem, piece.from, piece.to, piece.sum, memory);
+}
+
+static void run_backward(void *context, double *memory, long task) {
+  const Shared *shared = context;
+  const Piece piece = outputs_of(shared, task);
+  BackwardOf *run = PICK(backward);
+  run((const Solve *)shared->problems + piece.problem, piece.from, piece.to, memory);
+}
+
+/* ---- the border to XLA --------------------------------------------------------------------------- */
+
+/* (a (T,X), extra (Y,W,X), di (Y,X), d (Y,N), normals (Y,G,N))
+   -> (s (Y,X), h (Y,N), k (Y,X,X), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */
+XLA_FFI_Error *jaxpriv_inputs_factor(XLA_FFI_CallFrame *frame) {
+  if (asked_for_version(frame)) return NULL;
+  XLA_FFI_Buffer **in = arguments(frame, 5), **out = (XLA_FFI_Buffer **)frame->rets.rets;
+  if (!in) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inputs_factor: 5 arrays of float64");
+  const long batch = leading(in[2], 2), outputs = size_of(in[2], 2), inputs = size_of(in[2], 1);
+  const long shared = size_of(in[0], 2), extra = size_of(in[1], 2), rows = shared + extra, normals = size_of(in[4], 2);
+  const long x = padded(inputs), area = x * x, chunks = pieces(batch, outputs, inputs, area);
+
+  Factors *problems = malloc(batch * sizeof(Factors));
+  double *partial = allocate(batch * chunks * area);
+  if (!problems || !partial) {
+    free(problems), free(partial);
+    return no_memory(frame);
+  }
+  double *s = out[0]->data, *h = out[1]->data, *k = out[2]->data, *u = out[3]->data, *tri = out[4]->data;
+  for (long b = 0; b < batch; b++)
+    problems[b] = (Factors){shared, extra, normals, inputs, outputs,
+                            numbers(in[0]) + b * shared * inputs,
+                            numbers(in[1]) + b * outputs * extra * inputs,
+                            numbers(in[2]) + b * outputs * inputs,
+                            numbers(in[3]) + b * outputs * rows,
+                            numbers(in[4]) + b * outputs * normals * rows,
+                            s + b * outputs * inputs, h + b * outputs * rows, k + b * outputs * inputs * inputs,
+                            u + b * outputs * rows * normals, tri + b * outputs * normals * normals};
+  Shared context = {problems, outputs, chunks, area, partial};
+  const Factors shape = {.shared = shared, .extra = extra, .normals = normals, .inputs = inputs};
+  long size;
+  lay_out(NULL, &shape, &size); /* not of problems[0]: a batch may be empty */
+  const int good = share(frame, run_factors, &context, batch * chunks, size, 0);
+
+  for (long b = 0; good && b < batch; b++) {
+    double *schur = (double *)out[5]->data + b * inputs * inputs;
+    const double *sum = total_of(&context, b);
+    for (long i = 0; i < inputs; i++)
+      for (long j = 0; j <= i; j++) schur[i * inputs + j] = schur[j * inputs + i] = sum[i * x + j];
+  }
+  free(problems), free(partial);
+  return good ? NULL : no_memory(frame);
+}
+
+/* (a (T,X), extra (Y,W,X), s (Y,X), h (Y,N), k (Y,X,X), u (Y,N,G), tri (Y,G,G), schur (X,X),
+    rho (M,Y,X), link (M,Y,N), level (M,Y,G), row (M,X))
+   -> (kappa (M,Y,N), dx (M,Y,X), dz (M,Y,X), e (M,X)); all with a batch. */
+XLA_FFI_Error *jaxpriv_inputs_solve(XLA_FFI_CallFrame *frame) {
+  if (asked_for_version(frame)) return NULL;
+  XLA_FFI_Buffer **in = arguments(frame, 12), **out = (XLA_FFI_Buffer **)frame->rets.rets;
+  if (!in) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inputs_solve: 12 arrays of float64");
+  const long batch = leading(in[11], 2), sides = size_of(in[11], 2), inputs = size_of(in[11], 1);
+  const long outputs = size_of(in[9], 2), rows = size_of(in[9], 1), normals = size_of(in[10], 1);
+  const long shared = size_of(in[0], 2), extra = rows - shared;
+  const long area = sides * inputs, chunks = pieces(batch, outputs, inputs, area);
+
+  Solve *problems = malloc(batch * sizeof(Solve));
+  double *partial = allocate(batch * chunks * area + inputs);
+  if (!problems || !partial) {
+    free(problems), free(partial);
+    return no_memory(frame);
+  }
+  double *kappa = out[0]->data, *dx = out[1]->data, *dz = out[2]->data, *e = out[3]->data;
+  for (long b = 0; b < batch; b++)
+    problems[b] = (Solve){sides, shared, extra, normals, inputs, outputs,
+                          numbers(in[0]) + b * shared * inputs,
+                          numbers(in[1]) + b * outputs * extra * inputs,
+                          numbers(in[2]) + b * outputs * inputs,
+                          numbers(in[3]) + b * outputs * rows,
+                          numbers(in[4]) + b * outputs * inputs * inputs,
+                          numbers(in[5]) + b * outputs * rows * normals,
+                          numbers(in[6]) + b * outputs * normals * normals,
+                          numbers(in[7]) + b * inputs * inputs,
+                          numbers(in[8]) + b * sides * outputs * inputs,
+                          numbers(in[9]) + b * sides * outputs * rows,
+                          numbers(in[10]) + b * sides * outputs * normals,
+                          numbers(in[11]) + b * sides * inputs,
+                          kappa + b * sides * outputs * rows, dx + b * sides * outputs * inputs,
+                          dz + b * sides * outputs * inputs, e + b * sides * inputs};
+  Shared context = {problems, outputs, chunks, area, partial};
+  const int alone = batch * outputs * inputs * (rows + inputs) < WORTH_A_THREAD;
+  int good = share(frame, run_forward, &context, batch * chunks, rows + inputs + normals, alone);
+
+  double *half = partial + batch * chunks * area; /* S e = row - sum_y dX without e */
+  for (long b = 0; good && b < batch; b++) {
+    const Solve *c = problems + b;
+    double *short_of = total_of(&context, b);
+    for (long m = 0; m < sides; m++) {
+      for (long i = 0; i < inputs; i++) short_of[m * inputs + i] += c->row[m * inputs + i];
+      apply_inverse(inputs, c->schur, short_of + m * inputs, half, c->e + m * inputs);
+    }
+  }
+  good = good && share(frame, run_backward, &context, batch * chunks, rows + inputs, alone);
+  free(problems), free(partial);
+  return good ? NULL : no_memory(frame);
+}
