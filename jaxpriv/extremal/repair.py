@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from jaxpriv.extremal.limits import Limits
-from jaxpriv.leakage import evaluate_all
+from jaxpriv.leakage import exact_values
 
 # Mixed with a release that tells nothing, by as little as brings the measured leakage within the limit.
 _MIXTURES = (0.0, *(10.0**power for power in range(-15, -4)))
@@ -36,10 +36,10 @@ def within_limits(
         if not _met(share + (1.0 - share) * lifts, limits):
             continue
         mixed = (1.0 - share) * mechanism + share * masses
-        leakages = tuple(evaluation.value for evaluation in evaluate_all(measures, joint, mixed))
+        leakages = exact_values(measures, joint, mixed)
         if all(value <= eps for value, (_, eps) in zip(leakages, limits.pairs, strict=True)):
             return mixed, leakages
-    leakages = tuple(evaluation.value for evaluation in evaluate_all(measures, joint, mechanism))
+    leakages = exact_values(measures, joint, mechanism)
     met = all(value <= eps + _ROUNDING for value, (_, eps) in zip(leakages, limits.pairs, strict=True))
     return (mechanism, leakages) if met else None
 

@@ -27,7 +27,7 @@ from jaxpriv.leakage.cost import (
     ZeroOneLoss,
 )
 from jaxpriv.leakage.cost_bounds import CostGainBounds, cost_gain_bound, cost_gain_bounds
-from jaxpriv.leakage.evaluation import Evaluation, Witness, evaluate, evaluate_all
+from jaxpriv.leakage.evaluation import Evaluation, Witness, evaluate, evaluate_all, exact_values
 from jaxpriv.leakage.f_information import (
     AbstractDivergence,
     ChiSquared,
@@ -106,6 +106,7 @@ __all__ = [
     "cost_gain_bounds",
     "evaluate",
     "evaluate_all",
+    "exact_values",
     "forms_of",
     "ldp_of_channel",
     "prior_free_cap",

@@ -81,6 +81,17 @@ def evaluate_all(
         )
 
 
+def exact_values(measures: tuple[AbstractLeakage, ...], joint: Any, mechanism: Any) -> tuple[float, ...]:
+    """The values of `evaluate_all` in the measures' own units, without their witnesses."""
+    joint, mechanism = checked_pair(joint, mechanism)
+    with jax.enable_x64(True):
+        values = _values(measures, joint, mechanism)
+    return tuple(
+        _log_ratio(measure, joint, mechanism)[0] if isinstance(measure, AbstractPointwiseLeakage) else float(value)
+        for measure, value in zip(measures, values, strict=True)
+    )
+
+
 def evaluate(measure: AbstractLeakage, joint: Any, mechanism: Any, units: str = "nats") -> Evaluation:
     """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
 

@@ -1,13 +1,13 @@
 """The systems of the outputs and the Schur complement they leave, factored once for several right-hand sides.
 
 Both interior-point methods come down to this. For every output y, with rows A_y = [a; extra_y] (N, X), the diagonals
-di_y of X/Z and d_y > 0, and normals n_y (G, N) along which kappa_y is prescribed,
+di_y of X/Z and d_y >= 0, and normals n_y (G, N) along which kappa_y is prescribed,
 
     d_y kappa_y = A_y dX_y + link_y + (multiples of n_y),     n_y' kappa_y = level_y,
     dX_y = di_y (rho_y - dZ_y),   dZ_y = A_y' kappa_y - e,    sum_y dX_y = row.
 
 Either dX is eliminated first, which leaves matrices of order N (`_row_system`), or kappa, which leaves matrices
-of order X (`_input_system`).
+of order X (`_input_system`, for d > 0).
 """
 
 from typing import Any, TypeAlias
@@ -19,16 +19,25 @@ NewtonSystem: TypeAlias = InputSystem | RowSystem
 
 
 def newton_system(
-    a: Any, extra: Any, di: Any, d: Any, normals: Any, *, diagonal: bool = False, transposable: bool = False
+    a: Any,
+    extra: Any,
+    di: Any,
+    d: Any,
+    normals: Any,
+    *,
+    diagonal: bool = False,
+    flat: bool = False,
+    transposable: bool = False,
 ) -> NewtonSystem:
     """Factor for shared rows `a` (T, X), rows `extra` (Y, W, X) of each output, `normals` (Y, G, T + W).
 
-    `diagonal`: a (X,) is the diagonal of the shared rows. `transposable`: the solutions will be transposed by
-    JAX, which it can do for its own operations only. Both systems have
-    `solve(rho (M, Y, X), link (M, Y, N), level (M, Y, G), row (M, X))` for M right-hand sides at once, which gives
-    (kappa (M, Y, N), dX (M, Y, X), dZ (M, Y, X), e (M, X)).
+    `diagonal`: a (X,) is the diagonal of the shared rows. `flat`: d may be zero where a normal is not.
+    `transposable`: the solutions will be transposed by JAX, which it can do for its own operations only.
+
+    Both systems have `solve(rho (M, Y, X), link (M, Y, N), level (M, Y, G), row (M, X))` for M right-hand sides at
+    once, which gives (kappa (M, Y, N), dX (M, Y, X), dZ (M, Y, X), e (M, X)).
     """
-    if not diagonal and inputs_are_cheaper(d.shape[1], di.shape[1]):
+    if not (diagonal or flat) and inputs_are_cheaper(d.shape[1], di.shape[1]):
         return input_system(a, extra, di, d, normals, transposable=transposable)
     return row_system(a, extra, di, d, normals, diagonal=diagonal, transposable=transposable)
 

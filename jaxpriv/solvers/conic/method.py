@@ -110,19 +110,18 @@ def _plus(point: Point, move: Point, a: Any) -> Point:
 def _products(data: Data, point: Point, move: Point, a: Any) -> tuple[Any, Any, Any]:
     """(smallest product relative to its weight, mean product, all products) after a step a."""
     after = _plus(point, move, a)
-    prices = row_prices(data, after.price, after.eta)
-    xz = after.x * after.z
-    ks = after.k * after.s
-    rv = (jnp.where(data.capped > 0, data.cap * prices, 1.0) - after.k) * after.v
-    worst, pair = after.eta * after.sigma, after.slack * after.price
+    xz, worst, pair = after.x * after.z, after.eta * after.sigma, after.slack * after.price
     total = jnp.where(data.support, xz, 0.0).sum() + worst.sum() + pair.sum()
-    total = total + (data.linear * ks + data.capped * rv).sum()
-    mean = total / data.pairs
     least = jnp.where(data.support, xz / jnp.where(data.support, data.h, 1.0), jnp.inf).min()
-    least = jnp.minimum(least, jnp.where(data.linear > 0, ks / data.row_weight, jnp.inf).min())
-    least = jnp.minimum(least, jnp.where(data.capped > 0, rv / data.row_weight, jnp.inf).min())
     least = jnp.minimum(least, jnp.minimum(worst.min(initial=jnp.inf), pair.min(initial=jnp.inf)))
-    return least, mean, (xz, ks, rv, worst, pair)
+    ks = rv = after.s
+    if data.any_linear:
+        ks = after.k * after.s
+        rv = data.room(after.k, row_prices(data, after.price, after.eta)) * after.v
+        total = total + (data.linear * ks + data.capped * rv).sum()
+        least = jnp.minimum(least, jnp.where(data.linear > 0, ks / data.row_weight, jnp.inf).min())
+        least = jnp.minimum(least, jnp.where(data.capped > 0, rv / data.row_weight, jnp.inf).min())
+    return least, total / data.pairs, (xz, ks, rv, worst, pair)
 
 
 def _ratio(v: Any, dv: Any) -> Any:
@@ -158,14 +157,14 @@ def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, 
     inside = data.support
     step = _ratio(jnp.where(inside, point.x, 1.0), jnp.where(inside, move.x, 0.0))
     step = jnp.minimum(step, _ratio(point.z, jnp.where(inside, move.z, 0.0)))
-    linear, capped = data.linear > 0, data.capped > 0
-    step = jnp.minimum(step, _ratio(jnp.where(linear, point.k, 1.0), jnp.where(linear, move.k, 0.0)))
-    step = jnp.minimum(step, _ratio(jnp.where(linear, point.s, 1.0), jnp.where(linear, move.s, 0.0)))
-    step = jnp.minimum(step, _ratio(jnp.where(capped, point.v, 1.0), jnp.where(capped, move.v, 0.0)))
     moved_prices = row_prices(data, point.price + move.price, point.eta + move.eta) - r.prices
-    room = jnp.where(capped, data.cap * r.prices - point.k, 1.0)
-    droom = jnp.where(capped, jnp.where(capped, data.cap, 0.0) * moved_prices - move.k, 0.0)
-    step = jnp.minimum(step, _ratio(room, droom))
+    if data.any_linear:
+        linear, capped = data.linear > 0, data.capped > 0
+        step = jnp.minimum(step, _ratio(jnp.where(linear, point.k, 1.0), jnp.where(linear, move.k, 0.0)))
+        step = jnp.minimum(step, _ratio(jnp.where(linear, point.s, 1.0), jnp.where(linear, move.s, 0.0)))
+        step = jnp.minimum(step, _ratio(jnp.where(capped, point.v, 1.0), jnp.where(capped, move.v, 0.0)))
+        droom = jnp.where(capped, jnp.where(capped, data.cap, 0.0) * moved_prices - move.k, 0.0)
+        step = jnp.minimum(step, _ratio(data.room(point.k, r.prices), droom))
     for v, dv in (
         (point.eta, move.eta),
         (point.sigma, move.sigma),
@@ -252,14 +251,13 @@ def _into_neighbourhood(
 
 
 def _predictor(data: Data, point: Point, r: Residual) -> Sides:
-    room = jnp.where(data.capped > 0, data.cap * r.prices - point.k, 1.0)
     balance = jnp.zeros_like(point.peak)
     if data.program.peaked:
         balance = 1.0 - (data.marks * point.price).sum()
     return Sides(
         xz=jnp.where(data.support, -point.x * point.z, 0.0),
-        ks=-data.linear * point.k * point.s,
-        rv=-data.capped * room * point.v,
+        ks=-data.linear * point.k * point.s if data.any_linear else point.s,
+        rv=-data.capped * data.room(point.k, r.prices) * point.v if data.any_linear else point.v,
         link=r.link,
         level=r.level,
         row=r.row,
@@ -271,12 +269,11 @@ def _predictor(data: Data, point: Point, r: Residual) -> Sides:
 
 
 def _centring(data: Data, point: Point, r: Residual) -> Sides:
-    outputs = point.x.shape[0]
-    weight = jnp.broadcast_to(data.row_weight, (outputs, data.rows))
+    weight = jnp.broadcast_to(data.row_weight, point.k.shape)
     return no_sides(data, point, r)._replace(
         xz=data.h * jnp.ones_like(point.x),
-        ks=data.linear * weight,
-        rv=data.capped * weight,
+        ks=data.linear * weight if data.any_linear else point.s,
+        rv=data.capped * weight if data.any_linear else point.v,
         pair=jnp.ones_like(point.price),
         worst=jnp.ones_like(point.eta),
     )
@@ -371,11 +368,14 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
         rate = jnp.einsum("ywx,yx->yw", r.extra, move.x, precision="highest")
         link = link.at[:, data.rows :].set(limits - r.excess - a * rate)
     keep = lambda value: jnp.where(usable & jnp.isfinite(value), value, 0.0)  # noqa: E731
-    aim = jnp.broadcast_to(goal * data.row_weight, ks.shape)
+    if data.any_linear:
+        aim = jnp.broadcast_to(goal * data.row_weight, ks.shape)
+        ks = data.linear * towards(ks, aim)
+        rv = jnp.where(data.capped > 0, towards(rv, aim), 0.0)
     return sides._replace(
         xz=jnp.where(data.support, towards(xz, goal * data.h), 0.0),
-        ks=data.linear * towards(ks, aim),
-        rv=jnp.where(data.capped > 0, towards(rv, aim), 0.0),
+        ks=ks,
+        rv=rv,
         link=keep(link),
         level=keep(level),
         pair=towards(pair, goal),

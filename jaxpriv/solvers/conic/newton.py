@@ -8,7 +8,7 @@ from jax.scipy.linalg import solve_triangular
 
 from jaxpriv.solvers._linear_algebra import small_solve
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
-from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rate
+from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, rules, use_rate
 
 
 class Factor(NamedTuple):
@@ -47,7 +47,8 @@ def factorise(data: Data, point: Point, r: Residual) -> Factor:
         extra = jnp.concatenate([extra, solve_triangular(root, rows, lower=True)], axis=1)
         normals = _behind(normals, at, solve_triangular(root, normals[:, at], lower=True), axis=1)
         d = jnp.concatenate([d, jnp.ones(root.shape[:2], d.dtype)], axis=1)
-    system = newton_system(a, extra, di, d, jnp.swapaxes(normals, 1, 2), diagonal=data.diagonal)
+    flat = any(term.massed for term in data.terms)  # the last row of these has no curvature
+    system = newton_system(a, extra, di, d, jnp.swapaxes(normals, 1, 2), diagonal=data.diagonal, flat=flat)
     return Factor(system, roots)
 
 
@@ -88,7 +89,7 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sid
         else:
             parts.append(jnp.zeros((point.x.shape[0], size), dx.dtype))
     by_price = jnp.concatenate(parts, axis=1)
-    g = jnp.where(data.linear > 0, 0.0, point.k / r.prices)
+    g = rules(data, point.k, point.price, point.eta)
     dk = kappa[:, :rows] + g * by_price
     ds, dv, dt = linear_moves(data, point, r, dx, dk, by_price, sides.ks, sides.rv, sides.link[:, :rows])
     dsigma = (sides.worst - point.sigma * deta) / point.eta
@@ -98,10 +99,11 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sid
 
 def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Any:
     """Right-hand side of the rows: what is asked of the links and what the products contribute."""
-    room = jnp.where(data.capped > 0, data.cap * r.prices - point.k, 1.0)
-    products = jnp.where(data.linear > 0, sides.ks / point.k - sides.rv / room, 0.0)
-    prices = sides.worst / point.eta
-    return sides.link + jnp.concatenate([products, prices], axis=1) if prices.shape[1] else sides.link + products
+    link = sides.link
+    if data.any_linear:
+        products = sides.ks / point.k - sides.rv / data.room(point.k, r.prices)
+        link = link.at[:, : data.rows].add(jnp.where(data.linear > 0, products, 0.0))
+    return link.at[:, data.rows :].add(sides.worst / point.eta)
 
 
 def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> Point:
@@ -136,7 +138,7 @@ def no_sides(data: Data, point: Point, r: Residual) -> Sides:
     """A right-hand side of zeros."""
     zero = jnp.zeros_like
     return Sides(
-        zero(point.x), zero(point.k), zero(point.k), zero(r.d), zero(r.level), zero(r.row),
+        zero(point.x), zero(point.s), zero(point.v), zero(r.d), zero(r.level), zero(r.row),
         zero(point.price), zero(point.eta), zero(point.price), zero(point.peak),
     )  # fmt: skip
 

@@ -30,8 +30,7 @@ def first_point(data: Data, target: Any) -> Point:
          for term, at in zip(data.terms, data.layout, strict=True)]
     )  # fmt: skip
     g = jnp.broadcast_to(g, (outputs, rows))
-    t, v = jnp.zeros((outputs, len(data.terms)), dtype), jnp.zeros((outputs, rows), dtype)
-    ones = jnp.ones((outputs, rows), dtype)
+    t, v = jnp.zeros((outputs, len(data.terms)), dtype), jnp.zeros((outputs, rows if data.any_linear else 0), dtype)
     sums, worst = measure_use(data, x, t, v, g)
     peaks = [
         sums[place.limit] - term.bound
@@ -58,7 +57,7 @@ def first_point(data: Data, target: Any) -> Point:
     sigma_array = jnp.stack(sigma, axis=1) if sigma else jnp.zeros(wide, dtype)
     eta_array = jnp.stack(eta, axis=1) if eta else jnp.zeros(wide, dtype)
     prices = row_prices(data, price, eta_array)
-    k, s, weight = g * prices, ones, mu * data.row_weight
+    k, s, weight = g * prices, jnp.ones_like(v), mu * data.row_weight
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
         if term.smooth:
             continue

@@ -31,8 +31,8 @@ class Point(NamedTuple):
     z: Any  # (Y, X) reduced costs
     k: Any  # (Y, T) rules times prices
     t: Any  # (Y, J) epigraph variables of the linear terms (one column for every term, unused for others)
-    s: Any  # (Y, T) slacks of linear rows (1 elsewhere)
-    v: Any  # (Y, T) excesses over capped rows (0 elsewhere)
+    s: Any  # (Y, T) slacks of linear rows, 1 elsewhere; (Y, 0) without linear rows
+    v: Any  # (Y, T) excesses over capped rows, 0 elsewhere; (Y, 0) without linear rows
     eta: Any  # (Y, W) prices of the worst-outcome limits of smooth terms
     sigma: Any  # (Y, W) their slacks
     nu: Any  # (X,)
@@ -81,6 +81,15 @@ class Data(NamedTuple):
     def tell_of(self, term: Term, g: Any) -> Any:
         """The same for the rows of one term."""
         return self.tell(g) if self.diagonal else jnp.matmul(g, term.rows, precision="highest")
+
+    @property
+    def any_linear(self) -> bool:
+        """Whether there are linear rows: what belongs to them is left out of the computation where there are none."""
+        return not all(term.smooth for term in self.program.terms)
+
+    def room(self, k: Any, prices: Any) -> Any:
+        """What capped rows may still gain, 1 elsewhere: (Y, T)."""
+        return jnp.where(self.capped > 0, self.cap * prices - k, 1.0)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -149,7 +158,8 @@ def row_prices(data: Data, price: Any, eta: Any) -> Any:
 
 def rules(data: Data, k: Any, price: Any, eta: Any) -> Any:
     """g = k / price on smooth rows, 0 on linear ones, (Y, T)."""
-    return jnp.where(data.linear > 0, 0.0, k / row_prices(data, price, eta))
+    g = k / row_prices(data, price, eta)
+    return jnp.where(data.linear > 0, 0.0, g) if data.any_linear else g
 
 
 def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any) -> Any:
@@ -216,10 +226,15 @@ def residuals(data: Data, point: Point) -> Residual:
     wide = point.eta.shape[1]
     dtype = point.x.dtype
     prices = row_prices(data, point.price, point.eta)
-    g = jnp.where(data.linear > 0, 0.0, point.k / prices)
+    g = rules(data, point.k, point.price, point.eta)
     seen = data.see(point.x)
-    room = jnp.where(data.capped > 0, data.cap * prices - point.k, 1.0)
-    d_linear = point.s / point.k + jnp.where(data.capped > 0, point.v / room, 0.0)
+    pairs = jnp.where(data.support, point.x * point.z, 0.0).sum()
+    pairs = pairs + (point.slack * point.price).sum() + (point.eta * point.sigma).sum()
+    room = d_linear = jnp.zeros_like(point.s)
+    if data.any_linear:
+        room = data.room(point.k, prices)
+        d_linear = point.s / point.k + jnp.where(data.capped > 0, point.v / room, 0.0)
+        pairs = pairs + (data.linear * point.k * point.s + data.capped * room * point.v).sum()
     d, blocks, link, levels = [], [], [], []
     normals = jnp.zeros((outputs, rows + wide, count), dtype)
     columns = [*data.c]
@@ -266,9 +281,6 @@ def residuals(data: Data, point: Point) -> Residual:
             if term.cap is not None:
                 caps = caps.at[place.limit, :, at].set(point.v[:, at] * term.cap / room[:, at])
     bounds = [data.program.budgets, *(term.bound[None] for term in data.terms if term.priced)]
-    slack_pairs = (point.slack * point.price).sum() + (point.eta * point.sigma).sum()
-    linear_pairs = (data.linear * point.k * point.s + data.capped * room * point.v).sum()
-    xz = jnp.where(data.support, point.x * point.z, 0.0).sum()
     return Residual(
         prices=prices,
         d=jnp.concatenate(d + [one[:, None] for one in extra_d], axis=1),
@@ -284,7 +296,7 @@ def residuals(data: Data, point: Point) -> Residual:
         bounds=jnp.concatenate(bounds) + data.marks * point.peak,
         row=1.0 - point.x.sum(axis=0),
         excess=worst,
-        mu=(xz + slack_pairs + linear_pairs) / data.pairs,
+        mu=pairs / data.pairs,
     )
 
 
@@ -292,7 +304,9 @@ def linear_moves(
     data: Data, point: Point, r: Residual, dx: Any, dk: Any, by_price: Any, ks: Any, rv: Any, link: Any
 ) -> tuple[Any, Any, Any]:
     """(ds, dv, dt) of the linear rows, from k ds + s dk = ks, (cap - k) dv + v d(cap - k) = rv."""
-    room = jnp.where(data.capped > 0, data.cap * r.prices - point.k, 1.0)
+    if not data.any_linear:
+        return point.s, point.v, jnp.zeros_like(point.t)
+    room = data.room(point.k, r.prices)
     cap = jnp.where(data.capped > 0, data.cap, 0.0)
     ds = jnp.where(data.linear > 0, (ks - point.s * dk) / point.k, 0.0)
     dv = jnp.where(data.capped > 0, (rv + point.v * (dk - cap * by_price)) / room, 0.0)

@@ -9,7 +9,7 @@ end the certified distance to the budgets is positive.
 import dataclasses
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
-from jaxpriv.leakage import AbstractLeakage, evaluate_all
+from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.measured import MeasuredProgram
@@ -95,6 +95,7 @@ class Solve:
     limit: int
     steps: int = 0
     compiling: float = 0.0
+    measured: tuple[Any, dict[int, float]] = field(default_factory=lambda: (None, {}))  # the last mechanism's leakages
 
     def program_form(self, goal: Goal, begun: float) -> Solution:
         """One convex program: the least distortion, or the least average leakage."""
@@ -257,16 +258,24 @@ class Solve:
         The terms of a limit e on a log-ratio see e^-e: from 30 nats on that is below their own rounding, and a
         release that excludes a symbol (an infinite ratio) would pass.
         """
-        measures = tuple(measure for measure, value in limits if not math.isinf(value))
-        values = [value for _, value in limits if not math.isinf(value)]
-        worst = 0.0
-        for joint in self.problem.joints if measures else ():
-            for found, value in zip(evaluate_all(measures, joint, mechanism), values, strict=True):
-                worst = max(worst, (found.value - value) / (1.0 + value))
-        return worst if worst > _ROUNDING else 0.0
+        finite = [(measure, value) for measure, value in limits if not math.isinf(value)]
+        found = self._leaks(tuple(measure for measure, _ in finite), mechanism)
+        over = [(leak - value) / (1.0 + value) for leak, (_, value) in zip(found, finite, strict=True)]
+        return max((one for one in over if one > _ROUNDING), default=0.0)
 
     def _leak(self, mechanism: np.ndarray) -> float:
-        return max(evaluate_all((self.problem.leakage,), joint, mechanism)[0].value for joint in self.problem.joints)
+        return self._leaks((self.problem.leakage,), mechanism)[0]
+
+    def _leaks(self, measures: tuple[AbstractLeakage, ...], mechanism: np.ndarray) -> list[float]:
+        """The largest of every measure over the joints. A limit's measure is asked for again in the solution."""
+        if self.measured[0] is not mechanism:
+            self.measured = (mechanism, {})
+        known = self.measured[1]
+        missing = tuple(measure for measure in measures if id(measure) not in known)
+        if missing:
+            found = zip(*(exact_values(missing, joint, mechanism) for joint in self.problem.joints), strict=True)
+            known.update((id(measure), max(values)) for measure, values in zip(missing, found, strict=True))
+        return [known[id(measure)] for measure in measures]
 
     def _finish(self, answer: Answer, value: float, bound: float, goal: Goal, begun: float) -> Solution:
         problem = self.problem
@@ -345,7 +354,7 @@ def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]
     uniform = np.full(problem.shape, 1.0 / problem.shape[1])
     tight = []
     for measure, value in limits:
-        least = max(evaluate_all((measure,), joint, uniform)[0].value for joint in problem.joints)
+        least = max(exact_values((measure,), joint, uniform)[0] for joint in problem.joints)
         if value < least * (1 - 1e-12) - _NO_ROOM:
             raise InfeasibleError(
                 f"limit {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
