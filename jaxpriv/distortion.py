@@ -141,6 +141,9 @@ class Pairwise(AbstractDistortion):
     def shape(self) -> tuple[int, int]:
         return self.x_features.shape[0], self.y_features.shape[0]
 
+    def matrix(self) -> Any:
+        return self.rule(self.x_features[:, None, :], self.y_features[None, :, :])
+
     def rows(self, index: Any) -> Any:
         return self.rule(self.x_features[index][:, None, :], self.y_features[None, :, :])
 

@@ -96,6 +96,10 @@ INLINE void coordinates(long count, const double *tri, const double *level, doub
 
 /* a <- a - u (u'a - wanted); wanted NULL: none. */
 INLINE void set_level(long count, long n, const double *u, double *a, const double *wanted) {
+  if (count == 1) { /* u is one vector */
+    add_multiple(a, (wanted ? wanted[0] : 0.0) - dot(u, a, n), u, n);
+    return;
+  }
   for (long g = 0; g < count; g++) {
     double part = wanted ? -wanted[g] : 0.0;
     for (long t = 0; t < n; t++) part += u[t * count + g] * a[t];

@@ -29,7 +29,8 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
     leaves, structure = jax.tree.flatten(args)
     key = (function, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), jax.default_backend())
     seconds = 0.0
-    if key not in _EXECUTABLES:
+    found = _EXECUTABLES.pop(key, None)  # and back as the one used last
+    if found is None:
         begun = time.perf_counter()
 
         def own(*arguments: Any) -> Any:  # JAX's caches hold a program as long as its function lives
@@ -37,7 +38,7 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
 
         if len(_EXECUTABLES) >= _MOST_EXECUTABLES:
             _EXECUTABLES.popitem(last=False)
-        _EXECUTABLES[key] = jax.jit(own).lower(*args).compile()
+        found = jax.jit(own).lower(*args).compile()
         seconds = time.perf_counter() - begun
-    _EXECUTABLES.move_to_end(key)
-    return partial(_EXECUTABLES[key], *args), seconds
+    _EXECUTABLES[key] = found
+    return partial(found, *args), seconds
