@@ -21,6 +21,7 @@ from jaxpriv.solvers import (
     PrimalDualHybridGradient,
     TwoGrid,
 )
+from jaxpriv.solvers._newton_system import inputs_are_cheaper
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solvers.two_grid import grid_of
 
@@ -49,7 +50,7 @@ SOLVER_NAMES = ("auto", *SOLVERS, *(name for name in MEASURED_SOLVERS if name no
 # Solvers that work block by block.
 STREAMING = (AcceleratedGradient, TwoGrid)
 
-# The interior-point method holds about this many arrays of |Y| K|S| |X| numbers ...
+# The interior-point method holds about this many arrays of the size of its factors ...
 _FACTOR_ARRAYS = 6
 # ... and `auto` gives it this share of the free memory at most.
 _AUTO_SHARE = 0.5
@@ -159,7 +160,9 @@ def newton_bytes(problem: DistortionProblem) -> float:
     groups, private, inputs, outputs = problem.sizes
     if _diagonal(problem):
         return 8.0 * _TABLE_ARRAYS * outputs * max(inputs, private)
-    return 8.0 * _FACTOR_ARRAYS * groups * private * inputs * outputs
+    rows = groups * private
+    wide = max(rows, inputs) if inputs_are_cheaper(rows, inputs) else rows
+    return 8.0 * _FACTOR_ARRAYS * outputs * inputs * wide
 
 
 def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...]]:

@@ -1,0 +1,121 @@
+"""Baselines: refusals."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from jaxpriv import InputError, ResourceError, baselines
+
+from .cases import FAMILIES
+
+# Refusals
+
+
+SIZED = {
+    "randomized_response": lambda size: baselines.randomized_response(size, 1.0),
+    "subset_selection": lambda size: baselines.subset_selection(size, 1.0, 1),
+    "geometric": lambda size: baselines.geometric(size, 1.0),
+    "staircase": lambda size: baselines.staircase(size, 1.0),
+    "erasure": lambda size: baselines.erasure(size, 0.5),
+    "merging": baselines.merging,
+}
+
+
+@pytest.mark.parametrize("size", [0, -3, 2.0, True, "3", None, math.nan, 2**60, [3]], ids=str)
+@pytest.mark.parametrize("name", SIZED)
+def test_a_size_is_a_whole_number(name, size):
+    with pytest.raises(InputError, match=r"^size must be a whole number from 1"):
+        SIZED[name](size)
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_any_integer_type_is_a_size(name):
+    np.testing.assert_array_equal(SIZED[name](np.int32(3)), SIZED[name](3))
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_a_table_beyond_the_memory_is_refused(name):
+    with pytest.raises(ResourceError, match="the mechanism as a table needs"):
+        SIZED[name](2**50)
+
+
+def test_other_tables_beyond_the_memory_are_refused():
+    with pytest.raises(ResourceError, match="the mechanism as a table needs"):
+        baselines.subset_selection(3000, 1.0, 1500)  # 10^901 subsets
+    with pytest.raises(ResourceError, match="the mechanism as a table needs"):
+        baselines.staircase(2, 1.0, 2**50)
+
+
+@pytest.mark.parametrize("epsilon", [-1e-9, -math.inf, math.nan])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_epsilon_is_at_least_zero(name, epsilon):
+    with pytest.raises(InputError, match=r"^epsilon must be a number >= 0"):
+        FAMILIES[name](epsilon)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_epsilon_is_one_number_and_not_traced(name):
+    with pytest.raises(InputError, match=r"^epsilon must be a number, not a bool"):
+        FAMILIES[name](True)
+    with pytest.raises(InputError, match=r"^epsilon has 1 dimension"):
+        FAMILIES[name]([1.0])
+    with pytest.raises(InputError, match=r"^epsilon has dtype"):
+        FAMILIES[name]("1")
+    with pytest.raises(InputError, match=r"^epsilon is traced; a baseline is built on the host"):
+        jax.jit(FAMILIES[name])(1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: baselines.subset_selection(3, 1.0, 4), "^subset must be at most size"),
+        (lambda: baselines.subset_selection(3, 1.0, 0), "^subset must be a whole number from 1"),
+        (lambda: baselines.geometric(3, 1.0, 0.0), "^sensitivity must be a finite number > 0"),
+        (lambda: baselines.geometric(3, 1.0, -1.0), "^sensitivity must be a finite number > 0"),
+        (lambda: baselines.geometric(3, 1.0, math.inf), "^sensitivity must be a finite number > 0"),
+        (lambda: baselines.geometric(3, 1.0, math.nan), "^sensitivity must be a finite number > 0"),
+        (lambda: baselines.staircase(3, 1.0, 0), "^sensitivity must be a whole number from 1"),
+        (lambda: baselines.staircase(3, 1.0, 1.5), "^sensitivity must be a whole number from 1"),
+        (lambda: baselines.staircase(3, 1.0, 2, 0), "^width must be a whole number from 1"),
+        (lambda: baselines.staircase(3, 1.0, 2, 1.0), "^width must be a whole number from 1"),
+        (lambda: baselines.staircase(3, 1.0, 2, 3), "^width must be at most sensitivity"),
+        (lambda: baselines.truncated_laplace([0.0, 1.0], 1.0, 0.0), "^sensitivity must be a finite number > 0"),
+        (lambda: baselines.truncated_laplace([0.0, 2.0, 2.0], 1.0), r"^values must increase, but values\[2\] is not"),
+        (lambda: baselines.truncated_laplace([1.0, 0.0], 1.0), r"^values must increase, but values\[1\] is not"),
+        (lambda: baselines.truncated_laplace([0.0, math.nan], 1.0), r"^values\[1\] is NaN"),
+        (lambda: baselines.truncated_laplace([0.0, math.inf], 1.0), r"^values\[1\] is infinite"),
+        (lambda: baselines.truncated_laplace([], 1.0), "^values is empty along axis 0"),
+        (lambda: baselines.truncated_laplace([[0.0]], 1.0), r"^values has 2 dimension\(s\)"),
+        (lambda: baselines.truncated_laplace(["a"], 1.0), "^values has dtype"),
+        (lambda: baselines.truncated_laplace([-1e308, 1e308], 1.0), "^values spread too far"),
+        (lambda: baselines.truncated_laplace([-6e307, 5e307, 6e307], 1.0), "^values spread too far"),
+        (lambda: jax.jit(baselines.truncated_laplace)(np.arange(2.0), 1.0), "^values is traced"),
+        (lambda: baselines.exponential([[0.0, math.nan]], 1.0), r"^distortion\[0, 1\] is NaN"),
+        (lambda: baselines.exponential([0.0, 1.0], 1.0), r"^distortion has 1 dimension\(s\)"),
+        (lambda: baselines.exponential([[]], 1.0), "^distortion is empty along axis 1"),
+        (lambda: baselines.exponential([[-1e308], [1e308]], 1.0), "^distortion spreads too far"),
+        (lambda: baselines.exponential([[-1e308, 1e308]], 1.0), "^distortion spreads too far"),
+        (lambda: jax.jit(baselines.exponential)(np.eye(2), 1.0), "^distortion is traced"),
+        (lambda: baselines.erasure(3, -0.1), "^probability must be a finite number >= 0 and <= 1"),
+        (lambda: baselines.erasure(3, 1.1), "^probability must be a finite number >= 0 and <= 1"),
+        (lambda: baselines.erasure(3, math.nan), "^probability must be a finite number >= 0 and <= 1"),
+        (lambda: baselines.merge([]), "^classes is empty along axis 0"),
+        (lambda: baselines.merge(3), r"^classes has 0 dimension\(s\)"),
+        (lambda: baselines.merge([0, -1]), r"^classes\[1\] is negative"),
+        (lambda: baselines.merge([0, 0.5]), r"^classes\[1\] is not a whole number"),
+        (lambda: baselines.merge([0, 2, 3]), "^classes must be numbered without a gap, but 1 is not used"),
+        (lambda: baselines.merge([1, 2]), "^classes must be numbered without a gap, but 0 is not used"),
+        (lambda: baselines.merge([0, 10**12]), "^classes must be numbered without a gap, but 1 is not used"),
+        (lambda: baselines.dropping([0, 1], [0]), r"^attributes has 1 dimension\(s\)"),
+        (lambda: baselines.dropping([[0, 1.5]], [0]), r"^attributes\[0, 1\] is not a whole number"),
+        (lambda: baselines.dropping([[0, -1]], [0]), r"^attributes\[0, 1\] is negative"),
+        (lambda: baselines.dropping([[0, 1]], [0, 2]), r"^dropped\[1\] must be the number of a column, from 0 to 1"),
+        (lambda: baselines.dropping([[0, 1]], [True]), r"^dropped\[0\] must be the number of a column"),
+        (lambda: baselines.dropping([[0, 1]], [1, 1]), r"^dropped\[1\] is the same column"),
+    ],
+)
+def test_a_bad_argument_is_named(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
