@@ -35,7 +35,7 @@ typedef struct {
   Task *run;
   void *context;
   long tasks, doubles; /* doubles: working memory of a thread */
-  atomic_long next, done, users, failed;
+  atomic_long taken, first, last, done, users, failed;
 } Job;
 
 static void leave(Job *job) {
@@ -46,11 +46,12 @@ static double *allocate(long doubles) {
   return aligned_alloc(64, (doubles * sizeof(double) + 64) / 64 * 64);
 }
 
-static void work(Job *job) {
+/* The caller takes tasks from the front, helpers from the back: what the next kernel asks of a task is then, with two
+   threads, in the cache of the one that did it last. */
+static void work(Job *job, int helps) {
   double *memory = NULL;
-  for (;;) {
-    const long task = atomic_fetch_add(&job->next, 1);
-    if (task >= job->tasks) break;
+  while (atomic_fetch_add(&job->taken, 1) < job->tasks) {
+    const long task = helps ? job->tasks - 1 - atomic_fetch_add(&job->last, 1) : atomic_fetch_add(&job->first, 1);
     if (!memory) memory = allocate(job->doubles);
     if (memory)
       job->run(job->context, memory, task);
@@ -62,7 +63,7 @@ static void work(Job *job) {
 }
 
 static void help(void *data) {
-  work(data);
+  work(data, 1);
   leave(data);
 }
 
@@ -79,7 +80,8 @@ static int share(XLA_FFI_CallFrame *frame, Task *run, void *context, long tasks,
   Job *job = malloc(sizeof(Job));
   if (!job) return 0;
   job->run = run, job->context = context, job->tasks = tasks, job->doubles = doubles;
-  atomic_init(&job->next, 0), atomic_init(&job->done, 0), atomic_init(&job->users, 1), atomic_init(&job->failed, 0);
+  atomic_init(&job->taken, 0), atomic_init(&job->first, 0), atomic_init(&job->last, 0);
+  atomic_init(&job->done, 0), atomic_init(&job->users, 1), atomic_init(&job->failed, 0);
   int64_t threads = 1; /* also where there is no pool */
   XLA_FFI_ThreadPool_NumThreads_Args count = {XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, NULL, frame->ctx, &threads};
   if (alone || refused(frame, frame->api->XLA_FFI_ThreadPool_NumThreads(&count))) threads = 1;
@@ -91,7 +93,7 @@ static int share(XLA_FFI_CallFrame *frame, Task *run, void *context, long tasks,
       break;
     }
   }
-  work(job);
+  work(job, 0);
   while (atomic_load(&job->done) < tasks) sched_yield(); /* what others have begun */
   const int good = !atomic_load(&job->failed);
   leave(job);

@@ -21,39 +21,52 @@ typedef struct {
 } Factors;
 
 typedef struct {
-  double *b, *c, *k, *l, *p, *scale, *basis, *seen;
+  double *a, *b, *c, *k, *l, *p, *s, *scale, *basis, *seen;
 } Space;
 
 static Space lay_out(double *memory, const Factors *f, long *size) {
   const long n = padded(f->shared + f->extra), x = padded(f->inputs);
   Space s;
-  s.b = memory, s.c = s.b + n * x, s.k = s.c + x * x, s.l = s.k + x * x;
-  s.p = s.l + PANEL * x, s.scale = s.p + PANEL * x, s.basis = s.scale + x;
+  s.a = memory, s.b = s.a + n * x, s.c = s.b + n * x, s.k = s.c + x * x, s.l = s.k + x * x;
+  s.p = s.l + PANEL * x, s.s = s.p + PANEL * x, s.scale = s.s + x, s.basis = s.scale + x;
   s.seen = s.basis + f->normals * n;
-  *size = s.seen + x - memory;
+  *size = s.seen + f->normals * x - memory;
   return s;
+}
+
+/* B = (h A - u u'h A) s for padded A and s, with u in `basis`, `stride` apart. */
+INLINE void weigh(long count, long normals, long x, const double *a, const double *h, const double *s,
+                  const double *basis, long stride, double *seen, double *b) {
+  memset(seen, 0, normals * x * sizeof(double));
+  for (long g = 0; g < normals; g++)
+    for (long t = 0; t < count; t++) add_multiple(seen + g * x, basis[g * stride + t] * h[t], a + t * x, x);
+  for (long t = 0; t < count; t++)
+    for (long i = 0; i < x; i += 8) {
+      Vector v = h[t] * *(const Vector *)(a + t * x + i);
+      for (long g = 0; g < normals; g++) v -= basis[g * stride + t] * *(const Vector *)(seen + g * x + i);
+      *(Vector *)(b + t * x + i) = v * *(const Vector *)(s + i);
+    }
 }
 
 /* Outputs from <= y < to; their sum of diag(s) K'K diag(s) (lower blocks, padded) is added to `sum`. */
 INLINE void factors(const Factors *f, Space space, long from, long to, double *sum, const int rows, const int vectors) {
   const long count = f->shared + f->extra, inputs = f->inputs, n = padded(count), x = padded(inputs);
+  memset(space.a, 0, n * x * sizeof(double));
   memset(space.k, 0, x * x * sizeof(double));
-  memset(space.scale, 0, x * sizeof(double));
+  memset(space.s, 0, 2 * x * sizeof(double)); /* and scale */
+  for (long t = 0; t < f->shared; t++) memcpy(space.a + t * x, f->a + t * inputs, inputs * sizeof(double));
   for (long y = from; y < to; y++) {
     const double *di = f->di + y * inputs, *d = f->d + y * count, *lines = f->lines + y * f->extra * inputs;
     double *s = f->s + y * inputs, *h = f->h + y * count;
-    for (long i = 0; i < inputs; i++) s[i] = sqrt(di[i]);
+    for (long i = 0; i < inputs; i++) space.s[i] = s[i] = sqrt(di[i]);
     for (long t = 0; t < count; t++) h[t] = 1.0 / sqrt(d[t]);
     for (long g = 0; g < f->normals; g++)
       for (long t = 0; t < count; t++) space.basis[g * n + t] = h[t] * f->n[(y * f->normals + g) * count + t];
     orthonormal(f->normals, count, space.basis, n, f->u + y * count * f->normals,
                 f->tri + y * f->normals * f->normals);
-    for (long t = 0; t < count; t++) {
-      const double *line = t < f->shared ? f->a + t * inputs : lines + (t - f->shared) * inputs;
-      for (long i = 0; i < inputs; i++) space.b[t * x + i] = h[t] * line[i] * s[i];
-      for (long i = inputs; i < x; i++) space.b[t * x + i] = 0.0; /* it may have become NaN */
-    }
-    deflate(f->normals, space.basis, n, count, space.b, x, space.seen);
+    for (long t = 0; t < f->extra; t++)
+      memcpy(space.a + (f->shared + t) * x, lines + t * inputs, inputs * sizeof(double));
+    weigh(count, f->normals, x, space.a, h, space.s, space.basis, n, space.seen, space.b);
     for (long i = 0; i < x; i += PANEL) {
       product(PANEL, x - i, count, space.b + i, 1, x, space.b + i, x, space.c + i * x + i, x, 0, 1.0, rows, vectors);
       for (long r = i; r < i + PANEL; r++) space.c[r * x + r] += 1.0;
@@ -62,8 +75,8 @@ INLINE void factors(const Factors *f, Space space, long from, long to, double *s
     const int factored = factor(x, space.c, space.scale, space.k, space.l, space.p, rows, vectors);
     for (long t = 0; t < inputs; t++) {
       memcpy(f->k + (y * inputs + t) * inputs, space.k + t * x, inputs * sizeof(double));
-      for (long i = 0; i < inputs; i++) space.c[t * x + i] = space.k[t * x + i] * s[i];
-      for (long i = inputs; i < x; i++) space.c[t * x + i] = 0.0;
+      for (long i = 0; i <= t; i += 8)
+        *(Vector *)(space.c + t * x + i) = *(Vector *)(space.k + t * x + i) * *(Vector *)(space.s + i);
     }
     if (!factored) memset(space.k, 0, x * x * sizeof(double));
     for (long i = 0; i < x; i += PANEL) /* K has nothing above its diagonal */

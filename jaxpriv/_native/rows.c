@@ -40,6 +40,16 @@ static Space lay_out(double *memory, const Columns *c, long *size) {
   return s;
 }
 
+/* B <- (1 - uu') B for B (n, width); `seen` is working memory. */
+INLINE void deflate(long count, const double *basis, long stride, long n, double *b, long width, double *seen) {
+  for (long g = 0; g < count; g++) {
+    const double *u = basis + g * stride;
+    memset(seen, 0, width * sizeof(double));
+    for (long t = 0; t < n; t++) add_multiple(seen, u[t], b + t * width, width);
+    for (long t = 0; t < n; t++) add_multiple(b + t * width, -u[t], seen, width);
+  }
+}
+
 /* Outputs from <= y < to; their sum of R'(1 - uu')R (lower blocks, padded) is added to `sum`. */
 INLINE void columns(const Columns *c, Space s, long from, long to, double *sum, const int rows, const int vectors) {
   const long rows_in = c->shared + c->extra, n = padded(rows_in), x = padded(c->inputs), inputs = c->inputs;

@@ -75,16 +75,6 @@ INLINE void orthonormal(long count, long n, double *basis, long stride, double *
   }
 }
 
-/* B <- (1 - uu') B for B (n, width); `seen` is working memory. */
-INLINE void deflate(long count, const double *basis, long stride, long n, double *b, long width, double *seen) {
-  for (long g = 0; g < count; g++) {
-    const double *u = basis + g * stride;
-    memset(seen, 0, width * sizeof(double));
-    for (long t = 0; t < n; t++) add_multiple(seen, u[t], b + t * width, width);
-    for (long t = 0; t < n; t++) add_multiple(b + t * width, -u[t], seen, width);
-  }
-}
-
 /* tri'^-1 level. */
 INLINE void coordinates(long count, const double *tri, const double *level, double *wanted) {
   for (long g = 0; g < count; g++) {
