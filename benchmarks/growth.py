@@ -34,8 +34,8 @@ def fit(sizes: Sequence[float], values: Sequence[float], upper: int = 3) -> Powe
 
 
 def interior_point_step(S: float, X: float, Y: float) -> float:
-    """Operations of one Newton step up to constants: |Y| systems of size |S|, their Schur complement, one Cholesky."""
-    return Y * (S * S * X + S * X * X + S**3) + X**3
+    """Multiplications of one Newton step: the cheaper of |Y| systems of size |S| or |X|, Schur complement, Cholesky."""
+    return Y * (S * X * X / 2 + min(S * S * X + S**3 / 3, X**3 / 2)) + X**3 / 3
 
 
 def pass_over_joint(S: float, X: float, Y: float) -> float:
@@ -45,7 +45,8 @@ def pass_over_joint(S: float, X: float, Y: float) -> float:
 
 def factors(S: float, X: float, Y: float) -> float:
     """Numbers that the interior-point method holds: a factor for every output, a few times over."""
-    return S * X * Y
+    eliminated = S * S * X + S**3 / 3 > X**3 / 2  # the rules rather than the mechanism
+    return X * (max(S, X) if eliminated else S) * Y
 
 
 def mapping(S: float, X: float, Y: float) -> float:

@@ -13,10 +13,10 @@ error in the DIRECTION of a column of vanishing mass into an O(1) error of the b
 independent dual variables they make Z exactly linear, and the Hessian is scaled by the dual's own
 columns t q instead of J X.
 
-One Newton step: for every output an inverse factor of G_y = J (X/Z) J' + diag(w_y/eta), then one
+One Newton step: for every output an inverse factor of order |S| or |X| (`_newton_system`), then one
 Schur complement of order |X| for the row sums, then a border of the size of the number of limits.
 Everything is batched over outputs and nothing branches on data, so the same program runs under
-jit and vmap on any device. Cost: |Y| (|S|^2 |X| + |S| |X|^2 + |S|^3) + |X|^3;
+jit and vmap on any device. Cost: |Y| (|S| |X|^2 + min(|S|^2 |X| + |S|^3, |X|^3)) + |X|^3;
 where S = X (`Program.diagonal`) the systems of the outputs are diagonal, and it is |Y| |X|^2 + |X|^3.
 
 The central path is X Z = mu h with h = (mass + 1/|X|)/2: with h = mass alone, symbols x of tiny

@@ -44,8 +44,13 @@ def test_two_points_have_a_slope_without_error_and_one_has_none():
 
 
 def test_predictions_follow_the_operation_count_of_a_step():
-    shapes = [{"S": size, "X": 10**4, "Y": 7} for size in (10**5, 10**6)]
-    assert growth.predicted("seconds per step", "interior-point", shapes, "S") == pytest.approx(3, abs=0.15)
+    # Many private symbols: matrices of the order of the useful ones. Few: S^2 X from their factors.
+    many = [{"S": size, "X": 10**4, "Y": 7} for size in (10**5, 10**6)]
+    assert growth.predicted("seconds per step", "interior-point", many, "S") == pytest.approx(1, abs=0.05)
+    few = [{"S": size, "X": 10**4, "Y": 10**6} for size in (10, 20)]
+    assert growth.predicted("seconds per step", "interior-point", few, "S") == pytest.approx(1, abs=0.05)
+    between = [{"S": size, "X": 10**4, "Y": 10**6} for size in (5000, 6000)]
+    assert growth.predicted("seconds per step", "interior-point", between, "S") == pytest.approx(1.6, abs=0.1)
     cubes = [{"S": n, "X": n, "Y": n} for n in (10**4, 10**5)]
     assert growth.predicted("seconds per step", "interior-point", cubes, "n") == pytest.approx(4, abs=1e-3)
     assert growth.predicted("seconds per step", "interior-point", cubes, "n", diagonal=True) == pytest.approx(3)

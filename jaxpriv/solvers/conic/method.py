@@ -2,7 +2,7 @@
 
 The method of `interior_point` (mutual information) in general form: the rules of the adversary are
 variables of their own, Z is exactly linear in them times their prices, and a Newton step costs
-|Y| (T^2 |X| + T |X|^2 + T^3) + |X|^3 for T stacked rows. See `system` for the equations.
+|Y| (T |X|^2 + min(T^2 |X| + T^3, |X|^3)) + |X|^3 for T stacked rows. See `system` for the equations.
 Sources: Mehrotra 1992; Gondzio 1996; Calmon and Fawaz 2012, Theorem 2, for the worst-outcome program.
 """
 
