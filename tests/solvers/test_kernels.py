@@ -371,7 +371,8 @@ def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkou
     monkeypatch.delenv("CC", raising=False)
     folder = checkout / "jaxpriv" / "_native"
     (folder / "kernels.so").write_bytes(b"old")
-    (folder / "rows.c").write_text("no C at all")
+    for path in folder.glob("*.c"):
+        path.write_text("no C at all")
     assert "error" in build_script().compile_kernels(checkout)
     assert (folder / "kernels.so").read_bytes() == b"old"
     assert sorted(folder.iterdir()) == sorted([*sources(folder), folder / "kernels.so"])

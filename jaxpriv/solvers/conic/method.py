@@ -190,13 +190,13 @@ def _strayed(data: Data, point: Point) -> tuple[Any, Any]:
 
     The certificate takes the sum of the products back.
     """
-    prices, seen = row_prices(data, point.price, point.eta), data.see(point.x)
+    prices = row_prices(data, point.price, point.eta)
     g = rules(data, point.k, point.price, point.eta)
     price, claim = [], []
-    for term, place in zip(data.terms, data.layout, strict=True):
+    for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
         if term.smooth:
             edge = boundary(term, g[:, place.rows])
-            t = seen[:, place.rows].sum(axis=1) / edge.normal.sum(axis=1)
+            t = data.scale(j, point.x, edge)
             price.append(prices[:, place.rows.start])
             claim.append(t * abs(edge.level))
     if not claim:
@@ -342,8 +342,6 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
     g = rules(data, after.k, jnp.maximum(after.price, 1e-3 * point.price), jnp.maximum(after.eta, 1e-3 * point.eta))
     before = rules(data, point.k, point.price, point.eta)
     link, level = jnp.zeros_like(sides.link), jnp.zeros_like(sides.level)
-    seen = data.see(point.x)
-    seen_after = data.see(after.x)
     for n, j in enumerate(data.normed):
         term, place = data.terms[j], data.layout[j]
         if not term.smooth:
@@ -354,8 +352,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
         if term.massed:
             usable = usable & (g[:, at][:, :-1] < highest).all() & (g[:, at][:, :-1] > lowest).all()
         edge, new = boundary(term, before[:, at]), boundary(term, g[:, at])
-        t = seen[:, at].sum(axis=1) / edge.normal.sum(axis=1)
-        t_new = seen_after[:, at].sum(axis=1) / new.normal.sum(axis=1)
+        t, t_new = data.scale(j, point.x, edge), data.scale(j, after.x, new)
         price = r.prices[:, at]
         kappa = move.k[:, at] - before[:, at] * _price_move(data, move, j)
         linear = t[:, None] * (edge.normal + a * _bent(edge, kappa / price))

@@ -13,10 +13,11 @@ from jaxpriv.solvers.conic.conjugate import conjugate
 
 
 class Boundary(NamedTuple):
-    """h at g: {h = 0} is the boundary of a smooth set. All of shape (Y, T) but the level (Y,)."""
+    """h at g: {h = 0} is the boundary of a smooth set. All of shape (Y, T) but level and size (Y,)."""
 
     level: Any
     normal: Any  # dh/dg
+    size: Any  # the sum of the normal
     curvature: Any  # the Hessian, up to multiples of normal normal': its diagonal, or (Y, T, T) for LOSS
 
 
@@ -29,23 +30,25 @@ def boundary(term: Term, g: Any) -> Boundary:
         top = tilted.max(axis=1, keepdims=True)
         e = jnp.exp(tilted - top)
         total = e.sum(axis=1, keepdims=True)
-        return Boundary((top + jnp.log(total))[:, 0], e / total, e / total)
+        return Boundary((top + jnp.log(total))[:, 0], e / total, jnp.ones_like(total[:, 0]), e / total)
     if term.kind is Kind.POWER:
         b = term.parameter
         y = -g if term.negative else g
         size = abs(b)
         power = r * y ** (b - 1.0)
-        return Boundary(((power * y).sum(axis=1) - 1.0) / size, power, abs(b - 1.0) * power / y)
+        return Boundary(((power * y).sum(axis=1) - 1.0) / size, power, power.sum(axis=1), abs(b - 1.0) * power / y)
     if term.kind is Kind.LOSS:
         found = jax.vmap(partial(answer, term.function))(g)
         v = found.posterior
-        return Boundary(found.level, v, found.response + v[:, :, None] * v[:, None, :])
+        return Boundary(found.level, v, v.sum(axis=1), found.response + v[:, :, None] * v[:, None, :])
     value, slope, curvature = _conjugate(term, g[:, :-1])
     level = (r[:-1] * value).sum(axis=1) + g[:, -1]
     one = jnp.ones_like(g[:, -1:])
+    normal = jnp.concatenate([r[:-1] * slope, one], axis=1)
     return Boundary(
         level,
-        jnp.concatenate([r[:-1] * slope, one], axis=1),
+        normal,
+        normal.sum(axis=1),
         jnp.concatenate([r[:-1] * curvature, 0.0 * one], axis=1),
     )
 

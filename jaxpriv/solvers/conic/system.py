@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
-from jaxpriv.solvers.conic.sets import boundary
+from jaxpriv.solvers.conic.sets import Boundary, boundary
 
 
 class Point(NamedTuple):
@@ -69,6 +69,7 @@ class Data(NamedTuple):
     layout: tuple[Layout, ...]
     normed: tuple[int, ...]  # terms with a normalisation
     coupled: tuple[slice, ...]  # rows of the terms whose curvature is no diagonal
+    sums: tuple[Any, ...]  # of the rows of every term, (X,)
 
     def see(self, x: Any) -> Any:
         """A x of every output: (Y, X) -> (Y, T)."""
@@ -81,6 +82,10 @@ class Data(NamedTuple):
     def tell_of(self, term: Term, g: Any) -> Any:
         """The same for the rows of one term."""
         return self.tell(g) if self.diagonal else jnp.matmul(g, term.rows, precision="highest")
+
+    def scale(self, j: int, x: Any, edge: Boundary) -> Any:
+        """t of every output: as many normals of the set of term j as its rows see of x in all, (Y,)."""
+        return x @ self.sums[j] / edge.size
 
     @property
     def any_linear(self) -> bool:
@@ -136,6 +141,9 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
         pairs=pairs,
         layout=tuple(layout),
         normed=tuple(j for j, term in enumerate(program.terms) if term.smooth or term.normalised),
+        sums=(jnp.diagonal(program.terms[0].rows),)
+        if diagonal
+        else tuple(term.rows.sum(axis=0) for term in program.terms),
         coupled=tuple(at.rows for term, at in zip(program.terms, layout, strict=True) if term.kind is Kind.LOSS),
     )
 
@@ -208,7 +216,7 @@ def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any) -> tuple[Any, Any]:
             continue
         rule = g[:, place.rows]
         edge = boundary(term, rule)
-        scale = w.sum(axis=1) / edge.normal.sum(axis=1)
+        scale = data.scale(j, x, edge)
         value = (rule * w).sum(axis=1) - scale * edge.level
         if place.limit is not None:
             sums.append(value.sum())
@@ -246,7 +254,7 @@ def residuals(data: Data, point: Point) -> Residual:
         at = place.rows
         if term.smooth:
             edge = boundary(term, g[:, at])
-            t = seen[:, at].sum(axis=1) / edge.normal.sum(axis=1)
+            t = data.scale(j, point.x, edge)
             w = t[:, None] * edge.normal
             normals = normals.at[:, at, len(levels)].set(w)
             if term.kind is Kind.LOSS:
@@ -334,7 +342,7 @@ def use_rate(data: Data, point: Point, r: Residual, move: Point) -> Any:
             edge = boundary(term, g)
             dg = (move.k[:, at] - g * move.price[place.limit]) / price
             seen = data.see(move.x)[:, at]
-            along = (g * seen).sum() - (edge.level * seen.sum(axis=1) / edge.normal.sum(axis=1)).sum()
+            along = (g * seen).sum() - (edge.level * data.scale(j, move.x, edge)).sum()
             rates.append((along + (r.link[:, at] * dg).sum())[None])
         else:
             over = 0.0 if term.cap is None else (term.cap * move.v[:, at]).sum()

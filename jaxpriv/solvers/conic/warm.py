@@ -94,7 +94,7 @@ def _leak(data: Data, x: Any) -> tuple[Any, Any, Any]:
     g = rule(w)
     prior = term.rows.sum(axis=1)
     independent = (rule(prior[None])[0] @ prior) / prior.sum() * w.sum(axis=1)
-    return g, (g * w).sum(axis=1) - independent, jnp.maximum(-x @ term.offset - independent, tiny)
+    return g, (g * w).sum(axis=1) - independent, jnp.maximum(-(x @ term.offset) - independent, tiny)
 
 
 def _mirror_steps(data: Data, steps: int) -> tuple[Any, Any]:
@@ -103,19 +103,22 @@ def _mirror_steps(data: Data, steps: int) -> tuple[Any, Any]:
     outside = jnp.where(data.support, 0.0, -jnp.inf)
     span = jnp.where(data.support, data.cost, 0.0).max(axis=0).sum()
 
-    def step(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-        log_x, eta = carry
-        g, used, room = _leak(data, jnp.exp(log_x))
+    def step(_: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        log_x, x, eta = carry
+        g, used, room = _leak(data, x)
         excess = (jnp.maximum(used, 0.0) / room) ** _DAMPING
         eta = eta * jnp.clip(excess, _FASTEST, 1.0 / _FASTEST)
         eta = jnp.minimum(eta, _HIGHEST * eta.mean())
         gradient = data.cost + data.tell(eta[:, None] * g) + eta[:, None] * term.offset
         log_x = log_x - gradient / (data.program.mass * eta.max()) + outside
-        return log_x - jax.scipy.special.logsumexp(log_x, axis=0), eta
+        log_x = log_x - log_x.max(axis=0)
+        x = jnp.exp(log_x)
+        return log_x, x / x.sum(axis=0), eta
 
-    start = jnp.log(_uniform(data)), jnp.full(data.cost.shape[0], span)
-    log_x, eta = lax.fori_loop(0, steps, step, start)
-    return jnp.exp(log_x), eta
+    uniform = _uniform(data)
+    start = jnp.log(uniform), uniform, jnp.full(data.cost.shape[0], span)
+    _, x, eta = lax.fori_loop(0, steps, step, start)
+    return x, eta
 
 
 def _uniform(data: Data) -> Any:
