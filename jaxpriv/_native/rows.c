@@ -24,13 +24,13 @@ typedef struct {
   long shared, extra, normals, inputs, outputs; /* rows of a, rows of extra, G, X, Y */
   const double *a, *lines, *di, *d, *n;         /* of one problem of the batch */
   double *k, *r, *u, *tri;
-} Columns;
+} Factors;
 
 typedef struct {
   double *at, *bt, *g, *k, *l, *p, *b, *r, *scale, *basis;
 } Space;
 
-static Space lay_out(double *memory, const Columns *c, long *size) {
+static Space lay_out(double *memory, const Factors *c, long *size) {
   const long n = padded(c->shared + c->extra), x = padded(c->inputs);
   Space s;
   s.at = memory, s.bt = s.at + x * n, s.g = s.bt + x * n, s.k = s.g + n * n;
@@ -51,7 +51,7 @@ INLINE void deflate(long count, const double *basis, long stride, long n, double
 }
 
 /* Outputs from <= y < to; their sum of R'(1 - uu')R (lower blocks, padded) is added to `sum`. */
-INLINE void columns(const Columns *c, Space s, long from, long to, double *sum, const int rows, const int vectors) {
+INLINE void factors(const Factors *c, Space s, long from, long to, double *sum, const int rows, const int vectors) {
   const long rows_in = c->shared + c->extra, n = padded(rows_in), x = padded(c->inputs), inputs = c->inputs;
   const long group = group_of(rows_in);
   long held = 0; /* rows of R not yet in `sum` */
@@ -148,51 +148,7 @@ INLINE void backward(const Solve *c, long from, long to, double *moved) {
   }
 }
 
-/* ---- one body, compiled for the instruction sets ------------------------------------------------- */
-
-typedef void ColumnsOf(const Columns *, Space, long, long, double *);
-typedef void ForwardOf(const Solve *, long, long, double *, double *);
-typedef void BackwardOf(const Solve *, long, long, double *);
-
-#define FOR_TARGET(name, attribute, rows, vectors)                                                        \
-  attribute static void columns_##name(const Columns *c, Space s, long from, long to, double *sum) {      \
-    columns(c, s, from, to, sum, rows, vectors);                                                          \
-  }                                                                                                       \
-  attribute static void forward_##name(const Solve *c, long from, long to, double *sum, double *wanted) { \
-    forward(c, from, to, sum, wanted);                                                                    \
-  }                                                                                                       \
-  attribute static void backward_##name(const Solve *c, long from, long to, double *moved) {              \
-    backward(c, from, to, moved);                                                                         \
-  }
-
-FOR_TARGET(plain, , 4, 1)
-#if defined(__x86_64__)
-FOR_TARGET(avx2, AVX2, 4, 1)
-FOR_TARGET(avx512, AVX512, 8, 2)
-#endif
-
-static void run_columns(void *context, double *memory, long task) {
-  const Shared *shared = context;
-  const Piece piece = piece_of(shared, task);
-  const Columns *c = (const Columns *)shared->problems + piece.problem;
-  long size;
-  ColumnsOf *run = PICK(columns);
-  run(c, lay_out(memory, c, &size), piece.from, piece.to, piece.sum);
-}
-
-static void run_forward(void *context, double *memory, long task) {
-  const Shared *shared = context;
-  const Piece piece = piece_of(shared, task);
-  ForwardOf *run = PICK(forward);
-  run((const Solve *)shared->problems + piece.problem, piece.from, piece.to, piece.sum, memory);
-}
-
-static void run_backward(void *context, double *memory, long task) {
-  const Shared *shared = context;
-  const Piece piece = outputs_of(shared, task);
-  BackwardOf *run = PICK(backward);
-  run((const Solve *)shared->problems + piece.problem, piece.from, piece.to, memory);
-}
+#include "systems_body.h"
 
 /* ---- the border to XLA --------------------------------------------------------------------------- */
 
@@ -206,7 +162,7 @@ XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
   const long shared = size_of(in[0], 2), extra = size_of(in[1], 2), rows = shared + extra, normals = size_of(in[4], 2);
   const long x = padded(inputs), area = x * x, chunks = pieces(batch, outputs, rows, area);
 
-  Columns *problems = malloc(batch * sizeof(Columns));
+  Factors *problems = malloc(batch * sizeof(Factors));
   double *partial = allocate(batch * chunks * area);
   if (!problems || !partial) {
     free(problems), free(partial);
@@ -214,7 +170,7 @@ XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
   }
   double *k = out[0]->data, *r = out[1]->data, *u = out[2]->data, *tri = out[3]->data;
   for (long b = 0; b < batch; b++)
-    problems[b] = (Columns){shared, extra, normals, inputs, outputs,
+    problems[b] = (Factors){shared, extra, normals, inputs, outputs,
                             numbers(in[0]) + b * shared * inputs,
                             numbers(in[1]) + b * outputs * extra * inputs,
                             numbers(in[2]) + b * outputs * inputs,
@@ -223,10 +179,10 @@ XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
                             k + b * outputs * rows * rows, r + b * outputs * rows * inputs,
                             u + b * outputs * rows * normals, tri + b * outputs * normals * normals};
   Shared context = {problems, outputs, chunks, area, partial};
-  const Columns shape = {.shared = shared, .extra = extra, .normals = normals, .inputs = inputs};
+  const Factors shape = {.shared = shared, .extra = extra, .normals = normals, .inputs = inputs};
   long size;
   lay_out(NULL, &shape, &size); /* not of problems[0]: a batch may be empty */
-  const int good = share(frame, run_columns, &context, batch * chunks, size, 0);
+  const int good = share(frame, run_factors, &context, batch * chunks, size, 0);
 
   for (long b = 0; good && b < batch; b++) {
     double *schur = (double *)out[4]->data + b * inputs * inputs, *sum = total_of(&context, b);
