@@ -1,7 +1,7 @@
 /* Newton systems by matrices of the order of the inputs, on CPU, in double precision.
 
-   For every output y, with A_y = [a; extra_y] (N, X), positive diagonals di_y and d_y with s = di^1/2 and h = d^-1/2,
-   and G normals n_y:
+   For every output y, with A_y = [a; extra_y] (N, X), diagonals di_y, d_y >= 0 with s = di^1/2 and h = d^-1/2 (with d raised
+   to LEAST A_t di A_t', and h = 0 where that is 0 too), and G normals n_y:
 
        h n_y = u_y tri_y   (orthonormal columns, upper triangular),
        B_y = (1 - u_y u_y') diag(h) A_y diag(s),    1 + B_y'B_y = (K_y'K_y)^-1,   K_y lower triangular,
@@ -11,6 +11,8 @@
    the same in JAX, for every device. */
 
 #include "systems.h"
+
+#define LEAST 1e-13 /* smaller shares of a row's own square are lost beside it: 1 + B'B would forget its 1 */
 
 /* ---- factors ------------------------------------------------------------------------------------- */
 
@@ -32,6 +34,18 @@ static Space lay_out(double *memory, const Factors *f, long *size) {
   s.seen = s.basis + f->normals * n;
   *size = s.seen + f->normals * x - memory;
   return s;
+}
+
+/* sum_i (a_i s_i)^2 of padded vectors. */
+INLINE double weighted_square(const double *a, const double *s, long x) {
+  Vector sum = {0};
+  for (long i = 0; i < x; i += 8) {
+    const Vector v = *(const Vector *)(a + i) * *(const Vector *)(s + i);
+    sum += v * v;
+  }
+  double total = 0.0;
+  for (int v = 0; v < 8; v++) total += sum[v];
+  return total;
 }
 
 /* B = (h A - u u'h A) s for padded A and s, with u in `basis`, `stride` apart. */
@@ -59,13 +73,16 @@ INLINE void factors(const Factors *f, Space space, long from, long to, double *s
     const double *di = f->di + y * inputs, *d = f->d + y * count, *lines = f->lines + y * f->extra * inputs;
     double *s = f->s + y * inputs, *h = f->h + y * count;
     for (long i = 0; i < inputs; i++) space.s[i] = s[i] = sqrt(di[i]);
-    for (long t = 0; t < count; t++) h[t] = 1.0 / sqrt(d[t]);
+    for (long t = 0; t < f->extra; t++)
+      memcpy(space.a + (f->shared + t) * x, lines + t * inputs, inputs * sizeof(double));
+    for (long t = 0; t < count; t++) {
+      const double least = LEAST * weighted_square(space.a + t * x, space.s, x), own = d[t] < least ? least : d[t];
+      h[t] = own == 0.0 ? 0.0 : 1.0 / sqrt(own);
+    }
     for (long g = 0; g < f->normals; g++)
       for (long t = 0; t < count; t++) space.basis[g * n + t] = h[t] * f->n[(y * f->normals + g) * count + t];
     orthonormal(f->normals, count, space.basis, n, f->u + y * count * f->normals,
                 f->tri + y * f->normals * f->normals);
-    for (long t = 0; t < f->extra; t++)
-      memcpy(space.a + (f->shared + t) * x, lines + t * inputs, inputs * sizeof(double));
     weigh(count, f->normals, x, space.a, h, space.s, space.basis, n, space.seen, space.b);
     for (long i = 0; i < x; i += PANEL) {
       product(PANEL, x - i, count, space.b + i, 1, x, space.b + i, x, space.c + i * x + i, x, 0, 1.0, rows, vectors);

@@ -1,6 +1,6 @@
 /* Newton systems by matrices of the order of the rows, on CPU, in double precision.
 
-   For every output y, with A_y = [a; extra_y] (N, X), positive diagonals di_y and d_y, and G normals n_y:
+   For every output y, with A_y = [a; extra_y] (N, X), diagonals di_y, d_y >= 0, and G normals n_y:
 
        G_y = A_y diag(di_y) A_y' + diag(d_y) = (K_y'K_y)^-1,   K_y lower triangular,
        R_y = K_y A_y diag(di_y),   K_y n_y = u_y tri_y   (orthonormal columns, upper triangular),

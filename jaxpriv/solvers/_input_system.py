@@ -1,4 +1,4 @@
-"""Newton systems by matrices of the order of the inputs: nothing is subtracted that was summed up before.
+"""Newton systems by matrices of the order of the inputs: no difference of large numbers late in a solve.
 
 With the roots s = di^1/2 and h = d^-1/2 of the diagonals, h n = u tri (orthonormal columns, upper triangular) and
 
@@ -11,7 +11,9 @@ the equations of `_newton_system` become, for v_y = dX_y / s,
     kappa_y = h ( (1 - u u') h A dX_y + b_y ).
 
 1 + B'B is never singular and S is a sum of squares, while with matrices of the rows (`_row_system`) both S and dX are
-differences: of di, up to 1/mu, and of what is nearly as large.
+differences: of di, up to 1/mu, and of what is nearly as large. In turn a row loses what d is below 1e-16 of its square
+A_t di A_t', which the other form keeps. On the central path the square is at most about d/mu; beyond it d is raised to
+`_LEAST` times the square, so that a rule whose posterior mass has underflown moves less than Newton's method would.
 """
 
 from typing import Any
@@ -23,6 +25,8 @@ import jax.numpy as jnp
 from jaxpriv._native import with_kernel
 from jaxpriv.solvers._factors import dot, forward, orthonormal
 from jaxpriv.solvers._linear_algebra import inverse_factor, portable_inverse_factor
+
+_LEAST = 1e-13
 
 
 class InputSystem(eqx.Module):
@@ -84,8 +88,9 @@ def input_system(a: Any, extra: Any, di: Any, d: Any, normals: Any, *, transposa
 
 def portable_columns(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple[Any, ...]:
     """s, h, K, u, tri and S in JAX, for every device."""
-    s, h = jnp.sqrt(di), 1.0 / jnp.sqrt(d)
     rows = jnp.concatenate([jnp.broadcast_to(a, (di.shape[0], *a.shape)), extra], axis=1)
+    d = jnp.maximum(d, _LEAST * dot("ytx,yx->yt", rows**2, di))
+    s, h = jnp.sqrt(di), jnp.where(d == 0, 0.0, 1.0 / jnp.sqrt(jnp.where(d == 0, 1.0, d)))
     u, tri = orthonormal(jnp.swapaxes(h[:, None] * normals, 1, 2))
     b = h[:, :, None] * rows * s[:, None, :]
     b = b - dot("ytn,ynx->ytx", u, dot("ytn,ytx->ynx", u, b))

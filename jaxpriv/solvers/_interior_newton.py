@@ -1,8 +1,8 @@
 """One Newton system of the interior-point method: factor once, solve for several right-hand sides.
 
-Eliminating dX and then the scores leaves, for every output, G_y = J (X/Z) J' + diag(w_y/eta) on the
-directions that keep the scores normalised, then a Schur complement of order |X| for the row sums
-(both in `_newton_system`), then a border of the size of the number of limits.
+What is left of dX and the scores of an output, on the directions that keep the scores normalised, and a Schur
+complement of order |X| for the row sums are in `_newton_system`; here are a border of the size of the number of limits
+and what becomes of the scores.
 """
 
 from typing import Any, NamedTuple

@@ -7,7 +7,7 @@ di_y of X/Z and d_y >= 0, and normals n_y (G, N) along which kappa_y is prescrib
     dX_y = di_y (rho_y - dZ_y),   dZ_y = A_y' kappa_y - e,    sum_y dX_y = row.
 
 Either dX is eliminated first, which leaves matrices of order N (`_row_system`), or kappa, which leaves matrices
-of order X (`_input_system`, for d > 0).
+of order X (`_input_system`, where d is 0 by underflow only).
 """
 
 from typing import Any, TypeAlias

@@ -134,7 +134,10 @@ def is_linear(problem: DistortionProblem) -> bool:
 
 
 def conic_bytes(problem: DistortionProblem) -> float:
-    """What the interior-point method for any measures would hold: rows of every measure under every joint."""
+    """What the interior-point method for any measures would hold: rows of every measure under every joint.
+
+    An upper estimate where the rows outnumber the inputs: by matrices of the inputs it is less.
+    """
     groups, private, inputs, outputs = problem.sizes
     measures = (problem.leakage, *(measure for measure, _ in problem.limits))
     if len(measures) == 1 and groups == 1 and entropic(problem.leakage) and _behind_symbols(problem.joints[0]):

@@ -29,7 +29,7 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
     leaves, structure = jax.tree.flatten(args)
     key = (function, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), jax.default_backend())
     seconds = 0.0
-    found = _EXECUTABLES.pop(key, None)  # and back as the one used last
+    found = _EXECUTABLES.get(key)
     if found is None:
         begun = time.perf_counter()
 
@@ -38,7 +38,7 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
 
         if len(_EXECUTABLES) >= _MOST_EXECUTABLES:
             _EXECUTABLES.popitem(last=False)
-        found = jax.jit(own).lower(*args).compile()
+        found = _EXECUTABLES[key] = jax.jit(own).lower(*args).compile()
         seconds = time.perf_counter() - begun
-    _EXECUTABLES[key] = found
+    _EXECUTABLES.move_to_end(key)
     return partial(found, *args), seconds

@@ -168,6 +168,30 @@ def right_hand_sides(args, count):
     return tuple(jnp.asarray(rng.normal(size=(count, *shape))) for shape in shapes)
 
 
+@pytest.mark.parametrize(
+    "columns", [pytest.param(_input_system._columns, marks=kernels, id="kernel"), _input_system.portable_columns]
+)
+def test_a_rule_without_curvature_is_given_a_little(columns):
+    """A posterior mass that has underflown: raised to 1e-13 of what the row sees; a row that sees nothing stays."""
+    a, lines, di, d, n = system(9, 1, 9, 4, 1, seed=13, spread=1.0)
+    seen = float(a[3] ** 2 @ di[2])
+    vanished, little = (columns(a, lines, di, d.at[2, 3].set(value), n) for value in (0.0, 1e-13 * seen))
+    assert vanished[1][2, 3] == pytest.approx((1e-13 * seen) ** -0.5, rel=1e-12)
+    for one, other in zip(vanished, little, strict=True):
+        close(one, other, 1e-7)  # of a matrix with a condition number of 1e13
+    blind = columns(a.at[3].set(0.0), lines, di, d.at[2, 3].set(0.0), n)
+    assert blind[1][2, 3] == 0.0
+    assert all(np.isfinite(part).all() for part in blind)
+
+
+def test_little_curvature_costs_digits_as_stated():
+    a, lines, di, d, n = system(9, 1, 9, 4, 1, seed=13, spread=1.0)
+    d = d.at[2, 3].set(1e-9 * float(a[3] ** 2 @ di[2]))
+    sides = right_hand_sides((a, lines, di, d, n), 2)
+    by_inputs, by_rows = (SYSTEMS[form](a, lines, di, d, n).solve(*sides) for form in ("inputs", "rows"))
+    close(by_inputs[1], by_rows[1], 3e-5)
+
+
 @kernels
 @pytest.mark.parametrize("inputs", [60, 20])
 def test_the_same_bits_every_time_and_in_a_batch(inputs):

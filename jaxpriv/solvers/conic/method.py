@@ -114,7 +114,7 @@ def _products(data: Data, point: Point, move: Point, a: Any) -> tuple[Any, Any, 
     total = jnp.where(data.support, xz, 0.0).sum() + worst.sum() + pair.sum()
     least = jnp.where(data.support, xz / jnp.where(data.support, data.h, 1.0), jnp.inf).min()
     least = jnp.minimum(least, jnp.minimum(worst.min(initial=jnp.inf), pair.min(initial=jnp.inf)))
-    ks = rv = after.s
+    ks = rv = jnp.zeros_like(after.s)
     if data.any_linear:
         ks = after.k * after.s
         rv = data.room(after.k, row_prices(data, after.price, after.eta)) * after.v
@@ -256,8 +256,8 @@ def _predictor(data: Data, point: Point, r: Residual) -> Sides:
         balance = 1.0 - (data.marks * point.price).sum()
     return Sides(
         xz=jnp.where(data.support, -point.x * point.z, 0.0),
-        ks=-data.linear * point.k * point.s if data.any_linear else point.s,
-        rv=-data.capped * data.room(point.k, r.prices) * point.v if data.any_linear else point.v,
+        ks=-data.linear * point.k * point.s if data.any_linear else jnp.zeros_like(point.s),
+        rv=-data.capped * data.room(point.k, r.prices) * point.v if data.any_linear else jnp.zeros_like(point.v),
         link=r.link,
         level=r.level,
         row=r.row,
@@ -272,8 +272,8 @@ def _centring(data: Data, point: Point, r: Residual) -> Sides:
     weight = jnp.broadcast_to(data.row_weight, point.k.shape)
     return no_sides(data, point, r)._replace(
         xz=data.h * jnp.ones_like(point.x),
-        ks=data.linear * weight if data.any_linear else point.s,
-        rv=data.capped * weight if data.any_linear else point.v,
+        ks=data.linear * weight if data.any_linear else jnp.zeros_like(point.s),
+        rv=data.capped * weight if data.any_linear else jnp.zeros_like(point.v),
         pair=jnp.ones_like(point.price),
         worst=jnp.ones_like(point.eta),
     )

@@ -313,7 +313,7 @@ def linear_moves(
 ) -> tuple[Any, Any, Any]:
     """(ds, dv, dt) of the linear rows, from k ds + s dk = ks, (cap - k) dv + v d(cap - k) = rv."""
     if not data.any_linear:
-        return point.s, point.v, jnp.zeros_like(point.t)
+        return jnp.zeros_like(point.s), jnp.zeros_like(point.v), jnp.zeros_like(point.t)
     room = data.room(point.k, r.prices)
     cap = jnp.where(data.capped > 0, data.cap, 0.0)
     ds = jnp.where(data.linear > 0, (ks - point.s * dk) / point.k, 0.0)

@@ -95,7 +95,8 @@ class Solve:
     limit: int
     steps: int = 0
     compiling: float = 0.0
-    measured: tuple[Any, dict[int, float]] = field(default_factory=lambda: (None, {}))  # the last mechanism's leakages
+    # The last mechanism and what it leaks, by the identity of the measure (the problem keeps its measures alive).
+    known: tuple[Any, dict[int, float]] = field(default_factory=lambda: (None, {}))
 
     def program_form(self, goal: Goal, begun: float) -> Solution:
         """One convex program: the least distortion, or the least average leakage."""
@@ -261,20 +262,20 @@ class Solve:
         finite = [(measure, value) for measure, value in limits if not math.isinf(value)]
         found = self._leaks(tuple(measure for measure, _ in finite), mechanism)
         over = [(leak - value) / (1.0 + value) for leak, (_, value) in zip(found, finite, strict=True)]
-        return max((one for one in over if one > _ROUNDING), default=0.0)
+        return max((one for one in over if not one <= _ROUNDING), default=0.0)
 
     def _leak(self, mechanism: np.ndarray) -> float:
         return self._leaks((self.problem.leakage,), mechanism)[0]
 
     def _leaks(self, measures: tuple[AbstractLeakage, ...], mechanism: np.ndarray) -> list[float]:
         """The largest of every measure over the joints. A limit's measure is asked for again in the solution."""
-        if self.measured[0] is not mechanism:
-            self.measured = (mechanism, {})
-        known = self.measured[1]
+        if self.known[0] is not mechanism:
+            self.known = (mechanism, {})
+        known = self.known[1]
         missing = tuple(measure for measure in measures if id(measure) not in known)
         if missing:
             found = zip(*(exact_values(missing, joint, mechanism) for joint in self.problem.joints), strict=True)
-            known.update((id(measure), max(values)) for measure, values in zip(missing, found, strict=True))
+            known.update((id(measure), float(np.max(values))) for measure, values in zip(missing, found, strict=True))
         return [known[id(measure)] for measure in measures]
 
     def _finish(self, answer: Answer, value: float, bound: float, goal: Goal, begun: float) -> Solution:
