@@ -12,7 +12,7 @@
 
 #include "systems.h"
 
-#define LEAST 1e-13 /* smaller shares of a row's own square are lost beside it: 1 + B'B would forget its 1 */
+#define LEAST 1e-16 /* what is smaller beside the square of its own row is lost there */
 
 /* ---- factors ------------------------------------------------------------------------------------- */
 

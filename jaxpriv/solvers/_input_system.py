@@ -26,7 +26,7 @@ from jaxpriv._native import with_kernel
 from jaxpriv.solvers._factors import dot, forward, orthonormal
 from jaxpriv.solvers._linear_algebra import inverse_factor, portable_inverse_factor
 
-_LEAST = 1e-13
+_LEAST = 1e-16
 
 
 class InputSystem(eqx.Module):
