@@ -186,6 +186,9 @@ def traced(budget, joint):
     return s.value, s.lower_bound, s.code, s.mechanism
 
 
+traced.count = 0
+
+
 @pytest.fixture(scope="module")
 def eager():
     """Certified optima of every budget under the first joint, and of every joint at the first budget."""
