@@ -149,6 +149,7 @@ INLINE void forward(const Solve *c, long from, long to, double *sum, double *mem
   }
 }
 
+/* dX, kappa and dZ, given e. */
 INLINE void backward(const Solve *c, long from, long to, double *memory) {
   const long count = c->shared + c->extra, inputs = c->inputs;
   double *seen = memory, *v = seen + count;

@@ -202,15 +202,15 @@ def test_the_same_bits_every_time_and_in_a_batch(inputs):
         factored = newton_system(*args[:2], di, *args[3:])
         return *jax.tree.leaves(factored), *factored.solve(*sides)
 
-    both = jax.jit(everything)
+    compiled = jax.jit(everything)
     di = args[2]
-    first = both(di)
+    first = compiled(di)
     for _ in range(5):
-        for one, other in zip(first, both(di), strict=True):
+        for one, other in zip(first, compiled(di), strict=True):
             np.testing.assert_array_equal(one, other)
-    batch = jax.vmap(both)(di * jnp.array([0.5, 1.0, 2.0])[:, None, None])
+    batch = jax.vmap(compiled)(di * jnp.array([0.5, 1.0, 2.0])[:, None, None])
     for scale, place in ((1.0, 1), (2.0, 2)):
-        for one, other in zip(both(scale * di), batch, strict=True):
+        for one, other in zip(compiled(scale * di), batch, strict=True):
             close(other[place], one, 1e-13)
 
 
