@@ -126,8 +126,7 @@ def scalar(
         return value
     if isinstance(value, (bool, np.bool_)):
         raise InputError(f"{name} must be a number, not a bool")
-    array = real_array(value, name, ndim=0)
-    number = float(array)
+    number = value if type(value) is float else float(real_array(value, name, ndim=0))
     inside = (number > low if open_low else number >= low) and number <= high
     if not (inside and (infinite or np.isfinite(number))):
         limits = [f"{'>' if open_low else '>='} {low:g}"] if low > -np.inf else []

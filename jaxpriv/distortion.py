@@ -16,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpriv._module import Module
 from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 
 
-class AbstractDistortion(eqx.Module):
+class AbstractDistortion(Module):
     """d(x, y) >= or < 0, finite, on alphabets of sizes `shape = (|X|, |Y|)`."""
 
     @property
@@ -87,7 +88,7 @@ class Matrix(AbstractDistortion):
         return eqx.tree_at(lambda m: m.values, self, np.asarray(self.values).astype(dtype))
 
 
-class AbstractRule(eqx.Module):
+class AbstractRule(Module):
     """The cost of releasing a symbol with features y when the data had features x."""
 
     @abstractmethod

@@ -26,7 +26,7 @@ from jaxpriv.solving.dense import (
     prepare,
     solve_prepared,
 )
-from jaxpriv.solving.execution import compiled, own_settings
+from jaxpriv.solving.execution import on_host, own_settings
 from jaxpriv.solving.measured import sweep_measured
 
 # Points that run side by side: enough to share what a step costs beside its arithmetic, few enough that a batch
@@ -207,8 +207,7 @@ def _run_batch(
     programs = [p.reduced for p in padded]
     varying = jax.tree.map(lambda *leaves: np.stack(leaves), *[_varying(p) for p in programs])
     goals = jax.tree.map(lambda *leaves: np.stack(leaves), *[inner_goal(p, goal) for p in padded])
-    run, compiling = compiled(_batched, solver, programs[0], (varying, goals), np.asarray(limit))
-    result = jax.device_get(run())
+    result, compiling = on_host(_batched, solver, programs[0], (varying, goals), np.asarray(limit))
     answers = [
         expand(p, jax.tree.map(lambda leaf, k=k: leaf[k], result.best), int(result.steps[k]), label)
         for k, p in enumerate(prepared)

@@ -1,13 +1,14 @@
 """What a solve returns: value, bound and gap, what they are worth, and the objects that prove them."""
 
 import enum
+from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced
 
 
@@ -51,7 +52,9 @@ _MESSAGES = {
 }
 
 
-class Solution(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Solution:
     """A mechanism, its value, and a lower bound on every feasible mechanism's value.
 
     One instance, or a batch along a leading axis (a frontier). The objective is the leakage in
@@ -88,9 +91,11 @@ class Solution(eqx.Module):
     multipliers: Any
     code: Any
     steps: Any
-    solver: str = eqx.field(static=True, default="")
-    seconds: dict[str, float] | None = eqx.field(static=True, default=None)
-    notes: tuple[str, ...] = eqx.field(static=True, default=())
+    solver: str = field(metadata={"static": True}, default="")
+    seconds: dict[str, float] | None = field(metadata={"static": True}, default=None)
+    notes: tuple[str, ...] = field(metadata={"static": True}, default=())
+
+    __repr__ = summary
 
     @property
     def gap(self) -> Any:

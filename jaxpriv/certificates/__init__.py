@@ -12,7 +12,7 @@ from jaxpriv.certificates.dense import (
     leakage_of_outputs,
     valid_scores,
 )
-from jaxpriv.certificates.measured import certify_measured
+from jaxpriv.certificates.measured import certify_measured, violation_of
 from jaxpriv.certificates.streamed import certify_streamed
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "certify_streamed",
     "leakage_of_outputs",
     "valid_scores",
+    "violation_of",
 ]

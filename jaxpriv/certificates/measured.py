@@ -35,6 +35,11 @@ def certify_measured(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any,
     return Certificate(value, bound, leakages, used, violation)
 
 
+def violation_of(program: MeasuredProgram, mechanism: Any) -> float:
+    """The `violation` of the certificate alone: 0 for a mechanism that meets every limit."""
+    return _primal(program, np.asarray(mechanism, dtype=np.float64))[3]
+
+
 def column_values(term: Term, w: np.ndarray) -> np.ndarray:
     """phi of what the term sees of every output, w (T, Y): shape (Y,)."""
     r = np.asarray(term.reference)[:, None]

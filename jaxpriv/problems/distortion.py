@@ -4,12 +4,12 @@ import dataclasses
 import math
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import distortion as distortions
+from jaxpriv._module import Module
 from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import finite, is_traced, joint_array, real_array, scalar
 from jaxpriv.distortion import AbstractDistortion
@@ -19,7 +19,7 @@ from jaxpriv.leakage import AbstractLeakage, MutualInformation
 from jaxpriv.problems.program import Form, Program
 
 
-class DistortionProblem(eqx.Module):
+class DistortionProblem(Module):
     """Design W = P(Y|X) with small I(S;Y) and small E d(X,Y).
 
     Exactly one form is chosen by the keyword:

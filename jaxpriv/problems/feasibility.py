@@ -44,7 +44,9 @@ class Feasibility:
 
 def cheapest(costs: Any) -> np.ndarray:
     """The deterministic mechanism that releases argmin_y costs[x, y] (ties: the first)."""
-    return np.eye(costs.shape[1])[costs.argmin(axis=1)]
+    mechanism = np.zeros(costs.shape)
+    mechanism[np.arange(len(costs)), costs.argmin(axis=1)] = 1.0
+    return mechanism
 
 
 def check(program: Program | MeasuredProgram) -> Feasibility:

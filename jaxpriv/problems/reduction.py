@@ -129,7 +129,8 @@ def _classes(keys: np.ndarray, present: np.ndarray) -> np.ndarray:
 
 def _all_differ(column: np.ndarray) -> bool:
     """Whether all entries of a column differ in the digits that count: then so do the rows it is taken from."""
-    return len(np.unique(np.round(column, _DECIMALS))) == len(column)
+    ordered = np.sort(np.round(column, _DECIMALS), axis=None)
+    return bool((ordered[1:] != ordered[:-1]).all())
 
 
 def _each_its_own(present: np.ndarray) -> np.ndarray:

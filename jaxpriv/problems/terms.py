@@ -413,10 +413,17 @@ def _proportional(rows: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _classes(keys: np.ndarray) -> np.ndarray:
-    mantissa, exponent = np.frexp(keys)
-    rounded = np.ascontiguousarray(np.ldexp(np.round(mantissa, _DECIMALS), exponent) + 0.0)
+    """Class numbers of rows that are equal to rounding, in order of first appearance."""
+    first = np.sort(_rounded(keys[:, 0]))
+    if (first[1:] != first[:-1]).all():  # mostly: then so do the rows
+        return np.arange(len(keys))
     numbers: dict[bytes, int] = {}
-    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rounded])
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in _rounded(keys)])
+
+
+def _rounded(numbers: np.ndarray) -> np.ndarray:
+    mantissa, exponent = np.frexp(numbers)
+    return np.ascontiguousarray(np.ldexp(np.round(mantissa, _DECIMALS), exponent) + 0.0)
 
 
 def _first_of_each(keys: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpriv._module import Module
 from jaxpriv._validation import is_traced
 from jaxpriv.problems.program import Program
 
@@ -87,7 +88,7 @@ class Goal:
         return best.gap <= xp.maximum(xp.asarray(self.tol, size.dtype), xp.asarray(self.rtol, size.dtype) * size)
 
 
-class AbstractSolver(eqx.Module):
+class AbstractSolver(Module):
     """An iterative solver. Subclasses are final and hold hyper-parameters only.
 
     `state.best` has a `value` and a `gap`, `state.stalled` says that further steps are useless.

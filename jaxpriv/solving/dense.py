@@ -9,7 +9,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxpriv.certificates import average_leakage, certify
@@ -21,7 +20,7 @@ from jaxpriv.problems.reduction import Reduction, reduce
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import AbstractSolver, Goal, iterate
 from jaxpriv.solvers.perfect_privacy import perfect_privacy
-from jaxpriv.solving.execution import compiled
+from jaxpriv.solving.execution import on_host
 
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 MARGIN = 0.8
@@ -229,8 +228,7 @@ def solve_prepared(
     """Iterate, unless there is an answer already; also the seconds spent compiling."""
     if prepared.answer is not None:
         return prepared.answer, 0.0
-    run, compiling = compiled(iterate, solver, prepared.reduced, inner_goal(prepared, goal), np.asarray(limit))
-    result = jax.device_get(run())
+    result, compiling = on_host(iterate, solver, prepared.reduced, inner_goal(prepared, goal), np.asarray(limit))
     return expand(prepared, result.best, int(result.steps), name), compiling
 
 

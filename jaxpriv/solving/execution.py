@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 
 @contextmanager
@@ -42,3 +43,10 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
         seconds = time.perf_counter() - begun
     _EXECUTABLES.move_to_end(key)
     return partial(found, *args), seconds
+
+
+def on_host(function: Any, *args: Any) -> tuple[Any, float]:
+    """The results of `compiled(function, *args)` as NumPy arrays, and the seconds compiling took."""
+    run, seconds = compiled(function, *args)
+    # `jax.device_get` does the same in 50 us more, a hundredth of a small solve.
+    return jax.tree.map(np.asarray, run()), seconds

@@ -2,7 +2,6 @@
 
 import time
 
-import jax
 import numpy as np
 
 from jaxpriv.certificates import certify_noise
@@ -11,7 +10,7 @@ from jaxpriv.problems.noise import NoiseProblem, max_entropy_noise
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solvers.additive_noise import NoiseData, newton_path
-from jaxpriv.solving.execution import compiled
+from jaxpriv.solving.execution import on_host
 
 
 def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool) -> Solution:
@@ -36,8 +35,8 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool) 
         problem.columns()[:, seen][:, :, allowed], problem.joint.sum(axis=1)[seen], scaled, np.asarray(room)
     )
     last = 0.5 * goal.tol / (len(allowed) + 1)
-    run, compiling = compiled(newton_path, data, start, np.asarray(last), np.asarray(max_steps))
-    theta, found, price, steps = jax.device_get(run())
+    results, compiling = on_host(newton_path, data, start, np.asarray(last), np.asarray(max_steps))
+    theta, found, price, steps = results
 
     noise = np.zeros(len(cost))
     noise[allowed] = theta / theta.sum()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpriv.certificates import Certificate, certify_measured
+from jaxpriv.certificates import Certificate, certify_measured, violation_of
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.measured import MeasuredProgram, Role, Term
 from jaxpriv.solvers.conic.sets import rule_at
@@ -32,7 +32,7 @@ def known_answer(program: MeasuredProgram, excess: Callable[[np.ndarray], float]
     elif len(program.budgets):
         return None
     mechanism = feasibility.cheapest(costs)
-    met = not program.terms or certify_measured(program, mechanism, k, eta, price).violation == 0
+    met = not program.terms or violation_of(program, mechanism) == 0
     return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
@@ -28,7 +27,7 @@ from jaxpriv.solvers import Goal, iterate
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import MeasuredSolver
 from jaxpriv.solving.dense import distortion_of
-from jaxpriv.solving.execution import compiled
+from jaxpriv.solving.execution import on_host
 from jaxpriv.solving.measured.known import independent_release, inside, known_answer, no_rules
 from jaxpriv.solving.measured.reduction import Reduced
 from jaxpriv.solving.measured.tight import solve_tight
@@ -155,8 +154,7 @@ class Solve:
                 raise ArithmeticError(f"the linear program failed: {solved.message}")
             mechanism, k, eta, price = reduced.expanded(solved.offer)
             return self.certified(program, limits, mechanism, k, eta, price, 0, self.name)
-        run, seconds = compiled(iterate, self.solver, reduced.program, reduced.goal, np.asarray(self.limit))
-        result = jax.device_get(run())
+        result, seconds = on_host(iterate, self.solver, reduced.program, reduced.goal, np.asarray(self.limit))
         self.compiling += seconds
         return self.certified(program, limits, *reduced.expanded(result.best), int(result.steps), self.name)
 

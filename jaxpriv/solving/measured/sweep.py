@@ -15,7 +15,7 @@ from jaxpriv.solution import Solution
 from jaxpriv.solvers import AbstractSolver, Goal, iterate
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solving.choice import MeasuredSolver
-from jaxpriv.solving.execution import compiled
+from jaxpriv.solving.execution import on_host
 from jaxpriv.solving.measured.one import Solve, Stated, no_measured_solution
 from jaxpriv.solving.measured.reduction import Reduced
 
@@ -64,8 +64,7 @@ def sweep_measured(
         chunk = waiting[start : start + batch]
         padded = [reduced for _, _, reduced in chunk] + [chunk[-1][2]] * (batch - len(chunk))
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *[(one.program, one.goal) for one in padded])
-        run, seconds = compiled(_iterate_all, solver, *stacked, np.asarray(limit))
-        found = jax.device_get(run())
+        found, seconds = on_host(_iterate_all, solver, *stacked, np.asarray(limit))
         compiling += seconds
         for lane, (i, stated, reduced) in enumerate(chunk):
             best = jax.tree.map(lambda leaf, lane=lane: leaf[lane], found.best)
