@@ -111,66 +111,73 @@ typedef struct {
   double *kappa, *dx, *dz, *e;
 } Solve;
 
-/* out += A_y'v. */
-INLINE void tell(const Solve *c, const double *lines, const double *v, double *out) {
-  add_transposed(c->shared, c->inputs, c->a, v, out, 0);
-  for (long w = 0; w < c->extra; w++) add_multiple(out, v[c->shared + w], lines + w * c->inputs, c->inputs);
+/* out += A_y'v for every side; the vectors are `ldv` and `ldo` apart. */
+INLINE void tell(const Solve *c, const double *lines, const double *v, long ldv, double *out, long ldo, const int rows) {
+  add_transposed(c->sides, c->shared, c->inputs, c->a, v, ldv, out, ldo, 0, rows);
+  for (long m = 0; m < c->sides; m++)
+    for (long w = 0; w < c->extra; w++)
+      add_multiple(out + m * ldo, v[m * ldv + c->shared + w], lines + w * c->inputs, c->inputs);
 }
 
-/* v <- K'(start + K v), start <- start + K v. */
-INLINE void through(long n, const double *k, double *start, double *v) {
-  add_product(n, n, k, v, start, 1);
-  memset(v, 0, n * sizeof(double));
-  add_transposed(n, n, k, start, v, 1);
+/* v <- K'(start + K v), start <- start + K v for every side; v (M, X), start `apart`. */
+INLINE void through(const Solve *c, const double *k, double *start, long apart, double *v, const int rows) {
+  const long n = c->inputs;
+  add_product(c->sides, n, n, k, v, n, start, apart, 1, rows);
+  memset(v, 0, c->sides * n * sizeof(double));
+  add_transposed(c->sides, n, n, k, start, apart, v, n, 1, rows);
 }
 
 /* b and K s (rho - A'h b), kept in kappa and dx; what row still lacks without e is added to sum (M, X). */
-INLINE void forward(const Solve *c, long from, long to, double *sum, double *memory) {
-  const long count = c->shared + c->extra, inputs = c->inputs;
-  double *told = memory, *v = told + count, *wanted = v + inputs;
+INLINE void forward(const Solve *c, long from, long to, double *sum, double *memory, const int rows) {
+  const long count = c->shared + c->extra, inputs = c->inputs, apart = c->outputs * inputs;
+  double *told = memory, *v = told + c->sides * count, *wanted = v + c->sides * inputs;
   for (long y = from; y < to; y++) {
     const double *s = c->s + y * inputs, *h = c->h + y * count, *lines = c->lines + y * c->extra * inputs;
-    const double *k = c->k + y * inputs * inputs;
+    double *half = c->dx + y * inputs;
     for (long m = 0; m < c->sides; m++) {
       const long at = m * c->outputs + y;
-      const double *link = c->link + at * count, *rho = c->rho + at * inputs;
-      double *b = c->kappa + at * count, *half = c->dx + at * inputs;
+      const double *link = c->link + at * count;
+      double *b = c->kappa + at * count;
       coordinates(c->normals, c->tri + y * c->normals * c->normals, c->level + at * c->normals, wanted);
       for (long t = 0; t < count; t++) b[t] = h[t] * link[t];
       set_level(c->normals, count, c->u + y * count * c->normals, b, wanted);
-      for (long t = 0; t < count; t++) told[t] = -h[t] * b[t];
-      memcpy(v, rho, inputs * sizeof(double));
-      tell(c, lines, told, v);
-      for (long i = 0; i < inputs; i++) v[i] *= s[i];
-      memset(half, 0, inputs * sizeof(double));
-      through(inputs, k, half, v);
-      for (long i = 0; i < inputs; i++) sum[m * inputs + i] -= s[i] * v[i];
+      for (long t = 0; t < count; t++) told[m * count + t] = -h[t] * b[t];
+      memcpy(v + m * inputs, c->rho + at * inputs, inputs * sizeof(double));
     }
+    tell(c, lines, told, count, v, inputs, rows);
+    for (long m = 0; m < c->sides; m++) {
+      for (long i = 0; i < inputs; i++) v[m * inputs + i] *= s[i];
+      memset(half + m * apart, 0, inputs * sizeof(double));
+    }
+    through(c, c->k + y * inputs * inputs, half, apart, v, rows);
+    for (long m = 0; m < c->sides; m++)
+      for (long i = 0; i < inputs; i++) sum[m * inputs + i] -= s[i] * v[m * inputs + i];
   }
 }
 
 /* dX, kappa and dZ, given e. */
-INLINE void backward(const Solve *c, long from, long to, double *memory) {
-  const long count = c->shared + c->extra, inputs = c->inputs;
-  double *seen = memory, *v = seen + count;
+INLINE void backward(const Solve *c, long from, long to, double *memory, const int rows) {
+  const long count = c->shared + c->extra, inputs = c->inputs, apart = c->outputs * inputs;
+  double *seen = memory, *v = seen + c->sides * count;
   for (long y = from; y < to; y++) {
     const double *s = c->s + y * inputs, *h = c->h + y * count, *lines = c->lines + y * c->extra * inputs;
+    double *dx = c->dx + y * inputs, *dz = c->dz + y * inputs;
+    for (long m = 0; m < c->sides; m++)
+      for (long i = 0; i < inputs; i++) v[m * inputs + i] = s[i] * c->e[m * inputs + i];
+    through(c, c->k + y * inputs * inputs, dx, apart, v, rows);
+    for (long m = 0; m < c->sides; m++)
+      for (long i = 0; i < inputs; i++) dx[m * apart + i] = s[i] * v[m * inputs + i];
+    memset(seen, 0, c->sides * count * sizeof(double));
+    add_product(c->sides, c->shared, inputs, c->a, dx, apart, seen, count, 0, rows);
     for (long m = 0; m < c->sides; m++) {
-      const long at = m * c->outputs + y;
-      const double *e = c->e + m * inputs;
-      double *kappa = c->kappa + at * count, *dx = c->dx + at * inputs, *dz = c->dz + at * inputs;
-      for (long i = 0; i < inputs; i++) v[i] = s[i] * e[i];
-      through(inputs, c->k + y * inputs * inputs, dx, v);
-      for (long i = 0; i < inputs; i++) dx[i] = s[i] * v[i];
-      memset(seen, 0, count * sizeof(double));
-      add_product(c->shared, inputs, c->a, dx, seen, 0);
-      for (long w = 0; w < c->extra; w++) seen[c->shared + w] = dot(lines + w * inputs, dx, inputs);
-      for (long t = 0; t < count; t++) seen[t] *= h[t];
-      set_level(c->normals, count, c->u + y * count * c->normals, seen, NULL);
-      for (long t = 0; t < count; t++) kappa[t] = h[t] * (seen[t] + kappa[t]);
-      for (long i = 0; i < inputs; i++) dz[i] = -e[i];
-      tell(c, lines, kappa, dz);
+      double *own = seen + m * count, *kappa = c->kappa + (m * c->outputs + y) * count;
+      for (long w = 0; w < c->extra; w++) own[c->shared + w] = dot(lines + w * inputs, dx + m * apart, inputs);
+      for (long t = 0; t < count; t++) own[t] *= h[t];
+      set_level(c->normals, count, c->u + y * count * c->normals, own, NULL);
+      for (long t = 0; t < count; t++) kappa[t] = h[t] * (own[t] + kappa[t]);
+      for (long i = 0; i < inputs; i++) dz[m * apart + i] = -c->e[m * inputs + i];
     }
+    tell(c, lines, c->kappa + y * count, c->outputs * count, dz, apart, rows);
   }
 }
 
@@ -257,7 +264,7 @@ XLA_FFI_Error *jaxpriv_inputs_solve(XLA_FFI_CallFrame *frame) {
                           dz + b * sides * outputs * inputs, e + b * sides * inputs};
   Shared context = {problems, outputs, chunks, area, partial};
   const int alone = batch * outputs * inputs * (rows + inputs) < WORTH_A_THREAD;
-  int good = share(frame, run_forward, &context, batch * chunks, rows + inputs + normals, alone);
+  int good = share(frame, run_forward, &context, batch * chunks, sides * (rows + inputs) + normals, alone);
 
   double *half = partial + batch * chunks * area; /* S e = row - sum_y dX without e */
   for (long b = 0; good && b < batch; b++) {
@@ -268,7 +275,7 @@ XLA_FFI_Error *jaxpriv_inputs_solve(XLA_FFI_CallFrame *frame) {
       apply_inverse(inputs, c->schur, short_of + m * inputs, half, c->e + m * inputs);
     }
   }
-  good = good && share(frame, run_backward, &context, batch * chunks, rows + inputs, alone);
+  good = good && share(frame, run_backward, &context, batch * chunks, sides * (rows + inputs), alone);
   free(problems), free(partial);
   return good ? NULL : no_memory(frame);
 }

@@ -165,44 +165,91 @@ INLINE Vector sums_of(const Vector s[8]) {
 /* How far a block of eight rows from row i on reaches: `triangular` rows are zero beyond their diagonal. */
 INLINE long reach(long i, long n, const int triangular) { return triangular && i + 8 < n ? i + 8 : n; }
 
-/* out += A b for A (m, n). */
-INLINE void add_product(long m, long n, const double *a, const double *b, double *out, const int triangular) {
+#define AT_ONCE 3 /* vectors that a matrix is applied to while it is in registers, where there are 32 of those */
+
+/* `rows`: how many rows of A are in registers at once, 4 or 8. */
+INLINE void product_of(const int sides, long m, long n, const double *a, const double *b, long ldb, double *out, long ldo,
+                       const int triangular, const int rows) {
   long i = 0;
   for (; i + 8 <= m; i += 8) {
-    const long wide = reach(i, n, triangular);
-    Vector s[8] = {0};
-    long k = 0;
-    for (; k + 8 <= wide; k += 8) {
-      const Vector v = *(const Loose *)(b + k);
+    const long wide = reach(i, n, triangular), even = wide / 8 * 8;
+    Vector s[AT_ONCE][8] = {0};
+#pragma GCC unroll 2
+    for (int from = 0; from < 8; from += rows)
+      for (long k = 0; k < even; k += 8)
 #pragma GCC unroll 8
-      for (int r = 0; r < 8; r++) s[r] += *(const Loose *)(a + (i + r) * n + k) * v;
-    }
-    *(Loose *)(out + i) += sums_of(s);
-    for (; k < wide; k++)
-      for (int r = 0; r < 8; r++) out[i + r] += a[(i + r) * n + k] * b[k];
+        for (int r = from; r < from + rows; r++) {
+          const Vector row = *(const Loose *)(a + (i + r) * n + k);
+#pragma GCC unroll 3
+          for (int c = 0; c < sides; c++) s[c][r] += row * *(const Loose *)(b + c * ldb + k);
+        }
+#pragma GCC unroll 3
+    for (int c = 0; c < sides; c++) *(Loose *)(out + c * ldo + i) += sums_of(s[c]);
+    for (long k = even; k < wide; k++)
+      for (int r = 0; r < 8; r++)
+        for (int c = 0; c < sides; c++) out[c * ldo + i + r] += a[(i + r) * n + k] * b[c * ldb + k];
   }
-  for (; i < m; i++) out[i] += dot(a + i * n, b, n);
+  for (; i < m; i++)
+    for (int c = 0; c < sides; c++) out[c * ldo + i] += dot(a + i * n, b + c * ldb, n);
 }
 
-/* out += A'c for A (m, n). */
-INLINE void add_transposed(long m, long n, const double *a, const double *c, double *out, const int triangular) {
+INLINE void transposed_of(const int sides, long m, long n, const double *a, const double *b, long ldb, double *out,
+                          long ldo, const int triangular, const int rows) {
   long i = 0;
-  for (; i + 8 <= m; i += 8) {
-    const long wide = reach(i, n, triangular);
+  for (; i + 8 <= m; i += rows) {
+    const long wide = reach(i / 8 * 8, n, triangular);
+    double weight[AT_ONCE][8]; /* copies: the results might be where they are */
+#pragma GCC unroll 3
+    for (int c = 0; c < sides; c++)
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; r++) weight[c][r] = b[c * ldb + i + r];
     long k = 0;
     for (; k + 8 <= wide; k += 8) {
-      Vector even = *(Loose *)(out + k), odd = {0};
+      Vector row[8];
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; r++) row[r] = *(const Loose *)(a + (i + r) * n + k);
+#pragma GCC unroll 3
+      for (int c = 0; c < sides; c++) {
+        Vector even = *(Loose *)(out + c * ldo + k), odd = weight[c][1] * row[1];
+        even += weight[c][0] * row[0];
 #pragma GCC unroll 4
-      for (int r = 0; r < 8; r += 2) {
-        even += c[i + r] * *(const Loose *)(a + (i + r) * n + k);
-        odd += c[i + r + 1] * *(const Loose *)(a + (i + r + 1) * n + k);
+        for (int r = 2; r < rows; r += 2) {
+          even += weight[c][r] * row[r];
+          odd += weight[c][r + 1] * row[r + 1];
+        }
+        *(Loose *)(out + c * ldo + k) = even + odd;
       }
-      *(Loose *)(out + k) = even + odd;
     }
     for (; k < wide; k++)
-      for (int r = 0; r < 8; r++) out[k] += c[i + r] * a[(i + r) * n + k];
+      for (int c = 0; c < sides; c++)
+        for (int r = 0; r < rows; r++) out[c * ldo + k] += weight[c][r] * a[(i + r) * n + k];
   }
-  for (; i < m; i++) add_multiple(out, c[i], a + i * n, n);
+  for (; i < m; i++)
+    for (int c = 0; c < sides; c++) add_multiple(out + c * ldo, b[c * ldb + i], a + i * n, n);
+}
+
+/* out_c += A b_c for A (m, n) and every side c; the vectors are `ldb` and `ldo` apart. `rows` is 8 with 32 registers. */
+INLINE void add_product(long sides, long m, long n, const double *a, const double *b, long ldb, double *out, long ldo,
+                        const int triangular, const int rows) {
+  if (rows == 8) {
+    for (; sides >= AT_ONCE; sides -= AT_ONCE, b += AT_ONCE * ldb, out += AT_ONCE * ldo)
+      product_of(AT_ONCE, m, n, a, b, ldb, out, ldo, triangular, 8);
+    for (; sides >= 2; sides -= 2, b += 2 * ldb, out += 2 * ldo)
+      product_of(2, m, n, a, b, ldb, out, ldo, triangular, 8);
+  }
+  for (; sides >= 1; sides--, b += ldb, out += ldo) product_of(1, m, n, a, b, ldb, out, ldo, triangular, rows);
+}
+
+/* out_c += A'b_c for A (m, n) and every side c. */
+INLINE void add_transposed(long sides, long m, long n, const double *a, const double *b, long ldb, double *out, long ldo,
+                           const int triangular, const int rows) {
+  if (rows == 8) {
+    for (; sides >= AT_ONCE; sides -= AT_ONCE, b += AT_ONCE * ldb, out += AT_ONCE * ldo)
+      transposed_of(AT_ONCE, m, n, a, b, ldb, out, ldo, triangular, 4);
+    for (; sides >= 2; sides -= 2, b += 2 * ldb, out += 2 * ldo)
+      transposed_of(2, m, n, a, b, ldb, out, ldo, triangular, 4);
+  }
+  for (; sides >= 1; sides--, b += ldb, out += ldo) transposed_of(1, m, n, a, b, ldb, out, ldo, triangular, rows);
 }
 
 #endif

@@ -114,37 +114,38 @@ typedef struct {
 } Solve;
 
 /* a = (1 - uu')(R rho + K link) + u tri'^-1 level, kept in kappa; R'a is added to sum (M, X). */
-INLINE void forward(const Solve *c, long from, long to, double *sum, double *wanted) {
+INLINE void forward(const Solve *c, long from, long to, double *sum, double *wanted, const int rows) {
   for (long y = from; y < to; y++) {
     const double *k = c->k + y * c->rows * c->rows, *r = c->r + y * c->rows * c->inputs;
     const double *u = c->u + y * c->rows * c->normals, *tri = c->tri + y * c->normals * c->normals;
+    const long apart = c->outputs * c->rows;
+    double *a = c->kappa + y * c->rows;
+    for (long m = 0; m < c->sides; m++) memset(a + m * apart, 0, c->rows * sizeof(double));
+    add_product(c->sides, c->rows, c->inputs, r, c->rho + y * c->inputs, c->outputs * c->inputs, a, apart, 0, rows);
+    add_product(c->sides, c->rows, c->rows, k, c->link + y * c->rows, apart, a, apart, 1, rows);
     for (long m = 0; m < c->sides; m++) {
-      const long at = m * c->outputs + y;
-      const double *level = c->level + at * c->normals;
-      double *a = c->kappa + at * c->rows;
-      memset(a, 0, c->rows * sizeof(double));
-      add_product(c->rows, c->inputs, r, c->rho + at * c->inputs, a, 0);
-      add_product(c->rows, c->rows, k, c->link + at * c->rows, a, 1);
-      coordinates(c->normals, tri, level, wanted);
-      set_level(c->normals, c->rows, u, a, wanted);
-      add_transposed(c->rows, c->inputs, r, a, sum + m * c->inputs, 0);
+      coordinates(c->normals, tri, c->level + (m * c->outputs + y) * c->normals, wanted);
+      set_level(c->normals, c->rows, u, a + m * apart, wanted);
     }
+    add_transposed(c->sides, c->rows, c->inputs, r, a, apart, sum, c->inputs, 0, rows);
   }
 }
 
 /* kappa = K'( a + (1 - uu') R e ). */
-INLINE void backward(const Solve *c, long from, long to, double *moved) {
+INLINE void backward(const Solve *c, long from, long to, double *moved, const int rows) {
   for (long y = from; y < to; y++) {
     const double *k = c->k + y * c->rows * c->rows, *r = c->r + y * c->rows * c->inputs;
+    const long apart = c->outputs * c->rows;
+    double *kappa = c->kappa + y * c->rows;
+    memset(moved, 0, c->sides * c->rows * sizeof(double));
+    add_product(c->sides, c->rows, c->inputs, r, c->e, c->inputs, moved, c->rows, 0, rows);
     for (long m = 0; m < c->sides; m++) {
-      double *kappa = c->kappa + (m * c->outputs + y) * c->rows;
-      memset(moved, 0, c->rows * sizeof(double));
-      add_product(c->rows, c->inputs, r, c->e + m * c->inputs, moved, 0);
-      set_level(c->normals, c->rows, c->u + y * c->rows * c->normals, moved, NULL);
-      for (long t = 0; t < c->rows; t++) moved[t] += kappa[t];
-      memset(kappa, 0, c->rows * sizeof(double));
-      add_transposed(c->rows, c->rows, k, moved, kappa, 1);
+      double *own = moved + m * c->rows;
+      set_level(c->normals, c->rows, c->u + y * c->rows * c->normals, own, NULL);
+      for (long t = 0; t < c->rows; t++) own[t] += kappa[m * apart + t];
+      memset(kappa + m * apart, 0, c->rows * sizeof(double));
     }
+    add_transposed(c->sides, c->rows, c->rows, k, moved, c->rows, kappa, apart, 1, rows);
   }
 }
 
@@ -238,7 +239,7 @@ XLA_FFI_Error *jaxpriv_rows_solve(XLA_FFI_CallFrame *frame) {
       apply_inverse(inputs, c->schur, sum + m * inputs, half, c->e + m * inputs);
     }
   }
-  good = good && share(frame, run_backward, &context, batch * chunks, rows, alone);
+  good = good && share(frame, run_backward, &context, batch * chunks, sides * rows, alone);
   free(problems), free(partial);
   return good ? NULL : no_memory(frame);
 }

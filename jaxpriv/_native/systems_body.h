@@ -10,10 +10,10 @@ typedef void BackwardOf(const Solve *, long, long, double *);
     factors(f, s, from, to, sum, rows, vectors);                                                          \
   }                                                                                                       \
   attribute static void forward_##name(const Solve *c, long from, long to, double *sum, double *memory) { \
-    forward(c, from, to, sum, memory);                                                                    \
+    forward(c, from, to, sum, memory, rows);                                                                    \
   }                                                                                                       \
   attribute static void backward_##name(const Solve *c, long from, long to, double *memory) {             \
-    backward(c, from, to, memory);                                                                        \
+    backward(c, from, to, memory, rows);                                                                       \
   }
 
 FOR_TARGET(plain, , 4, 1)

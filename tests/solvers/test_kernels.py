@@ -161,6 +161,22 @@ def test_inputs_keep_their_digits_where_rows_lose_them():
     assert off["rows"] > 1e5 * off["inputs"]
 
 
+@kernels
+@both
+@pytest.mark.parametrize("shape", [(3, 0, 5, 4, 1), (17, 2, 21, 3, 2), (24, 0, 16, 5, 1)])
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 7])
+def test_right_hand_sides_do_not_see_each_other(shape, form, count):
+    """The kernels take them three at a time."""
+    args = system(*shape, seed=11, spread=2.0)
+    factored = jax.jit(SYSTEMS[form])(*args)
+    sides = right_hand_sides(args, count)
+    together = factored.solve(*sides)
+    for m in range(count):
+        alone = factored.solve(*(side[m : m + 1] for side in sides))
+        for one, other in zip(together, alone, strict=True):
+            close(one[m], other[0])
+
+
 def right_hand_sides(args, count):
     _, _, di, d, n = args
     rng = np.random.default_rng(8)
