@@ -1,6 +1,8 @@
 """Settings of the whole suite. They are set before any jaxpriv module is imported."""
 
+import ctypes
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Most of the suite's time is compiling: kernels come from XLA's older emitters (a quarter of the time of its newer
@@ -26,7 +28,8 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 install_import_hook("jaxpriv", "beartype.beartype")
 
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
-from jaxpriv.solving.execution import _EXECUTABLES  # noqa: E402  # after the hook
+from jaxpriv import _native  # noqa: E402  # after the hook
+from jaxpriv.solving.execution import _EXECUTABLES  # noqa: E402
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, suppress_health_check=_QUIET)
@@ -45,6 +48,15 @@ def _forget_compiled_code():
     if _MAPS.exists() and _MAPS.read_text().count("\n") > _MOST_MAPS:
         _EXECUTABLES.clear()
         jax.clear_caches()
+
+
+@pytest.fixture(params=["avx512", "avx2", "baseline"])
+def instructions(request) -> Iterator[None]:
+    """The kernels with no more than these instructions (or what the machine has, if that is less)."""
+    library = ctypes.CDLL(str(_native.LIBRARY))
+    library.jaxpriv_use_at_most({"avx512": 64, "avx2": 32, "baseline": 16}[request.param])
+    yield
+    library.jaxpriv_use_at_most(64)
 
 
 @pytest.fixture(scope="session")

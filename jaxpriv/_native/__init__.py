@@ -3,7 +3,9 @@
 The C files here are compiled into one library when the package is built, if there is a C compiler
 (`hatch_build.py`). Without it, with another jaxlib or another source than it was compiled for, on another device, in
 a precision that a kernel does not have, under differentiation, and with JAXPRIV_KERNELS=off in the environment
-(read when the first solve is compiled), the portable JAX code that every kernel stands for is what runs.
+(read when the first solve is compiled), the portable JAX code that every kernel stands for is what runs. They are
+compiled for AVX-512, for AVX2 and for what every machine of the kind has; JAXPRIV_KERNELS=avx2 or baseline keeps to
+less than there is, for the bits of another machine.
 """
 
 import ctypes
@@ -33,6 +35,8 @@ _TARGETS = {
         "jaxpriv_gibbs",
     )
 }
+# Values of the switch that limit the instructions, and the bytes of their vectors.
+_WIDEST = {"avx2": 32, "baseline": 16}
 
 
 def sources_digest() -> str | None:
@@ -59,6 +63,7 @@ def absence() -> str | None:
         return f"compiled for jaxlib {built}, and this is {running}: install jaxpriv again, without build isolation"
     if sources_digest() not in (None, library.jaxpriv_compiled_from().decode()):
         return "compiled from other C sources than those beside it: install jaxpriv again"
+    library.jaxpriv_use_at_most(_WIDEST.get(os.environ.get(SWITCH, "").lower(), 64))
     for target, kernel in kernels.items():
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(kernel), platform="cpu")
     return None

@@ -13,16 +13,21 @@
 #include "xla/ffi/api/c_api.h"
 
 #define INLINE static inline __attribute__((always_inline))
+#define UNUSED __attribute__((unused)) /* by some of the files that it is included in */
 
 /* ---- one body, compiled for the instruction sets ------------------------------------------------- */
+
+extern int jaxpriv_widest; /* bytes of the widest vectors that may be used */
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f,fma")))
-#define PICK(function)                                                       \
-  (__builtin_cpu_supports("avx512f")                                         \
-       ? function##_avx512                                                   \
-       : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? function##_avx2 : function##_plain)
+#define PICK(function)                                                                     \
+  (jaxpriv_widest >= 64 && __builtin_cpu_supports("avx512f")                               \
+       ? function##_avx512                                                                 \
+       : jaxpriv_widest >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") \
+             ? function##_avx2                                                             \
+             : function##_plain)
 #else
 #define PICK(function) function##_plain
 #endif

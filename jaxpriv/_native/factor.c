@@ -4,23 +4,17 @@
 
 typedef int FactorOf(long, const double *, const double *, double *, double *, double *);
 
-#define FOR_TARGET(name, attribute, rows, vectors)                                                            \
-  attribute static int factor_##name(long n, const double *g, const double *scale, double *k, double *l, double *p) { \
-    return factor(n, g, scale, k, l, p, rows, vectors);                                                       \
-  }
-
-FOR_TARGET(plain, , 4, 1)
-#if defined(__x86_64__)
-FOR_TARGET(avx2, AVX2, 4, 1)
-FOR_TARGET(avx512, AVX512, 8, 2)
-#endif
+#define BODY "factor_body.h"
+#include "targets.h"
 
 static const char name_plain[] = "baseline";
 #if defined(__x86_64__)
 static const char name_avx2[] = "AVX2", name_avx512[] = "AVX-512";
 #endif
 
-/* What Python asks before it hands the kernels to XLA. */
+/* What Python asks and says before it hands the kernels to XLA. */
+int jaxpriv_widest = 64;
+void jaxpriv_use_at_most(int bytes) { jaxpriv_widest = bytes; }
 const char *jaxpriv_compiled_for(void) { return JAXLIB_VERSION; }
 const char *jaxpriv_compiled_from(void) { return SOURCE_DIGEST; }
 const char *jaxpriv_instructions(void) { return PICK(name); }
@@ -34,7 +28,7 @@ XLA_FFI_Error *jaxpriv_inverse_factor(XLA_FFI_CallFrame *frame) {
   double *memory = allocate(2 * n * n + 2 * PANEL * n + n);
   if (!memory) return no_memory(frame);
   double *g = memory, *k = g + n * n, *l = k + n * n, *p = l + PANEL * n, *scale = p + PANEL * n;
-  FactorOf *run = PICK(factor);
+  FactorOf *run = PICK(inverse_factor);
   memset(memory, 0, 2 * n * n * sizeof(double));
   memset(scale, 0, n * sizeof(double));
   for (long i = size; i < n; i++) g[i * n + i] = 1.0;

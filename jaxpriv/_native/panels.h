@@ -1,87 +1,106 @@
 /* Products, inverse Cholesky factors and matrix-vector products for matrices of some dozens of rows.
 
    What costs is a product of panels with its sums in registers. Dimensions are padded (zeros, and ones on the
-   diagonal), so that no such loop has a remainder. Every function here is inlined into a kernel that is compiled for
-   each instruction set, with the size of its panels (`rows`, `vectors`) as a constant. */
+   diagonal), so that no such loop has a remainder. Included once for each instruction set (`targets.h`), with the WIDTH of
+   a vector in bytes and ROWS, VECTORS: how many sums a product holds. A compiler keeps vectors wider than those of its
+   target in memory, at a quarter of the speed. */
 
-#ifndef JAXPRIV_PANELS_H
-#define JAXPRIV_PANELS_H
+/* Every name is that of its instruction set. */
+#define Vector NAME(Vector)
+#define Loose NAME(Loose)
+#define Places NAME(Places)
+#define tile NAME(tile)
+#define product NAME(product)
+#define small_inverse_factor NAME(small_inverse_factor)
+#define factor_once NAME(factor_once)
+#define factor NAME(factor)
+#define dot NAME(dot)
+#define add_multiple NAME(add_multiple)
+#define sums_of NAME(sums_of)
+#define product_of NAME(product_of)
+#define transposed_of NAME(transposed_of)
+#define add_product NAME(add_product)
+#define add_transposed NAME(add_transposed)
+#define orthonormal NAME(orthonormal)
+#define coordinates NAME(coordinates)
+#define set_level NAME(set_level)
 
-#include <math.h>
-#include <string.h>
+#define LANES (WIDTH / 8)             /* numbers of a vector */
+#define SPAN (8 / LANES)              /* vectors of eight numbers */
+#define BLOCK (ROWS < 4 ? 4 : ROWS)   /* rows that meet a vector at once */
+#define AT_ONCE 3                     /* vectors that a matrix meets while it is in registers */
 
-#include "common.h"
-
-#define PANEL 8 /* rows that are factored at once */
-#define PAD 8   /* dimensions are padded to this */
-
-typedef double Vector __attribute__((vector_size(64)));
-typedef double Loose __attribute__((vector_size(64), aligned(8))); /* at any address */
-typedef long long Places __attribute__((vector_size(64)));
-
-static long padded(long n) { return (n + PAD - 1) / PAD * PAD; }
+typedef double Vector __attribute__((vector_size(WIDTH)));
+typedef double Loose __attribute__((vector_size(WIDTH), aligned(8))); /* at any address */
+typedef long long Places __attribute__((vector_size(WIDTH)));
 
 /* ---- panels -------------------------------------------------------------------------------------- */
 
-/* c (rows, 8 vectors) = sign a b, or c += sign a b; a has strides (ars, acs), b and c are rows. */
+/* c (rows, `vectors` vectors) = sign a b, or c += sign a b; a has strides (ars, acs), b and c are rows. */
 INLINE void tile(long depth, const double *a, long ars, long acs, const double *b, long ldb, double *c, long ldc,
                  int add, double sign, const int rows, const int vectors) {
-  Vector sum[8][2];
+  Vector sum[ROWS][VECTORS];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) sum[r][v] = (Vector){0};
   for (long k = 0; k < depth; k++, a += acs, b += ldb) {
-    Vector row[2];
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; v++) row[v] = *(const Vector *)(b + 8 * v);
+    Vector row[VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) row[v] = ((const Vector *)b)[v];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < vectors; v++) sum[r][v] += a[r * ars] * row[v];
   }
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
-      Vector *out = (Vector *)(c + r * ldc + 8 * v);
+      Vector *out = (Vector *)(c + r * ldc) + v;
       *out = add ? *out + sign * sum[r][v] : sign * sum[r][v];
     }
 }
 
-/* The same for c (m, n): m is 1 or a multiple of PANEL, n of 8. */
+/* The same for c (m, n): m is 1 or a multiple of PANEL, n of PAD. */
 INLINE void product(long m, long n, long depth, const double *a, long ars, long acs, const double *b, long ldb,
-                    double *c, long ldc, int add, double sign, const int rows, const int vectors) {
+                    double *c, long ldc, int add, double sign) {
   if (m == 1) {
-    for (long j = 0; j < n; j += 8) tile(depth, a, ars, acs, b + j, ldb, c + j, ldc, add, sign, 1, 1);
+    for (long j = 0; j < n; j += LANES) tile(depth, a, ars, acs, b + j, ldb, c + j, ldc, add, sign, 1, 1);
     return;
   }
-  for (long i = 0; i < m; i += rows) {
+  for (long i = 0; i < m; i += ROWS) {
     long j = 0;
-    for (; j + 8 * vectors <= n; j += 8 * vectors)
-      tile(depth, a + i * ars, ars, acs, b + j, ldb, c + i * ldc + j, ldc, add, sign, rows, vectors);
-    if (j < n) tile(depth, a + i * ars, ars, acs, b + j, ldb, c + i * ldc + j, ldc, add, sign, rows, 1);
+    for (; j + VECTORS * LANES <= n; j += VECTORS * LANES)
+      tile(depth, a + i * ars, ars, acs, b + j, ldb, c + i * ldc + j, ldc, add, sign, ROWS, VECTORS);
+    for (; j < n; j += LANES)
+      tile(depth, a + i * ars, ars, acs, b + j, ldb, c + i * ldc + j, ldc, add, sign, ROWS, 1);
   }
 }
 
 /* Inverse Cholesky factor of a matrix of order PANEL, all of it given: s is used up. 0: not positive. */
-INLINE int small_inverse_factor(Vector s[PANEL], Vector k[PANEL]) {
+INLINE int small_inverse_factor(Vector s[PANEL][SPAN], Vector k[PANEL][SPAN]) {
 #pragma GCC unroll 8
   for (int i = 0; i < PANEL; i++) {
-    k[i] = (Vector){0};
-    k[i][i] = 1.0;
+#pragma GCC unroll 4
+    for (int v = 0; v < SPAN; v++) k[i][v] = (Vector){0};
+    k[i][i / LANES][i % LANES] = 1.0;
   }
 #pragma GCC unroll 8
   for (int j = 0; j < PANEL; j++) { /* the steps that turn s into 1 turn 1 into k */
-    const double pivot = s[j][j];
+    const double pivot = s[j][j / LANES][j % LANES];
     if (!(pivot > 0.0) || !isfinite(pivot)) return 0;
     const double inverse = 1.0 / sqrt(pivot);
-    s[j] *= inverse, k[j] *= inverse;
+#pragma GCC unroll 4
+    for (int v = 0; v < SPAN; v++) s[j][v] *= inverse, k[j][v] *= inverse;
 #pragma GCC unroll 8
     for (int i = j + 1; i < PANEL; i++) {
-      const double below = s[j][i];
-      s[i] -= below * s[j];
-      k[i] -= below * k[j];
+      const double below = s[j][i / LANES][i % LANES];
+#pragma GCC unroll 4
+      for (int v = 0; v < SPAN; v++) {
+        s[i][v] -= below * s[j][v];
+        k[i][v] -= below * k[j][v];
+      }
     }
   }
   return 1;
@@ -90,37 +109,35 @@ INLINE int small_inverse_factor(Vector s[PANEL], Vector k[PANEL]) {
 /* K with (g + shift diag(scale))^-1 = K'K; of g (n, n), n a multiple of PANEL, the blocks on and above the diagonal are
    read. `lt` and `bt` (n, PANEL) are working memory. Where a tile is wider than the triangle the other half of K is
    read: zeros on entry, and left so. */
-INLINE int factor_once(long n, const double *g, double shift, const double *scale, double *k, double *lt, double *bt,
-                       const int rows, const int vectors) {
+INLINE int factor_once(long n, const double *g, double shift, const double *scale, double *k, double *lt, double *bt) {
   for (long i = 0; i < n; i += PANEL) {
     /* L' = K G' of the rows before: K is lower triangular. */
     for (long j = 0; j < i; j += PANEL)
-      product(PANEL, PANEL, j + PANEL, k + j * n, n, 1, g + i, n, lt + j * PANEL, PANEL, 0, 1.0, rows, 1);
-    Vector s[PANEL], block[PANEL], turned[PANEL];
-    product(PANEL, PANEL, i, lt, 1, PANEL, lt, PANEL, (double *)s, PANEL, 0, -1.0, rows, 1);
+      product(PANEL, PANEL, j + PANEL, k + j * n, n, 1, g + i, n, lt + j * PANEL, PANEL, 0, 1.0);
+    Vector s[PANEL][SPAN], block[PANEL][SPAN], turned[PANEL][SPAN];
+    product(PANEL, PANEL, i, lt, 1, PANEL, lt, PANEL, (double *)s, PANEL, 0, -1.0);
     for (long r = 0; r < PANEL; r++) {
-      s[r] += *(const Vector *)(g + (i + r) * n + i);
-      s[r][r] += shift * scale[i + r];
+      for (int v = 0; v < SPAN; v++) s[r][v] += ((const Vector *)(g + (i + r) * n + i))[v];
+      s[r][r / LANES][r % LANES] += shift * scale[i + r];
     }
     if (!small_inverse_factor(s, block)) return 0;
     for (int r = 0; r < PANEL; r++)
-      for (int c = 0; c < PANEL; c++) turned[c][r] = block[r][c];
+      for (int c = 0; c < PANEL; c++) turned[c][r / LANES][r % LANES] = block[r][c / LANES][c % LANES];
     /* The rest of the rows: - (block L) K. */
-    product(i, PANEL, PANEL, lt, PANEL, 1, (const double *)turned, PANEL, bt, PANEL, 0, -1.0, rows, 1);
-    for (long j = 0; j < i; j += 8 * vectors) {
-      const long width = j + 8 * vectors < i ? 8 * vectors : i - j;
-      product(PANEL, width, i - j, bt + j * PANEL, 1, PANEL, k + j * n + j, n, k + i * n + j, n, 0, 1.0, rows, vectors);
+    product(i, PANEL, PANEL, lt, PANEL, 1, (const double *)turned, PANEL, bt, PANEL, 0, -1.0);
+    for (long j = 0; j < i; j += VECTORS * LANES) {
+      const long width = j + VECTORS * LANES < i ? VECTORS * LANES : i - j;
+      product(PANEL, width, i - j, bt + j * PANEL, 1, PANEL, k + j * n + j, n, k + i * n + j, n, 0, 1.0);
     }
-    for (long r = 0; r < PANEL; r++) *(Vector *)(k + (i + r) * n + i) = block[r];
+    for (long r = 0; r < PANEL; r++) memcpy(k + (i + r) * n + i, block[r], PANEL * sizeof(double));
   }
   return 1;
 }
 
 /* The same with the least shift of 0, 1e-14, 1e-12, ..., 1e-2 that works; where none does k is all NaN: not 0, then. */
-INLINE int factor(long n, const double *g, const double *scale, double *k, double *lt, double *bt, const int rows,
-                  const int vectors) {
+INLINE int factor(long n, const double *g, const double *scale, double *k, double *lt, double *bt) {
   for (double shift = 0.0; shift < 0.1; shift = shift > 0.0 ? shift * 100.0 : 1e-14)
-    if (factor_once(n, g, shift, scale, k, lt, bt, rows, vectors)) return 1;
+    if (factor_once(n, g, shift, scale, k, lt, bt)) return 1;
   for (long i = 0; i < n * n; i++) k[i] = NAN;
   return 0;
 }
@@ -130,25 +147,26 @@ INLINE int factor(long n, const double *g, const double *scale, double *k, doubl
 INLINE double dot(const double *a, const double *b, long n) {
   Vector even = {0}, odd = {0};
   long i = 0;
-  for (; i + 16 <= n; i += 16) {
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
     even += *(const Loose *)(a + i) * *(const Loose *)(b + i);
-    odd += *(const Loose *)(a + i + 8) * *(const Loose *)(b + i + 8);
+    odd += *(const Loose *)(a + i + LANES) * *(const Loose *)(b + i + LANES);
   }
   even += odd;
   double sum = 0.0;
-  for (int v = 0; v < 8; v++) sum += even[v];
+  for (int v = 0; v < LANES; v++) sum += even[v];
   for (; i < n; i++) sum += a[i] * b[i];
   return sum;
 }
 
-INLINE void add_multiple(double *a, double factor, const double *b, long n) {
+INLINE void add_multiple(double *a, double weight, const double *b, long n) {
   long i = 0;
-  for (; i + 8 <= n; i += 8) *(Loose *)(a + i) += factor * *(const Loose *)(b + i);
-  for (; i < n; i++) a[i] += factor * b[i];
+  for (; i + LANES <= n; i += LANES) *(Loose *)(a + i) += weight * *(const Loose *)(b + i);
+  for (; i < n; i++) a[i] += weight * b[i];
 }
 
-/* The sums of eight vectors, as one. */
-INLINE Vector sums_of(const Vector s[8]) {
+/* The sums of as many vectors as a vector has numbers. */
+INLINE Vector sums_of(const Vector *s) {
+#if WIDTH == 64
   Vector pair[4], four[2];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++)
@@ -160,32 +178,39 @@ INLINE Vector sums_of(const Vector s[8]) {
               __builtin_shuffle(pair[2 * i], pair[2 * i + 1], (Places){2, 3, 10, 11, 6, 7, 14, 15});
   return __builtin_shuffle(four[0], four[1], (Places){0, 1, 2, 3, 8, 9, 10, 11}) +
          __builtin_shuffle(four[0], four[1], (Places){4, 5, 6, 7, 12, 13, 14, 15});
+#elif WIDTH == 32
+  Vector pair[2];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++)
+    pair[i] = __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){0, 4, 2, 6}) +
+              __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){1, 5, 3, 7});
+  return __builtin_shuffle(pair[0], pair[1], (Places){0, 1, 4, 5}) +
+         __builtin_shuffle(pair[0], pair[1], (Places){2, 3, 6, 7});
+#else
+  return __builtin_shuffle(s[0], s[1], (Places){0, 2}) + __builtin_shuffle(s[0], s[1], (Places){1, 3});
+#endif
 }
 
-/* How far a block of eight rows from row i on reaches: `triangular` rows are zero beyond their diagonal. */
-INLINE long reach(long i, long n, const int triangular) { return triangular && i + 8 < n ? i + 8 : n; }
-
-#define AT_ONCE 3 /* vectors that a matrix is applied to while it is in registers, where there are 32 of those */
-
-/* `rows`: how many rows of A are in registers at once, 4 or 8. */
 INLINE void product_of(const int sides, long m, long n, const double *a, const double *b, long ldb, double *out, long ldo,
-                       const int triangular, const int rows) {
+                       const int triangular) {
   long i = 0;
   for (; i + 8 <= m; i += 8) {
-    const long wide = reach(i, n, triangular), even = wide / 8 * 8;
+    const long wide = reach(i, n, triangular), whole = wide / LANES * LANES;
     Vector s[AT_ONCE][8] = {0};
 #pragma GCC unroll 2
-    for (int from = 0; from < 8; from += rows)
-      for (long k = 0; k < even; k += 8)
+    for (int from = 0; from < 8; from += BLOCK)
+      for (long k = 0; k < whole; k += LANES)
 #pragma GCC unroll 8
-        for (int r = from; r < from + rows; r++) {
+        for (int r = from; r < from + BLOCK; r++) {
           const Vector row = *(const Loose *)(a + (i + r) * n + k);
 #pragma GCC unroll 3
           for (int c = 0; c < sides; c++) s[c][r] += row * *(const Loose *)(b + c * ldb + k);
         }
 #pragma GCC unroll 3
-    for (int c = 0; c < sides; c++) *(Loose *)(out + c * ldo + i) += sums_of(s[c]);
-    for (long k = even; k < wide; k++)
+    for (int c = 0; c < sides; c++)
+#pragma GCC unroll 4
+      for (int v = 0; v < SPAN; v++) ((Loose *)(out + c * ldo + i))[v] += sums_of(s[c] + v * LANES);
+    for (long k = whole; k < wide; k++)
       for (int r = 0; r < 8; r++)
         for (int c = 0; c < sides; c++) out[c * ldo + i + r] += a[(i + r) * n + k] * b[c * ldb + k];
   }
@@ -193,10 +218,10 @@ INLINE void product_of(const int sides, long m, long n, const double *a, const d
     for (int c = 0; c < sides; c++) out[c * ldo + i] += dot(a + i * n, b + c * ldb, n);
 }
 
-INLINE void transposed_of(const int sides, long m, long n, const double *a, const double *b, long ldb, double *out,
-                          long ldo, const int triangular, const int rows) {
+INLINE void transposed_of(const int sides, const int rows, long m, long n, const double *a, const double *b, long ldb,
+                          double *out, long ldo, const int triangular) {
   long i = 0;
-  for (; i + 8 <= m; i += rows) {
+  for (; i < m / 8 * 8; i += rows) {
     const long wide = reach(i / 8 * 8, n, triangular);
     double weight[AT_ONCE][8]; /* copies: the results might be where they are */
 #pragma GCC unroll 3
@@ -204,7 +229,7 @@ INLINE void transposed_of(const int sides, long m, long n, const double *a, cons
 #pragma GCC unroll 8
       for (int r = 0; r < rows; r++) weight[c][r] = b[c * ldb + i + r];
     long k = 0;
-    for (; k + 8 <= wide; k += 8) {
+    for (; k + LANES <= wide; k += LANES) {
       Vector row[8];
 #pragma GCC unroll 8
       for (int r = 0; r < rows; r++) row[r] = *(const Loose *)(a + (i + r) * n + k);
@@ -228,28 +253,69 @@ INLINE void transposed_of(const int sides, long m, long n, const double *a, cons
     for (int c = 0; c < sides; c++) add_multiple(out + c * ldo, b[c * ldb + i], a + i * n, n);
 }
 
-/* out_c += A b_c for A (m, n) and every side c; the vectors are `ldb` and `ldo` apart. `rows` is 8 with 32 registers. */
+/* out_c += A b_c for A (m, n) and every side c; the vectors are `ldb` and `ldo` apart. */
 INLINE void add_product(long sides, long m, long n, const double *a, const double *b, long ldb, double *out, long ldo,
-                        const int triangular, const int rows) {
-  if (rows == 8) {
-    for (; sides >= AT_ONCE; sides -= AT_ONCE, b += AT_ONCE * ldb, out += AT_ONCE * ldo)
-      product_of(AT_ONCE, m, n, a, b, ldb, out, ldo, triangular, 8);
-    for (; sides >= 2; sides -= 2, b += 2 * ldb, out += 2 * ldo)
-      product_of(2, m, n, a, b, ldb, out, ldo, triangular, 8);
-  }
-  for (; sides >= 1; sides--, b += ldb, out += ldo) product_of(1, m, n, a, b, ldb, out, ldo, triangular, rows);
+                        const int triangular) {
+  for (; sides >= AT_ONCE; sides -= AT_ONCE, b += AT_ONCE * ldb, out += AT_ONCE * ldo)
+    product_of(AT_ONCE, m, n, a, b, ldb, out, ldo, triangular);
+  if (sides == 2) product_of(2, m, n, a, b, ldb, out, ldo, triangular);
+  if (sides == 1) product_of(1, m, n, a, b, ldb, out, ldo, triangular);
 }
 
 /* out_c += A'b_c for A (m, n) and every side c. */
 INLINE void add_transposed(long sides, long m, long n, const double *a, const double *b, long ldb, double *out, long ldo,
-                           const int triangular, const int rows) {
-  if (rows == 8) {
-    for (; sides >= AT_ONCE; sides -= AT_ONCE, b += AT_ONCE * ldb, out += AT_ONCE * ldo)
-      transposed_of(AT_ONCE, m, n, a, b, ldb, out, ldo, triangular, 4);
-    for (; sides >= 2; sides -= 2, b += 2 * ldb, out += 2 * ldo)
-      transposed_of(2, m, n, a, b, ldb, out, ldo, triangular, 4);
-  }
-  for (; sides >= 1; sides--, b += ldb, out += ldo) transposed_of(1, m, n, a, b, ldb, out, ldo, triangular, rows);
+                           const int triangular) {
+  for (; sides >= AT_ONCE; sides -= AT_ONCE, b += AT_ONCE * ldb, out += AT_ONCE * ldo)
+    transposed_of(AT_ONCE, 4, m, n, a, b, ldb, out, ldo, triangular);
+  if (sides == 2) transposed_of(2, 4, m, n, a, b, ldb, out, ldo, triangular);
+  if (sides == 1) transposed_of(1, BLOCK, m, n, a, b, ldb, out, ldo, triangular);
 }
 
-#endif
+/* ---- normalisations ------------------------------------------------------------------------------ */
+
+/* The vectors of `basis`, `stride` apart: orthonormal, basis = u tri, by Gram-Schmidt; u (n, count). */
+INLINE void orthonormal(long count, long n, double *basis, long stride, double *u, double *tri) {
+  memset(tri, 0, count * count * sizeof(double));
+  for (long g = 0; g < count; g++) {
+    double *own = basis + g * stride;
+    for (long i = 0; i < g; i++) {
+      const double part = dot(basis + i * stride, own, n);
+      tri[i * count + g] = part;
+      add_multiple(own, -part, basis + i * stride, n);
+    }
+    const double norm = sqrt(dot(own, own, n));
+    tri[g * count + g] = norm;
+    for (long t = 0; t < n; t++) u[t * count + g] = own[t] /= norm;
+  }
+}
+
+/* tri'^-1 level. */
+INLINE void coordinates(long count, const double *tri, const double *level, double *wanted) {
+  for (long g = 0; g < count; g++) {
+    wanted[g] = level[g];
+    for (long i = 0; i < g; i++) wanted[g] -= tri[i * count + g] * wanted[i];
+    wanted[g] /= tri[g * count + g];
+  }
+}
+
+/* a <- a - u (u'a - wanted); wanted NULL: none. */
+INLINE void set_level(long count, long n, const double *u, double *a, const double *wanted) {
+  if (count == 1) { /* u is one vector */
+    add_multiple(a, (wanted ? wanted[0] : 0.0) - dot(u, a, n), u, n);
+    return;
+  }
+  for (long g = 0; g < count; g++) {
+    double part = wanted ? -wanted[g] : 0.0;
+    for (long t = 0; t < n; t++) part += u[t * count + g] * a[t];
+    for (long t = 0; t < n; t++) a[t] -= part * u[t * count + g];
+  }
+}
+
+/* ---- the Schur complement ------------------------------------------------------------------------ */
+
+/* e = schur' schur right; `half` is working memory. */
+UNUSED TARGET static void NAME(apply_inverse)(long n, const double *schur, const double *right, double *half, double *e) {
+  for (long i = 0; i < n; i++) half[i] = dot(schur + i * n, right, i + 1);
+  memset(e, 0, n * sizeof(double));
+  for (long i = 0; i < n; i++) add_multiple(e, half[i], schur + i * n, i + 1);
+}

@@ -1,26 +1,10 @@
-/* The end of `rows.c` and `inputs.c`: their Factors, Solve, lay_out, factors, forward and backward, compiled for the
-   instruction sets, as tasks that do one piece of the outputs each. */
+/* The end of `rows.c` and `inputs.c`: their factors, forward and backward for the instruction set of the machine, as tasks
+   that do one piece of the outputs each. */
 
 typedef void FactorsOf(const Factors *, Space, long, long, double *);
 typedef void ForwardOf(const Solve *, long, long, double *, double *);
 typedef void BackwardOf(const Solve *, long, long, double *);
-
-#define FOR_TARGET(name, attribute, rows, vectors)                                                        \
-  attribute static void factors_##name(const Factors *f, Space s, long from, long to, double *sum) {      \
-    factors(f, s, from, to, sum, rows, vectors);                                                          \
-  }                                                                                                       \
-  attribute static void forward_##name(const Solve *c, long from, long to, double *sum, double *memory) { \
-    forward(c, from, to, sum, memory, rows);                                                                    \
-  }                                                                                                       \
-  attribute static void backward_##name(const Solve *c, long from, long to, double *memory) {             \
-    backward(c, from, to, memory, rows);                                                                       \
-  }
-
-FOR_TARGET(plain, , 4, 1)
-#if defined(__x86_64__)
-FOR_TARGET(avx2, AVX2, 4, 1)
-FOR_TARGET(avx512, AVX512, 8, 2)
-#endif
+typedef void InverseOf(long, const double *, const double *, double *, double *);
 
 static void run_factors(void *context, double *memory, long task) {
   const Shared *shared = context;

@@ -18,6 +18,7 @@ from jaxpriv.solving import execution
 ROOT = Path(__file__).parents[2]
 
 kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+each = pytest.mark.usefixtures("instructions")
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,7 @@ both = pytest.mark.parametrize("form", SYSTEMS)
 
 
 @kernels
+@each
 @both
 @pytest.mark.parametrize(
     "shape",
@@ -79,6 +81,7 @@ def test_systems_are_those_of_the_portable_code(shape, form):
 
 
 @kernels
+@each
 @pytest.mark.parametrize(
     "shape", [(1, 0, 1, 1), (8, 0, 16, 3), (9, 0, 17, 5), (5, 1, 200, 40), (64, 0, 64, 64), (33, 2, 70, 11)]
 )
@@ -95,6 +98,7 @@ def test_factors_solve_their_systems(shape):
 
 
 @kernels
+@each
 @pytest.mark.parametrize(
     "shape", [(1, 0, 1, 1), (8, 0, 16, 3), (17, 0, 9, 5), (200, 1, 40, 5), (64, 0, 64, 64), (70, 2, 33, 11)]
 )
@@ -162,6 +166,7 @@ def test_inputs_keep_their_digits_where_rows_lose_them():
 
 
 @kernels
+@each
 @both
 @pytest.mark.parametrize("shape", [(3, 0, 5, 4, 1), (17, 2, 21, 3, 2), (24, 0, 16, 5, 1)])
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 7])
@@ -231,6 +236,7 @@ def test_the_same_bits_every_time_and_in_a_batch(inputs):
 
 
 @kernels
+@each
 def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale():
     rng = np.random.default_rng(3)
     half = rng.normal(size=(13, 7))
@@ -254,6 +260,7 @@ def test_a_matrix_without_factor_is_nan(bad):
 
 
 @kernels
+@each
 @both
 @pytest.mark.parametrize("shared", [5, 20])
 def test_an_output_without_factor_leaves_those_behind_it_as_they_are(shared, form):
@@ -368,6 +375,16 @@ def test_a_library_of_another_source_is_left_alone(fresh, monkeypatch, tmp_path)
     with (tmp_path / "common.h").open("a") as header:
         header.write("/* a correction */")
     assert "other C sources" in _native.absence()
+
+
+@kernels
+def test_they_can_be_kept_to_less_than_there_is(fresh, monkeypatch):
+    monkeypatch.setenv(_native.SWITCH, "baseline")
+    assert _native.instruction_set() == "baseline"
+    assert jp.solve(problem(), "interior-point").status == "optimal"
+    monkeypatch.delenv(_native.SWITCH)
+    _native.absence.cache_clear()
+    assert _native.absence() is None  # and sets it back
 
 
 def test_they_can_be_switched_off(fresh, monkeypatch):

@@ -52,6 +52,7 @@ def close(got, wanted, tol):
         np.testing.assert_allclose(one, other, rtol=0, atol=tol * abs(np.asarray(other)).max(initial=1e-30))
 
 
+@pytest.mark.usefixtures("instructions")
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("squares", [False, True])
 @pytest.mark.parametrize(
