@@ -13,17 +13,24 @@ proofs meet:
 * above: I_pi(S;Y) <= sum_s pi_s D(V_s || q) for ANY distribution q of Y. The largest value of a linear function over
   the ball moves r/2 of mass from the cheapest symbols to the dearest: exact, in one sort.
 
-Each round solves for the priors so far, finds the worst priors of that mechanism, and adds them. The budgets of the
-finite programs are a hair tighter, so that finitely many priors keep them on the whole ball; what that hair is worth
-(multipliers times hair, by weak duality) is taken off the lower bound.
+At the saddle point few priors suffice: with pibar the worst one for the leakage and sigma_k the one for the budget k,
+no mechanism has less than the value under {pibar, sigma_1, ..} alone. Aggregating never weakens a bound: if priors pi_j
+prove theirs with the weights eta_j of the leakage and the prices l_jk of the budgets, then so do sum_j eta_j pi_j and
+sum_j l_jk pi_j / sum_j l_jk, as I_pi is concave and E_pi d linear in pi. `_prior_saddle` looks for the saddle point,
+which proves nothing, and the two proofs are made with its mechanism and its 1 + M priors. Where that leaves a gap,
+rounds follow: each adds the worst priors of the mechanisms of the last one and solves again.
+
+The budgets of the finite programs are a hair tighter, so that finitely many priors keep them on the whole ball; what
+that hair is worth (multipliers times hair, by weak duality) is taken off the lower bound.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import rel_entr
 
+from jaxpriv._prior_saddle import saddle_point
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
@@ -53,7 +60,7 @@ class RobustSolution:
         lower_bound: a proved lower bound on the least such maximum, rounded down.
         mechanism: P(y|x), shape (X, Y); every budget holds under every prior of the ball.
         prior: the worst prior of `mechanism` that was found, shape (S,).
-        priors: the priors of the last finite program, shape (K, S): with them the bound can be proved again.
+        priors: the priors of the finite program that proved the bound, shape (K, S): it can be proved again.
         leakage: I(S;Y) under the centre of the ball, nats.
         distortion: the largest E d_k over the ball, shape (M,), rounded up.
         status: `optimal` if value - lower_bound <= tol, otherwise `not_certified`.
@@ -121,13 +128,16 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
     tables = problem.tables()
     span = np.ptp(tables, axis=(1, 2))
     hair = (_HAIR if radius > 0 else 0.0) * span
-    allowed = problem.budget + _ROUNDING * (span + np.abs(problem.budget))
-    safe = _cheapest(tables, span)
-    safest = ball.worst_means(given, tables, safe)[1]
-    priors, bound = [prior[seen]], 0.0
-    best = None
-    for done in range(1, max_rounds + 1):
-        joints = np.stack([given * one[:, None] for one in (_padded(priors) if radius > 0 else priors)])
+    judge = _Judge(ball, given, tables, problem.budget, 0.25 * tol)
+    priors, offers = [ball.centre], []
+    if radius > 0:
+        start, worst = saddle_point(given, ball.centre, radius, tables, problem.budget - hair, 0.1 * tol)
+        priors, offers = _others([ball.drawn_in(one) for one in worst], []), [start]
+    best, bound, proof, proved = None, 0.0, priors, False
+    done = 0
+    while done < max_rounds and not proved:
+        done += 1
+        joints = np.stack([given * one[:, None] for one in _padded(priors)])
         try:
             finite = _finite(problem, joints, hair, tol)
         except InfeasibleError:
@@ -137,46 +147,84 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
             finite = _finite(problem, joints, hair, tol)
         prices = np.asarray(finite.multipliers).reshape(len(joints), -1)
         raised = float(finite.lower_bound - (prices @ hair).sum() * (1 + 8 * _EPS))
-        if (
-            raised > bound + tol
-        ):  # priors without a price may go: the bound rises each time, so none comes back for ever
+        kept = priors
+        if raised > bound + tol:
+            # Priors without a price may go: the bound rises each time, so none comes back for ever.
             use = np.asarray(finite.weights) + prices @ span
-            priors = [one for k, one in enumerate(priors) if use[k :: len(priors)].max() > _IDLE]
-        bound = max(bound, raised)
-        mechanism = np.asarray(finite.mechanism)
-        dearest, distortion = ball.worst_means(given, tables, mechanism)
-        over = distortion > allowed
-        fresh = [one for one, high in zip(dearest, distortion > problem.budget - 0.5 * hair, strict=True) if high]
-        if over.any() and np.all(safest <= allowed):  # a blend with the cheapest release keeps the budgets already
-            share = float(((distortion - problem.budget)[over] / (distortion - safest)[over]).max())
-            mechanism = (1.0 - share) * mechanism + share * safe
-            distortion = ball.worst_means(given, tables, mechanism)[1]
-        worst, value = ball.worst_leakage(given @ mechanism, 0.25 * tol)
-        if np.all(distortion <= allowed) and (best is None or value < best.value):
-            best = RobustSolution(
-                value=value,
-                lower_bound=bound,
-                mechanism=mechanism,
-                prior=_everywhere(worst, seen, len(prior)),
-                priors=np.stack([_everywhere(one, seen, len(prior)) for one in priors]),
-                leakage=_information(prior[seen], given @ mechanism),
-                distortion=distortion,
-                status="not_certified",
-                rounds=done,
-            )
-        if best is not None and best.value - bound <= tol:
-            break
-        fresh.append(worst)
-        fresh = [pi for pi in fresh if min(np.abs(pi - one).sum() for one in priors) > _SAME]
+            kept = [one for k, one in enumerate(priors) if use[k :: len(priors)].max() > _IDLE]
+        if raised > bound:
+            bound, proof = raised, priors
+        fresh = []
+        for mechanism in [*offers, np.asarray(finite.mechanism)]:
+            found, worst = judge.judge(mechanism, hair)
+            fresh += worst
+            if found is not None and (best is None or found.value < best.value):
+                best = found
+            proved = best is not None and best.value - bound <= tol
+            if proved:
+                break
+        fresh, offers = _others(fresh, kept), []
         if not fresh:
             break
-        priors += fresh
+        priors = kept + fresh
     if best is None:
         raise NotCertifiedError(
             f"max_rounds={max_rounds}: no mechanism found so far keeps the budgets on the whole ball; raise it"
         )
-    proved = best.value - bound <= tol
-    return replace(best, lower_bound=bound, status="optimal" if proved else "not_certified", rounds=done)
+    return RobustSolution(
+        value=best.value,
+        lower_bound=bound,
+        mechanism=best.mechanism,
+        prior=_everywhere(best.prior, seen, len(prior)),
+        priors=np.stack([_everywhere(one, seen, len(prior)) for one in proof]),
+        leakage=_information(ball.centre, given @ best.mechanism),
+        distortion=best.distortion,
+        status="optimal" if proved else "not_certified",
+        rounds=done,
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A mechanism that keeps the budgets on the ball, its worst prior, and the proved bound on what that one sees."""
+
+    mechanism: np.ndarray
+    prior: np.ndarray
+    value: float
+    distortion: np.ndarray
+
+
+class _Judge:
+    """What a mechanism is worth on the whole ball; `gap` is how far its worst leakage may be from the bound on it."""
+
+    def __init__(self, ball: "_Ball", given: np.ndarray, tables: np.ndarray, budget: np.ndarray, gap: float):
+        self.ball, self.given, self.tables, self.budget, self.gap = ball, given, tables, budget, gap
+        span = np.ptp(tables, axis=(1, 2))
+        self.allowed = budget + _ROUNDING * (span + np.abs(budget))
+        self.safe = _cheapest(tables, span)
+        self.safest = ball.worst_means(given, tables, self.safe)[1]
+
+    def judge(self, mechanism: np.ndarray, hair: np.ndarray) -> tuple[_Found | None, list[np.ndarray]]:
+        """(the mechanism, made to keep the budgets if that can be, the priors that are worst for it)."""
+        dearest, distortion = self.ball.worst_means(self.given, self.tables, mechanism)
+        over = distortion > self.allowed
+        worst = [one for one, high in zip(dearest, distortion > self.budget - 0.5 * hair, strict=True) if high]
+        if over.any() and np.all(self.safest <= self.allowed):  # a blend with the cheapest release keeps them already
+            share = float(((distortion - self.budget)[over] / (distortion - self.safest)[over]).max())
+            mechanism = (1.0 - share) * mechanism + share * self.safe
+            distortion = self.ball.worst_means(self.given, self.tables, mechanism)[1]
+        prior, value = self.ball.worst_leakage(self.given @ mechanism, self.gap)
+        kept = bool(np.all(distortion <= self.allowed))
+        return _Found(mechanism, prior, value, distortion) if kept else None, [*worst, prior]
+
+
+def _others(priors: list[np.ndarray], known: list[np.ndarray]) -> list[np.ndarray]:
+    """Those of `priors` that are neither among the known ones nor twice among themselves."""
+    new: list[np.ndarray] = []
+    for one in priors:
+        if all(np.abs(one - other).sum() > _SAME for other in [*known, *new]):
+            new.append(one)
+    return new
 
 
 def _finite(problem: DistortionProblem, joints: np.ndarray, hair: np.ndarray, tol: float) -> Solution:
@@ -186,7 +234,7 @@ def _finite(problem: DistortionProblem, joints: np.ndarray, hair: np.ndarray, to
 
 def _padded(priors: list[np.ndarray]) -> list[np.ndarray]:
     """Priors repeated up to a power of two: a program is compiled for each number of joints."""
-    size = max(4, 1 << (len(priors) - 1).bit_length())
+    size = 1 << (len(priors) - 1).bit_length()
     return [priors[k % len(priors)] for k in range(size)]
 
 
@@ -212,6 +260,11 @@ class _Ball:
 
     def __init__(self, centre: np.ndarray, radius: float):
         self.centre, self.moved = centre / centre.sum(), 0.5 * radius
+
+    def drawn_in(self, prior: np.ndarray) -> np.ndarray:
+        """`prior` drawn towards the centre as far as it takes to lie in the ball."""
+        away = prior - self.centre
+        return self.centre + min(1.0, 2.0 * self.moved / max(float(np.abs(away).sum()), _EPS)) * away
 
     def dearest(self, costs: np.ndarray) -> np.ndarray:
         """The prior of the largest mean cost: mass goes from the cheapest symbols to the dearest one."""

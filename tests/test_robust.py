@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import solve_prior_ball
+from jaxpriv import robust, solve_prior_ball
+from jaxpriv._prior_saddle import saddle_point
+from jaxpriv.datasets import census
 from jaxpriv.robust import _Ball
 
 TOL = 1e-6
@@ -77,6 +79,86 @@ def test_the_lower_bound_is_that_of_its_own_priors(problem, solutions):
     joints = solution.priors[:, :, None] * problem.joints[0] / centre[:, None]
     finite = jp.solve(jp.DistortionProblem(joints, problem.distortions[0], budget=0.3), tol=1e-7)
     assert finite.lower_bound <= solution.value
+
+
+def test_aggregated_priors_prove_no_less(problem, solutions):
+    """The mean priors by the weights of the leakage and by the prices of the budget, instead of the priors."""
+    centre = problem.joints[0].sum(axis=1)
+    given = problem.joints[0] / centre[:, None]
+    priors = 0.6 * solutions[2.0].priors[0] + 0.4 * np.eye(3)  # around the worst one
+
+    def least(priors):
+        joints = given * np.asarray(priors)[:, :, None]
+        return jp.solve(jp.DistortionProblem(joints, problem.distortions[0], budget=0.3), tol=1e-8)
+
+    many = least(priors)
+    few = least([weights @ priors / weights.sum() for weights in (many.weights, many.multipliers)])
+    assert few.value >= many.lower_bound
+    assert few.lower_bound > many.value + 1e-3  # here even more
+
+
+def test_census_at_a_radius_where_worst_priors_crowd():
+    """Rounds of worst priors alone end here with dozens of nearly equal ones and a gap above the tolerance."""
+    data = census()
+    cost = jp.distortion.changed_attributes(data.useful_attributes)
+    solution = solve_prior_ball(jp.DistortionProblem(data.joint, cost, budget=0.5), 0.2, tol=TOL)
+    assert solution.status == "optimal"
+    assert solution.rounds == 1
+    assert len(solution.priors) == 2
+    assert solution.lower_bound <= 0.41582 <= solution.value + TOL
+
+
+@pytest.mark.parametrize("radius", [0.05, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("kind", ["two budgets", "zeros", "rare symbols"])
+def test_one_finite_program_is_enough(kind, radius):
+    rng = np.random.default_rng(8)
+    joint = rng.dirichlet(np.full(40, 0.4)).reshape(5, 8)
+    costs = [np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0)))]
+    budget = [0.7]
+    if kind == "two budgets":
+        costs, budget = [*costs, rng.random((8, 8))], [1.2, 0.4]
+    if kind == "zeros":
+        joint[rng.random(joint.shape) < 0.3] = 0.0
+        joint[:, 2] = 0.0
+    if kind == "rare symbols":
+        joint[1] *= 1e-10
+    joint /= joint.sum()
+    solution = solve_prior_ball(jp.DistortionProblem(joint, costs, budget=budget), radius, tol=TOL)
+    assert solution.status == "optimal"
+    assert solution.value > 10 * TOL
+    assert solution.rounds == 1
+    assert len(solution.priors) <= 1 + len(costs)
+
+
+def test_the_saddle_point(problem):
+    """Its prior is the worst one for its mechanism, and its mechanism keeps the budget."""
+    centre = problem.joints[0].sum(axis=1)
+    given = problem.joints[0] / centre[:, None]
+    mechanism, priors = saddle_point(given, centre, 0.5, problem.tables(), np.array([0.3]), 1e-9)
+    ball = _Ball(centre, 0.5)
+    for prior in priors:
+        assert prior.min() >= 0
+        assert np.abs(prior - centre).sum() <= 0.5 + 1e-12
+    channel = given @ mechanism
+    assert information(priors[0], channel) == pytest.approx(ball.worst_leakage(channel, 1e-10)[1], abs=2e-9)
+    means = given @ (problem.tables()[0] * mechanism).sum(axis=1)
+    assert priors[1] @ means == pytest.approx(0.3, abs=1e-8)
+    assert ball.dearest(means) @ means == pytest.approx(0.3, abs=1e-8)
+
+
+def test_rounds_make_up_for_a_poor_start(problem, solutions, monkeypatch):
+    """Whatever the search returns, the interval is proved, and the rounds of worst priors close it."""
+
+    def poor(given, centre, radius, tables, budget, tol):
+        return np.full(tables[0].shape, 1.0 / 3.0), np.stack([centre, np.eye(3)[0]])  # the second one outside
+
+    monkeypatch.setattr(robust, "saddle_point", poor)
+    solution = solve_prior_ball(problem, 0.2, tol=TOL)
+    assert solution.status == "optimal"
+    assert solution.rounds > 1
+    assert solution.value == pytest.approx(solutions[0.2].value, abs=TOL)
+    centre = problem.joints[0].sum(axis=1)
+    assert np.abs(solution.priors - centre).sum(axis=1).max() <= 0.2 + 1e-12
 
 
 @pytest.mark.parametrize("radius", [0.0, 0.1, 0.7, 2.0])
