@@ -38,8 +38,10 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solve import solve
 
-# The budgets of the finite programs are tighter by this part of the span of the distortion.
+# The budgets of the finite programs are tighter by this part of the span of the distortion, and by this part of `tol`
+# at most: a multiplier makes it count.
 _HAIR = 1e-9
+_HAIR_OF_TOL = 1e-2
 # What rounding may add to a mean distortion, relative to its scale.
 _ROUNDING = 1e-13
 # Priors nearer than this in L1 are one.
@@ -127,7 +129,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
     ball = _Ball(prior[seen], radius)
     tables = problem.tables()
     span = np.ptp(tables, axis=(1, 2))
-    hair = (_HAIR if radius > 0 else 0.0) * span
+    hair = (min(_HAIR, _HAIR_OF_TOL * tol) if radius > 0 else 0.0) * span
     judge = _Judge(ball, given, tables, problem.budget, 0.25 * tol)
     priors, offers = [ball.centre], []
     if radius > 0:

@@ -197,6 +197,16 @@ def test_a_budget_without_room_for_a_hair(problem):
     np.testing.assert_allclose(solution.mechanism, np.eye(3), atol=1e-12)
 
 
+def test_a_dear_budget_at_a_small_tolerance():
+    """A multiplier of 14 makes a hair of 1e-9 worth more than the tolerance."""
+    problem = jp.DistortionProblem(np.diag([0.4, 0.6]), 1.0 - np.eye(2), budget=1e-6)
+    solution = solve_prior_ball(problem, 0.2, tol=1e-8)
+    assert solution.status == "optimal"
+    # The prior 1/2, 1/2 is in the ball: ln 2 less the entropy of the error.
+    exact = np.log(2) + 1e-6 * np.log(1e-6) + (1 - 1e-6) * np.log1p(-1e-6)
+    assert solution.lower_bound <= exact <= solution.value
+
+
 def test_a_budget_that_no_mechanism_keeps_on_the_ball():
     joint = np.diag([0.5, 0.5])
     cost = np.array([[0.0, 0.0], [1.0, 1.0]])  # x = 1 costs one whatever is released
