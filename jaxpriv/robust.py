@@ -16,7 +16,7 @@ proofs meet:
 At the saddle point few priors suffice: with pibar the worst one for the leakage and sigma_k the one for the budget k,
 no mechanism has less than the value under {pibar, sigma_1, ..} alone. Aggregating never weakens a bound: if priors pi_j
 prove theirs with the weights eta_j of the leakage and the prices l_jk of the budgets, then so do sum_j eta_j pi_j and
-sum_j l_jk pi_j / sum_j l_jk, as I_pi is concave and E_pi d linear in pi. `_prior_saddle` looks for the saddle point,
+sum_j l_jk pi_j / sum_j l_jk, as I_pi is concave and E_pi d linear in pi. `solvers.prior_saddle` looks for the saddle point,
 which proves nothing, and the two proofs are made with its mechanism and its 1 + M priors. Where that leaves a gap,
 rounds follow: each adds the worst priors of the mechanisms of the last one and solves again.
 
@@ -30,13 +30,13 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import rel_entr
 
-from jaxpriv._prior_saddle import saddle_point
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solve import solve
+from jaxpriv.solvers.prior_saddle import saddle_point
 
 # The budgets of the finite programs are tighter by this part of the span of the distortion, and by this part of `tol`
 # at most: a multiplier makes it count.

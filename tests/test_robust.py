@@ -7,9 +7,9 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import robust, solve_prior_ball
-from jaxpriv._prior_saddle import saddle_point
 from jaxpriv.datasets import census
 from jaxpriv.robust import _Ball
+from jaxpriv.solvers.prior_saddle import saddle_point
 
 TOL = 1e-6
 RADII = (0.0, 0.2, 2.0)
