@@ -16,9 +16,9 @@ proofs meet:
 At the saddle point few priors suffice: with pibar the worst one for the leakage and sigma_k the one for the budget k,
 no mechanism has less than the value under {pibar, sigma_1, ..} alone. Aggregating never weakens a bound: if priors pi_j
 prove theirs with the weights eta_j of the leakage and the prices l_jk of the budgets, then so do sum_j eta_j pi_j and
-sum_j l_jk pi_j / sum_j l_jk, as I_pi is concave and E_pi d linear in pi. `solvers.prior_saddle` looks for the saddle point,
-which proves nothing, and the two proofs are made with its mechanism and its 1 + M priors. Where that leaves a gap,
-rounds follow: each adds the worst priors of the mechanisms of the last one and solves again.
+sum_j l_jk pi_j / sum_j l_jk, as I_pi is concave and E_pi d linear in pi. `solvers.prior_saddle` looks for the saddle
+point, which proves nothing, and the two proofs are made with its mechanism and its 1 + M priors. Where that leaves a
+gap, rounds follow: each adds the worst priors of the mechanisms of the last one and solves again.
 
 The budgets of the finite programs are a hair tighter, so that finitely many priors keep them on the whole ball; what
 that hair is worth (multipliers times hair, by weak duality) is taken off the lower bound.
