@@ -21,9 +21,10 @@ from benchmarks.solvers import SOLVERS, Accuracy, Run, Solver, Unable
 
 # A first call beyond this many seconds is the measurement, unless the solver compiles in it.
 SLOW = 2.0
-# Repeats stop after this many seconds or calls, whichever comes first.
-REPEAT_SECONDS = 2.0
-MOST_REPEATS = 7
+# Repeats stop after this many seconds or calls, whichever comes first; those of milliseconds, slower at first, go on
+# to so many calls or seconds.
+REPEAT_SECONDS, REPEATS = 2.0, 7
+STEADY_SECONDS, STEADY_REPEATS = 0.5, 50
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,13 @@ def repeat(solver: Solver, prepared: Any, accuracy: Accuracy, cold: bool) -> tup
     if first.seconds > SLOW and not (cold and solver.compiles):
         return first, [first]
     counted: list[Run] = []
-    while not counted or (len(counted) < MOST_REPEATS and sum(run.seconds for run in counted) < REPEAT_SECONDS):
+
+    def another() -> bool:
+        seconds = sum(run.seconds for run in counted)
+        few = len(counted) < REPEATS and seconds < REPEAT_SECONDS
+        return few or (len(counted) < STEADY_REPEATS and seconds < STEADY_SECONDS)
+
+    while another():
         counted.append(solver.run(prepared, accuracy))
     return first, counted
 

@@ -8,7 +8,8 @@ class Module(eqx.Module):
 
     Equinox makes every bound method a pytree, so that it may be an argument of compiled functions, in Python code that
     runs at each access of each attribute. What stands before a solve reads hundreds of attributes and passes no method
-    to such a function; at small sizes that was a third of the time from the call to the first operation.
+    to such a function; at small sizes that was a third of the time from the call to the first operation. To compile a
+    method, compile a function of the object that calls it.
     """
 
     __getattribute__ = object.__getattribute__

@@ -32,7 +32,7 @@ from scipy.special import rel_entr
 
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, scalar
-from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
+from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solve import solve
@@ -105,6 +105,8 @@ def solve_prior_ball(
     Raises:
         InputError: an argument is wrong, by name.
         InfeasibleError: no mechanism keeps the budgets under some finite set of priors of the ball, with the proof.
+        NotCertifiedError: no mechanism that was found keeps the budgets on the whole ball.
+        ResourceError: a finite program would need more memory than there is.
     """
     if not isinstance(problem, DistortionProblem) or problem.budget is None or problem.measured:
         raise InputError(
@@ -133,8 +135,12 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
     judge = _Judge(ball, given, tables, problem.budget, 0.25 * tol)
     priors, offers = [ball.centre], []
     if radius > 0:
-        start, worst = saddle_point(given, ball.centre, radius, tables, problem.budget - hair, 0.1 * tol)
-        priors, offers = _others([ball.drawn_in(one) for one in worst], []), [start]
+        try:
+            start, worst = saddle_point(given, ball.centre, radius, tables, problem.budget - hair, 0.1 * tol)
+        except ResourceError:
+            pass  # the rounds do without it
+        else:
+            priors, offers = _others([ball.drawn_in(one) for one in worst], []), [start]
     best, bound, proof, proved = None, 0.0, priors, False
     done = 0
     while done < max_rounds and not proved:
@@ -170,9 +176,8 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
             break
         priors = kept + fresh
     if best is None:
-        raise NotCertifiedError(
-            f"max_rounds={max_rounds}: no mechanism found so far keeps the budgets on the whole ball; raise it"
-        )
+        advice = "raise max_rounds" if done == max_rounds else "more rounds would not help: raise the budget a little"
+        raise NotCertifiedError(f"no mechanism of {done} rounds keeps the budgets on the whole ball; {advice}")
     return RobustSolution(
         value=best.value,
         lower_bound=bound,

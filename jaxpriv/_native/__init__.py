@@ -5,7 +5,7 @@ The C files here are compiled into one library when the package is built, if the
 a precision that a kernel does not have, under differentiation, and with JAXPRIV_KERNELS=off in the environment
 (read when the first solve is compiled), the portable JAX code that every kernel stands for is what runs. They are
 compiled for AVX-512, for AVX2 and for what every machine of the kind has; JAXPRIV_KERNELS=avx2 or baseline keeps to
-less than there is, for the bits of another machine.
+less than there is, for their arithmetic on another machine.
 """
 
 import ctypes
@@ -35,8 +35,8 @@ _TARGETS = {
         "jaxpriv_gibbs",
     )
 }
-# Values of the switch that limit the instructions, and the bytes of their vectors.
-_WIDEST = {"avx2": 32, "baseline": 16}
+# Values of the switch other than "off", and the bytes of the widest vectors that they allow.
+_WIDEST = {"": 64, "avx2": 32, "baseline": 16}
 
 
 def sources_digest() -> str | None:
@@ -45,11 +45,18 @@ def sources_digest() -> str | None:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest() if files else None
 
 
+def chosen() -> str:
+    """What the environment asks for."""
+    return os.environ.get(SWITCH, "").lower()
+
+
 @functools.cache
 def absence() -> str | None:
     """Why there are no kernels in C here, or None. The first call loads them and makes them known to XLA."""
-    if os.environ.get(SWITCH, "").lower() == "off":
+    if chosen() == "off":
         return f"switched off by {SWITCH}"
+    if chosen() not in _WIDEST:
+        return f"{SWITCH} is none of off, avx2 and baseline"
     if not LIBRARY.is_file():
         return "not compiled when jaxpriv was installed: no C compiler, or it failed"
     try:
@@ -63,7 +70,7 @@ def absence() -> str | None:
         return f"compiled for jaxlib {built}, and this is {running}: install jaxpriv again, without build isolation"
     if sources_digest() not in (None, library.jaxpriv_compiled_from().decode()):
         return "compiled from other C sources than those beside it: install jaxpriv again"
-    library.jaxpriv_use_at_most(_WIDEST.get(os.environ.get(SWITCH, "").lower(), 64))
+    library.jaxpriv_use_at_most(_WIDEST[chosen()])
     for target, kernel in kernels.items():
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(kernel), platform="cpu")
     return None

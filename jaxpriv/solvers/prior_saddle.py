@@ -14,7 +14,7 @@ kept, gained, l p - kept and l r/2 - sum gained. F is convex in W and concave in
 are a monotone problem, solved by Newton steps (Mehrotra's predictor and corrector). With b = sqrt(W/Z) the system of
 an output y is 1 + C'C in the unknown dW/b, where C = (1 - v v') diag(sqrt(pi_0/V)) G diag(b) and v = sqrt(pi_0 V/q):
 one Cholesky factor of order |S|. What is left has the row sums and the adversary's few unknowns.
-Cost of a step: |Y| |S| (|S|^2 + M |S| |X| + |X|^2) + (|X| + M |S|)^3.
+Cost of a step: |Y| |S| (|S|^2 + M^2 |S| |X| + |X|^2) + (|X| + M |S|)^3.
 
 Nothing here proves anything: `robust` proves the value at the mechanism and the bound at the priors.
 """
@@ -219,7 +219,7 @@ def _path(game: _Game, tol: float) -> _Point:
             if _BOUNDARY * point.longest(move) < _SHORT:
                 aim = 0.5 * gap / total
                 move = newton.move(aim * game.path, aim * game.slack_path)
-        except np.linalg.LinAlgError:  # as far as rounding lets it come
+        except (np.linalg.LinAlgError, ArithmeticError):  # as far as rounding lets it come
             break
         step = min(1.0, _BOUNDARY * point.longest(move))
         after = point.moved(move, step)

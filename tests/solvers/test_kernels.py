@@ -214,6 +214,7 @@ def test_little_curvature_costs_digits_as_stated():
 
 
 @kernels
+@each
 @pytest.mark.parametrize("inputs", [60, 20])
 def test_the_same_bits_every_time_and_in_a_batch(inputs):
     args = system(20, 1, inputs, 33, 1, seed=2)
@@ -251,6 +252,7 @@ def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale
 
 
 @kernels
+@each
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
 def test_a_matrix_without_factor_is_nan(bad):
     g = np.eye(20)
@@ -387,8 +389,9 @@ def test_they_can_be_kept_to_less_than_there_is(fresh, monkeypatch):
     assert _native.absence() is None  # and sets it back
 
 
-def test_they_can_be_switched_off(fresh, monkeypatch):
-    monkeypatch.setenv(_native.SWITCH, "off")
+@pytest.mark.parametrize("value", ["off", "OFF", "sse"])
+def test_they_can_be_switched_off(value, fresh, monkeypatch):
+    monkeypatch.setenv(_native.SWITCH, value)
     assert _native.SWITCH in _native.absence()
     assert jp.solve(problem(), "interior-point").status == "optimal"
 
