@@ -16,7 +16,7 @@ from tests.cli.conftest import refused, strict_json
 INTERRUPTED = """
 import os, signal
 import jaxpriv.cli
-import jaxpriv.solving.dense as solving
+import jaxpriv.solving.execution as solving
 compiled = solving.compiled
 def interrupted(*args):
     run, seconds = compiled(*args)
