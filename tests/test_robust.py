@@ -161,6 +161,16 @@ def test_rounds_make_up_for_a_poor_start(problem, solutions, monkeypatch):
     assert np.abs(solution.priors - centre).sum(axis=1).max() <= 0.2 + 1e-12
 
 
+def test_without_memory_for_the_search_the_rounds_do_it(problem, solutions, monkeypatch):
+    def refused(*args):
+        raise jp.errors.ResourceError("the search for the worst prior needs more than there is")
+
+    monkeypatch.setattr(robust, "saddle_point", refused)
+    solution = solve_prior_ball(problem, 0.2, tol=TOL)
+    assert solution.status == "optimal"
+    assert solution.value == pytest.approx(solutions[0.2].value, abs=TOL)
+
+
 @pytest.mark.parametrize("radius", [0.0, 0.1, 0.7, 2.0])
 def test_dearest_prior_beats_all_others(radius):
     rng = np.random.default_rng(5)
