@@ -10,6 +10,9 @@
    from its product to its exponentials, so that the block is written once and read once. Symbols x lie side by side in
    vectors: sums and maxima over y need no shuffles.
 
+   Inside, logits have base 2, which saves every exponential the reduction by ln 2: - P(s|x), prices and levels are
+   multiplied by log2 e when they are read, the maxima by ln 2 when they are written.
+
    A tile's exponentials are relative to the largest logit so far; what is missing to the largest of the row
    multiplies J, tile by tile, in the second product. Tiles and the order of all sums depend on shapes alone: the
    result does not depend on the number of threads. A NaN reaches the maxima of its symbol, which XLA's may lose. */
@@ -23,19 +26,36 @@
 #define TILE 64        /* outputs whose logits are in the first-level cache at once */
 #define LANE_BYTES 128 /* symbols side by side, a group: 32 floats or 16 doubles */
 #define CHUNK 1024     /* outputs of one piece of work, a multiple of TILE */
+#define FEW 4          /* private symbols, and */
+#define FEW_ROWS 4     /* outputs, whose sums the second product for few private symbols holds in registers */
 
 typedef struct {
   long symbols, outputs, private, costs; /* B, Y, S, M */
   long groups, wide;                     /* groups of symbols; S padded to whole vectors */
-  int single, spread;                    /* float; squares are wanted */
+  int single, spread, few;               /* float; squares are wanted; S is less than half a vector */
   const void *conditional, *joint, *scores, *cost, *prices, *levels;
   void *columns;
   void *weights; /* (groups, Y, lanes) */
-  void *sides;   /* (groups, S, lanes): - P(s|x) */
-  void *rights;  /* (groups, lanes, wide): J */
+  void *sides;   /* (groups, S, lanes): - P(s|x) log2 e */
+  void *rights;  /* (groups, lanes, wide): J; (groups, S, lanes) if few */
+  void *lifts;   /* (Y,): levels log2 e */
   void *tops;    /* (tiles, groups, lanes): what a tile's exponentials are relative to */
   void *parts;   /* (chunks, groups, rows, lanes): top, total, hard, means, squares */
 } Block;
+
+#if defined(__x86_64__)
+#define HOLD(vector) __asm__("" : "+v"(vector))
+#elif defined(__aarch64__)
+#define HOLD(vector) __asm__("" : "+w"(vector))
+#else
+#define HOLD(vector)
+#endif
+
+/* 0, 1, ... up to the numbers of a vector */
+#define PLACES_2 0, 1
+#define PLACES_4 PLACES_2, 2, 3
+#define PLACES_8 PLACES_4, 4, 5, 6, 7
+#define PLACES_16 PLACES_8, 8, 9, 10, 11, 12, 13, 14, 15
 
 static long pieces(long n, long size) { return (n + size - 1) / size; }
 static long chunks_of(const Block *b) { return pieces(b->outputs, CHUNK); }
@@ -107,14 +127,16 @@ static int run_block(XLA_FFI_CallFrame *frame, Block *b, void **rows) {
   const long tiles = pieces(b->outputs, TILE);
   const long sides = b->groups * b->private * lanes, rights = b->groups * lanes * b->wide;
   const long tops = tiles * b->groups * lanes, parts = chunks_of(b) * b->groups * rows_of_part(b) * lanes;
-  char *memory = (char *)allocate(((sides + rights + tops + parts) * size + 7) / 8);
+  char *memory = (char *)allocate(((sides + rights + tops + parts + b->outputs) * size + 7) / 8);
   if (!memory) return 0;
   b->sides = memory, b->rights = memory + sides * size;
   b->tops = (char *)b->rights + rights * size, b->parts = (char *)b->tops + tops * size;
+  b->lifts = (char *)b->parts + parts * size;
   OF(b, pack)(b);
   int good = share(frame, run_exponentiate, b, chunks_of(b) * b->groups, b->costs * TILE * LANE_BYTES / 8, 0);
   for (long group = 0; good && group < b->groups; group++) OF(b, join)(b, group);
-  good = good && share(frame, run_multiply, b, tiles, (TILE + lanes) * b->wide * size / 8, 0);
+  const long needed = b->few ? b->groups * b->private * lanes : (TILE + lanes) * b->wide;
+  good = good && share(frame, run_multiply, b, tiles, needed * size / 8, 0);
   for (long field = 0, r = 0; good && field < 5; field++) {
     const long count = field < 3 ? 1 : field == 3 ? b->costs : b->spread * b->costs * b->costs;
     for (long i = 0; i < count; i++, r++) OF(b, unpack)(b, r, (char *)rows[field] + i * b->symbols * size);
@@ -130,13 +152,14 @@ XLA_FFI_Error *jaxpriv_gibbs(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
   XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
   const int single = frame->args.size > 0 && in[0]->dtype == XLA_FFI_DataType_F32;
-  int good = frame->args.size == 6;
+  int good = frame->args.size == 6 && size_of(in[4], 1) > 0;
   for (int64_t i = 0; good && i < 6; i++) good = in[i]->dtype == (single ? XLA_FFI_DataType_F32 : XLA_FFI_DataType_F64);
-  if (!good) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "gibbs: 6 arrays of float32 or of float64");
+  if (!good) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "gibbs: 6 arrays of float32 or of float64, and a cost");
   const long size = single ? sizeof(float) : sizeof(double), lanes = LANE_BYTES / size;
   Block b = {.symbols = size_of(in[0], 2), .outputs = size_of(in[2], 2), .private = size_of(in[0], 1),
              .costs = size_of(in[4], 1), .single = single, .spread = size_of(out[5], 2) > 0};
   b.groups = pieces(b.symbols, lanes), b.wide = pieces(b.private, 64 / size) * (64 / size);
+  b.few = b.private * size <= 32;
   b.weights = out[6]->data;
   for (long i = 0; good && i < leading(in[0], 2); i++) {
 #define PART(array, count) ((char *)(array)->data + i * (count) * size)

@@ -7,17 +7,24 @@
 #define Loose NAME(Loose)
 #define Mask NAME(Mask)
 #define Bits NAME(Bits)
+#define Constants NAME(Constants)
 #if SINGLE
 #define REAL float
 #define INTEGER int32_t
 #define UNSIGNED uint32_t
 #define LOWEST (-0x1.fffffep127f)
+#define TERMS 6
+#define DIGITS 23
 #else
 #define REAL double
 #define INTEGER int64_t
 #define UNSIGNED uint64_t
 #define LOWEST (-0x1.fffffffffffffp1023)
+#define TERMS 11
+#define DIGITS 52
 #endif
+#define LOG2_E ((REAL)1.4426950408889634)
+#define LN_2 ((REAL)0.6931471805599453)
 #define LANES (LANE_BYTES / (long)sizeof(REAL))
 #define PER (WIDTH / (long)sizeof(REAL)) /* numbers of a vector */
 #define SPAN (LANE_BYTES / WIDTH)        /* vectors of a group */
@@ -42,32 +49,43 @@ INLINE Vector NAME(largest)(Vector *a, Vector best, const int count) {
   return NAME(larger)(a[0], best);
 }
 
-/* e^x for x <= 0, to about one unit in the last place; 0 below the normal numbers; NaN stays NaN.
-   x = n ln 2 + r, e^r = 1 + r + r^2 q(r) with q interpolated at Chebyshev's points. */
-INLINE Vector NAME(exponential)(Vector x) {
+/* 2^x for x <= 0, good to one unit in the last place; 0 below the normal numbers; NaN stays NaN.
+   x = n + r with n whole, 2^r = 1 + r q(r), whose largest relative error on [-1/2, 1/2] is as small as can be. */
+typedef struct {
+  Vector least, shift, q[TERMS];
+} Constants;
+
+/* HOLD keeps them in registers: compilers take constants for free and load all of them for every vector again. */
+INLINE void NAME(constants)(Constants *c) {
 #if SINGLE
-  const REAL least = -87.0f, shift = 0x1.8p23f + 127, high = 0x1.63p-1f, low = -0x1.bd0106p-13f;
-  const REAL q[] = {0.5f, 0.16666576989698775f, 0.041666554617204574f, 0.0083631790527225781f, 0.0013926183587713494f};
-  const int digits = 23;
+  const REAL least = -126, shift = 0x1.8p23f;
+  const REAL q[] = {0x1.62e43p-1f, 0x1.ebfbdcp-3f, 0x1.c6aee8p-5f, 0x1.3b2d4cp-7f, 0x1.5f3e52p-10f, 0x1.41fbbcp-13f};
 #else
-  const REAL least = -708.0, shift = 0x1.8p52 + 1023, high = 0x1.62e42feep-1, low = 0x1.a39ef35793c76p-33;
-  const REAL q[] = {0.50000000000000011,   0.16666666666666669,    0.041666666666624129,   0.0083333333333300615,
-                    0.0013888888917213717, 0.00019841269863053618, 2.4801521295954376e-05, 2.7557268459997064e-06,
-                    2.7620088445409746e-07, 2.510038549551032e-08};
-  const int digits = 52;
+  const REAL least = -1022, shift = 0x1.8p52;
+  const REAL q[] = {0.6931471805599453,     0.2402265069591013,     0.055504108664820084,   0.00961812910759412,
+                    0.001333355814677462,   0.0001540353045711209,  1.5252733493127489e-05, 1.3215435282308488e-06,
+                    1.0178199571842138e-07, 7.073783248503134e-09,  4.434771298200377e-10};
 #endif
-  const int terms = sizeof(q) / sizeof(REAL);
-  const Vector near = x * (REAL)1.4426950408889634 + shift, n = near - shift; /* n + bias: last bits of `near` */
-  const Vector r = x - n * high - n * low;
+  c->least = (Vector){0} + least, c->shift = (Vector){0} + shift;
+  HOLD(c->least);
+  HOLD(c->shift);
+#pragma GCC unroll 16
+  for (int i = 0; i < TERMS; i++) {
+    c->q[i] = (Vector){0} + q[i];
+    HOLD(c->q[i]);
+  }
+}
+
+INLINE Vector NAME(power)(Vector x, const Constants *c) {
+  const Vector near = x + c->shift, r = x - (near - c->shift); /* n: the last bits of `near` */
   const Vector rr = r * r;
-  Vector one = (Vector){0} + q[terms - 1], two = (Vector){0} + q[terms - 2]; /* every other term: two shorter chains */
+  Vector one = c->q[TERMS - 1], two = c->q[TERMS - 2]; /* every other term: two shorter chains */
 #pragma GCC unroll 8
-  for (int i = terms - 3; i >= 0; i -= 2) one = one * rr + q[i];
+  for (int i = TERMS - 3; i >= 0; i -= 2) one = one * rr + c->q[i];
 #pragma GCC unroll 8
-  for (int i = terms - 4; i >= 0; i -= 2) two = two * rr + q[i];
-  const Vector sum = terms % 2 ? two * r + one : one * r + two;
-  const Vector power = (Vector)((Bits)near << digits);
-  return NAME(pick)(x < least, (Vector){0}, (sum * rr + r + (REAL)1) * power);
+  for (int i = TERMS - 4; i >= 0; i -= 2) two = two * rr + c->q[i];
+  const Vector sum = (TERMS % 2 ? two * r + one : one * r + two) * r + (REAL)1;
+  return NAME(pick)(x < c->least, (Vector){0}, (Vector)((Bits)sum + ((Bits)near << DIGITS)));
 }
 
 /* ---- logits and exponentials --------------------------------------------------------------------- */
@@ -75,7 +93,7 @@ INLINE Vector NAME(exponential)(Vector x) {
 /* L of `rows` outputs from y on, into out (rows, LANES); their maxima with and without levels into `hard`, `most`. */
 INLINE void NAME(logits)(const Block *b, long y, const REAL *side, const REAL *cost, long stride, long plane, REAL *out,
                          Vector *most, Vector *hard, const int rows) {
-  const REAL *scores = (const REAL *)b->scores + y * b->private, *levels = (const REAL *)b->levels + y;
+  const REAL *scores = (const REAL *)b->scores + y * b->private, *levels = (const REAL *)b->lifts + y;
   for (long k = 0; k < b->costs; k++) /* of the outputs after these */
     for (int r = rows; r < 2 * rows; r++) {
       const char *next = (const char *)(cost + k * plane + r * stride);
@@ -95,7 +113,7 @@ INLINE void NAME(logits)(const Block *b, long y, const REAL *side, const REAL *c
         for (int v = 0; v < VECTORS; v++) sum[r][v] += scores[r * b->private + s] * right[v];
     }
     for (long k = 0; k < b->costs; k++) {
-      const REAL price = ((const REAL *)b->prices)[k], *at = cost + k * plane + j * PER;
+      const REAL price = LOG2_E * ((const REAL *)b->prices)[k], *at = cost + k * plane + j * PER;
 #pragma GCC unroll 8
       for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
@@ -134,6 +152,8 @@ TARGET static void NAME(exponentiate)(const Block *b, long group, long chunk, vo
   const long end = (chunk + 1) * CHUNK < b->outputs ? (chunk + 1) * CHUNK : b->outputs;
   const long left = b->symbols - group * LANES, lanes = left < LANES ? left : LANES;
   const REAL *side = (const REAL *)b->sides + group * b->private * LANES;
+  Constants powers;
+  NAME(constants)(&powers);
   REAL *part = (REAL *)b->parts + (chunk * b->groups + group) * rows_of_part(b) * LANES;
   Vector most[SPAN], hard[SPAN];
   for (int v = 0; v < SPAN; v++) most[v] = hard[v] = (Vector){0} + LOWEST;
@@ -158,17 +178,27 @@ TARGET static void NAME(exponentiate)(const Block *b, long group, long chunk, vo
     for (; y < count; y++)
       NAME(logits)(b, from + y, side, cost + y * stride, stride, plane, weights + y * LANES, most, hard, 1);
     Vector *top = (Vector *)((REAL *)b->tops + (from / TILE * b->groups + group) * LANES);
+    for (int j = 0; j < SPAN; j += VECTORS) { /* several vectors side by side need each constant once */
+      Vector sum[VECTORS], mean[VECTORS], most_now[VECTORS], *w = (Vector *)weights + j;
+      const REAL *first = cost + j * PER;
 #pragma GCC unroll 8
-    for (int v = 0; v < SPAN; v++) {
-      const Vector most_now = top[v] = most[v];
-      Vector *w = (Vector *)weights + v, sum = {0};
-      for (long i = 0; i < count; i++, w += SPAN) sum += *w = NAME(exponential)(*w - most_now);
-      scale[v] = NAME(exponential)(before[v] - most_now);
-      Vector *total = (Vector *)(part + LANES) + v;
-      *total = *total * scale[v] + sum;
+      for (int v = 0; v < VECTORS; v++) sum[v] = mean[v] = (Vector){0}, most_now[v] = top[j + v] = most[j + v];
+      for (long i = 0; i < count; i++, w += SPAN, first += stride)
+#pragma GCC unroll 8
+        for (int v = 0; v < VECTORS; v++) {
+          const Vector weight = w[v] = NAME(power)(w[v] - most_now[v], &powers);
+          sum[v] += weight, mean[v] += weight * *(const Loose *)(first + v * PER);
+        }
+#pragma GCC unroll 8
+      for (int v = 0; v < VECTORS; v++) {
+        scale[j + v] = NAME(power)(before[j + v] - most_now[v], &powers);
+        Vector *total = (Vector *)(part + LANES) + j + v;
+        *total = *total * scale[j + v] + sum[v];
+        total[2 * SPAN] = total[2 * SPAN] * scale[j + v] + mean[v];
+      }
     }
-    REAL *row = part + 3 * LANES;
-    for (long k = 0; k < b->costs; k++, row += LANES)
+    REAL *row = part + 4 * LANES;
+    for (long k = 1; k < b->costs; k++, row += LANES)
       NAME(add_moment)(row, scale, weights, cost + k * plane, NULL, stride, count);
     for (long i = 0; b->spread && i < b->costs; i++)
       for (long k = 0; k < b->costs; k++, row += LANES)
@@ -182,12 +212,14 @@ TARGET static void NAME(join)(const Block *b, long group) {
   const long rows = rows_of_part(b), chunks = chunks_of(b), next = b->groups * rows * LANES;
   int no_level = 0;
   for (long y = 0; y < b->outputs; y++) no_level |= isnan(((const REAL *)b->levels)[y]) != 0;
+  Constants powers;
+  NAME(constants)(&powers);
   REAL *first = (REAL *)b->parts + group * rows * LANES;
   for (int v = 0; v < SPAN; v++) {
     Vector *own = (Vector *)first + v, most = *own;
     for (long c = 1; c < chunks; c++) most = NAME(larger)(((Vector *)(first + c * next))[v], most);
     for (long c = 0; c < chunks; c++) {
-      const Vector *part = (Vector *)(first + c * next) + v, scale = NAME(exponential)(*part - most);
+      const Vector *part = (Vector *)(first + c * next) + v, scale = NAME(power)(*part - most, &powers);
       for (long r = 1; r < rows; r++) {
         Vector *sum = own + r * SPAN;
         const Vector term = r == 2 ? part[r * SPAN] : part[r * SPAN] * scale;
@@ -228,18 +260,25 @@ INLINE void NAME(add_products)(const REAL *w, const REAL *right, REAL *out, long
   for (; j < wide; j += PER) NAME(add_product)(w, right + j, out + j, wide, rows, 1);
 }
 
+/* J times what the exponentials of a tile lack to the mechanism: factors (LANES,) of a group. */
+INLINE void NAME(factors)(const Block *b, long tile, long group, Vector *factor) {
+  const Vector *top = (const Vector *)((const REAL *)b->parts + group * rows_of_part(b) * LANES);
+  const Vector *own = (const Vector *)((const REAL *)b->tops + (tile * b->groups + group) * LANES);
+  Constants powers;
+  NAME(constants)(&powers);
+  for (int v = 0; v < SPAN; v++) factor[v] = NAME(power)(own[v] - top[v], &powers) / top[SPAN + v];
+}
+
 /* Columns of one tile of outputs. `memory`: TILE wide + LANES wide numbers. */
-TARGET static void NAME(multiply)(const Block *b, long tile, void *memory) {
+INLINE void NAME(multiply_many)(const Block *b, long tile, REAL *memory) {
   const long from = tile * TILE, count = from + TILE < b->outputs ? TILE : b->outputs - from, wide = b->wide;
   REAL *sum = memory, *right = sum + TILE * wide;
   memset(sum, 0, TILE * wide * sizeof(REAL));
   for (long group = 0; group < b->groups; group++) {
     const REAL *weights = (const REAL *)b->weights + (group * b->outputs + from) * LANES;
     const REAL *joint = (const REAL *)b->rights + group * LANES * wide;
-    const Vector *top = (const Vector *)((const REAL *)b->parts + group * rows_of_part(b) * LANES);
-    const Vector *own = (const Vector *)((const REAL *)b->tops + (tile * b->groups + group) * LANES);
     Vector factor[SPAN];
-    for (int v = 0; v < SPAN; v++) factor[v] = NAME(exponential)(own[v] - top[v]) / top[SPAN + v];
+    NAME(factors)(b, tile, group, factor);
     for (long x = 0; x < LANES; x++) {
       const REAL f = ((REAL *)factor)[x], *row = joint + x * wide;
       for (long j = 0; j < wide; j += PER) *(Vector *)(right + x * wide + j) = f * *(const Vector *)(row + j);
@@ -256,26 +295,123 @@ TARGET static void NAME(multiply)(const Block *b, long tile, void *memory) {
     memcpy((REAL *)b->columns + (from + y) * b->private, sum + y * wide, b->private * sizeof(REAL));
 }
 
-/* ---- in and out ---------------------------------------------------------------------------------- */
-
-/* - P(s|x) with symbols side by side, and J with its rows padded. Beyond the last symbol are its P(s|x) once more, so
-   that no other logits are infinite than its own, and J = 0. */
-TARGET static void NAME(pack)(const Block *b) {
-  REAL *sides = b->sides, *rights = b->rights;
-  for (long x = 0; x < b->groups * LANES; x++) {
-    const REAL *conditional = (const REAL *)b->conditional + (x < b->symbols ? x : b->symbols - 1) * b->private;
-    REAL *side = sides + x / LANES * b->private * LANES + x % LANES;
-    for (long s = 0; s < b->private; s++) side[s * LANES] = -conditional[s];
+/* The sums of PER vectors, in one: at every step two vectors become one, whose halves, quarters, ... are theirs. */
+INLINE Vector NAME(totals)(const Vector *sums) {
+  const Mask place = {
+#if WIDTH == 16 && !SINGLE
+      PLACES_2
+#elif WIDTH == 16 || (WIDTH == 32 && !SINGLE)
+      PLACES_4
+#elif WIDTH == 32 || !SINGLE
+      PLACES_8
+#else
+      PLACES_16
+#endif
+  };
+  Vector rest[PER];
+#pragma GCC unroll 16
+  for (int i = 0; i < PER; i++) rest[i] = sums[i];
+#pragma GCC unroll 4
+  for (int half = PER / 2; half > 0; half /= 2) {
+    const Mask second = ((place & half) != 0) & PER; /* the places that show the second vector */
+#pragma GCC unroll 8
+    for (int i = 0; i < half; i++)
+      rest[i] = __builtin_shuffle(rest[i], rest[i + half], place + second) +
+                __builtin_shuffle(rest[i], rest[i + half], (place ^ half) + second);
   }
-  memset(rights, 0, b->groups * LANES * b->wide * sizeof(REAL));
-  for (long x = 0; x < b->symbols; x++)
-    memcpy(rights + x * b->wide, (const REAL *)b->joint + x * b->private, b->private * sizeof(REAL));
+  return rest[0];
 }
 
-/* Row r of the joined parts of all groups, to one number for each symbol. */
+/* columns (rows, count) = sum over groups of w (rows, LANES) right (count, LANES), count <= FEW. */
+INLINE void NAME(dots)(const Block *b, const REAL *weights, const REAL *right, REAL *columns, const int rows,
+                       const int count) {
+  Vector sum[FEW_ROWS * FEW];
+#pragma GCC unroll 16
+  for (int i = 0; i < FEW_ROWS * FEW; i++) sum[i] = (Vector){0};
+  for (long group = 0; group < b->groups; group++) {
+    const REAL *w = weights + group * b->outputs * LANES;
+    const Vector *side = (const Vector *)(right + group * b->private * LANES);
+    for (int r = rows; r < 2 * rows; r++)
+      for (int line = 0; line < LANE_BYTES; line += 64) __builtin_prefetch((const char *)(w + r * LANES) + line);
+#pragma GCC unroll 8
+    for (int v = 0; v < SPAN; v++)
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; r++) {
+        const Vector own = ((const Vector *)(w + r * LANES))[v];
+#pragma GCC unroll 4
+        for (int s = 0; s < count; s++) sum[r * FEW + s] += own * side[s * SPAN + v];
+      }
+  }
+  REAL all[FEW_ROWS * FEW] __attribute__((aligned(WIDTH)));
+#pragma GCC unroll 8
+  for (int i = 0; i < FEW_ROWS * FEW; i += PER) *(Vector *)(all + i) = NAME(totals)(sum + i);
+  for (int r = 0; r < rows; r++) memcpy(columns + r * b->private, all + r * FEW, count * sizeof(REAL));
+}
+
+INLINE void NAME(few_columns)(const Block *b, const REAL *weights, const REAL *right, REAL *columns, const int rows) {
+  for (long s = 0; s < b->private; s += FEW, right += FEW * LANES) {
+    const long left = b->private - s;
+    if (left >= 4)
+      NAME(dots)(b, weights, right, columns + s, rows, 4);
+    else if (left == 3)
+      NAME(dots)(b, weights, right, columns + s, rows, 3);
+    else if (left == 2)
+      NAME(dots)(b, weights, right, columns + s, rows, 2);
+    else
+      NAME(dots)(b, weights, right, columns + s, rows, 1);
+  }
+}
+
+/* The same for fewer private symbols than a vector has numbers: sums over the vectors of x, and over their
+   numbers at the end. `memory`: groups S LANES numbers. */
+INLINE void NAME(multiply_few)(const Block *b, long tile, REAL *right) {
+  const long from = tile * TILE, count = from + TILE < b->outputs ? TILE : b->outputs - from;
+  for (long group = 0; group < b->groups; group++) {
+    Vector factor[SPAN];
+    NAME(factors)(b, tile, group, factor);
+    for (long i = group * b->private * SPAN, end = i + b->private * SPAN; i < end; i += SPAN)
+      for (int v = 0; v < SPAN; v++) ((Vector *)right)[i + v] = factor[v] * ((const Vector *)b->rights)[i + v];
+  }
+  const REAL *weights = (const REAL *)b->weights + from * LANES;
+  REAL *columns = (REAL *)b->columns + from * b->private;
+  long y = 0;
+  for (; y + FEW_ROWS <= count; y += FEW_ROWS)
+    NAME(few_columns)(b, weights + y * LANES, right, columns + y * b->private, FEW_ROWS);
+  for (; y < count; y++) NAME(few_columns)(b, weights + y * LANES, right, columns + y * b->private, 1);
+}
+
+TARGET static void NAME(multiply)(const Block *b, long tile, void *memory) {
+  if (b->few)
+    NAME(multiply_few)(b, tile, memory);
+  else
+    NAME(multiply_many)(b, tile, memory);
+}
+
+/* ---- in and out ---------------------------------------------------------------------------------- */
+
+/* - P(s|x) with symbols side by side; J so too where it is wanted so, or with its rows padded. Beyond the last symbol
+   are its P(s|x) once more, so that no other logits are infinite than its own, and J = 0. */
+TARGET static void NAME(pack)(const Block *b) {
+  REAL *rights = b->rights;
+  for (long y = 0; y < b->outputs; y++) ((REAL *)b->lifts)[y] = LOG2_E * ((const REAL *)b->levels)[y];
+  memset(rights, 0, b->groups * LANES * b->wide * sizeof(REAL));
+  for (long x = 0; x < b->groups * LANES; x++) {
+    const long symbol = x < b->symbols ? x : b->symbols - 1;
+    const long place = x / LANES * b->private * LANES + x % LANES;
+    const REAL *conditional = (const REAL *)b->conditional + symbol * b->private;
+    const REAL *joint = (const REAL *)b->joint + symbol * b->private;
+    for (long s = 0; s < b->private; s++) ((REAL *)b->sides)[place + s * LANES] = -LOG2_E * conditional[s];
+    if (x > symbol) continue;
+    for (long s = 0; b->few && s < b->private; s++) rights[place + s * LANES] = joint[s];
+    if (!b->few) memcpy(rights + x * b->wide, joint, b->private * sizeof(REAL));
+  }
+}
+
+/* Row r of the joined parts of all groups, to one number for each symbol; top and hard are logits. */
 TARGET static void NAME(unpack)(const Block *b, long r, void *out) {
+  const REAL unit = r == 0 || r == 2 ? LN_2 : 1;
   for (long x = 0; x < b->symbols; x++)
-    ((REAL *)out)[x] = ((REAL *)b->parts)[(x / LANES * rows_of_part(b) + r) * LANES + x % LANES];
+    ((REAL *)out)[x] = unit * ((REAL *)b->parts)[(x / LANES * rows_of_part(b) + r) * LANES + x % LANES];
 }
 
 #undef SINGLE
@@ -283,10 +419,15 @@ TARGET static void NAME(unpack)(const Block *b, long r, void *out) {
 #undef Loose
 #undef Mask
 #undef Bits
+#undef Constants
 #undef REAL
 #undef INTEGER
 #undef UNSIGNED
 #undef LOWEST
+#undef TERMS
+#undef DIGITS
+#undef LOG2_E
+#undef LN_2
 #undef LANES
 #undef PER
 #undef SPAN

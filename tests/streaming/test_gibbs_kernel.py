@@ -65,6 +65,9 @@ def close(got, wanted, tol):
         (64, 4, 1025, 3),
         (100, 70, 2100, 1),
         (16, 8, 72, 2),
+        (70, 2, 131, 1),
+        (33, 6, 70, 1),
+        (20, 7, 66, 1),
     ],
 )
 def test_blocks_are_those_of_the_portable_code(shape, squares, dtype):
@@ -83,28 +86,46 @@ def test_logits_of_any_size(dtype):
         close(got, portable(args), 1e4 * PRECISIONS[dtype])
 
 
+@pytest.mark.usefixtures("instructions")
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_exponentials_are_good_to_a_few_units_in_the_last_place(dtype):
-    eps = np.finfo(dtype).eps
-    outputs = 20_000
-    cost = np.linspace(0.0, -np.log(np.finfo(dtype).tiny) - 8.0, outputs).astype(dtype)
+def test_exponentials_are_good_to_two_units_in_the_last_place(dtype):
+    """A price of ln 2 makes the costs logits of base 2, which is what the kernel exponentiates."""
+    eps, outputs = np.finfo(dtype).eps, 20_000
+    # The largest logit is the first one, so that no tile is moved; divided by the total, the least is a normal number.
+    cost = np.linspace(0.0, -np.log2(np.finfo(dtype).tiny) - 12.0, outputs).astype(dtype)
     none = np.zeros((1, 1), dtype)
     args = (
         none,
         none + 1,
         np.zeros((outputs, 1), dtype),
         cost[None, :, None],
-        np.ones(1, dtype),
+        np.full(1, np.log(2), dtype),
         np.zeros(outputs, dtype),
     )
     got = block(tuple(map(jnp.asarray, args)), squares=False)
-    exact = np.exp(-cost.astype(np.longdouble))
+    exact = np.exp2(-cost.astype(np.longdouble))
     weights = np.asarray(got.columns)[:, 0].astype(np.longdouble) * np.asarray(got.total)[0]
-    tile = np.arange(outputs) // 64
-    # Relative to the largest logit of all: here the first one, so that no tile is moved.
-    assert np.max(abs(weights / exact - 1)[tile == 0]) < 4 * eps
-    assert np.max(abs(weights / exact - 1)) < 4 * eps
+    assert np.max(abs(weights / exact - 1)) < 2 * eps  # also of the factor and of the division by the total
     np.testing.assert_allclose(np.asarray(got.total)[0], float(exact.sum()), rtol=8 * eps)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("size", [3.0, 300.0])
+def test_rounding_of_the_logits_is_that_of_their_size(dtype, size):
+    """Weights are wrong by no more units than a few roundings of the largest logit make."""
+    eps = np.finfo(dtype).eps
+    for seed in range(5):
+        args = arguments(32, 3, 500, 1, dtype, size=size, seed=seed)
+        got = block(args, squares=False)
+        conditional, joint, scores, costs, prices, levels = (np.asarray(a, np.longdouble) for a in args)
+        logits = -scores @ conditional.T - prices[0] * costs[0]
+        weights = np.exp(logits - logits.max(axis=0))
+        wanted = weights @ (joint / weights.sum(axis=0)[:, None])
+        wrong = abs(np.asarray(got.columns) - wanted)
+        largest = (abs(scores) @ conditional.T + prices[0] * costs[0]).max()
+        assert wrong.max() < 4 * eps * (largest + 1) * wanted.max()
+        assert abs(np.asarray(got.top) - logits.max(axis=0)).max() < 4 * eps * largest
+        assert abs(np.asarray(got.hard) - (logits + levels[:, None]).max(axis=0)).max() < 4 * eps * (largest + 5)
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
@@ -159,8 +180,8 @@ with own_settings():
 
 
 def digest():
-    """Of all the bits of two results."""
-    results = [block(arguments(300, 20, 3000, 1, dtype)) for dtype in PRECISIONS]
+    """Of all the bits of some results."""
+    results = [block(arguments(300, private, 3000, 1, dtype)) for private in (4, 20) for dtype in PRECISIONS]
     return hashlib.sha256(b"".join(np.asarray(part).tobytes() for got in results for part in got)).hexdigest()
 
 
