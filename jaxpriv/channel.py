@@ -2,7 +2,7 @@
 
 A mechanism on a large alphabet is a compact state plus a rule. `Gibbs` is what mirror-descent
 methods produce: W[x, .] = softmax_y( -P(.|x) . A_y - t . d(x, .) ) needs |Y| |S| numbers. `ShiftedCoset`
-and `NearestCoset` move a symbol from its cell to another one and keep its place in it.
+and `SpreadCoset` move a symbol from its cell to another one and keep its place in it.
 `Deterministic` releases one symbol for each x, and `Mixture` tosses a coin between two mechanisms.
 All evaluate in float64.
 """
@@ -214,27 +214,37 @@ class ShiftedCoset(AbstractChannel):
         return _draw_target(self, key, index)
 
 
-class NearestCoset(AbstractChannel):
-    """The same on two ordered alphabets of any spacing: keep the DIFFERENCE to the centre of the cell.
+class SpreadCoset(AbstractChannel):
+    """The same between two alphabets: k symbols of a cell of X are spread, in their order, over the l of a cell of Y.
 
-    x in cell i releases the symbol nearest to centres[j] + offset[x], j ~ moves[i].
+    The symbol at place r of its cell i stands for the shares from r/k to (r + 1)/k of that cell. It draws j ~ moves[i]
+    and releases a symbol of j by how much of that interval is the symbol's own. What is released within j then tells
+    nothing about i, however the values are spaced (the symbol nearest to the same place would).
     """
 
     moves: Any  # (m, n) P(cell j of Y | cell i of X)
-    cell: Any  # (X,)
-    offset: Any  # (X,) x minus the centre of its cell
-    centres: Any  # (n,) of the cells of Y
-    values: Any  # (Y,) sorted
+    cell: Any  # (X,) i
+    place: Any  # (X,) r
+    size: Any  # (m,) k
+    starts: Any  # (n + 1,) the first position of each cell of Y
     order: Any  # (Y,) the symbol at each position
+    most: int = eqx.field(static=True)  # symbols of a cell of Y that an interval may meet
 
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.cell), len(self.order)
 
     def _targets(self, index: Any) -> tuple[Any, Any]:
-        wanted = self.centres + self.offset[index][:, None]
-        between = 0.5 * (self.values[1:] + self.values[:-1])
-        return self.order[jnp.searchsorted(between, wanted)], self.moves[self.cell[index]]
+        """(released symbol, probability) for each new cell and each symbol met there, both (B, n most)."""
+        cell, place = self.cell[index], self.place[index][:, None, None]
+        k = self.size[cell][:, None, None]
+        first, count = self.starts[:-1, None], jnp.diff(self.starts)[:, None]
+        at = (place * count) // k + jnp.arange(self.most)  # (B, n, most) places in the cell of Y; whole numbers, exact
+        overlap = jnp.minimum((place + 1) * count, (at + 1) * k) - jnp.maximum(place * count, at * k)
+        share = jnp.maximum(overlap, 0) / count
+        targets = self.order[jnp.minimum(first + at, self.starts[1:, None] - 1)]
+        probabilities = self.moves[cell][:, :, None] * share
+        return targets.reshape(len(cell), -1), probabilities.reshape(len(cell), -1)
 
     def weights(self, index: Any) -> Any:
         return _spread(*self._targets(index), self.shape[1])
@@ -248,7 +258,7 @@ class NearestCoset(AbstractChannel):
             parts = probabilities[:, :, None] * columns[:, None, :]
             return jnp.zeros((outputs, columns.shape[1])).at[targets].add(parts), None
 
-        columns = stream(on_block, inputs, block_size(len(self.centres) * joint.shape[0], 8), mesh)[0]
+        columns = stream(on_block, inputs, block_size(self.moves.shape[1] * self.most * joint.shape[0], 8), mesh)[0]
         return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
 
     def draw(self, key: Any, index: Any) -> Any:
@@ -261,14 +271,14 @@ def _spread(targets: Any, probabilities: Any, outputs: int) -> Any:
     return jnp.zeros((len(targets), outputs)).at[rows, targets].add(probabilities)
 
 
-def _draw_target(channel: ShiftedCoset | NearestCoset, key: Any, index: Any) -> Any:
+def _draw_target(channel: ShiftedCoset | SpreadCoset, key: Any, index: Any) -> Any:
     targets, probabilities = channel._targets(index)
     cell = jax.random.categorical(key, jnp.log(probabilities), axis=1)
     return jnp.take_along_axis(targets, cell[:, None], axis=1)[:, 0]
 
 
 def _expected(
-    channel: ShiftedCoset | NearestCoset,
+    channel: ShiftedCoset | SpreadCoset,
     joint: AbstractJoint,
     distortions: tuple[AbstractDistortion, ...],
     mesh: Mesh | None,

@@ -5,7 +5,7 @@ Merge `width` neighbouring symbols into a cell, solve the small problem, and rea
 * proof: the adversary's scores, interpolated linearly in y. A convex combination of valid scores is valid,
   so one pass min_y over the fine problem is a lower bound of the FINE optimum, whatever the data;
 * mechanism: a coset mechanism draws a new cell and keeps the place in it (`channel.ShiftedCoset`,
-  `channel.NearestCoset`). A distance of two symbols then changes as that of their cells does.
+  `channel.SpreadCoset`). A distance of two symbols then changes as that of their cells does.
 
 Where P(s|x) is smooth and d is a distance on the line both errors are O(width^2), so the certified gap
 shrinks fourfold with every halving of the cells until it stops (rough data): every gap is proved on
@@ -20,12 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxpriv.channel import AbstractChannel, NearestCoset, ShiftedCoset
-from jaxpriv.distortion import AbstractDistortion, AbstractRule, ChangedAttributes, Custom, Pairwise
+from jaxpriv.channel import AbstractChannel, ShiftedCoset, SpreadCoset
+from jaxpriv.distortion import AbstractDistortion, AbstractRule, ChangedAttributes, Pairwise
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.problems.streamed import StreamedProgram
-from jaxpriv.streaming import block_size, stream
+from jaxpriv.streaming import block_size, check_mesh, stream
 
 
 class TwoGrid(eqx.Module):
@@ -47,6 +47,7 @@ class TwoGrid(eqx.Module):
         for name in ("cells", "most_cells", "refine"):
             if not (isinstance(getattr(self, name), int) and getattr(self, name) >= 1):
                 raise InputError(f"TwoGrid: {name} must be an integer >= 1")
+        check_mesh(self.mesh, "TwoGrid")
 
 
 class Grid(NamedTuple):
@@ -59,17 +60,12 @@ class Grid(NamedTuple):
     numbered: bool  # only equality counts
     even: bool  # the values are evenly spaced
 
-    @property
-    def aligned(self) -> bool:
-        """Whether a place in a cell can be kept exactly."""
-        return self.shared and (self.even or self.numbered)
-
 
 def grid_of(distortions: tuple[AbstractDistortion, ...]) -> Grid:
     """The line that all distortions measure on; `InputError` says why there is none."""
     lines: list[Pairwise] = []
     for k, d in enumerate(distortions):
-        if not isinstance(d, Pairwise) or d.x_features.shape[1] != 1 or isinstance(d.rule, Custom):
+        if not isinstance(d, Pairwise) or d.x_features.shape[1] != 1 or not d.standard:
             raise InputError(
                 f"distortion[{k}] orders no symbols: two-grid needs absolute, squared or hamming of one number"
             )
@@ -94,23 +90,70 @@ def grid_of(distortions: tuple[AbstractDistortion, ...]) -> Grid:
 
 
 class Cells(NamedTuple):
-    """Consecutive symbols of an ordered alphabet, `width` to a cell."""
+    """Intervals of an ordered alphabet."""
 
     order: np.ndarray  # (X,) the symbol at each position
     position: np.ndarray  # (X,) the position of each symbol
-    centres: np.ndarray  # (m,) mean value of each cell; of a last cell that is not full, as if it were
-    width: int
+    starts: np.ndarray  # (m + 1,) the first position of each cell
+    centres: np.ndarray  # (m,)
+    labels: np.ndarray  # (m,) numbers that are equal for the same interval of X and Y
+
+    @property
+    def cell(self) -> np.ndarray:
+        """The cell of each symbol, (X,)."""
+        return np.searchsorted(self.starts, self.position, side="right") - 1
 
 
-def _cells(values: np.ndarray, width: int) -> Cells:
+def _sorted(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(values, kind="stable")
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
+    return order, position
+
+
+def _cells(values: np.ndarray, width: int) -> Cells:
+    """`width` consecutive symbols to a cell; a last cell that is not full has the centre that it would have."""
+    order, position = _sorted(values)
     line = values[order]
     missing = -len(line) % width
     step = (line[-1] - line[0]) / max(len(line) - 1, 1)
     padded = np.concatenate([line, line[-1] + step * np.arange(1, missing + 1)])
-    return Cells(order, position, padded.reshape(-1, width).mean(axis=1), width)
+    centres = padded.reshape(-1, width).mean(axis=1)
+    starts = np.minimum(np.arange(len(centres) + 1) * width, len(line))
+    return Cells(order, position, starts, centres, np.arange(len(centres)))
+
+
+def _between(line: np.ndarray) -> np.ndarray:
+    """The middles between neighbours on a line, and as far beyond its ends as the next ones are: (X + 1,)."""
+    if len(line) == 1:
+        return line[0] + np.array([-0.5, 0.5])
+    middles = 0.5 * (line[1:] + line[:-1])
+    return np.concatenate([[2 * line[0] - middles[0]], middles, [2 * line[-1] - middles[-1]]])
+
+
+def _cells_like(values: np.ndarray, x: np.ndarray, cells: Cells) -> Cells:
+    """The intervals of X for other symbols of the line; each symbol by itself if they are few.
+
+    Symbols beyond all of X are in no cell. Where X goes on beyond them, the last symbol is a cell by itself.
+    """
+    order, position = _sorted(values)
+    line, edges = values[order], _between(x[cells.order])[cells.starts]
+    label = np.clip(np.searchsorted(edges, line) - 1, 0, len(edges) - 2)
+    if len(values) <= len(cells.centres):
+        return Cells(order, position, np.arange(len(line) + 1), line, label)
+    first, last = np.searchsorted(line, edges[[0, -1]])
+    if first == last:  # the nearest one of X's neighbours
+        first, last = (first, first + 1) if first < len(line) else (first - 1, first)
+    kept, at = np.unique(label[first:last], return_index=True)
+    reach = _between(line)[[0, -1]]
+    whole = (edges[kept] >= reach[0]) & (edges[kept + 1] <= reach[1])
+    starts = np.append(first + at, last)
+    alone = np.array([first + 1, last - 1])[[edges[0] < reach[0], edges[-1] > reach[1]]]
+    cuts = np.union1d(starts, alone)
+    source = np.searchsorted(starts, cuts[:-1], side="right") - 1
+    means = np.diff(np.append(0.0, np.cumsum(line))[cuts]) / np.diff(cuts)
+    centres = np.where(whole[source], cells.centres[kept[source]], means)
+    return Cells(order, position, cuts, centres, kept[source])
 
 
 class Coarse(NamedTuple):
@@ -120,19 +163,21 @@ class Coarse(NamedTuple):
     x: Cells
     y: Cells
     grid: Grid
+    width: int  # symbols of X in a cell
 
     def lift(self, moves: Any) -> AbstractChannel:
         """The coset mechanism of a coarse mechanism (m, n)."""
-        if self.grid.aligned:
-            return ShiftedCoset(np.asarray(moves), self.x.order, self.x.position, self.y.order, self.x.width)
-        cell = self.x.position // self.x.width
-        offset = self.grid.x - self.x.centres[cell]
-        return NearestCoset(np.asarray(moves), cell, offset, self.y.centres, self.grid.y[self.y.order], self.y.order)
+        if self.grid.shared:
+            return ShiftedCoset(np.asarray(moves), self.x.order, self.x.position, self.y.order, self.width)
+        cell, sizes = self.x.cell, np.diff(self.x.starts)
+        most = int(np.diff(self.y.starts).max() // sizes.min()) + 2
+        place = self.x.position - self.x.starts[cell]
+        return SpreadCoset(np.asarray(moves), cell, place, sizes, self.y.starts, self.y.order, most)
 
     def rule(self, scores: np.ndarray) -> np.ndarray:
         """Scores (n, S) of the cells, interpolated to the symbols: (Y, S)."""
-        if self.grid.aligned:  # by position, from the middle of the first cell
-            at, where = np.arange(len(self.y.centres)) * self.y.width, self.y.position - 0.5 * (self.y.width - 1)
+        if self.grid.shared and (self.grid.even or self.grid.numbered):  # by position, from the first cell's middle
+            at, where = np.arange(len(self.y.centres)) * self.width, self.y.position - 0.5 * (self.width - 1)
         else:
             at, where = self.y.centres, self.grid.y
         if len(at) == 1:
@@ -143,16 +188,16 @@ class Coarse(NamedTuple):
 
 
 def coarsen(program: StreamedProgram, width: int, mesh: Mesh | None) -> Coarse:
-    """Cells of `width` symbols of X, and as many (or fewer) cells of Y."""
+    """Cells of `width` symbols of X, and the same cells (or fewer) for Y."""
     grid = grid_of(program.distortions)
     x = _cells(grid.x, width)
-    y = _cells(grid.y, width if grid.shared else max(1, -(-len(grid.y) // len(x.centres))))
+    y = _cells(grid.y, width) if grid.shared else _cells_like(grid.y, grid.x, x)
     # Cells that only have to differ are numbered; on a line they stand at their centres.
-    xs, ys = (np.arange(len(c.centres), dtype=float) if grid.numbered else c.centres for c in (x, y))
+    xs, ys = (c.labels.astype(float) if grid.numbered else c.centres for c in (x, y))
     distortions = tuple(Pairwise(xs[:, None], ys[:, None], rule) for rule in grid.rules)
-    joint = _merged(program.joint, x.position // width, cells=len(x.centres), mesh=mesh)
+    joint = _merged(program.joint, x.cell, cells=len(x.centres), mesh=mesh)
     coarse = StreamedProgram(Stored(np.asarray(joint)), distortions, program.prior, program.prices, program.budgets)
-    return Coarse(coarse, x, y, grid)
+    return Coarse(coarse, x, y, grid, width)
 
 
 def _sum_cells(joint: AbstractJoint, cell: Any, cells: int, mesh: Mesh | None) -> Any:

@@ -107,13 +107,27 @@ def test_a_coset_mechanism_keeps_the_place_in_the_cell():
 
 
 def test_the_two_coset_rules_agree_where_both_apply():
-    """On one even alphabet with full cells, keeping the place and keeping the difference are the same thing."""
+    """With cells of one size, spreading a place over the same places is keeping it."""
     shifted, _, _ = coset(24, 4)
-    values = line(24)
-    centres = values.reshape(-1, 4).mean(axis=1)
-    cell = np.arange(24) // 4
-    nearest = channel.NearestCoset(shifted.moves, cell, values - centres[cell], centres, values, np.arange(24))
-    np.testing.assert_allclose(nearest.matrix(), shifted.matrix(), atol=1e-15)
+    symbols, starts = np.arange(24), np.arange(7) * 4
+    spread = channel.SpreadCoset(shifted.moves, symbols // 4, symbols % 4, np.full(6, 4), starts, symbols, 3)
+    np.testing.assert_allclose(spread.matrix(), shifted.matrix(), atol=1e-15)
+
+
+def test_a_spread_place_tells_nothing_about_its_cell():
+    """Equal masses in a cell of any size become equal masses in a cell of any other size."""
+    rng = np.random.default_rng(0)
+    sizes, starts = np.array([3, 5, 1, 4]), np.array([0, 2, 9, 10])
+    cell, place = np.repeat(np.arange(4), sizes), np.concatenate([np.arange(k) for k in sizes])
+    moves, order = rng.dirichlet(np.ones(3), 4), rng.permutation(10)
+    spread = channel.SpreadCoset(moves, cell, place, sizes, starts, order, 9)
+    table = spread.matrix()
+    np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-15)
+    for i in range(4):
+        released = table[cell == i].mean(axis=0)[order]
+        np.testing.assert_allclose(released, np.repeat(moves[i] / np.diff(starts), np.diff(starts)), atol=1e-15)
+        ranks = (table[cell == i][:, order] * np.arange(10)).sum(axis=1)
+        assert (np.diff(ranks) >= 0).all()  # in their order
 
 
 @pytest.mark.parametrize(
