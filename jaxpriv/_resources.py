@@ -6,6 +6,7 @@ from jaxpriv.errors import ResourceError
 
 # What to do where an alphabet is too large for a table.
 STREAM = "use solver='accelerated' or 'two-grid', which never store an |X| x |Y| table"
+MERGE = "merge symbols first"
 
 # Bytes that there always are: asking the system takes longer than solving a problem of this size.
 _ALWAYS = 2.0**24

@@ -21,6 +21,9 @@ from jaxpriv._resources import STREAM, need_memory
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 
+# Costs of the same symbols computed in two ways, perhaps in float32, differ by less.
+_SAME = 1e-5
+
 
 class AbstractDistortion(Module):
     """d(x, y) >= or < 0, finite, on alphabets of sizes `shape = (|X|, |Y|)`."""
@@ -139,6 +142,11 @@ class Pairwise(AbstractDistortion):
     rule: AbstractRule
 
     @property
+    def standard(self) -> bool:
+        """Whether class and rule are ours: never negative, and unchanged where all features are shifted."""
+        return type(self) is Pairwise and type(self.rule) in (Absolute, Squared, ChangedAttributes)
+
+    @property
     def shape(self) -> tuple[int, int]:
         return self.x_features.shape[0], self.y_features.shape[0]
 
@@ -157,7 +165,7 @@ class Pairwise(AbstractDistortion):
 
     @property
     def known(self) -> bool:
-        if isinstance(self.rule, Custom):
+        if not self.standard:
             return False
         # Finite at the two ends of every feature is finite between them.
         low = np.minimum(np.min(self.x_features, axis=0), np.min(self.y_features, axis=0))
@@ -170,9 +178,9 @@ class Pairwise(AbstractDistortion):
 
         What a rule sees is kept first: differences are taken from the middle of the range, and symbols
         that only have to differ become small integers, so that no two of them round to the same number.
-        A user's function sees what it was written for; what it returns is rounded by who asked.
+        A user's rule sees what it was written for; what it returns is rounded by who asked.
         """
-        if isinstance(self.rule, Custom):
+        if not self.standard:
             return self
         x, y = np.asarray(self.x_features), np.asarray(self.y_features)
         both = np.concatenate([x, y])
@@ -242,10 +250,35 @@ def changed_attributes(x: Any, y: Any = None, *, weights: Any = None) -> Abstrac
 
 
 def from_function(function: Callable[[Any, Any], Any], x: Any, y: Any = None) -> AbstractDistortion:
-    """d(x, y) = function(x_features, y_features), a JAX-traceable function of two feature vectors (f,) to a scalar."""
+    """d(x, y) = function(x_features, y_features), a JAX-traceable function of two feature vectors (f,) to a number.
+
+    Raises:
+        InputError: JAX cannot trace it (it needs jax.numpy, and no `if` or `float` of what it is given), or it
+            returns something else than one real number.
+    """
     if not callable(function):
         raise InputError("function must be callable: function(x_features, y_features) -> scalar")
-    return Pairwise(*_feature_pair(x, y), Custom(function))
+    x, y = _feature_pair(x, y)
+    features = [jax.ShapeDtypeStruct(array.shape[1:], jnp.float64) for array in (x, y)]
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        try:
+            cost = jax.eval_shape(function, *features)
+        except Exception as error:  # whatever a user's code may raise
+            raise InputError(
+                f"function: JAX cannot trace it ({type(error).__name__}). It is called with two feature vectors and "
+                "must use jax.numpy on them"
+            ) from error
+    shape = getattr(cost, "shape", None)
+    if shape != ():
+        given = type(cost).__name__ if shape is None else f"an array of shape {shape}"
+        raise InputError(f"function must return one number for two feature vectors, not {given}")
+    _need_real(cost.dtype, "function returns")
+    return Pairwise(x, y, Custom(function))
+
+
+def _need_real(dtype: Any, what: str) -> None:
+    if not any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
+        raise InputError(f"{what} {dtype}; real numbers are needed")
 
 
 def as_distortion(value: Any, name: str = "distortion") -> AbstractDistortion:
@@ -253,15 +286,46 @@ def as_distortion(value: Any, name: str = "distortion") -> AbstractDistortion:
     return value if isinstance(value, AbstractDistortion) else Matrix(value, name)
 
 
-def dense(distortion: AbstractDistortion, name: str = "distortion") -> Any:
-    """The whole table in float64 (tracers unchanged), checked to be finite and of the declared shape."""
+def check_blocks(distortion: AbstractDistortion, name: str = "distortion") -> None:
+    """A user's operator computes real numbers of the declared shape, the same ones by rows, tiles and pairs."""
+    if type(distortion) is Matrix or (isinstance(distortion, Pairwise) and distortion.standard):
+        return
+    inputs, outputs = distortion.shape
+    index, start = np.array([0, inputs - 1]), outputs // 2
+    blocks = (
+        ("blocks", lambda: distortion.rows(index), slice(None)),
+        ("tiles", lambda: distortion.tile(index, start, outputs - start), slice(start, None)),
+        ("pairs", lambda: distortion.pairs(index[:, None], np.arange(outputs)), slice(None)),
+    )
+    rows, size = np.zeros((len(index), outputs)), 0.0
+    for kind, compute, part in blocks:
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            block = compute()
+        shape, wanted = getattr(block, "shape", None), rows[:, part].shape
+        if shape != wanted:
+            raise InputError(f"{name} computes {kind} of shape {shape} for {wanted}, but declares {distortion.shape}")
+        _need_real(block.dtype, f"{name} computes {kind} of")
+        costs = np.asarray(block, dtype=np.float64)
+        if kind == "blocks":
+            rows, size = costs, abs(costs[np.isfinite(costs)]).max(initial=0.0)
+        elif not np.allclose(costs, rows[:, part], rtol=_SAME, atol=_SAME * size, equal_nan=True):
+            raise InputError(f"{name}: its {kind} and its rows give different costs for the same symbols")
+
+
+def dense(distortion: AbstractDistortion, name: str = "distortion", alternative: str = STREAM) -> Any:
+    """The whole table in float64 (tracers unchanged), checked to be finite and of the declared shape.
+
+    `alternative`: what the error says to do where there is no room for it.
+    """
     if is_traced(distortion):
         return distortion.matrix()
     if isinstance(distortion, Matrix):  # checked when it was made
         return np.asarray(distortion.values, dtype=np.float64)
-    need_memory(8.0 * math.prod(distortion.shape), f"{name} as a table of shape {distortion.shape}", STREAM)
+    need_memory(8.0 * math.prod(distortion.shape), f"{name} as a table of shape {distortion.shape}", alternative)
     with jax.enable_x64(True):  # a user's rule in jax.numpy must not be rounded to float32
-        table = np.asarray(distortion.matrix(), dtype=np.float64)
+        computed = distortion.matrix()
+    _need_real(computed.dtype, f"{name} computes blocks of")
+    table = np.asarray(computed, dtype=np.float64)
     if table.shape != distortion.shape:
         raise InputError(f"{name} computes blocks of shape {table.shape}, but declares {distortion.shape}")
     return finite(table, name)

@@ -26,7 +26,7 @@ from jaxpriv.solving.dense import (
     prepare,
     solve_prepared,
 )
-from jaxpriv.solving.execution import on_host, own_settings
+from jaxpriv.solving.execution import device_errors, on_host, own_settings
 from jaxpriv.solving.measured import sweep_measured
 
 # Points that run side by side: enough to share what a step costs beside its arithmetic, few enough that a batch
@@ -129,7 +129,7 @@ def frontier(
         points = points[:, None]
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     begun = time.perf_counter()
-    with own_settings():
+    with own_settings(), device_errors():
         solutions, label, compiling = _sweep(problem, name, points, solver, goal, max_steps, throw, progress)
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: points answered in closed form name another "solver".

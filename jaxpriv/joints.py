@@ -46,6 +46,10 @@ class Stored(AbstractJoint):
 
     values: Any = eqx.field(converter=lambda v: v if hasattr(v, "shape") else np.asarray(v, dtype=np.float64))
 
+    def __check_init__(self) -> None:
+        if len(self.values.shape) != 2:
+            raise InputError(f"joint: a stored table has two axes (s, x), not shape {tuple(self.values.shape)}")
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.values.shape
@@ -116,6 +120,19 @@ def from_function(likelihood: Any, features: Any, name: str = "joint") -> Abstra
     if not (total > 0 and np.isfinite(total)):
         raise InputError(f"{name} has no finite positive mass: the likelihoods sum to {total:g}")
     return Computed(array, np.float64(total), out.shape[0], likelihood)
+
+
+def in_double(joint: AbstractJoint) -> AbstractJoint:
+    """The joint in float64, its columns checked to be that and of the declared shape."""
+    double, size = joint.as_dtype(np.float64), min(2, joint.shape[1])
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        got = jax.eval_shape(lambda operator: operator.columns(jnp.arange(size)), double)
+    shape, dtype = getattr(got, "shape", None), getattr(got, "dtype", None)
+    if shape != (joint.shape[0], size):
+        raise InputError(f"joint computes columns of shape {shape} for {size} symbols, but declares {joint.shape}")
+    if dtype != np.float64:
+        raise InputError(f"joint computes columns of {dtype} after as_dtype(float64)")
+    return double
 
 
 def as_joint(value: Any) -> AbstractJoint:

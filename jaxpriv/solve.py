@@ -16,7 +16,7 @@ from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import STREAMING, Solver, dense_solver, pick_measured, pick_solver, step_limit
 from jaxpriv.solving.dense import solve_dense
-from jaxpriv.solving.execution import own_settings
+from jaxpriv.solving.execution import device_errors, own_settings
 from jaxpriv.solving.funnels import solve_funnel
 from jaxpriv.solving.measured import solve_measured
 from jaxpriv.solving.noise import solve_noise
@@ -89,7 +89,8 @@ def solve(
         rtol: the same relative to the value; the larger of the two allowances holds.
         max_steps: most iterations; by default 200 for the interior-point method, 20000 otherwise.
         throw: raise `InfeasibleError` if no mechanism exists (otherwise its status says so).
-        progress: called now and then with (steps so far, gap so far) by the streaming solvers.
+        progress: called now and then by the streaming solvers, with the steps so far and the gap of the problem that
+            they are at (of two grids the coarse one).
 
     Raises:
         InputError: an argument is wrong, by name.
@@ -104,13 +105,13 @@ def solve(
             raise InputError(f"solver: additive noise has one method, 'auto'; {solver!r} was given")
         if is_traced(problem, goal):
             raise InputError("problem: additive noise is solved outside of jit and vmap only")
-        with own_settings():
+        with own_settings(), device_errors():
             return solve_noise(problem, goal, step_limit(None, max_steps), throw)
     if isinstance(problem, (FunnelProblem, BottleneckProblem)):
         if is_traced(goal) or goal.rtol != 0 or progress is not None:
             raise InputError("funnels take tol and max_steps (host numbers), not rtol or progress")
         limit = None if max_steps is None else step_limit(None, max_steps)
-        with own_settings():
+        with own_settings(), device_errors():
             return solve_funnel(problem, solver, FunnelGoal(goal.tol, limit))
     if not isinstance(problem, DistortionProblem):
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
@@ -119,7 +120,7 @@ def solve(
         name, method = pick_measured(solver, problem)
         if is_traced(problem, goal):
             raise InputError("problem: measures other than mutual information are solved outside of jit and vmap only")
-        with own_settings():
+        with own_settings(), device_errors():
             return solve_measured(problem, name, method, goal, step_limit(method, max_steps), throw)
     name, chosen, notes = pick_solver(solver, problem, goal)
     limit = step_limit(chosen, max_steps)
@@ -128,7 +129,7 @@ def solve(
             raise InputError(f"solver: {name} runs outside of jit and vmap only (it compiles its own loop)")
         with jax.numpy_rank_promotion("allow"):
             return solve_traced(problem, name, chosen, goal, limit)
-    with own_settings():
+    with own_settings(), device_errors():
         if isinstance(chosen, STREAMING):
             try:
                 return solve_streamed(problem, name, chosen, goal, limit, throw, notes, progress)

@@ -17,6 +17,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from jaxpriv._gibbs import gibbs_block
 from jaxpriv.distortion import AbstractDistortion
+from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
 
 # Bytes of one block: on a CPU it should stay in the second-level cache while its rows are normalised, but
@@ -41,6 +42,12 @@ def all_devices() -> Mesh | None:
     """A one-dimensional mesh of the devices of this process; None where there is only one."""
     devices = jax.local_devices()
     return Mesh(np.array(devices), ("x",)) if len(devices) > 1 else None
+
+
+def check_mesh(mesh: Any, name: str) -> None:
+    """None, or a mesh of one axis "x"."""
+    if mesh is not None and not (isinstance(mesh, Mesh) and mesh.axis_names == ("x",)):
+        raise InputError(f"{name}: mesh must be None or a jax.sharding.Mesh of one axis, 'x'")
 
 
 def stream(

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from jaxpriv import InputError, distortion
 from jaxpriv.distortion import as_distortion, dense
@@ -94,6 +95,33 @@ def test_a_rule_that_fails_is_named_by_position():
     endless = distortion.from_function(lambda a, b: 1 / (a[0] - b[0]), [1.0, 2.0], [0.0, 2.0])
     with pytest.raises(InputError, match=r"^cost\[1, 1\] is infinite"):
         dense(endless, "cost")
-    vector = distortion.from_function(lambda a, b: a - b, X, Y)
-    with pytest.raises(InputError, match=r"^distortion computes blocks of shape \(6, 5, 3\), but declares \(6, 5\)"):
-        dense(vector)
+
+
+class Lying(distortion.Pairwise):
+    """Blocks that are not of the shape that it declares."""
+
+    def matrix(self):
+        return super().matrix()[:, :-1]
+
+
+def test_a_table_of_another_shape_is_refused():
+    honest = distortion.absolute(X, Y)
+    with pytest.raises(InputError, match=r"^distortion computes blocks of shape \(6, 4\), but declares \(6, 5\)"):
+        dense(Lying(honest.x_features, honest.y_features, honest.rule))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda a, b: a - b, r"^function must return one number for two feature vectors, not an array of shape \(3,\)"),
+        (lambda a, b: None, "^function must return one number for two feature vectors, not NoneType"),
+        (lambda a, b: lax.complex(a[0], b[0]), "^function returns complex128; real numbers are needed"),
+        (lambda a: a[0], r"^function: JAX cannot trace it \(TypeError\)"),
+        (lambda a, b: float(a[0]), r"^function: JAX cannot trace it \(ConcretizationTypeError\)"),
+        (lambda a, b: np.abs(a[0] - b[0]), r"^function: JAX cannot trace it \(TracerArrayConversionError\)"),
+        (lambda a, b: 1.0 if a[0] > b[0] else 0.0, r"^function: JAX cannot trace it \(TracerBoolConversionError\)"),
+    ],
+)
+def test_a_function_that_is_none_of_a_distortion_is_refused_at_once(function, message):
+    with pytest.raises(InputError, match=message):
+        distortion.from_function(function, X, Y)

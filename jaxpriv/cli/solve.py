@@ -162,9 +162,12 @@ def _parsed(text: str) -> Asked:
 def _record(solution: Any, unit: str) -> dict[str, Any]:
     """The JSON of a result; `distortion` has one entry for each distortion of the problem.
 
-    `units` is that of logarithms; a measure in another unit says so in `leakage_units`.
+    `units` is that of logarithms; a measure in another unit says so in `leakage_units`. Where `auto` went from one
+    solver to another, `notes` says why.
     """
-    own = {} if unit == "nats" else {"leakage_units": unit}
+    own: dict[str, Any] = {} if unit == "nats" else {"leakage_units": unit}
+    if solution.notes:
+        own["notes"] = list(solution.notes)  # what `auto` did
     return {
         "status": solution.status,
         "value": solution.value,

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxpriv import distortion as distortions
 from jaxpriv._module import Module
-from jaxpriv._resources import STREAM, need_memory
+from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._validation import finite, is_traced, joint_array, real_array, scalar
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
@@ -118,9 +118,17 @@ class DistortionProblem(Module):
         """The joints as tables, shape (K, S, X)."""
         if not isinstance(self.data, AbstractJoint):
             return self.data
-        need_memory(8.0 * math.prod(self.data.shape), f"joint as a table of shape {self.data.shape}", STREAM)
+        need_memory(8.0 * math.prod(self.data.shape), f"joint as a table of shape {self.data.shape}", self._instead)
         with jax.enable_x64(True):
-            return np.asarray(self.data.matrix(), dtype=np.float64)[None]
+            table = joint_array(self.data.matrix())
+        if table.shape != self.data.shape:
+            raise InputError(f"joint computes columns of shape {table.shape}, but declares {self.data.shape}")
+        return table[None]
+
+    @property
+    def _instead(self) -> str:
+        """What to do where a table is too large."""
+        return STREAM if self.streams else MERGE
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -141,7 +149,9 @@ class DistortionProblem(Module):
     def tables(self) -> Any:
         """The distortions as tables, shape (M, X, Y)."""
         xp = jnp if is_traced(self) else np
-        return xp.stack([distortions.dense(d, f"distortion[{k}]") for k, d in enumerate(self.distortions)])
+        return xp.stack(
+            [distortions.dense(d, f"distortion[{k}]", self._instead) for k, d in enumerate(self.distortions)]
+        )
 
     def at_point(self, program: Program) -> Program:
         """This problem's program, given the `program` of the same problem at another point of a sweep."""

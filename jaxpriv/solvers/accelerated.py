@@ -29,10 +29,11 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh
 
+from jaxpriv.errors import InputError
 from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers._linear_algebra import small_solve
-from jaxpriv.streaming import Pass, gibbs_pass, leakage, log_mean_exp, posterior_scores
+from jaxpriv.streaming import Pass, check_mesh, gibbs_pass, leakage, log_mean_exp, posterior_scores
 
 
 class StreamedCandidate(eqx.Module):
@@ -92,6 +93,13 @@ class AcceleratedGradient(AbstractSolver):
     patience: int = eqx.field(static=True, default=200)
     mesh: Mesh | None = eqx.field(static=True, default=None)
     attempts: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self) -> None:
+        if not (self.single is None or isinstance(self.single, bool)):
+            raise InputError("AcceleratedGradient: single must be None, True or False")
+        if isinstance(self.patience, bool) or not isinstance(self.patience, int) or self.patience < 1:
+            raise InputError("AcceleratedGradient: patience must be an integer >= 1")
+        check_mesh(self.mesh, "AcceleratedGradient")
 
     def blank(self, problem: Problem) -> StreamedCandidate:
         """No mechanism yet, and the bound that leakage >= 0 gives."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from jaxpriv import _resources
-from jaxpriv._resources import STREAM, need_memory
+from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
@@ -67,24 +67,28 @@ _MOST_STEPS = 2**31 - 1
 
 def pick_solver(solver: str | Solver, problem: DistortionProblem, goal: Goal) -> tuple[str, Solver, tuple[str, ...]]:
     """(name, solver, notes) meant by a name, by `auto`, or by a solver object; refused if it cannot fit into memory."""
-    if isinstance(solver, Solver):
-        return type(solver).__name__, solver, ()
-    if not isinstance(solver, str) or (solver not in SOLVERS and solver != "auto"):
-        raise InputError(f"solver {solver!r} is unknown; known: auto, {', '.join(SOLVERS)}")
     notes: tuple[str, ...] = ()
-    if solver == "auto":
-        solver, notes = _choose(problem, goal)
-    groups, private, inputs, outputs = problem.sizes
-    sizes = f"|S|={private}, |X|={inputs}, |Y|={outputs}"
-    if solver == "interior-point":
-        other = "use solver='accelerated'" if problem.streams else "use solver='mirror-descent'"
-        need_memory(newton_bytes(problem), f"interior-point for {sizes}", other)
-    elif solver in ("mirror-descent", "blahut-arimoto"):
-        need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, f"{solver} for {sizes}", STREAM)
+    if isinstance(solver, Solver):
+        name, chosen = type(solver).__name__, solver
     else:
+        if not isinstance(solver, str) or (solver not in SOLVERS and solver != "auto"):
+            raise InputError(f"solver {solver!r} is unknown; known: auto, {', '.join(SOLVERS)}")
+        name = solver
+        if name == "auto":
+            name, notes = _choose(problem, goal)
+        chosen = SOLVERS[name]
+    groups, private, inputs, outputs = problem.sizes
+    what = f"{name} for |S|={private}, |X|={inputs}, |Y|={outputs}"
+    if isinstance(chosen, STREAMING):
         need = 8.0 * (_SCORE_ARRAYS * outputs + inputs) * private
-        need_memory(need, f"{solver} for {sizes}", "merge symbols first: the adversary's rule alone is this large")
-    return solver, SOLVERS[solver], notes
+        need_memory(need, what, f"{MERGE}: the adversary's rule alone is this large")
+    elif isinstance(chosen, InteriorPoint):
+        other = "use solver='accelerated'" if problem.streams else "use solver='mirror-descent'"
+        need_memory(newton_bytes(problem), what, other)
+    else:
+        other = STREAM if problem.streams else MERGE
+        need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, what, other)
+    return name, chosen, notes
 
 
 def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, MeasuredSolver]:
@@ -123,7 +127,7 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
         )
     if isinstance(chosen, ConicInteriorPoint):
         _, private, inputs, outputs = problem.sizes
-        other = "use solver='hybrid-gradient'" if is_linear(problem) else "merge symbols first"
+        other = "use solver='hybrid-gradient'" if is_linear(problem) else MERGE
         need_memory(conic_bytes(problem), f"interior-point for |S|={private}, |X|={inputs}, |Y|={outputs}", other)
     return name, chosen
 
@@ -177,10 +181,11 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     quick = not is_traced(goal) and goal.rtol >= _LOOSE and work >= _LARGE_STEP
     if problem.streams and not is_traced(problem) and (quick or not fits):
         try:
-            grid_of(problem.distortions)
+            grid = grid_of(problem.distortions)
         except InputError as reason:
             return "accelerated", (f"auto: accelerated, because {reason}",)
-        return "two-grid", ("auto: two-grid first, because the symbols are ordered",)
+        how = "numbered" if grid.numbered else "ordered"
+        return "two-grid", (f"auto: two-grid first, because the symbols are {how}",)
     return ("interior-point" if fits else "mirror-descent"), ()
 
 

@@ -10,12 +10,30 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxpriv.errors import ResourceError
+
 
 @contextmanager
 def own_settings() -> Iterator[None]:
     """Float64 and NumPy's broadcasting rules for our own work; the caller's JAX settings are put back."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         yield
+
+
+@contextmanager
+def device_errors() -> Iterator[None]:
+    """What goes wrong on a device while solving, as an error of ours that says what to do."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        text = str(error)
+        if "RESOURCE_EXHAUSTED" in text:
+            why = "the device ran out of memory; merge symbols, or run on a larger device or on the CPU"
+        elif "UNIMPLEMENTED" in text and ("F64" in text or "float64" in text):
+            why = "the device does not compute in float64, which every certificate needs; run on the CPU"
+        else:
+            why = "the device failed while solving; nothing was returned. Run again, on the CPU if it persists"
+        raise ResourceError(why) from error
 
 
 # Executables by function, structure and shapes: a changed budget is a changed array, never a key.

@@ -14,9 +14,9 @@ from jaxpriv import _resources
 from jaxpriv._validation import SUM_TOLERANCE
 from jaxpriv.certificates import Certificate, certify_streamed
 from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
-from jaxpriv.distortion import AbstractDistortion
-from jaxpriv.errors import InfeasibleError, InputError, ResourceError
-from jaxpriv.joints import AbstractJoint
+from jaxpriv.distortion import AbstractDistortion, check_blocks
+from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.feasibility import BOUNDARY
 from jaxpriv.problems.streamed import StreamedProgram
@@ -72,7 +72,8 @@ class Task:
     """One call of `solve`: what it asks, the steps it has left, what it has said so far, and its time."""
 
     def __init__(self, goal: Goal, limit: int, mesh: Mesh | None, said: list[str], progress: Progress):
-        self.goal, self.left, self.mesh, self.said, self.progress = goal, limit, mesh, said, progress
+        self.goal, self.limit, self.mesh, self.said, self.progress = goal, limit, mesh, said, progress
+        self.left = limit
         self.begun, self.compiling = time.perf_counter(), 0.0
 
     def run(self, function: Any, *args: Any) -> Any:
@@ -103,24 +104,22 @@ def solve_streamed(
     mesh = solver.mesh if solver.mesh is not None else all_devices()
     task = Task(goal, limit, mesh, list(notes), progress)
     try:
-        try:
-            program, known = _ready(problem, mesh)
-        except InfeasibleError:
-            if throw:
-                raise
-            _, private, _, _ = problem.sizes
-            return no_solution(problem.shape, 1, private, len(problem.distortions), len(problem.distortions))
-        found = _closed_form(program, known, mesh)
-        if found is None and isinstance(solver, TwoGrid):
-            found = _two_grid(task, program, known, solver)
-        if found is None or (notes and not goal.met(found.certificate) and isinstance(solver, TwoGrid)):
-            on_all = solver if isinstance(solver, AcceleratedGradient) else AcceleratedGradient()
-            on_all = dataclasses.replace(on_all, mesh=mesh)
-            if found is not None:
-                task.said.append(f"auto: accelerated next, two-grid ended at a gap of {found.certificate.gap:.2e}")
-            found = _better(found, _accelerated(task, program, known, on_all))
-    except jax.errors.JaxRuntimeError as error:
-        raise _device_error(error) from error
+        program, known = _ready(problem, mesh)
+    except InfeasibleError:
+        if throw:
+            raise
+        _, private, _, _ = problem.sizes
+        return no_solution(problem.shape, 1, private, len(problem.distortions), len(problem.distortions))
+    found = _closed_form(program, known, mesh)
+    if found is None and isinstance(solver, TwoGrid):
+        found = _two_grid(task, program, known, solver)
+    if found is None or (notes and not goal.met(found.certificate) and isinstance(solver, TwoGrid)):
+        on_all = solver if isinstance(solver, AcceleratedGradient) else AcceleratedGradient()
+        on_all = dataclasses.replace(on_all, mesh=mesh)
+        if found is not None:
+            task.said.append(f"auto: accelerated next, two-grid ended at a gap of {found.certificate.gap:.2e}")
+        found = _better(found, _accelerated(task, program, known, on_all))
+    _check_order(found.certificate)
     fits = _resources.fits(newton_bytes(problem))
     if notes and task.left > 0 and not goal.met(found.certificate) and fits:
         task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
@@ -130,10 +129,14 @@ def solve_streamed(
     return _solution(program, found, goal, task.seconds(), tuple(task.said))
 
 
-def _device_error(error: Exception) -> ResourceError:
-    if "RESOURCE_EXHAUSTED" in str(error):
-        return ResourceError("the device ran out of memory; merge symbols, or run on a larger device or on the CPU")
-    return ResourceError("the device failed while solving; nothing was returned. Run again, on the CPU if it persists")
+def _check_order(certificate: Certificate) -> None:
+    """A bound above the value is no rounding: both are rounded to the safe side."""
+    value, bound = certificate.value, certificate.lower_bound
+    if bound > value + 1e-9 * abs(value):
+        raise InputError(
+            f"joint or distortion: their blocks contradict each other (a lower bound of {bound:.6g} is above the value "
+            f"{value:.6g} of a mechanism); rows, tiles and pairs must be of one table"
+        )
 
 
 def _solution(
@@ -192,8 +195,9 @@ def _look(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], bud
 def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgram, Survey]:
     """The program and what one look at all its blocks tells; refuses what cannot be solved."""
     joint, distortions = problem.operators()
+    joint = in_double(joint)
     for k, d in enumerate(distortions):
-        _check_blocks(d, f"distortion[{k}]")
+        check_blocks(d, f"distortion[{k}]")
     known = _look(joint, distortions, problem.budget, mesh)
     _check_faults(known, joint, distortions)
     if abs(float(known.prior.sum()) - 1) > SUM_TOLERANCE:
@@ -221,17 +225,6 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgr
                 "budget: it leaves a choice between cheapest symbols and nothing else; use solver='interior-point'"
             )
     return program, known
-
-
-def _check_blocks(distortion: AbstractDistortion, name: str) -> None:
-    """A block must have the declared shape."""
-    inputs, outputs = distortion.shape
-    size = min(2, inputs)
-    got = jax.eval_shape(lambda d: d.rows(jnp.arange(size)), distortion)
-    if getattr(got, "shape", None) != (size, outputs):
-        raise InputError(
-            f"{name} computes blocks of shape {got.shape} for {size} symbols, but declares {distortion.shape}"
-        )
 
 
 def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...]) -> None:
@@ -263,14 +256,14 @@ def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> 
         best = int(np.where(free, known.constant.sum(axis=0), np.inf).argmin())
         constant = Deterministic(np.full(inputs, best), outputs)
         return _certified(program, constant, nothing, idle, mesh, 0, "closed-form")
-    if not (program.budgets <= known.least * (1 + BOUNDARY)).any():
+    full = program.budgets <= known.least * (1 + BOUNDARY)
+    if not full.any():
         return None  # (that each x has ONE cheapest output then was checked before)
     nearest = Deterministic(known.nearest, outputs)
-    scores = np.asarray(posterior_scores(jnp.asarray(known.columns), known.prior))
-    scores = np.maximum(scores, -50.0)  # a symbol that an output excludes: a finite price is enough
+    scores = _excluding(known)
     span = np.maximum(known.constant.max(axis=1) - known.least, 1.0 / _HIGHEST_PRICE)
     # The price of a budget without room has no upper end: raise it until the bound no longer grows.
-    first = np.minimum(1.0 / span, _HIGHEST_PRICE)
+    first = np.where(full, np.minimum(1.0 / span, _HIGHEST_PRICE), 0.0)
     found = _certified(program, nearest, scores, first, mesh, 0, "closed-form")
     for power in range(2, 40, 2):
         trial = _certified(program, nearest, scores, 2.0**power * first, mesh, 0, "closed-form")
@@ -317,30 +310,36 @@ def _problem(program: StreamedProgram, known: Survey, single: bool) -> Problem:
 
 def _iterate(
     task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient, goal: Goal
-) -> tuple[StreamedCandidate, int]:
-    """Float32 passes first (unless the solver says which), float64 ones when those get no further."""
+) -> tuple[list[StreamedCandidate], int]:
+    """Float32 passes first (unless the solver says which); when those get no further float64 ones, from where they
+    are, and from the start if that gets nowhere. What each came to, the last one first."""
     inner = Goal(np.asarray(_MARGIN * goal.tol), np.asarray(_MARGIN * goal.rtol), np.asarray(0.0))
     exact = dataclasses.replace(solver, single=bool(solver.single))
     scales = known.constant.max(axis=1)
     small, large = _SINGLE_RANGE
     in_range = (scales == 0) | ((scales > small) & (scales < large))
-    used, resumed = 0, None
+    used, resumed, found = 0, None, []
     if solver.single is None and in_range.all():
         quick = dataclasses.replace(solver, single=True, patience=min(solver.patience, _SINGLE_PATIENCE))
         coarser = Goal(inner.tol, np.maximum(inner.rtol, _SINGLE_TRUST), inner.shift)
         problem = _problem(program, known, True)
         state, used = _run(task, quick, problem, task.run(_start, quick, problem), coarser, 0)
+        found.append(jax.device_get(state.best))
         gap, value = float(state.best.gap), abs(float(state.best.value))
         if (inner.met(state.best) and gap > _SINGLE_TRUST * value) or used >= task.left:
             task.left -= used
-            return jax.device_get(state.best), used
+            return found, used
         task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
         resumed = state if gap <= _SINGLE_USEFUL * value else None
     problem = _problem(program, known, bool(solver.single))
-    start = task.run(_start, exact, problem) if resumed is None else task.run(_resumed, exact, problem, resumed)
-    state, used = _run(task, exact, problem, start, inner, used)
+    if resumed is not None:
+        state, used = _run(task, exact, problem, task.run(_resumed, exact, problem, resumed), inner, used)
+        found.append(jax.device_get(state.best))
+    if resumed is None or not (inner.met(state.best) or used >= task.left):
+        state, used = _run(task, exact, problem, task.run(_start, exact, problem), inner, used)
+        found.append(jax.device_get(state.best))
     task.left -= used
-    return jax.device_get(state.best), used
+    return found[::-1], used
 
 
 def _resumed(solver: AcceleratedGradient, problem: Problem, state: AcceleratedState) -> AcceleratedState:
@@ -360,21 +359,37 @@ def _run(
         spent = time.perf_counter() - begun - (task.compiling - compiling)
         portion = max(1, min(2 * portion, int(portion * _LOOK / max(spent, 1e-3))))
         if task.progress is not None:
-            task.progress(used, float(state.best.gap))
+            task.progress(task.limit - task.left + used, float(state.best.gap))
     return state, used
 
 
 def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient) -> Found:
-    best, used = _iterate(task, program, known, solver, task.goal)
-    channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
-    found = _certified(program, channel, best.rule, best.multipliers, solver.mesh, used, "accelerated")
-    if program.budgets is None:
-        return found
-    plain = leakage(jnp.asarray(known.columns), known.prior)
-    if float(plain) >= found.certificate.value:
-        return found
-    nearest = Deterministic(known.nearest, program.shape[1])
-    return _certified(program, nearest, best.rule, best.multipliers, solver.mesh, used, "accelerated")
+    candidates, used = _iterate(task, program, known, solver, task.goal)
+    found = None
+    for best in candidates:
+        channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
+        own = _certified(program, channel, best.rule, best.multipliers, solver.mesh, 0, "accelerated")
+        found = _better(found, own)
+        if task.goal.met(found.certificate):
+            break
+    assert found is not None  # there always is a candidate
+    if not task.goal.met(found.certificate):
+        found = _better(found, _nearest(program, known, found.multipliers, solver.mesh))
+    return found._replace(steps=used, solver="accelerated")
+
+
+def _nearest(program: StreamedProgram, known: Survey, multipliers: np.ndarray, mesh: Mesh | None) -> Found:
+    """The release of the nearest symbol and its adversary: the answer at a high price, and near the least budget."""
+    if program.prices is not None:  # where no budget asked for it, nobody has looked for the nearest
+        scales = np.divide(1.0, program.prices, out=np.full(len(program.prices), np.inf), where=program.prices > 0)
+        known = jax.device_get(_survey(program.joint, program.distortions, scales, sound=True, mesh=mesh))
+    mechanism = Deterministic(known.nearest, program.shape[1])
+    return _certified(program, mechanism, _excluding(known), multipliers, mesh, 0, "accelerated")
+
+
+def _excluding(known: Survey) -> np.ndarray:
+    """The adversary's scores after the nearest release; a symbol that an output excludes has a finite price."""
+    return np.maximum(np.asarray(posterior_scores(jnp.asarray(known.columns), known.prior)), -50.0)
 
 
 def _gibbs(program: StreamedProgram, best: StreamedCandidate) -> Gibbs:
@@ -412,7 +427,7 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
         width = 2 ** int(np.ceil(np.log2(symbols / cells)))
         coarse = coarsen(program, width, mesh)
         seen = _look(coarse.program.joint, coarse.program.distortions, program.budgets, None)
-        solved, used = _iterate(task, coarse.program, seen, on_cells, inner)
+        (solved, *_), used = _iterate(task, coarse.program, seen, on_cells, inner)
         steps += used
         moves = _gibbs(coarse.program, solved).matrix()
 

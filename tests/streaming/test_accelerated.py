@@ -164,3 +164,47 @@ def test_the_caller_keeps_float32():
         assert not jax.config.jax_enable_x64
         assert solution.status == "optimal"
         assert solution.mechanism.rows([3]).dtype == np.float64
+
+
+def drawn(number):
+    """The instance of that number in a search for trouble: sparse joints of 4 x 32, a kind of distortion, a budget."""
+    rng, found = np.random.default_rng(5), ()
+    for _ in range(number + 1):
+        joint = rng.dirichlet(np.ones(128) * 10.0 ** rng.uniform(-1.5, 1.0)).reshape(4, 32)
+        found = joint, rng.integers(3), [0.003, 0.03, 0.1, 0.3, 0.7][rng.integers(5)]
+    joint, kind, share = found
+    x = np.arange(32) / 32
+    distortion = [jp.distortion.absolute(x), jp.distortion.squared(x), jp.distortion.hamming(32)][kind]
+    table, mass = jp.distortion.dense(distortion), joint.sum(axis=0)
+    least, most = mass @ table.min(axis=1), (mass @ table).min()
+    return jp.DistortionProblem(joint, distortion, budget=least + share * (most - least))
+
+
+@pytest.mark.parametrize(("number", "gap"), [(1792, 1e-2), (689, 5e-2)])
+def test_float64_passes_do_not_lose_what_float32_ones_found(number, gap):
+    """From where float32 gave up float64 may get nowhere; it then starts again, and the best of all is returned."""
+    problem = drawn(number)
+    solution = jp.solve(problem, "accelerated", tol=1e-12, rtol=1e-2)
+    agree(problem, solution, gap * solution.value)
+
+
+@pytest.mark.parametrize("price", [1e3, 1e12, 1e100])
+def test_a_price_beyond_all_leakage_releases_the_nearest(price):
+    joint = smooth_joint(40, 4)
+    problem = jp.DistortionProblem(joint, jp.distortion.absolute(np.arange(40.0) / 40), multiplier=price)
+    solution = jp.solve(problem, "accelerated", tol=1e-12, rtol=1e-3)
+    assert solution.status == "optimal"
+    leaked = float(jp.probability.mutual_information(joint))
+    assert solution.lower_bound <= leaked
+    np.testing.assert_allclose(solution.value, leaked, rtol=1e-3)
+
+
+def test_a_budget_without_room_beside_one_with_room():
+    x = np.arange(30.0) / 30
+    problem = jp.DistortionProblem(
+        smooth_joint(30, 3), [jp.distortion.absolute(x), jp.distortion.hamming(30)], budget=[0.0, 0.5]
+    )
+    solution = jp.solve(problem, "accelerated")
+    assert (solution.status, solution.solver) == ("optimal", "closed-form")
+    assert solution.multipliers[1] == 0
+    agree(problem, solution, 1e-6)

@@ -1,5 +1,7 @@
 """Bad operators, forms and devices: a clear error that names what is wrong, before any solving."""
 
+import sys
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,11 +9,14 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import _resources
 from jaxpriv.distortion import Pairwise
 from jaxpriv.joints import Stored
 from jaxpriv.solving import streamed
 
 from .conftest import line, smooth_joint
+
+solve_module = sys.modules["jaxpriv.solve"]  # the package shows the function by this name
 
 JOINT = smooth_joint(12, 3)
 
@@ -27,9 +32,47 @@ class Lying(Pairwise):
         return super().rows(index)[:, :-1]
 
 
-def lying():
+class Inconsistent(Pairwise):
+    """Tiles of another table than the rows."""
+
+    def tile(self, index, start, width):
+        return 3 * super().tile(index, start, width)
+
+
+class Signed(jp.distortion.AbstractRule):
+    def __call__(self, x, y):
+        return (x - y).sum(-1)
+
+
+class Unreal(jp.distortion.AbstractRule):
+    def __call__(self, x, y):
+        return (1 + 5j) * abs(x - y).sum(-1)
+
+
+def like(kind):
     honest = jp.distortion.absolute(line(12))
-    return Lying(honest.x_features, honest.y_features, honest.rule)
+    return kind(honest.x_features, honest.y_features, honest.rule)
+
+
+def by_rule(rule):
+    honest = jp.distortion.absolute(line(12))
+    return Pairwise(honest.x_features, honest.y_features, rule)
+
+
+def lying():
+    return like(Lying)
+
+
+def inconsistent():
+    return like(Inconsistent)
+
+
+def signed():
+    return by_rule(Signed())
+
+
+def unreal():
+    return by_rule(Unreal())
 
 
 @pytest.mark.parametrize(
@@ -46,8 +89,10 @@ def lying():
         ),
         (lambda: -np.eye(12), r"^distortion\[0\] at \[0, 0\] .* is negative"),
         (lambda: jp.distortion.squared(1e200 * line(12)), r"^distortion\[0\] at .* is not finite"),
-        (lambda: custom(lambda a, b: a), r"^distortion\[0\] computes blocks of shape \(2, 12, 1\)"),
-        (lying, r"^distortion\[0\] computes blocks of shape \(2, 11\) for 2 symbols, but declares \(12, 12\)"),
+        (lying, r"^distortion\[0\] computes blocks of shape \(2, 11\) for \(2, 12\), but declares \(12, 12\)"),
+        (signed, r"^distortion\[0\] at \[0, 1\] \(axes x, y\) is negative \(add a constant"),
+        (inconsistent, r"^distortion\[0\]: its tiles and its rows give different costs for the same symbols"),
+        (unreal, r"^distortion\[0\] computes blocks of complex128; real numbers are needed"),
     ],
 )
 @pytest.mark.parametrize("form", [{"budget": 0.1}, {"multiplier": 1.0}], ids=str)
@@ -138,15 +183,21 @@ def test_a_bad_relative_tolerance_is_named(rtol):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("RESOURCE_EXHAUSTED: Out of memory", "^the device ran out of memory"), ("INTERNAL: gone", "^the device failed")],
+    [
+        ("RESOURCE_EXHAUSTED: Out of memory", "^the device ran out of memory"),
+        ("UNIMPLEMENTED: F64 is not supported", "^the device does not compute in float64"),
+        ("INTERNAL: gone", "^the device failed"),
+    ],
 )
 def test_a_failing_device_is_an_error_of_ours(monkeypatch, text, message):
     def broken(*args, **more):
         raise jax.errors.JaxRuntimeError(text)
 
     monkeypatch.setattr(streamed, "_iterate", broken)
-    with pytest.raises(jp.ResourceError, match=message):
-        jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), "accelerated")
+    monkeypatch.setattr(solve_module, "solve_dense", broken)
+    for solver in ("accelerated", "interior-point", "mirror-descent"):
+        with pytest.raises(jp.ResourceError, match=message):
+            jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), solver)
 
 
 def test_distortions_know_whether_they_are_sound():
@@ -165,3 +216,104 @@ def test_single_precision_keeps_what_a_rule_sees():
     codes = jp.distortion.hamming(2.0**40 + np.arange(4.0))
     np.testing.assert_array_equal(codes.as_dtype(np.dtype(np.float32)).matrix(), 1 - np.eye(4))
     assert eqx.tree_equal(custom(lambda a, b: a[0]).as_dtype(np.dtype(np.float32)).x_features, np.arange(12.0)[:, None])
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "two-grid", "interior-point", "auto"])
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (np.where(np.arange(36).reshape(3, 12) == 5, -0.1, JOINT), r"^joint(\[0, 5\]| at \[0, 5\] .*) is negative"),
+        (
+            np.where(np.arange(36).reshape(3, 12) == 5, np.nan, JOINT),
+            r"^joint(\[0, 5\]| at \[0, 5\] ).* (is NaN|not fin)",
+        ),
+        (2 * JOINT, "^joint sums to 2, not 1"),
+        (JOINT * (1 + 1e-6), "^joint sums to 1.000001, not 1"),
+    ],
+    ids=["negative", "nan", "double", "nearly"],
+)
+def test_a_stored_joint_is_looked_at_by_every_solver(solver, table, message):
+    with pytest.raises(jp.InputError, match=message):
+        jp.solve(jp.DistortionProblem(Stored(table), jp.distortion.absolute(line(12)), multiplier=1.0), solver)
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "two-grid", "interior-point"])
+def test_a_stored_joint_in_single_precision(solver):
+    table = np.full((4, 16), 1 / 64, np.float32)
+    table[0, :8], table[1, :8] = 1 / 128, 3 / 128
+    problem = jp.DistortionProblem(Stored(table), jp.distortion.absolute(line(16)), budget=0.1)
+    wanted = jp.solve(jp.DistortionProblem(table, jp.distortion.absolute(line(16)), budget=0.1), "interior-point")
+    solution = jp.solve(problem, solver, tol=1e-4)
+    assert solution.status == "optimal"
+    np.testing.assert_allclose(solution.value, wanted.value, atol=2e-4)
+
+
+class Narrow(Stored):
+    """Single precision whatever is asked."""
+
+    def as_dtype(self, dtype):
+        return self
+
+
+class Short(Stored):
+    """Columns without the last private symbol."""
+
+    def columns(self, index):
+        return self.values[:-1, index]
+
+    def as_dtype(self, dtype):
+        return self
+
+
+def test_a_joint_operator_has_the_shape_and_the_precision_that_it_says():
+    with pytest.raises(jp.InputError, match=r"^joint: a stored table has two axes \(s, x\), not shape \(1, 3, 12\)"):
+        Stored(JOINT[None])
+    d = jp.distortion.absolute(line(12))
+    with pytest.raises(jp.InputError, match=r"^joint computes columns of float32 after as_dtype\(float64\)"):
+        jp.solve(jp.DistortionProblem(Narrow(JOINT.astype(np.float32)), d, budget=0.1), "accelerated")
+    for solver in ("accelerated", "interior-point"):
+        with pytest.raises(jp.InputError, match=r"^joint computes columns of shape \(2, .*but declares \(3, 12\)"):
+            jp.solve(jp.DistortionProblem(Short(JOINT / JOINT[:-1].sum()), d, budget=0.1), solver)
+
+
+class InTheMiddle(Pairwise):
+    """Tiles of dearer symbols than the rows, but only where no sample is taken."""
+
+    def tile(self, index, start, width):
+        honest = super().tile(index, start, width)
+        return jnp.where(((index > 0) & (index < 11))[:, None], 3 * honest + 1, honest)
+
+
+def test_a_bound_above_the_value_is_an_error():
+    with pytest.raises(jp.InputError, match=r"^joint or distortion: their blocks contradict each other"):
+        jp.solve(jp.DistortionProblem(JOINT, like(InTheMiddle), multiplier=1.0), "accelerated", rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: jp.AcceleratedGradient(patience=-5), "^AcceleratedGradient: patience must be an integer >= 1"),
+        (lambda: jp.AcceleratedGradient(patience=True), "^AcceleratedGradient: patience must be an integer >= 1"),
+        (lambda: jp.TwoGrid(mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("y",))), "^TwoGrid: mesh must be"),
+    ],
+)
+def test_solvers_check_their_own_arguments(make, message):
+    with pytest.raises(jp.InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("solver", [jp.InteriorPoint(), jp.MirrorDescent(), jp.AcceleratedGradient(), jp.TwoGrid()])
+def test_solver_objects_are_refused_like_names_where_there_is_no_room(monkeypatch, solver):
+    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
+    monkeypatch.setattr(_resources, "free_memory", lambda: 10.0)
+    with pytest.raises(jp.ResourceError, match=rf"^{type(solver).__name__} for \|S\|=3, \|X\|=12, \|Y\|=12 needs"):
+        jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), solver)
+
+
+def test_nobody_is_sent_to_a_solver_that_refuses_him(monkeypatch):
+    problem = jp.DistortionProblem(Stored(JOINT), jp.distortion.absolute(line(12)), leakage_budget=0.1)
+    monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
+    monkeypatch.setattr(_resources, "free_memory", lambda: 10.0)
+    for solver in ("auto", "mirror-descent"):
+        with pytest.raises(jp.ResourceError, match="merge symbols first"):
+            jp.solve(problem, solver)
