@@ -189,6 +189,11 @@ class ShiftedCoset(AbstractChannel):
     def shape(self) -> tuple[int, int]:
         return len(self.order), len(self.order)
 
+    @property
+    def reached(self) -> int:
+        """Numbers of a row of `_targets`."""
+        return len(self.moves)
+
     def _targets(self, index: Any) -> tuple[Any, Any]:
         """(released symbol for each new cell, probability), both (B, m)."""
         position = self.position[index][:, None]
@@ -215,7 +220,7 @@ class ShiftedCoset(AbstractChannel):
 
 
 class SpreadCoset(AbstractChannel):
-    """The same between two alphabets: k symbols of a cell of X are spread, in their order, over the l of a cell of Y.
+    """`ShiftedCoset` between two alphabets: k symbols of a cell of X are spread, in order, over the l of one of Y.
 
     The symbol at place r of its cell i stands for the shares from r/k to (r + 1)/k of that cell. It draws j ~ moves[i]
     and releases a symbol of j by how much of that interval is the symbol's own. What is released within j then tells
@@ -233,6 +238,11 @@ class SpreadCoset(AbstractChannel):
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.cell), len(self.order)
+
+    @property
+    def reached(self) -> int:
+        """Numbers of a row of `_targets`."""
+        return self.moves.shape[1] * self.most
 
     def _targets(self, index: Any) -> tuple[Any, Any]:
         """(released symbol, probability) for each new cell and each symbol met there, both (B, n most)."""
@@ -258,7 +268,7 @@ class SpreadCoset(AbstractChannel):
             parts = probabilities[:, :, None] * columns[:, None, :]
             return jnp.zeros((outputs, columns.shape[1])).at[targets].add(parts), None
 
-        columns = stream(on_block, inputs, block_size(self.moves.shape[1] * self.most * joint.shape[0], 8), mesh)[0]
+        columns = stream(on_block, inputs, block_size(self.reached * joint.shape[0], 8), mesh)[0]
         return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
 
     def draw(self, key: Any, index: Any) -> Any:
@@ -291,7 +301,7 @@ def _expected(
         costs = [(probabilities * d.pairs(index[:, None], targets)).sum(axis=1) for d in distortions]
         return jnp.stack(costs) @ mass, None
 
-    return stream(on_block, channel.shape[0], block_size(len(channel.moves[0]), 8), mesh)[0]
+    return stream(on_block, channel.shape[0], block_size(channel.reached, 8), mesh)[0]
 
 
 class Mixture(AbstractChannel):

@@ -259,7 +259,7 @@ def from_function(function: Callable[[Any, Any], Any], x: Any, y: Any = None) ->
     if not callable(function):
         raise InputError("function must be callable: function(x_features, y_features) -> scalar")
     x, y = _feature_pair(x, y)
-    features = [jax.ShapeDtypeStruct(array.shape[1:], jnp.float64) for array in (x, y)]
+    features = [jax.ShapeDtypeStruct(array.shape[1:], array.dtype) for array in (x, y)]
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         try:
             cost = jax.eval_shape(function, *features)
@@ -324,8 +324,11 @@ def dense(distortion: AbstractDistortion, name: str = "distortion", alternative:
     need_memory(8.0 * math.prod(distortion.shape), f"{name} as a table of shape {distortion.shape}", alternative)
     with jax.enable_x64(True):  # a user's rule in jax.numpy must not be rounded to float32
         computed = distortion.matrix()
-    _need_real(computed.dtype, f"{name} computes blocks of")
-    table = np.asarray(computed, dtype=np.float64)
+    if is_traced(computed):
+        raise InputError(f"{name}: its function closes over a traced number; give it to jax as a feature or in a table")
+    table = np.asarray(computed)
+    _need_real(table.dtype, f"{name} computes blocks of")
+    table = table.astype(np.float64, copy=False)
     if table.shape != distortion.shape:
         raise InputError(f"{name} computes blocks of shape {table.shape}, but declares {distortion.shape}")
     return finite(table, name)

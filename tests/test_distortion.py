@@ -125,3 +125,18 @@ def test_a_table_of_another_shape_is_refused():
 def test_a_function_that_is_none_of_a_distortion_is_refused_at_once(function, message):
     with pytest.raises(InputError, match=message):
         distortion.from_function(function, X, Y)
+
+
+def test_a_function_sees_traced_features_in_their_own_precision():
+    def total(x):
+        return distortion.from_function(lambda a, b: lax.mul(a[0] - b[0], jnp.float32(2)), x).matrix().sum()
+
+    assert jax.jit(total)(jnp.arange(3, dtype=jnp.float32)).dtype == jnp.float32
+
+
+def test_a_function_that_closes_over_a_traced_number_is_refused():
+    def total(weight):
+        return dense(distortion.from_function(lambda a, b: weight * abs(a[0] - b[0]), np.arange(3.0))).sum()
+
+    with pytest.raises(InputError, match=r"^distortion: its function closes over a traced number"):
+        jax.grad(total)(2.0)

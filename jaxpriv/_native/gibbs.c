@@ -32,7 +32,7 @@
 typedef struct {
   long symbols, outputs, private, costs; /* B, Y, S, M */
   long groups, wide;                     /* groups of symbols; S padded to whole vectors */
-  int single, spread, few;               /* float; squares are wanted; S is less than half a vector */
+  int single, spread, few;               /* float; squares are wanted; S numbers are 32 bytes at most */
   const void *conditional, *joint, *scores, *cost, *prices, *levels;
   void *columns;
   void *weights; /* (groups, Y, lanes) */

@@ -362,8 +362,7 @@ INLINE void NAME(few_columns)(const Block *b, const REAL *weights, const REAL *r
   }
 }
 
-/* The same for fewer private symbols than a vector has numbers: sums over the vectors of x, and over their
-   numbers at the end. `memory`: groups S LANES numbers. */
+/* The same for few private symbols: sums over the vectors of x, and over their numbers at the end. `memory`: groups S LANES numbers. */
 INLINE void NAME(multiply_few)(const Block *b, long tile, REAL *right) {
   const long from = tile * TILE, count = from + TILE < b->outputs ? TILE : b->outputs - from;
   for (long group = 0; group < b->groups; group++) {

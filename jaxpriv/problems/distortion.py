@@ -156,7 +156,7 @@ class DistortionProblem(Module):
     def at_point(self, program: Program) -> Program:
         """This problem's program, given the `program` of the same problem at another point of a sweep."""
         if self.budget is not None:
-            return dataclasses.replace(program, budgets=np.tile(self.budget, self.joints.shape[0]))
+            return dataclasses.replace(program, budgets=np.tile(self.budget, self.sizes[0]))
         if self.multiplier is not None:
             cost = (self.multiplier[:, None, None] * self.joints[0].sum(axis=0)[:, None] * self.tables()).sum(axis=0)
             return dataclasses.replace(program, cost=cost)
@@ -165,11 +165,12 @@ class DistortionProblem(Module):
     def program(self) -> Program:
         """The convex program in standard form, float64 (or of the tracers' dtype under jit)."""
         xp = jnp if is_traced(self) else np
-        masses = self.joints.sum(axis=1)  # (K, X)
+        joints = self.joints
+        masses = joints.sum(axis=1)  # (K, X)
         tables = self.tables()
         weighted = masses[:, None, :, None] * tables[None]  # (K, M, X, Y)
         empty = xp.zeros((0, *self.shape), dtype=tables.dtype)
-        common = {"joints": self.joints, "support": np.ones(self.shape, dtype=bool), "anchor": np.zeros(self.shape)}
+        common = {"joints": joints, "support": np.ones(self.shape, dtype=bool), "anchor": np.zeros(self.shape)}
         zero = xp.zeros((), dtype=tables.dtype)
         nothing = xp.zeros((0,), dtype=tables.dtype)
         if self.budget is not None:
@@ -177,9 +178,9 @@ class DistortionProblem(Module):
                 **common,
                 cost=xp.zeros(self.shape, dtype=tables.dtype),
                 constraints=weighted.reshape(-1, *self.shape),
-                budgets=xp.tile(self.budget, self.joints.shape[0]),
+                budgets=xp.tile(self.budget, len(joints)),
                 limit=zero,
-                form=Form.OBJECTIVE if self.joints.shape[0] == 1 else Form.WORST,
+                form=Form.OBJECTIVE if len(joints) == 1 else Form.WORST,
             )
         if self.multiplier is not None:
             cost = (self.multiplier[:, None, None] * weighted[0]).sum(axis=0)

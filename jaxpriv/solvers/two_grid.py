@@ -96,7 +96,7 @@ class Cells(NamedTuple):
     position: np.ndarray  # (X,) the position of each symbol
     starts: np.ndarray  # (m + 1,) the first position of each cell
     centres: np.ndarray  # (m,)
-    labels: np.ndarray  # (m,) numbers that are equal for the same interval of X and Y
+    labels: np.ndarray  # (m,) the interval of X that it is, or is part of
 
     @property
     def cell(self) -> np.ndarray:
@@ -123,6 +123,20 @@ def _cells(values: np.ndarray, width: int) -> Cells:
     return Cells(order, position, starts, centres, np.arange(len(centres)))
 
 
+def _equal_cells(values: np.ndarray, width: int) -> Cells:
+    """As many cells, of numbers of symbols that differ by one at most."""
+    order, position = _sorted(values)
+    count = -(-len(values) // width)
+    starts = np.arange(count + 1) * len(values) // count
+    return Cells(order, position, starts, _means(values[order], starts), np.arange(count))
+
+
+def _means(line: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Of line[starts[j] : starts[j + 1]] for each j; from the first number on, so that no digits are lost."""
+    sums = np.add.reduceat(line[: starts[-1]] - line[0], starts[:-1])
+    return line[0] + sums / np.diff(starts)
+
+
 def _between(line: np.ndarray) -> np.ndarray:
     """The middles between neighbours on a line, and as far beyond its ends as the next ones are: (X + 1,)."""
     if len(line) == 1:
@@ -131,29 +145,31 @@ def _between(line: np.ndarray) -> np.ndarray:
     return np.concatenate([[2 * line[0] - middles[0]], middles, [2 * line[-1] - middles[-1]]])
 
 
-def _cells_like(values: np.ndarray, x: np.ndarray, cells: Cells) -> Cells:
-    """The intervals of X for other symbols of the line; each symbol by itself if they are few.
+def _cells_like(values: np.ndarray, x: np.ndarray, cells: Cells, width: int) -> Cells:
+    """The intervals of X for other symbols of the line, each in parts of at most `width` of them.
 
-    Symbols beyond all of X are in no cell. Where X goes on beyond them, the last symbol is a cell by itself.
+    All symbols by themselves if they are few. Symbols beyond all of X are in no cell. Where X goes on beyond
+    them, the last symbol is a cell by itself.
     """
     order, position = _sorted(values)
     line, edges = values[order], _between(x[cells.order])[cells.starts]
-    label = np.clip(np.searchsorted(edges, line) - 1, 0, len(edges) - 2)
+    interval = np.clip(np.searchsorted(edges, line) - 1, 0, len(edges) - 2)
     if len(values) <= len(cells.centres):
-        return Cells(order, position, np.arange(len(line) + 1), line, label)
+        return Cells(order, position, np.arange(len(line) + 1), line, interval)
     first, last = np.searchsorted(line, edges[[0, -1]])
     if first == last:  # the nearest one of X's neighbours
         first, last = (first, first + 1) if first < len(line) else (first - 1, first)
-    kept, at = np.unique(label[first:last], return_index=True)
+    _, at, count = np.unique(interval[first:last], return_index=True, return_counts=True)
+    parts = -(-count // width)
+    part = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    starts = first + np.repeat(at, parts) + part * np.repeat(count, parts) // np.repeat(parts, parts)
     reach = _between(line)[[0, -1]]
-    whole = (edges[kept] >= reach[0]) & (edges[kept + 1] <= reach[1])
-    starts = np.append(first + at, last)
     alone = np.array([first + 1, last - 1])[[edges[0] < reach[0], edges[-1] > reach[1]]]
-    cuts = np.union1d(starts, alone)
-    source = np.searchsorted(starts, cuts[:-1], side="right") - 1
-    means = np.diff(np.append(0.0, np.cumsum(line))[cuts]) / np.diff(cuts)
-    centres = np.where(whole[source], cells.centres[kept[source]], means)
-    return Cells(order, position, cuts, centres, kept[source])
+    starts = np.union1d(np.append(starts, last), alone)
+    label = interval[starts[:-1]]
+    # An interval that is one cell of Y has the centre that it has for X: d = 0 is then where it belongs.
+    whole = (np.bincount(label)[label] == 1) & (edges[label] >= reach[0]) & (edges[label + 1] <= reach[1])
+    return Cells(order, position, starts, np.where(whole, cells.centres[label], _means(line, starts)), label)
 
 
 class Coarse(NamedTuple):
@@ -188,10 +204,10 @@ class Coarse(NamedTuple):
 
 
 def coarsen(program: StreamedProgram, width: int, mesh: Mesh | None) -> Coarse:
-    """Cells of `width` symbols of X, and the same cells (or fewer) for Y."""
+    """Cells of `width` symbols of X, and for Y the same cells, or parts of them with as many symbols at most."""
     grid = grid_of(program.distortions)
-    x = _cells(grid.x, width)
-    y = _cells(grid.y, width) if grid.shared else _cells_like(grid.y, grid.x, x)
+    x = _cells(grid.x, width) if grid.shared else _equal_cells(grid.x, width)
+    y = _cells(grid.y, width) if grid.shared else _cells_like(grid.y, grid.x, x, width)
     # Cells that only have to differ are numbered; on a line they stand at their centres.
     xs, ys = (c.labels.astype(float) if grid.numbered else c.centres for c in (x, y))
     distortions = tuple(Pairwise(xs[:, None], ys[:, None], rule) for rule in grid.rules)

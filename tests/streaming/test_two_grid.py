@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv.joints import Stored
 from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.solvers.two_grid import coarsen, grid_of
 
@@ -71,6 +72,47 @@ def test_values_at_random_places_are_certified_like_even_ones(y):
     other = jp.solve(problem, "accelerated", tol=1e-12, rtol=1e-3)
     assert solution.lower_bound <= other.value
     assert other.lower_bound <= solution.value
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "price"),
+    [
+        ([0.5], np.arange(60) / 60, 100.0),
+        (np.random.default_rng(1).uniform(size=60), np.arange(600) / 600, 8.0),
+        (np.arange(8) / 8, np.arange(200) / 200, 8.0),
+        (1.7e9 + np.arange(128.0), 1.7e9 + 0.3 + np.arange(512) / 4, 0.02),
+    ],
+    ids=["one", "random", "few", "times"],
+)
+def test_an_alphabet_finer_than_the_data_is_refined_to_its_symbols(x, y, price):
+    """A cell of Y holds no more symbols than one of X, so that nothing is spread in the end."""
+    x = np.asarray(x)
+    middles = np.linspace(x.min(), x.max(), 4)[:, None]
+    joint = np.exp(-((x - middles) ** 2) / (0.1 + np.ptp(x) ** 2 / 20)) + 0.02
+    problem = jp.DistortionProblem(joint / joint.sum(), jp.distortion.absolute(x, y), multiplier=price)
+    solution = jp.solve(problem, "two-grid", tol=1e-9, rtol=2e-3)
+    assert solution.status == "optimal"
+    check(problem, solution)
+
+
+def test_cells_of_any_two_alphabets_are_intervals_in_order():
+    rng = np.random.default_rng(3)
+    for i in range(200):
+        spread, power = 10.0 ** rng.uniform(-2, 2), rng.integers(1, 4)
+        x, y = (np.unique(rng.normal(size=rng.integers(2, 90)) ** power) for _ in range(2))
+        y = rng.permutation(spread * y + rng.normal())
+        joint = rng.dirichlet(np.ones(len(x)), 2) / 2
+        program = StreamedProgram(Stored(joint), (jp.distortion.absolute(x, y),), joint.sum(axis=1), np.ones(1), None)
+        coarse = coarsen(program, int(rng.integers(1, 12)), None)
+        cells = coarse.y
+        assert (np.diff(cells.centres) > 0).all()
+        assert (np.diff(cells.starts) > 0).all()
+        assert cells.starts[-1] <= len(y)
+        assert np.isfinite(coarse.rule(rng.normal(size=(len(cells.centres), 2)))).all()
+        if i % 20:  # every shape is compiled
+            continue
+        rows = coarse.lift(np.full((len(coarse.x.centres), len(cells.centres)), 1 / len(cells.centres))).matrix()
+        np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-12)
 
 
 def test_the_order_of_the_symbols_does_not_matter():
