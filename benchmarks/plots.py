@@ -28,6 +28,13 @@ _LOOKS = {
     "dit": ("0.5", "*", ":"),
 }
 _OTHERS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.15", "0.5")
+# Letters of a legend's line that a column holds beside four marks.
+_LEGEND = 40
+
+
+def _columns(names: list[str]) -> int:
+    """Of a legend over a figure of column width: four where the longest four names fit, else two."""
+    return 4 if sum(sorted(map(len, names))[-4:]) <= _LEGEND else 2
 
 
 def look(solver: str, position: int) -> dict[str, str | float]:
@@ -64,7 +71,7 @@ def time_and_memory(results: Results, part: PartRecord, gap: float) -> "Figure |
         _log_values(below)
         below.set_ylabel("peak memory (MiB above\nimports, compiling included)")
         below.set_xlabel(_axis_label(results, part))
-        figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=4)
+        figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=_columns(list(curves)))
         figure.align_ylabels()
     return figure
 
@@ -133,7 +140,7 @@ def gap_over_time(results: Results, cases: Sequence[str]) -> "Figure | None":
             axes.set_title("\n".join(textwrap.wrap(case, 44)))
             axes.set_ylabel("judged gap (nats)")
         axes.set_xlabel("seconds (median)")
-        figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=4)
+        figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=_columns(list(handles)))
     return figure
 
 
@@ -159,7 +166,7 @@ def steps_along_axes(results: Results, parts: Sequence[PartRecord]) -> "Figure |
             _log_values(axes)
             axes.set_xlabel(_axis_label(results, part))
             axes.set_ylabel("seconds per step")
-        figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=4)
+        figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=_columns(list(handles)))
     return figure
 
 
