@@ -53,9 +53,12 @@ class Outcome:
 
 
 def repeat(solver: Solver, prepared: Any, accuracy: Accuracy, cold: bool) -> tuple[Run, list[Run]]:
-    """The first call, and the calls that count: the later ones; the first alone if it is long and compiled nothing."""
+    """The first call, and the calls that count: the later ones; the first alone if it is long and compiled nothing.
+
+    A call that compiled a part (a tighter accuracy may need other precisions) compiled more than it has told.
+    """
     first = solver.run(prepared, accuracy)
-    if first.seconds > SLOW and not (cold and solver.compiles):
+    if first.seconds > SLOW and not (solver.compiles and (cold or first.compile_seconds > 0)):
         return first, [first]
     counted: list[Run] = []
 
