@@ -17,8 +17,11 @@ from jaxpriv._types import Arr
 
 
 def positive(x: Arr) -> Array:
-    """Whether a mass counts as present: at or above the smallest normal number of its dtype."""
-    return jnp.greater_equal(x, jnp.finfo(x.dtype).tiny)
+    """Whether a mass counts as present: not below the smallest normal number of its dtype.
+
+    NaN is not below it, so a NaN is not left out like a missing mass: what is computed from it is NaN.
+    """
+    return ~jnp.less(x, jnp.finfo(x.dtype).tiny)
 
 
 def safe_log(x: Arr) -> Array:

@@ -20,6 +20,8 @@ Conventions shared by all measures.
   function: `eqx.filter_jit(measure)`, or `jax.jit` of a function that calls it.
 * Zero mass: 0 ln 0 = 0; an output without mass contributes nothing; a symbol with p_s = 0 is outside
   every sum and maximum. Masses below the smallest normal number of the dtype count as zero.
+* NaN in, NaN out: if an entry of the joint or of the mechanism is NaN or infinite, the value and every entry of
+  the gradient are NaN.
 * Infinite values are answers (`inf`, never NaN). Gradients are finite: a term without mass is left
   out of the gradient, an infinite value has gradient zero, tied maxima share theirs.
 * Every measure is >= 0; what rounding leaves below 0 is cut off.
@@ -86,9 +88,15 @@ class AbstractLeakage(eqx.Module):
         return jnp.asarray(values)
 
     def of_outputs(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
-        """The value from w[s, y] = P(S=s, Y=y) and p = P_S."""
-        value = self.combine(self.outcomes(outputs, prior), jnp.sum(jnp.asarray(outputs), axis=0))
-        return jnp.maximum(value, 0.0)
+        """The value from w[s, y] = P(S=s, Y=y) and p = P_S; NaN if one of them is not finite."""
+        outputs, prior = jnp.asarray(outputs), jnp.asarray(prior)
+        # Comparisons with NaN are false, so a maximum or a choice of terms can drop it. The factor (1 or NaN) on
+        # the arrays makes every entry of the gradient NaN, the one on the value makes the value NaN.
+        valid = jnp.all(jnp.isfinite(outputs)) & jnp.all(jnp.isfinite(prior))
+        factor = jnp.where(valid, 1.0, jnp.nan)
+        outputs, prior = outputs * factor, prior * factor
+        value = self.combine(self.outcomes(outputs, prior), jnp.sum(outputs, axis=0))
+        return jnp.maximum(value, 0.0) * factor
 
     def __call__(self, joint: Joint, mechanism: Mechanism) -> Scalar:
         return self.of_outputs(output_joint(joint, mechanism), private_marginal(joint))

@@ -140,7 +140,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
         if self.neighbours is None:
             return _highest(log_lift, support) - _lowest(log_lift, support)
         same_symbols("neighbours", self.neighbours.shape[0], log_lift)
-        present = support & jnp.isfinite(log_lift)
+        present = support & ~jnp.isneginf(log_lift)
         asked = jnp.asarray(self.neighbours) & present[:, None] & support[None, :]
         finite = jnp.where(present, log_lift, 0.0)
         excess = jnp.where(present[None, :], finite[:, None] - finite[None, :], jnp.inf)

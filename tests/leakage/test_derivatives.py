@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxpriv.leakage as lk
+from jaxpriv.errors import InputError
 
 STEP = 1e-6
 
@@ -84,3 +85,62 @@ def test_gradient_in_the_order_and_gamma(interior):
         np.testing.assert_allclose(slopes, differences, rtol=1e-5, atol=1e-9)
         assert float(slopes[0]) != 0.0
         assert float(slopes[-1]) == 0.0
+
+
+def _spoilt(joints, mechanisms):
+    """One entry that is not finite in each pair: NaN in the joint (also where a mass is 0) or in the mechanism."""
+    joints, mechanisms = joints.copy(), mechanisms.copy()
+    for i in range(28):
+        array = (joints if i % 2 else mechanisms)[i]
+        places = np.argwhere(array == 0) if i % 4 < 2 and np.any(array == 0) else np.argwhere(array > 0)
+        array[tuple(places[i % len(places)])] = np.inf if i % 7 == 6 else np.nan
+    joints[0], mechanisms[1] = np.nan, np.nan
+    return joints, mechanisms
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_entry_that_is_not_finite_makes_value_and_gradient_nan(gradients_of, values_of, instances, seed):
+    joints, mechanisms = _spoilt(*instances(seed))
+    for name, values in values_of(joints, mechanisms).items():
+        assert np.all(np.isnan(values)), name
+    for name, gradients in gradients_of(joints, mechanisms).items():
+        for gradient in gradients:
+            assert np.all(np.isnan(gradient)), name
+    # One spoilt pair of a batch leaves the others as they were.
+    good = instances(seed)
+    joints[::3], mechanisms[::3] = good[0][::3], good[1][::3]
+    for name, values in values_of(joints, mechanisms).items():
+        assert not np.any(np.isnan(values[::3])), name
+        assert np.all(np.isnan(np.delete(values, np.s_[::3]))), name
+
+
+@pytest.mark.parametrize("name", lk.NAMES)
+def test_nan_in_nan_out_without_jit(name):
+    needs = {"sibson": {"order": 2.0}, "arimoto": {"order": 0.5}, "f-information": {"divergence": "chi-squared"}}
+    joint = np.array([[0.3, 0.1, 0.0], [0.2, 0.1, 0.3]])
+    mechanism = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
+    for form in lk.forms_of(name):
+        measure = lk.by_name(name, form=form, **needs.get(name, {}))
+        for spoilt in ((0, 0), (0, 2), (1, 1)):
+            bad = joint.copy()
+            bad[spoilt] = np.nan
+            assert np.isnan(measure(bad, mechanism))
+            bad = mechanism.copy()
+            bad[spoilt[::-1]] = np.nan
+            assert np.isnan(measure(joint, bad))
+        with pytest.raises(InputError, match=r"mechanism\[1, 1\] is NaN"):
+            lk.evaluate(measure, joint, bad)
+
+
+@pytest.mark.parametrize("proper", [False, True])
+def test_nan_in_nan_out_for_a_users_loss(proper):
+    joint, mechanism = np.full((3, 3), 1 / 9), np.eye(3)
+    loss = lk.CustomLoss(lambda q: jnp.sum(jnp.square(q)) - 2 * q + 1.0, proper=proper, steps=3)
+    value = jax.jit(jax.value_and_grad(lk.AverageCostGain(loss), argnums=(0, 1)))
+    finite, slopes = value(joint, mechanism)
+    assert all(np.all(np.isfinite(part)) for part in (finite, *slopes))
+    for position in range(2):
+        pair = [joint.copy(), mechanism.copy()]
+        pair[position][1, 1] = np.nan
+        nothing, slopes = value(*pair)
+        assert all(np.all(np.isnan(part)) for part in (nothing, *slopes))
