@@ -5,14 +5,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-# Most of the suite's time is compiling: kernels come from XLA's older emitters (a quarter of the time of its newer
-# ones), without LLVM's optimisations, and in one piece. The same programs run, less polished; XLA_FLAGS of the
-# caller's own take precedence.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
-    " --xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1",
-)
+# Most of the suite's time is compiling. This setting of JAX's own (few optimisations) is for the code that the tests
+# compile themselves and for the processes that they start. No flags of XLA are set: they come and go with its versions,
+# and an unknown one ends the process.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 
 import jax
 import pytest

@@ -1,8 +1,9 @@
 """Kernels in C for the CPU, where XLA's own are slow: optional, and the same numbers to rounding.
 
 The C files here are compiled into one library when the package is built, if there is a C compiler
-(`hatch_build.py`). Without it, with another jaxlib or another source than it was compiled for, on another device, in
-a precision that a kernel does not have, under differentiation, and with JAXPRIV_KERNELS=off in the environment
+(`hatch_build.py`). Without it, where XLA does not take the version of its foreign function interface that the library
+was compiled for (it takes older ones than its own), with another source than it was compiled from, on another device,
+in a precision that a kernel does not have, under differentiation, and with JAXPRIV_KERNELS=off in the environment
 (read when the first solve is compiled), the portable JAX code that every kernel stands for is what runs. They are
 compiled for AVX-512, for AVX2 and for what every machine of the kind has; JAXPRIV_KERNELS=avx2 or baseline keeps to
 less than there is, for their arithmetic on another machine.
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib.version
 from jax import lax
 
 FOLDER = Path(__file__).parent
@@ -61,18 +61,26 @@ def absence() -> str | None:
         return "not compiled when jaxpriv was installed: no C compiler, or it failed"
     try:
         library = ctypes.CDLL(str(LIBRARY))
-        library.jaxpriv_compiled_for.restype = library.jaxpriv_compiled_from.restype = ctypes.c_char_p
+        library.jaxpriv_compiled_from.restype = ctypes.c_char_p
         kernels = {target: getattr(library, symbol) for symbol, target in _TARGETS.items()}
     except (OSError, AttributeError) as error:
         return f"{LIBRARY.name} does not load: {error}"
-    built, running = library.jaxpriv_compiled_for().decode(), jaxlib.version.__version__
-    if built != running:
-        return f"compiled for jaxlib {built}, and this is {running}: install jaxpriv again, without build isolation"
     if sources_digest() not in (None, library.jaxpriv_compiled_from().decode()):
         return "compiled from other C sources than those beside it: install jaxpriv again"
+    # Before the backend runs, XLA would put the registration off, and one that it refuses would then keep the whole
+    # backend from starting.
+    try:
+        jax.local_devices(backend="cpu")
+    except RuntimeError as error:
+        return f"JAX does not run on the CPU here: {error}"
+    try:
+        for target, kernel in kernels.items():  # XLA asks each for the version of the interface it was compiled for
+            jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(kernel), platform="cpu")
+    except jax.errors.JaxRuntimeError as error:
+        return (
+            f"this jaxlib does not take them: {str(error).rstrip('.')}; install jaxpriv again, without build isolation"
+        )
     library.jaxpriv_use_at_most(_WIDEST[chosen()])
-    for target, kernel in kernels.items():
-        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(kernel), platform="cpu")
     return None
 
 

@@ -112,9 +112,10 @@ static XLA_FFI_Error *complain(XLA_FFI_CallFrame *frame, XLA_FFI_Error_Code code
   return frame->api->XLA_FFI_Error_Create(&args);
 }
 
-/* Whether XLA only asks which version of its interface this was compiled for; then it is told. */
+/* Whether XLA only asks which version of its interface this was compiled for; then it is told. The extensions' type has
+   another name in every few versions of the header: what the frame points to is taken. */
 static int asked_for_version(XLA_FFI_CallFrame *frame) {
-  for (XLA_FFI_Extension_Base *e = frame->extension_start; e; e = e->next)
+  for (__typeof__(frame->extension_start) e = frame->extension_start; e; e = e->next)
     if (e->type == XLA_FFI_Extension_Metadata) {
       XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)e)->metadata;
       metadata->api_version.major_version = XLA_FFI_API_MAJOR;

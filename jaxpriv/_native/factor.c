@@ -15,7 +15,6 @@ static const char name_avx2[] = "AVX2", name_avx512[] = "AVX-512";
 /* What Python asks and says before it hands the kernels to XLA. */
 int jaxpriv_widest = 64;
 void jaxpriv_use_at_most(int bytes) { jaxpriv_widest = bytes; }
-const char *jaxpriv_compiled_for(void) { return JAXLIB_VERSION; }
 const char *jaxpriv_compiled_from(void) { return SOURCE_DIGEST; }
 const char *jaxpriv_instructions(void) { return PICK(name); }
 

@@ -2,10 +2,12 @@
 
 import importlib.util
 import shutil
+import subprocess
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 import pytest
 
@@ -353,12 +355,50 @@ def test_a_missing_or_unreadable_library_is_said(fresh, monkeypatch, tmp_path):
     assert "does not load" in _native.absence()
 
 
-@kernels
-def test_kernels_for_another_jaxlib_are_left_alone(fresh, monkeypatch):
-    import jaxlib.version
+# Kernels that only answer for which version of XLA's interface they were compiled.
+ANSWERING = """
+#include "xla/ffi/api/c_api.h"
+#undef XLA_FFI_API_MINOR
+#define XLA_FFI_API_MINOR {minor}
+#include "common.h"
+int jaxpriv_widest;
+void jaxpriv_use_at_most(int bytes) {{ jaxpriv_widest = bytes; }}
+const char *jaxpriv_compiled_from(void) {{ return "{digest}"; }}
+"""
+ANSWER = """
+XLA_FFI_Error *{name}(XLA_FFI_CallFrame *frame) {{
+  return asked_for_version(frame) ? NULL : complain(frame, XLA_FFI_Error_Code_INTERNAL, "only answers");
+}}
+"""
 
-    monkeypatch.setattr(jaxlib.version, "__version__", "0.0.1")
-    assert "this is 0.0.1" in _native.absence()
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.parametrize("minor", [1, 9999])
+def test_xla_is_asked_which_interfaces_it_takes(minor, fresh, monkeypatch, tmp_path):
+    """Kernels of an older interface are taken; those of one to come are not, and the CPU backend works on."""
+    # Other names than the kernels': XLA takes one function only for each.
+    targets = {f"jaxpriv_answer_{i}": f"jaxpriv_answer_{i}_{minor}" for i in range(2)}
+    source, library = tmp_path / "answering.c", tmp_path / "kernels.so"
+    text = ANSWERING.format(minor=minor, digest=_native.sources_digest())
+    source.write_text(text + "".join(ANSWER.format(name=name) for name in targets))
+    include = Path(jaxlib.__file__).parent / "include"
+    command = ["cc", "-std=gnu11", "-shared", "-fPIC", f"-I{include}", f"-I{_native.FOLDER}", source, "-o", library]
+    subprocess.run(command, check=True)
+    monkeypatch.setattr(_native, "LIBRARY", library)
+    monkeypatch.setattr(_native, "_TARGETS", targets)
+    if minor == 1:
+        assert _native.absence() is None
+    else:
+        assert "API version (0.9999)" in _native.absence()
+    assert jax.jit(jnp.sum)(jnp.ones(3)) == 3.0
+
+
+def test_a_process_without_cpu_backend_is_told(fresh, monkeypatch):
+    def unknown(backend):
+        raise RuntimeError(f"Unknown backend {backend}")
+
+    monkeypatch.setattr(jax, "local_devices", unknown)
+    assert ("Unknown backend cpu" if _native.LIBRARY.is_file() else "not compiled") in _native.absence()
 
 
 @kernels
