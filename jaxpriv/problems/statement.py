@@ -58,15 +58,16 @@ def distance_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLea
     return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
 
 
+def terms_of_limit(joints: Any, measure: AbstractLeakage, value: float) -> list[Term]:
+    """The terms of one finite limit, under every joint: none where it limits nothing (no neighbours)."""
+    role = Role.WORST if is_worst(measure) else Role.AVERAGE
+    return [term for joint in joints for term in terms_of(measure, joint, role, value)]
+
+
 def _limit_terms(joints: Any, limits: tuple[tuple[AbstractLeakage, float], ...]) -> list[Term]:
     """The terms of finite limits, under every joint."""
-    return [
-        term
-        for measure, value in limits
-        if not math.isinf(value)
-        for joint in joints
-        for term in terms_of(measure, joint, Role.WORST if is_worst(measure) else Role.AVERAGE, value)
-    ]
+    finite = [(measure, value) for measure, value in limits if not math.isinf(value)]
+    return [term for measure, value in finite for term in terms_of_limit(joints, measure, value)]
 
 
 def _program(terms: list[Term], masses: Any, cost: Any, constraints: Any, budgets: Any, marks: Any) -> MeasuredProgram:

@@ -307,32 +307,56 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
             offset = (cost.without_output - eps / cost.scale) * mass
             return [_term(Kind.LOSS, joint, np.ones(len(prior)), Role.WORST, offset=offset, mass=mass, function=cost)]
         if isinstance(cost, measures.ZeroOneLoss):
-            rows = joint - (prior.max() + eps) * mass
+            gains, least = joint, -prior.max()
         else:
             losses = np.asarray(cost.losses)  # pyright: ignore[reportAttributeAccessIssue]  # `supported` leaves LossMatrix
-            least = float((prior @ losses).min())
-            rows = (least - eps) * mass - losses.T @ joint
-        return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
-    lift = joint / prior[:, None]
+            gains, least = -losses.T @ joint, float((prior @ losses).min())
+        rows = gains[_first_of_each(gains)] + (least - eps) * mass
+        return [_linear_limit(rows, np.zeros(len(rows)), mass)]
+    given = joint / prior[:, None]
+    lift = given[_first_of_each(given)]
     eps = min(eps, _MOST_NATS)
     if isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
-        neighbours = np.asarray(measure.neighbours)
-        raised, lowered = np.nonzero(neighbours & ~np.eye(len(prior), dtype=bool))
+        raised, lowered = _different_neighbours(np.asarray(measure.neighbours), given)
         if not len(raised):
             return []
         rows = lift[raised] - math.exp(eps) * lift[lowered]
-        return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
+        return [_linear_limit(rows, np.zeros(len(rows)), mass)]
     if isinstance(measure, (measures.LocalDifferentialPrivacy, measures.InferentialPrivacy)):
         rows = np.vstack([lift, -lift])
-        reference = np.repeat([math.exp(0.5 * eps), -math.exp(-0.5 * eps)], len(prior))
-        return [_term(Kind.LINEAR, rows, reference, Role.WORST, mass=mass)]
+        reference = np.repeat([math.exp(0.5 * eps), -math.exp(-0.5 * eps)], len(lift))
+        return [_linear_limit(rows, reference, mass)]
     sides = []
     if isinstance(measure, (measures.Lift, measures.MaxLift)):
         sides.append(math.exp(-eps) * lift - mass)
     if isinstance(measure, (measures.Lift, measures.MinLift)):
         sides.append(math.exp(-eps) * mass - lift)
     rows = np.vstack(sides)
-    return [_term(Kind.LINEAR, rows, np.zeros(len(rows)), Role.WORST, mass=mass)]
+    return [_linear_limit(rows, np.zeros(len(rows)), mass)]
+
+
+def _different_neighbours(neighbours: np.ndarray, lift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of neighbours as numbers of different rows of `lift`, every pair once."""
+    classes = _classes(lift)
+    pairs = classes[np.argwhere(neighbours)]
+    pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _linear_limit(rows: np.ndarray, reference: np.ndarray, mass: np.ndarray) -> Term:
+    """A worst-outcome limit by linear rows. What says the same is merged before the limit enters, so that the number
+    of rows is the same for every limit (rules of one point of a sweep fit the others)."""
+    return Term(
+        rows=rows,
+        reference=reference,
+        cap=None,
+        offset=np.zeros_like(mass),
+        bound=np.float64(0.0),
+        parameter=np.float64(0.0),
+        kind=Kind.LINEAR,
+        role=Role.WORST,
+        normalised=bool(np.any(reference != 0)),
+    )
 
 
 def _term(

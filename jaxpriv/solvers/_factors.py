@@ -60,13 +60,19 @@ class ArrowFactor(NamedTuple):
     r_root: Any  # (Y, X): the diagonal of R
     r_tail: Any  # (Y, W, X): its last row
 
+    # Sums over the last row are left out where there is none (W = 0): with a product over an axis of length 0, XLA
+    # (jaxlib 0.10.2) rejects every custom call of the program, its own LAPACK calls included.
+
     def left(self, v: Any) -> Any:
         top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
         return jnp.concatenate([self.root * top, dot("ywx,yx->yw", self.tail, top) + self.corner * low], axis=1)
 
     def left_transposed(self, v: Any) -> Any:
         top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
-        return jnp.concatenate([self.root * top + dot("ywx,yw->yx", self.tail, low), self.corner * low], axis=1)
+        own = self.root * top
+        if not self.tail.shape[1]:
+            return own
+        return jnp.concatenate([own + dot("ywx,yw->yx", self.tail, low), self.corner * low], axis=1)
 
     def down(self, e: Any) -> Any:
         return jnp.concatenate([self.r_root * e, jnp.matmul(self.r_tail, e, precision="highest")], axis=1)
@@ -76,11 +82,14 @@ class ArrowFactor(NamedTuple):
 
     def up(self, v: Any) -> Any:
         top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
-        return (self.r_root * top).sum(axis=0) + dot("yw,ywx->x", low, self.r_tail)
+        own = (self.r_root * top).sum(axis=0)
+        return own + dot("yw,ywx->x", low, self.r_tail) if self.tail.shape[1] else own
 
     def seen(self, u: Any) -> Any:
         size = self.root.shape[1]
-        rows = u[:, :size] * self.r_root[:, :, None] + dot("ywn,ywx->yxn", u[:, size:], self.r_tail)
+        rows = u[:, :size] * self.r_root[:, :, None]
+        if self.tail.shape[1]:
+            rows = rows + dot("ywn,ywx->yxn", u[:, size:], self.r_tail)
         return jnp.swapaxes(rows, 1, 2).reshape(-1, size)
 
 

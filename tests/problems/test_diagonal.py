@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import _native
 from jaxpriv.problems import reduction
 from jaxpriv.problems.reduction import reduce
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import newton_bytes, pick_solver
+from jaxpriv.solving.execution import _EXECUTABLES
 
 N = 6
 TABLE = np.abs(np.subtract.outer(np.arange(float(N)), np.arange(float(N))))
@@ -111,3 +113,23 @@ def test_large_sources_need_no_dense_factors():
     loose = Goal(1e-12, 1e-2)
     assert pick_solver("auto", source, loose)[0] == "interior-point"
     assert pick_solver("auto", other, loose)[0] == "two-grid"
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels"), [("maximal leakage", True), ("maximal leakage", False), ("sibson-2", True)]
+)
+def test_other_measures_of_a_diagonal_joint_have_their_closed_form(monkeypatch, name, kernels):
+    """Uniform X, Hamming distortion D: by symmetry W is 1 - D on the diagonal and even beside it, so that maximal
+    leakage is ln n(1-D) and Sibson's of order 2 is ln n((1-D)^2 + D^2/(n-1))."""
+    spent = 0.3
+    measure = jp.leakage.MaximalLeakage() if name == "maximal leakage" else jp.leakage.Sibson(2.0)
+    inside = 1 - spent if name == "maximal leakage" else (1 - spent) ** 2 + spent**2 / (N - 1)
+    if not kernels:
+        monkeypatch.setattr(_native, "absence", lambda: "switched off by this test")
+        _EXECUTABLES.clear()  # the executables of the other case have kernels
+    problem = jp.DistortionProblem(np.eye(N) / N, jp.distortion.hamming(N), budget=spent, leakage=measure)
+    found = jp.solve(problem)
+    if not kernels:
+        _EXECUTABLES.clear()
+    assert found.status == "optimal"
+    assert found.lower_bound <= np.log(N * inside) <= found.value

@@ -409,3 +409,16 @@ def test_what_leakage_may_not_be():
     for wrong in ("lift", lk.Lift, 3):
         with pytest.raises(InputError, match="leakage"):
             jp.DistortionProblem(JOINT, DISTORTION, budget=1, leakage=wrong)
+
+
+@pytest.mark.parametrize("name", ["max-information", "lift", "max-lift", "ldp", "ldp-chain"])
+def test_curve_of_a_worst_outcome_reaches_zero_and_says_what_is_out_of_reach(name):
+    """Points in closed form, points of the search and infeasible ones are of one shape."""
+    problem = jp.DistortionProblem(JOINT, DISTORTION, budget=BUDGET, leakage=WORST[name])
+    curve = jp.frontier(problem, budgets=[BUDGET, 10.0, -1.0])
+    assert list(curve.solution.status) == ["optimal", "optimal", "infeasible"]
+    single = jp.solve(problem)
+    assert curve.solution.value[0] == pytest.approx(single.value, abs=1e-9)
+    np.testing.assert_array_equal(curve.solution[0].scores, single.scores)
+    assert curve.solution.value[1] == curve.solution.lower_bound[1] == 0.0
+    assert jp.leakage.evaluate(WORST[name], JOINT, curve.solution.mechanism[1]).value <= 1e-12

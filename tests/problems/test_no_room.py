@@ -66,3 +66,22 @@ def test_limit_zero_beside_a_budget(perfect):
     assert found.status == "optimal"
     assert found.value == pytest.approx(0, abs=1e-12)
     assert found.distortion[0] <= perfect.value + 0.01 + 1e-12
+
+
+INFINITE = {
+    "max-lift": [(measures.MaxLift(), np.inf)],
+    "two": [(measures.MaxLift(), np.inf), (measures.Sibson(2.0), np.inf)],
+    "mutual-information": [(measures.MutualInformation(), np.inf)],
+    "no neighbours": [(measures.LocalDifferentialPrivacy(np.eye(3, dtype=bool)), 0.0)],
+}
+
+
+@pytest.mark.parametrize("leakage", [None, measures.MaxLift()])
+@pytest.mark.parametrize("name", INFINITE)
+def test_limits_that_limit_nothing_beside_two_budgets(name, leakage):
+    both = [DISTORTION, jp.distortion.hamming(5)]
+    form = {"budget": [0.15, 0.5]}
+    plain = jp.solve(jp.DistortionProblem(JOINT, both, leakage=leakage, **form))
+    found = jp.solve(jp.DistortionProblem(JOINT, both, leakage=leakage, limits=INFINITE[name], **form))
+    assert found.status == plain.status == "optimal"
+    assert found.value == pytest.approx(plain.value, abs=1e-6)

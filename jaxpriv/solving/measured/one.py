@@ -20,7 +20,7 @@ from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.measured import MeasuredProgram
-from jaxpriv.problems.statement import distance_program, measured_program
+from jaxpriv.problems.statement import distance_program, measured_program, terms_of_limit
 from jaxpriv.problems.terms import Scale, is_worst, scale_of, shift_of
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal, iterate
@@ -129,7 +129,7 @@ class Solve:
                 shift = shift_of(problem.leakage, problem.joints[0])
         without_room = check_limits(problem, limits)
         program = measured_program(problem, limits)
-        tight = _flags(program, without_room, len(problem.joints))
+        tight = _flags(program, problem, limits, without_room)
         if not (any(tight) and len(program.budgets)):  # no anchor has room there, and none is needed
             program = dataclasses.replace(program, anchor=self._anchor(program, limits))
         return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift)
@@ -197,10 +197,10 @@ class Solve:
                 f"the budgets allow {plain.allowed!r} (weights {np.round(plain.weights, 6).tolist()})",
                 {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
             )
-        if not limits:
-            return plain.mechanism
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
         away = distance_program(self.problem, limits)
+        if not away.terms:  # limits that limit nothing
+            return plain.mechanism
         away = dataclasses.replace(away, anchor=independent_release(away))
         found = self.run(away, limits, Goal(1e-9, 0.3))
         if found.bound > 0:
@@ -222,34 +222,34 @@ class Solve:
         check_limits(problem, problem.limits)
         loose = distance_program(problem, ())
         independent = feasibility.independent(as_budgets(loose))
+        nothing = no_rules(worst_program(problem, 0.0))
         if independent is not None:
-            k, eta, price = no_rules(loose)
-            return self._finish(Answer(independent, k, eta, price, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun)
+            return self._finish(Answer(independent, *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun)
         start = self._anchor(as_budgets(loose), problem.limits)
         low, high = 0.0, self._leak(start)
         f_low, f_high = math.nan, math.nan
-        k, eta, price = no_rules(loose)
-        best = Answer(start, k, eta, price, 0.0, 0.0, 0.0, self.name)
+        # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
+        best, proof = Answer(start, *nothing, 0.0, 0.0, 0.0, self.name), nothing
         e, last = min(1.0, 0.5 * high), 0
         for _ in range(_MOST_PROBES):
             if high - low <= max(goal.tol, goal.rtol * high):
                 break
             found = self._distance(e)
             if found.bound > 0:
-                low, f_low, last = e, found.bound, -1
+                low, f_low, last, proof = e, found.bound, -1, (found.k, found.eta, found.price)
             elif found.value <= 0 and found.violation == 0:
                 leak = min(e, self._leak(found.mechanism))
                 high, f_high, best, last = leak, found.value, found, 1
             else:
                 break  # the interval of the distance holds 0: no sharper answer at this accuracy
             e = next_limit(low, high, f_low, f_high, last, goal.tol)
-        return self._finish(best, high, low, goal, begun)
+        k, eta, price = proof
+        return self._finish(dataclasses.replace(best, k=k, eta=eta, price=price), high, low, goal, begun)
 
     def _distance(self, e: float) -> Answer:
-        limits = ((self.problem.leakage, e), *self.problem.limits)
-        program = distance_program(self.problem, limits)
+        program = worst_program(self.problem, e)
         program = dataclasses.replace(program, anchor=independent_release(program))
-        return self.run(program, limits, Goal(1e-10, 0.1))
+        return self.run(program, ((self.problem.leakage, e), *self.problem.limits), Goal(1e-10, 0.1))
 
     def _excess(self, limits: Limits, mechanism: np.ndarray) -> float:
         """By how much the measures themselves exceed their limits, 0 up to rounding.
@@ -299,11 +299,20 @@ class Solve:
 
 def no_measured_solution(problem: DistortionProblem) -> Solution:
     """The solution that says that there is none, in the shapes of the others of a sweep."""
-    limits = [] if problem.leakage_budget is None else [(problem.leakage, float(problem.leakage_budget))]
-    program = measured_program(problem, (*limits, *problem.limits))
+    if problem.budget is not None and is_worst(problem.leakage):
+        program = worst_program(problem, 0.0)
+    else:
+        limits = [] if problem.leakage_budget is None else [(problem.leakage, float(problem.leakage_budget))]
+        program = measured_program(problem, (*limits, *problem.limits))
     k, eta, price = no_rules(program)
     nothing = no_solution(problem.shape, 1, k.shape[1], len(price), len(problem.distortions))
     return dataclasses.replace(nothing, weights=eta)
+
+
+def worst_program(problem: DistortionProblem, e: float) -> MeasuredProgram:
+    """How far from its budgets a problem must stay while the worst-outcome measure is at most e: one step of the
+    search. Its shapes are the same for every e."""
+    return distance_program(problem, ((problem.leakage, e), *problem.limits))
 
 
 def as_budgets(program: MeasuredProgram) -> MeasuredProgram:
@@ -342,9 +351,18 @@ def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
     return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)
 
 
-def _flags(program: MeasuredProgram, without_room: tuple[bool, ...], groups: int) -> tuple[bool, ...]:
-    """`without_room` of the limits, for every term of the program (one for each joint, after the objective's)."""
-    own = [flag for flag in without_room for _ in range(groups)]
+def _flags(
+    program: MeasuredProgram, problem: DistortionProblem, limits: Limits, without_room: tuple[bool, ...]
+) -> tuple[bool, ...]:
+    """`without_room` of the finite limits, for every term of the program: theirs follow the objective's."""
+    if not any(without_room):
+        return (False,) * len(program.terms)
+    finite = [(measure, value) for measure, value in limits if not math.isinf(value)]
+    own = [
+        flag
+        for (measure, value), flag in zip(finite, without_room, strict=True)
+        for _ in terms_of_limit(problem.joints, measure, value)
+    ]
     return (*(False,) * (len(program.terms) - len(own)), *own)
 
 
