@@ -64,6 +64,8 @@ class Term:
     normalised: bool = field(metadata={"static": True})  # whether t_y exists (LINEAR with a reference)
     negative: bool = field(metadata={"static": True}, default=False)  # POWER of an order < 1: g < 0
     function: Any = field(metadata={"static": True}, default=None)  # the user's: `Generator` (GENERATOR), `Loss` (LOSS)
+    # The rule that rules are counted from, (T,), None: zero. The set of a smooth kind is then { g : g + centre in G }.
+    centre: Any = None
 
     @property
     def smooth(self) -> bool:
@@ -73,6 +75,10 @@ class Term:
     def massed(self) -> bool:
         """Whether the last row is the mass of the output: the f kinds."""
         return self.kind not in (Kind.ENTROPIC, Kind.POWER, Kind.LOSS, Kind.LINEAR)
+
+    def whole(self, g: Any) -> Any:
+        """Rules g (..., T) of a smooth term as the formulas of its kind take them."""
+        return g if self.centre is None else g + self.centre
 
     @property
     def priced(self) -> bool:

@@ -135,7 +135,7 @@ def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
     """How far the rules may rise and fall in one step, (Y, T) each."""
     up, down = [], []
     for term, place in zip(data.terms, data.layout, strict=True):
-        own = g[:, place.rows]
+        own = term.whole(g[:, place.rows])
         if not term.smooth:
             up.append(jnp.full_like(own, jnp.inf))
             down.append(jnp.full_like(own, jnp.inf))
@@ -348,9 +348,11 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
             continue
         at = place.rows
         lowest, highest = domain(term)
-        usable = usable & (g[:, at] < highest).all() & (g[:, at] > lowest).all() if term.kind is Kind.POWER else usable
+        own = term.whole(g[:, at])
         if term.massed:
-            usable = usable & (g[:, at][:, :-1] < highest).all() & (g[:, at][:, :-1] > lowest).all()
+            own = own[:, :-1]
+        if term.massed or term.kind is Kind.POWER:
+            usable = usable & (own < highest).all() & (own > lowest).all()
         edge, new = boundary(term, before[:, at]), boundary(term, g[:, at])
         t, t_new = data.scale(j, point.x, edge), data.scale(j, after.x, new)
         price = r.prices[:, at]

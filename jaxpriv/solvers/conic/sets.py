@@ -23,7 +23,7 @@ class Boundary(NamedTuple):
 
 def boundary(term: Term, g: Any) -> Boundary:
     """The set of a smooth term at rules g, (Y, T)."""
-    r = term.reference
+    r, g = term.reference, term.whole(g)
     if term.kind is Kind.ENTROPIC:
         seen = r > 0
         tilted = jnp.where(seen, g + jnp.log(jnp.where(seen, r, 1.0)), -jnp.inf)
@@ -74,7 +74,7 @@ def _conjugate(term: Term, u: Any) -> tuple[Any, Any, Any]:
 
 
 def domain(term: Term) -> tuple[float, float]:
-    """The open interval in which the coordinates g of a smooth term live (the last one of f kinds is free)."""
+    """The open interval of the coordinates of `whole` rules of a smooth term (the last one of f kinds is free)."""
     if term.kind is Kind.POWER:
         return (-math.inf, 0.0) if term.negative else (0.0, math.inf)
     if term.kind is Kind.GENERATOR:
@@ -86,6 +86,11 @@ def domain(term: Term) -> tuple[float, float]:
 
 def rule_at(term: Term, w: Any) -> Any:
     """The natural rule of a smooth term where it sees w > 0: the gradient of phi, (T,)."""
+    rule = _gradient(term, w)
+    return rule if term.centre is None else rule - term.centre
+
+
+def _gradient(term: Term, w: Any) -> Any:
     r = jnp.where(term.reference > 0, term.reference, 1.0)
     if term.kind is Kind.ENTROPIC:
         return jnp.log(w / (r * w.sum()))
@@ -120,12 +125,17 @@ def normalised(term: Term, g: Any, level: Any) -> Any:
     if term.kind is Kind.POWER:
         # sum r y^b = 1 + b level; y scaled to the boundary
         total = 1.0 + abs(term.parameter) * level
-        return g * (total ** (-1.0 / term.parameter))[:, None]
+        return g + term.whole(g) * jnp.expm1(-jnp.log(total) / term.parameter)[:, None]
     return g.at[:, -1].add(-level)
 
 
 def support(term: Term, w: Any) -> Any:
-    """phi of every output from what the term sees of it, w (Y, T): shape (Y,)."""
+    """phi of every output from what the term sees of it, w (Y, T), less what `centre` claims: shape (Y,)."""
+    phi = _support(term, w)
+    return phi if term.centre is None else phi - w @ term.centre
+
+
+def _support(term: Term, w: Any) -> Any:
     r, tiny = term.reference, jnp.finfo(w.dtype).tiny
     if term.kind is Kind.ENTROPIC:
         mass = w.sum(axis=1, keepdims=True)

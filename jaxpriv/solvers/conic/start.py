@@ -46,7 +46,10 @@ def first_point(data: Data, target: Any) -> Point:
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.limit is not None:
             shared = term.role is Role.PEAK
-            own = jnp.maximum(term.bound + (peak if shared else 0.0) - sums[place.limit], mu)
+            own = term.bound + (peak if shared else 0.0) - sums[place.limit]
+            # An independent release holds a limit with all its room, however small: a slack of mu in its place
+            # would put the first steps far outside, where the rules follow a leakage many times the limit.
+            own = jnp.maximum(own, mu) if shared else jnp.where(own > 0.0, own, mu)
             price = jnp.append(price, 1.0 / sharing if shared else mu / own)
             slack = jnp.append(slack, own)
         if place.worst is not None:

@@ -90,11 +90,10 @@ def _leak(data: Data, x: Any) -> tuple[Any, Any, Any]:
     (term,) = data.terms
     tiny = jnp.finfo(x.dtype).tiny
     w = jnp.maximum(data.see(x), tiny)
-    rule = jax.vmap(lambda seen: rule_at(term, seen))
-    g = rule(w)
+    g = jax.vmap(lambda seen: rule_at(term, seen))(w)
     prior = term.rows.sum(axis=1)
-    independent = (rule(prior[None])[0] @ prior) / prior.sum() * w.sum(axis=1)
-    return g, (g * w).sum(axis=1) - independent, jnp.maximum(-(x @ term.offset) - independent, tiny)
+    room = -(rule_at(term, prior) @ prior + term.offset.sum()) / prior.sum() * w.sum(axis=1)
+    return g, (g * w).sum(axis=1) + x @ term.offset + room, jnp.maximum(room, tiny)
 
 
 def _mirror_steps(data: Data, steps: int) -> tuple[Any, Any]:

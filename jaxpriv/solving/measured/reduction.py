@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
 from jaxpriv.solvers import Goal
+from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solving.dense import MARGIN
 
 # Symbols of no more mass than this in all are not iterated on; the certificate counts them.
@@ -70,15 +71,9 @@ class Kept:
         """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""
         if self.inputs.all():
             return k
-        outputs, start, worst, limit = len(k), 0, 0, len(program.budgets)
-        parts = []
-        for term, rows in zip(program.terms, self.rows, strict=True):
-            weight = np.ones(outputs)
-            if term.priced:
-                weight, limit = np.full(outputs, price[limit]), limit + 1
-            elif term.smooth and term.role is Role.WORST:
-                weight, worst = eta[:, worst], worst + 1
-            own = np.zeros((outputs, len(rows)))
+        start, parts = 0, []
+        for term, rows, weight in zip(program.terms, self.rows, _weights(program, eta, price), strict=True):
+            own = np.zeros((len(k), len(rows)))
             if term.smooth:
                 low = np.full(len(rows), -1e3 if term.negative else 0.0)
                 if term.kind is Kind.ENTROPIC:
@@ -90,6 +85,19 @@ class Kept:
             start += int(rows.sum())
             parts.append(own)
         return np.concatenate(parts, axis=1)
+
+
+def _weights(program: MeasuredProgram, eta: np.ndarray, price: np.ndarray) -> list[np.ndarray]:
+    """What the rules of every term are multiplied by in k, (Y,) each."""
+    worst, limit, weights = 0, len(program.budgets), []
+    for term in program.terms:
+        weight = np.ones(len(eta))
+        if term.priced:
+            weight, limit = np.full(len(eta), price[limit]), limit + 1
+        elif term.smooth and term.role is Role.WORST:
+            weight, worst = eta[:, worst], worst + 1
+        weights.append(weight)
+    return weights
 
 
 @dataclass(frozen=True)
@@ -106,14 +114,17 @@ class Reduced:
     def of(program: MeasuredProgram, goal: Goal) -> "Reduced":
         kept = Kept.of(program)
         scaled, factor, shift = _scaled(kept.program(program))
-        inner = Goal(np.asarray(MARGIN * goal.tol / factor), np.asarray(MARGIN * goal.rtol), np.asarray(shift / factor))
-        return Reduced(program, kept, scaled, factor, inner)
+        centred, known = _centred(scaled)
+        shift = shift / factor + known
+        inner = Goal(np.asarray(MARGIN * goal.tol / factor), np.asarray(MARGIN * goal.rtol), np.asarray(shift))
+        return Reduced(program, kept, centred, factor, inner)
 
     def expanded(self, best: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(mechanism, k, eta, price) of the original program."""
         price = _unscaled_prices(self.kept.program(self.original), np.asarray(best.price), self.factor)
         eta = np.asarray(best.eta) * self.factor
-        k = self.kept.rules(self.original, np.asarray(best.k) * self.factor, eta, price)
+        whole = _whole_rules(self.program, np.asarray(best.k), np.asarray(best.eta), np.asarray(best.price))
+        k = self.kept.rules(self.original, whole * self.factor, eta, price)
         return self.kept.mechanism(self.original, np.asarray(best.mechanism, dtype=np.float64)), k, eta, price
 
 
@@ -136,6 +147,39 @@ def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, float, float]:
         program, cost=cost / factor, constraints=constraints / scale[:, None, None], budgets=budgets / scale
     )
     return scaled, factor, float(lowest.sum())
+
+
+def _centred(program: MeasuredProgram) -> tuple[MeasuredProgram, float]:
+    """(program whose smooth terms count their rules from that of the prior, what that takes off the value).
+
+    The rule g0 of the prior w0 claims sum_y <g0, w_y> = phi(w0) whatever is released: what remains of the measure is
+    of the size of its limit, however small that is, and so are its rounding errors and the moves of its price.
+    """
+    terms, known = [], 0.0
+    for term in program.terms:
+        prior = term.rows.sum(axis=1)
+        if not term.smooth or not (prior > 0).all():
+            terms.append(term)
+            continue
+        centre = np.asarray(rule_at(term, prior))
+        claim, bound, offset = float(centre @ prior), term.bound, term.offset
+        if term.role is Role.OBJECTIVE:
+            known += claim
+        elif term.role is Role.WORST:
+            offset = offset + centre @ term.rows
+        else:
+            bound = bound - claim
+        terms.append(dataclasses.replace(term, centre=centre, bound=bound, offset=offset))
+    return dataclasses.replace(program, terms=tuple(terms)), known
+
+
+def _whole_rules(program: MeasuredProgram, k: np.ndarray, eta: np.ndarray, price: np.ndarray) -> np.ndarray:
+    """Rules times prices, counted from zero again."""
+    parts = [
+        np.outer(weight, np.zeros(len(term.rows)) if term.centre is None else term.centre)
+        for term, weight in zip(program.terms, _weights(program, eta, price), strict=True)
+    ]
+    return k + np.concatenate(parts, axis=1) if parts else k
 
 
 def _unscaled_prices(program: MeasuredProgram, price: np.ndarray, factor: float) -> np.ndarray:

@@ -1,0 +1,41 @@
+"""Limits far below what the data tell: next to independence a measure is quadratic in how far it is from it."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.leakage import evaluate
+from jaxpriv.testing import random_joint
+
+from .measured_cases import AVERAGE
+
+# More useful symbols than private ones: something can be told without leaking, and the price of a limit is infinite
+# at zero. Another measure of one kind, another number, is the same compiled program.
+SHAPE = (4, 6)
+DISTORTION = abs(np.subtract.outer(np.arange(6.0), np.arange(6.0))) / 5
+NAMES = ("chi-squared", "gain-brier", "sibson-2", "arimoto-3", "sibson-0.5")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_small_limits_are_certified(name):
+    joint = random_joint(3, *SHAPE)
+
+    def leak(mechanism):
+        return float(evaluate(AVERAGE[name], joint, mechanism).value)
+
+    none = leak(np.full((6, 6), 1 / 6))
+    values = []
+    for room in (1e-4, 1e-6, 1e-8):
+        problem = jp.DistortionProblem(joint, DISTORTION, leakage=AVERAGE[name], leakage_budget=none + room)
+        solution = jp.solve(problem, tol=1e-7)
+        assert solution.status == "optimal", (room, solution.gap)
+        assert solution.gap <= 1e-7
+        mechanism = solution.mechanism
+        assert mechanism.min() >= 0
+        np.testing.assert_allclose(mechanism.sum(axis=1), 1, atol=1e-13)
+        assert leak(mechanism) <= none + room + 1e-13
+        assert np.einsum("sx,xy,xy->", joint, DISTORTION, mechanism) == pytest.approx(solution.value, abs=1e-12)
+        values.append(float(solution.value))
+    # What a limit costs grows as its square root: from 1e-6 to 1e-8 a tenth of what it does from 1e-4 to 1e-6.
+    assert values[0] < values[1] < values[2]
+    assert (values[2] - values[1]) / (values[1] - values[0]) == pytest.approx(0.1, abs=0.01)
