@@ -117,9 +117,12 @@ def solve(
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}")
     if problem.measured:
-        name, method = pick_measured(solver, problem)
         if is_traced(problem, goal):
-            raise InputError("problem: measures other than mutual information are solved outside of jit and vmap only")
+            raise InputError(
+                "problem: measures other than mutual information and further limits are solved outside of jit and vmap "
+                "only; call solve there, or frontier for many budgets at once"
+            )
+        name, method = pick_measured(solver, problem)
         with own_settings(), device_errors():
             return solve_measured(problem, name, method, goal, step_limit(method, max_steps), throw)
     name, chosen, notes = pick_solver(solver, problem, goal)

@@ -36,7 +36,8 @@ class DistortionProblem(Module):
         joint: P(S,X), shape (S, X), or an operator (`jaxpriv.joints.from_function`) that computes it
             block by block; or a finite set of K possible joints, shape (K, S, X): the
             largest leakage over the set is then minimised while every budget holds under every
-            joint (budget form only).
+            joint. Never with `multiplier`; `leakage_budget` takes a set with measures other than mutual
+            information, or further limits: the largest E d over the set is minimised.
         distortion: d(x, y), a `jaxpriv.distortion` or an array (X, Y); or several, as a sequence
             or an array (M, X, Y).
         budget: D, finite, one number for each distortion. Nats, like every leakage here.
@@ -89,10 +90,18 @@ class DistortionProblem(Module):
         if len(chosen) != 1:
             given = " and ".join(chosen) or "none"
             raise InputError(f"give exactly one of budget, multiplier and leakage_budget ({given} given)")
-        if groups > 1 and (budget is None and not self.measured):
-            raise InputError(f"{chosen[0]}: a set of joints is supported in the budget form only")
+        if groups > 1 and multiplier is not None:
+            raise InputError("multiplier: a set of joints takes budget=; a price under every joint is a sum of joints")
+        if groups > 1 and leakage_budget is not None and not self.measured:
+            raise InputError(
+                "leakage_budget: a set of joints takes budget= with mutual information; "
+                "leakage=FInformation(KullbackLeibler()), the same measure, takes both"
+            )
         if leakage_budget is not None and len(self.distortions) > 1:
-            raise InputError("leakage_budget minimises one distortion; several were given")
+            raise InputError(
+                "leakage_budget minimises one distortion, and several were given; use budget= or multiplier=, or pass "
+                "their weighted sum as one distortion"
+            )
         self.budget = self.multiplier = self.leakage_budget = None
         if budget is not None:
             self.budget = _per_distortion(budget, "budget", len(self.distortions))

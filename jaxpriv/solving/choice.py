@@ -93,16 +93,13 @@ def pick_solver(solver: str | Solver, problem: DistortionProblem, goal: Goal) ->
 
 def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, MeasuredSolver]:
     """(name, solver) for a problem with any measures."""
-    for measure, form in (
-        (problem.leakage, "leakage"),
-        *((m, f"limits[{i}]") for i, (m, _) in enumerate(problem.limits)),
-    ):
+    asked = [("leakage", problem.leakage), *((f"limits[{i}]", m) for i, (m, _) in enumerate(problem.limits))]
+    for form, measure in asked:
         if not supported(measure):
             raise InputError(
                 f"{form}: {type(measure).__name__} with a measure, divergence or cost class of your own is not "
                 "available as an objective or a limit; it can be evaluated on any mechanism"
             )
-        check_user_function(form, measure, problem.sizes[1])
     if problem.multiplier is not None:
         if is_worst(problem.leakage):
             raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
@@ -123,12 +120,15 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
         )
     if not isinstance(chosen, ConicInteriorPoint) and not is_linear(problem):
         raise InputError(
-            f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear"
+            f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
+            "'interior-point'"
         )
     if isinstance(chosen, ConicInteriorPoint):
         _, private, inputs, outputs = problem.sizes
         other = "use solver='hybrid-gradient'" if is_linear(problem) else MERGE
         need_memory(conic_bytes(problem), f"interior-point for |S|={private}, |X|={inputs}, |Y|={outputs}", other)
+    for form, measure in asked:
+        check_user_function(form, measure, problem.sizes[1])
     return name, chosen
 
 

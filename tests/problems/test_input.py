@@ -117,6 +117,8 @@ def test_the_form_is_chosen_once():
     for form in ({"multiplier": 1.0}, {"leakage_budget": 0.1}):
         with pytest.raises(jp.InputError, match=rf"^{next(iter(form))}: a set of joints"):
             jp.DistortionProblem(np.stack([JOINT, JOINT]), TABLE, **form)
+    with pytest.raises(jp.InputError, match=r"^multiplier: a set of joints takes budget="):
+        jp.DistortionProblem(np.stack([JOINT, JOINT]), TABLE, multiplier=1.0, leakage=jp.leakage.Lift())
 
 
 def test_what_is_no_measure_is_refused():

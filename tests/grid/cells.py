@@ -1,0 +1,263 @@
+"""The axes of the grid, the problem of every cell, and what the documentation refuses."""
+
+import functools
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import jaxpriv as jp
+from jaxpriv import leakage as lk
+
+from .measures import INF, MEASURES, Reference
+
+
+class Cell(NamedTuple):
+    """One value of every axis."""
+
+    solver: str
+    form: str
+    also: str
+    measure: str
+    structure: str
+    level: str
+    transform: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+AXES = Cell(
+    solver=(
+        "auto", "interior-point", "mirror-descent", "blahut-arimoto", "accelerated", "two-grid", "linear-program",
+        "hybrid-gradient",
+    ),
+    form=("budget", "multiplier", "leakage-budget"),
+    also=("nothing", "limits", "distortions", "private-input", "joints"),
+    measure=tuple(MEASURES),
+    # zero-mass: symbols of S and X. equal: proportional rows, equal columns. less, more: |Y| below and above |X|.
+    structure=("dense", "zeros", "diagonal", "equal", "zero-mass", "less", "more"),
+    # least: the least distortion with ties, the least leakage, no room. beyond: zero leakage, no limit.
+    level=("inside", "least", "beyond"),
+    transform=("host", "float32", "jit", "jit-float32", "vmap", "grad", "frontier"),
+)  # type: ignore[arg-type]  # fmt: skip
+
+FIRST_ORDER = ("mirror-descent", "blahut-arimoto")
+STREAMING = ("accelerated", "two-grid")
+LINEAR = ("linear-program", "hybrid-gradient")
+TRACED = ("jit", "jit-float32", "vmap", "grad")
+
+
+def measured(cell: Cell) -> bool:
+    """Whether it asks for more than mutual information."""
+    return cell.measure != "mutual-information" or cell.also == "limits"
+
+
+def refusal(cell: Cell) -> str | None:
+    """What the documentation refuses about a cell; None if it promises an answer."""
+    reference = MEASURES[cell.measure]
+    if cell.also == "joints" and cell.form == "multiplier":
+        return "a set of joints has no multiplier form"
+    if measured(cell):
+        if cell.solver in (*FIRST_ORDER, *STREAMING):
+            return "solver takes mutual information without further limits only"
+        if cell.solver in LINEAR and not reference.linear:
+            return "solver takes linear programs only"
+        if cell.transform in TRACED:
+            return "measures other than mutual information run outside of jit, vmap and grad only"
+        if cell.form == "multiplier" and (reference.worst or reference.logarithm):
+            return "multiplier needs an average that is not a logarithm"
+    else:
+        if cell.solver in LINEAR:
+            return "solver takes linear programs only"
+        if cell.also == "joints" and cell.form != "budget":
+            return "a set of joints: budget form only"
+        if cell.solver in STREAMING and cell.transform in TRACED:
+            return "streaming solvers run outside of jit, vmap and grad only"
+        if cell.solver in STREAMING and (cell.form == "leakage-budget" or cell.also == "joints"):
+            return "streaming solvers take one joint, in budget or multiplier form"
+        if cell.solver == "two-grid" and not ordered(cell):
+            return "two-grid takes ordered symbols"
+    if cell.form == "leakage-budget" and cell.also == "distortions":
+        return "leakage_budget minimises one distortion"
+    return None
+
+
+def ordered(cell: Cell) -> bool:
+    """Whether the distortions are functions of ordered symbols: what two-grid takes."""
+    return cell.level != "least" and cell.also not in ("distortions", "private-input")
+
+
+def every() -> Iterator[Cell]:
+    """The complete product."""
+    yield from itertools.starmap(Cell, itertools.product(*AXES))
+
+
+# -- data ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Data:
+    """The problem of a cell in plain numbers. A set of joints has a leading axis."""
+
+    joints: np.ndarray  # (K, S, X), as the problem means them: of pairs for a private input
+    given: np.ndarray  # what is passed to jaxpriv: (K, S, X), (S, X) of a private input without pairs
+    tables: np.ndarray  # (M, X, Y)
+    given_tables: np.ndarray
+    name: str  # of the argument that states the form
+    target: Any  # its value
+    limits: tuple[tuple[Reference, Any, float], ...]  # (reference, jaxpriv's measure, value)
+
+    @property
+    def costs(self) -> np.ndarray:
+        """P(x) d_m(x, y) under every joint, (K, M, X, Y)."""
+        return self.joints.sum(axis=1)[:, None, :, None] * self.tables[None]
+
+
+_OUTPUTS = {"dense": 4, "zeros": 4, "diagonal": 4, "equal": 4, "zero-mass": 4, "less": 3, "more": 5}
+
+
+def _joint(structure: str, pairs: bool, seed: int) -> np.ndarray:
+    """Shapes 3 x 4, of which jaxpriv keeps 3 x 4 after its reductions; 2 x 3 where the pairs are the data."""
+    rng = np.random.default_rng(seed)
+    private, useful = (2, 3) if pairs else (3, 4)
+    if structure == "diagonal":
+        joint = np.diag(rng.dirichlet(np.full(useful, 8.0)))
+    else:
+        joint = rng.dirichlet(np.full(private * useful, 1.5)).reshape(private, useful) + 0.01
+        joint *= (1.0 / joint.sum(axis=1, keepdims=True)) ** 0.7
+    if structure == "zeros":
+        joint *= 1.0 - np.eye(private, useful)
+    if structure == "equal":
+        joint = np.concatenate([joint, 0.5 * joint[-1:]])
+        joint[:, 1] = joint[:, 0]
+    if structure == "zero-mass":
+        joint = np.pad(joint, ((0, 1), (0, 0)))
+        joint = np.insert(joint, 1, 0.0, axis=1)
+    return joint / joint.sum()
+
+
+def ties(useful: int, released: int) -> np.ndarray:
+    """Entries 0, 1 and 2, two cheapest outputs for some x, one output cheapest for none."""
+    x, y = np.arange(useful)[:, None], np.arange(released)[None, :]
+    table = np.minimum((x + y) % 3, 2).astype(float)
+    table[0, :2] = 0.0
+    table[:, -1] = 2.0
+    table[-1, -1] = 1.0
+    table[-1, 0] = 0.0
+    return table
+
+
+def _second(useful: int, released: int) -> np.ndarray:
+    return (np.arange(useful)[:, None] % released != np.arange(released)[None, :]).astype(float)
+
+
+def _first(useful: int, released: int) -> np.ndarray:
+    return abs(np.subtract.outer(np.arange(float(useful)), np.arange(float(released))))
+
+
+@functools.cache
+def data_of(form: str, also: str, measure: str, structure: str, level: str) -> Data:
+    """The problem in numbers."""
+    pairs = also == "private-input"
+    joint = _joint(structure, pairs, 3)
+    given = joint[None]
+    if also == "joints":
+        other = _joint(structure, pairs, 4)
+        given = np.stack([joint, 0.5 * joint + 0.5 * other])
+        given /= given.sum(axis=(1, 2), keepdims=True)
+    useful, released = joint.shape[1], _OUTPUTS[structure] - pairs
+    given_tables = np.stack([(ties if level == "least" else _first)(useful, released)])
+    if also == "distortions":
+        given_tables = np.stack([given_tables[0], _second(useful, released)])
+    joints, tables = given, given_tables
+    if pairs:
+        chosen = np.argwhere(joint > 0)
+        joints = np.zeros((1, len(joint), len(chosen)))
+        joints[0, chosen[:, 0], np.arange(len(chosen))] = joint[chosen[:, 0], chosen[:, 1]]
+        tables = given_tables[:, chosen[:, 1]]
+    reference = MEASURES[measure]
+    costs = joints.sum(axis=1)[:, None, :, None] * tables[None]  # (K, M, X, Y)
+    worst = costs.max(axis=0)
+    cheapest = _one_hot(worst[0].argmin(axis=1), released)
+    constant = _one_hot(np.full(tables.shape[1], worst[0].sum(axis=0).argmin()), released)
+    # A mechanism that meets what is asked: it is the measure of budgets and limits.
+    share = {"inside": 0.6, "least": 1.0, "beyond": 0.0}[level]
+    near = share * cheapest + (1.0 - share) * (0.8 * constant + 0.2 / released)
+    spent = (costs * near).sum(axis=(2, 3)).max(axis=0)  # (M,)
+    if level == "least":
+        spent = least_costs(costs)
+    prior_of = [one[one.sum(axis=1) > 0] for one in joints]
+    nothing = max(reference.of(one, np.full(near.shape, 1.0 / released)) for one in prior_of)
+    leaks = max(reference.of(one, near) for one in prior_of)
+    if form == "budget":
+        name, target = "budget", spent + (0.1 if level == "beyond" else 0.0)
+    elif form == "multiplier":
+        value = {"inside": 0.3, "least": 50.0, "beyond": 0.0}[level]
+        name, target = "multiplier", np.full(len(tables), value)
+    else:
+        name = "leakage_budget"
+        reachable = leaks if np.isfinite(leaks) else nothing + 0.5
+        none = 10.0 if measure == "mutual-information" and also != "limits" else INF
+        target = {"inside": nothing + 0.4 * (reachable - nothing), "least": nothing, "beyond": none}[level]
+    limits: tuple[tuple[Reference, Any, float], ...] = ()
+    if also == "limits":
+        lifts = MEASURES["max-lift"]
+        level_of = max(lifts.of(one, near) for one in prior_of)
+        bound = {"inside": 1.02 * level_of + 0.01, "least": 1.02 * level_of + 0.01, "beyond": INF}[level]
+        if form != "budget" and level == "least":
+            bound = 0.0
+        limits = ((lifts, lk.MaxLift(), bound),)
+    return Data(joints, given, tables, given_tables, name, target, limits)
+
+
+def _one_hot(chosen: np.ndarray, size: int) -> np.ndarray:
+    return np.eye(size)[chosen]
+
+
+def least_support(costs: np.ndarray) -> np.ndarray:
+    """Where a mechanism may be positive that meets `least_costs`, (X, Y)."""
+    mass = costs.sum(axis=(1, 3))[0] >= 0
+    support = np.broadcast_to(mass[:, None], costs.shape[2:]).copy()
+    for table in costs.max(axis=0):
+        masked = np.where(support, table, np.inf)
+        support &= masked <= masked.min(axis=1, keepdims=True)
+    return support
+
+
+def least_costs(costs: np.ndarray) -> np.ndarray:
+    """The least of the first distortion, then of the second at the least of the first, (M,), under every joint."""
+    support = least_support(costs)
+    least = [np.where(support, table, np.inf).min(axis=2).sum(axis=1).max() for table in costs.transpose(1, 0, 2, 3)]
+    return np.array(least)
+
+
+# -- problems --------------------------------------------------------------------------------------
+
+
+def problem_of(cell: Cell, data: Data, xp: Any = np, joint: Any = None, tables: Any = None, target: Any = None) -> Any:
+    """The cell's problem; joint, tables and target in place of the data's own (tracers, other precisions)."""
+    joint = data.given if joint is None else joint
+    joint = joint if cell.also == "joints" else joint[0]
+    symbols = data.joints.shape[1]
+    if tables is None:
+        distortion = _distortion(cell, data)
+    else:
+        distortion = tables if len(data.given_tables) > 1 else tables[0]
+    target = data.target if target is None else target
+    form = {data.name: target if np.ndim(target) != 1 or len(data.tables) > 1 else target[0]}
+    if measured(cell):
+        form["leakage"] = MEASURES[cell.measure].measure(symbols)
+        form["limits"] = [(measure, bound) for _, measure, bound in data.limits]
+    if cell.also == "private-input":
+        return jp.with_private_input(joint, distortion, **form)
+    return jp.DistortionProblem(joint, distortion, **form)
+
+
+def _distortion(cell: Cell, data: Data) -> Any:
+    useful, released = data.given_tables.shape[1:]
+    if ordered(cell):
+        return jp.distortion.absolute(np.arange(float(useful)), np.arange(float(released)))
+    return data.given_tables if len(data.given_tables) > 1 else data.given_tables[0]

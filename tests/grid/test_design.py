@@ -1,0 +1,93 @@
+"""The standard run holds every pair of values; the checker rejects what is wrong."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from .cells import AXES, Cell, data_of, refusal
+from .covering import pairs, standard
+from .judge import Found, judge, run
+from .known import FAILING
+from .measures import MEASURES
+
+DENSE = Cell("auto", "leakage-budget", "nothing", "mutual-information", "dense", "inside", "host")
+
+
+def test_every_pair_of_values_is_in_the_standard_run():
+    cells = standard()
+    covered = {pair for cell in cells for pair in pairs(cell)}
+    axes = list(enumerate(AXES))
+    wanted = {
+        (i, a, j, b) for (i, first), (j, second) in itertools.combinations(axes, 2) for a in first for b in second
+    }
+    assert covered == wanted
+    answered = {pair for cell in cells if refusal(cell) is None for pair in pairs(cell)}
+    for measure in MEASURES:  # a measure that is refused everywhere would be covered by refusals
+        assert {(3, measure, 4, structure) for structure in AXES.structure} <= answered
+
+
+def test_what_is_known_to_fail_is_in_the_standard_run():
+    assert {name for cells in FAILING.values() for name in cells} <= {str(cell) for cell in standard()}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_tangent_lies_below_its_column_and_touches_it(name):
+    reference = MEASURES[name]
+    rng = np.random.default_rng(0)
+    prior = rng.dirichlet(np.full(4, 5.0))
+    columns = rng.dirichlet(np.full(4, 0.7), 50) * rng.random((50, 1)) + 1e-6
+    for at in rng.dirichlet(np.full(4, 2.0), 20) + 1e-3:
+        if reference.cone is not None:
+            eps = reference.column(at, prior) / at.sum()
+            assert (reference.cone(eps + 1e-9, prior) @ at).max() <= 0
+            assert (reference.cone(eps - 1e-6, prior) @ at).max() > 0
+            continue
+        pool = reference.facets(prior) if reference.tangent is None else reference.tangent(at, prior)[None]
+        assert (pool @ at).max() == pytest.approx(reference.column(at, prior), rel=1e-12)
+        for w in columns:
+            assert (pool @ w).max() <= reference.column(w, prior) + 1e-12
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_two_definitions_of_a_measure_agree(name):
+    """The checker's formula and the library's own."""
+    rng = np.random.default_rng(1)
+    joint = np.pad(rng.dirichlet(np.ones(12)).reshape(3, 4), ((0, 1), (0, 0)))
+    mechanism = rng.dirichlet(np.ones(5), 4)
+    value = MEASURES[name].measure(4)(joint, mechanism)
+    assert MEASURES[name].of(joint, mechanism) == pytest.approx(float(value), rel=1e-9, abs=1e-12)
+
+
+def _wrong_solutions(found: Found) -> dict[str, Found]:
+    flat = np.full_like(found.mechanism, 1.0 / found.mechanism.shape[1])
+    tilted = found.mechanism.copy()
+    tilted[0] = np.roll(tilted[0], 1)
+    return {
+        "a bound above the optimum": found._replace(bound=found.value + 1e-4, value=found.value + 1e-4),
+        "a value below the mechanism's": found._replace(value=found.value - 1e-4, bound=found.bound - 1e-4),
+        "a mechanism that is not optimal": found._replace(
+            mechanism=0.5 * (flat + found.mechanism),
+            value=found.value + 10.0,
+            bound=found.value + 10.0 - 1e-7,
+        ),
+        "a mechanism beyond the limit": found._replace(mechanism=np.eye(4)),
+        "another mechanism": found._replace(mechanism=tilted),
+        "rows that do not sum to one": found._replace(mechanism=0.99 * found.mechanism),
+        "NaN": found._replace(mechanism=np.full_like(flat, np.nan)),
+        "a gap above the tolerance": found._replace(bound=found.bound - 1e-3),
+        "an unknown status": found._replace(status="best_known"),
+    }
+
+
+@pytest.mark.parametrize("form", AXES.form)
+@pytest.mark.parametrize("measure", ["mutual-information", "max-information", "chi-squared", "lift"])
+def test_the_checker_rejects_what_is_wrong(form, measure):
+    cell = DENSE._replace(form=form, measure=measure)
+    if refusal(cell) is not None:
+        pytest.skip("the form is refused")
+    ((data, found),) = run(cell)
+    assert data is data_of(*cell[1:6])
+    assert judge(cell, data, found) == []
+    for name, wrong in _wrong_solutions(found).items():
+        assert judge(cell, data, wrong), name
