@@ -25,7 +25,7 @@ install_import_hook("jaxpriv", "beartype.beartype")
 
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
 from jaxpriv import _native  # noqa: E402  # after the hook
-from jaxpriv.solving.execution import _EXECUTABLES  # noqa: E402
+from jaxpriv.solving.execution import _PROGRAMS  # noqa: E402
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, suppress_health_check=_QUIET)
@@ -42,7 +42,7 @@ def _forget_compiled_code():
     """After a module, forget what was compiled, if it has become much."""
     yield
     if _MAPS.exists() and _MAPS.read_text().count("\n") > _MOST_MAPS:
-        _EXECUTABLES.clear()
+        _PROGRAMS.clear()
         jax.clear_caches()
 
 

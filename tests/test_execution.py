@@ -1,9 +1,19 @@
 """Executables that are compiled ahead of time and kept."""
 
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import jax
 import numpy as np
+import pytest
 
 from jaxpriv.solving import execution
 from jaxpriv.solving.execution import compiled, own_settings
+
+ROOT = Path(__file__).parents[1]
 
 
 def _sum(a):
@@ -12,8 +22,8 @@ def _sum(a):
 
 def test_only_the_most_recent_executables_are_kept(monkeypatch):
     """Without a bound a sweep over shapes ends in an abort of the process: its maps run out."""
-    monkeypatch.setattr(execution, "_EXECUTABLES", type(execution._EXECUTABLES)())
-    monkeypatch.setattr(execution, "_MOST_EXECUTABLES", 2)
+    monkeypatch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+    monkeypatch.setattr(execution, "_MOST_PROGRAMS", 2)
     one, two, three = (np.ones(n) for n in (1, 2, 3))
     with own_settings():
         assert compiled(_sum, one)[1] > 0
@@ -22,6 +32,101 @@ def test_only_the_most_recent_executables_are_kept(monkeypatch):
         assert seconds == 0
         assert float(run()) == 1.0
         assert compiled(_sum, three)[1] > 0
-        assert len(execution._EXECUTABLES) == 2
+        assert len(execution._PROGRAMS) == 2
         assert compiled(_sum, one)[1] == 0
         assert compiled(_sum, two)[1] > 0
+
+
+def test_threads_compile_a_program_once_and_hold_no_other_up(monkeypatch):
+    monkeypatch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+    traced, entered, leave = [], threading.Event(), threading.Event()
+
+    def slow(a):  # its Python code runs while it is traced
+        traced.append(threading.get_ident())
+        entered.set()
+        assert leave.wait(60)
+        return 2 * a
+
+    def work(function, results):
+        with own_settings():
+            run, seconds = compiled(function, np.ones(3))
+            results.append((seconds > 0, float(run()[0]) if function is slow else float(run())))
+
+    several, other = [], []
+    threads = [threading.Thread(target=work, args=(slow, several)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert entered.wait(60)
+    work(_sum, other)  # while the other program is being compiled
+    assert other == [(True, 3.0)]
+    assert several == []
+    leave.set()
+    for thread in threads:
+        thread.join()
+    assert len(traced) == 1
+    assert sorted(several) == [(False, 2.0)] * 3 + [(True, 2.0)]
+
+
+def test_a_program_that_fails_to_compile_is_tried_again(monkeypatch):
+    monkeypatch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+    calls = []
+
+    def fragile(a):
+        calls.append(a)
+        if len(calls) == 1:
+            raise ZeroDivisionError
+        return a
+
+    with own_settings():
+        with pytest.raises(ZeroDivisionError):
+            compiled(fragile, np.ones(3))
+        assert float(compiled(fragile, np.ones(3))[0]()[0]) == 1.0
+
+
+def test_only_options_that_this_xla_knows_are_taken_and_only_on_a_cpu(monkeypatch):
+    monkeypatch.setattr(execution, "_OPTIONS", {**execution._OPTIONS, "xla_option_of_nobody": 1})
+    execution._options.cache_clear()
+    try:
+        known = execution._options("cpu")
+        assert execution._options("gpu") == {}
+    finally:
+        execution._options.cache_clear()
+    assert {"xla_backend_optimization_level", "xla_llvm_disable_expensive_passes"} <= known.keys()
+    assert "xla_option_of_nobody" not in known
+    assert jax.jit(_sum).lower(np.ones(3)).compile(known)(np.ones(3)) == 3.0
+
+
+def test_options_reach_the_compiler(monkeypatch):
+    monkeypatch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+    monkeypatch.setattr(execution, "_options", lambda backend: {"xla_option_of_nobody": 1})
+    with own_settings(), pytest.raises(jax.errors.JaxRuntimeError, match="xla_option_of_nobody"):
+        compiled(_sum, np.ones(3))
+
+
+FORK = """
+import os, sys
+import numpy as np
+import jaxpriv as jp
+problem = jp.DistortionProblem(np.array([[0.3, 0.2], [0.1, 0.4]]), jp.distortion.hamming(2), budget=1.0)
+if sys.argv[1] == "started":
+    import jax
+    jax.devices()
+child = os.fork()
+if child == 0:
+    try:
+        jp.solve(problem)
+    except jp.ResourceError as error:
+        os.write(1, str(error).encode())
+        os._exit(7)
+    os._exit(8)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize(("parent", "code"), [("started", 7), ("fresh", 8)])
+def test_a_forked_child_is_refused_where_jax_ran_before(parent, code):
+    """It would wait for threads that it does not have; where nothing ran before, a child is a process like any."""
+    done = subprocess.run([sys.executable, "-c", FORK, parent], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert done.returncode == code, done.stderr
+    assert ("'spawn' or 'forkserver'" in done.stdout) == (code == 7)

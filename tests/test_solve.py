@@ -226,11 +226,11 @@ def test_vmap_over_budgets_and_joints(eager):
 @pytest.mark.parametrize("name", ["budget", "multiplier", "leakage_budget"])
 def test_changed_numbers_never_recompile(name):
     jp.solve(problem(**{name: 0.07}))
-    before = set(execution._EXECUTABLES)
+    before = set(execution._PROGRAMS)
     for joint in JOINTS:
         for value in (0.05, np.float32(0.06), 0.08):
             jp.solve(problem(joint, **{name: value}), tol=3e-6)
-    assert set(execution._EXECUTABLES) == before
+    assert set(execution._PROGRAMS) == before
 
 
 def test_a_caller_without_float64_gets_float64_results():

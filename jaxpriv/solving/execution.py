@@ -1,5 +1,9 @@
 """How compiled code is run: our own JAX settings, and executables that are compiled ahead of time and kept."""
 
+import ctypes
+import functools
+import os
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -9,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src import xla_bridge  # no public name says whether a backend has been started, without starting one
 
 from jaxpriv.errors import ResourceError
 
@@ -16,6 +21,7 @@ from jaxpriv.errors import ResourceError
 @contextmanager
 def own_settings() -> Iterator[None]:
     """Float64 and NumPy's broadcasting rules for our own work; the caller's JAX settings are put back."""
+    refuse_after_fork()
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         yield
 
@@ -36,31 +42,106 @@ def device_errors() -> Iterator[None]:
         raise ResourceError(why) from error
 
 
-# Executables by function, structure and shapes: a changed budget is a changed array, never a key.
-_EXECUTABLES: OrderedDict[Any, Any] = OrderedDict()
+class _Forks:
+    """Whether JAX ran in this process's parent when it was forked: its threads are then missing here."""
+
+    running = useless = False
+
+    @classmethod
+    def before(cls) -> None:
+        cls.running = xla_bridge.backends_are_initialized()
+
+    @classmethod
+    def in_child(cls) -> None:
+        cls.useless = cls.running
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_Forks.before, after_in_child=_Forks.in_child)
+
+
+def refuse_after_fork() -> None:
+    """A computation would wait without end for threads that a fork does not copy."""
+    if _Forks.useless:
+        raise ResourceError(
+            "this process was forked from one in which JAX had already started, and JAX cannot compute in it; start "
+            "workers by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or fork before anything is computed"
+        )
+
+
+# What compiling on a CPU leaves out: XLA's newer fusion emitters and LLVM's expensive passes take up to half the time
+# that dense programs take to compile, and make none of them faster. Options come and go with XLA's versions.
+_OPTIONS = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_backend_optimization_level": 1,
+}
+
+
+@functools.cache
+def _options(backend: str) -> dict[str, Any]:
+    """Those of our options that this XLA knows: each is tried on an empty program, for an unknown one is an error."""
+    if backend != "cpu":
+        return {}
+    empty, known = jax.jit(lambda: 0).lower(), {}
+    for name, value in _OPTIONS.items():
+        try:
+            empty.compile({name: value})
+        except jax.errors.JaxRuntimeError:
+            continue
+        known[name] = value
+    return known
+
+
+class _Program:
+    """An executable, once it has been compiled, and the lock of the thread that compiles it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.run: Any = None
+
+
+# Programs by function, structure and shapes: a changed budget is a changed array, never a key.
+_PROGRAMS: OrderedDict[Any, _Program] = OrderedDict()
 # The least recently used one is dropped: on CPU each maps some 700 pieces of memory, and a process that
 # reaches the system's limit (65530 on Linux) is aborted by the compiler.
-_MOST_EXECUTABLES = 32
+_MOST_PROGRAMS = 32
+_LOCK = threading.Lock()  # of the table: held for a look-up, never while something compiles
+
+
+@functools.cache
+def _trim() -> Any:
+    """glibc's `malloc_trim`, or None with another C library."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 def compiled(function: Any, *args: Any) -> tuple[Any, float]:
-    """`function(*args)` compiled ahead of time: a thunk that runs it, and the seconds compiling took (0 if known)."""
+    """`function(*args)` compiled ahead of time: a thunk that runs it, and the seconds compiling took (0 if known).
+
+    Threads that ask for the same program wait for the one that compiles it; those that ask for others do not.
+    """
+    refuse_after_fork()
     leaves, structure = jax.tree.flatten(args)
-    key = (function, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), jax.default_backend())
+    backend = jax.default_backend()
+    key = (function, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), backend)
+    with _LOCK:
+        program = _PROGRAMS.setdefault(key, _Program())
+        _PROGRAMS.move_to_end(key)
+        if len(_PROGRAMS) > _MOST_PROGRAMS:
+            _PROGRAMS.popitem(last=False)
     seconds = 0.0
-    found = _EXECUTABLES.get(key)
-    if found is None:
-        begun = time.perf_counter()
+    with program.lock:
+        if program.run is None:
+            begun = time.perf_counter()
 
-        def own(*arguments: Any) -> Any:  # JAX's caches hold a program as long as its function lives
-            return function(*arguments)
+            def own(*arguments: Any) -> Any:  # JAX's caches hold a program as long as its function lives
+                return function(*arguments)
 
-        if len(_EXECUTABLES) >= _MOST_EXECUTABLES:
-            _EXECUTABLES.popitem(last=False)
-        found = _EXECUTABLES[key] = jax.jit(own).lower(*args).compile()
-        seconds = time.perf_counter() - begun
-    _EXECUTABLES.move_to_end(key)
-    return partial(found, *args), seconds
+            program.run = jax.jit(own).lower(*args).compile(_options(backend))
+            if trim := _trim():  # what the compiler has freed, some 180 MB, stays with the process otherwise
+                trim(0)
+            seconds = time.perf_counter() - begun
+    return partial(program.run, *args), seconds
 
 
 def on_host(function: Any, *args: Any) -> tuple[Any, float]:

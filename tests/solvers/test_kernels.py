@@ -322,7 +322,7 @@ def fresh():
     """Nothing compiled and nothing known of kernels, before and after."""
 
     def forget():
-        execution._EXECUTABLES.clear()
+        execution._PROGRAMS.clear()
         _native.absence.cache_clear()
 
     forget()
@@ -338,7 +338,7 @@ def problem():
 
 def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
     with_them = jp.solve(problem(), "interior-point", tol=1e-9)
-    execution._EXECUTABLES.clear()
+    execution._PROGRAMS.clear()
     monkeypatch.setattr(_native, "absence", lambda: "taken away by a test")
     without = jp.solve(problem(), "interior-point", tol=1e-9)
     assert with_them.status == without.status == "optimal"

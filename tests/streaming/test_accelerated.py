@@ -151,9 +151,9 @@ def test_a_changed_budget_never_recompiles():
 
     joint, d = smooth_joint(40, 4), DISTORTIONS["squared"](40)
     jp.solve(jp.DistortionProblem(joint, d, budget=0.02), "accelerated", tol=1e-7)
-    before = set(execution._EXECUTABLES)
+    before = set(execution._PROGRAMS)
     second = jp.solve(jp.DistortionProblem(joint, d, budget=0.03), "accelerated", tol=1e-5)
-    assert set(execution._EXECUTABLES) == before
+    assert set(execution._PROGRAMS) == before
     assert second.seconds["compile"] == 0
 
 
