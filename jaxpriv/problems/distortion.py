@@ -172,7 +172,16 @@ class DistortionProblem(Module):
         return dataclasses.replace(program, limit=np.asarray(self.leakage_budget, dtype=np.float64))
 
     def program(self) -> Program:
-        """The convex program in standard form, float64 (or of the tracers' dtype under jit)."""
+        """The convex program in standard form, float64 (or of the tracers' dtype under jit).
+
+        Of mutual information without further limits only: it has no place for another measure.
+        """
+        if self.measured:
+            raise InputError(
+                "program: it states mutual information without limits, and this problem has another measure or limits. "
+                "Outside of jit, vmap and grad use solve(problem), sensitivity(problem, solution) for derivatives and "
+                "certify(problem, solution) for the proof"
+            )
         xp = jnp if is_traced(self) else np
         joints = self.joints
         masses = joints.sum(axis=1)  # (K, X)

@@ -15,13 +15,22 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv.certificates import excess_of, interval_of, least_limit
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.measured import MeasuredProgram
-from jaxpriv.problems.statement import distance_program, measured_program, terms_of_limit
-from jaxpriv.problems.terms import Scale, is_worst, scale_of, shift_of
+from jaxpriv.problems.statement import (
+    as_budgets,
+    distance_program,
+    limits_of,
+    measured_program,
+    reading,
+    terms_of_limit,
+    worst_program,
+)
+from jaxpriv.problems.terms import Scale, is_worst
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal, iterate
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
@@ -36,8 +45,6 @@ Limits = tuple[tuple[AbstractLeakage, float], ...]
 
 # Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
 _MOST_PROBES = 60
-# What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
-_ROUNDING = 1e-10
 # A limit this close to the least value of its measure is at it.
 _NO_ROOM = 1e-13
 
@@ -119,14 +126,8 @@ class Solve:
     def state(self, goal: Goal) -> "Stated":
         """The program of the problem's own form, with its anchor."""
         problem = self.problem
-        limits = problem.limits
-        scale, shift = Scale(float, float), 0.0
-        if problem.leakage_budget is not None:
-            limits = ((problem.leakage, float(problem.leakage_budget)), *limits)
-        else:
-            scale = scale_of(problem.leakage, problem.sizes[1])
-            if problem.sizes[0] == 1:  # with several joints the shifts are part of the program
-                shift = shift_of(problem.leakage, problem.joints[0])
+        limits = limits_of(problem)
+        scale, shift = reading(problem)
         without_room = check_limits(problem, limits)
         program = measured_program(problem, limits)
         tight = _flags(program, problem, limits, without_room)
@@ -136,10 +137,7 @@ class Solve:
 
     def conclude(self, stated: "Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
         """The solution that an answer to the stated program is."""
-        outer, shift = stated.scale.outer, stated.shift
-        value, bound = outer(answer.value + shift), outer(answer.bound + shift)
-        if self.problem.budget is not None:  # no release leaks less than one that ignores the data
-            bound = max(bound, self._leak(np.full(self.problem.shape, 1.0 / self.problem.shape[1])) * (1 - 1e-12))
+        value, bound = interval_of(self.problem, stated.scale, stated.shift, answer.value, answer.bound)
         return self._finish(answer, value, bound, goal, begun)
 
     def run(self, program: MeasuredProgram, limits: Limits, goal: Goal) -> Answer:
@@ -244,6 +242,7 @@ class Solve:
                 break  # the interval of the distance holds 0: no sharper answer at this accuracy
             e = next_limit(low, high, f_low, f_high, last, goal.tol)
         k, eta, price = proof
+        low = least_limit(problem, k, eta, price, low, high)  # the same rules often prove a little more
         return self._finish(dataclasses.replace(best, k=k, eta=eta, price=price), high, low, goal, begun)
 
     def _distance(self, e: float) -> Answer:
@@ -252,15 +251,9 @@ class Solve:
         return self.run(program, ((self.problem.leakage, e), *self.problem.limits), Goal(1e-10, 0.1))
 
     def _excess(self, limits: Limits, mechanism: np.ndarray) -> float:
-        """By how much the measures themselves exceed their limits, 0 up to rounding.
-
-        The terms of a limit e on a log-ratio see e^-e: from 30 nats on that is below their own rounding, and a
-        release that excludes a symbol (an infinite ratio) would pass.
-        """
+        """By how much the measures themselves exceed their limits, 0 up to rounding."""
         finite = [(measure, value) for measure, value in limits if not math.isinf(value)]
-        found = self._leaks(tuple(measure for measure, _ in finite), mechanism)
-        over = [(leak - value) / (1.0 + value) for leak, (_, value) in zip(found, finite, strict=True)]
-        return max((one for one in over if not one <= _ROUNDING), default=0.0)
+        return excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite)
 
     def _leak(self, mechanism: np.ndarray) -> float:
         return self._leaks((self.problem.leakage,), mechanism)[0]
@@ -302,22 +295,10 @@ def no_measured_solution(problem: DistortionProblem) -> Solution:
     if problem.budget is not None and is_worst(problem.leakage):
         program = worst_program(problem, 0.0)
     else:
-        limits = [] if problem.leakage_budget is None else [(problem.leakage, float(problem.leakage_budget))]
-        program = measured_program(problem, (*limits, *problem.limits))
+        program = measured_program(problem, limits_of(problem))
     k, eta, price = no_rules(program)
     nothing = no_solution(problem.shape, 1, k.shape[1], len(price), len(problem.distortions))
     return dataclasses.replace(nothing, weights=eta)
-
-
-def worst_program(problem: DistortionProblem, e: float) -> MeasuredProgram:
-    """How far from its budgets a problem must stay while the worst-outcome measure is at most e: one step of the
-    search. Its shapes are the same for every e."""
-    return distance_program(problem, ((problem.leakage, e), *problem.limits))
-
-
-def as_budgets(program: MeasuredProgram) -> MeasuredProgram:
-    """Its budgets as they are meant, not as distances."""
-    return dataclasses.replace(program, marks=np.zeros_like(program.marks), shares=False)
 
 
 def next_limit(low: float, high: float, f_low: float, f_high: float, last: int, tol: float) -> float:
