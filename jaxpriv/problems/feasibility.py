@@ -60,7 +60,7 @@ def check(program: Program | MeasuredProgram) -> Feasibility:
     if count == 1:
         weights, mechanism = np.ones(1), cheapest(c[0])
     else:
-        weights, mechanism = _most_room(c / scales[:, None, None], budgets / scales)
+        weights, mechanism = most_room(c / scales[:, None, None], budgets / scales)
         weights = weights / scales
         weights = weights / weights.sum()
     combined = (weights[:, None, None] * c).sum(axis=0)
@@ -80,7 +80,7 @@ def check(program: Program | MeasuredProgram) -> Feasibility:
     )
 
 
-def _most_room(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def most_room(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """max r s.t. <c_k, W> + r <= budgets_k: the multipliers (summing to one) and W, by HiGHS."""
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import coo_array, eye_array, hstack, kron

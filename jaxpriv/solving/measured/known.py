@@ -26,7 +26,11 @@ def known_answer(program: MeasuredProgram, excess: Callable[[np.ndarray], float]
     costs = program.cost
     if program.shares:
         if len(program.budgets) > 1:
-            return None
+            if program.terms or not program.marks.all():
+                return None
+            size = abs(program.constraints).max() or 1.0
+            price, mechanism = feasibility.most_room(program.constraints / size, program.budgets / size)
+            return mechanism, k, eta, price
         costs, price = program.constraints[0], price.copy()
         price[0] = 1.0
     elif len(program.budgets):
