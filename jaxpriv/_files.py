@@ -154,7 +154,8 @@ def load_npz_safely(
     at most 8 bytes with a plain name, and must declare exactly the bytes that its shape needs; all
     of this is checked before an array is allocated. The checksum of each returned array is checked.
 
-    Raises `InputError` if the file or a required member is missing, `ResourceError` if it cannot be
+    Raises `InputError` if the file or a required member is missing, or an array is of another kind (truth values,
+    text, complex numbers, dates), `ResourceError` if it cannot be
     read or is larger than `max_bytes`, `IntegrityError` (file, member, rule) for everything else.
     """
     name = str(path)
@@ -215,8 +216,8 @@ def _guarded(name: str, member: str, function: Callable[..., Any], *arguments: A
     """`function(*arguments)`, with any sign of damage turned into an `IntegrityError`."""
     try:
         return function(*arguments)
-    except IntegrityError as error:
-        raise IntegrityError(f"{name}: member {member!r} {error}") from None
+    except (InputError, IntegrityError) as error:
+        raise type(error)(f"{name}: member {member!r} {error}") from None
     except MemoryError as error:
         raise ResourceError(f"{name}: not enough memory for member {member!r}") from error
     except Exception as error:
@@ -229,9 +230,10 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, max_rank: int,
     """Check one member's header against its declared size; read and return the array if it is wanted."""
     with archive.open(info) as stream:
         shape, fortran, dtype = _read_header(stream)
-        # bool, complex, text, dates, records and objects (pickles) are refused here, by kind.
-        if dtype.kind not in "iuf" or dtype.itemsize > 8 or dtype.hasobject:
+        if dtype.hasobject or dtype.names is not None:  # pickles, records
             raise IntegrityError(f"has dtype {dtype.str}; integers and floats of at most 8 bytes are allowed")
+        if dtype.kind not in "iuf" or dtype.itemsize > 8:  # bool, complex, text, dates
+            raise InputError(f"has dtype {dtype.str}; save integers or floats of at most 8 bytes")
         if len(shape) > max_rank:
             raise IntegrityError(f"has {len(shape)} axes; at most {max_rank} are allowed")
         if any(isinstance(size, bool) or size < 0 for size in shape):

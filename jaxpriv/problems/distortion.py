@@ -221,7 +221,7 @@ def rate_distortion(source: Any, distortion: Any, **form: Any) -> DistortionProb
     mass = real_array(source, "source", ndim=1)
     if is_traced(mass):
         return DistortionProblem(jnp.diag(mass), distortion, **form)
-    return DistortionProblem(np.diag(joint_array(mass[None, :], "source")[0]), distortion, **form)
+    return DistortionProblem(np.diag(joint_array(np.asarray(source)[None, :], "source")[0]), distortion, **form)
 
 
 def private_pairs(joint: Any) -> np.ndarray:
@@ -248,10 +248,10 @@ def with_private_input(joint: Any, distortion: Any, **form: Any) -> DistortionPr
 def _joints(value: Any) -> Any:
     array = real_array(value, "joint", ndim=(2, 3))
     if array.ndim == 2:
-        return joint_array(array)[None]
+        return joint_array(value)[None]
     if is_traced(array):
         return array
-    return np.stack([joint_array(one, f"joint[{k}]") for k, one in enumerate(array)])
+    return np.stack([joint_array(one, f"joint[{k}]") for k, one in enumerate(np.asarray(value))])
 
 
 def _distortions(value: Any, inputs: int) -> tuple[AbstractDistortion, ...]:
