@@ -32,8 +32,9 @@ _SLOTS = (
     ("nothing", _USUAL, ("host", "float32")),
     ("limits", ("less",), ("host",)),
     ("distortions", ("more",), ("host",)),
+    ("private-input", ("diagonal",), ("host",)),
     ("joints", ("equal",), ("host",)),
-    ("private-input", ("diagonal",), ("frontier",)),
+    ("nothing", _USUAL, ("frontier",)),
 )
 
 
@@ -43,7 +44,7 @@ def _interior() -> Iterator[Cell]:
     for (name, reference), (k, (also, structures, transforms)) in itertools.product(
         MEASURES.items(), enumerate(_SLOTS)
     ):
-        if reference.linear and 0 < k < 4:
+        if reference.linear and 0 < k < 5:
             continue  # `linear-program` compiles nothing
         turn = (kinds.index(reference.kind) + k) % (2 if reference.worst or reference.logarithm else 3)
         form = "budget" if also == "distortions" else ("budget", "leakage-budget", "multiplier")[turn]
