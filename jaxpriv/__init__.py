@@ -5,7 +5,8 @@ everywhere; bits only where a `units` argument asks for them.
 """
 
 from jaxpriv import baselines, channel, databases, distortion, extremal, gaussian, joints, leakage, probability
-from jaxpriv.certificates import Certificate, certify
+from jaxpriv.certificates import Certificate, Verification
+from jaxpriv.certificates.verification import certify
 from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
 from jaxpriv.errors import (
     DivergedError,
@@ -75,6 +76,7 @@ __all__ = [
     "Solution",
     "Status",
     "TwoGrid",
+    "Verification",
     "baselines",
     "certify",
     "channel",

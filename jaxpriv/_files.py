@@ -7,12 +7,13 @@ import math
 import os
 import re
 import secrets
+import shutil
 import stat
 import warnings
 import zipfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -26,45 +27,117 @@ MAX_HEADER = 4096
 _MEMBER = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})\.npy")
 
 
-def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], object]) -> None:
+Content: TypeAlias = bytes | Callable[[BinaryIO], object]
+
+
+def atomic_write(path: str | os.PathLike[str], content: Content) -> None:
     """Write `content` (bytes, or a function that writes to a binary file) to `path`, whole or not at all.
 
     The bytes go to a temporary file in the same folder, reach the disk (fsync), and only then take
     the name `path`: whoever reads `path` sees the old file or the new one. A failure of any kind
     removes the temporary file; only a killed process leaves it behind, as `.NAME.*.tmp`, which nobody
-    reads. A symbolic link is followed; anything but a regular file is refused.
+    reads. A symbolic link is followed; anything but a regular file is refused. A file that exists keeps
+    its permissions.
 
     Raises `InputError` if `path` is a folder, a device or a pipe, and `ResourceError` if the system
     refuses (no such folder, no permission, disk full). Exceptions of the function pass through.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise InputError(f"{path} exists and is not a regular file; name another output")
-    temporary = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.tmp")
+    write_together({path: content})
+
+
+def write_together(
+    contents: Mapping[str | os.PathLike[str], Content],
+    *,
+    private: Collection[str | os.PathLike[str]] = (),
+    announce: Callable[[], object] | None = None,
+) -> None:
+    """Write several files, all of them or none: `atomic_write` for each, with their renames at the end.
+
+    All files are staged (written beside their names and flushed), then `announce` is called, then they take
+    their names. If anything fails, in `announce` too, what stood under the names before stands there again. New
+    files whose names are in `private` can be read and written by their owner only.
+
+    Errors as for `atomic_write`; those of `announce` pass through.
+    """
+    staged: list[tuple[str, Path, Path]] = []
+    old: list[tuple[Path, Path]] = []  # targets that existed, with another name of what stood there
+    new: list[Path] = []  # targets that did not, and do now
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                if isinstance(content, bytes):
-                    file.write(content)
-                else:
-                    content(file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
+        for path, content in contents.items():
+            target = Path(os.path.realpath(path))
+            if target.exists() and not target.is_file():
+                raise InputError(f"{path} exists and is not a regular file; name another output")
+            staged.append((str(path), target, _beside(target)))
+            with _refusals(str(path)):
+                _stage(staged[-1][2], content, target, private=path in private)
+        if announce is not None:
+            announce()
+        for name, target, temporary in staged:
+            with _refusals(name):
+                if not target.exists():
+                    os.replace(temporary, target)
+                    new.append(target)
+                    continue
+                if len(staged) > 1:
+                    old.append((target, _beside(target)))
+                    _second_name(*old[-1])
+                os.replace(temporary, target)
+    except BaseException:
+        for target, kept in old:
+            with contextlib.suppress(OSError):  # if this fails too the old file is left under its second name
+                os.replace(kept, target)
+                kept.unlink(missing_ok=True)  # two names of one file: such a rename does nothing
+        for path in [*new, *(temporary for _, _, temporary in staged)]:
             with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-    except OSError as error:
-        raise ResourceError(f"cannot write {path}: {_reason(error)}; nothing was written there") from error
+                path.unlink()
+        raise
+    for _, kept in old:
+        with contextlib.suppress(OSError):
+            kept.unlink()
+    for name, target, _ in staged:
+        try:
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise ResourceError(
+                f"{name} is written, but its folder could not be flushed to disk ({_reason(error)}): "
+                "the file may be lost if the power fails"
+            ) from error
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.tmp")
+
+
+@contextlib.contextmanager
+def _refusals(name: str) -> Iterator[None]:
     try:
-        _sync_folder(target.parent)
+        yield
     except OSError as error:
-        raise ResourceError(
-            f"{path} is written, but its folder could not be flushed to disk ({_reason(error)}): "
-            "the file may be lost if the power fails"
-        ) from error
+        raise ResourceError(f"cannot write {name}: {_reason(error)}; nothing was written there") from error
+
+
+def _stage(temporary: Path, content: Content, target: Path, *, private: bool) -> None:
+    """Write and flush the temporary file, with the permissions that the target has or shall have."""
+    kept = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o666 if kept is None and not private else 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        if isinstance(content, bytes):
+            file.write(content)
+        else:
+            content(file)
+        file.flush()
+        if kept is not None and hasattr(os, "fchmod"):
+            os.fchmod(file.fileno(), kept)
+        os.fsync(file.fileno())
+
+
+def _second_name(target: Path, name: Path) -> None:
+    """Give the file another name that outlives a rename; a copy on file systems without hard links."""
+    try:
+        os.link(target, name)
+    except OSError:
+        shutil.copy2(target, name)
 
 
 def load_npz_safely(
@@ -81,7 +154,8 @@ def load_npz_safely(
     at most 8 bytes with a plain name, and must declare exactly the bytes that its shape needs; all
     of this is checked before an array is allocated. The checksum of each returned array is checked.
 
-    Raises `InputError` if the file or a required member is missing, `ResourceError` if it cannot be
+    Raises `InputError` if the file or a required member is missing, or an array is of another kind (truth values,
+    text, complex numbers, dates), `ResourceError` if it cannot be
     read or is larger than `max_bytes`, `IntegrityError` (file, member, rule) for everything else.
     """
     name = str(path)
@@ -142,8 +216,8 @@ def _guarded(name: str, member: str, function: Callable[..., Any], *arguments: A
     """`function(*arguments)`, with any sign of damage turned into an `IntegrityError`."""
     try:
         return function(*arguments)
-    except IntegrityError as error:
-        raise IntegrityError(f"{name}: member {member!r} {error}") from None
+    except (InputError, IntegrityError) as error:
+        raise type(error)(f"{name}: member {member!r} {error}") from None
     except MemoryError as error:
         raise ResourceError(f"{name}: not enough memory for member {member!r}") from error
     except Exception as error:
@@ -156,9 +230,10 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, max_rank: int,
     """Check one member's header against its declared size; read and return the array if it is wanted."""
     with archive.open(info) as stream:
         shape, fortran, dtype = _read_header(stream)
-        # bool, complex, text, dates, records and objects (pickles) are refused here, by kind.
-        if dtype.kind not in "iuf" or dtype.itemsize > 8 or dtype.hasobject:
+        if dtype.hasobject or dtype.names is not None:  # pickles, records
             raise IntegrityError(f"has dtype {dtype.str}; integers and floats of at most 8 bytes are allowed")
+        if dtype.kind not in "iuf" or dtype.itemsize > 8:  # bool, complex, text, dates
+            raise InputError(f"has dtype {dtype.str}; save integers or floats of at most 8 bytes")
         if len(shape) > max_rank:
             raise IntegrityError(f"has {len(shape)} axes; at most {max_rank} are allowed")
         if any(isinstance(size, bool) or size < 0 for size in shape):

@@ -15,8 +15,10 @@ from jax.core import Tracer
 
 from jaxpriv.errors import InputError
 
-# A distribution whose total is this close to one is taken as rounded and renormalised.
+# A distribution whose total is this close to one is taken as rounded and renormalised; in a precision below float64
+# it may be this many roundings (of its own epsilon) away.
 SUM_TOLERANCE = 1e-9
+_ROUNDINGS = 16
 
 
 def is_traced(*values: Any) -> bool:
@@ -74,12 +76,19 @@ def nonnegative(array: Any, name: str) -> Any:
     return array
 
 
+def sum_tolerance(value: Any) -> float:
+    """How far from 1 the total of a distribution may be: 1e-9, or 16 epsilons of a lower precision (float32: 2e-6)."""
+    dtype = getattr(value, "dtype", None)
+    lower = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
+    return _ROUNDINGS * float(np.finfo(dtype).eps) if lower else SUM_TOLERANCE
+
+
 def joint_array(value: Any, name: str = "joint", *, normalise: bool = False) -> Any:
     """A joint distribution `(s, x)`: finite, >= 0, total one.
 
-    A total within 1e-9 of one is rounding and is divided out. Any other total is an error,
-    because counts and unnormalised tables are different things: pass `normalise=True`, or build
-    the joint with `probability.from_counts`.
+    A total within 1e-9 of one (of a float32 array: 2e-6, see `sum_tolerance`) is rounding and is divided out.
+    Any other total is an error, because counts and unnormalised tables are different things: pass
+    `normalise=True`, or build the joint with `probability.from_counts`.
     """
     array = nonnegative(real_array(value, name, ndim=2), name)
     if is_traced(array):
@@ -90,7 +99,7 @@ def joint_array(value: Any, name: str = "joint", *, normalise: bool = False) -> 
     if normalise:  # the sum of huge entries may overflow
         array = array / largest
     total = float(array.sum())
-    if not (normalise or abs(total - 1) <= SUM_TOLERANCE):
+    if not (normalise or abs(total - 1) <= sum_tolerance(value)):
         raise InputError(
             f"{name} sums to {total:.12g}, not 1; use jaxpriv.probability.from_counts for a table of counts"
         )
@@ -98,7 +107,10 @@ def joint_array(value: Any, name: str = "joint", *, normalise: bool = False) -> 
 
 
 def mechanism_array(value: Any, name: str = "mechanism", *, inputs: int | None = None) -> Any:
-    """A mechanism `(x, y)`: finite, >= 0, every ROW sums to one (`mechanism[x, y] = P(y | x)`)."""
+    """A mechanism `(x, y)`: finite, >= 0, every ROW sums to one (`mechanism[x, y] = P(y | x)`).
+
+    Rows within `sum_tolerance` of one are divided by their sums.
+    """
     array = nonnegative(real_array(value, name, ndim=2), name)
     if inputs is not None and array.shape[0] != inputs:
         hint = "; it looks transposed" if array.shape[1] == inputs else ""
@@ -108,10 +120,11 @@ def mechanism_array(value: Any, name: str = "mechanism", *, inputs: int | None =
     if is_traced(array):
         return array
     rows = array.sum(axis=1)
-    bad = ~(np.abs(rows - 1) <= SUM_TOLERANCE)
+    tolerance = sum_tolerance(value)
+    bad = ~(np.abs(rows - 1) <= tolerance)
     if np.any(bad):
         columns = array.sum(axis=0)
-        hint = "; its columns do: it looks transposed" if np.all(np.abs(columns - 1) <= SUM_TOLERANCE) else ""
+        hint = "; its columns do: it looks transposed" if np.all(np.abs(columns - 1) <= tolerance) else ""
         raise InputError(f"{name}: row {_first(bad)[0]} sums to {rows[bad][0]:.12g}; rows (axis x) must sum to 1{hint}")
     return array / rows[:, None]
 

@@ -23,7 +23,6 @@ from jaxpriv.solving.dense import (
     finish,
     infeasible,
     inner_goal,
-    own_goal,
     prepare,
     solve_prepared,
 )
@@ -125,6 +124,8 @@ def frontier(
     if is_traced(problem, sweeps[name], tol):
         raise InputError("frontier runs outside of jit and vmap only; inside, vmap `solve` over the budgets")
     points = real_array(sweeps[name], f"{name}s", ndim=1 if name == "leakage_budget" else (1, 2))
+    if name == "leakage_budget" and np.isinf(points).any():
+        raise InputError("leakage_budgets must be finite; a point without limit is solve(...) with leakage_budget=inf")
     finite(points, f"{name}s")
     if name != "leakage_budget" and points.ndim == 1:
         points = points[:, None]
@@ -150,7 +151,6 @@ def _sweep(
 ) -> tuple[list[Solution], str, float]:
     """The solutions in the order of `points`, the name of the solver, and the seconds spent compiling."""
     asked = [replace_form(problem, **{name: point}) for point in points]
-    goal = own_goal(asked[0], goal)
     if problem.measured:
         label, method = pick_measured(solver, asked[0])
         limit = step_limit(method, max_steps)

@@ -73,7 +73,10 @@ class Solution:
         multipliers: the price of each budget, shape (R,): minus the slope of the optimal value.
             With other measures or further limits (certificates/measured.py): `scores` holds the rules times
             their prices, (1, Y, T) for T rows, `weights` the prices of worst-outcome limits, (Y, W),
-            `multipliers` those of the budgets, then of the limits on averages.
+            `multipliers` those of the budgets, then of the limits on averages; all in units of the convex
+            program (of a sum over the outputs where the measure is a logarithm of one, of distances to the budgets
+            where the least worst outcome is searched for), so they prove the bound and are no slopes:
+            `jaxpriv.sensitivity(problem, solution)` has the slopes of every form and measure.
         code: a `Status` (as an integer, so that it batches).
         steps: iterations used.
         solver: the name of the solver that found the mechanism, or of both that found mechanism and bound.
@@ -95,7 +98,12 @@ class Solution:
     seconds: dict[str, float] | None = field(metadata={"static": True}, default=None)
     notes: tuple[str, ...] = field(metadata={"static": True}, default=())
 
-    __repr__ = summary
+    def __repr__(self) -> str:
+        """Status, value and gap, then what the arrays are: what they hold may be private, and is too long to read."""
+        if is_traced(self) or np.ndim(self.value):
+            return summary(self)
+        head = f"{self.status}, value={float(self.value):.9g}, gap={float(self.gap):.3g}"
+        return summary(self).replace("Solution(", f"Solution({head},", 1)
 
     @property
     def gap(self) -> Any:
@@ -115,6 +123,12 @@ class Solution:
     def message(self) -> str:
         """What the status of a single result means."""
         return Status(int(np.asarray(self.code))).message
+
+    def verify(self, problem: Any) -> Any:
+        """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""
+        from jaxpriv.certificates.verification import certify  # it reads solutions itself
+
+        return certify(problem, self)
 
     def __getitem__(self, index: Any) -> "Solution":
         """One result (or a slice) of a batch."""

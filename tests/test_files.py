@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import _files
-from jaxpriv._files import atomic_write, load_npz_safely
+from jaxpriv._files import atomic_write, load_npz_safely, write_together
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -126,6 +126,93 @@ def test_symbolic_link_is_followed(tmp_path):
     assert (tmp_path / "target").read_bytes() == b"new"
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o444])
+def test_a_file_keeps_its_permissions(tmp_path, mode):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    (tmp_path / "link").symlink_to("a")
+    atomic_write(tmp_path / "link", b"new")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", mode)
+
+
+def test_private_files_are_for_their_owner(tmp_path):
+    write_together({tmp_path / "a": b"", tmp_path / "b": b""}, private=[tmp_path / "b"])
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "a").stat().st_mode & 0o044
+
+
+def _failing(monkeypatch, name, number, error):
+    """Call `number` (from 1) of `os.<name>` fails."""
+    real, calls = getattr(os, name), []
+
+    def function(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == number:
+            raise error
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(_files.os, name, function)
+
+
+def _full_disk(file):
+    file.write(b"half")
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("step", ["write", "flush", "announce", "interrupt", "rename 2", "rename 3", "link"])
+@pytest.mark.parametrize("hard_links", [True, False])
+def test_several_files_are_written_all_or_none(tmp_path, monkeypatch, step, hard_links):
+    """Whatever fails, an old file is what it was, with its permissions, and a new one is absent."""
+    (tmp_path / "first").write_bytes(b"old 1")
+    (tmp_path / "real").write_bytes(b"old 3")
+    (tmp_path / "first").chmod(0o640)
+    (tmp_path / "third").symlink_to("real")
+    before = sorted(os.listdir(tmp_path))
+    contents = {tmp_path / "first": b"new 1", tmp_path / "second": b"new 2", tmp_path / "third": b"new 3"}
+    said = []
+
+    def announce():
+        said.append(sorted(name for name in os.listdir(tmp_path) if not name.endswith(".tmp")))
+        if step in ("announce", "interrupt"):
+            raise ResourceError("closed pipe") if step == "announce" else KeyboardInterrupt
+
+    if not hard_links:
+        monkeypatch.setattr(_files.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
+    if step == "write":
+        contents[tmp_path / "third"] = _full_disk
+    elif step == "flush":
+        _failing(monkeypatch, "fsync", 2, OSError(errno.EIO, "Input/output error"))
+    elif step.startswith("rename"):
+        _failing(monkeypatch, "replace", int(step[-1]), OSError(errno.EACCES, "Permission denied"))
+    elif step == "link":
+        monkeypatch.setattr(_files.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
+        monkeypatch.setattr(_files.shutil, "copy2", lambda *_: _full_disk(io.BytesIO()))
+    with pytest.raises(KeyboardInterrupt if step == "interrupt" else ResourceError):
+        write_together(contents, announce=announce)
+    assert sorted(os.listdir(tmp_path)) == before
+    assert (tmp_path / "first").read_bytes() == b"old 1"
+    assert (tmp_path / "first").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "third").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"old 3"
+    assert said == ([] if step in ("write", "flush") else [before])
+    monkeypatch.undo()
+    write_together(dict.fromkeys(contents, b"new"))
+    assert sorted(os.listdir(tmp_path)) == sorted([*before, "second"])
+    assert {path.read_bytes() for path in contents} == {b"new"}
+
+
+def test_a_read_only_folder_is_named(tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(ResourceError, match="Permission denied; nothing was written"):
+            atomic_write(tmp_path / "a", b"")
+    finally:
+        tmp_path.chmod(0o700)
+
+
 def test_killed_writer_leaves_the_old_or_the_new_file(tmp_path):
     path = tmp_path / "a"
     program = (
@@ -205,13 +292,20 @@ def test_every_truncation_is_found(problem):
         (np.array([True]), "b1"),
         (np.array([1j]), "c16"),
         (np.array(["a"]), "U1"),
+        (np.array([b"a"]), "S1"),
         (np.array(["2020"], "M8[D]"), "M8"),
-        (np.zeros(2, [("a", "<f8")]), "V8"),
     ],
 )
-def test_other_dtypes_are_refused(tmp_path, array, dtype):
+def test_arrays_of_other_kinds_are_bad_input(tmp_path, array, dtype):
+    """Nothing is damaged: such a file was saved from the wrong array."""
     np.savez(tmp_path / "p.npz", joint=array)
-    with pytest.raises(IntegrityError, match=rf"'joint' has dtype .*{dtype}|'joint' is damaged"):
+    with pytest.raises(InputError, match=rf"'joint' has dtype .*{dtype}.*; save integers or floats"):
+        load_npz_safely(tmp_path / "p.npz", ["joint"])
+
+
+def test_records_are_refused(tmp_path):
+    np.savez(tmp_path / "p.npz", joint=np.zeros(2, [("a", "<f8")]))
+    with pytest.raises(IntegrityError, match=r"'joint' has dtype .*V8|'joint' is damaged"):
         load_npz_safely(tmp_path / "p.npz", ["joint"])
 
 

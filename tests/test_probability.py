@@ -1,10 +1,12 @@
 """Marginals, posteriors, entropies: definitions, limits at zero, tables of counts."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv import InputError, probability
+from jaxpriv import DistortionProblem, InputError, probability
+from jaxpriv._validation import joint_array, mechanism_array
 from jaxpriv.testing import random_joint, random_mechanisms
 
 JOINT = np.array([[0.2, 0.0, 0.1], [0.0, 0.0, 0.7]])
@@ -59,3 +61,32 @@ def test_counts_become_a_joint():
     ]:
         with pytest.raises(InputError, match=message):
             probability.from_counts(counts)
+
+
+@pytest.mark.parametrize(("dtype", "away"), [(np.float32, 1e-6), (np.float16, 1e-2), (np.float64, 5e-10)])
+def test_totals_within_the_rounding_of_their_precision_are_divided_out(dtype, away):
+    """float32 joints and rows that sum to 1.00000003 are distributions; what float64 holds must be nearer to 1."""
+    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
+    rows = np.random.default_rng(1).dirichlet(np.ones(5), 4)
+    for factor in (1 + away, 1 - away):
+        np.testing.assert_allclose(joint_array((joint * factor).astype(dtype)).sum(), 1.0, rtol=1e-15)
+        np.testing.assert_allclose(mechanism_array((rows * factor).astype(dtype)).sum(axis=1), 1.0, rtol=1e-15)
+        if dtype != np.float64:
+            with pytest.raises(InputError, match="sums to"):
+                joint_array(joint * factor)
+    for factor in (1 + 10 * away, 1 - 10 * away):
+        with pytest.raises(InputError, match="joint sums to"):
+            joint_array((joint * factor).astype(dtype))
+        with pytest.raises(InputError, match="row 0 sums to"):
+            mechanism_array((rows * factor).astype(dtype))
+
+
+def test_a_float32_joint_is_accepted_by_every_form_of_problem():
+    joint = (np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4) * (1 + 3e-7)).astype(np.float32)
+    assert float(joint.astype(np.float64).sum()) != pytest.approx(1.0, abs=1e-8)
+    exact = joint / joint.astype(np.float64).sum()
+    for value in (joint, jnp.asarray(joint)):
+        problem = DistortionProblem(value, 1 - np.eye(4), budget=0.3)
+        np.testing.assert_allclose(problem.joints[0], exact, rtol=1e-15)
+    many = DistortionProblem(np.stack([joint, joint]), 1 - np.eye(4), budget=0.3)
+    np.testing.assert_allclose(many.joints, [exact, exact], rtol=1e-15)

@@ -2,6 +2,8 @@
 
 `dense` holds the method and the certificate of mutual information for a mechanism that is a table;
 `streamed` computes the same numbers for operators, block by block; `measured` does it for any measures.
+`verification` (the public `jaxpriv.certify`) reads a problem and a `Solution` of it and computes the certificate that
+fits both.
 """
 
 from jaxpriv.certificates.dense import (
@@ -13,16 +15,22 @@ from jaxpriv.certificates.dense import (
     valid_scores,
 )
 from jaxpriv.certificates.measured import certify_measured, violation_of
+from jaxpriv.certificates.statement import excess_of, interval_of, least_limit
 from jaxpriv.certificates.streamed import certify_streamed
+from jaxpriv.certificates.verification import Verification
 
 __all__ = [
     "Certificate",
+    "Verification",
     "average_leakage",
     "certify",
     "certify_measured",
     "certify_noise",
     "certify_streamed",
+    "excess_of",
+    "interval_of",
     "leakage_of_outputs",
+    "least_limit",
     "valid_scores",
     "violation_of",
 ]

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from jaxpriv._files import atomic_write
+from jaxpriv._files import write_together
 from jaxpriv.errors import InputError, ResourceError
 
 
@@ -96,25 +96,27 @@ def npz_bytes(**arrays: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-def deliver(record: Mapping[str, Any], json: Path | None, text: str, files: Mapping[Path, bytes] | None = None) -> None:
-    """Write the files, then the JSON, then stdout (`text`, or the JSON if that is where it goes).
+def deliver(
+    record: Mapping[str, Any],
+    json: Path | None,
+    text: str,
+    files: Mapping[Path, bytes] | None = None,
+    *,
+    private: bool = False,
+) -> None:
+    """Stage the files and the JSON, write stdout (`text`, or the JSON if that is where it goes), name the files.
 
-    If one of them fails, those that were written before it are removed.
+    If one of the steps fails, what stood under the names before stands there again. With `private` a new JSON
+    file is for its owner only.
     """
-    files = dict(files or {})
+    contents: dict[Any, bytes] = dict(files or {})
     if json is not None and not is_stdout(json):
-        files[json] = json_text(record).encode()
-    written: list[Path] = []
-    try:
-        for path, content in files.items():
-            atomic_write(path, content)
-            written.append(path)
-        emit(json_text(record) if is_stdout(json) else text)
-    except BaseException:
-        for path in written:
-            with contextlib.suppress(OSError):
-                path.unlink()
-        raise
+        contents[json] = json_text(record).encode()
+    write_together(
+        contents,
+        private=[json] if private and json is not None else [],
+        announce=lambda: emit(json_text(record) if is_stdout(json) else text),
+    )
 
 
 def emit(text: str) -> None:

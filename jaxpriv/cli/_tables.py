@@ -70,6 +70,7 @@ def counts_by_attributes(path: Path, codebook: Path, attributes: np.ndarray, cla
     `classes` is the fingerprint of the codebook that the attributes belong to.
     """
     from jaxpriv.estimation.tables import Codebook, count_table
+    from jaxpriv.estimation.tables.border import row_text
 
     book = Codebook.load(codebook)
     if not np.array_equal(classes, book.fingerprint):
@@ -84,7 +85,8 @@ def counts_by_attributes(path: Path, codebook: Path, attributes: np.ndarray, cla
     unknown = np.flatnonzero(found[table.useful_symbols] < 0)
     if unknown.size:
         raise InputError(
-            f"--counts: row {unknown[0]} combines classes as no symbol of the mapping does ({unknown.size} such rows)"
+            f"--counts: {row_text(unknown[0])} combines classes as no symbol of the mapping does "
+            f"({unknown.size} such rows)"
         )
     counts = np.zeros((len(table.dataset.counts), len(attributes)), dtype=np.int64)
     counts[:, found] = table.dataset.counts

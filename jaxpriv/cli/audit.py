@@ -129,7 +129,7 @@ def audit(
         if show_values:
             record["labels"] = labels
         record["assumptions"]["statements"] += chosen
-        return _output.deliver(record, json, _pairs_text(record, units))
+        return _output.deliver(record, json, _pairs_text(record, units), private=True)
     assert mechanism is not None
     symbols = [] if codebook is None else ["attributes", "classes"]
     stored = load_npz_safely(mechanism, ["mechanism", *symbols])
@@ -152,7 +152,7 @@ def audit(
     record = {"kind": "mechanism", "units": "nats", **_record(found)}
     record["assumptions"]["statements"] += chosen
     record["conformity"] = None if checked is None else asdict(checked)
-    return _output.deliver(record, json, _mechanism_text(record, units))
+    return _output.deliver(record, json, _mechanism_text(record, units), private=True)
 
 
 def _record(found: Any) -> dict[str, Any]:

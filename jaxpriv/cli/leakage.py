@@ -37,8 +37,8 @@ def leakage(
     extra = [by_name(name, order=value) for name in ("sibson", "arimoto") for value in order or ()]
     _output.check_outputs({"--json": json}, {"MECH.npz": mechanism, "--joint": joint})
     channel = load_npz_safely(mechanism, ["mechanism"])["mechanism"]
-    table = real_array(load_npz_safely(joint, ["joint"])["joint"], "joint", ndim=(2, 3))
-    single = table.ndim == 2
+    table = load_npz_safely(joint, ["joint"])["joint"]
+    single = real_array(table, "joint", ndim=(2, 3)).ndim == 2
     joints = [joint_array(table)] if single else [joint_array(one, f"joint[{k}]") for k, one in enumerate(table)]
     mechanism_array(channel, inputs=table.shape[-1])
     records = working(

@@ -95,9 +95,9 @@ def maximum_utility(source_or_joint: Any, limit: Any, *, tol: float = 1e-6) -> M
     array = real_array(source_or_joint, "source_or_joint", ndim=(1, 2))
     if array.ndim == 1:
         need_memory(24.0 * len(array) ** 2, "the joint distribution of X with itself", "merge symbols")
-        source = joint_array(nonnegative(array, "source_or_joint")[None], "source_or_joint")[0]
+        source = joint_array(np.asarray(nonnegative(source_or_joint, "source_or_joint"))[None], "source_or_joint")[0]
         return _solve(np.diag(source), limits, tol)
-    return _solve(joint_array(array, "source_or_joint"), limits, tol)
+    return _solve(joint_array(source_or_joint, "source_or_joint"), limits, tol)
 
 
 def _solve(joint: np.ndarray, limits: Limits, tol: float) -> MaximumUtility:

@@ -172,7 +172,16 @@ class DistortionProblem(Module):
         return dataclasses.replace(program, limit=np.asarray(self.leakage_budget, dtype=np.float64))
 
     def program(self) -> Program:
-        """The convex program in standard form, float64 (or of the tracers' dtype under jit)."""
+        """The convex program in standard form, float64 (or of the tracers' dtype under jit).
+
+        Of mutual information without further limits only: it has no place for another measure.
+        """
+        if self.measured:
+            raise InputError(
+                "program: it states mutual information without limits, and this problem has another measure or limits. "
+                "Outside of jit, vmap and grad use solve(problem), sensitivity(problem, solution) for derivatives and "
+                "certify(problem, solution) for the proof"
+            )
         xp = jnp if is_traced(self) else np
         joints = self.joints
         masses = joints.sum(axis=1)  # (K, X)
@@ -212,7 +221,7 @@ def rate_distortion(source: Any, distortion: Any, **form: Any) -> DistortionProb
     mass = real_array(source, "source", ndim=1)
     if is_traced(mass):
         return DistortionProblem(jnp.diag(mass), distortion, **form)
-    return DistortionProblem(np.diag(joint_array(mass[None, :], "source")[0]), distortion, **form)
+    return DistortionProblem(np.diag(joint_array(np.asarray(source)[None, :], "source")[0]), distortion, **form)
 
 
 def private_pairs(joint: Any) -> np.ndarray:
@@ -239,10 +248,10 @@ def with_private_input(joint: Any, distortion: Any, **form: Any) -> DistortionPr
 def _joints(value: Any) -> Any:
     array = real_array(value, "joint", ndim=(2, 3))
     if array.ndim == 2:
-        return joint_array(array)[None]
+        return joint_array(value)[None]
     if is_traced(array):
         return array
-    return np.stack([joint_array(one, f"joint[{k}]") for k, one in enumerate(array)])
+    return np.stack([joint_array(one, f"joint[{k}]") for k, one in enumerate(np.asarray(value))])
 
 
 def _distortions(value: Any, inputs: int) -> tuple[AbstractDistortion, ...]:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxpriv._numerics import unit_of
 from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.program import Program
 
@@ -61,7 +60,7 @@ def check(program: Program | MeasuredProgram) -> Feasibility:
     if count == 1:
         weights, mechanism = np.ones(1), cheapest(c[0])
     else:
-        weights, mechanism = _most_room(c / scales[:, None, None], budgets / scales)
+        weights, mechanism = most_room(c / scales[:, None, None], budgets / scales)
         weights = weights / scales
         weights = weights / weights.sum()
     combined = (weights[:, None, None] * c).sum(axis=0)
@@ -81,7 +80,7 @@ def check(program: Program | MeasuredProgram) -> Feasibility:
     )
 
 
-def _most_room(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def most_room(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """max r s.t. <c_k, W> + r <= budgets_k: the multipliers (summing to one) and W, by HiGHS."""
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import coo_array, eye_array, hstack, kron
@@ -118,11 +117,9 @@ def independent(program: Program | MeasuredProgram) -> Any | None:
         from scipy.optimize import linprog
 
         allowed = np.flatnonzero(np.isfinite(linear))
-        rows, least = per_output[:, allowed], linear[allowed] - linear[allowed].min()
-        # The tolerances of the backend are absolute.
-        sizes, size = unit_of(rows, axis=1), unit_of(least)
-        equal = np.ones((1, len(allowed)))
-        result = linprog(least / size, rows / sizes[:, None], budgets / sizes, equal, [1.0], method="highs")
+        result = linprog(
+            linear[allowed], per_output[:, allowed], budgets, np.ones((1, len(allowed))), [1.0], method="highs"
+        )
         if result.status != 0:
             return None
         chosen = np.zeros(outputs)

@@ -1,5 +1,6 @@
 """From a problem with any measures to its convex program."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -8,7 +9,32 @@ import numpy as np
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
-from jaxpriv.problems.terms import is_worst, scale_of, terms_of
+from jaxpriv.problems.terms import PLAIN, Scale, is_worst, scale_of, shift_of, terms_of
+
+
+def limits_of(problem: DistortionProblem) -> tuple[tuple[AbstractLeakage, float], ...]:
+    """All limits on leakage: the leakage budget, where the problem has one, then the further limits."""
+    if problem.leakage_budget is None:
+        return problem.limits
+    return ((problem.leakage, float(problem.leakage_budget)), *problem.limits)
+
+
+def reading(problem: DistortionProblem) -> tuple[Scale, float]:
+    """(scale, shift): the value of the problem is scale.outer(value of `measured_program` + shift).
+
+    With several joints the shifts are part of the program; the leakage-budget form minimises E d itself.
+    """
+    if problem.leakage_budget is not None:
+        return PLAIN, 0.0
+    shift = shift_of(problem.leakage, problem.joints[0]) if problem.sizes[0] == 1 else 0.0
+    return scale_of(problem.leakage, problem.sizes[1]), shift
+
+
+def worst_program(problem: DistortionProblem, e: float) -> MeasuredProgram:
+    """How far from its budgets a problem must stay while its worst-outcome measure is at most e: one step of the
+    search for the least e. Its shapes are the same for every e.
+    """
+    return distance_program(problem, ((problem.leakage, e), *problem.limits))
 
 
 def measured_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLeakage, float], ...]) -> MeasuredProgram:
@@ -56,6 +82,11 @@ def distance_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLea
     terms = _limit_terms(joints, limits)
     constraints, budgets = constraints / scale[:, None, None], budgets / scale
     return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
+
+
+def as_budgets(program: MeasuredProgram) -> MeasuredProgram:
+    """The budgets of a `distance_program` as they are meant, not as distances."""
+    return dataclasses.replace(program, marks=np.zeros_like(program.marks), shares=False)
 
 
 def terms_of_limit(joints: Any, measure: AbstractLeakage, value: float) -> list[Term]:

@@ -38,7 +38,7 @@ class Scale:
         return self.inner(2.0) == 2.0 * self.inner(1.0)
 
 
-_PLAIN = Scale(float, float)
+PLAIN = Scale(float, float)
 
 
 def _in_units(size: float) -> Scale:
@@ -106,13 +106,13 @@ def scale_of(measure: AbstractLeakage, symbols: int) -> Scale:
                 lambda total: math.log(max(sign * total, 1e-300)) / rate, lambda value: sign * _exp(rate * value)
             )
         if order == 1.0:
-            return _PLAIN
+            return PLAIN
     if isinstance(
         measure,
         (measures.Sibson, measures.Arimoto, measures.MaximalLeakage, measures.MinEntropyLeakage, measures.GainLeakage),
     ):
         return Scale(lambda total: math.log(max(total, 1e-300)), _exp)
-    return _PLAIN
+    return PLAIN
 
 
 def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: float = 0.0) -> tuple[Term, ...]:

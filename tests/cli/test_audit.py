@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from jaxpriv.cli import _output
+from jaxpriv.errors import ResourceError
 from tests.cli.conftest import JOINT, refused, strict_json
 
 MECHANISM = 0.7 * np.eye(4) + 0.3 / 4
@@ -38,6 +40,24 @@ def test_a_mechanism(run, files, save):
     line = next(line for line in text.splitlines() if "mutual-information" in line)
     assert float(line.split()[1]) == pytest.approx(one["fitted"] / np.log(2), rel=1e-3)
     assert line.split()[2] == "-"
+
+
+def test_the_result_is_for_its_owner_and_a_failing_step_keeps_the_old_one(run, files, monkeypatch, tmp_path):
+    mechanism, counts = files
+    out = tmp_path / "audit.json"
+    line = ("audit", mechanism, "--counts", counts, "--order", 3, "--json", out)
+    assert run(*line).exit_code == 0
+    assert out.stat().st_mode & 0o777 == 0o600
+    out.chmod(0o640)
+    first = out.read_bytes()
+
+    def closed(text):
+        raise ResourceError("cannot write to standard output: Broken pipe")
+
+    monkeypatch.setattr(_output, "emit", closed)
+    refused(run(*line), 6, "Broken pipe")
+    assert (out.read_bytes(), out.stat().st_mode & 0o777) == (first, 0o640)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "counts.npz", "mechanism.npz"]
 
 
 def test_the_gap_of_a_solve(run, problem, save, tmp_path):

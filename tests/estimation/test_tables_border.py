@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table, fit_codebook, parquet
 from jaxpriv.estimation.tables.border import read_columns
 
 # Whole numbers, real numbers, text, a logical, each with no gap; every (income, age) occurs.
@@ -97,7 +97,7 @@ def test_missing_values_are_found_whatever_the_source(kind):
         }[name](columns[name])
         # The empty text is missing too, by the default tokens.
         assert encoded.tolist() == [0, 2, 1, 2 if name == "t" else 0]
-        with pytest.raises(InputError, match=rf"column '{name}', row 1 is missing"):
+        with pytest.raises(InputError, match=rf"column '{name}', row 1 \(from 0\) is missing"):
             (Edges((0, 9)) if name == "r" else Categories()).fit(columns[name]).encode(columns[name])
 
 
@@ -109,9 +109,9 @@ def test_only_the_columns_asked_for_are_looked_at(tmp_path):
 
 
 BAD_COLUMNS = {
-    "not a number": (pl.DataFrame({"a": [1.5, float("nan")]}), r"column 'a', row 1 is NaN"),
-    "nan in an array": ({"a": np.array([np.nan, 1.5])}, r"column 'a', row 0 is NaN"),
-    "infinite": (pd.DataFrame({"a": [1.5, -np.inf]}), r"column 'a', row 1 is infinite"),
+    "not a number": (pl.DataFrame({"a": [1.5, float("nan")]}), r"column 'a', row 1 \(from 0\) is NaN"),
+    "nan in an array": ({"a": np.array([np.nan, 1.5])}, r"column 'a', row 0 \(from 0\) is NaN"),
+    "infinite": (pd.DataFrame({"a": [1.5, -np.inf]}), r"column 'a', row 1 \(from 0\) is infinite"),
     "dates": (pl.DataFrame({"a": [1]}).cast({"a": pl.Date}), "neither numbers nor text"),
     "lists": (pl.DataFrame({"a": [[1]]}), "neither numbers nor text"),
     "complex": ({"a": np.array([1j])}, "neither numbers nor text"),
@@ -172,9 +172,9 @@ def test_columns_of_different_lengths():
 
 
 BAD_FILES = {
-    "short": (b"a,b\n1,2\nsecret\n", "line 3: 1 fields, 2 needed"),
-    "long": (b"a,b\n1,2,secret\n", "line 2: 3 fields, 2 needed"),
-    "blank": (b"a,b\n1,2\n\n", r"line 3: 0 fields, 2 needed \(the line is blank: remove it\)"),
+    "short": (b"a,b\n1,2\nsecret\n", r"line 3, row 1 \(from 0\): 1 fields, 2 needed"),
+    "long": (b"a,b\n1,2,secret\n", r"line 2, row 0 \(from 0\): 3 fields, 2 needed"),
+    "blank": (b"a,b\n1,2\n\n", r"line 3, row 1 \(from 0\): 0 fields, 2 needed \(the line is blank: remove it\)"),
     "quote": (b'a,b\n1,"secret\n2,3\n', "not well-formed"),
     "twice": (b"a,a\n1,2\n", "2 columns named 'a'"),
     "empty": (b"", "is empty"),
@@ -210,9 +210,53 @@ def test_bad_files(tmp_path):
     with pytest.raises(InputError, match="regular file"):
         read_columns(tmp_path / "folder.csv", ["a"])
     (tmp_path / "t.parquet").write_bytes(b"PAR1 secret")
-    with pytest.raises(InputError, match="not a complete Parquet") as caught:
+    with pytest.raises(IntegrityError, match="not a complete Parquet") as caught:
         read_columns(str(tmp_path / "t.parquet"), ["a"])
     assert "secret" not in str(caught.value)
+
+
+def _damaged(content, kind):
+    """Bytes on which the decoder returns an error, panics, and ends its process for want of 2^61 bytes."""
+    return {
+        "empty": b"",
+        "half": content[: len(content) // 2],
+        "no footer": content[:-9],
+        "zeros": content[:4] + bytes(len(content) - 200) + content[-196:],
+        "ones": content[:8] + b"\xff" * 40 + content[48:],
+        "pages": content[:4] + bytes(byte ^ 0x55 for byte in content[4:150]) + content[150:],
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["empty", "half", "no footer", "zeros", "ones", "pages"])
+def test_a_damaged_parquet_file_is_one_error_and_prints_nothing(kind, tmp_path, capfd):
+    whole = as_parquet({"a": list(range(50)), "b": [f"secret{i % 7}" for i in range(50)]}, tmp_path / "t.parquet")
+    (tmp_path / "t.parquet").write_bytes(_damaged((tmp_path / "t.parquet").read_bytes(), kind))
+    with pytest.raises(IntegrityError, match="not a complete Parquet file, or is damaged"):
+        read_columns(tmp_path / "t.parquet", ["a", "b"])
+    assert capfd.readouterr() == ("", "")
+    del whole
+
+
+def test_a_decoder_that_the_system_ends_is_no_damage(tmp_path, monkeypatch):
+    as_parquet({"a": [1]}, tmp_path / "t.parquet")
+    monkeypatch.setattr(parquet, "_DECODE", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    with pytest.raises(ResourceError, match="the system ended the process"):
+        read_columns(tmp_path / "t.parquet", ["a"])
+    with pytest.raises(ResourceError, match="the system ended the process"):
+        read_columns(str(tmp_path / "t.parquet"), ["absent"])
+
+
+def test_rows_count_from_zero_in_every_message(tmp_path):
+    """The same place has the same number in an array, a frame, a CSV file with a line break in a field, and Parquet."""
+    values = ["1", "2\n", "x"]
+    (tmp_path / "t.csv").write_text('a,b\n1,1\n"2\n",1\nx,1\n')
+    as_parquet({"a": values}, tmp_path / "t.parquet")
+    for source in ({"a": values}, pd.DataFrame({"a": values}), tmp_path / "t.csv", tmp_path / "t.parquet"):
+        with pytest.raises(InputError, match=r"column 'a', row 2 \(from 0\) is not a finite"):
+            fit_codebook(source, private=["a"], useful=["a"], shared=["a"], rules={"a": Edges([0.0, 5.0])})
+    (tmp_path / "t.csv").write_text('a,b\n1,1\n"2\n",1\nx\n')
+    with pytest.raises(InputError, match=r"line 5, row 2 \(from 0\): 1 fields, 2 needed"):
+        read_columns(tmp_path / "t.csv", ["a"])
 
 
 @pytest.mark.parametrize(("package", "name"), [("narwhals", "frame"), ("polars", "t.parquet")])

@@ -70,7 +70,7 @@ def test_edges_are_closed_below_and_at_the_very_end():
     assert Edges((-INF, 3, INF)).labels == ("<3", ">=3")
     assert Edges((-INF, INF)).labels == ("any",)
     for value in (-1e-9, 2.5000001):
-        with pytest.raises(InputError, match="row 1 is outside of the edges"):
+        with pytest.raises(InputError, match=r"row 1 \(from 0\) is outside of the edges"):
             rule.encode(column([0.5, value]))
     assert Edges((0, 1), other="else").encode(column([0.5, -1.0, 1.0, 7.0])).tolist() == [0, 1, 0, 1]
 
@@ -79,7 +79,7 @@ def test_edges_are_closed_below_and_at_the_very_end():
 def test_text_that_is_no_decimal_number(text):
     rule = Edges((0, 100), tokens=())
     assert rule.encode(column([" 1.5 ", "2e1", ".5", "+3."])).tolist() == [0] * 4
-    with pytest.raises(InputError, match="column 'a', row 1 is not a finite decimal number") as caught:
+    with pytest.raises(InputError, match=r"column 'a', row 1 \(from 0\) is not a finite decimal number") as caught:
         rule.encode(column(["1", text]))
     assert "secret" not in str(caught.value)
 
@@ -91,7 +91,9 @@ def test_categories_keep_texts_apart_and_order_numbers_by_size():
     assert len(Categories().fit(column(["ä", "a\u0308"])).labels) == 2
     rule = Categories(("b", "a"))
     assert rule.encode(column(["a", "b", "a"])).tolist() == [1, 0, 1]
-    with pytest.raises(InputError, match=r"column 'a', row 1 is not among the categories \(2 such rows\)") as caught:
+    with pytest.raises(
+        InputError, match=r"column 'a', row 1 \(from 0\) is not among the categories \(2 such rows\)"
+    ) as caught:
         rule.encode(column(["a", "secret", "secret"]))
     assert "secret" not in str(caught.value)
     open_rule = Categories(("b", "a"), other="else", missing="none", tokens=("?", ""))
@@ -101,7 +103,7 @@ def test_categories_keep_texts_apart_and_order_numbers_by_size():
 
 def test_whole_numbers_in_floats_are_whole_numbers():
     assert Categories().fit(column([2.0, 10.0, 2.0])).labels == ("2", "10")
-    with pytest.raises(InputError, match="row 1 is not a whole number"):
+    with pytest.raises(InputError, match=r"row 1 \(from 0\) is not a whole number"):
         Categories().fit(column([2.0, 2.5]))
 
 
@@ -281,7 +283,7 @@ def test_a_codebook_or_columns():
     )
     with pytest.raises(InputError, match="either a codebook or columns"):
         count_table(TABLE, codebook=book, useful="town")
-    with pytest.raises(InputError, match="row 1 is not among the categories"):
+    with pytest.raises(InputError, match=r"row 1 \(from 0\) is not among the categories"):
         count_table({"income": ["low", "low"], "town": ["a", "z"]}, codebook=book)
 
 
@@ -307,7 +309,7 @@ def test_new_rows_have_symbols_without_their_private_columns(table):
     symbols = table.symbols_of(new)
     assert [table.dataset.useful_labels[x] for x in symbols] == [("young", "c"), ("old", "a")]
     assert np.array_equal(table.symbols_of(TABLE), table.useful_symbols)
-    with pytest.raises(InputError, match=r"row 1 combines the classes of 'age', 'town'"):
+    with pytest.raises(InputError, match=r"row 1 \(from 0\) combines the classes of 'age', 'town'"):
         table.symbols_of({"age": [19, 3], "town": ["c", "a"]})
 
 

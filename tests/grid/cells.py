@@ -67,6 +67,8 @@ def refusal(cell: Cell) -> str | None:
             return "solver takes linear programs only"
         if cell.transform in TRACED:
             return "measures other than mutual information run outside of jit, vmap and grad only"
+        if cell.transform == "frontier" and cell.form == "leakage-budget" and cell.level == "beyond":
+            return "the points of a sweep are finite"
         if cell.form == "multiplier" and (reference.worst or reference.logarithm):
             return "multiplier needs an average that is not a logarithm"
     else:
@@ -159,8 +161,8 @@ def _first(useful: int, released: int) -> np.ndarray:
 
 
 @functools.cache
-def data_of(form: str, also: str, measure: str, structure: str, level: str) -> Data:
-    """The problem in numbers."""
+def data_of(form: str, also: str, measure: str, structure: str, level: str, rounded: bool = False) -> Data:
+    """The problem in numbers; `rounded`: of a joint whose entries are float32."""
     pairs = also == "private-input"
     joint = _joint(structure, pairs, 3)
     given = joint[None]
@@ -168,6 +170,10 @@ def data_of(form: str, also: str, measure: str, structure: str, level: str) -> D
         other = _joint(structure, pairs, 4)
         given = np.stack([joint, 0.5 * joint + 0.5 * other])
         given /= given.sum(axis=(1, 2), keepdims=True)
+    if rounded:
+        given = given.astype(np.float32).astype(np.float64)
+        given /= given.sum(axis=(1, 2), keepdims=True)
+        joint = given[0]
     useful, released = joint.shape[1], _OUTPUTS[structure] - pairs
     given_tables = np.stack([(ties if level == "least" else _first)(useful, released)])
     if also == "distortions":

@@ -32,9 +32,8 @@ _SLOTS = (
     ("nothing", _USUAL, ("host", "float32")),
     ("limits", ("less",), ("host",)),
     ("distortions", ("more",), ("host",)),
-    ("private-input", ("diagonal",), ("host",)),
     ("joints", ("equal",), ("host",)),
-    ("nothing", _USUAL, ("frontier",)),
+    ("private-input", ("diagonal",), ("frontier",)),
 )
 
 
@@ -44,7 +43,7 @@ def _interior() -> Iterator[Cell]:
     for (name, reference), (k, (also, structures, transforms)) in itertools.product(
         MEASURES.items(), enumerate(_SLOTS)
     ):
-        if reference.linear and 0 < k < 5:
+        if reference.linear and 0 < k < 4:
             continue  # `linear-program` compiles nothing
         turn = (kinds.index(reference.kind) + k) % (2 if reference.worst or reference.logarithm else 3)
         form = "budget" if also == "distortions" else ("budget", "leakage-budget", "multiplier")[turn]

@@ -1,5 +1,6 @@
 """Runs a cell as a user would, and judges what came out from the data alone."""
 
+import dataclasses
 import math
 import re
 import warnings
@@ -64,28 +65,14 @@ def _host(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
     return [(data, _found(jp.solve(problem_of(cell, data), **_asked(cell)), tolerance(cell)))]
 
 
-def _rounded(cell: Cell, data: Data) -> Data:
-    """The data that float32 arrays are."""
-    given = data.given.astype(np.float32).astype(np.float64)
-    given /= given.sum(axis=(1, 2), keepdims=True)
-    joints = given
-    if cell.also == "private-input":
-        joints = data.joints.astype(np.float32).astype(np.float64)
-        joints /= joints.sum(axis=(1, 2), keepdims=True)
-    return _with(data, given, joints)
+def _with(data: Data, target: Any) -> Data:
+    return dataclasses.replace(data, target=target)
 
 
-def _with(data: Data, given: np.ndarray, joints: np.ndarray, target: Any = None) -> Data:
-    target = data.target if target is None else target
-    return Data(joints, given, data.tables, data.given_tables, data.name, target, data.limits)
-
-
-def _float32(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
-    rounded = _rounded(cell, data)
-    if cell.form == "budget" and cell.level == "least":
-        rounded = _with(rounded, rounded.given, rounded.joints, least_costs(rounded.costs))
-    problem = problem_of(cell, rounded, joint=data.given.astype(np.float32), target=rounded.target)
-    return [(rounded, _found(jp.solve(problem, **_asked(cell)), tolerance(cell)))]
+def _float32(cell: Cell, _: Data) -> list[tuple[Data, Found]]:
+    data = data_of(*cell[1:6], rounded=True)
+    problem = problem_of(cell, data, joint=data.given.astype(np.float32))
+    return [(data, _found(jp.solve(problem, **_asked(cell)), tolerance(cell)))]
 
 
 def _traced_parts(cell: Cell, data: Data) -> tuple[Any, ...]:
@@ -123,7 +110,7 @@ def _vmap(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
         return jp.solve(problem_of(cell, data, jnp, target=target), **_asked(cell))
 
     batch = jax.vmap(solved)(jnp.asarray(np.stack(targets)))
-    given = [_with(data, data.given, data.joints, target) for target in targets]
+    given = [_with(data, target) for target in targets]
     return [(one, _found(batch[i], tolerance(cell))) for i, one in enumerate(given)]
 
 
@@ -131,7 +118,7 @@ def _frontier(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
     targets = [np.asarray(data.target), np.asarray(data.target) * 1.1 + 0.01]
     sweep = {f"{data.name}s": np.stack(targets)}
     curve = jp.frontier(problem_of(cell, data), **sweep, **_asked(cell))
-    given = [_with(data, data.given, data.joints, target) for target in targets]
+    given = [_with(data, target) for target in targets]
     return [(one, _found(curve.solution[i], tolerance(cell))) for i, one in enumerate(given)]
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxpriv as jp
+from jaxpriv.certificates import certify
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -51,7 +52,7 @@ def test_seeing_the_private_data_never_hurts(ask):
         assert wider.mechanism.shape == ((joint > 0).sum(), 4)
         # A mechanism that ignores s is one of the wider ones: same leakage and distortion.
         pairs = jp.private_pairs(joint)
-        mapped = jp.certify(
+        mapped = certify(
             jp.with_private_input(joint, problem.distortions, budget=problem.budget).program(),
             plain.mechanism[pairs[:, 1]],
             np.zeros((1, 4, 3)),

@@ -85,3 +85,17 @@ def test_limits_that_limit_nothing_beside_two_budgets(name, leakage):
     found = jp.solve(jp.DistortionProblem(JOINT, both, leakage=leakage, limits=INFINITE[name], **form))
     assert found.status == plain.status == "optimal"
     assert found.value == pytest.approx(plain.value, abs=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["auto", "linear-program"])
+def test_no_limit_under_a_set_of_joints(solver):
+    """The least of the largest distortions: a linear program without any measure."""
+    joints = np.random.default_rng(0).dirichlet(np.ones(15), 2).reshape(2, 3, 5)
+    table = np.random.default_rng(1).random((5, 3))
+    asked = jp.DistortionProblem(joints, table, leakage=measures.MaxLift(), leakage_budget=np.inf)
+    found = jp.solve(asked, solver)
+    assert found.status == "optimal"
+    each = [(joint.sum(axis=0)[:, None] * table * found.mechanism).sum() for joint in joints]
+    assert found.value == pytest.approx(max(each), abs=1e-12)
+    least = [(joint.sum(axis=0) * table.min(axis=1)).sum() for joint in joints]
+    assert max(least) - 1e-12 <= found.lower_bound <= found.value

@@ -139,12 +139,11 @@ class UpperBounds:
         one = self.outputs
         low = one.private_low[:, None, :, None] * one.given_low
         high = one.private_high[:, None, :, None] * one.given_high
-        others_low = low.sum(axis=2, keepdims=True) - low
-        others_high = high.sum(axis=2, keepdims=True) - high
+        others_low, others_high = _others(low, 2), _others(high, 2)
         least_lift, most_lift = self.lift_interval
         with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(high > 0, high / (high + np.maximum(others_low, 0.0)), 0.0)
-            least = np.where(low > 0, low / (low + np.maximum(others_high, 0.0)), 0.0)
+            most = np.where(high > 0, high / (high + others_low), 0.0)
+            least = np.where(low > 0, low / (low + others_high), 0.0)
         most = np.minimum(np.minimum(most, one.private_high[:, None, :, None] * most_lift) + _ROUND, 1.0)
         least = np.maximum(least, one.private_low[:, None, :, None] * least_lift) - _ROUND
         return np.maximum(least, 0.0), most
@@ -185,7 +184,9 @@ class UpperBounds:
                 continue  # a power that overflows bounds nothing
             value = self.expected(chord_sum(low, high, at_low, at_high), prior)
             best = np.minimum(best, _of_order(order, value))
-            of_rows = at_rows.sum(axis=-1)  # (R, M, X)
+            # (R, M, X), rounded outwards like `chord_sum`: where nothing leaks the sum is all rounding, of either sign,
+            # and its square root bounds the total variation.
+            of_rows = at_rows.sum(axis=-1) + _ROUND * (1 + np.abs(at_rows).max(axis=-1))
             value = self.known.useful.upper(of_rows) if own_prior else self.known.useful.top(of_rows)
             linear = np.minimum(linear, _of_order(order, value))
         routes |= {"divergence from a centre": best, "leakage of X": linear}
@@ -214,8 +215,8 @@ class UpperBounds:
         largest = self.outputs.private_high.max(axis=1, keepdims=True)
         low, high = (self.outputs.private_low / largest) ** order, (self.outputs.private_high / largest) ** order
         with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(high > 0, high / (high + low.sum(axis=1, keepdims=True) - low), 0.0)
-            least = np.where(low > 0, low / (low + high.sum(axis=1, keepdims=True) - high), 0.0)
+            most = np.where(high > 0, high / (high + _others(low, 1)), 0.0)
+            least = np.where(low > 0, low / (low + _others(high, 1)), 0.0)
         possible = np.ones(low.shape, bool)
         return Box(np.maximum(least - _ROUND, 0.0), np.minimum(most + _ROUND, 1.0), possible)
 
@@ -299,6 +300,15 @@ def _normalised(values: np.ndarray) -> np.ndarray:
     return values / values.sum(axis=-1, keepdims=True)
 
 
+def _others(values: np.ndarray, axis: int) -> np.ndarray:
+    """The sum of all other entries along an axis; the total less the entry would lose small ones beside a large one."""
+    values = np.moveaxis(values, axis, -1)
+    zero = np.zeros_like(values[..., :1])
+    before = np.concatenate([zero, np.cumsum(values[..., :-1], axis=-1)], axis=-1)
+    after = np.concatenate([np.cumsum(values[..., :0:-1], axis=-1)[..., ::-1], zero], axis=-1)
+    return np.moveaxis(before + after, -1, axis)
+
+
 def _order_term(order: float, centre: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """The convex function of one entry: r ln(r/Q) (order 1), r^a Q^(1-a), or minus it for a < 1."""
     kept = np.where(centre > 0, centre, 1.0)  # entries with Q = 0 never occur: r = 0
@@ -316,7 +326,7 @@ def _order_term(order: float, centre: np.ndarray) -> Callable[[np.ndarray], np.n
 def _of_order(order: float, value: np.ndarray) -> np.ndarray:
     """The information from the largest sum of `_order_term`."""
     if order == 1:
-        return value
+        return np.maximum(value, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         if order > 1:
             return np.log(np.maximum(value, 1.0)) / (order - 1)

@@ -303,19 +303,24 @@ def _row(row: _Measured, bound: Any, *, sampled: bool, gap: float | None) -> Row
         units=row.units,
         fitted=row.value,
         gap=gap,
-        upper=None if bound is None or not sampled else float(bound.upper[0, 0]),
-        cap=None if bound is None else float(bound.cap[0]),
+        upper=None if bound is None or not sampled else _at_least(bound.upper[0, 0], row.value),
+        cap=None if bound is None else _at_least(bound.cap[0], row.value),
         lower=None,
         route=None if bound is None or not sampled else str(bound.route[0, 0]),
         why={**why, "lower": "lower bounds are for black boxes: of a known mechanism the value is known"},
     )
 
 
+def _at_least(bound: float, fitted: float) -> float:
+    """The bound, or the fitted value where rounding left it above: the frequencies are one of the populations."""
+    return max(float(bound), fitted)
+
+
 def _black_box_row(row: _Measured, bound: Any, lower: float | None, entropies: float, *, undersampled: bool) -> Row:
-    upper = None if bound is None else float(bound.upper[0, 0])
+    upper = None if bound is None else _at_least(bound.upper[0, 0], row.value)
     route = None if bound is None else str(bound.route[0, 0])
     if row.name == "mutual-information" and upper is not None and entropies < upper:
-        upper, route = entropies, "entropies of frequencies"
+        upper, route = _at_least(entropies, row.value), "entropies of frequencies"
     why = {"gap": BLACK_BOX, "cap": BLACK_BOX}
     if undersampled:
         why["fitted"] = UNDERSAMPLED

@@ -118,12 +118,14 @@ class DivergenceBall(AbstractConfidenceSet):
         below = np.maximum(top[..., None] - shared, 0.0)  # (B, m, k)
         centre = self.centre[:, None, :]
         kept = np.exp(-self.radius)[:, None]
-        span = np.where(centre > 0, below, 0.0).max(axis=-1)
+        counted = np.where(centre > 0, below, 0.0)
+        span = counted.max(axis=-1)
         scale = np.where(span > 0, span, 1.0)
+        relative = counted / scale[..., None]  # in units of the span: inverses of tiny weights would overflow
 
         def product(log_u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            u = scale * np.exp(log_u)
-            level = u[..., None] + below
+            u = np.exp(log_u)
+            level = u[..., None] + relative
             return u, np.exp((centre * np.log(level)).sum(axis=-1)), (centre / level).sum(axis=-1)
 
         # Beyond u = scale/(2 sqrt(r)) the bound increases: the ratio of the arithmetic mean of the levels to the
@@ -137,7 +139,7 @@ class DivergenceBall(AbstractConfidenceSet):
             falling = kept * geometric * inverse > 1
             low, high = np.where(falling, middle, low), np.where(falling, high, middle)
         u, geometric, _ = product(high)
-        best = top + u - kept * geometric + _ROUND * u
+        best = top + scale * (u - kept * geometric + _ROUND * u)
         return np.minimum(best, self._at_top(top, below, kept))
 
     def _at_top(self, top: np.ndarray, below: np.ndarray, kept: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.estimation.tables.parquet import decoded
 
 # A frame of pandas, polars or Arrow; a mapping from names to one-dimensional arrays; the path of a .csv or .parquet.
 Source = Any
@@ -39,7 +40,12 @@ class Column:
 
     def where(self, row: Any) -> str:
         """How messages name a place."""
-        return f"column {self.name!r}, row {int(row)}"
+        return f"column {self.name!r}, {row_text(row)}"
+
+
+def row_text(row: Any) -> str:
+    """How messages name a row, of a file too: there the header and line breaks inside fields are lines as well."""
+    return f"row {int(row)} (from 0)"
 
 
 def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
@@ -47,8 +53,10 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
 
     Raises `InputError` for a column that is absent or occurs twice, of a kind that has no classes
     (dates, lists ...), with non-finite numbers, or of another length; for a table without rows; and
-    for a malformed file, naming its line. `ResourceError` if a file cannot be read or a table
-    library is not installed.
+    for a malformed CSV file, naming its line and row. `IntegrityError` for a Parquet file that is damaged or
+    incomplete. `ResourceError` if a file cannot be read or a table library is not installed.
+
+    Rows count from 0, without the header, in every message about a table.
     """
     if isinstance(source, (str, os.PathLike)):
         columns = _from_file(Path(source), names)
@@ -240,7 +248,10 @@ def _parse(reader: Any, path: Path, names: Sequence[str]) -> dict[str, Column]:
         for fields in reader:
             if len(fields) != len(header):
                 blank = "" if fields else " (the line is blank: remove it)"
-                raise InputError(f"{path}, line {reader.line_num}: {len(fields)} fields, {len(header)} needed{blank}")
+                raise InputError(
+                    f"{path}, line {reader.line_num}, {row_text(len(collected[0]))}: {len(fields)} fields, "
+                    f"{len(header)} needed{blank}"
+                )
             for values, known, place in zip(collected, seen, places, strict=True):
                 # Equal texts are stored once: a column of few values costs one pointer a row.
                 values.append(known.setdefault(fields[place], fields[place]))
@@ -253,16 +264,6 @@ def _parse(reader: Any, path: Path, names: Sequence[str]) -> dict[str, Column]:
 
 
 def _from_parquet(path: Path, names: Sequence[str]) -> dict[str, Column]:
-    try:
-        import polars as pl  # an extra
-    except ImportError as error:
-        raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
-    try:
-        # An open file: a path would be a pattern, or an address in a network.
-        with open(path, "rb") as file:
-            _need(list(pl.read_parquet_schema(file)), names, str(path))
-        with open(path, "rb") as file:
-            frame = pl.read_parquet(file, columns=list(names))
-    except pl.exceptions.PolarsError:
-        raise InputError(f"{path} is not a complete Parquet file") from None
+    present, frame = decoded(path, names)
+    _need(present, names, str(path))
     return _from_frame(frame, names)

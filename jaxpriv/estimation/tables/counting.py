@@ -8,7 +8,7 @@ import numpy as np
 from jaxpriv._repr import summary
 from jaxpriv.datasets._layout import Dataset, counted
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables.border import Source
+from jaxpriv.estimation.tables.border import Source, row_text
 from jaxpriv.estimation.tables.codebook import Codebook, fit_codebook
 
 # Below this many rows for each useful symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1.
@@ -47,8 +47,8 @@ class CountedTable:
         unseen = np.flatnonzero(symbols < 0)
         if unseen.size:
             raise InputError(
-                f"row {unseen[0]} combines the classes of {', '.join(map(repr, self.codebook.useful))} as no row of "
-                f"the table did ({unseen.size} such rows)"
+                f"{row_text(unseen[0])} combines the classes of {', '.join(map(repr, self.codebook.useful))} as no "
+                f"row of the table did ({unseen.size} such rows)"
             )
         return symbols
 

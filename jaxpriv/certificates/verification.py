@@ -1,0 +1,253 @@
+"""Whether a solution is what it says: everything recomputed from the problem's data, the mechanism and the rules.
+
+Of a `Solution` only `mechanism`, `scores`, `weights` and `multipliers` enter the computation. Its stored numbers are
+compared with the results afterwards and never used (the lower bound of the least worst-outcome leakage is a limit
+that is tried first; it counts if the rules prove it).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxpriv._repr import summary
+from jaxpriv._validation import is_traced
+from jaxpriv.certificates.dense import certify as certify_dense
+from jaxpriv.certificates.dense import certify_noise
+from jaxpriv.certificates.measured import certify_measured, violation_of
+from jaxpriv.certificates.statement import excess_of, interval_of, largest, least_limit
+from jaxpriv.certificates.streamed import certify_streamed
+from jaxpriv.channel import AbstractChannel
+from jaxpriv.errors import InputError
+from jaxpriv.joints import in_double
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.measured import Role
+from jaxpriv.problems.noise import NoiseProblem
+from jaxpriv.problems.statement import (
+    as_budgets,
+    distance_program,
+    limits_of,
+    measured_program,
+    reading,
+    worst_program,
+)
+from jaxpriv.problems.streamed import StreamedProgram
+from jaxpriv.problems.terms import is_worst
+from jaxpriv.solution import Solution, Status
+from jaxpriv.streaming import marginal
+
+# What two computations of one number in a precision may differ by, relative to 1 + the number.
+_AGREEMENT = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+_UNIT = float(np.finfo(np.float64).eps)
+_marginal = jax.jit(marginal, static_argnames="mesh")
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """What the mechanism and the rules of a solution prove, in float64, in the unit of the objective.
+
+    Attributes:
+        value: the objective at the mechanism, rounded up.
+        lower_bound: no mechanism that meets the limits has a smaller objective; rounded down.
+        violation: the largest excess over a limit, relative to its scale, beyond rounding: 0 for a feasible mechanism.
+        leakage: the problem's measure at the mechanism (the largest over a set of joints).
+        distortion: E d_k, shape (M,) (the largest over a set of joints).
+        differences: names of stored numbers that are not the recomputed ones, each with both.
+    """
+
+    value: float
+    lower_bound: float
+    violation: float
+    leakage: float
+    distortion: np.ndarray
+    differences: tuple[str, ...]
+
+    __repr__ = summary
+
+    @property
+    def gap(self) -> float:
+        """value - lower_bound: how far from the optimum the mechanism can be at most, if it is feasible."""
+        return self.value - self.lower_bound
+
+    @property
+    def valid(self) -> bool:
+        """Whether [lower_bound, value] holds the optimum: the mechanism meets every limit, and both are numbers."""
+        return bool(self.violation == 0 and self.lower_bound <= self.value < np.inf)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every stored number is the recomputed one, to rounding."""
+        return not self.differences
+
+    @property
+    def message(self) -> str:
+        """What was found, in a sentence or two."""
+        if self.valid:
+            found = f"The optimum lies in [{self.lower_bound:.9g}, {self.value:.9g}]: the gap is {self.gap:.3g}."
+        elif self.violation != 0:
+            found = f"The mechanism does not meet the problem's limits (violation {self.violation:.3g}): no interval."
+        else:
+            found = f"No interval: the value is {self.value:.9g} and the bound that is proved {self.lower_bound:.9g}."
+        if self.agrees:
+            return f"{found} The stored numbers agree."
+        return f"{found} Stored numbers that differ: {'; '.join(self.differences)}."
+
+
+def certify(problem: Any, solution: Any) -> Verification:
+    """Recompute value, lower bound, gap and violation of a solution; the same as `solution.verify(problem)`.
+
+    From the problem's own data and from the mechanism, the rules (`scores`) and the prices (`weights`, `multipliers`)
+    of the solution alone, in NumPy float64 on the host (an operator block by block). The stored value, bound, leakage
+    and distortion are compared with the results afterwards and never used. Whatever the rules and prices are, the
+    bound is valid: they are moved into the sets in which they prove something first.
+
+    Takes a `DistortionProblem` in every form, with every measure, limits, several distortions, a private input, a set
+    of joints, tables or operators, and a `NoiseProblem`. The bound of a funnel rests on a search over all posteriors,
+    which cannot be checked without searching again: `solve` it anew.
+
+    Returns:
+        A `Verification`: `valid` (the interval holds the optimum), `agrees` (so do the stored numbers), `message`.
+
+    Raises:
+        InputError: a batch (take `solution[i]` and the problem at that point), an infeasible result, a mechanism or
+            duals of other shapes than the problem's, tracers, a problem or solution of another kind.
+    """
+    if not isinstance(solution, Solution):
+        raise InputError(
+            f"solution must be a Solution of a DistortionProblem or NoiseProblem, not {type(solution).__name__}: "
+            "certify takes what solve returns for those; the bound of a funnel can only be proved by solving it again"
+        )
+    if not isinstance(problem, (DistortionProblem, NoiseProblem)):
+        raise InputError(
+            f"problem must be the DistortionProblem or NoiseProblem of this solution, not {type(problem).__name__}"
+        )
+    if is_traced(problem, solution):
+        raise InputError("certify runs outside of jit, vmap and grad; pass what a compiled function returned to it")
+    if np.ndim(solution.value) != 0:
+        raise InputError("solution is a batch; certify one of its elements, solution[i], with the problem at its point")
+    if int(np.asarray(solution.code)) == Status.INFEASIBLE:
+        raise InputError(
+            "solution says infeasible and holds no mechanism; the numbers that prove it are in the `proof` of the "
+            "InfeasibleError that solve(problem) raises"
+        )
+    shape = (problem.joint.shape[1], problem.outputs) if isinstance(problem, NoiseProblem) else problem.shape
+    if tuple(np.shape(solution.mechanism)) != shape:
+        raise InputError(f"solution.mechanism has shape {tuple(np.shape(solution.mechanism))}, the problem {shape}")
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        if isinstance(problem, NoiseProblem):
+            numbers = _of_noise(problem, solution)
+        elif isinstance(solution.mechanism, AbstractChannel):
+            numbers = _of_operators(problem, solution)
+        elif problem.measured:
+            numbers = _of_measures(problem, solution)
+        else:
+            numbers = _of_information(problem, solution)
+    value, bound, violation, leakage, distortion = numbers
+    stored = {
+        "value": (solution.value, value),
+        "lower_bound": (solution.lower_bound, bound),
+        "leakage": (solution.leakage, leakage),
+        **{f"distortion[{k}]": (one, distortion[k]) for k, one in enumerate(np.ravel(solution.distortion))},
+    }
+    differences = tuple(
+        f"{name} {float(said):.9g} for {now:.9g}" for name, (said, now) in stored.items() if _differ(said, now)
+    )
+    return Verification(
+        float(value), float(bound), float(violation), float(leakage), np.asarray(distortion), differences
+    )
+
+
+def _differ(said: Any, now: float) -> bool:
+    said = np.asarray(said)
+    allowed = _AGREEMENT.get(said.dtype, _AGREEMENT[np.dtype(np.float32)]) * (1.0 + abs(now))
+    return not (abs(float(said) - now) <= allowed or float(said) == now)  # equal infinities
+
+
+def _fitting(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A dual object of the shape that the certificate of the problem needs."""
+    found = np.asarray(array, dtype=np.float64)
+    if found.shape != shape:
+        raise InputError(f"solution.{name} has shape {found.shape}; the certificate of this problem needs {shape}")
+    return found
+
+
+def _of_information(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
+    program = problem.program()
+    groups, private, _ = program.joints.shape
+    certificate = certify_dense(
+        program,
+        solution.mechanism,
+        _fitting("scores", solution.scores, (groups, problem.shape[1], private)),
+        _fitting("weights", solution.weights, (groups,)),
+        _fitting("multipliers", solution.multipliers, (len(program.budgets),)),
+    )
+    distortion = _distortion(problem, np.asarray(solution.mechanism, dtype=np.float64))
+    return (
+        certificate.value,
+        certificate.lower_bound,
+        certificate.violation,
+        certificate.leakages.max(),
+        distortion,
+    )
+
+
+def _of_measures(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
+    search = problem.budget is not None and is_worst(problem.leakage)
+    program = worst_program(problem, 0.0) if search else measured_program(problem, limits_of(problem))
+    mechanism = np.asarray(solution.mechanism, dtype=np.float64)
+    rows = sum(len(term.rows) for term in program.terms)
+    worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
+    prices = len(program.budgets) + sum(term.priced for term in program.terms)
+    k = _fitting("scores", solution.scores, (1, problem.shape[1], rows))[0]
+    eta = _fitting("weights", solution.weights, (problem.shape[1], worst))
+    price = _fitting("multipliers", solution.multipliers, (prices,))
+    known = np.isfinite(mechanism).all() and (mechanism >= 0).all() and (abs(mechanism.sum(axis=1) - 1) <= 1e-9).all()
+    if not known:  # no measure has a value there
+        nothing = np.full(len(problem.distortions), np.nan)
+        return np.nan, -np.inf, np.inf, np.nan, nothing
+    limits = [(measure, value) for measure, value in limits_of(problem) if not np.isinf(value)]
+    leak, *leaks = largest(problem, (problem.leakage, *(measure for measure, _ in limits)), mechanism)
+    over = excess_of(leaks, limits)
+    distortion = _distortion(problem, mechanism)
+    if search:
+        value, bound = leak, least_limit(problem, k, eta, price, float(solution.lower_bound), leak)
+        violation = violation_of(as_budgets(distance_program(problem, problem.limits)), mechanism)
+        return value, bound, max(float(violation), over), leak, distortion
+    certificate = certify_measured(program, mechanism, k, eta, price)
+    value, bound = interval_of(problem, *reading(problem), float(certificate.value), float(certificate.lower_bound))
+    return value, bound, max(float(certificate.violation), over), leak, distortion
+
+
+def _of_operators(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
+    if not problem.streams:
+        raise InputError("solution.mechanism is an operator, which belongs to one joint with budgets or multipliers")
+    joint, distortions = problem.operators()
+    joint = in_double(joint)
+    prior, faults = jax.device_get(_marginal(joint, mesh=None))
+    if faults.any():
+        raise InputError(f"joint: its column x = {int(np.argmax(faults != 0))} is negative or not finite")
+    prices = None if problem.multiplier is None else np.asarray(problem.multiplier, dtype=np.float64)
+    budgets = None if problem.budget is None else np.asarray(problem.budget, dtype=np.float64)
+    program = StreamedProgram(joint, distortions, np.asarray(prior), prices, budgets)
+    scores = _fitting("scores", solution.scores, (1, problem.shape[1], len(prior)))
+    rates = _fitting("multipliers", solution.multipliers, (0,) if budgets is None else (len(distortions),))
+    found = certify_streamed(program, solution.mechanism, scores[0], rates)
+    return found.value, found.lower_bound, found.violation, found.leakages[0], np.asarray(found.constraint_values)
+
+
+def _of_noise(problem: NoiseProblem, solution: Solution) -> tuple[Any, ...]:
+    mechanism = np.asarray(solution.mechanism, dtype=np.float64)
+    noise = problem.noise(mechanism)
+    scores = _fitting("scores", solution.scores, (1, problem.outputs, problem.joint.shape[0]))
+    found = certify_noise(problem, noise, scores, _fitting("multipliers", solution.multipliers, (1,))[0])
+    # One law in every row, and a distribution.
+    outside = max(abs(mechanism - problem.mechanism(noise)).max(), abs(noise.sum() - 1.0), -noise.min())
+    violation = max(found.violation, 0.0 if outside <= len(noise) * _UNIT else float(outside))
+    return found.value, found.lower_bound, violation, found.leakages[0], found.constraint_values
+
+
+def _distortion(problem: DistortionProblem, mechanism: np.ndarray) -> np.ndarray:
+    """E d_k, the largest over the joints."""
+    each = (problem.tables() * mechanism).sum(axis=2)  # (M, X)
+    return (each @ problem.joints.sum(axis=1).T).max(axis=1)
