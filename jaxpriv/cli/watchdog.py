@@ -65,8 +65,8 @@ def watchdog(
     merge: Annotated[
         Merge,
         typer.Option(
-            help="The others are replaced by a draw from P(x), an even draw, or one further output; or merged in "
-            "subsets, or kept as often as the leakage allows."
+            help="The others are replaced by a draw from P(x), rounded so that no count follows from the mapping, an "
+            "even draw, or one further output; or merged in subsets, or kept as often as the leakage allows."
         ),
     ] = Merge.marginal,
     measures: Annotated[
@@ -90,8 +90,9 @@ def watchdog(
 
     Leakage and utility are exact on the joint as given; of a table that is the joint of its records,
     which says nothing certain about a population. Beside the exact leakage: what the threshold alone
-    proves (the bound of the paper, gamma, and a tighter one). Symbols are named by their index. Exit
-    code 3: no mapping has that utility.
+    proves (the bound of the paper, gamma, and a tighter one). Symbols are named by their index. The mapping
+    tells which symbols are released and, rounded, how frequent the others are; the JSON holds exact numbers
+    of the joint, and is for its owner. Exit code 3: no mapping has that utility.
     """
     from jaxpriv.watchdog import watchdog as find
 
@@ -125,7 +126,8 @@ def watchdog(
         files[out] = _output.npz_bytes(mechanism=found.mechanism(), **symbols)
     if codebook_out is not None and book is not None:
         files[codebook_out] = book.to_json().encode()
-    _output.deliver(record, json, "" if _output.is_stdout(json) else _text(record, units), files)
+    text = "" if _output.is_stdout(json) else _text(record, units) + ("" if out is None else _reveals(merge))
+    _output.deliver(record, json, text, files, private=True)
 
 
 def _check_numbers(options: dict[str, float | None]) -> None:
@@ -170,6 +172,17 @@ def _asked(merge: Merge) -> Any:
 def _measures(found: Any) -> list[dict[str, Any]]:
     names = ("name", "form", "order", "divergence", "value", "units")
     return [{name: getattr(row, name) for name in names} for row in found.report().rows]
+
+
+def _reveals(merge: Merge) -> str:
+    """What the mapping itself tells about the joint."""
+    others = {
+        Merge.marginal: "rounded shares of the others, from which no count follows",
+        Merge.subsets: "which of the others are merged, with rounded shares, from which no count follows",
+        Merge.randomised_response: "how often the others are kept, a number computed from the joint",
+    }
+    also = others.get(merge, "nothing about how frequent the others are")
+    return f"--out tells whoever has it: which symbols are released, and {also}\n"
 
 
 def _record(found: Any, merge: Merge) -> dict[str, Any]:

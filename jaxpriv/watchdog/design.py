@@ -75,7 +75,11 @@ class Watchdog:
     __repr__ = summary
 
     def mechanism(self) -> np.ndarray:
-        """P(y|x) `(x, y)` float64. With draw "single" the outputs are the useful symbols and one for each group."""
+        """P(y|x) `(x, y)` float64. With draw "single" the outputs are the useful symbols and one for each group.
+
+        Whoever has it knows which symbols are released, `keep` (computed from the joint, not rounded) and `draw`:
+        of "marginal" the rounded shares (`CompleteMerging`), from which no count follows.
+        """
         size = len(self.released)
         groups = 0 if self.draw is not None else int(self.group.max()) + 1
         table = self._identity(size + groups)

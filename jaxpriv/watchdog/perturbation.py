@@ -24,14 +24,22 @@ from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.watchdog.staircase import entropy_terms, merged_leakage
 
 DRAWS = ("marginal", "uniform", "single")
+# How many values a count must be able to have, given the rounded shares.
+_CANDIDATES = 10
 
 
 @dataclass(frozen=True)
 class CompleteMerging:
     """One draw for the whole complement. The draw changes neither leakage nor utility.
 
-    `draw` is R_Y: "marginal" (P_X on the complement), "uniform", "single" (one further output, which
+    `draw` is R_Y: "marginal" (P_X on the complement, rounded), "uniform", "single" (one further output, which
     stands for suppressed), or a distribution `(x,)` without mass on X_eps.
+
+    Whoever has the mechanism has R_Y. The shares of counted records would give back the counts: the smallest whole
+    numbers in the same proportion. So "marginal" is rounded to whole multiples (at least one, also for a symbol that
+    does not occur) of a step that is so large that each count could be one of ten numbers, if no count in the table
+    is below that of its rarest pair (s, x), for someone who has their total too; with few records it is uniform. A
+    distribution of the caller's is used as it is.
     """
 
     draw: Any = "marginal"
@@ -99,7 +107,7 @@ def perturbed(asked: Perturbation, joint: np.ndarray, released: np.ndarray, leak
             )
     if isinstance(asked, SubsetMerging):
         group = _subsets(joint, private, useful, hidden, limit)
-    draw = _draw(asked.draw, useful, group)
+    draw = _draw(asked.draw, joint, group)
     if isinstance(asked, RandomisedResponse):
         if draw is None:
             raise InputError("draw 'single' merges; randomised response draws a symbol: use 'uniform' or 'marginal'")
@@ -125,15 +133,19 @@ def _grouped(joint: np.ndarray, group: np.ndarray) -> np.ndarray:
     return masses
 
 
-def _draw(asked: Any, useful: np.ndarray, group: np.ndarray) -> np.ndarray | None:
+def _draw(asked: Any, joint: np.ndarray, group: np.ndarray) -> np.ndarray | None:
     """R_Y with total 1 in each group."""
-    inside = group >= 0
+    inside, useful = group >= 0, joint.sum(axis=0)
     if isinstance(asked, str):
         if asked not in DRAWS:
             raise InputError(f"draw must be one of {', '.join(DRAWS)}, or a distribution")
         if asked == "single":
             return None
-        weights = np.where(inside, useful if asked == "marginal" else 1.0, 0.0)
+        weights = np.where(inside, 1.0, 0.0)
+        if asked == "marginal":
+            record = float(joint[joint > 0].min())  # no smaller than that of one record
+            for number in range(int(group.max()) + 1):
+                weights[group == number] = rounded_shares(useful[group == number], record)
     else:
         weights = nonnegative(real_array(asked, "draw", ndim=1), "draw")
         if weights.shape != useful.shape:
@@ -153,6 +165,29 @@ def _draw(asked: Any, useful: np.ndarray, group: np.ndarray) -> np.ndarray | Non
     empty = totals[group] == 0
     share = np.where(empty, 1.0 / sizes[group], weights / np.where(empty, 1.0, totals[group]))
     return np.where(inside, share, 0.0)
+
+
+def rounded_shares(masses: np.ndarray, record: float) -> np.ndarray:
+    """Whole numbers >= 1 in about the proportion of `masses` (m,), none of which tells a multiple of `record`.
+
+    The step is a power of two of the total, at least 4 k records (k = 10). A mass is then known up to a step; and as
+    the total may be known too, the step is doubled until each mass could differ by 3 k records in all, made up for
+    by the others within their own steps. At the latest all numbers are 1. That the step itself depends on the masses
+    takes some of these values away; listing all tables of two and three symbols left 21 or more, or all there are.
+    """
+    total = float(masses.sum())
+    if not total > 0:
+        return np.ones(len(masses))
+    share, least = masses / total, _CANDIDATES * record / total
+    step = 2.0 ** min(np.ceil(np.log2(4 * least)), 0.0)
+    while True:
+        level = np.maximum(np.floor(share / step + 0.5), 1.0)
+        down = share - np.where(level > 1, (level - 0.5) * step, 0.0)
+        up = (level + 0.5) * step - share
+        free = np.minimum(down, up.sum() - up) + np.minimum(up, down.sum() - down)
+        if (level == level[0]).all() or (free >= 3 * least).all():
+            return level
+        step *= 2
 
 
 def _subsets(

@@ -1,5 +1,6 @@
 """`jaxpriv.watchdog`: scores, the mechanism and its exact numbers, bounds."""
 
+import itertools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from jaxpriv import leakage, watchdog
 from jaxpriv.datasets import census, census_small
 from jaxpriv.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
+from jaxpriv.watchdog.perturbation import rounded_shares
 
 from .cases import ACCURACY, INF, PERTURBATIONS, by_definition, random_joint, seeds, thresholds, zero_shares
 
@@ -132,10 +134,62 @@ def test_the_draw_changes_nothing_but_the_draw():
     assert len({(dog.leakage, dog.utility) for dog in dogs}) == 1
     useful = np.where(hidden, joint.sum(axis=0), 0.0)
     x = int(np.flatnonzero(hidden)[0])
-    assert dogs[0].mechanism()[x] == pytest.approx(useful / useful.sum())
+    assert dogs[0].mechanism()[x] == pytest.approx(useful / useful.sum(), abs=0.05)  # the shares, rounded
+    assert np.all(dogs[0].mechanism()[x][hidden] > 0)
     assert dogs[1].mechanism()[x] == pytest.approx(hidden / hidden.sum())
     assert dogs[2].mechanism()[x].tolist() == [0.0] * 7 + [1.0]
     assert dogs[3].mechanism()[x] == pytest.approx(own)
+
+
+def _smallest_integers(shares):
+    """What an attacker does: the smallest whole numbers in the proportion of the shares."""
+    for scale in range(1, 2000):
+        numbers = shares / shares.min() * scale
+        if np.allclose(numbers, np.rint(numbers), atol=1e-6):
+            return tuple(np.rint(numbers).astype(int))
+    raise AssertionError("no small scale")
+
+
+@pytest.mark.parametrize("kind", ["marginal", "subsets"])
+def test_a_mechanism_does_not_give_back_the_counts(kind):
+    counts = np.array([[90, 3, 7, 41, 11, 200], [10, 40, 80, 2, 53, 190]])
+    asked = {"marginal": CompleteMerging(), "subsets": SubsetMerging()}[kind]
+    dog = watchdog.watchdog(counts / counts.sum(), epsilon=0.2, perturbation=asked)
+    useful, hidden = counts.sum(axis=0), ~dog.released
+    assert hidden.sum() == 5
+    for number in range(dog.group.max() + 1):
+        inside = dog.group == number
+        if inside.sum() == 1:
+            continue
+        exact = _smallest_integers(useful[inside] / useful[inside].sum())
+        assert exact == tuple(useful[inside] // np.gcd.reduce(useful[inside]))  # the attack works on the shares
+        assert _smallest_integers(dog.mechanism()[np.flatnonzero(inside)[0], :6][inside]) != exact
+    # What is said of the watchdog is true of the rounded mechanism.
+    mechanism = dog.mechanism()
+    assert np.abs(mechanism.sum(axis=1) - 1).max() < 1e-15
+    assert leakage.evaluate(leakage.Lift(), dog.joint, mechanism).value == pytest.approx(dog.leakage, rel=1e-12)
+    value = leakage.evaluate(leakage.MutualInformation(), dog.joint, mechanism).value
+    assert value == pytest.approx(dog.information, rel=1e-9)
+
+
+def _tables(total, symbols):
+    """All counts of `symbols` symbols with this total."""
+    for cuts in itertools.combinations(range(total + symbols - 1), symbols - 1):
+        ends = np.array([-1, *cuts, total + symbols - 1])
+        yield np.diff(ends) - 1
+
+
+@pytest.mark.parametrize(("total", "symbols"), [(15, 2), (40, 2), (170, 2), (321, 2), (500, 2), (40, 3), (85, 3)])
+def test_at_least_ten_values_of_every_count_agree_with_the_rounded_shares(total, symbols):
+    """All tables that round to the same draw, for an attacker who knows the rule and the number of records."""
+    found: dict[tuple[int, ...], list[np.ndarray]] = {}
+    for table in _tables(total, symbols):
+        level = rounded_shares(table / total, 1 / total).astype(int)
+        assert np.all(level >= 1)
+        found.setdefault(tuple(level // np.gcd.reduce(level)), []).append(table)
+    for tables in found.values():
+        assert min(len(set(values)) for values in np.transpose(tables)) >= 10
+    assert total < 300 or len(found) > 1  # with enough records the shares are told, roughly
 
 
 # -- bounds ----------------------------------------------------------------------------------------
