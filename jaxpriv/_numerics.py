@@ -11,9 +11,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from jaxpriv._types import Arr
+
+
+def unit_of(values: np.ndarray, axis: Any = None) -> Any:
+    """The power of two next below the largest modulus along `axis` (of all), 1 where all are 0.
+
+    Numbers divided by it are of size one, and not rounded.
+    """
+    largest = abs(values).max(axis=axis, initial=0.0)
+    return np.where(largest > 0, np.ldexp(1.0, np.frexp(largest)[1] - 1), 1.0)
 
 
 def positive(x: Arr) -> Array:

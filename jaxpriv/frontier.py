@@ -23,6 +23,7 @@ from jaxpriv.solving.dense import (
     finish,
     infeasible,
     inner_goal,
+    own_goal,
     prepare,
     solve_prepared,
 )
@@ -151,6 +152,7 @@ def _sweep(
 ) -> tuple[list[Solution], str, float]:
     """The solutions in the order of `points`, the name of the solver, and the seconds spent compiling."""
     asked = [replace_form(problem, **{name: point}) for point in points]
+    goal = own_goal(asked[0], goal)
     if problem.measured:
         label, method = pick_measured(solver, asked[0])
         limit = step_limit(method, max_steps)

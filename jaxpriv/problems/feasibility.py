@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._numerics import unit_of
 from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.program import Program
 
@@ -117,9 +118,11 @@ def independent(program: Program | MeasuredProgram) -> Any | None:
         from scipy.optimize import linprog
 
         allowed = np.flatnonzero(np.isfinite(linear))
-        result = linprog(
-            linear[allowed], per_output[:, allowed], budgets, np.ones((1, len(allowed))), [1.0], method="highs"
-        )
+        rows, least = per_output[:, allowed], linear[allowed] - linear[allowed].min()
+        # The tolerances of the backend are absolute.
+        sizes, size = unit_of(rows, axis=1), unit_of(least)
+        equal = np.ones((1, len(allowed)))
+        result = linprog(least / size, rows / sizes[:, None], budgets / sizes, equal, [1.0], method="highs")
         if result.status != 0:
             return None
         chosen = np.zeros(outputs)

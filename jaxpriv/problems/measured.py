@@ -99,7 +99,7 @@ class MeasuredProgram:
     marks: Any  # (R,): 1 where the peak is added to the budget
     support: Any  # (X, Y) bool
     anchor: Any  # (X, Y): meets every limit
-
+    equal: Any = None  # (R,) bool: constraints that hold with equality, at a price of any sign; None: there are none
     shares: bool = field(metadata={"static": True}, default=False)  # whether any of `marks` is 1
     diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix
 

@@ -18,6 +18,10 @@ from typing import Any
 
 import jax
 
+# Newton steps that put a mechanism onto equations, and what they may be missed by afterwards, relative to their size.
+_CORRECTIONS = 5
+_MET = 1e-12
+
 
 class Form(enum.Enum):
     """Where the leakage stands in the program."""
@@ -41,6 +45,7 @@ class Program:
     anchor: Any  # (X, Y): a mechanism that meets every limit, to repair iterates with
     form: Form = field(metadata={"static": True})
     diagonal: bool = field(metadata={"static": True}, default=False)  # one joint, a diagonal matrix: S = X
+    equal: Any = None  # (R,) bool: constraints that hold with equality, at a price of any sign; None: there are none
 
     @property
     def priors(self) -> Any:
@@ -53,15 +58,39 @@ class Program:
         return self.joints.sum(axis=1)
 
 
+def onto_equations(xp: Any, program: Any, mechanism: Any) -> Any:
+    """A mechanism near `mechanism` that meets the constraints in `program.equal`, NaN if none was found.
+
+    Entries move in proportion to themselves, W (1 + sum_r t_r c_r) with c_r above its mean in every row under W:
+    Newton's method in t, whose every step squares what is left.
+    """
+    mine = program.equal[:, None, None]
+    c = xp.where(mine, program.constraints, 0.0)
+    for _ in range(_CORRECTIONS):
+        missing = xp.where(program.equal, program.budgets - (c * mechanism).sum(axis=(1, 2)), 0.0)
+        above = c - (c * mechanism).sum(axis=2, keepdims=True)
+        gram = xp.einsum("rxy,sxy->rs", above * mechanism, above)
+        steps = (xp.linalg.pinv(gram) * missing).sum(axis=1)
+        mechanism = xp.maximum(mechanism * (1.0 + (steps[:, None, None] * above).sum(axis=0)), 0.0)
+        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+    missing = xp.where(program.equal, program.budgets - (c * mechanism).sum(axis=(1, 2)), 0.0)
+    met = abs(missing) <= _MET * (abs(program.budgets) + (abs(c) * mechanism).sum(axis=(1, 2)))
+    return xp.where(met.all(), mechanism, xp.nan)
+
+
 def repair(xp: Any, program: Program, mechanism: Any, leakage: Any) -> Any:
     """The least mixture of `mechanism` with the anchor that meets every limit.
 
     Budgets are linear, so the mixing weight is exact for them; leakage is convex and zero at the
-    anchor of form LIMIT, so mixing with weight 1 - limit/leakage suffices there.
+    anchor of form LIMIT, so mixing with weight 1 - limit/leakage suffices there. Equations are met first.
     """
+    if program.equal is not None:
+        mechanism = onto_equations(xp, program, mechanism)
     used = (program.constraints * mechanism).sum(axis=(1, 2))
     anchored = (program.constraints * program.anchor).sum(axis=(1, 2))
     over = used > program.budgets
+    if program.equal is not None:
+        over = over & ~program.equal
     room = xp.where(over & (used > anchored), used - anchored, 1.0)
     share = xp.where(over, xp.clip((used - program.budgets) / room, 0.0, 1.0), 0.0).max(initial=0.0)
     if program.form is Form.LIMIT:

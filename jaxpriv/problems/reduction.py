@@ -110,6 +110,7 @@ def reduce(program: Program, neighbour: Reduction | None = None) -> Reduction:
         anchor=anchor,
         form=program.form,
         diagonal=diagonal and _is_diagonal(joints[0]),
+        equal=program.equal,
     )
     return Reduction(reduced, private_class, useful_class, scale, cost_scale, float(lowest.sum()))
 

@@ -75,8 +75,9 @@ def with_border(
     if free:
         use0 = use0.at[limits:].add((grouped(data, r.link * dg)).sum(axis=(0, 2)))
         use1 = use1.at[limits:, :].add((grouped(data, r.link * rg)).sum(axis=(1, 3)).T)
-    matrix = jnp.diag(point.slack / point.price) - use1
-    rhs = pair / point.price - room[0] + use0
+    price = data.open(point.price, 1.0)  # of an equation it may be zero, and neither slack nor pair are asked for
+    matrix = jnp.diag(point.slack / price) - use1
+    rhs = pair / price - room[0] + use0
     dpeak = jnp.zeros_like(point.peak)
     if data.form is Form.WORST:
         mark = jnp.concatenate([jnp.zeros(limits, rhs.dtype), jnp.ones(free, rhs.dtype)])
@@ -89,5 +90,5 @@ def with_border(
     dg = dg + jnp.tensordot(dprice, rg, 1)
     dz = dz + jnp.tensordot(dprice, rz + r.columns, 1)
     dnu = dnu + dprice @ rnu
-    dslack = (pair - point.slack * dprice) / point.price
+    dslack = (pair - point.slack * dprice) / price
     return Move(dx, dz, dg, dnu, dprice, dslack, dpeak)

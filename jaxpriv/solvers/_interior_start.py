@@ -71,6 +71,8 @@ def centred_point(program: Program, data: Data, warm: MirrorState, blend: Any, t
     x = jnp.where(data.support, jnp.sqrt(x * (mu * data.h / z)), 0.0)
     x = x / x.sum(axis=0)
     slack = jnp.maximum(data.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam)
+    if program.equal is not None:
+        slack = jnp.where(program.equal, 0.0, slack)
     peak = jnp.zeros((), x.dtype)
     if data.form is Form.OBJECTIVE:
         return Point(x, z, g, nu, lam, slack, peak)

@@ -36,6 +36,11 @@ class Data(NamedTuple):
     groups: int
     form: Form
     diagonal: bool
+    equal: Any  # (B,) bool: limits that are equations, without slack, or None
+
+    def open(self, values: Any, blank: Any) -> Any:
+        """Numbers of the limits that are inequalities, (..., B); `blank` in the place of equations."""
+        return values if self.equal is None else jnp.where(self.equal, blank, values)
 
     def see(self, x: Any) -> Any:
         """J x of every output: (Y, X) -> (Y, T)."""
@@ -58,6 +63,11 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
     c = jnp.swapaxes(program.constraints, 1, 2)
     free = groups if program.form is not Form.OBJECTIVE else 0
     diagonal = program.diagonal and not dense
+    equal = program.equal
+    closed = 0
+    if equal is not None:
+        closed = equal.sum(dtype=h.dtype)
+        equal = jnp.concatenate([equal, jnp.zeros(free, bool)])
     return Data(
         joint=jnp.diagonal(joint) if diagonal else joint,
         log_prior=jnp.where(prior > 0, jnp.log(jnp.where(prior > 0, prior, 1.0)), -jnp.inf),
@@ -69,10 +79,11 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
         limit=program.limit,
         support=support,
         h=h,
-        pairs=h.sum() + c.shape[0] + free,
+        pairs=h.sum() + c.shape[0] + free - closed,
         groups=groups,
         form=program.form,
         diagonal=diagonal,
+        equal=equal,
     )
 
 

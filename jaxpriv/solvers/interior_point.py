@@ -185,7 +185,8 @@ def _largest(solver: InteriorPoint, data: Data, point: Point, move: Move) -> Any
     step = jnp.minimum(
         _ratio(safe_x, jnp.where(data.support, move.x, 0.0)), _ratio(point.z, jnp.where(data.support, move.z, 0.0))
     )
-    step = jnp.minimum(step, jnp.minimum(_ratio(point.price, move.price), _ratio(point.slack, move.slack)))
+    prices = _ratio(data.open(point.price, 1.0), data.open(move.price, 0.0))
+    step = jnp.minimum(step, jnp.minimum(prices, _ratio(data.open(point.slack, 1.0), move.slack)))
     return jnp.minimum(step, solver.score_change / solver.boundary / jnp.maximum(change, 1e-30))
 
 
@@ -213,6 +214,7 @@ def _into_neighbourhood(solver: InteriorPoint, data: Data, point: Point, r: Resi
     h, cross = jnp.where(data.support, data.h, 1.0), _cross(data, point, move)
 
     def worst(xz: Any, pair: Any) -> Any:
+        pair = data.open(pair, jnp.inf)
         return jnp.minimum(jnp.where(data.support, xz / h, jnp.inf).min(), pair.min(initial=jnp.inf))
 
     share = jnp.minimum(solver.neighbourhood, 0.9 * worst(point.x * point.z, point.slack * point.price) / r.mu)
@@ -272,7 +274,8 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     nothing = (jnp.zeros_like(point.price), jnp.zeros((), dtype))
     missing = (r.bounds - r.use - point.slack, weight_gap)
     predict = with_border(data, point, r, part(0), response, -point.slack * point.price, missing)
-    centre = with_border(data, point, r, part(1), response, jnp.ones_like(point.price), nothing)
+    ones = data.open(jnp.ones_like(point.price), 0.0)
+    centre = with_border(data, point, r, part(1), response, ones, nothing)
 
     reach = _largest(solver, data, point, predict)
     sigma = jnp.clip((1.0 - reach) ** 5, 1e-3, 0.9)
@@ -345,7 +348,7 @@ def _corrections(
         rate = (r.normals * move.x).sum(axis=(1, 2))[limits:] + grouped(data, r.link * move.g).sum(axis=(0, 2))
         actual = leak_use(data, point.x + a * move.x, after)
         use = use.at[limits:].set(r.use[limits:] + a * rate - actual)
-    return rc, towards(pair, goal), link.reshape(r.w.shape), lev, use
+    return rc, data.open(towards(pair, goal), 0.0), link.reshape(r.w.shape), lev, use
 
 
 def _moved(data: Data, point: Point, r: Residual, move: Move, a: Any) -> Point:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._numerics import unit_of
 from jaxpriv.problems.program import Program
 
 # A finite price stands for the infinite one. Scores g = -duals/price lose about price * g^2, so the price
-# grows with the square of the duals: then the loss does not depend on the units of the cost.
+# grows with the square of the duals.
 _PRICE = 1e9
 # Rows so much smaller than the largest are rounding.
 _ROUNDING = 1e-14
@@ -28,7 +29,11 @@ def perfect_privacy(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
     joint = np.asarray(program.joints[0])
     inputs, outputs = program.cost.shape
+    # In units of its own size: the tolerances of the backend and the price below are absolute.
     cost = np.asarray(program.cost)
+    cost = cost - cost.min(axis=1, keepdims=True)
+    unit = float(unit_of(cost))
+    cost = cost / unit
     deviation, scale = _equations(joint)
     equations = outputs * len(deviation)
     # Outputs outermost, so that the independence rows are one block for each output.
@@ -46,9 +51,9 @@ def perfect_privacy(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarra
             slopes = np.zeros((outputs, len(joint)))
             slopes[:, scale > 0] = duals / scale[scale > 0]
             price = _PRICE * max(1.0, float(abs(slopes).max()) ** 2)
-            return mechanism, -slopes[None] / price, np.array([price])
+            return mechanism, -slopes[None] / price, np.array([price * unit])
     constant = np.zeros_like(cost)
-    constant[:, cost.sum(axis=0).argmin()] = 1.0
+    constant[:, program.cost.sum(axis=0).argmin()] = 1.0
     return constant, np.zeros((1, outputs, len(joint))), np.zeros(1)
 
 

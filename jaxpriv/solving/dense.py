@@ -9,12 +9,15 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._validation import is_traced
 from jaxpriv.certificates import average_leakage, certify
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.faces import Face, face_of
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.problems.reduction import Reduction, reduce
 from jaxpriv.solution import Solution, Status, no_solution
@@ -47,12 +50,12 @@ class Prepared:
     program: Program  # original, with its anchor
     answer: Answer | None
     reduction: Reduction | None
-    escape: np.ndarray | None  # weights of the budgets that leave no room, if they do
+    face: Face | None  # of the budgets, if they leave no room
 
     @property
     def batches(self) -> bool:
         """Whether it can be iterated together with the other points of its sweep."""
-        return self.answer is None and self.escape is None
+        return self.answer is None and self.face is None
 
     @property
     def reduced(self) -> Program:
@@ -88,10 +91,10 @@ def prepare(program: Program, neighbour: Prepared | None = None) -> Prepared:
     answer = _closed_form(program, independent)
     if answer is not None:
         return Prepared(program, answer, None, None)
-    inner, escape = program, None
     if room.boundary and len(program.budgets):
-        inner, escape = _face(program, room.weights), room.weights
-    return Prepared(program, None, reduce(inner, None if neighbour is None else neighbour.reduction), escape)
+        face = face_of(program, room.weights)
+        return Prepared(program, None, reduce(face.filled(face.restricted(program))), face)
+    return Prepared(program, None, reduce(program, None if neighbour is None else neighbour.reduction), None)
 
 
 def _closed_form(program: Program, independent: Any | None) -> Answer | None:
@@ -111,32 +114,10 @@ def _closed_form(program: Program, independent: Any | None) -> Answer | None:
     return None
 
 
-def _face(program: Program, weights: np.ndarray) -> Program:
-    """The face on which budgets without room hold: only the cheapest outputs of every row.
-
-    With one constraint it then holds by itself and is dropped (its price comes back in `_leave_face`).
-    """
-    combined = (weights[:, None, None] * program.constraints).sum(axis=0)
-    excess = combined - combined.min(axis=1, keepdims=True)
-    support = excess <= feasibility.BOUNDARY * abs(combined).max()
-    if len(program.budgets) == 1:
-        none = program.constraints[:0]
-        return dataclasses.replace(program, support=support, constraints=none, budgets=program.budgets[:0])
-    return dataclasses.replace(program, support=support)
-
-
-def _leave_face(program: Program, escape: np.ndarray, answer: Answer) -> Answer:
-    """Raise the multipliers along `escape` until no output outside the face is the cheapest one."""
-    multipliers = answer.multipliers if len(answer.multipliers) else np.zeros(len(program.budgets))
+def _leave_face(program: Program, face: Face, answer: Answer) -> Answer:
+    """The answer with multipliers that hold for all mechanisms, not for those on the face alone."""
     gain = sum(w * (g @ j).T for w, g, j in zip(answer.weights, answer.scores, program.joints, strict=True))
-    total = program.cost + gain + (multipliers[:, None, None] * program.constraints).sum(axis=0)
-    combined = (escape[:, None, None] * program.constraints).sum(axis=0)
-    excess = combined - combined.min(axis=1, keepdims=True)
-    inside = excess <= feasibility.BOUNDARY * abs(combined).max()
-    least = np.where(inside, total, np.inf).min(axis=1, keepdims=True)
-    short = np.where(inside, 0.0, (least - total) / np.where(inside, 1.0, excess))
-    raised = multipliers + max(short.max(), 0.0) * (1 + 1e-9) * escape
-    return Answer(answer.mechanism, answer.scores, answer.weights, raised, answer.steps, answer.solver)
+    return dataclasses.replace(answer, multipliers=face.prices(program, program.cost + gain, answer.multipliers))
 
 
 def expand(prepared: Prepared, best: Any, steps: int, name: str) -> Answer:
@@ -149,22 +130,27 @@ def expand(prepared: Prepared, best: Any, steps: int, name: str) -> Answer:
     masses = reduction.program.joints.sum(axis=(0, 1))
     program = prepared.program
     mechanism = reduction.mechanism(mechanism, masses)
+    scores, face = reduction.scores(np.asarray(best.scores)), prepared.face
+    if face is not None:
+        mechanism = face.onto(program, face.merged(mechanism))
+        # Who sees an output that no row of the face may use has learned nothing from it.
+        scores = np.where(face.support.any(axis=0)[:, None], scores, 0.0)
     if program.form is Form.LIMIT:
         leakage = average_leakage(np, program.joints[0], mechanism)
     else:
         leakage = 0.0
-    mechanism = repair(np, program, mechanism, leakage)
+    mechanism = repair(np, program if face is None else face.restricted(program), mechanism, leakage)
     if program.form is Form.LIMIT and (program.cost * (program.anchor - mechanism)).sum() < 0:
         mechanism = program.anchor
     answer = Answer(
         mechanism,
-        reduction.scores(np.asarray(best.scores)),
+        scores,
         reduction.weights(np.asarray(best.weights)),
         reduction.multipliers(np.asarray(best.multipliers)),
         steps,
         name,
     )
-    return answer if prepared.escape is None else _leave_face(program, prepared.escape, answer)
+    return answer if face is None else _leave_face(program, face, answer)
 
 
 def finish(problem: DistortionProblem, program: Program, answer: Answer, goal: Goal, seconds: Any) -> Solution:
@@ -210,6 +196,7 @@ def solve_dense(
 ) -> Solution:
     """Solve with a solver that works on tables."""
     begun = time.perf_counter()
+    goal = own_goal(problem, goal)
     program = problem.program()
     try:
         prepared = prepare(program)
@@ -230,6 +217,21 @@ def solve_prepared(
         return prepared.answer, 0.0
     result, compiling = on_host(iterate, solver, prepared.reduced, inner_goal(prepared, goal), np.asarray(limit))
     return expand(prepared, result.best, int(result.steps), name), compiling
+
+
+def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
+    """The goal in units of the objective.
+
+    In the leakage-budget form these are the distortion's, and where no release costs as much as one unit more than
+    another an absolute tolerance would be met by any mechanism: it then counts relative to the largest difference.
+    """
+    if problem.leakage_budget is None:
+        return goal
+    xp = jnp if is_traced(problem) else np
+    (table,) = problem.tables()
+    present = problem.joints.sum(axis=(0, 1)) > 0
+    largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()
+    return dataclasses.replace(goal, tol=goal.tol * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0))
 
 
 def inner_goal(prepared: Prepared, goal: Goal) -> Goal:

@@ -11,7 +11,7 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, iterate
-from jaxpriv.solving.dense import MARGIN, distortion_of
+from jaxpriv.solving.dense import MARGIN, distortion_of, own_goal
 
 
 def traced_program(problem: DistortionProblem) -> Program:
@@ -29,6 +29,7 @@ def traced_program(problem: DistortionProblem) -> Program:
 
 def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, max_steps: Any) -> Solution:
     """Solve and certify within one trace, without the host's validation and reduction."""
+    goal = own_goal(problem, goal)
     program = traced_program(problem)
     run = iterate(solver, program, Goal(MARGIN * goal.tol, MARGIN * goal.rtol), max_steps)
     best = run.best

@@ -113,7 +113,7 @@ def _products(data: Data, point: Point, move: Point, a: Any) -> tuple[Any, Any, 
     xz, worst, pair = after.x * after.z, after.eta * after.sigma, after.slack * after.price
     total = jnp.where(data.support, xz, 0.0).sum() + worst.sum() + pair.sum()
     least = jnp.where(data.support, xz / jnp.where(data.support, data.h, 1.0), jnp.inf).min()
-    least = jnp.minimum(least, jnp.minimum(worst.min(initial=jnp.inf), pair.min(initial=jnp.inf)))
+    least = jnp.minimum(least, jnp.minimum(worst.min(initial=jnp.inf), data.open(pair, jnp.inf).min(initial=jnp.inf)))
     ks = rv = jnp.zeros_like(after.s)
     if data.any_linear:
         ks = after.k * after.s
@@ -168,8 +168,8 @@ def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, 
     for v, dv in (
         (point.eta, move.eta),
         (point.sigma, move.sigma),
-        (point.price, move.price),
-        (point.slack, move.slack),
+        (data.open(point.price, 1.0), data.open(move.price, 0.0)),
+        (data.open(point.slack, 1.0), move.slack),
     ):
         step = jnp.minimum(step, _ratio(v, dv))
     # g changes by a u/(price + a dprice), u = dk - g dprice: at most `up`, at least -`down`.
@@ -274,7 +274,7 @@ def _centring(data: Data, point: Point, r: Residual) -> Sides:
         xz=data.h * jnp.ones_like(point.x),
         ks=data.linear * weight if data.any_linear else jnp.zeros_like(point.s),
         rv=data.capped * weight if data.any_linear else jnp.zeros_like(point.v),
-        pair=jnp.ones_like(point.price),
+        pair=data.open(jnp.ones_like(point.price), 0.0),
         worst=jnp.ones_like(point.eta),
     )
 
@@ -338,7 +338,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
     sides = no_sides(data, point, r)
     after = _plus(point, move, a)
     # A step beyond the boundary has no rules: correct the products only, there.
-    usable = (after.price > 0).all() & (after.eta > 0).all()
+    usable = (data.open(after.price, 1.0) > 0).all() & (after.eta > 0).all()
     g = rules(data, after.k, jnp.maximum(after.price, 1e-3 * point.price), jnp.maximum(after.eta, 1e-3 * point.eta))
     before = rules(data, point.k, point.price, point.eta)
     link, level = jnp.zeros_like(sides.link), jnp.zeros_like(sides.level)
@@ -377,7 +377,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
         rv=rv,
         link=keep(link),
         level=keep(level),
-        pair=towards(pair, goal),
+        pair=data.open(towards(pair, goal), 0.0),
         worst=towards(worst, goal),
         room=keep(room),
     )

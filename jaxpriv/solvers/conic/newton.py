@@ -93,7 +93,7 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sid
     dk = kappa[:, :rows] + g * by_price
     ds, dv, dt = linear_moves(data, point, r, dx, dk, by_price, sides.ks, sides.rv, sides.link[:, :rows])
     dsigma = (sides.worst - point.sigma * deta) / point.eta
-    dslack = (sides.pair - point.slack * price) / point.price
+    dslack = (sides.pair - point.slack * price) / data.open(point.price, 1.0)
     return Point(dx, dz, dk, dt, ds, dv, deta, dsigma, dnu, price, dslack, jnp.zeros_like(point.peak))
 
 
@@ -150,8 +150,9 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, response: Po
         return move
     base = use_rate(data, point, r, move)
     slopes = jax.vmap(lambda one: use_rate(data, point, r, one))(response)  # [j, i]: d use_i / d price_j
-    matrix = jnp.diag(point.slack / point.price) - slopes.T
-    rhs = sides.pair / point.price - sides.room + base
+    at = data.open(point.price, 1.0)  # of an equation it may be zero, and neither slack nor pair are asked for
+    matrix = jnp.diag(point.slack / at) - slopes.T
+    rhs = sides.pair / at - sides.room + base
     peak = jnp.zeros_like(point.peak)
     if data.program.peaked:
         mark = data.marks
@@ -161,5 +162,5 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, response: Po
     else:
         price = small_solve(matrix, rhs)
     moved = jax.tree.map(lambda base, slopes: base + jnp.tensordot(price, slopes, 1), move, response)
-    slack = (sides.pair - point.slack * price) / point.price
+    slack = (sides.pair - point.slack * price) / at
     return moved._replace(price=price, slack=slack, peak=peak)

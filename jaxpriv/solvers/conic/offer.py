@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxpriv.problems.measured import MeasuredProgram, Role
+from jaxpriv.problems.program import onto_equations
 from jaxpriv.solvers.conic.sets import boundary, normalised, support
 from jaxpriv.solvers.conic.system import Data, Point, rules
 
@@ -120,9 +121,14 @@ def objective(data: Data, x: Any) -> Any:
 
 
 def repaired(data: Data, x: Any) -> Any:
-    """The least mixture of x with an independent release, then with the anchor, that meets every limit."""
+    """The least mixture of x with an independent release, then with the anchor, that meets every limit.
+
+    Equations are met first.
+    """
     program = data.program
     mass = program.mass
+    if program.equal is not None:
+        x = onto_equations(jnp, program, x.T).T
     limits = [term for term in data.terms if term.role is Role.WORST]
     if limits:
         x = _independent_share(data, x, mass)
@@ -131,6 +137,8 @@ def repaired(data: Data, x: Any) -> Any:
     if program.budgets.shape[0]:
         used, anchored = (data.c * x).sum(axis=(1, 2)), (data.c * anchor).sum(axis=(1, 2))
         over = (used > program.budgets) & (program.marks == 0)
+        if program.equal is not None:
+            over = over & ~program.equal
         room = jnp.where(over & (used > anchored), used - anchored, 1.0)
         share = jnp.where(over, jnp.clip((used - program.budgets) / room, 0.0, 1.0), 0.0).max(initial=0.0)
     seen, seen_anchor = (data.see(one) for one in (x, anchor))

@@ -23,6 +23,8 @@ def first_point(data: Data, target: Any) -> Point:
     room = data.program.budgets - used
     slack = jnp.maximum(room, mu)
     price, eta, sigma = mu / slack, [], []
+    if data.equal is not None:
+        slack = jnp.where(data.equal[:limits], 0.0, slack)
     seen = data.see(x)
     prior = seen.sum(axis=0)
     g = jnp.concatenate(

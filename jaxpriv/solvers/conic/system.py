@@ -70,6 +70,11 @@ class Data(NamedTuple):
     normed: tuple[int, ...]  # terms with a normalisation
     coupled: tuple[slice, ...]  # rows of the terms whose curvature is no diagonal
     sums: tuple[Any, ...]  # of the rows of every term, (X,)
+    equal: Any  # (B,) bool: limits that are equations, without slack, or None
+
+    def open(self, values: Any, blank: Any) -> Any:
+        """Numbers of the limits that are inequalities, (B,); `blank` in the place of equations."""
+        return values if self.equal is None else jnp.where(self.equal, blank, values)
 
     def see(self, x: Any) -> Any:
         """A x of every output: (Y, X) -> (Y, T)."""
@@ -124,6 +129,10 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
     peaks = [jnp.asarray(1.0 if term.role is Role.PEAK else 0.0, dtype) for term in program.terms if term.priced]
     marks = jnp.concatenate([program.marks, jnp.stack(peaks)]) if peaks else program.marks
     pairs = h.sum() + limit + outputs * worst + outputs * (row_weight * (linear + capped)).sum()
+    equal = program.equal
+    if equal is not None:
+        pairs = pairs - equal.sum(dtype=h.dtype)
+        equal = jnp.concatenate([equal, jnp.zeros(limit - equal.shape[0], bool)])
     return Data(
         program=program,
         a=jnp.diagonal(program.terms[0].rows) if diagonal else jnp.concatenate([term.rows for term in program.terms]),
@@ -145,6 +154,7 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
         if diagonal
         else tuple(term.rows.sum(axis=0) for term in program.terms),
         coupled=tuple(at.rows for term, at in zip(program.terms, layout, strict=True) if term.kind is Kind.LOSS),
+        equal=equal,
     )
 
 

@@ -53,18 +53,39 @@ def independent_release(program: MeasuredProgram) -> np.ndarray:
 
 def no_rules(program: MeasuredProgram) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(k, eta, price) of an adversary who has learned nothing and limits without a price."""
-    outputs = program.cost.shape[1]
-    rows = [np.asarray(_natural(term)) for term in program.terms]
-    k = np.concatenate(rows) if rows else np.zeros(0)
     worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
-    limits = len(program.budgets) + sum(term.priced for term in program.terms)
-    return np.tile(k, (outputs, 1)), np.zeros((outputs, worst)), np.zeros(limits)
+    price = np.zeros(len(program.budgets) + sum(term.priced for term in program.terms))
+    outputs = program.cost.shape[1]
+    return np.tile(untold_rules(program, price), (outputs, 1)), np.zeros((outputs, worst)), price
+
+
+def untold_rules(program: MeasuredProgram, price: np.ndarray) -> np.ndarray:
+    """The rules k (T,) about an output that tells nothing, at the prices of the limits on sums (B,)."""
+    limit = len(program.budgets)
+    rules = [np.zeros(0)]
+    for term in program.terms:
+        weight = float(term.role is Role.OBJECTIVE)
+        if term.priced:
+            weight, limit = price[limit], limit + 1
+        rules.append(weight * np.asarray(_natural(term)) if weight else np.zeros(len(term.rows)))
+    return np.concatenate(rules)
+
+
+def entry_costs(program: MeasuredProgram, k: np.ndarray, eta: np.ndarray) -> np.ndarray:
+    """What every entry costs, (X, Y), beside the prices of the budgets."""
+    costs = np.array(program.cost, dtype=np.float64)
+    start, worst = 0, 0
+    for term in program.terms:
+        costs += (k[:, start : start + len(term.rows)] @ term.rows).T
+        start += len(term.rows)
+        if term.smooth and term.role is Role.WORST:
+            costs += np.outer(term.offset, eta[:, worst])
+            worst += 1
+    return costs
 
 
 def _natural(term: Term) -> Any:
-    """The rule of the prior, times its price: 1 in the objective, 0 for a limit."""
-    if term.role is not Role.OBJECTIVE:
-        return np.zeros(len(term.rows))
+    """The rule of the prior."""
     prior = term.rows.sum(axis=1)
     if term.smooth:
         return rule_at(term, prior)

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxpriv.certificates import excess_of, interval_of, least_limit
+from jaxpriv.certificates import excess_of, interval_of, least_limit, violation_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.faces import Face, face_of
 from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.statement import (
     as_budgets,
@@ -32,12 +33,19 @@ from jaxpriv.problems.statement import (
 )
 from jaxpriv.problems.terms import Scale, is_worst
 from jaxpriv.solution import Solution, Status, no_solution
-from jaxpriv.solvers import Goal, iterate
+from jaxpriv.solvers import ConicInteriorPoint, Goal, iterate
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import MeasuredSolver
-from jaxpriv.solving.dense import distortion_of
+from jaxpriv.solving.dense import distortion_of, own_goal
 from jaxpriv.solving.execution import on_host
-from jaxpriv.solving.measured.known import independent_release, inside, known_answer, no_rules
+from jaxpriv.solving.measured.known import (
+    entry_costs,
+    independent_release,
+    inside,
+    known_answer,
+    no_rules,
+    untold_rules,
+)
 from jaxpriv.solving.measured.reduction import Reduced
 from jaxpriv.solving.measured.tight import solve_tight
 
@@ -45,6 +53,8 @@ Limits = tuple[tuple[AbstractLeakage, float], ...]
 
 # Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
 _MOST_PROBES = 60
+# Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
+_RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 # A limit this close to the least value of its measure is at it.
 _NO_ROOM = 1e-13
 
@@ -65,7 +75,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Stated:
-    """A convex program and how its value reads as one of the measure. `tight`: terms whose limit leaves no room."""
+    """A convex program and how its value reads as one of the measure.
+
+    `tight`: terms whose limit leaves no room; `face`: of budgets that leave none, where it is needed.
+    """
 
     program: MeasuredProgram
     limits: Limits
@@ -73,6 +86,7 @@ class Stated:
     goal: Goal
     scale: Scale
     shift: float
+    face: Face | None
 
 
 def solve_measured(
@@ -80,6 +94,7 @@ def solve_measured(
 ) -> Solution:
     """Solve a problem with any measures."""
     begun = time.perf_counter()
+    goal = own_goal(problem, goal)
     solve = Solve(problem, name, solver, limit)
     try:
         if problem.budget is not None and is_worst(problem.leakage):
@@ -109,7 +124,7 @@ class Solve:
         stated = self.state(goal)
         answer = self.at_the_boundary(stated)
         if answer is None:
-            answer = self.run(stated.program, stated.limits, stated.goal)
+            answer = self.run(stated.program, stated.limits, stated.goal, stated.face)
         return self.conclude(stated, answer, goal, begun)
 
     def at_the_boundary(self, stated: Stated) -> Answer | None:
@@ -131,21 +146,26 @@ class Solve:
         without_room = check_limits(problem, limits)
         program = measured_program(problem, limits)
         tight = _flags(program, problem, limits, without_room)
+        face = None
         if not (any(tight) and len(program.budgets)):  # no anchor has room there, and none is needed
-            program = dataclasses.replace(program, anchor=self._anchor(program, limits))
-        return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift)
+            anchor, face = self._anchor(program, limits)
+            program = dataclasses.replace(program, anchor=anchor)
+        return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)
 
     def conclude(self, stated: "Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
         """The solution that an answer to the stated program is."""
         value, bound = interval_of(self.problem, stated.scale, stated.shift, answer.value, answer.bound)
         return self._finish(answer, value, bound, goal, begun)
 
-    def run(self, program: MeasuredProgram, limits: Limits, goal: Goal) -> Answer:
-        """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself."""
+    def run(self, program: MeasuredProgram, limits: Limits, goal: Goal, face: Face | None = None) -> Answer:
+        """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself.
+
+        `face`: where to iterate, if the budgets of the program leave no room.
+        """
         known = self.closed_form(program, limits)
         if known is not None:
             return known
-        reduced = Reduced.of(program, goal)
+        reduced = Reduced.of(program if face is None else on_face(program, face), goal)
         if isinstance(self.solver, LinearProgram):
             solved = highs(reduced.program)
             if solved.outcome is not Outcome.OPTIMAL:
@@ -154,7 +174,10 @@ class Solve:
             return self.certified(program, limits, mechanism, k, eta, price, 0, self.name)
         result, seconds = on_host(iterate, self.solver, reduced.program, reduced.goal, np.asarray(self.limit))
         self.compiling += seconds
-        return self.certified(program, limits, *reduced.expanded(result.best), int(result.steps), self.name)
+        found = reduced.expanded(result.best)
+        if face is not None:
+            found = off_face(program, face, *found)
+        return self.certified(program, limits, *found, int(result.steps), self.name)
 
     def closed_form(self, program: MeasuredProgram, limits: Limits) -> Answer | None:
         """The certified answer where no iteration is needed."""
@@ -184,10 +207,10 @@ class Solve:
             mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
         )
 
-    def _anchor(self, program: MeasuredProgram, limits: Limits) -> np.ndarray:
-        """A mechanism that meets every limit."""
+    def _anchor(self, program: MeasuredProgram, limits: Limits) -> tuple[np.ndarray, Face | None]:
+        """(a mechanism that meets every limit, the face of the budgets if they leave no room)."""
         if not len(program.budgets) or program.shares:
-            return independent_release(program)
+            return independent_release(program), None
         plain = feasibility.check(program)
         if not plain.feasible:
             raise InfeasibleError(
@@ -195,10 +218,13 @@ class Solve:
                 f"the budgets allow {plain.allowed!r} (weights {np.round(plain.weights, 6).tolist()})",
                 {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
             )
+        # The methods for linear programs need no interior.
+        without_room = plain.boundary and isinstance(self.solver, ConicInteriorPoint)
+        face = face_of(program, plain.weights) if without_room else None
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
         away = distance_program(self.problem, limits)
         if not away.terms:  # limits that limit nothing
-            return plain.mechanism
+            return plain.mechanism if face is None else face.inside, face
         away = dataclasses.replace(away, anchor=independent_release(away))
         found = self.run(away, limits, Goal(1e-9, 0.3))
         if found.bound > 0:
@@ -207,12 +233,16 @@ class Solve:
                 f"{found.bound!r} of their range",
                 {"bound": found.bound, "allowed": 0.0, "multipliers": found.price.tolist()},
             )
+        if face is not None:
+            nearest = face.onto(program, found.mechanism)
+            if self._excess(limits, nearest) == 0:
+                return nearest, face
         if found.value > 0:
             raise NotCertifiedError(
                 "limits and budget: whether they can be met together is not certified; the distance to the budgets "
                 f"lies in [{found.bound!r}, {found.value!r}] of their range"
             )
-        return found.mechanism
+        return found.mechanism, face
 
     def least_worst_leakage(self, goal: Goal, begun: float) -> Solution:
         """Search over the limit e of a worst-outcome measure for the least one that the budgets allow."""
@@ -223,7 +253,7 @@ class Solve:
         nothing = no_rules(worst_program(problem, 0.0))
         if independent is not None:
             return self._finish(Answer(independent, *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun)
-        start = self._anchor(as_budgets(loose), problem.limits)
+        start, face = self._anchor(as_budgets(loose), problem.limits)
         low, high = 0.0, self._leak(start)
         f_low, f_high = math.nan, math.nan
         # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
@@ -233,11 +263,13 @@ class Solve:
             if high - low <= max(goal.tol, goal.rtol * high):
                 break
             found = self._distance(e)
+            if face is not None and found.bound <= 0:
+                found = self._on_face(as_budgets(loose), face, found)
             if found.bound > 0:
                 low, f_low, last, proof = e, found.bound, -1, (found.k, found.eta, found.price)
-            elif found.value <= 0 and found.violation == 0:
-                leak = min(e, self._leak(found.mechanism))
-                high, f_high, best, last = leak, found.value, found, 1
+            elif found.value <= 0 and found.violation == 0 and (face is None or self._leak(found.mechanism) < high):
+                leak = self._leak(found.mechanism)  # of a mechanism that was moved onto the face it may be above e
+                high, f_high, best, last = leak if face is not None else min(e, leak), found.value, found, 1
             else:
                 break  # the interval of the distance holds 0: no sharper answer at this accuracy
             e = next_limit(low, high, f_low, f_high, last, goal.tol)
@@ -249,6 +281,21 @@ class Solve:
         program = worst_program(self.problem, e)
         program = dataclasses.replace(program, anchor=independent_release(program))
         return self.run(program, ((self.problem.leakage, e), *self.problem.limits), Goal(1e-10, 0.1))
+
+    def _on_face(self, program: MeasuredProgram, face: Face, found: Answer) -> Answer:
+        """The answer at distance 0 that a mechanism near the face of the budgets stands for.
+
+        Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
+        """
+        best = dataclasses.replace(found, value=np.inf)
+        mass = program.mass @ found.mechanism / program.mass.sum()
+        for share in _RARE:
+            mechanism = face.onto(program, np.where(mass > share, found.mechanism, 0.0))
+            violation = max(violation_of(program, mechanism), self._excess(self.problem.limits, mechanism))
+            leak = self._leak(mechanism)
+            if violation == 0 and leak < best.value:
+                best = dataclasses.replace(found, mechanism=mechanism, value=leak, violation=0.0)
+        return dataclasses.replace(best, value=0.0) if np.isfinite(best.value) else found
 
     def _excess(self, limits: Limits, mechanism: np.ndarray) -> float:
         """By how much the measures themselves exceed their limits, 0 up to rounding."""
@@ -299,6 +346,21 @@ def no_measured_solution(problem: DistortionProblem) -> Solution:
     k, eta, price = no_rules(program)
     nothing = no_solution(problem.shape, 1, k.shape[1], len(price), len(problem.distortions))
     return dataclasses.replace(nothing, weights=eta)
+
+
+def on_face(program: MeasuredProgram, face: Face) -> MeasuredProgram:
+    """The program to iterate on where its budgets leave no room."""
+    return face.filled(dataclasses.replace(face.restricted(program), anchor=program.anchor))
+
+
+def off_face(
+    program: MeasuredProgram, face: Face, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(mechanism, k, eta, price) of the program itself, from those on the face of its budgets."""
+    used, count = face.support.any(axis=0)[:, None], len(program.budgets)
+    k, eta = np.where(used, k, untold_rules(program, price)), np.where(used, eta, 0.0)
+    own = face.prices(program, entry_costs(program, k, eta), price[:count])
+    return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([own, price[count:]])
 
 
 def next_limit(low: float, high: float, f_low: float, f_high: float, last: int, tol: float) -> float:

@@ -51,8 +51,8 @@ def sweep_measured(
             results[i] = no_measured_solution(problem)
             continue
         known = solve.at_the_boundary(stated) or solve.closed_form(stated.program, stated.limits)
-        if known is None and isinstance(solver, LinearProgram):
-            known = solve.run(stated.program, stated.limits, stated.goal)
+        if known is None and (isinstance(solver, LinearProgram) or stated.face is not None):
+            known = solve.run(stated.program, stated.limits, stated.goal, stated.face)
         if known is None:
             waiting.append((i, stated, Reduced.of(stated.program, stated.goal)))
         else:

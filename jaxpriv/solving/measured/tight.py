@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._numerics import unit_of
 from jaxpriv.certificates import certify_measured
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 from jaxpriv.solvers.conic.sets import rule_at
@@ -35,6 +36,18 @@ def solve_tight(program: MeasuredProgram, tight: tuple[bool, ...]) -> tuple[np.n
             parts.append(None)  # any other smooth measure holds where S and Y are independent
         else:
             return None
+    # In units of the objective's own size: the prices below are absolute.
+    free = all(term.role in (Role.AVERAGE, Role.WORST) for term in program.terms)
+    shared = np.asarray(program.marks) > 0
+    costs = np.concatenate([program.cost[None], program.constraints[shared]])
+    unit = float(unit_of(costs - costs.min(axis=2, keepdims=True))) if free else 1.0
+    units = np.where(shared, unit, 1.0)
+    program = dataclasses.replace(
+        program,
+        cost=program.cost / unit,
+        constraints=program.constraints / units[:, None, None],
+        budgets=program.budgets / units,
+    )
     chosen = tuple(part for part in parts if part is not None)
     solved = highs(dataclasses.replace(program, terms=chosen, diagonal=False))
     if solved.outcome is not Outcome.OPTIMAL:
@@ -49,7 +62,10 @@ def solve_tight(program: MeasuredProgram, tight: tuple[bool, ...]) -> tuple[np.n
         if not independent:
             break
     assert best is not None
-    return mechanism, *best[1]
+    k, eta, prices = best[1]
+    back = np.full(len(prices), unit)
+    back[: len(shared)][shared] = 1.0
+    return mechanism, k * unit, eta * unit, prices * back
 
 
 def _own_rows(term: Term) -> np.ndarray:

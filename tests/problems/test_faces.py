@@ -1,0 +1,154 @@
+"""Budgets that leave no room: every feasible mechanism meets them with equality, and several outputs tie."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import jaxpriv as jp
+from benchmarks import robustness_faces
+from jaxpriv import leakage
+from jaxpriv.problems import feasibility
+from jaxpriv.problems.faces import face_of
+
+
+def drawn(form, name="mutual information", seed=0):
+    """The first instance of a form in the benchmark."""
+    every = robustness_faces.instances(100, seed, only=name)
+    return next(one.problem for one in every if one.form == form)
+
+
+def accepted(problem, solution, tol=1e-6):
+    """Optimal, and what it says of its mechanism is so, by NumPy alone."""
+    assert solution.status == "optimal"
+    assert -1e-14 <= solution.gap <= tol
+    w = solution.mechanism
+    np.testing.assert_allclose(w.sum(axis=1), 1, atol=1e-12)
+    assert w.min() >= 0
+    for joint in problem.joints:
+        used = (joint.sum(axis=0)[:, None] * problem.tables() * w).sum(axis=(1, 2))
+        assert np.all(used <= problem.budget + 1e-12)
+    leaks = [leakage.evaluate(problem.leakage, joint, w).value for joint in problem.joints]
+    assert max(leaks) <= solution.value + 1e-12
+    return solution
+
+
+def most_of_each_entry(problem):
+    """The largest W(y|x) that the budgets allow, entry by entry, by linear programs of their own."""
+    masses, tables = problem.joints.sum(axis=1), problem.tables()
+    rows = (masses[:, None, :, None] * tables[None]).reshape(-1, tables[0].size)
+    budgets = np.tile(problem.budget, len(masses))
+    sums = np.kron(np.eye(problem.shape[0]), np.ones((1, problem.shape[1])))
+    most = np.zeros(tables[0].size)
+    for i in range(len(most)):
+        objective = np.zeros(len(most))
+        objective[i] = -1.0
+        most[i] = -linprog(objective, rows, budgets + 1e-12, sums, np.ones(len(sums))).fun
+    return most.reshape(problem.shape)
+
+
+@pytest.mark.parametrize("form", robustness_faces.FORMS)
+def test_a_face_is_where_every_feasible_mechanism_lives(form):
+    for seed in range(3):
+        problem = drawn(form, seed=seed)
+        program = problem.program()
+        room = feasibility.check(program)
+        assert room.feasible
+        assert room.boundary
+        face = face_of(program, room.weights)
+        np.testing.assert_array_equal(face.support, most_of_each_entry(problem) > 1e-6)
+        assert face.inside[face.support].min() > 1e-7
+        used = (program.constraints * face.inside).sum(axis=(1, 2))
+        assert np.all(used <= program.budgets + 1e-13)
+        np.testing.assert_allclose(used[face.held], program.budgets[face.held], atol=1e-12)
+        # The weights that lead away from it cost nothing on it, and something everywhere else.
+        assert face.escape.min() >= 0
+        cost = np.tensordot(face.escape, program.constraints, 1)
+        excess = cost - cost.min(axis=1, keepdims=True)
+        assert excess[face.support].max() <= 1e-12 < 1e-6 < excess[~face.support].min(initial=1.0)
+
+
+def test_a_face_that_takes_two_rounds():
+    """The first budget leaves two outputs to each x; among these the second is at its least too."""
+    mass = np.array([0.4, 0.6])
+    first = np.array([[0.0, 0.0, 1.0, 2.0], [1.0, 0.0, 0.0, 1.0]])
+    second = np.array([[5.0, 1.0, 0.0, 0.0], [0.0, 3.0, 3.0, 0.0]])
+    joint = np.array([[0.3, 0.2], [0.1, 0.4]])
+    least = 0.4 * 1.0 + 0.6 * 3.0
+    problem = jp.DistortionProblem(joint, [first, second], budget=[0.0, least])
+    face = face_of(problem.program(), feasibility.check(problem.program()).weights)
+    np.testing.assert_array_equal(face.support, [[False, True, False, False], [False, True, True, False]])
+    assert face.held.all()
+    assert not face.equal.any()
+    cost = np.tensordot(face.escape, problem.program().constraints, 1)
+    assert (cost - cost.min(axis=1, keepdims=True))[~face.support].min() > 1e-6
+    solution = accepted(problem, jp.solve(problem))
+    assert solution.value <= 1e-6  # both may release the second output
+    assert mass @ solution.mechanism @ np.array([0, 1, 0, 0]) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("form", robustness_faces.FORMS)
+def test_least_mutual_information_where_there_is_no_room(form):
+    for seed in (1, 2):
+        problem = drawn(form, seed=seed)
+        solution = accepted(problem, jp.solve(problem))
+        # No other mechanism of the face leaks less than was proved.
+        face = face_of(problem.program(), feasibility.check(problem.program()).weights)
+        rng = np.random.default_rng(seed)
+        for _ in range(100):
+            other = face.onto(problem.program(), face.support * rng.gamma(0.5, size=face.support.shape))
+            worst = max(float(jp.probability.mutual_information(joint @ other)) for joint in problem.joints)
+            assert worst >= solution.lower_bound - 1e-12
+
+
+def test_outputs_that_no_symbol_may_use_stay_empty():
+    """They are cheapest for no x: mass 0 throughout, which once was 0/0 in the first Newton step."""
+    joint = np.random.default_rng(3).dirichlet(np.ones(24)).reshape(4, 6)
+    table = np.array(
+        [
+            [0, 0, 1, 2, 1, 2],
+            [1, 0, 2, 2, 1, 2],
+            [0, 1, 1, 1, 2, 2],
+            [0, 0, 2, 1, 1, 1],
+            [1, 0, 2, 2, 2, 2],
+            [0, 2, 1, 1, 1, 1],
+        ],
+        dtype=float,
+    )
+    problem = jp.DistortionProblem(joint, table, budget=0.0)
+    solution = accepted(problem, jp.solve(problem))
+    assert solution.mechanism[:, 2:].max() == 0
+    np.testing.assert_array_equal(jp.frontier(problem, budgets=[0.0, 0.2]).solution.status, "optimal")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("Sibson 2", form) for form in robustness_faces.FORMS]
+    + [
+        pytest.param(name, "weighted budgets", marks=pytest.mark.slow)
+        for name in ("Sibson 1/2", "maximal leakage", "total variation", "user's f", "max-information", "max-lift")
+    ]
+    + [("LDP", "one budget")],
+)
+def test_least_leakage_of_any_measure_where_there_is_no_room(name, form):
+    problem = drawn(form, name, seed=3)
+    accepted(problem, jp.solve(problem))
+
+
+def test_distortions_of_any_scale_have_the_same_face():
+    problem = drawn("weighted budgets")
+    for factors in ([1e-12, 1.0], [1e12, 1e-9]):
+        scale = np.array(factors)
+        scaled = jp.DistortionProblem(
+            problem.joints[0], scale[:, None, None] * problem.tables(), budget=scale * problem.budget
+        )
+        one, other = (jp.solve(each) for each in (problem, scaled))
+        assert one.status == other.status == "optimal"
+        assert other.value == pytest.approx(one.value, abs=1e-6)
+
+
+def test_a_limit_beside_a_budget_without_room():
+    base = drawn("one budget", seed=1)
+    limits = [(leakage.MaximalLeakage(), 1.0)]
+    problem = jp.DistortionProblem(base.joints[0], base.tables(), budget=base.budget, limits=limits)
+    solution = accepted(problem, jp.solve(problem))
+    assert leakage.evaluate(limits[0][0], base.joints[0], solution.mechanism).value <= 1.0 + 1e-9
