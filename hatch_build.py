@@ -16,6 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path("jaxpriv/_native")
 LIBRARY = FOLDER / "kernels.so"
+SEAL = FOLDER / "kernels.sha256"  # of the library: a damaged one would end the process that maps it
 # No -march: the sources are compiled for several instruction sets, and the machine's is picked at run time.
 FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno"]
 
@@ -41,6 +42,9 @@ def compile_kernels(root: Path) -> str | None:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 return f"{' '.join(command)} failed:\n{done.stderr}"
+            seal = Path(folder) / SEAL.name
+            seal.write_text(hashlib.sha256(made.read_bytes()).hexdigest() + "\n")
+            seal.replace(root / SEAL)
             made.replace(root / LIBRARY)  # a process that has the old one open keeps it
     except OSError as error:  # CC names nothing that runs, or the checkout is read-only
         return str(error)
@@ -56,7 +60,7 @@ class KernelHook(BuildHookInterface):
         if problem:
             self.app.display_warning(f"jaxpriv is built without its CPU kernels: {problem}")
             return
-        build_data["artifacts"].append(str(LIBRARY))
+        build_data["artifacts"] += [str(LIBRARY), str(SEAL)]
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 

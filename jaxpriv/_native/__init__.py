@@ -4,7 +4,8 @@ The C files here are compiled into one library when the package is built, if the
 (`hatch_build.py`). Without it, where XLA does not take the version of its foreign function interface that the library
 was compiled for (it takes older ones than its own), with another source than it was compiled from, on another device,
 in a precision that a kernel does not have, under differentiation, and with JAXPRIV_KERNELS=off in the environment
-(read when the first solve is compiled), the portable JAX code that every kernel stands for is what runs. They are
+(read when the first solve is compiled), the portable JAX code that every kernel stands for is what runs; where kernels
+could have been had, the logger `jaxpriv` says once why there are none. They are
 compiled for AVX-512, for AVX2 and for what every machine of the kind has; JAXPRIV_KERNELS=avx2 or baseline keeps to
 less than there is, for their arithmetic on another machine.
 """
@@ -12,6 +13,7 @@ less than there is, for their arithmetic on another machine.
 import ctypes
 import functools
 import hashlib
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +22,11 @@ from typing import Any
 import jax
 from jax import lax
 
+_LOGGER = logging.getLogger("jaxpriv")
+
 FOLDER = Path(__file__).parent
 LIBRARY = FOLDER / "kernels.so"
+SEAL = FOLDER / "kernels.sha256"
 SWITCH = "JAXPRIV_KERNELS"
 # Name of a kernel in the library, and what XLA knows it by.
 _TARGETS = {
@@ -60,6 +65,12 @@ def absence() -> str | None:
     if not LIBRARY.is_file():
         return "not compiled when jaxpriv was installed: no C compiler, or it failed"
     try:
+        seal, digest = SEAL.read_text().strip(), hashlib.sha256(LIBRARY.read_bytes()).hexdigest()
+    except OSError as error:
+        return f"{LIBRARY.name} or its digest cannot be read: {error.strerror}"
+    if seal != digest:  # a part that is missing would end the process when it is used
+        return f"{LIBRARY.name} is damaged, it has another SHA-256 than when it was compiled: install jaxpriv again"
+    try:
         library = ctypes.CDLL(str(LIBRARY))
         library.jaxpriv_compiled_from.restype = ctypes.c_char_p
         kernels = {target: getattr(library, symbol) for symbol, target in _TARGETS.items()}
@@ -93,6 +104,13 @@ def instruction_set() -> str | None:
     return library.jaxpriv_instructions().decode()
 
 
+@functools.cache
+def _say(reason: str) -> None:
+    """Once in a process. By the logger, which shows it on stderr where nobody has set up logging: a warning would be an
+    error where warnings are, and nothing is wrong with the numbers."""
+    _LOGGER.warning("no kernels in C, solves take longer: %s (%s=off silences this line)", reason, SWITCH)
+
+
 def with_kernel(
     symbol: str,
     shapes: Callable[..., Any],
@@ -119,7 +137,12 @@ def with_kernel(
     @jax.custom_jvp
     def either(*args: Any) -> Any:
         kind = args[0].dtype
-        if absence() is not None or kind not in dtypes or any(arg.dtype != kind for arg in args):
+        if kind not in dtypes or any(arg.dtype != kind for arg in args):
+            return portable(*args)
+        reason = absence()
+        if reason is not None:
+            if chosen() != "off" and jax.default_backend() == "cpu":
+                _say(reason)
             return portable(*args)
         return lax.platform_dependent(*args, cpu=kernel, default=portable)
 

@@ -125,12 +125,53 @@ static int asked_for_version(XLA_FFI_CallFrame *frame) {
   return 0;
 }
 
-static long size_of(const XLA_FFI_Buffer *b, int64_t from_last) { return b->dims[b->rank - from_last]; }
+enum { LETTERS = 26 };
+
+/* The size of a letter in what `shaped` has found. */
+#define SIZE(sizes, letter) ((sizes)[(letter) - 'A'])
 
 static long leading(const XLA_FFI_Buffer *b, int64_t inner) {
   long size = 1;
   for (int64_t i = 0; i < b->rank - inner; i++) size *= b->dims[i];
   return size;
+}
+
+/* Whether arguments | results are arrays of this kind and of these shapes, in words of letters: a letter is one size
+   wherever it stands, and the same batch stands before every word. No size is used before this has been asked. */
+static int shaped(const XLA_FFI_CallFrame *frame, XLA_FFI_DataType kind, const char *words, long sizes[LETTERS]) {
+  const XLA_FFI_Buffer *first = NULL;
+  int64_t lead = 0, number = 0;
+  int results = 0;
+  for (int i = 0; i < LETTERS; i++) sizes[i] = -1;
+  while (*words) {
+    if (*words == ' ') {
+      words++;
+      continue;
+    }
+    if (*words == '|') {
+      if (number != frame->args.size) return 0;
+      results = 1, number = 0, words++;
+      continue;
+    }
+    int64_t inner = 0;
+    while (words[inner] >= 'A' && words[inner] <= 'Z') inner++;
+    if (number == (results ? frame->rets.size : frame->args.size)) return 0;
+    const int array = results ? frame->rets.types[number] == XLA_FFI_RetType_BUFFER
+                              : frame->args.types[number] == XLA_FFI_ArgType_BUFFER;
+    if (!array) return 0;
+    const XLA_FFI_Buffer *b = (results ? frame->rets.rets : frame->args.args)[number++];
+    if (!first) first = b, lead = b->rank - inner;
+    if (b->dtype != kind || lead < 0 || b->rank != lead + inner) return 0;
+    for (int64_t i = 0; i < lead; i++)
+      if (b->dims[i] != first->dims[i]) return 0;
+    for (int64_t i = 0; i < inner; i++) {
+      long *size = &SIZE(sizes, words[i]);
+      if (*size < 0) *size = b->dims[lead + i];
+      if (*size != b->dims[lead + i]) return 0;
+    }
+    words += inner;
+  }
+  return number == frame->rets.size;
 }
 
 #endif

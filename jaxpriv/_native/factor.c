@@ -21,9 +21,11 @@ const char *jaxpriv_instructions(void) { return PICK(name); }
 /* (g (..., n, n), scale (..., n)) -> k (..., n, n), one matrix after the other. */
 XLA_FFI_Error *jaxpriv_inverse_factor(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
-  XLA_FFI_Buffer **in = arguments(frame, 2), **out = (XLA_FFI_Buffer **)frame->rets.rets;
-  if (!in) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inverse_factor: 2 arrays of float64");
-  const long size = size_of(in[0], 1), n = padded(size), batch = leading(in[0], 2);
+  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
+  long sizes[LETTERS];
+  if (!shaped(frame, XLA_FFI_DataType_F64, "XX X | XX", sizes))
+    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inverse_factor: arrays of float64 of other shapes");
+  const long size = SIZE(sizes, 'X'), n = padded(size), batch = leading(in[0], 2);
   double *memory = allocate(2 * n * n + 2 * PANEL * n + n);
   if (!memory) return no_memory(frame);
   double *g = memory, *k = g + n * n, *l = k + n * n, *p = l + PANEL * n, *scale = p + PANEL * n;

@@ -151,13 +151,17 @@ static int run_block(XLA_FFI_CallFrame *frame, Block *b, void **rows) {
 XLA_FFI_Error *jaxpriv_gibbs(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
   XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
-  const int single = frame->args.size > 0 && in[0]->dtype == XLA_FFI_DataType_F32;
-  int good = frame->args.size == 6 && size_of(in[4], 1) > 0;
-  for (int64_t i = 0; good && i < 6; i++) good = in[i]->dtype == (single ? XLA_FFI_DataType_F32 : XLA_FFI_DataType_F64);
-  if (!good) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "gibbs: 6 arrays of float32 or of float64, and a cost");
+  const XLA_FFI_Args *args = &frame->args;
+  const int single = args->size > 0 && args->types[0] == XLA_FFI_ArgType_BUFFER && in[0]->dtype == XLA_FFI_DataType_F32;
   const long size = single ? sizeof(float) : sizeof(double), lanes = LANE_BYTES / size;
-  Block b = {.symbols = size_of(in[0], 2), .outputs = size_of(in[2], 2), .private = size_of(in[0], 1),
-             .costs = size_of(in[4], 1), .single = single, .spread = size_of(out[5], 2) > 0};
+  long sizes[LETTERS];
+  const XLA_FFI_DataType kind = single ? XLA_FFI_DataType_F32 : XLA_FFI_DataType_F64;
+  int good = shaped(frame, kind, "BS BS YS MYB M Y | YS B B B MB QQB GYL", sizes);
+  good = good && SIZE(sizes, 'M') > 0 && (SIZE(sizes, 'Q') == 0 || SIZE(sizes, 'Q') == SIZE(sizes, 'M')) &&
+         SIZE(sizes, 'L') == lanes && SIZE(sizes, 'G') == pieces(SIZE(sizes, 'B'), lanes);
+  if (!good) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "gibbs: arrays of one precision, of other shapes");
+  Block b = {.symbols = SIZE(sizes, 'B'), .outputs = SIZE(sizes, 'Y'), .private = SIZE(sizes, 'S'),
+             .costs = SIZE(sizes, 'M'), .single = single, .spread = SIZE(sizes, 'Q') > 0};
   b.groups = pieces(b.symbols, lanes), b.wide = pieces(b.private, 64 / size) * (64 / size);
   b.few = b.private * size <= 32;
   b.weights = out[6]->data;

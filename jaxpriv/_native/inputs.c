@@ -56,10 +56,13 @@ typedef struct {
    -> (s (Y,X), h (Y,N), k (Y,X,X), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */
 XLA_FFI_Error *jaxpriv_inputs_factor(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
-  XLA_FFI_Buffer **in = arguments(frame, 5), **out = (XLA_FFI_Buffer **)frame->rets.rets;
-  if (!in) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inputs_factor: 5 arrays of float64");
-  const long batch = leading(in[2], 2), outputs = size_of(in[2], 2), inputs = size_of(in[2], 1);
-  const long shared = size_of(in[0], 2), extra = size_of(in[1], 2), rows = shared + extra, normals = size_of(in[4], 2);
+  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
+  long sizes[LETTERS];
+  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YGN | YX YN YXX YNG YGG XX", sizes) ||
+      SIZE(sizes, 'N') != SIZE(sizes, 'T') + SIZE(sizes, 'W'))
+    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inputs_factor: arrays of float64 of other shapes");
+  const long batch = leading(in[2], 2), outputs = SIZE(sizes, 'Y'), inputs = SIZE(sizes, 'X');
+  const long shared = SIZE(sizes, 'T'), extra = SIZE(sizes, 'W'), rows = shared + extra, normals = SIZE(sizes, 'G');
   const long x = padded(inputs), area = x * x, chunks = pieces(batch, outputs, inputs, area);
 
   Factors *problems = malloc(batch * sizeof(Factors));
@@ -99,11 +102,14 @@ XLA_FFI_Error *jaxpriv_inputs_factor(XLA_FFI_CallFrame *frame) {
    -> (kappa (M,Y,N), dx (M,Y,X), dz (M,Y,X), e (M,X)); all with a batch. */
 XLA_FFI_Error *jaxpriv_inputs_solve(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
-  XLA_FFI_Buffer **in = arguments(frame, 12), **out = (XLA_FFI_Buffer **)frame->rets.rets;
-  if (!in) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inputs_solve: 12 arrays of float64");
-  const long batch = leading(in[11], 2), sides = size_of(in[11], 2), inputs = size_of(in[11], 1);
-  const long outputs = size_of(in[9], 2), rows = size_of(in[9], 1), normals = size_of(in[10], 1);
-  const long shared = size_of(in[0], 2), extra = rows - shared;
+  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
+  long sizes[LETTERS];
+  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YXX YNG YGG XX MYX MYN MYG MX | MYN MYX MYX MX", sizes) ||
+      SIZE(sizes, 'N') != SIZE(sizes, 'T') + SIZE(sizes, 'W'))
+    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inputs_solve: arrays of float64 of other shapes");
+  const long batch = leading(in[11], 2), sides = SIZE(sizes, 'M'), inputs = SIZE(sizes, 'X');
+  const long outputs = SIZE(sizes, 'Y'), rows = SIZE(sizes, 'N'), normals = SIZE(sizes, 'G');
+  const long shared = SIZE(sizes, 'T'), extra = SIZE(sizes, 'W');
   const long area = sides * inputs, chunks = pieces(batch, outputs, inputs, area);
 
   Solve *problems = malloc(batch * sizeof(Solve));

@@ -60,10 +60,13 @@ typedef struct {
    -> (k (Y,N,N), r (Y,N,X), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */
 XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
-  XLA_FFI_Buffer **in = arguments(frame, 5), **out = (XLA_FFI_Buffer **)frame->rets.rets;
-  if (!in) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "rows_factor: 5 arrays of float64");
-  const long batch = leading(in[2], 2), outputs = size_of(in[2], 2), inputs = size_of(in[2], 1);
-  const long shared = size_of(in[0], 2), extra = size_of(in[1], 2), rows = shared + extra, normals = size_of(in[4], 2);
+  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
+  long sizes[LETTERS];
+  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YGN | YNN YNX YNG YGG XX", sizes) ||
+      SIZE(sizes, 'N') != SIZE(sizes, 'T') + SIZE(sizes, 'W'))
+    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "rows_factor: arrays of float64 of other shapes");
+  const long batch = leading(in[2], 2), outputs = SIZE(sizes, 'Y'), inputs = SIZE(sizes, 'X');
+  const long shared = SIZE(sizes, 'T'), extra = SIZE(sizes, 'W'), rows = shared + extra, normals = SIZE(sizes, 'G');
   const long x = padded(inputs), area = x * x, chunks = pieces(batch, outputs, rows, area);
 
   Factors *problems = malloc(batch * sizeof(Factors));
@@ -105,10 +108,12 @@ XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
     rho (M,Y,X), link (M,Y,N), level (M,Y,G), rest (M,X)) -> (kappa (M,Y,N), e (M,X)); all with a batch. */
 XLA_FFI_Error *jaxpriv_rows_solve(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
-  XLA_FFI_Buffer **in = arguments(frame, 9), **out = (XLA_FFI_Buffer **)frame->rets.rets;
-  if (!in) return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "rows_solve: 9 arrays of float64");
-  const long batch = leading(in[8], 2), sides = size_of(in[8], 2), inputs = size_of(in[8], 1);
-  const long outputs = size_of(in[6], 2), rows = size_of(in[6], 1), normals = size_of(in[7], 1);
+  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
+  long sizes[LETTERS];
+  if (!shaped(frame, XLA_FFI_DataType_F64, "YNN YNX YNG YGG XX MYX MYN MYG MX | MYN MX", sizes))
+    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "rows_solve: arrays of float64 of other shapes");
+  const long batch = leading(in[8], 2), sides = SIZE(sizes, 'M'), inputs = SIZE(sizes, 'X');
+  const long outputs = SIZE(sizes, 'Y'), rows = SIZE(sizes, 'N'), normals = SIZE(sizes, 'G');
   const long area = sides * inputs, chunks = pieces(batch, outputs, rows, area);
 
   Solve *problems = malloc(batch * sizeof(Solve));

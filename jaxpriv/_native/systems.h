@@ -69,15 +69,6 @@ static double *total_of(const Shared *shared, long problem) {
 
 /* ---- the border to XLA --------------------------------------------------------------------------- */
 
-/* The arguments, if there are as many and all are of doubles. */
-static XLA_FFI_Buffer **arguments(XLA_FFI_CallFrame *frame, int64_t count) {
-  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args;
-  if (frame->args.size != count) return NULL;
-  for (int64_t i = 0; i < count; i++)
-    if (in[i]->dtype != XLA_FFI_DataType_F64) return NULL;
-  return in;
-}
-
 static const double *numbers(const XLA_FFI_Buffer *b) { return b->data; }
 
 static XLA_FFI_Error *no_memory(XLA_FFI_CallFrame *frame) {

@@ -1,5 +1,6 @@
 """The CPU kernels against the portable code they stand for, and everything that may keep them away."""
 
+import hashlib
 import importlib.util
 import shutil
 import subprocess
@@ -298,6 +299,57 @@ def test_no_rows_no_outputs_and_an_empty_batch(form):
     assert jax.vmap(columns)(*args)[0].shape == ((0, 2, 4, 4) if form == "rows" else (0, 2, 4))
 
 
+# What the kernels take and give, in words of letters as in the C files, and sizes of the letters.
+SHAPES = {
+    "jaxpriv_inverse_factor": "XX X | XX",
+    "jaxpriv_rows_factor": "TX YWX YX YN YGN | YNN YNX YNG YGG XX",
+    "jaxpriv_rows_solve": "YNN YNX YNG YGG XX MYX MYN MYG MX | MYN MX",
+    "jaxpriv_inputs_factor": "TX YWX YX YN YGN | YX YN YXX YNG YGG XX",
+    "jaxpriv_inputs_solve": "TX YWX YX YN YXX YNG YGG XX MYX MYN MYG MX | MYN MYX MYX MX",
+    "jaxpriv_gibbs": "BS BS YS MYB M Y | YS B B B MB MMB KYL",
+}
+SIZES = dict(zip("XTWYNGMBSKL", (5, 3, 1, 4, 4, 1, 2, 20, 3, 2, 16), strict=True))
+
+
+def call(symbol, shapes, dtype="float64"):
+    """The kernel itself, given and asked for arrays of these shapes."""
+    given, wanted = shapes
+    results = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape in wanted]
+    args = [np.full(shape, 0.1, dtype) for shape in given]
+    return jax.block_until_ready(jax.ffi.ffi_call(_native._TARGETS[symbol], results)(*args))
+
+
+@kernels
+@pytest.mark.parametrize("symbol", SHAPES)
+def test_kernels_refuse_arrays_of_other_shapes(symbol):
+    """A wrong one among arguments and results, by one in a size, a missing or a further axis, is an error of XLA's."""
+    assert SHAPES.keys() == _native._TARGETS.keys()
+    sides = [[tuple(SIZES[letter] for letter in word) for word in part.split()] for part in SHAPES[symbol].split("|")]
+    call(symbol, sides)
+    batches = [[(2, *shape) for shape in side] for side in sides]
+    call(symbol, batches)
+    for side in range(2):
+        for place, shape in enumerate(sides[side]):
+            wrong = [shape[1:], (2, *shape), (*shape[:-1], shape[-1] - 1), (shape[0] + 1, *shape[1:])]
+            for other in wrong:
+                changed = [list(part) for part in sides]
+                changed[side][place] = other
+                with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
+                    call(symbol, changed)
+        changed = [list(part) for part in sides]
+        changed[side].append((1,))
+        with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
+            call(symbol, changed)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
+        call(symbol, [sides[0][:-1], sides[1]])
+    changed = [list(part) for part in batches]
+    changed[0][-1] = (3, *sides[0][-1])
+    with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
+        call(symbol, changed)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
+        call(symbol, sides, "int32")
+
+
 @kernels
 @both
 def test_derivatives_are_those_of_the_portable_code(form):
@@ -324,6 +376,7 @@ def fresh():
     def forget():
         execution._PROGRAMS.clear()
         _native.absence.cache_clear()
+        _native._say.cache_clear()
 
     forget()
     yield
@@ -351,8 +404,45 @@ def test_a_missing_or_unreadable_library_is_said(fresh, monkeypatch, tmp_path):
     assert "not compiled" in _native.absence()
     assert _native.instruction_set() is None
     _native.absence.cache_clear()
-    (tmp_path / "kernels.so").write_bytes(b"not a library")
+    library = tmp_path / "kernels.so"
+    library.write_bytes(b"not a library")
+    monkeypatch.setattr(_native, "SEAL", tmp_path / "no-such-file")
+    assert "cannot be read" in _native.absence()
+    _native.absence.cache_clear()
+    monkeypatch.setattr(_native, "SEAL", seal(library))
     assert "does not load" in _native.absence()
+
+
+def seal(library):
+    path = library.with_suffix(".sha256")
+    path.write_text(hashlib.sha256(library.read_bytes()).hexdigest() + "\n")
+    return path
+
+
+@kernels
+def test_a_damaged_library_is_not_mapped(fresh, monkeypatch, tmp_path):
+    """A truncated one ends the process by a signal as soon as what is missing is used."""
+    damaged = tmp_path / "kernels.so"
+    damaged.write_bytes(_native.LIBRARY.read_bytes()[:300_000])
+    monkeypatch.setattr(_native, "LIBRARY", damaged)
+    assert "damaged" in _native.absence()
+    assert jp.solve(problem(), "interior-point").status == "optimal"
+
+
+def test_a_missing_library_is_said_once_and_a_choice_is_not(fresh, monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(_native, "LIBRARY", tmp_path / "kernels.so")
+    for value in ("off", ""):
+        monkeypatch.setenv(_native.SWITCH, value)
+        _native.absence.cache_clear()
+        for number in (np.float64, np.float32):
+            for _ in range(2):
+                jax.clear_caches()
+                _linear_algebra.inverse_factor(jnp.eye(3, dtype=number), jnp.ones(3, dtype=number))
+        assert len(caplog.records) == (value != "off")
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("jaxpriv", "WARNING")
+    assert "not compiled when jaxpriv was installed" in record.getMessage()
+    assert "\n" not in record.getMessage()
 
 
 # Kernels that only answer for which version of XLA's interface they were compiled.
@@ -385,6 +475,7 @@ def test_xla_is_asked_which_interfaces_it_takes(minor, fresh, monkeypatch, tmp_p
     command = ["cc", "-std=gnu11", "-shared", "-fPIC", f"-I{include}", f"-I{_native.FOLDER}", source, "-o", library]
     subprocess.run(command, check=True)
     monkeypatch.setattr(_native, "LIBRARY", library)
+    monkeypatch.setattr(_native, "SEAL", seal(library))
     monkeypatch.setattr(_native, "_TARGETS", targets)
     if minor == 1:
         assert _native.absence() is None
@@ -476,6 +567,19 @@ def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkou
     assert "error" in build_script().compile_kernels(checkout)
     assert (folder / "kernels.so").read_bytes() == b"old"
     assert sorted(folder.iterdir()) == sorted([*sources(folder), folder / "kernels.so"])
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_build_writes_the_digest_beside_the_library(checkout, monkeypatch):
+    monkeypatch.setenv("CC", "cc")
+    for path in sources(checkout / "jaxpriv" / "_native"):
+        path.write_text("")
+    (checkout / "jaxpriv" / "_native" / "one.c").write_text("int one(void) { return 1; }")
+    assert build_script().compile_kernels(checkout) is None
+    folder = checkout / "jaxpriv" / "_native"
+    assert (folder / "kernels.sha256").read_text() == hashlib.sha256(
+        (folder / "kernels.so").read_bytes()
+    ).hexdigest() + "\n"
 
 
 def test_a_compiler_that_is_not_there_is_a_reason_and_no_error(checkout, monkeypatch):
