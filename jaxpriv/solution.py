@@ -36,7 +36,8 @@ _MESSAGES = {
     Status.NOT_CERTIFIED: (
         "The bound is valid, but the interval [lower_bound, value] is wider than the tolerance. Usual "
         "causes: too few steps (raise max_steps), a first-order solver asked for a small tolerance (use "
-        "solver='interior-point'), or a tolerance below float64 resolution. Where value is below "
+        "solver='interior-point'), or a tolerance below float64 resolution (minimal distortion is in the unit of "
+        "the distortion: on large costs ask for rtol). Where value is below "
         "lower_bound no mechanism meets the limits: solve outside of jit to see the proof."
     ),
     Status.INFEASIBLE: "No mechanism meets the limits; see the numbers in the error's `proof`.",

@@ -85,7 +85,8 @@ def solve(
         solver: `auto`, `interior-point`, `mirror-descent`, `blahut-arimoto`, `accelerated`, `two-grid`, or a
             solver object (a `NoiseProblem` has one method of its own: `auto`).
         tol: the largest certified gap that counts as `optimal`, in units of the objective (nats;
-            for the leakage-budget form, units of the distortion).
+            for the leakage-budget form, units of the distortion, or shares of the largest max_y d - min_y d
+            of a row if that is below 1: any mechanism would meet an absolute tolerance on tiny costs).
         rtol: the same relative to the value; the larger of the two allowances holds.
         max_steps: most iterations; by default 200 for the interior-point method, 20000 otherwise.
         throw: raise `InfeasibleError` if no mechanism exists (otherwise its status says so).
