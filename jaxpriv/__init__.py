@@ -4,6 +4,11 @@ Importing this package starts no JAX backend and changes no JAX setting. Natural
 everywhere; bits only where a `units` argument asks for them.
 """
 
+# First: it hears Ctrl-C while the rest is imported.
+from jaxpriv import _command as _command
+
+# isort: split
+
 from jaxpriv import baselines, channel, databases, distortion, extremal, gaussian, joints, leakage, probability
 from jaxpriv.certificates import Certificate, Verification
 from jaxpriv.certificates.verification import certify

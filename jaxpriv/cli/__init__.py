@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from jaxpriv import _command
 from jaxpriv.cli import _app, _output, audit, demo, funnel, info, leakage, solve, watchdog
 
 app = typer.Typer(
@@ -49,5 +50,6 @@ def _root(
 
 def main() -> None:
     """The console entry: run the command line and exit with its code."""
+    _command.listen()
     _app.silence_backends()
     app(prog_name="jaxpriv")

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from jaxpriv._command import INTERRUPTED
 from jaxpriv.cli import _work
 from jaxpriv.errors import (
     EntropyError,
@@ -21,7 +22,6 @@ from jaxpriv.errors import (
     ResourceError,
 )
 
-INTERRUPTED = 130
 # A defect of jaxpriv itself.
 _UNEXPECTED = 1
 

@@ -5,12 +5,16 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import jaxpriv
+from jaxpriv._command import is_command
 from jaxpriv.cli._app import _spread
 from tests.cli.conftest import refused, strict_json
+
+ROOT = Path(__file__).parents[2]
 
 # A solve that would never end, and an interrupt that arrives when it has begun.
 INTERRUPTED = """
@@ -43,6 +47,46 @@ def test_interrupt_ends_a_running_solve(problem, tmp_path):
     assert result.stdout == ""
     assert result.stderr == "jaxpriv: error: interrupted; no output file was written\n"
     assert os.listdir(tmp_path) == ["problem.npz"]
+
+
+# What the library imports, and an interrupt while it does.
+IMPORTED = """
+import os, signal, time
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("way", ["module", "script", "library"])
+def test_interrupt_while_the_command_line_is_imported(way, tmp_path):
+    (tmp_path / "equinox.py").write_text(IMPORTED)
+    script = tmp_path / "jaxpriv"  # as pip makes it
+    script.write_text("import sys\nfrom jaxpriv.cli import main\nsys.exit(main())\n")
+    start = {"module": ["-m", "jaxpriv", "info"], "script": [script, "info"], "library": ["-c", "import jaxpriv"]}
+    paths = os.pathsep.join((str(tmp_path), str(ROOT)))
+    done = subprocess.run(
+        [sys.executable, *start[way]],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": paths},
+        cwd=ROOT,
+    )
+    if way == "library":  # left as it is
+        assert "KeyboardInterrupt" in done.stderr
+    else:
+        assert done.returncode == 130
+        assert done.stderr == "jaxpriv: error: interrupted; no output file was written\n"
+
+
+def test_only_the_command_itself_is_taken_for_it():
+    python = "/usr/bin/python"
+    assert is_command(["-m", "info"], [python, "-m", "jaxpriv", "info"])
+    assert is_command(["-m", "info"], [python, "-X", "dev", "-mjaxpriv", "info"])
+    assert is_command(["/opt/bin/jaxpriv", "info"], [python, "/opt/bin/jaxpriv", "info"])
+    assert not is_command(["-m", "jaxpriv"], [python, "-m", "pytest", "jaxpriv"])
+    assert not is_command(["-c"], [python, "-c", "import jaxpriv"])
+    assert not is_command([""], [python])
 
 
 def test_reader_that_goes_away(tmp_path):

@@ -322,7 +322,7 @@ def call(symbol, shapes, dtype="float64"):
 @kernels
 @pytest.mark.parametrize("symbol", SHAPES)
 def test_kernels_refuse_arrays_of_other_shapes(symbol):
-    """A wrong one among arguments and results, by one in a size, a missing or a further axis, is an error of XLA's."""
+    """One size too small, a missing axis, an array too many or too few, another batch or precision: errors of XLA's."""
     assert SHAPES.keys() == _native._TARGETS.keys()
     sides = [[tuple(SIZES[letter] for letter in word) for word in part.split()] for part in SHAPES[symbol].split("|")]
     call(symbol, sides)
@@ -330,8 +330,7 @@ def test_kernels_refuse_arrays_of_other_shapes(symbol):
     call(symbol, batches)
     for side in range(2):
         for place, shape in enumerate(sides[side]):
-            wrong = [shape[1:], (2, *shape), (*shape[:-1], shape[-1] - 1), (shape[0] + 1, *shape[1:])]
-            for other in wrong:
+            for other in (shape[1:], (*shape[:-1], shape[-1] - 1)):
                 changed = [list(part) for part in sides]
                 changed[side][place] = other
                 with pytest.raises(jax.errors.JaxRuntimeError, match="of other shapes"):
