@@ -36,6 +36,7 @@ from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.probability import mutual_information
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Form, Program
+from jaxpriv.problems.slopes import slopes
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solve import solve
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state, path_tangent
@@ -130,6 +131,7 @@ class Sensitivity:
         budget: (M,): minus the price of each budget.
         multiplier: (M,): E d_m at the optimum.
         leakage_budget: (): minus the price of leakage.
+        limits: one entry for each of the problem's further limits: minus its price, 0 where it is not active.
     """
 
     joint: np.ndarray
@@ -137,6 +139,7 @@ class Sensitivity:
     budget: np.ndarray | None = None
     multiplier: np.ndarray | None = None
     leakage_budget: np.ndarray | None = None
+    limits: np.ndarray | None = None
 
     __repr__ = summary
 
@@ -176,6 +179,8 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
         raise InputError("solution has no mechanism: it says infeasible")
     if np.shape(solution.mechanism) != problem.shape:
         raise InputError(f"solution has a mechanism of shape {np.shape(solution.mechanism)}, not {problem.shape}")
+    if problem.measured:
+        return _of_measures(problem, solution)
     joints, tables = problem.joints, problem.tables()
     groups, count = joints.shape[0], len(tables)
     mechanism = mechanism_array(solution.mechanism, "solution.mechanism")
@@ -198,6 +203,22 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
     gradient = gradient - (gradient * joints).sum(axis=(1, 2), keepdims=True)
     by_table = np.einsum("km,kx,xy->mxy", prices, joints.sum(axis=1), mechanism)
     return Sensitivity(gradient, by_table, **by_form)
+
+
+def _of_measures(problem: DistortionProblem, solution: Solution) -> Sensitivity:
+    found = slopes(problem, solution)
+    gradient = found.joint - (found.joint * problem.joints).sum(axis=(1, 2), keepdims=True)
+    limits = found.limits
+    by_form: dict[str, np.ndarray] = {}
+    if problem.budget is not None:
+        by_form["budget"] = found.budget
+    elif problem.multiplier is not None:
+        by_form["multiplier"] = found.multiplier
+    else:
+        by_form["leakage_budget"], limits = np.asarray(limits[0]), limits[1:]
+    if problem.limits:
+        by_form["limits"] = limits
+    return Sensitivity(gradient, found.distortion, **by_form)
 
 
 def _log_lift(joint: np.ndarray, mechanism: np.ndarray) -> np.ndarray:

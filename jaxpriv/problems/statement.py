@@ -76,12 +76,16 @@ def distance_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLea
     masses = joints.sum(axis=1)
     constraints = (masses[:, None, :, None] * tables[None]).reshape(-1, *problem.shape)
     budgets = np.tile(problem.budget, len(joints))
-    floors = constraints.min(axis=2).sum(axis=1)
-    scale = constraints.sum(axis=1).max(axis=1) - floors
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = distance_scale(constraints)
     terms = _limit_terms(joints, limits)
     constraints, budgets = constraints / scale[:, None, None], budgets / scale
     return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
+
+
+def distance_scale(constraints: np.ndarray) -> np.ndarray:
+    """The range of every budget: what distances to it are relative to."""
+    scale = constraints.sum(axis=1).max(axis=1) - constraints.min(axis=2).sum(axis=1)
+    return np.where(scale > 0, scale, 1.0)
 
 
 def as_budgets(program: MeasuredProgram) -> MeasuredProgram:

@@ -17,6 +17,7 @@ from jaxpriv import leakage as measures
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
 from jaxpriv.problems.generator import Generator
+from jaxpriv.problems.linear_rows import average_rows, kept_rows, without_output, worst_rows
 from jaxpriv.problems.loss import Loss, scale_of_loss
 from jaxpriv.problems.measured import Kind, Role, Term
 
@@ -27,10 +28,13 @@ _DECIMALS = 14
 
 @dataclass(frozen=True)
 class Scale:
-    """value = outer(total), total = inner(value), both increasing; total is the sum over outputs and terms."""
+    """value = outer(total), total = inner(value), both increasing; total is the sum over outputs and terms.
+    `slope(value)` is the derivative of `inner`.
+    """
 
     outer: Callable[[float], float]
     inner: Callable[[float], float]
+    slope: Callable[[float], float]
 
     @property
     def proportional(self) -> bool:
@@ -38,11 +42,11 @@ class Scale:
         return self.inner(2.0) == 2.0 * self.inner(1.0)
 
 
-PLAIN = Scale(float, float)
+PLAIN = Scale(float, float, lambda _: 1.0)
 
 
 def _in_units(size: float) -> Scale:
-    return Scale(lambda total: size * total, lambda value: value / size)
+    return Scale(lambda total: size * total, lambda value: value / size, lambda _: 1.0 / size)
 
 
 # A limit of so many nats is none to any float64: e^-200 of the largest cost is far below its rounding, and the
@@ -103,7 +107,9 @@ def scale_of(measure: AbstractLeakage, symbols: int) -> Scale:
         if math.isfinite(order) and order != 1.0:
             rate, sign = 1.0 - 1.0 / order, math.copysign(1.0, order - 1.0)
             return Scale(
-                lambda total: math.log(max(sign * total, 1e-300)) / rate, lambda value: sign * _exp(rate * value)
+                lambda total: math.log(max(sign * total, 1e-300)) / rate,
+                lambda value: sign * _exp(rate * value),
+                lambda value: sign * rate * _exp(rate * value),
             )
         if order == 1.0:
             return PLAIN
@@ -111,7 +117,7 @@ def scale_of(measure: AbstractLeakage, symbols: int) -> Scale:
         measure,
         (measures.Sibson, measures.Arimoto, measures.MaximalLeakage, measures.MinEntropyLeakage, measures.GainLeakage),
     ):
-        return Scale(lambda total: math.log(max(total, 1e-300)), _exp)
+        return Scale(lambda total: math.log(max(total, 1e-300)), _exp, _exp)
     return PLAIN
 
 
@@ -223,46 +229,28 @@ def _with_mass(rows: np.ndarray, reference: np.ndarray, mass: np.ndarray) -> tup
 
 def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray) -> tuple[Any, ...]:
     """(kind, rows, reference, cap, parameter, negative) of an average measure."""
+    if linear(measure):
+        rows, reference, cap = average_rows(np, measure, joint, prior, mass)
+        return Kind.LINEAR, rows, reference, cap, 0.0, False
     ones = np.ones(len(prior))
     if isinstance(measure, (measures.Sibson, measures.Arimoto)):
         order = float(np.asarray(measure.order))
         own = isinstance(measure, measures.Sibson)
         if order == 1.0:
             return Kind.ENTROPIC, joint, prior, None, 0.0, False
-        if math.isinf(order):
-            rows = joint if own else joint / prior.max()
-            return Kind.LINEAR, rows, prior if own else ones, None, 0.0, False
         norm = 1.0 if own else (prior**order).sum() ** (1.0 / order)
         return Kind.POWER, joint / norm, prior if own else ones, None, order / (order - 1.0), order < 1.0
-    if isinstance(measure, measures.MaximalLeakage):
-        return Kind.LINEAR, joint, prior, None, 0.0, False
-    if isinstance(measure, measures.CorrectGuess):
-        return Kind.LINEAR, joint, ones, None, 0.0, False
-    if isinstance(measure, measures.MinEntropyLeakage):
-        return Kind.LINEAR, joint / prior.max(), ones, None, 0.0, False
-    if isinstance(measure, measures.GainLeakage):
-        rows = np.asarray(measure.gains) @ joint
-        best = max(float(rows.sum(axis=1).max()), 1e-300)
-        return Kind.LINEAR, rows / best, np.ones(len(rows)), None, 0.0, False
     if isinstance(measure, measures.FInformation):
         divergence = measure.divergence
         if type(divergence) in _DIVERGENCES or isinstance(divergence, measures.UserDivergence):
             rows, reference = _with_mass(joint, prior, mass)
             return _DIVERGENCES.get(type(divergence), Kind.GENERATOR), rows, reference, None, 0.0, False
-        if isinstance(divergence, _BOXES):
-            factor = 1.0 if isinstance(divergence, measures.TotalVariation) else float(np.asarray(divergence.gamma))
-            return Kind.LINEAR, joint - factor * np.outer(prior, mass), 0.0 * prior, ones, 0.0, False
     if isinstance(measure, measures.AverageCostGain):
         cost = measure.cost
-        if isinstance(cost, measures.ZeroOneLoss):
-            return Kind.LINEAR, joint, ones, None, 0.0, False
         if isinstance(cost, measures.BrierLoss):
             size = len(prior)
             rows, reference = _with_mass(joint / size, ones / size, mass / size)
             return Kind.CHI_SQUARED, rows, reference, None, 0.0, False
-        if isinstance(cost, measures.LossMatrix):
-            rows = -np.asarray(cost.losses).T @ joint
-            return Kind.LINEAR, rows, np.ones(len(rows)), None, 0.0, False
         if isinstance(cost, Loss):
             return Kind.LOSS, joint, ones, None, 0.0, False
     return Kind.ENTROPIC, joint, prior, None, 0.0, False
@@ -270,15 +258,11 @@ def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarra
 
 def _shift(measure: Any, joint: np.ndarray, prior: np.ndarray) -> float:
     if isinstance(measure, measures.AverageCostGain):
-        if isinstance(measure.cost, measures.ZeroOneLoss):
-            return -float(prior.max())
         if isinstance(measure.cost, measures.BrierLoss):
             return 1.0 / len(prior) - float((prior**2).sum())
-        if isinstance(measure.cost, measures.LossMatrix):
-            return float((prior @ np.asarray(measure.cost.losses)).min())
         if isinstance(measure.cost, Loss):
             return measure.cost.without_output
-    return 0.0
+    return float(without_output(measure, prior)) if linear(measure) else 0.0
 
 
 def _entropy(prior: np.ndarray) -> float:
@@ -306,46 +290,31 @@ def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray,
         if isinstance(cost, Loss):
             offset = (cost.without_output - eps / cost.scale) * mass
             return [_term(Kind.LOSS, joint, np.ones(len(prior)), Role.WORST, offset=offset, mass=mass, function=cost)]
-        if isinstance(cost, measures.ZeroOneLoss):
-            gains, least = joint, -prior.max()
-        else:
-            losses = np.asarray(cost.losses)  # pyright: ignore[reportAttributeAccessIssue]  # `supported` leaves LossMatrix
-            gains, least = -losses.T @ joint, float((prior @ losses).min())
-        rows = gains[_first_of_each(gains)] + (least - eps) * mass
-        return [_linear_limit(rows, np.zeros(len(rows)), mass)]
-    given = joint / prior[:, None]
-    lift = given[_first_of_each(given)]
-    eps = min(eps, _MOST_NATS)
-    if isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
-        raised, lowered = _different_neighbours(np.asarray(measure.neighbours), given)
-        if not len(raised):
-            return []
-        rows = lift[raised] - math.exp(eps) * lift[lowered]
-        return [_linear_limit(rows, np.zeros(len(rows)), mass)]
-    if isinstance(measure, (measures.LocalDifferentialPrivacy, measures.InferentialPrivacy)):
-        rows = np.vstack([lift, -lift])
-        reference = np.repeat([math.exp(0.5 * eps), -math.exp(-0.5 * eps)], len(lift))
-        return [_linear_limit(rows, reference, mass)]
-    sides = []
-    if isinstance(measure, (measures.Lift, measures.MaxLift)):
-        sides.append(math.exp(-eps) * lift - mass)
-    if isinstance(measure, (measures.Lift, measures.MinLift)):
-        sides.append(math.exp(-eps) * mass - lift)
-    rows = np.vstack(sides)
-    return [_linear_limit(rows, np.zeros(len(rows)), mass)]
+    kept = kept_rows(measure, joint, prior, _classes)
+    if not len(kept):
+        return []
+    return [_linear_limit(*worst_rows(np, measure, joint, prior, mass, largest_limit(measure, eps), kept), mass)]
 
 
-def _different_neighbours(neighbours: np.ndarray, lift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of neighbours as numbers of different rows of `lift`, every pair once."""
-    classes = _classes(lift)
-    pairs = classes[np.argwhere(neighbours)]
-    pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
-    return pairs[:, 0], pairs[:, 1]
+def largest_limit(measure: AbstractLeakage, eps: float) -> float:
+    """A limit on a log-ratio, no higher than where it limits anything."""
+    return eps if isinstance(measure, measures.MaxCostGain) else min(eps, _MOST_NATS)
+
+
+def merged_index(measure: AbstractLeakage, joint: np.ndarray) -> np.ndarray:
+    """Which rows of a piecewise linear average its term keeps."""
+    prior = joint.sum(axis=1)
+    rows, reference, cap = average_rows(np, measure, joint, prior, joint.sum(axis=0))
+    return np.arange(len(rows)) if cap is not None else _first_linear(rows, reference)
+
+
+def different_rows(measure: AbstractLeakage, joint: np.ndarray) -> np.ndarray:
+    """Which rows of a piecewise linear worst outcome its term keeps."""
+    return kept_rows(measure, joint, joint.sum(axis=1), _classes)
 
 
 def _linear_limit(rows: np.ndarray, reference: np.ndarray, mass: np.ndarray) -> Term:
-    """A worst-outcome limit by linear rows. What says the same is merged before the limit enters, so that the number
-    of rows is the same for every limit (rules of one point of a sweep fit the others)."""
+    """A worst-outcome limit by linear rows, as they are: `kept_rows` merged them."""
     return Term(
         rows=rows,
         reference=reference,
@@ -399,9 +368,7 @@ def _merged(
     if kind is Kind.LINEAR:
         if cap is not None:
             return rows, reference, cap
-        # Only the ratio to the reference counts, so a rare symbol is told from another by its own P(x|s).
-        size = np.where(reference != 0, abs(reference), 1.0)[:, None]
-        first = _first_of_each(np.column_stack([rows / size, np.sign(reference)]))
+        first = _first_linear(rows, reference)
         return rows[first], reference[first], None
     if kind is Kind.ENTROPIC:
         rows, reference = _proportional(rows, reference)
@@ -450,6 +417,8 @@ def _rounded(numbers: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.ldexp(np.round(mantissa, _DECIMALS), exponent) + 0.0)
 
 
-def _first_of_each(keys: np.ndarray) -> np.ndarray:
-    _, first = np.unique(_classes(keys), return_index=True)
+def _first_linear(rows: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    # Only the ratio to the reference counts, so a rare symbol is told from another by its own P(x|s).
+    size = np.where(reference != 0, abs(reference), 1.0)[:, None]
+    _, first = np.unique(_classes(np.column_stack([rows / size, np.sign(reference)])), return_index=True)
     return first

@@ -1,0 +1,167 @@
+"""Sensitivities with other measures and with limits, against central differences of certified values."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import leakage as lk
+from jaxpriv.errors import InputError
+
+_RNG = np.random.default_rng(5)
+N, M = 3, 4
+JOINT = _RNG.dirichlet(np.ones(N * M)).reshape(N, M)
+OTHER = 0.5 * JOINT + 0.5 * _RNG.dirichlet(np.ones(N * M)).reshape(N, M)
+TABLES = _RNG.uniform(0.2, 1.0, (2, M, M)) * (1.0 - np.eye(M))
+LOSSES, GAINS = _RNG.uniform(0, 1, (N, 2)), _RNG.uniform(0, 1, (3, N))
+CHAIN = np.eye(N, k=1, dtype=bool) | np.eye(N, k=-1, dtype=bool)
+STEP, TIGHT = 1e-4, 1e-10
+
+LINEAR = {
+    "maximal-leakage": (lk.MaximalLeakage(), 0.2),
+    "sibson-inf": (lk.Sibson(np.inf), 0.2),
+    "min-entropy": (lk.MinEntropyLeakage(), 0.1),
+    "correct-guess": (lk.CorrectGuess(), 0.55),
+    "gain": (lk.GainLeakage(GAINS), 0.01),
+    "total-variation": (lk.FInformation(lk.TotalVariation()), 0.1),
+    "e-gamma": (lk.FInformation(lk.EGamma(1.2)), 0.1),
+    "gain-zero-one": (lk.AverageCostGain(lk.ZeroOneLoss()), 0.05),
+    "gain-losses": (lk.AverageCostGain(lk.LossMatrix(LOSSES)), 0.01),
+    "lift": (lk.Lift(), 0.3),
+    "max-lift": (lk.MaxLift(), 0.3),
+    "min-lift": (lk.MinLift(), 0.3),
+    "ldp": (lk.LocalDifferentialPrivacy(), 0.3),
+    "ldp-chain": (lk.LocalDifferentialPrivacy(CHAIN), 0.3),
+    "inferential": (lk.InferentialPrivacy(), 0.3),
+    "max-gain-zero-one": (lk.MaxCostGain(lk.ZeroOneLoss()), 0.1),
+    "max-gain-losses": (lk.MaxCostGain(lk.LossMatrix(LOSSES)), 0.02),
+}
+SMOOTH = {
+    "sibson-2": lk.Sibson(2.0),
+    "sibson-0.5": lk.Sibson(0.5),
+    "arimoto-3": lk.Arimoto(3.0),
+    "chi-squared": lk.FInformation(lk.ChiSquared()),
+    "hellinger": lk.FInformation(lk.SquaredHellinger()),
+    "brier": lk.AverageCostGain(lk.BrierLoss()),
+}
+WORST = {"max-information": lk.MaxInformation(), "max-gain-brier": lk.MaxCostGain(lk.BrierLoss())}
+
+
+def with_budget(measure):
+    return lambda joint, table, level: jp.DistortionProblem(joint, table, budget=level, leakage=measure)
+
+
+def with_leakage_budget(measure):
+    return lambda joint, table, level: jp.DistortionProblem(joint, table, leakage_budget=level, leakage=measure)
+
+
+def slope_of(found, place):
+    names = (found.budget, found.multiplier, found.leakage_budget)
+    return (found.joint, found.distortion, next(one for one in names if one is not None), found.limits)[place]
+
+
+def agree(build, parts, solver, rtol, atol=1e-8):
+    """Along a direction in each part in turn; that of the joint keeps its total and its zeros."""
+
+    def value(*moved):
+        solution = jp.solve(build(*moved), solver, tol=TIGHT)
+        return 0.5 * (solution.value + solution.lower_bound)
+
+    problem = build(*parts)
+    found = jp.sensitivity(problem, jp.solve(problem, solver, tol=TIGHT))
+    np.testing.assert_allclose((found.joint * problem.joints).sum(axis=(1, 2)), 0.0, atol=1e-12)
+    rng = np.random.default_rng(1)
+    for place, part in enumerate(parts):
+        change = rng.normal(size=np.shape(part)) * part
+        if place == 0:
+            change = change - part * change.sum(axis=(-2, -1), keepdims=True)
+        ends = [
+            value(*(one + sign * STEP * change if i == place else one for i, one in enumerate(parts)))
+            for sign in (1.0, -1.0)
+        ]
+        slope = np.sum(slope_of(found, place).reshape(np.shape(part)) * change)
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * STEP), rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_piecewise_linear_measures_have_the_slopes_of_their_rules(name):
+    measure, limit = LINEAR[name]
+    agree(with_budget(measure), (JOINT, TABLES[0], np.array([0.08])), "linear-program", 2e-5)
+    agree(with_leakage_budget(measure), (JOINT, TABLES[0], np.array(limit)), "linear-program", 1e-6)
+
+
+def test_a_set_of_joints_has_the_slopes_of_the_joints_that_decide():
+    both = np.stack([JOINT, OTHER])
+    agree(with_budget(lk.MaximalLeakage()), (both, TABLES[0], np.array([0.08])), "linear-program", 1e-6)
+    agree(with_leakage_budget(lk.MaximalLeakage()), (both, TABLES[0], np.array(0.2)), "linear-program", 1e-6)
+
+
+def test_limits_and_several_budgets_have_slopes():
+    def average(joint, tables, budgets, limits):
+        beside = [(lk.MaxLift(), limits[0]), (lk.CorrectGuess(), limits[1])]
+        return jp.DistortionProblem(joint, list(tables), budget=budgets, leakage=lk.MaximalLeakage(), limits=beside)
+
+    def worst(joint, tables, budgets, limits):
+        beside = [(lk.MaximalLeakage(), limits[0])]
+        return jp.DistortionProblem(joint, list(tables), budget=budgets, leakage=lk.MaxLift(), limits=beside)
+
+    budgets = np.array([0.3, 0.2])
+    agree(average, (JOINT, TABLES, budgets, np.array([0.4, 0.6])), "linear-program", 1e-6)
+    agree(worst, (JOINT, TABLES, budgets, np.array([0.25])), "linear-program", 1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "sibson-2" else pytest.param(name, marks=pytest.mark.slow) for name in SMOOTH]
+)
+def test_smooth_measures_have_their_own_slopes(name):
+    agree(with_budget(SMOOTH[name]), (JOINT, TABLES[0], np.array([0.08])), "auto", 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMOOTH)
+def test_limits_on_smooth_measures(name):
+    agree(with_leakage_budget(SMOOTH[name]), (JOINT, TABLES[0], np.array(0.05)), "auto", 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORST)
+def test_smooth_worst_outcomes(name):
+    agree(with_leakage_budget(WORST[name]), (JOINT, TABLES[0], np.array(0.1)), "auto", 1e-4)
+    agree(with_budget(WORST[name]), (JOINT, TABLES[0], np.array([0.08])), "auto", 1e-4)
+
+
+@pytest.mark.slow
+def test_multipliers_of_other_measures():
+    def build(joint, table, level):
+        return jp.DistortionProblem(joint, table, multiplier=level, leakage=SMOOTH["chi-squared"])
+
+    agree(build, (JOINT, TABLES[0], np.array([0.3])), "auto", 1e-4)
+
+
+def test_the_slope_of_a_logarithm_is_no_multiplier():
+    """The price of the convex program is 0.351, the slope of Sibson's information -0.666."""
+    joint = np.array([[0.3, 0.1, 0.1], [0.1, 0.1, 0.3]])
+    problem = jp.DistortionProblem(joint, 1.0 - np.eye(3), budget=0.1, leakage=lk.Sibson(2.0))
+    found = jp.sensitivity(problem, jp.solve(problem, tol=TIGHT))
+    np.testing.assert_allclose(found.budget, -0.666015389, rtol=1e-6)
+
+
+def test_a_traced_value_of_another_measure_is_refused_and_the_host_has_it():
+    problem = with_budget(lk.MaximalLeakage())
+    for traced in (jp.optimal_value, jp.optimal_mechanism):
+        with pytest.raises(InputError, match="sensitivity"):
+            jax.grad(lambda level, f=traced: f(problem(JOINT, TABLES[0], level)).sum())(np.array([0.08]))
+        with pytest.raises(InputError, match="sensitivity"):
+            jax.jit(lambda level, f=traced: f(problem(JOINT, TABLES[0], level)))(np.array([0.08]))
+    asked = problem(JOINT, TABLES[0], [0.08])
+    assert jp.optimal_value(asked, solver="linear-program") == jp.solve(asked, "linear-program").value
+
+
+def test_rules_that_prove_nothing_have_no_slopes():
+    problem = with_budget(lk.MaxLift())(JOINT, TABLES[0], [0.08])
+    solution = jp.solve(problem, "linear-program", tol=10.0)  # any mechanism will do: nothing is proved
+    assert solution.lower_bound == 0
+    with pytest.raises(InputError, match="prove no lower bound"):
+        jp.sensitivity(problem, solution)
+    free = with_budget(lk.MaxLift())(JOINT, TABLES[0], [9.0])
+    assert not jp.sensitivity(free, jp.solve(free)).budget.any()
