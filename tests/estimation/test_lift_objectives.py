@@ -9,13 +9,23 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from jaxpriv.estimation.lift import (
+    AbstractLiftEstimator,
     ChiSquaredForm,
     DonskerVaradhan,
+    EstimateWarning,
     JensenShannonForm,
+    LogLift,
+    PlugIn,
     ReverseKullbackLeiblerForm,
     SquaredHellingerForm,
     Trimmed,
+    estimate,
+    f_divergence,
+    from_symbols,
+    named,
 )
+from jaxpriv.estimation.lift.evaluation import _doubts, over_splits
+from jaxpriv.estimation.lift.loglift import AbstractScorer
 from jaxpriv.estimation.lift.objectives import clip_inwards
 from jaxpriv.estimation.lift.projection import ceilings, project
 from jaxpriv.leakage import f_information
@@ -148,3 +158,75 @@ def test_summing_over_s_has_less_variance_than_shuffled_pairs():
     within = MASS @ (b**2 @ PRIOR - (b @ PRIOR) ** 2)
     assert shuffled == pytest.approx(exact + within, abs=1e-14)
     assert within > 0.1
+
+
+# -- estimates that contradict themselves ----------------------------------------------------------
+
+
+def doubts(means, spread=0.5, rows=400):
+    """What is said of splits with these means, of terms that differ by `spread`."""
+    noise = np.resize([-spread, spread], rows)
+    gains = [mean + noise for mean in means]
+    return _doubts(over_splits(gains, "a method", "I(S;X)", "nats"), gains)
+
+
+def test_a_value_below_zero_and_splits_apart_are_doubted():
+    """One standard error is 0.025."""
+    assert doubts([0.1, 0.12, 0.08]) == ()
+    assert doubts([-0.04, -0.05, -0.04]) == ()
+    (said,) = doubts([-0.06, -0.05, -0.06])
+    assert "more than 2 standard errors below 0" in said
+    (said,) = doubts([0.1, 0.12, 0.24, 0.09, 0.11])
+    assert "split 2 is more than 5 standard errors from the median split (1 such splits)" in said
+    assert len(doubts([0.1, -7.2, 0.12])) == 2
+    assert doubts([0.1]) == ()
+
+
+class Negated(AbstractScorer):
+    """The scores of another fit with the wrong sign."""
+
+    scorer: AbstractScorer
+
+    def __call__(self, useful):
+        return -self.scorer(useful)
+
+
+class Opposite(AbstractLiftEstimator):
+    """Scores of the wrong sign in the second split."""
+
+    @property
+    def name(self):
+        return "opposite"
+
+    def fit_rows(self, keys, samples, train, validation, prior):
+        lifts = PlugIn().fit_rows(keys, samples, train, validation, prior)
+        wrong = LogLift(Negated(lifts[1].scorer), samples.rows, prior, np.inf, self.name)
+        return (lifts[0], wrong, *lifts[2:])
+
+
+def test_estimate_warns_and_keeps_the_doubts():
+    rng = np.random.default_rng(0)
+    private = rng.integers(2, size=2000)
+    samples = from_symbols(private, np.where(rng.random(2000) < 0.8, private, 1 - private), useful_size=2)
+    with pytest.warns(EstimateWarning, match="split 1 is more than 5 standard errors"):
+        report = estimate(Opposite(), jax.random.key(0), samples, splits=6)
+    assert len(report.doubts) == 1
+    assert estimate(PlugIn(), jax.random.key(0), samples, splits=3).doubts == ()
+
+
+@pytest.mark.slow
+def test_the_reverse_divergence_is_learnt_from_a_channel_with_rare_pairs():
+    """Without a floor h falls without end where a pair is not among the rows: splits were down to -2.7."""
+    joint = np.random.default_rng(0).dirichlet(np.full(24, 0.5)).reshape(4, 6)
+    cells = np.random.default_rng(1).choice(24, size=2000, p=joint.ravel())
+    truth = float(mutual_information(joint))
+    estimator = f_divergence(ReverseKullbackLeiblerForm())
+    report = estimate(estimator, jax.random.key(0), from_symbols(cells // 6, cells % 6, useful_size=6), splits=4)
+    assert report.doubts == ()
+    assert np.all(np.abs(report.per_split - truth) < 3 * report.information.standard_error)
+    assert report.information.agrees(truth)
+
+
+def test_the_paper_estimator_says_what_it_is():
+    assert "for comparison" in named("donsker-varadhan-paper").name
+    assert named("donsker-varadhan").name == "Donsker-Varadhan"

@@ -10,7 +10,7 @@ number that is proved.
 
 from jaxpriv.estimation.lift._base import AbstractLiftEstimator
 from jaxpriv.estimation.lift.classifier import CalibratedClassifier
-from jaxpriv.estimation.lift.evaluation import LiftReport, e_gamma, estimate
+from jaxpriv.estimation.lift.evaluation import EstimateWarning, LiftReport, e_gamma, estimate
 from jaxpriv.estimation.lift.known import Agreement, KnownTask, known_tasks, self_test
 from jaxpriv.estimation.lift.loglift import LogLift, average
 from jaxpriv.estimation.lift.named import NAMES, named
@@ -47,6 +47,7 @@ __all__ = [
     "ChiSquaredForm",
     "DonskerVaradhan",
     "Estimate",
+    "EstimateWarning",
     "JensenShannonForm",
     "KnownTask",
     "LiftReport",

@@ -1,5 +1,6 @@
 """What a log-lift estimator achieves on rows it did not see, over several splits."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,9 @@ class LiftReport:
         scores: `(n, S)` per row, ln of the mean of e^i over the splits that tested it; NaN in a row that none did.
         lifts: the R fits.
         test: `(R, b)` the test rows.
+        doubts: sentences, each given as an `EstimateWarning` too: the value is more than two standard errors below 0
+            (I(S;X) is not negative), or a split is more than five standard errors (the median over the splits) from
+            the median split. The estimate is not to be used then.
     """
 
     information: Estimate
@@ -40,6 +44,15 @@ class LiftReport:
     scores: np.ndarray
     lifts: tuple[LogLift, ...]
     test: np.ndarray
+    doubts: tuple[str, ...]
+
+
+class EstimateWarning(UserWarning):
+    """An estimate that its own splits contradict: see `LiftReport.doubts`."""
+
+
+# Standard errors below 0, and between a split and the median split, from which on an estimate is doubted.
+_BELOW, _APART = 2.0, 5.0
 
 
 def estimate(
@@ -61,7 +74,7 @@ def estimate(
     more than one of them does, so it is conservative for several splits.
 
     Raises `InputError` for samples that do not suit the estimator, `DivergedError` if the training of any split did
-    not stay finite: then there is no number.
+    not stay finite: then there is no number. Warns (`EstimateWarning`) of the `doubts` of the report.
     """
     count = whole(splits, "splits", low=1.0)
     test, validation = share(test, "test"), share(validation, "validation")
@@ -74,7 +87,10 @@ def estimate(
         parts.append((*split(rng, samples.private, rest, validation), tested))
     train, held, tested = (np.stack(rows) for rows in zip(*parts, strict=True))
     lifts = estimator.fit_rows(keys, samples, train, held, checked_prior(prior, samples))
-    return _report(estimator.name, samples, lifts, tested)
+    report = _report(estimator.name, samples, lifts, tested)
+    for doubt in report.doubts:
+        warnings.warn(doubt, EstimateWarning, stacklevel=2)
+    return report
 
 
 def _report(name: str, samples: Samples, lifts: Sequence[LogLift], tested: np.ndarray) -> LiftReport:
@@ -95,21 +111,45 @@ def _report(name: str, samples: Samples, lifts: Sequence[LogLift], tested: np.nd
     times = np.bincount(tested.ravel(), minlength=samples.size)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = logsumexp(every, axis=0) - np.log(times)[:, None]
+    information = over_splits(gains, name, "I(S;X)", "nats")
     return LiftReport(
-        information=over_splits(gains, name, "I(S;X)", "nats"),
+        information=information,
         per_split=np.array([gain.mean() for gain in gains]),
         marginal=marginal,
         largest=np.max([scores.max(axis=0) for scores in lift], axis=0),
         scores=np.where(times[:, None] > 0, mean, np.nan),
         lifts=tuple(lifts),
         test=tested,
+        doubts=_doubts(information, gains),
     )
+
+
+def _doubts(information: Estimate, gains: Sequence[np.ndarray]) -> tuple[str, ...]:
+    """What contradicts the estimate; `gains` are the terms of each split's mean."""
+    means, errors = np.array([part.mean() for part in gains]), np.array([_error(part) for part in gains])
+    found = []
+    if information.value < -_BELOW * information.standard_error:
+        found.append(f"the value is more than {_BELOW:g} standard errors below 0")
+    apart = np.flatnonzero(np.abs(means - np.median(means)) > _APART * np.median(errors))
+    if apart.size:
+        found.append(
+            f"split {apart[0]} is more than {_APART:g} standard errors from the median split ({apart.size} such splits)"
+        )
+    return tuple(
+        f"{information.quantity} by {information.method}: {what}; take another estimator, or more rows"
+        for what in found
+    )
+
+
+def _error(terms: np.ndarray) -> float:
+    """The standard error of a mean of terms."""
+    return float(terms.std(ddof=1) / np.sqrt(len(terms))) if len(terms) > 1 else np.inf
 
 
 def over_splits(terms: Sequence[np.ndarray], method: str, quantity: str, unit: str) -> Estimate:
     """The mean over splits of the mean of each split's terms (one per test row)."""
     means = np.array([part.mean() for part in terms])
-    errors = np.array([part.std(ddof=1) / np.sqrt(len(part)) if len(part) > 1 else np.inf for part in terms])
+    errors = np.array([_error(part) for part in terms])
     return Estimate(
         value=float(means.mean()),
         standard_error=float(np.sqrt(np.mean(errors**2))),

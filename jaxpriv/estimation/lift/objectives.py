@@ -76,6 +76,16 @@ class AbstractObjective(eqx.Module):
     ) -> Float[Array, ""]:
         """J, to be maximised."""
 
+    def selection(
+        self,
+        scores: Scores,
+        private: Int[Array, " n"],
+        log_prior: Float[Array, " s"],
+        weights: Float[Array, " n"],
+    ) -> Float[Array, ""]:
+        """What the best epoch is chosen by on validation rows: J, unless its mean over few rows is too noisy."""
+        return self.value(scores, private, log_prior, weights)
+
 
 class DonskerVaradhan(AbstractObjective):
     """E_P[h] - ln E_Q[e^h], at most I(S;X).
@@ -135,11 +145,40 @@ class AbstractForm(AbstractObjective):
 
 
 class ReverseKullbackLeiblerForm(AbstractForm):
-    """E_P[1 - e^-h] - E_Q[h], at most lautum information; its gradient grows without bound as h falls."""
+    """E_P[1 - e^-h] - E_Q[h], at most lautum information; its gradient grows without bound as h falls.
+
+    On rows J has no maximum: where a pair (s, x) is not among them, h falls without end. So J is that of
+    max(h, -limit), which max(i, -limit) maximises pair by pair (t (1 - e^-h) - h is concave in h), with the gradient
+    of `clip_inwards`; and the epoch is chosen by the mean of h on validation rows, not by e^-h. `limit` > 0, in nats.
+    """
+
+    limit: float = 3.0
+
+    def __check_init__(self) -> None:
+        scalar(self.limit, "limit", low=0.0, open_low=True)
 
     @property
     def name(self) -> str:
         return "reverse Kullback-Leibler form"
+
+    def value(
+        self,
+        scores: Scores,
+        private: Int[Array, " n"],
+        log_prior: Float[Array, " s"],
+        weights: Float[Array, " n"],
+    ) -> Float[Array, ""]:
+        floored = clip_inwards(jnp.minimum(scores, 0.0), jnp.asarray(self.limit, scores.dtype))
+        return super().value(jnp.where(scores > 0, scores, floored), private, log_prior, weights)
+
+    def selection(
+        self,
+        scores: Scores,
+        private: Int[Array, " n"],
+        log_prior: Float[Array, " s"],
+        weights: Float[Array, " n"],
+    ) -> Float[Array, ""]:
+        return jnp.vdot(weights, on_pairs(scores, private))
 
     def joint(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
         return -jnp.expm1(-h)

@@ -256,7 +256,7 @@ def _epoch(objective: AbstractObjective, network: Network, training: Training, r
     skeleton = eqx.filter_eval_shape(network.build, jax.random.key(0), rows.scale.shape[0], rows.log_prior.shape[0])
     static = eqx.filter(skeleton, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
 
-    def value(weights: Any, index: Any) -> Any:
+    def value(weights: Any, index: Any, function: Any) -> Any:
         critic = jax.vmap(eqx.combine(weights, static))
         if rows.useful.ndim == 1:
             inputs = jax.nn.one_hot(rows.useful[index], rows.scale.shape[0], dtype=jnp.float32)
@@ -266,11 +266,11 @@ def _epoch(objective: AbstractObjective, network: Network, training: Training, r
             )
         scores = objective.scores(critic(inputs), rows.log_prior)
         even = jnp.full(index.shape, 1.0 / index.shape[0], jnp.float32)
-        return objective.value(scores, rows.private[index], rows.log_prior, even)
+        return function(scores, rows.private[index], rows.log_prior, even)
 
     def step(carry: tuple[Any, Any, Any], index: Any) -> tuple[tuple[Any, Any, Any], None]:
         weights, optimiser, finite = carry
-        loss, slope = jax.value_and_grad(lambda w: -value(w, index))(weights)
+        loss, slope = jax.value_and_grad(lambda w: -value(w, index, objective.value))(weights)
         update, optimiser = _optimiser(training).update(slope, optimiser, weights)
         weights = jax.tree.map(
             lambda w, u: w - training.learning_rate * (u + (training.weight_decay * w if w.ndim > 1 else 0.0)),
@@ -286,7 +286,7 @@ def _epoch(objective: AbstractObjective, network: Network, training: Training, r
     batches = order[: size // batch * batch].reshape(-1, batch)
     (weights, optimiser, finite), _ = lax.scan(step, (state.weights, state.optimiser, state.finite), batches)
 
-    now = value(weights, rows.validation)
+    now = value(weights, rows.validation, objective.selection)
     epoch = state.epoch + 1
     finite &= jnp.isfinite(now)
     better = finite & ((now > state.value) | (training.patience is None))
