@@ -10,6 +10,7 @@ from jaxpriv import _command as _command
 # isort: split
 
 from jaxpriv import baselines, channel, databases, distortion, extremal, gaussian, joints, leakage, probability
+from jaxpriv._clock import Progress
 from jaxpriv.certificates import Certificate, Verification
 from jaxpriv.certificates.verification import certify
 from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
@@ -75,6 +76,7 @@ __all__ = [
     "NoiseProblem",
     "NotCertifiedError",
     "PrimalDualHybridGradient",
+    "Progress",
     "ResourceError",
     "RobustSolution",
     "Sensitivity",

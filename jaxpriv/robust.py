@@ -30,12 +30,14 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import rel_entr
 
+from jaxpriv._clock import Clock, Stop, clock_of
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.solution import Solution
-from jaxpriv.solve import solve
+from jaxpriv.solution import Solution, Status
+from jaxpriv.solve import solve_within
+from jaxpriv.solvers import Goal
 from jaxpriv.solvers.prior_saddle import saddle_point
 
 # The budgets of the finite programs are tighter by this part of the span of the distortion, and by this part of `tol`
@@ -65,8 +67,10 @@ class RobustSolution:
         priors: the priors of the finite program that proved the bound, shape (K, S): it can be proved again.
         leakage: I(S;Y) under the centre of the ball, nats.
         distortion: the largest E d_k over the ball, shape (M,), rounded up.
-        status: `optimal` if value - lower_bound <= tol, otherwise `not_certified`.
+        status: `optimal` if value - lower_bound <= tol, `best_known` where a time limit or an interrupt came first,
+            otherwise `not_certified`.
         rounds: finite programs solved.
+        stopped: why it ended before its goal: 0 it did not, 1 the time limit, 2 an interrupt.
     """
 
     value: float
@@ -76,10 +80,16 @@ class RobustSolution:
     priors: np.ndarray
     leakage: float
     distortion: np.ndarray
-    status: Literal["optimal", "not_certified"]
+    status: Literal["optimal", "not_certified", "best_known"]
     rounds: int
+    stopped: int = 0
 
     __repr__ = summary
+
+    @property
+    def message(self) -> str:
+        """What the status means, after why it was stopped if it was."""
+        return Stop(self.stopped).message + Status[self.status.upper()].message
 
     @property
     def gap(self) -> float:
@@ -88,7 +98,13 @@ class RobustSolution:
 
 
 def solve_prior_ball(
-    problem: DistortionProblem, radius: Any, *, tol: Any = 1e-6, max_rounds: Any = 40
+    problem: DistortionProblem,
+    radius: Any,
+    *,
+    tol: Any = 1e-6,
+    max_rounds: Any = 40,
+    time_limit: Any = None,
+    progress: Any = None,
 ) -> RobustSolution:
     """The mechanism whose I(S;Y) is least under the worst prior within `radius` of the joint's own.
 
@@ -101,6 +117,7 @@ def solve_prior_ball(
             with probability 1 - beta (Weissman et al. 2003).
         tol: the largest value - lower_bound that counts as `optimal`, nats.
         max_rounds: most finite programs to solve; the result is valid whenever it stops.
+        time_limit, progress: as for `solve`; a step of the record is a finite program.
 
     Raises:
         InputError: an argument is wrong, by name.
@@ -120,10 +137,11 @@ def solve_prior_ball(
     tol = scalar(tol, "tol", low=0.0, open_low=True)
     if isinstance(max_rounds, bool) or not isinstance(max_rounds, int) or not max_rounds >= 1:
         raise InputError("max_rounds must be an integer >= 1")
-    return _rounds(problem, radius, tol, max_rounds)
+    with clock_of(time_limit, progress) as clock:
+        return _rounds(problem, radius, tol, max_rounds, clock)
 
 
-def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: int) -> RobustSolution:
+def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: int, clock: Clock) -> RobustSolution:
     joint = problem.joints[0]
     prior = joint.sum(axis=1)
     seen = np.flatnonzero(prior > 0)
@@ -132,27 +150,27 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
     tables = problem.tables()
     span = np.ptp(tables, axis=(1, 2))
     hair = (min(_HAIR, _HAIR_OF_TOL * tol) if radius > 0 else 0.0) * span
-    judge = _Judge(ball, given, tables, problem.budget, 0.25 * tol)
+    judge = _Judge(ball, given, tables, problem.budget, 0.25 * tol, clock)
     priors, offers = [ball.centre], []
-    if radius > 0:
+    if radius > 0 and not clock.expired():
         try:
-            start, worst = saddle_point(given, ball.centre, radius, tables, problem.budget - hair, 0.1 * tol)
+            start, worst = saddle_point(given, ball.centre, radius, tables, problem.budget - hair, 0.1 * tol, clock)
         except ResourceError:
             pass  # the rounds do without it
         else:
             priors, offers = _others([ball.drawn_in(one) for one in worst], []), [start]
     best, bound, proof, proved = None, 0.0, priors, False
     done = 0
-    while done < max_rounds and not proved:
+    while done < max_rounds and not proved and not clock.expired():
         done += 1
         joints = np.stack([given * one[:, None] for one in _padded(priors)])
         try:
-            finite = _finite(problem, joints, hair, tol)
+            finite = _finite(problem, joints, hair, tol, clock)
         except InfeasibleError:
             if not hair.any():
                 raise
             hair = np.zeros_like(hair)  # the budgets leave no room for it, which says nothing about them
-            finite = _finite(problem, joints, hair, tol)
+            finite = _finite(problem, joints, hair, tol, clock)
         prices = np.asarray(finite.multipliers).reshape(len(joints), -1)
         raised = float(finite.lower_bound - (prices @ hair).sum() * (1 + 8 * _EPS))
         kept = priors
@@ -171,12 +189,17 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
             proved = best is not None and best.value - bound <= tol
             if proved:
                 break
+        if best is not None:
+            clock.report("prior-ball", done, best.value, bound)
         fresh, offers = _others(fresh, kept), []
         if not fresh:
             break
         priors = kept + fresh
     if best is None:
+        best, _ = judge.judge(judge.safe, hair)
+    if best is None:
         advice = "raise max_rounds" if done == max_rounds else "more rounds would not help: raise the budget a little"
+        advice = "raise time_limit" if clock.stop else advice
         raise NotCertifiedError(f"no mechanism of {done} rounds keeps the budgets on the whole ball; {advice}")
     return RobustSolution(
         value=best.value,
@@ -186,8 +209,9 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
         priors=np.stack([_everywhere(one, seen, len(prior)) for one in proof]),
         leakage=_information(ball.centre, given @ best.mechanism),
         distortion=best.distortion,
-        status="optimal" if proved else "not_certified",
+        status="optimal" if proved else "best_known" if clock.stop else "not_certified",
         rounds=done,
+        stopped=int(clock.stop),
     )
 
 
@@ -204,8 +228,11 @@ class _Found:
 class _Judge:
     """What a mechanism is worth on the whole ball; `gap` is how far its worst leakage may be from the bound on it."""
 
-    def __init__(self, ball: "_Ball", given: np.ndarray, tables: np.ndarray, budget: np.ndarray, gap: float):
+    def __init__(
+        self, ball: "_Ball", given: np.ndarray, tables: np.ndarray, budget: np.ndarray, gap: float, clock: Clock
+    ):
         self.ball, self.given, self.tables, self.budget, self.gap = ball, given, tables, budget, gap
+        self.clock = clock
         span = np.ptp(tables, axis=(1, 2))
         self.allowed = budget + _ROUNDING * (span + np.abs(budget))
         self.safe = _cheapest(tables, span)
@@ -220,7 +247,7 @@ class _Judge:
             share = float(((distortion - self.budget)[over] / (distortion - self.safest)[over]).max())
             mechanism = (1.0 - share) * mechanism + share * self.safe
             distortion = self.ball.worst_means(self.given, self.tables, mechanism)[1]
-        prior, value = self.ball.worst_leakage(self.given @ mechanism, self.gap)
+        prior, value = self.ball.worst_leakage(self.given @ mechanism, self.gap, self.clock)
         kept = bool(np.all(distortion <= self.allowed))
         return _Found(mechanism, prior, value, distortion) if kept else None, [*worst, prior]
 
@@ -234,9 +261,11 @@ def _others(priors: list[np.ndarray], known: list[np.ndarray]) -> list[np.ndarra
     return new
 
 
-def _finite(problem: DistortionProblem, joints: np.ndarray, hair: np.ndarray, tol: float) -> Solution:
+def _finite(problem: DistortionProblem, joints: np.ndarray, hair: np.ndarray, tol: float, clock: Clock) -> Solution:
     """The certified optimum over `joints`, with budgets tighter by `hair`."""
-    return solve(DistortionProblem(joints, list(problem.distortions), budget=problem.budget - hair), tol=0.25 * tol)
+    finite = DistortionProblem(joints, list(problem.distortions), budget=problem.budget - hair)
+    with clock.quiet():
+        return solve_within(clock, finite, "auto", Goal(0.25 * tol, 0.0))
 
 
 def _padded(priors: list[np.ndarray]) -> list[np.ndarray]:
@@ -294,7 +323,7 @@ class _Ball:
         priors = [self.dearest(row) for row in means]
         return priors, np.array([float(one @ row) for one, row in zip(priors, means, strict=True)])
 
-    def worst_leakage(self, channel: np.ndarray, gap: float) -> tuple[np.ndarray, float]:
+    def worst_leakage(self, channel: np.ndarray, gap: float, clock: Clock) -> tuple[np.ndarray, float]:
         """(a prior of large I(S;Y), a proved upper bound on every prior's), by Frank-Wolfe with pairwise steps.
 
         The gradient of I at pi is D(V_s || q) - 1 with q = pi V, so the linear oracle's value is the
@@ -309,7 +338,7 @@ class _Ball:
             best = self.dearest(gains)
             upper = min(upper, float(best @ gains))
             value = float(prior @ gains)
-            if upper - value <= gap:
+            if upper - value <= gap or clock.expired():
                 break
             scores = np.stack(vertices) @ gains
             away = int(np.argmin(np.where(weights > 0, scores, np.inf)))

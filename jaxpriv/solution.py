@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._clock import Stop
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced
 
@@ -42,9 +43,10 @@ _MESSAGES = {
     ),
     Status.INFEASIBLE: "No mechanism meets the limits; see the numbers in the error's `proof`.",
     Status.BEST_KNOWN: (
-        "The mechanism is the best one found, and the optimum is proved to lie between lower_bound and "
-        "upper_bound, which are further apart than the tolerance. Usual causes: no exact pricing for a joint of "
-        "this shape (many private symbols), or too few rounds (raise max_steps)."
+        "The mechanism is the best one found, and the optimum is proved to lie between its value and the bound, "
+        "which are further apart than the tolerance. Usual causes: a time limit or an interrupt (go on with a larger "
+        "time_limit), and for funnels no exact pricing for a joint of this shape (many private symbols), or too few "
+        "rounds (raise max_steps)."
     ),
     Status.STATIONARY: (
         "A local method came to rest here; other mechanisms may be better, by at most the gap. Use "
@@ -83,6 +85,8 @@ class Solution:
         solver: the name of the solver that found the mechanism, or of both that found mechanism and bound.
         seconds: time spent compiling and solving (host results only).
         notes: what `auto` and the solvers for large alphabets did on the way, in order.
+        stopped: why the solve ended before its goal: 0 it did not, 1 the time limit, 2 an interrupt (as an integer,
+            so that it batches). The status is then `best_known`, unless what was there met the tolerance.
     """
 
     value: Any
@@ -98,6 +102,7 @@ class Solution:
     solver: str = field(metadata={"static": True}, default="")
     seconds: dict[str, float] | None = field(metadata={"static": True}, default=None)
     notes: tuple[str, ...] = field(metadata={"static": True}, default=())
+    stopped: Any = 0
 
     def __repr__(self) -> str:
         """Status, value and gap, then what the arrays are: what they hold may be private, and is too long to read."""
@@ -115,15 +120,15 @@ class Solution:
 
     @property
     def status(self) -> Any:
-        """`optimal`, `not_certified` or `infeasible`; for a batch an array of them."""
+        """`optimal`, `not_certified`, `best_known` or `infeasible`; for a batch an array of them."""
         codes = np.asarray(self.code)
         labels = np.array([Status(int(c)).label for c in codes.ravel()]).reshape(codes.shape)
         return str(labels) if labels.ndim == 0 else labels
 
     @property
     def message(self) -> str:
-        """What the status of a single result means."""
-        return Status(int(np.asarray(self.code))).message
+        """What the status of a single result means, after why it was stopped if it was."""
+        return Stop(int(np.asarray(self.stopped))).message + Status(int(np.asarray(self.code))).message
 
     def verify(self, problem: Any) -> Any:
         """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""

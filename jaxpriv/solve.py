@@ -5,6 +5,7 @@ from typing import Any, overload
 
 import jax
 
+from jaxpriv._clock import Clock, clock_of
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels import AbstractFunnelSolver, FunnelSolution
@@ -33,6 +34,7 @@ def solve(
     rtol: Any = 0.0,
     max_steps: Any = None,
     throw: bool = True,
+    time_limit: Any = None,
     progress: Any = None,
 ) -> Solution: ...
 
@@ -46,6 +48,7 @@ def solve(
     rtol: Any = 0.0,
     max_steps: Any = None,
     throw: bool = True,
+    time_limit: Any = None,
     progress: Any = None,
 ) -> FunnelSolution: ...
 
@@ -58,6 +61,7 @@ def solve(
     rtol: Any = 0.0,
     max_steps: Any = None,
     throw: bool = True,
+    time_limit: Any = None,
     progress: Any = None,
 ) -> Solution | FunnelSolution:
     """Solve `problem` to a certified gap of at most `tol`, or of at most `rtol` times the value.
@@ -80,6 +84,14 @@ def solve(
     posteriors, which proves its value wherever the joint has a structure with exact pricing; the other
     names are in `jaxpriv.solving.funnels`.
 
+    A time limit, or Ctrl-C, ends the work at the end of the portion of steps at hand (about a fifth of a second) and
+    gives the best mechanism so far with its certified interval, at worst one that meets the limits and the bound that
+    leakage >= 0 gives: `status` is `best_known` and `message` says why. There is no time limit by default. What
+    cannot be interrupted: compiling (which counts towards the limit), a linear program of HiGHS, the final
+    certificate. A second Ctrl-C raises KeyboardInterrupt, and so does the first one where the solve is a single short
+    call. Python's default handler of SIGINT is replaced meanwhile, in the main thread only; a handler of your own is
+    left in place, and the KeyboardInterrupt that it raises does the same.
+
     Args:
         problem: what is asked.
         solver: `auto`, `interior-point`, `mirror-descent`, `blahut-arimoto`, `accelerated`, `two-grid`, or a
@@ -90,30 +102,37 @@ def solve(
         rtol: the same relative to the value; the larger of the two allowances holds.
         max_steps: most iterations; by default 200 for the interior-point method, 20000 otherwise.
         throw: raise `InfeasibleError` if no mechanism exists (otherwise its status says so).
-        progress: called now and then by the streaming solvers, with the steps so far and the gap of the problem that
-            they are at (of two grids the coarse one).
+        time_limit: seconds after which the best mechanism so far is returned; 0 gives one that needs no iteration.
+            Outside of jit and vmap only, as progress.
+        progress: True (lines on stderr), or a function that is called with a `jaxpriv.Progress` after every portion of
+            steps. With two grids it tells of the coarse problem.
 
     Raises:
         InputError: an argument is wrong, by name.
         InfeasibleError: with the numbers that prove it.
         ResourceError: the chosen solver would need more memory than there is, or the device failed.
     """
-    if progress is not None and not callable(progress):
-        raise InputError("progress must be callable: progress(steps, gap)")
+    clock = clock_of(time_limit, progress)
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
+    with clock:
+        return solve_within(clock, problem, solver, goal, max_steps, throw)
+
+
+def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps: Any = None, throw: bool = True) -> Any:
+    """`solve` as a part of other work, which has a clock of its own."""
     if isinstance(problem, NoiseProblem):
         if solver != "auto":
             raise InputError(f"solver: additive noise has one method, 'auto'; {solver!r} was given")
         if is_traced(problem, goal):
             raise InputError("problem: additive noise is solved outside of jit and vmap only")
         with own_settings(), device_errors():
-            return solve_noise(problem, goal, step_limit(None, max_steps), throw)
+            return solve_noise(problem, goal, step_limit(None, max_steps), throw, clock)
     if isinstance(problem, (FunnelProblem, BottleneckProblem)):
-        if is_traced(goal) or goal.rtol != 0 or progress is not None:
-            raise InputError("funnels take tol and max_steps (host numbers), not rtol or progress")
+        if is_traced(goal) or goal.rtol != 0:
+            raise InputError("funnels take tol and max_steps (host numbers), not rtol")
         limit = None if max_steps is None else step_limit(None, max_steps)
         with own_settings(), device_errors():
-            return solve_funnel(problem, solver, FunnelGoal(goal.tol, limit))
+            return solve_funnel(problem, solver, FunnelGoal(goal.tol, limit, clock))
     if not isinstance(problem, DistortionProblem):
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}")
@@ -125,10 +144,12 @@ def solve(
             )
         name, method = pick_measured(solver, problem)
         with own_settings(), device_errors():
-            return solve_measured(problem, name, method, goal, step_limit(method, max_steps), throw)
+            return solve_measured(problem, name, method, goal, step_limit(method, max_steps), throw, clock)
     name, chosen, notes = pick_solver(solver, problem, goal)
     limit = step_limit(chosen, max_steps)
     if is_traced(problem, goal):
+        if clock.watched:
+            raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
         if isinstance(chosen, STREAMING):
             raise InputError(f"solver: {name} runs outside of jit and vmap only (it compiles its own loop)")
         with jax.numpy_rank_promotion("allow"):
@@ -136,11 +157,12 @@ def solve(
     with own_settings(), device_errors():
         if isinstance(chosen, STREAMING):
             try:
-                return solve_streamed(problem, name, chosen, goal, limit, throw, notes, progress)
+                return solve_streamed(problem, name, chosen, goal, limit, throw, notes, clock)
             except Unsuited as reason:
                 if not notes:
                     raise
                 name, on_tables = dense_solver(problem)
-                solution = solve_dense(problem, name, on_tables, goal, step_limit(on_tables, max_steps), throw)
+                steps = step_limit(on_tables, max_steps)
+                solution = solve_dense(problem, name, on_tables, goal, steps, throw, clock)
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
-        return solve_dense(problem, name, chosen, goal, limit, throw)
+        return solve_dense(problem, name, chosen, goal, limit, throw, clock)

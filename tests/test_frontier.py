@@ -122,13 +122,14 @@ def test_several_distortions_and_joints():
 
 def test_progress_counts_every_point_once():
     seen = []
-    jp.frontier(
-        problem(budget=0.1), budgets=np.r_[-1.0, 5.0, np.linspace(0.02, 0.3, 17)], progress=lambda *p: seen.append(p)
-    )
-    assert seen == [(2, 19), (10, 19), (18, 19), (19, 19)]  # what needs no iteration, then batches of eight
+    jp.frontier(problem(budget=0.1), budgets=np.r_[-1.0, 5.0, np.linspace(0.02, 0.3, 17)], progress=seen.append)
+    # What needs no iteration, then batches of eight; reports from within a batch repeat the number before it.
+    assert list(dict.fromkeys(record.done for record in seen)) == [2, 10, 18, 19]
+    assert {record.total for record in seen} == {19}
+    assert all(record.gap == abs(record.value - record.bound) for record in seen)
     seen.clear()
-    jp.frontier(problem(budget=0.1), budgets=[5.0], progress=lambda *p: seen.append(p))
-    assert seen == [(1, 1)]
+    jp.frontier(problem(budget=0.1), budgets=[5.0], progress=seen.append)
+    assert [(record.done, record.total) for record in seen] == [(1, 1)]
 
 
 @pytest.mark.parametrize(

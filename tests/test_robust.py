@@ -7,6 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import robust, solve_prior_ball
+from jaxpriv._clock import ENDLESS
 from jaxpriv.datasets import census
 from jaxpriv.robust import _Ball
 from jaxpriv.solvers.prior_saddle import saddle_point
@@ -134,13 +135,13 @@ def test_the_saddle_point(problem):
     """Its prior is the worst one for its mechanism, and its mechanism keeps the budget."""
     centre = problem.joints[0].sum(axis=1)
     given = problem.joints[0] / centre[:, None]
-    mechanism, priors = saddle_point(given, centre, 0.5, problem.tables(), np.array([0.3]), 1e-9)
+    mechanism, priors = saddle_point(given, centre, 0.5, problem.tables(), np.array([0.3]), 1e-9, ENDLESS)
     ball = _Ball(centre, 0.5)
     for prior in priors:
         assert prior.min() >= 0
         assert np.abs(prior - centre).sum() <= 0.5 + 1e-12
     channel = given @ mechanism
-    assert information(priors[0], channel) == pytest.approx(ball.worst_leakage(channel, 1e-10)[1], abs=2e-9)
+    assert information(priors[0], channel) == pytest.approx(ball.worst_leakage(channel, 1e-10, ENDLESS)[1], abs=2e-9)
     means = given @ (problem.tables()[0] * mechanism).sum(axis=1)
     assert priors[1] @ means == pytest.approx(0.3, abs=1e-8)
     assert ball.dearest(means) @ means == pytest.approx(0.3, abs=1e-8)
@@ -186,7 +187,7 @@ def test_worst_leakage_over_all_priors_is_the_capacity():
     """Radius 2: any prior. The binary symmetric channel's capacity, from a lopsided centre."""
     noise = 0.1
     channel = np.array([[1 - noise, noise], [noise, 1 - noise]])
-    prior, upper = _Ball(np.array([0.9, 0.1]), 2.0).worst_leakage(channel, 1e-12)
+    prior, upper = _Ball(np.array([0.9, 0.1]), 2.0).worst_leakage(channel, 1e-12, ENDLESS)
     capacity = np.log(2) + noise * np.log(noise) + (1 - noise) * np.log(1 - noise)
     assert upper == pytest.approx(capacity, abs=1e-11)
     assert upper >= capacity

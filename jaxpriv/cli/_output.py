@@ -142,6 +142,13 @@ def rendered(*parts: Any) -> str:
     return capture.get()
 
 
+def stopped(reason: Any) -> str:
+    """How an error begins where a solve ended before its goal; empty where it did not."""
+    from jaxpriv._clock import Stop
+
+    return {Stop.NONE: "", Stop.TIME_LIMIT: "time limit: ", Stop.INTERRUPTED: "interrupted: "}[Stop(int(reason))]
+
+
 def upper(value: Any, digits: int = 6) -> str:
     """At least `value`, to `digits` significant digits: an upper bound stays one in print."""
     return _rounded(float(value), digits, ROUND_CEILING)

@@ -6,11 +6,27 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from jaxpriv._clock import Clock
 
 T = TypeVar("T")
 
 _TURN = 0.1  # seconds
+
+TimeLimitOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Write the best mapping after so long, compiling included, with its interval (exit code 4). "
+        "Ctrl-C does the same; a second one writes nothing.",
+        show_default="none",
+    ),
+]
+ProgressOption = Annotated[bool, typer.Option("--progress", help="Lines on stderr: step, value, bound, gap, seconds.")]
 
 _threads: list[threading.Thread] = []
 
@@ -21,23 +37,34 @@ def unfinished() -> bool:
 
 
 @contextmanager
-def _noted_interrupt() -> Iterator[threading.Event]:
-    """Set by Ctrl-C. An exception raised by the signal itself is lost where Python ignores exceptions
-    (finalisers, the callbacks of the garbage collector, of which JAX has one); a note is not.
+def _noted_interrupt(clock: "Clock | None") -> Iterator[threading.Event]:
+    """Set by Ctrl-C; with a clock by the second one, while the first one asks the work to end.
+
+    An exception raised by the signal itself is lost where Python ignores exceptions (finalisers, the callbacks of the
+    garbage collector, of which JAX has one); a note is not.
     """
     noted = threading.Event()
+
+    def note(*_: object) -> None:
+        if clock is None or clock.interrupted:
+            noted.set()
+        else:
+            clock.interrupt()
+
     if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
         yield noted
         return
-    before = signal.signal(signal.SIGINT, lambda *_: noted.set())
+    before = signal.signal(signal.SIGINT, note)
     try:
         yield noted
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def working(what: str, work: Callable[[Callable[[int, int], None]], T]) -> T:
+def working(what: str, work: Callable[[Callable[[int, int], None]], T], clock: "Clock | None" = None) -> T:
     """The result of `work(report)`; `report(done, total)` moves the bar.
+
+    With `clock`, which the work asks between its steps, the first Ctrl-C makes it return what it has.
 
     Python hears a signal only between two instructions of its main thread, and one instruction of
     JAX can take minutes: so the main thread waits here, and the work runs beside it.
@@ -46,10 +73,11 @@ def working(what: str, work: Callable[[Callable[[int, int], None]], T]) -> T:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     outcome: Future[T] = Future()
+    lines = clock is not None and clock.reports
     # Nothing but a terminal sees control characters; stdout is left to the results.
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-    with _noted_interrupt() as interrupt, bar as progress:
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty() or lines)
+    with _noted_interrupt(clock) as interrupt, bar as progress:
         task = progress.add_task(what, total=None)
 
         def report(done: int, total: int) -> None:
@@ -68,5 +96,7 @@ def working(what: str, work: Callable[[Callable[[int, int], None]], T]) -> T:
         while not wait([outcome], timeout=_TURN).done:
             if interrupt.is_set():
                 raise KeyboardInterrupt
+            if clock is not None and clock.interrupted:
+                progress.update(task, description="Stopping (Ctrl-C again: at once)")
         thread.join()
         return outcome.result()

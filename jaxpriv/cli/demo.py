@@ -85,10 +85,14 @@ def _design(data: Any, distances: np.ndarray, points: int) -> tuple[Any, Any]:
     budgets = 1.1 * constant * np.linspace(0, 1, points + 1)[1:] ** 1.5
     problem = DistortionProblem(data.joint, distances, budget=constant)
     private = DistortionProblem(data.joint, distances, leakage_budget=0.0)
+
+    def curve(report: Any) -> Any:
+        return frontier(problem, budgets=budgets, tol=_TOLERANCE, progress=lambda at: report(at.done, at.total))
+
     return working(
         f"Designing {points} optimal mappings",
         lambda report: (
-            frontier(problem, budgets=budgets, tol=_TOLERANCE, progress=report),
+            curve(report),
             solve(private, tol=_TOLERANCE),
         ),
     )

@@ -9,7 +9,7 @@ import typer
 from jaxpriv.cli import _output
 from jaxpriv.cli._measures import Asked, DivergenceOption, GammaOption, LeakageOption, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
-from jaxpriv.cli._work import working
+from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
 # Methods that know the bottleneck only; all others take --bottleneck.
@@ -58,6 +58,8 @@ def funnel(
     gamma: GammaOption = None,
     tol: Annotated[float, typer.Option(help="Largest proved gap that counts as optimal.")] = 1e-6,
     max_steps: Annotated[int | None, typer.Option(help="Most rounds.", show_default="the method's own")] = None,
+    time_limit: TimeLimitOption = None,
+    progress: ProgressOption = False,
     units: UnitsOption = Units.nats,
     out: Annotated[
         Path | None, typer.Option(metavar="MECH.npz", help="Write the mapping: `mechanism` (X,Y), P(y|x).")
@@ -68,14 +70,16 @@ def funnel(
 
     Prints the value, a proved interval that holds the optimum, and its width, the gap. With several targets
     the JSON holds a list for each number. Exit code 3: a target that no mapping reaches. Exit code 4: the
-    gap of auto or column-generation is above --tol; mapping and interval are valid and written all the
-    same. The other methods are local and prove nothing: `best_known` or `stationary` is what was
-    asked for, and ends with 0.
+    gap of auto or column-generation is above --tol, or the time limit (of all targets together) or Ctrl-C
+    came first; mapping and interval are valid and written all the same. The other methods are local and
+    prove nothing: `best_known` or `stationary` is what was asked for, and ends with 0.
     """
+    from jaxpriv._clock import clock_of
     from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import joint_array, scalar
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
-    from jaxpriv.solve import solve as find
+    from jaxpriv.solve import solve_within
+    from jaxpriv.solvers import Goal
     from jaxpriv.solving.funnels import FUNNEL_SOLVERS
 
     measure = Asked("--leakage", leakage, None, order, divergence, gamma).measure(None)
@@ -87,6 +91,8 @@ def funnel(
     scalar(tol, "--tol", low=0.0, open_low=True)
     if max_steps is not None:
         scalar(max_steps, "--max-steps", low=1.0)
+    if time_limit is not None:
+        scalar(time_limit, "--time-limit", low=0.0)
     if out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
     _output.check_outputs({"--out": out, "--json": json}, {"PROBLEM.npz": problem})
@@ -100,13 +106,14 @@ def funnel(
                 asked = (
                     BottleneckProblem(joint, **given) if bottleneck else FunnelProblem(joint, **given, leakage=measure)
                 )
-                found.append(find(asked, method, tol=tol, max_steps=max_steps))
+                found.append(solve_within(clock, asked, method, Goal(tol, 0.0), max_steps))
             except InfeasibleError as error:
                 found.append(InfeasibleError(f"{_option(form, position, targets)}: {error}", error.proof))
             report(position + 1, len(targets))
         return found
 
-    results = working("Solving", work)
+    clock = clock_of(time_limit, progress)
+    results = working("Solving", work, clock)
     least = (not bottleneck and form != "leakage_budget") or form == "relevance"
     records = [_infeasible(one, least) if isinstance(one, InfeasibleError) else _record(one) for one in results]
     own = {} if measure.unit == "nats" else {"leakage_units": measure.unit}
@@ -125,10 +132,11 @@ def funnel(
     if unreachable is not None:
         raise unreachable
     open_gaps = [one["gap"] for one in records if one["status"] != "optimal"]
-    if method in _CERTIFYING and open_gaps:
+    if open_gaps and (method in _CERTIFYING or clock.stop):
         raise NotCertifiedError(
-            f"not certified to --tol {tol:g}: the gap is {_output.upper(max(open_gaps), 3)}. The mapping and its "
-            "interval are valid. Allow more --max-steps, or raise --tol"
+            f"{_output.stopped(clock.stop)}not certified to --tol {tol:g}: the gap is "
+            f"{_output.upper(max(open_gaps), 3)}. The mapping and its interval are valid. "
+            f"{'Allow more --time-limit' if clock.stop else 'Allow more --max-steps, or raise --tol'}"
         )
 
 

@@ -11,7 +11,7 @@ import typer
 from jaxpriv.cli import _output
 from jaxpriv.cli._measures import FORMS, Asked, DivergenceOption, Form, GammaOption, LeakageOption, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
-from jaxpriv.cli._work import working
+from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
 
@@ -64,6 +64,8 @@ def solve(
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
     rtol: Annotated[float, typer.Option(help="The same relative to the value; the larger allowance holds.")] = 0.0,
     max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None,
+    time_limit: TimeLimitOption = None,
+    progress: ProgressOption = False,
     units: UnitsOption = Units.nats,
     out: Annotated[
         Path | None, typer.Option(metavar="MECH.npz", help="Write the mapping: `mechanism` (X,Y), P(y|x).")
@@ -75,12 +77,14 @@ def solve(
     Prints the leakage, a proved lower bound on what any mapping could reach, and the gap between
     them. Leakage may be any measure, in its own unit, and further measures may be limited. Exit code
     3: no mapping meets budgets and limits (the JSON holds the proof). Exit code 4: the gap is above
-    --tol; mapping and interval are valid and written all the same.
+    --tol (or the time limit or Ctrl-C came first); mapping and interval are valid and written all the same.
     """
     from jaxpriv import problems
+    from jaxpriv._clock import clock_of
     from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import scalar
-    from jaxpriv.solve import solve as find
+    from jaxpriv.solve import solve_within
+    from jaxpriv.solvers import Goal
     from jaxpriv.solving.choice import SOLVER_NAMES
 
     asked_measures = [
@@ -95,6 +99,8 @@ def solve(
     scalar(rtol, "--rtol", low=0.0)
     if max_steps is not None:
         scalar(max_steps, "--max-steps", low=1.0)
+    if time_limit is not None:
+        scalar(time_limit, "--time-limit", low=0.0)
     _output.check_outputs({"--out": out, "--json": json}, {"PROBLEM.npz": problem})
     arrays = load_npz_safely(problem, ["joint", "distortion"], ["neighbours"])
     objective_measure, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
@@ -108,8 +114,9 @@ def solve(
         limits=[(measure, one.value) for measure, one in zip(limited, asked_measures[1:], strict=True)],
     )
     begun = time.perf_counter()
+    clock, goal = clock_of(time_limit, progress), Goal(tol, rtol)
     try:
-        solution = working("Solving", lambda _: find(asked, solver, tol=tol, rtol=rtol, max_steps=max_steps))
+        solution = working("Solving", lambda _: solve_within(clock, asked, solver, goal, max_steps), clock)
     except InfeasibleError as error:
         seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
         _output.deliver(_infeasible(error, len(asked.distortions), seconds), json, "")
@@ -119,9 +126,11 @@ def solve(
     mapping = {} if out is None else {out: _output.npz_bytes(mechanism=np.asarray(solution.mechanism))}
     _output.deliver(record, json, _summary(record, objective, units), mapping)
     if solution.status != "optimal":
+        advice = "Allow more --max-steps, use --solver interior-point, or raise --tol"
         raise NotCertifiedError(
-            f"not certified to --tol {tol:g}: the gap is {_output.upper(solution.gap, 3)}. The mapping and its "
-            "interval are valid. Allow more --max-steps, use --solver interior-point, or raise --tol"
+            f"{_output.stopped(solution.stopped)}not certified to --tol {tol:g}: the gap is "
+            f"{_output.upper(solution.gap, 3)}. The mapping and its interval are valid. "
+            f"{'Allow more --time-limit' if solution.stopped else advice}"
         )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.extremal.box_pricing import chord_at_one, defect
 
 # Nodes times undecided symbols looked at on one level.
@@ -65,8 +66,11 @@ class AbstractTree(ABC):
     def lifts(self, nodes: Nodes) -> np.ndarray:
         """The posteriors (n, X) of nodes with every symbol decided."""
 
-    def solve(self, target: float) -> tuple[float, np.ndarray]:
-        """(h, lifts): D - nu.q <= h for every vertex, h >= target; vertices found above the target, (n, X)."""
+    def solve(self, target: float, clock: Clock = ENDLESS) -> tuple[float, np.ndarray]:
+        """(h, lifts): D - nu.q <= h for every vertex, h >= target; vertices found above the target, (n, X).
+
+        Once the clock has expired the bounds of the open nodes are h, and no vertex is found.
+        """
         symbols = len(self.source)
         order = np.argsort(-self.source, kind="stable")
         one = np.zeros(1)
@@ -84,6 +88,8 @@ class AbstractTree(ABC):
             nodes, bounds = nodes[keep], bounds[keep]
             if not len(keep):
                 return highest, np.zeros((0, symbols))
+            if clock.expired():
+                return max(highest, float(bounds[0])), np.zeros((0, symbols))
         return max(highest, float(bounds[0])), self.lifts(nodes[np.arange(min(len(bounds), 2 * symbols))])
 
     def _rest(self, symbols: np.ndarray) -> Rest:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._divergence import divergence
 from jaxpriv._resources import need_memory
 from jaxpriv.extremal.master import AbstractPricer, Columns, Plan, best_plan, generate_columns
@@ -36,7 +37,7 @@ class Design:
     method: str
 
 
-def design(search: AbstractSearch, make: Maker, tol: float) -> Design:
+def design(search: AbstractSearch, make: Maker, tol: float, clock: Clock) -> Design:
     """The best measure over posteriors of `search.source` for the limits that `make` prices and `search` explores.
 
     Raises `ResourceError` if the mechanism would not fit into memory.
@@ -44,32 +45,32 @@ def design(search: AbstractSearch, make: Maker, tol: float) -> Design:
     source = search.source
     whole = split_at(source, _PATTERNS)
     if not len(whole.light):
-        return attempt(whole, make, tol)
+        return attempt(whole, make, tol, clock)
     best, upper, pool = None, np.inf, []
     for level in _LEVELS:
         split = split_at(source, _PATTERNS, level)
-        found = attempt(split, make, tol)
+        found = attempt(split, make, tol, clock)
         upper = min(upper, found.upper_bound)
         pool.append(found.lifts)
         if best is None or found.value > best.value:
             best = found
-        if upper - best.value <= tol or len(split.members) < level:
+        if upper - best.value <= tol or len(split.members) < level or clock.expired():
             break
     assert best is not None
-    if upper - best.value <= tol or len(source) > _POLISHED:
+    if upper - best.value <= tol or len(source) > _POLISHED or clock.expired():
         return replace(best, upper_bound=upper)
-    lifts, weights, value, upper = polish(np.vstack(pool), search, upper, tol)
+    lifts, weights, value, upper = polish(np.vstack(pool), search, upper, tol, clock)
     return Design(lifts, weights, value, upper, f"{best.method}, then exchanges and branch and bound")
 
 
-def attempt(split: Split, make: Maker, tol: float) -> Design:
+def attempt(split: Split, make: Maker, tol: float, clock: Clock = ENDLESS) -> Design:
     pricer = make(split)
     exact = not len(split.light)
     few = exact and combinations_of(split) <= _LISTED
     start = _independent(split)
     if few and isinstance(pricer, RatioPricer):
         start = start + pricer.all_columns()
-    plan = generate_columns(start, split.mass, pricer, gap=tol * 1e-3)
+    plan = generate_columns(start, split.mass, pricer, gap=tol * 1e-3, clock=clock)
     lifts, weights = _unrolled(plan, split)
     if len(weights) > len(split.source) and len(split.source) <= _POLISHED:
         columns = Columns(lifts, divergence(lifts, split.source), (None,) * len(lifts))

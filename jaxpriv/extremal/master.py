@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
+
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -99,7 +101,14 @@ def proved_bound(prices: np.ndarray, mass: np.ndarray, highest: float) -> float:
 
 
 def generate_columns(
-    start: Columns, mass: np.ndarray, pricer: AbstractPricer, *, gap: float, rounds: int = 200, count: int | None = None
+    start: Columns,
+    mass: np.ndarray,
+    pricer: AbstractPricer,
+    *,
+    gap: float,
+    rounds: int = 200,
+    count: int | None = None,
+    clock: Clock = ENDLESS,
 ) -> Plan:
     """Column generation from `start` (which must admit a measure) until the bound is within `gap` of the value.
 
@@ -113,6 +122,9 @@ def generate_columns(
     while True:
         weights, prices, value = best_plan(columns, mass)
         found = []
+        if clock.expired():
+            used = np.flatnonzero(weights > 0)
+            return Plan(columns.take(used), weights[used], value, upper)
         for candidate in [prices] if centre is None else [prices, 0.5 * (prices + centre)]:
             highest, extra = pricer.price(candidate, count)
             bound = proved_bound(candidate, mass, highest)
@@ -120,6 +132,7 @@ def generate_columns(
                 upper, centre = bound, candidate
             found.append(extra)
         done += 1
+        clock.report("column-generation", done, value, upper)
         reduced = [extra.values - (extra.lifts * mass) @ prices for extra in found]
         tiny = 1e-12 * (1e-3 + abs(value))
         fresh = [

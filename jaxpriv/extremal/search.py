@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from jaxpriv._clock import Clock
 from jaxpriv._divergence import divergence
 from jaxpriv.extremal.box_pricing import defect
 from jaxpriv.extremal.branching import AbstractTree, BoxTree, RatioTree
@@ -161,7 +162,7 @@ class BoxSearch(AbstractSearch):
 
 
 def polish(
-    lifts: np.ndarray, search: AbstractSearch, upper: float, tol: float
+    lifts: np.ndarray, search: AbstractSearch, upper: float, tol: float, clock: Clock
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
     """(lifts, weights, value, upper bound) from the columns given, exchanges and branch and bound.
 
@@ -177,15 +178,18 @@ def polish(
         history.append(value)
         used = np.flatnonzero(weights > 0)
         stalled = len(history) > _PATIENCE and value - history[-1 - _PATIENCE] < 0.05 * (upper - value)
-        ended = upper - value <= 0.9 * tol or len(history) > rounds
+        clock.report("exchanges", len(history), value, upper)
+        ended = upper - value <= 0.9 * tol or len(history) > rounds or clock.expired()
         found = np.zeros((0, len(source)))
         if not (stalled or ended):
             starts = list(columns.lifts[used])
             starts += [search.mixed(columns.lifts[used], rng) for _ in range(max(16, _STARTS // size))]
-            found = _gaining(np.array([search.descend(start, prices) for start in starts]), source, prices)
+            reached = [search.descend(start, prices) for start in starts if not clock.expired()]
+            if reached:
+                found = _gaining(np.array(reached), source, prices)
         if not len(found) and not ended and proofs > 0:
             proofs -= 1
-            highest, missed = search.tree(prices).solve(0.3 * tol)
+            highest, missed = search.tree(prices).solve(0.3 * tol, clock)
             upper = min(upper, proved_bound(prices, source, highest))
             found = _gaining(missed, source, prices)
         if not len(found):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jaxpriv._clock import Clock, Stop, clock_of
 from jaxpriv._divergence import divergence, entropy, information_below
 from jaxpriv._repr import summary
 from jaxpriv._resources import need_memory
@@ -20,6 +21,7 @@ from jaxpriv.extremal.ratio_pricing import RatioPricer
 from jaxpriv.extremal.repair import mechanism_of, within_limits
 from jaxpriv.extremal.search import BoxSearch, RatioSearch
 from jaxpriv.extremal.vertices import posteriors
+from jaxpriv.solution import Status
 
 # Bounds on the lift that are closer than this leave nothing to choose between them.
 _NARROW = 1e-12
@@ -37,6 +39,7 @@ class MaximumUtility:
         status: `optimal` if upper_bound - value <= tol, else `best_known`: both numbers hold, the optimum lies
             between them.
         method: how the posteriors were found.
+        stopped: why the search ended before its goal: 0 it did not, 1 the time limit, 2 an interrupt.
     """
 
     value: float
@@ -45,8 +48,14 @@ class MaximumUtility:
     leakage: tuple[float, ...]
     status: Literal["optimal", "best_known"]
     method: str
+    stopped: int = 0
 
     __repr__ = summary
+
+    @property
+    def message(self) -> str:
+        """What the status means, after why it was stopped if it was."""
+        return Stop(self.stopped).message + Status[self.status.upper()].message
 
     @property
     def gap(self) -> float:
@@ -54,7 +63,9 @@ class MaximumUtility:
         return self.upper_bound - self.value
 
 
-def maximum_utility(source_or_joint: Any, limit: Any, *, tol: float = 1e-6) -> MaximumUtility:
+def maximum_utility(
+    source_or_joint: Any, limit: Any, *, tol: float = 1e-6, time_limit: Any = None, progress: Any = None
+) -> MaximumUtility:
     """max I(X;Y) over mechanisms P(Y|X) whose every output meets a pointwise limit, in nats.
 
         I(X;Y) = sum_y P(y) D( q_y || p ),   q_y = P_{X|Y=y},   sum_y P(y) q_y = p = P_X
@@ -80,6 +91,8 @@ def maximum_utility(source_or_joint: Any, limit: Any, *, tol: float = 1e-6) -> M
         source_or_joint: p (X,) for a limit on X (S = X), or a joint (S, X) for a limit on S.
         limit: a pair (measure, eps in nats), or a sequence of pairs that hold together.
         tol: the largest upper_bound - value that counts as `optimal`, nats.
+        time_limit, progress: as for `solve`: seconds after which the best mechanism so far is returned with its
+            interval, and reports of the rounds. Ctrl-C works as it does there.
 
     Raises:
         InputError: an argument is wrong, by name.
@@ -95,12 +108,16 @@ def maximum_utility(source_or_joint: Any, limit: Any, *, tol: float = 1e-6) -> M
     array = real_array(source_or_joint, "source_or_joint", ndim=(1, 2))
     if array.ndim == 1:
         need_memory(24.0 * len(array) ** 2, "the joint distribution of X with itself", "merge symbols")
-        source = joint_array(np.asarray(nonnegative(source_or_joint, "source_or_joint"))[None], "source_or_joint")[0]
-        return _solve(np.diag(source), limits, tol)
-    return _solve(joint_array(source_or_joint, "source_or_joint"), limits, tol)
+        joint = np.diag(
+            joint_array(np.asarray(nonnegative(source_or_joint, "source_or_joint"))[None], "source_or_joint")[0]
+        )
+    else:
+        joint = joint_array(source_or_joint, "source_or_joint")
+    with clock_of(time_limit, progress) as clock:
+        return _solve(joint, limits, tol, clock)
 
 
-def _solve(joint: np.ndarray, limits: Limits, tol: float) -> MaximumUtility:
+def _solve(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> MaximumUtility:
     seen, used = np.flatnonzero(joint.sum(axis=1) > 0), np.flatnonzero(joint.sum(axis=0) > 0)
     core = joint[np.ix_(seen, used)]
     source, prior = core.sum(axis=0), core.sum(axis=1)
@@ -108,9 +125,9 @@ def _solve(joint: np.ndarray, limits: Limits, tol: float) -> MaximumUtility:
     if limits.is_void(float(prior.min())) or len(prior) == 1:
         lifts, weights, upper, method = _everything(source)
     elif same:
-        lifts, weights, upper, method = _on_itself(source, limits, tol)
+        lifts, weights, upper, method = _on_itself(source, limits, tol, clock)
     else:
-        lifts, weights, upper, method = _on_private(core, limits, tol)
+        lifts, weights, upper, method = _on_private(core, limits, tol, clock)
     met = within_limits(mechanism_of(lifts, weights), core, limits)
     if met is None:  # the vertices are too ill conditioned for this eps: what tells nothing is always allowed
         mechanism, leakage, method = np.ones((len(source), 1)), (0.0,) * len(limits.pairs), "independent release"
@@ -123,7 +140,7 @@ def _solve(joint: np.ndarray, limits: Limits, tol: float) -> MaximumUtility:
     whole[:] = mechanism[np.argmax(source)]  # a row for symbols without mass, within LDP
     whole[used] = mechanism
     status = "optimal" if upper - value <= tol else "best_known"
-    return MaximumUtility(value, upper, whole, leakage, status, method)
+    return MaximumUtility(value, upper, whole, leakage, status, method, int(clock.stop))
 
 
 Found = tuple[np.ndarray, np.ndarray, float, str]
@@ -137,30 +154,33 @@ def _nothing(source: np.ndarray, upper: float) -> Found:
     return np.ones((1, len(source))), np.ones(1), upper, "independent release"
 
 
-def _on_itself(source: np.ndarray, limits: Limits, tol: float) -> Found:
+def _on_itself(source: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Found:
     """Limits on X: D(q || p) is at most the largest ln(q/p)."""
     ceiling = min(limits.raised, limits.spread)
     if limits.independent:
         return _nothing(source, 0.0)
     if limits.spread < math.inf:
-        found = design(RatioSearch(source, limits.eps), lambda split: RatioPricer(split, limits.eps), tol)
+        found = design(RatioSearch(source, limits.eps), lambda split: RatioPricer(split, limits.eps), tol, clock)
     else:
         low, high = limits.box(float(source.min()))
         if high - low < _NARROW:
             return _nothing(source, ceiling)
-        found = design(BoxSearch(source, low, high), lambda split: BoxPricer(split, low, high), tol)
+        found = design(BoxSearch(source, low, high), lambda split: BoxPricer(split, low, high), tol, clock)
     return found.lifts, found.weights, min(found.upper_bound, ceiling), found.method
 
 
-def _on_private(joint: np.ndarray, limits: Limits, tol: float) -> Found:
+def _on_private(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Found:
     """Limits on S: every vertex of the polytope of posteriors of X, and X's own posterior as a start."""
     source, prior = joint.sum(axis=0), joint.sum(axis=1)
     relative = joint / (prior[:, None] * source)
     low, high = limits.box(float(prior.min()))
     ratio = math.exp(limits.eps) if limits.spread < math.inf else None
-    vertices = posteriors(relative, low, high, ratio)
+    vertices = posteriors(relative, low, high, ratio, clock)
     lifts = np.vstack([np.ones(len(source)), vertices / source])
     columns = Columns(lifts, divergence(lifts, source), (None,) * len(lifts))
     few = columns if len(lifts) <= 2000 else columns.take(np.arange(1))
-    plan = generate_columns(few, source, ListedPricer(columns, source), gap=1e-3 * tol)
+    if clock.expired():  # the list may lack vertices: nothing is proved by pricing it
+        plan = generate_columns(few, source, ListedPricer(columns, source), gap=1e-3 * tol, rounds=1)
+        return plan.columns.lifts, plan.weights, math.inf, f"{len(vertices)} vertices"
+    plan = generate_columns(few, source, ListedPricer(columns, source), gap=1e-3 * tol, clock=clock)
     return plan.columns.lifts, plan.weights, plan.upper_bound, f"all {len(vertices)} vertices"

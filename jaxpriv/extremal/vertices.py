@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.errors import ResourceError
 
 MOST_BASES = 2_000_000
@@ -26,8 +27,10 @@ def count_bases(private: int, useful: int, extra: int) -> int:
     )
 
 
-def posteriors(relative: np.ndarray, low: float, high: float, ratio: float | None = None) -> np.ndarray:
-    """All vertices q (n, X), and possibly some other points of the polytope.
+def posteriors(
+    relative: np.ndarray, low: float, high: float, ratio: float | None = None, clock: Clock = ENDLESS
+) -> np.ndarray:
+    """All vertices q (n, X), and possibly some other points of the polytope; only some once the clock has expired.
 
     relative[s, x] = P(s|x)/P(s), so relative @ q is the lift of S. The limits are low <= lift <= high,
     or lift_s <= ratio * lift_s' if `ratio` is given.
@@ -50,7 +53,7 @@ def posteriors(relative: np.ndarray, low: float, high: float, ratio: float | Non
         supports = np.array(list(itertools.combinations(range(useful), m)))
         for active in itertools.combinations(range(private), m - 1 + extra):
             for choice in itertools.product(sides, repeat=len(active)):
-                for first in range(0, len(supports), _CHUNK):
+                for first in range(0, len(supports) if not clock.expired() else 0, _CHUNK):
                     part = supports[first : first + _CHUNK]
                     q = _basic(relative, part, np.array(active, dtype=np.int64), choice, extra)
                     found.append(q[_allowed(relative @ q.T, low, high, ratio)])

@@ -5,10 +5,11 @@ measures it afresh, makes it meet its target, and checks every proof.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from jaxpriv._clock import Clock
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 # A leakage of less than this is zero, rounded: it is of the order of (relative error of a posterior)^2.
@@ -17,10 +18,13 @@ NOTHING = 1e-20
 
 @dataclass(frozen=True)
 class Goal:
-    """When to stop: a proved gap of at most `tol` nats, or `max_steps` rounds (None: the solver's own limit)."""
+    """When to stop: a proved gap of at most `tol` nats, `max_steps` rounds (None: the solver's own limit), or when the
+    clock says so.
+    """
 
     tol: float = 1e-6
     max_steps: int | None = None
+    clock: Clock = field(default_factory=Clock)
 
 
 @dataclass(frozen=True, eq=False)

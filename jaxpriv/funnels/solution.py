@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._clock import Stop
 from jaxpriv._repr import summary
 from jaxpriv.funnels.found import Proof
 from jaxpriv.solution import Status
@@ -32,6 +33,7 @@ class FunnelSolution:
         steps: its rounds or iterations.
         seconds: time spent compiling and solving.
         notes: what happened on the way, in order.
+        stopped: why the solve ended before its goal: 0 it did not, 1 the time limit, 2 an interrupt.
     """
 
     value: float
@@ -50,6 +52,7 @@ class FunnelSolution:
     steps: int
     seconds: dict[str, float]
     notes: tuple[str, ...] = ()
+    stopped: int = 0
 
     __repr__ = summary
 
@@ -65,5 +68,5 @@ class FunnelSolution:
 
     @property
     def message(self) -> str:
-        """What the status means."""
-        return self.code.message
+        """What the status means, after why it was stopped if it was."""
+        return Stop(self.stopped).message + self.code.message

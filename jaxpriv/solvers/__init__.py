@@ -1,6 +1,17 @@
 """How problems are solved: one file for each algorithm, hyper-parameters as fields."""
 
-from jaxpriv.solvers._base import AbstractSolver, Candidate, Goal, Run, advance, iterate, last_state
+from jaxpriv.solvers._base import (
+    AbstractSolver,
+    Candidate,
+    Course,
+    Goal,
+    Run,
+    advance,
+    begin,
+    iterate,
+    last_state,
+    resume,
+)
 from jaxpriv.solvers._interior_tangent import path_tangent
 from jaxpriv.solvers.accelerated import AcceleratedGradient
 from jaxpriv.solvers.conic import ConicInteriorPoint
@@ -15,6 +26,7 @@ __all__ = [
     "AcceleratedGradient",
     "Candidate",
     "ConicInteriorPoint",
+    "Course",
     "Goal",
     "InteriorPoint",
     "LinearProgram",
@@ -23,7 +35,9 @@ __all__ = [
     "Run",
     "TwoGrid",
     "advance",
+    "begin",
     "iterate",
     "last_state",
     "path_tangent",
+    "resume",
 ]

@@ -3,7 +3,7 @@
 import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -132,31 +132,54 @@ def advance(solver: AbstractSolver, program: Any, state: Any, goal: Goal, used: 
     return lax.while_loop(go_on, once, (state, used))
 
 
-def iterate(solver: AbstractSolver, program: Any, goal: Goal, max_steps: Any) -> Run:
-    """Run `solver` from one start after another until the goal is met or `max_steps` are used.
+class Course(NamedTuple):
+    """Where a run from one start after another stands: `resume` goes on from here."""
+
+    attempt: Any  # the number of the present start
+    fresh: Any  # whether its state is still to be made
+    state: Any
+    steps: Any  # used so far, by all starts
+
+    @property
+    def best(self) -> Any:
+        return self.state.best
+
+
+def begin(solver: AbstractSolver, program: Any) -> Course:
+    """The course before the first start."""
+    start = solver.blank(program)
+    # A fresh state is made before anything reads it: these zeros have its shapes.
+    shapes = jax.eval_shape(solver.init, program, jnp.array(0), start)
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    blank = eqx.tree_at(lambda state: state.best, blank, start)
+    return Course(jnp.array(0), jnp.array(True), blank, jnp.array(0))
+
+
+def resume(solver: AbstractSolver, program: Any, goal: Goal, course: Course, until: Any) -> Course:
+    """Run from one start after another until the goal is met, no start is left, or `until` steps are used.
 
     Under vmap an instance that is done keeps its state while the others go on.
     """
+
+    def go_on(course: Course) -> Any:
+        return (course.attempt < solver.attempts) & ~goal.met(course.best) & (course.steps < until)
+
+    def attempt(course: Course) -> Course:
+        number, fresh, state, steps = course
+        state = lax.cond(fresh, lambda: solver.init(program, number, state.best), lambda: state)
+        state, steps = advance(solver, program, state, goal, steps, until)
+        return Course(jnp.where(state.stalled, number + 1, number), state.stalled, state, steps)
+
+    return lax.while_loop(go_on, attempt, course)
+
+
+def iterate(solver: AbstractSolver, program: Any, goal: Goal, max_steps: Any) -> Run:
+    """Run `solver` from one start after another until the goal is met or `max_steps` are used."""
     state, steps = last_state(solver, program, goal, max_steps)
     return Run(state.best, steps)
 
 
 def last_state(solver: AbstractSolver, program: Any, goal: Goal, max_steps: Any) -> tuple[Any, Any]:
     """The loop of `iterate`: the state in which it ended, with everything the solver knows, and the steps."""
-    start = solver.blank(program)
-
-    def attempt(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        number, state, steps = carry
-        state, steps = advance(solver, program, solver.init(program, number, state.best), goal, steps, max_steps)
-        return number + 1, state, steps
-
-    def another(carry: tuple[Any, Any, Any]) -> Any:
-        number, state, steps = carry
-        return (number < solver.attempts) & ~goal.met(state.best) & (steps < max_steps)
-
-    # The first attempt always runs (no candidate has a gap yet), so nobody sees these zeros.
-    shapes = jax.eval_shape(solver.init, program, jnp.array(0), start)
-    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    blank = eqx.tree_at(lambda state: state.best, blank, start)
-    _, state, steps = lax.while_loop(another, attempt, (jnp.array(0), blank, jnp.array(0)))
-    return state, steps
+    course = resume(solver, program, goal, begin(solver, program), max_steps)
+    return course.state, course.steps

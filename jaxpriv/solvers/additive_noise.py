@@ -11,6 +11,7 @@ with mu falling geometrically; on the central path the gap is mu (|Z| + 1).
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 
@@ -64,15 +65,39 @@ def _direction(data: NoiseData, theta: Any, mu: Any) -> tuple[Any, Any]:
     return step, -(gradient @ step)
 
 
-def newton_path(data: NoiseData, start: Any, last: Any, max_steps: Any) -> tuple[Any, Any, Any, Any]:
-    """(theta, scores, price, steps) at the end of the central path, mu = `last`."""
+class NoisePath(NamedTuple):
+    """Where the path stands."""
 
-    def unfinished(carry: tuple[Any, ...]) -> Any:
-        _, mu, decrement, steps, stuck = carry
-        return (steps < max_steps) & ((mu > last) | (decrement > 1e-9 * mu)) & ~stuck
+    theta: Any  # (Z,)
+    mu: Any
+    decrement: Any
+    steps: Any
+    stuck: Any
 
-    def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
-        theta, mu, decrement, steps, _ = carry
+
+class NoisePoint(NamedTuple):
+    """What the path has come to."""
+
+    path: NoisePath
+    scores: Any  # (Y, S)
+    price: Any
+    value: Any  # I(S;Y)
+    finished: Any
+
+
+def path_from(start: np.ndarray) -> NoisePath:
+    """The path before its first step, from a strictly feasible law."""
+    return NoisePath(start, np.asarray(1.0), np.asarray(np.inf), np.asarray(0), np.asarray(False))
+
+
+def newton_path(data: NoiseData, path: NoisePath, last: Any, until: Any) -> NoisePoint:
+    """The path followed to its end, mu = `last`, or until `until` steps are used."""
+
+    def unfinished(path: NoisePath) -> Any:
+        return ((path.mu > last) | (path.decrement > 1e-9 * path.mu)) & ~path.stuck
+
+    def step(path: NoisePath) -> NoisePath:
+        theta, mu, decrement, steps, _ = path
         mu = jnp.where(decrement <= 0.05 * mu, jnp.maximum(0.2 * mu, last), mu)
         move, decrement = _direction(data, theta, mu)
         now = _value(data, theta, mu)
@@ -92,8 +117,9 @@ def newton_path(data: NoiseData, start: Any, last: Any, max_steps: Any) -> tuple
         boundary = jnp.minimum(1.0, 0.99 / jnp.maximum((-move / theta).max(), 1e-30))
         a, _ = lax.while_loop(too_long, shorter, (boundary, _value(data, theta + boundary * move, mu)))
         new = jnp.where(a > 1e-12, theta + a * move, theta)
-        return new / new.sum(), mu, decrement, steps + 1, (a <= 1e-12) & (mu <= last)
+        return NoisePath(new / new.sum(), mu, decrement, steps + 1, (a <= 1e-12) & (mu <= last))
 
-    first = (start, jnp.asarray(1.0, start.dtype), jnp.asarray(jnp.inf, start.dtype), jnp.array(0), jnp.array(False))
-    theta, mu, _, steps, _ = lax.while_loop(unfinished, step, first)
-    return theta, scores_at(data, theta), mu / (data.budget - data.cost @ theta), steps
+    path = lax.while_loop(lambda path: unfinished(path) & (path.steps < until), step, path)
+    price = path.mu / (data.budget - data.cost @ path.theta)
+    value = _value(data, path.theta, 0.0)
+    return NoisePoint(path, scores_at(data, path.theta), price, value, ~unfinished(path))

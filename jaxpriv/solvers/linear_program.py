@@ -33,6 +33,7 @@ class Outcome(enum.Enum):
     INFEASIBLE = "infeasible"  # `offer.k`, `offer.price` prove it: see `infeasibility`
     UNBOUNDED = "unbounded"
     FAILED = "failed"  # neither was shown; `message` is the backend's
+    STOPPED = "stopped"  # by the time limit, before anything was shown
 
 
 class Solved(NamedTuple):
@@ -62,8 +63,8 @@ class _System(NamedTuple):
     row_size: np.ndarray  # the rows of `upper` were divided by these
 
 
-def highs(program: MeasuredProgram) -> Solved:
-    """Solve a program all of whose terms are LINEAR; float64 whatever the caller's settings.
+def highs(program: MeasuredProgram, seconds: float = float("inf")) -> Solved:
+    """Solve a program all of whose terms are LINEAR in so many seconds at most; float64 whatever the caller's settings.
 
     The mechanism is repaired and the rules are moved into their sets: value and bound hold as they stand.
     """
@@ -73,13 +74,15 @@ def highs(program: MeasuredProgram) -> Solved:
         program = jax.tree.map(_double, program)
         data = rearrange(program, dense=True)
         system = _assemble(data)
-        answer = _solve(system.cost, system)
+        answer = _solve(system.cost, system, seconds)
         if answer.status == 0:
             k, price = _multipliers(data, system, answer.ineqlin.marginals, system.size)
             offer = offered_linear(data, _mechanism(data, system, answer.x), k, price, no_offer(program))
             return Solved(Outcome.OPTIMAL, offer, answer.message)
-        outcome = Outcome.UNBOUNDED if answer.status == 3 else Outcome.FAILED
         offer = no_offer(program)
+        if answer.status == 1 and seconds < float("inf"):
+            return Solved(Outcome.STOPPED, offer, answer.message)
+        outcome = Outcome.UNBOUNDED if answer.status == 3 else Outcome.FAILED
         if outcome is Outcome.FAILED:
             k, price = _farkas(data, system)
             if infeasibility(program, k, price) > 0:
@@ -182,12 +185,14 @@ def _assemble(data: Data) -> _System:
     )
 
 
-def _solve(cost: np.ndarray, system: _System) -> Any:
+def _solve(cost: np.ndarray, system: _System, seconds: float = float("inf")) -> Any:
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
 
     # The dual simplex method: interior point with crossover took two to twenty times as long on programs of
     # 20 to 100 symbols, for the same vertex.
     options = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
+    if seconds < float("inf"):
+        options["time_limit"] = seconds
     bounds = np.stack([system.lowest, np.full(len(cost), np.inf)], axis=1)
     return linprog(
         cost,

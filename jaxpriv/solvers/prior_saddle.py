@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._clock import Clock
 from jaxpriv._resources import need_memory
 
 # Newton steps at most; they stop early where a step is no longer than this.
@@ -183,28 +184,37 @@ class _Newton:
 
 
 def saddle_point(
-    given: np.ndarray, centre: np.ndarray, radius: float, tables: np.ndarray, budget: np.ndarray, tol: float
+    given: np.ndarray,
+    centre: np.ndarray,
+    radius: float,
+    tables: np.ndarray,
+    budget: np.ndarray,
+    tol: float,
+    clock: Clock,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(mechanism (X, Y), priors (1 + M, S)): W, the worst prior for the leakage and one for every budget.
 
     Near the saddle point to a gap of `tol` if the method gets there (it may not where the budgets leave no
-    interior); otherwise the last point, whose mechanism may break the budgets. Sums are one up to rounding.
+    interior, or where the clock ends it); otherwise the last point, whose mechanism may break the budgets. Sums are
+    one up to rounding.
     """
     groups, (inputs, outputs) = 1 + len(tables), tables[0].shape
     numbers = outputs * len(centre) * (5.0 * groups * inputs + 2.0 * len(centre))
     need_memory(8.0 * numbers, "the search for the worst prior", "merge symbols first")
     game = _Game(given, centre, radius, tables, budget)
     with np.errstate(all="ignore"):  # the last steps may leave the numbers that there are
-        point = _path(game, tol)
+        point = _path(game, tol, clock)
     pi = point.a @ game.measure.T
     return (point.w / point.w.sum(axis=0)).T, pi / pi.sum(axis=1, keepdims=True)
 
 
-def _path(game: _Game, tol: float) -> _Point:
+def _path(game: _Game, tol: float, clock: Clock) -> _Point:
     """The point where the steps end."""
     point = game.start()
     total = game.path.sum() + len(point.t) * game.slack_path.sum()
     for _ in range(_MOST_STEPS):
+        if clock.expired():
+            break
         try:
             newton = _Newton(game, point)
             if max(gap := point.gap(), newton.error) <= tol:

@@ -12,6 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._clock import Clock, Stop
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import average_leakage, certify
 from jaxpriv.errors import InfeasibleError
@@ -21,9 +22,9 @@ from jaxpriv.problems.faces import Face, face_of
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.problems.reduction import Reduction, reduce
 from jaxpriv.solution import Solution, Status, no_solution
-from jaxpriv.solvers import AbstractSolver, Goal, iterate
+from jaxpriv.solvers import AbstractSolver, Goal
 from jaxpriv.solvers.perfect_privacy import perfect_privacy
-from jaxpriv.solving.execution import on_host
+from jaxpriv.solving.portions import ONE, run, seconds_of
 
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 MARGIN = 0.8
@@ -41,6 +42,7 @@ class Answer:
     multipliers: Any
     steps: int = 0
     solver: str = "closed-form"
+    stop: Stop = Stop.NONE
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,13 @@ def finish(problem: DistortionProblem, program: Program, answer: Answer, goal: G
     """Certify an answer on the original program and call it what it is."""
     certificate = certify(program, answer.mechanism, answer.scores, answer.weights, answer.multipliers)
     proved = goal.met(certificate) and certificate.violation == 0
-    code = Status.OPTIMAL if proved else Status.NOT_CERTIFIED
+    code = (
+        Status.OPTIMAL
+        if proved
+        else Status.BEST_KNOWN
+        if answer.stop and certificate.violation == 0
+        else Status.NOT_CERTIFIED
+    )
     if problem.budget is not None:  # the constraints are the distortions, joint by joint
         distortion = certificate.constraint_values.reshape(len(program.joints), -1).max(axis=0)
     else:
@@ -175,6 +183,7 @@ def finish(problem: DistortionProblem, program: Program, answer: Answer, goal: G
         steps=np.int32(answer.steps),
         solver=answer.solver,
         seconds=seconds,
+        stopped=np.int32(answer.stop),
     )
 
 
@@ -192,7 +201,7 @@ def infeasible(problem: DistortionProblem, program: Program) -> Solution:
 
 
 def solve_dense(
-    problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, limit: int, throw: bool
+    problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, limit: int, throw: bool, clock: Clock
 ) -> Solution:
     """Solve with a solver that works on tables."""
     begun = time.perf_counter()
@@ -204,19 +213,52 @@ def solve_dense(
         if throw:
             raise
         return infeasible(problem, program)
-    answer, compiling = solve_prepared(prepared, name, solver, goal, limit)
+    answer, compiling = solve_prepared(prepared, name, solver, goal, limit, clock)
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     return finish(problem, prepared.program, answer, goal, seconds)
 
 
 def solve_prepared(
-    prepared: Prepared, name: str, solver: AbstractSolver, goal: Goal, limit: int
+    prepared: Prepared, name: str, solver: AbstractSolver, goal: Goal, limit: int, clock: Clock
 ) -> tuple[Answer, float]:
     """Iterate, unless there is an answer already; also the seconds spent compiling."""
     if prepared.answer is not None:
         return prepared.answer, 0.0
-    result, compiling = on_host(iterate, solver, prepared.reduced, inner_goal(prepared, goal), np.asarray(limit))
-    return expand(prepared, result.best, int(result.steps), name), compiling
+    if clock.expired():
+        return without_steps(prepared, clock.stop), 0.0
+    program, inner = prepared.reduced, inner_goal(prepared, goal)
+
+    def report(best: Any, steps: Any) -> None:
+        clock.report(name, steps, *in_units(prepared, best))
+
+    ran = run(clock, ONE, solver, (program, inner), inner, limit, seconds_of(solver, program), report)
+    if ran.best is None:
+        return without_steps(prepared, clock.stop), ran.compiling
+    answer = expand(prepared, ran.best, int(ran.steps), name)
+    return dataclasses.replace(answer, stop=clock.stop), ran.compiling
+
+
+def without_steps(prepared: Prepared, stop: Stop) -> Answer:
+    """The mechanism that meets every limit, and the bound that leakage >= 0 gives."""
+    program = prepared.program
+    groups, private, _ = program.joints.shape
+    outputs = program.cost.shape[1]
+    weights = np.zeros(1) if program.form is Form.LIMIT else np.full(groups, 1.0 / groups)
+    return Answer(
+        program.anchor,
+        np.zeros((groups, outputs, private)),
+        weights,
+        np.zeros(len(program.budgets)),
+        solver="none",
+        stop=stop,
+    )
+
+
+def in_units(prepared: Prepared, best: Any) -> tuple[float, float]:
+    """(value, bound) of a candidate in the units of the result."""
+    assert prepared.reduction is not None
+    scale, shift = prepared.reduction.cost_scale, prepared.reduction.cost_shift
+    return float(best.value) * scale + shift, float(best.bound) * scale + shift
 
 
 def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:

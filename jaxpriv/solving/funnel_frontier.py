@@ -6,20 +6,22 @@ and the prices of every point give a line L = c + lambda R that no release cross
 """
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from jaxpriv._clock import clock_of
 from jaxpriv._divergence import information_interval
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.funnels import FunnelSolution, Goal, proved_line
+from jaxpriv.funnels import FunnelSolution, Goal, proved_line, proved_value
 from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.funnels.found import Proof
 from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+from jaxpriv.solution import Status
 from jaxpriv.solving.execution import own_settings
 from jaxpriv.solving.funnels import pick_funnel_solver, solve_with
 
@@ -131,7 +133,8 @@ def funnel_frontier(
     solver: Any = "auto",
     tol: Any = 1e-6,
     max_steps: Any = None,
-    progress: Callable[[int, int], None] | None = None,
+    time_limit: Any = None,
+    progress: Any = None,
 ) -> FunnelFrontier:
     """Solve `problem` at many targets; its own target is replaced.
 
@@ -139,12 +142,17 @@ def funnel_frontier(
     given). A pair of calls, one with a `FunnelProblem` and one with a `BottleneckProblem`, gives both envelopes:
     everything between them can be reached, nothing outside of them can.
 
+    A time limit or Ctrl-C works as in `solve`. All targets are returned: one that was not reached has the status
+    `best_known`, the best release of the atoms that are known (local methods: X itself from time to time), and the best
+    bound that the prices of any other target prove for it.
+
     Args:
         problem: supplies the joint and the measure.
         disclosures, leakage_budgets, relevances, multipliers: exactly one of them, shape (B,), nats;
             leakage_budgets for funnels and relevances for bottlenecks only.
         solver, tol, max_steps: as for `solve`.
-        progress: called with (points done, points in all) after every point.
+        time_limit: seconds for the whole sweep, as for `solve`.
+        progress: as for `solve`; the record's `done` and `total` count the targets.
 
     Raises:
         InputError: an argument is wrong, by name.
@@ -167,19 +175,45 @@ def funnel_frontier(
     if is_traced(sweeps[form], tol):
         raise InputError("funnel_frontier runs outside of jit and vmap only")
     targets = finite(real_array(sweeps[form], f"{form}s", ndim=1), f"{form}s")
-    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), max_steps)
+    clock = clock_of(time_limit, progress)
+    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), max_steps, clock)
     name, method = pick_funnel_solver(solver, problem)
     points = [_replaced(problem, form, float(target)) for target in targets]
-    find = method.find
-    if isinstance(method, ColumnGeneration):
-        find = method.prepare(problem)
+    keeps = isinstance(method, ColumnGeneration)
+    find = method.prepare(problem) if keeps else method.find
     solutions: dict[int, FunnelSolution] = {}
-    with own_settings():
-        for done, k in enumerate(np.argsort(-targets, kind="stable")):
-            solutions[int(k)] = solve_with(points[k], name, find, goal)
-            if progress is not None:
-                progress(done + 1, len(points))
+    with clock, own_settings():
+        for done, k in enumerate(np.argsort(-targets, kind="stable"), start=1):
+            with clock.quiet():
+                one = solutions[int(k)] = solve_with(points[k], name, find, goal, keeps)
+            ends = one.lower_bound, one.upper_bound
+            clock.report(name, one.steps, one.value, max(ends, key=lambda end: abs(end - one.value)), done, len(points))
+        if clock.stop:
+            proofs = [one.proof for one in solutions.values() if one.proof is not None]
+            for k, one in solutions.items():
+                solutions[k] = _with_proofs(points[k], one, proofs, goal.tol)
     return FunnelFrontier(problem, form, targets, tuple(solutions[k] for k in range(len(points))))
+
+
+def _with_proofs(
+    problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, proofs: list[Proof], tol: float
+) -> FunnelSolution:
+    """`solution` with the best bound that the prices of other targets of the same joint prove for its own."""
+    if not proofs:
+        return solution
+    least = solution.value == solution.upper_bound  # what is known is an upper end: the value is minimised
+    bounds = [proved_value(problem, proof) for proof in proofs]
+    best = int(np.argmax(bounds) if least else np.argmin(bounds))
+    bound = min(bounds[best], solution.value) if least else max(bounds[best], solution.value)
+    if not (bound > solution.lower_bound if least else bound < solution.upper_bound):
+        return solution
+    low, high = (bound, solution.upper_bound) if least else (solution.lower_bound, bound)
+    proof, prices = proofs[best], solution.prices.copy()
+    prices[problem.useful] = proof.prices
+    code = Status.OPTIMAL if high - low <= tol else solution.code
+    return dataclasses.replace(
+        solution, lower_bound=low, upper_bound=high, code=code, proof=proof, multiplier=proof.multiplier, prices=prices
+    )
 
 
 def _replaced(problem: FunnelProblem | BottleneckProblem, form: str, target: float) -> Any:

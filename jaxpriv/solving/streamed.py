@@ -2,8 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxpriv import _resources
+from jaxpriv._clock import Clock
 from jaxpriv._validation import SUM_TOLERANCE
 from jaxpriv.certificates import Certificate, certify_streamed
 from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
@@ -36,8 +36,8 @@ _COARSE_SHARE, _MARGIN = 0.3, 0.95
 _STILL_FALLING = 0.75
 # Pairs (x, y) from which on a full pass is dear enough to be tried on a smaller grid first.
 _DEAR = 2**25
-# Seconds between looks at the clock, at the keyboard, and at the caller's progress function.
-_LOOK = 1.0
+# Seconds that one portion of steps aims at: between two of them the clock is asked.
+_PORTION = 0.25
 # A gap of float32 passes is believed down to this, relative to the value.
 _SINGLE_TRUST = 1e-5
 # Above this relative gap float32 lost its way: float64 starts afresh.
@@ -49,8 +49,6 @@ _SINGLE_PATIENCE = 25
 _HIGHEST_PRICE = 1e100
 # Costs of these sizes neither underflow nor overflow in float32, not even squared.
 _SINGLE_RANGE = (1e-12, 1e12)
-
-Progress: TypeAlias = Callable[..., Any] | None
 
 
 class Unsuited(InputError):
@@ -71,9 +69,9 @@ class Found(NamedTuple):
 class Task:
     """One call of `solve`: what it asks, the steps it has left, what it has said so far, and its time."""
 
-    def __init__(self, goal: Goal, limit: int, mesh: Mesh | None, said: list[str], progress: Progress):
-        self.goal, self.limit, self.mesh, self.said, self.progress = goal, limit, mesh, said, progress
-        self.left = limit
+    def __init__(self, goal: Goal, limit: int, mesh: Mesh | None, said: list[str], clock: Clock):
+        self.goal, self.mesh, self.said, self.clock = goal, mesh, said, clock
+        self.left = self.limit = limit
         self.begun, self.compiling = time.perf_counter(), 0.0
 
     def run(self, function: Any, *args: Any) -> Any:
@@ -81,6 +79,10 @@ class Task:
         run, spent = compiled(function, *args)
         self.compiling += spent
         return run()
+
+    def goes_on(self, found: "Found") -> bool:
+        """Whether another method is to be tried after this result."""
+        return not self.goal.met(found.certificate) and not self.clock.expired()
 
     def seconds(self) -> dict[str, float]:
         return {"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling}
@@ -94,7 +96,7 @@ def solve_streamed(
     limit: int,
     throw: bool,
     notes: tuple[str, ...],
-    progress: Progress,
+    clock: Clock,
 ) -> Solution:
     """Solve block by block; with `notes` (the choice was `auto`'s) fall back from one method to the next."""
     if not problem.streams:
@@ -102,7 +104,7 @@ def solve_streamed(
             f"solver: {name} takes one joint with budgets or multipliers; use 'interior-point' or 'mirror-descent'"
         )
     mesh = solver.mesh if solver.mesh is not None else all_devices()
-    task = Task(goal, limit, mesh, list(notes), progress)
+    task = Task(goal, limit, mesh, list(notes), clock)
     try:
         program, known = _ready(problem, mesh)
     except InfeasibleError:
@@ -111,22 +113,23 @@ def solve_streamed(
         _, private, _, _ = problem.sizes
         return no_solution(problem.shape, 1, private, len(problem.distortions), len(problem.distortions))
     found = _closed_form(program, known, mesh)
+    if found is None and clock.expired():
+        found = _nearest(program, known, np.zeros(len(program.distortions)), mesh)._replace(solver="none")
     if found is None and isinstance(solver, TwoGrid):
         found = _two_grid(task, program, known, solver)
-    if found is None or (notes and not goal.met(found.certificate) and isinstance(solver, TwoGrid)):
+    if found is None or (notes and isinstance(solver, TwoGrid) and task.goes_on(found)):
         on_all = solver if isinstance(solver, AcceleratedGradient) else AcceleratedGradient()
         on_all = dataclasses.replace(on_all, mesh=mesh)
         if found is not None:
             task.said.append(f"auto: accelerated next, two-grid ended at a gap of {found.certificate.gap:.2e}")
         found = _better(found, _accelerated(task, program, known, on_all))
     _check_order(found.certificate)
-    fits = _resources.fits(newton_bytes(problem))
-    if notes and task.left > 0 and not goal.met(found.certificate) and fits:
+    if notes and task.left > 0 and task.goes_on(found) and _resources.fits(newton_bytes(problem)):
         task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
-        dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw)
+        dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw, clock)
         if dense.gap < found.certificate.gap:
             return dataclasses.replace(dense, notes=tuple(task.said))
-    return _solution(program, found, goal, task.seconds(), tuple(task.said))
+    return _solution(program, found, task)
 
 
 def _check_order(certificate: Certificate) -> None:
@@ -139,11 +142,10 @@ def _check_order(certificate: Certificate) -> None:
         )
 
 
-def _solution(
-    program: StreamedProgram, found: Found, goal: Goal, seconds: dict[str, float], notes: tuple[str, ...]
-) -> Solution:
-    certificate = found.certificate
-    proved = goal.met(certificate) and certificate.violation == 0
+def _solution(program: StreamedProgram, found: Found, task: Task) -> Solution:
+    certificate, stop = found.certificate, task.clock.stop
+    proved = task.goal.met(certificate) and certificate.violation == 0
+    code = Status.OPTIMAL if proved else Status.BEST_KNOWN if stop else Status.NOT_CERTIFIED
     return Solution(
         value=np.float64(certificate.value),
         lower_bound=np.float64(certificate.lower_bound),
@@ -153,11 +155,12 @@ def _solution(
         scores=found.scores[None],
         weights=np.ones(1),
         multipliers=found.multipliers if program.prices is None else np.zeros(0),
-        code=np.int32(Status.OPTIMAL if proved else Status.NOT_CERTIFIED),
+        code=np.int32(code),
         steps=np.int32(found.steps),
         solver=found.solver,
-        seconds=seconds,
-        notes=notes,
+        seconds=task.seconds(),
+        notes=tuple(task.said),
+        stopped=np.int32(stop),
     )
 
 
@@ -326,7 +329,7 @@ def _iterate(
         state, used = _run(task, quick, problem, task.run(_start, quick, problem), coarser, 0)
         found.append(jax.device_get(state.best))
         gap, value = float(state.best.gap), abs(float(state.best.value))
-        if (inner.met(state.best) and gap > _SINGLE_TRUST * value) or used >= task.left:
+        if (inner.met(state.best) and gap > _SINGLE_TRUST * value) or used >= task.left or task.clock.expired():
             task.left -= used
             return found, used
         task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
@@ -335,7 +338,7 @@ def _iterate(
     if resumed is not None:
         state, used = _run(task, exact, problem, task.run(_resumed, exact, problem, resumed), inner, used)
         found.append(jax.device_get(state.best))
-    if resumed is None or not (inner.met(state.best) or used >= task.left):
+    if resumed is None or not (inner.met(state.best) or used >= task.left or task.clock.expired()):
         state, used = _run(task, exact, problem, task.run(_start, exact, problem), inner, used)
         found.append(jax.device_get(state.best))
     task.left -= used
@@ -349,17 +352,18 @@ def _resumed(solver: AcceleratedGradient, problem: Problem, state: AcceleratedSt
 def _run(
     task: Task, solver: AcceleratedGradient, problem: Problem, state: AcceleratedState, goal: Goal, used: int
 ) -> tuple[AcceleratedState, int]:
-    """Steps in portions of about a second, so that an interrupt is heard."""
-    portion = 4
-    while not (goal.met(state.best) or state.stalled or used >= task.left):
+    """Steps in short portions, so that a time limit or an interrupt can end them."""
+    portion = 1
+    while not (goal.met(state.best) or state.stalled or used >= task.left or task.clock.expired()):
         begun, compiling = time.perf_counter(), task.compiling
         until = min(used + portion, task.left)
-        state, count = task.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
-        used = int(count)
+        with task.clock.held():
+            new, count = task.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
+            state, used = new, int(count)
+            best = state.best
+            task.clock.report("accelerated", task.limit - task.left + used, best.value, best.bound)
         spent = time.perf_counter() - begun - (task.compiling - compiling)
-        portion = max(1, min(2 * portion, int(portion * _LOOK / max(spent, 1e-3))))
-        if task.progress is not None:
-            task.progress(task.limit - task.left + used, float(state.best.gap))
+        portion = max(1, min(2 * portion, int(portion * min(_PORTION, task.clock.left) / max(spent, 1e-3))))
     return state, used
 
 
@@ -436,14 +440,16 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
             rule = by.rule(np.asarray(solved.rule))
             return _certified(on, mechanism, rule, solved.multipliers, mesh, 0, "two-grid")
 
-        between = max(1, width // solver.refine) if program.shape[0] * program.shape[1] > _DEAR else 1
-        stop, promising = cells >= min(solver.most_cells, symbols) or task.left <= 0, between == 1
+        stop = cells >= min(solver.most_cells, symbols) or task.left <= 0 or task.clock.expired()
+        large = program.shape[0] * program.shape[1] > _DEAR and not task.clock.expired()
+        between = max(1, width // solver.refine) if large else 1
+        promising = between == 1
         if between > 1:
             middle = coarsen(program, between, mesh).program
             seen = _look(middle.joint, middle.distortions, program.budgets, mesh)
             tried = read(middle, seen, coarsen(middle, width // between, None)).certificate
             said.append(f"two-grid: {len(coarse.x.centres)} cells, gap {tried.gap:.2e} seen on {middle.shape[0]}")
-            stop = stop or tried.gap >= _STILL_FALLING * last or task.left <= 0
+            stop = stop or tried.gap >= _STILL_FALLING * last or task.clock.expired()
             # The full grid adds a little to the gap seen on a smaller one.
             promising = Goal(_MARGIN * goal.tol, _MARGIN * goal.rtol).met(tried)
             last = min(last, tried.gap)

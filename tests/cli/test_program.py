@@ -7,31 +7,39 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import jaxpriv
 from jaxpriv._command import is_command
 from jaxpriv.cli._app import _spread
-from tests.cli.conftest import refused, strict_json
+from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
 
 ROOT = Path(__file__).parents[2]
 
-# A solve that would never end, and an interrupt that arrives when it has begun.
+# A solve that would never end, and interrupts that arrive when it has begun: as many as the first argument says.
 INTERRUPTED = """
-import os, signal
+import os, signal, sys, time
 import jaxpriv.cli
-import jaxpriv.solving.execution as solving
-compiled = solving.compiled
-def interrupted(*args):
-    run, seconds = compiled(*args)
+import jaxpriv.solving.portions as portions
+interrupts = int(sys.argv.pop(1))
+compiled = portions.compiled
+def interrupted(function, *args):
+    run, seconds = compiled(function, *args)
     def begin():
-        os.kill(os.getpid(), signal.SIGINT)
-        while True:
+        for _ in range(interrupts):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.3)  # two signals at once are one
+        while interrupts > 1:
             run()
-    return begin, seconds
-solving.compiled = interrupted
+        return run()
+    return (begin if function is portions.resume else run), seconds
+portions.compiled = interrupted
 jaxpriv.cli.main()
 """
+
+
+SLOW = ("--solver", "mirror-descent", "--tol", "1e-300", "--time-limit", "1000")
 
 
 def process(*args, code: str | None = None, **options) -> subprocess.CompletedProcess:
@@ -40,9 +48,24 @@ def process(*args, code: str | None = None, **options) -> subprocess.CompletedPr
     return subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=300, check=False, **options)
 
 
-def test_interrupt_ends_a_running_solve(problem, tmp_path):
+def test_an_interrupt_writes_the_best_mapping_so_far(problem, tmp_path):
     files = ("--out", tmp_path / "mechanism.npz", "--json", tmp_path / "result.json")
-    result = process("solve", problem, "--budget", "0.2", *files, code=INTERRUPTED, stdout=subprocess.PIPE)
+    line = ("1", "solve", problem, "--budget", "0.2", *SLOW, *files)
+    result = process(*line, code=INTERRUPTED, stdout=subprocess.PIPE)
+    assert result.returncode == 4, result.stderr
+    assert result.stderr.startswith("jaxpriv: error: interrupted: not certified to --tol 1e-300")
+    record = strict_json((tmp_path / "result.json").read_text())
+    assert record["status"] == "best_known"
+    assert 0 <= record["lower_bound"] <= record["value"]
+    with np.load(tmp_path / "mechanism.npz") as arrays:
+        np.testing.assert_allclose(arrays["mechanism"].sum(axis=1), 1.0, atol=1e-12)
+        assert ((JOINT.sum(axis=0)[:, None] * DISTORTION) * arrays["mechanism"]).sum() <= 0.2 + 1e-12
+
+
+def test_a_second_interrupt_ends_a_running_solve_at_once(problem, tmp_path):
+    files = ("--out", tmp_path / "mechanism.npz", "--json", tmp_path / "result.json")
+    line = ("2", "solve", problem, "--budget", "0.2", *SLOW, *files)
+    result = process(*line, code=INTERRUPTED, stdout=subprocess.PIPE)
     assert result.returncode == 130, result.stderr
     assert result.stdout == ""
     assert result.stderr == "jaxpriv: error: interrupted; no output file was written\n"

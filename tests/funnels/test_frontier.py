@@ -73,10 +73,10 @@ def test_other_targets_and_progress(curves):
     budgets = jp.funnel_frontier(
         jp.FunnelProblem(JOINT, disclosure=0.0),
         leakage_budgets=curves[0].value[[5, 8]],
-        progress=lambda done, total: seen.append((done, total)),
+        progress=seen.append,
     )
     np.testing.assert_allclose(budgets.value, curves[0].targets[[5, 8]], atol=2e-6)
-    assert seen == [(1, 2), (2, 2)]
+    assert [(record.done, record.total) for record in seen] == [(1, 2), (2, 2)]
     slopes = jp.funnel_frontier(jp.BottleneckProblem(JOINT, disclosure=0.0), multipliers=[0.2, 0.6])
     assert set(slopes.status) == {"optimal"}
 

@@ -141,9 +141,10 @@ def test_an_impossible_budget_is_proved_so(rough):
 def test_progress_is_told(rough):
     seen = []
     problem = jp.DistortionProblem(*rough, budget=0.12)
-    solution = jp.solve(problem, "accelerated", tol=1e-5, progress=lambda steps, gap: seen.append((steps, gap)))
-    assert seen[-1][0] == solution.steps
-    assert [s for s, _ in seen] == sorted({s for s, _ in seen})
+    solution = jp.solve(problem, "accelerated", tol=1e-5, progress=seen.append)
+    assert seen[-1].step == solution.steps
+    assert [record.step for record in seen] == sorted({record.step for record in seen})
+    assert all(record.solver == "accelerated" and record.seconds > 0 for record in seen)
 
 
 def test_a_changed_budget_never_recompiles():

@@ -129,7 +129,7 @@ def test_a_joint_operator_must_have_total_one():
 
 
 def test_progress_must_be_callable():
-    with pytest.raises(jp.InputError, match=r"^progress must be callable"):
+    with pytest.raises(jp.InputError, match=r"^progress must be True .* or callable"):
         jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), progress=3)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._clock import Clock
 from jaxpriv._divergence import entropy, information_interval
 from jaxpriv._validation import nonnegative, real_array
 from jaxpriv.errors import InputError
@@ -92,21 +93,42 @@ class Program:
                 target -= self.attribute
             target = self._inside(form, target, most)
             if self.funnel and form == "side" and problem.target <= NOTHING:
-                return self._silent(None)
+                return self._silent(None, goal.clock)
             if self.funnel and self._perfect is None and all(few_vertices(block) for block in self.blocks):
                 self.pools = tuple(
                     pool + pool_of(block, one.posteriors)
-                    for pool, block, one in zip(self.pools, self.blocks, self.perfect, strict=True)
+                    for pool, block, one in zip(self.pools, self.blocks, self._silence(goal.clock), strict=True)
                 )
-            if self.funnel and form == "disclosure" and self._perfect is not None and target <= self._reach():
-                return self._silent(target)
+            if self.funnel and form == "disclosure" and self._perfect is not None and target <= self._reach(goal.clock):
+                return self._silent(target, goal.clock)
         objective = Objective(self.funnel, form, target)
         limit = rounds if goal.max_steps is None else goal.max_steps
-        run = generate(self.parts, self.pools, objective, gap=0.5 * goal.tol, rounds=limit)
+
+        # From the minimised cost to the value of the problem: an attribute that is told counts in both numbers.
+        sign = 1.0 if self.funnel == (form != "side") else -1.0
+        shift = 0.0 if self.funnel else self.attribute * (1.0 - problem.target if form == "multiplier" else 1.0)
+
+        def report(rounds: int, value: float, bound: float) -> None:
+            goal.clock.report("column-generation", rounds, sign * value + shift, sign * bound + shift)
+
+        run = generate(
+            self.parts,
+            self.pools,
+            objective,
+            gap=0.5 * goal.tol,
+            rounds=limit,
+            clock=goal.clock,
+            report=report,
+        )
         self.pools = run.pools
-        if self.funnel and form == "side" and self._perfect is not None and self._reach() > self._kept(run, target):
+        if (
+            self.funnel
+            and form == "side"
+            and self._perfect is not None
+            and self._reach(goal.clock) > self._kept(run, target)
+        ):
             # A limit too small to buy anything: what rounding costs is more.
-            return replace(self._silent(None), proof=self._proof(run), steps=run.rounds)
+            return replace(self._silent(None, goal.clock), proof=self._proof(run), steps=run.rounds)
         return self._found(run, limit)
 
     def _inside(self, form: str, target: float, most: float) -> float:
@@ -117,16 +139,16 @@ class Program:
             return min(target + hair, most)
         return max(target - hair, 0.9 * target)  # of a tiny limit hardly anything depends on the last tenth
 
-    @property
-    def perfect(self) -> tuple[Perfect, ...]:
+    def _silence(self, clock: Clock) -> tuple[Perfect, ...]:
         """The best releases of every block that tell nothing about S."""
         if self._perfect is None:
-            self._perfect = tuple(perfect_release(block) for block in self.blocks)
+            self._perfect = tuple(perfect_release(block, clock) for block in self.blocks)
         return self._perfect
 
-    def _reach(self) -> float:
+    def _reach(self, clock: Clock) -> float:
         """R0 = max I(X;Y) at I(S;Y) = 0, as far as it is known."""
-        return float(sum(block.mass * one.value for block, one in zip(self.blocks, self.perfect, strict=True)))
+        parts = zip(self.blocks, self._silence(clock), strict=True)
+        return float(sum(block.mass * one.value for block, one in parts))
 
     def _kept(self, run: Generated, limit: float) -> float:
         """What is left of I(X;Y) once the release is mixed with nothing until it leaks no more than `limit`."""
@@ -134,16 +156,17 @@ class Program:
         leakage = float(sum(block.mass * (weights @ pool.a) for block, pool, weights in parts))
         return -run.plan.value * min(1.0, limit / max(leakage, np.finfo(float).tiny))
 
-    def _silent(self, target: float | None) -> Found:
+    def _silent(self, target: float | None, clock: Clock) -> Found:
         """No leakage: I(X;Y) = `target`, or as much as possible."""
-        share = 1.0 if target is None else min(1.0, target / max(self._reach(), np.finfo(float).tiny))
+        share = 1.0 if target is None else min(1.0, target / max(self._reach(clock), np.finfo(float).tiny))
         atoms, weights = [], []
-        for block, one in zip(self.blocks, self.perfect, strict=True):
+        for block, one in zip(self.blocks, self._silence(clock), strict=True):
             atoms.append(np.vstack([one.posteriors, block.source[None]]))
             weights.append(np.append(share * one.weights, 1.0 - share))
         bound = None
         if target is None:
-            bound = float(sum(block.mass * one.bound for block, one in zip(self.blocks, self.perfect, strict=True)))
+            parts = zip(self.blocks, self._silence(clock), strict=True)
+            bound = float(sum(block.mass * one.bound for block, one in parts))
         return Found(*hidden_attribute(self.blocks, atoms, weights), bound=bound, notes=("perfect privacy",))
 
     def _found(self, run: Generated, limit: int) -> Found:

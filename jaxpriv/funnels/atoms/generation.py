@@ -5,10 +5,12 @@ kept. Prices jump from round to round: besides the current ones, their mean with
 closer to the optimum more often than not), and its atoms are added as well.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._clock import Clock
 from jaxpriv.funnels.atoms.master import Plan, best_plan
 from jaxpriv.funnels.atoms.objective import Objective
 from jaxpriv.funnels.atoms.pool import Part, Pool, first_atoms, pool_of
@@ -61,9 +63,18 @@ class Generated:
 
 
 def generate(
-    parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objective, *, gap: float, rounds: int
+    parts: tuple[Part, ...],
+    pools: tuple[Pool, ...],
+    objective: Objective,
+    *,
+    gap: float,
+    rounds: int,
+    clock: Clock,
+    report: Callable[[int, float, float], None],
 ) -> Generated:
-    """Rounds until the proved gap is at most `gap`, nothing new is found, or `rounds` are used up.
+    """Rounds until the proved gap is at most `gap`, nothing new is found, `rounds` are used up, or the clock ends them.
+
+    `report` is called with the round, the value and the bound of the minimised cost.
 
     Blocks with a quick pricer are searched with it; once nothing more is found the sure pricers of all blocks
     are asked, which prove the bound or find what was missed.
@@ -75,6 +86,8 @@ def generate(
     seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
     while True:
         plan = best_plan(parts, pools, objective)
+        if clock.expired():
+            return Generated(pools, plan, bound, best, done)
         done += 1
         still = still + 1 if last - plan.value < _HOPED * gap else 0
         last = plan.value
@@ -82,13 +95,13 @@ def generate(
         offers = [here] if centre is None else [here, _middle(here, centre)]
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
         if not objective.funnel and plan.lam > _FLAT:
-            prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam, patience)
+            prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam, patience, clock)
             offers = [(prices, plan.lam), here]
             for found, atom in zip(fresh, better, strict=True):
                 found.append(atom)
         for number, (offered, lam) in enumerate(offers):
             prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
-            priced = _price(parts, prices, lam, sure)
+            priced = _price(parts, prices, lam, sure, clock)
             for found, one in zip(fresh, priced, strict=True):
                 found.append(one.posteriors)
             if number == 0:
@@ -104,6 +117,7 @@ def generate(
                 hoped, centre = likely, (offered, lam)
         patience = 1 if plan.value - bound <= 0.5 * before else min(2 * patience, _PATIENCE)
         before = plan.value - bound
+        report(done, plan.value, bound)
         if plan.value - bound <= gap or done >= rounds:
             return Generated(pools, plan, bound, best, done)
         larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * objective.priced(gap, plan.lam))
@@ -160,12 +174,12 @@ def _middle(here, centre):
     return tuple(0.5 * (p + o) for p, o in zip(prices, other, strict=True)), 0.5 * (lam + lam_other)
 
 
-def _price(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], lam: float, sure: bool):
+def _price(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], lam: float, sure: bool, clock: Clock):
     priced = []
     for part, nu in zip(parts, prices, strict=True):
         pricer = part.sure if part.quick is None or (sure and part.sure is not None) else part.quick
         assert isinstance(pricer, AbstractPricer)
-        priced.append(pricer.price(part.turned(nu, lam), lam, 2 * len(nu) + 2))
+        priced.append(pricer.price(part.turned(nu, lam), lam, 2 * len(nu) + 2, clock))
     return priced
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.atoms.master import best_plan
 from jaxpriv.funnels.atoms.objective import Objective
 from jaxpriv.funnels.atoms.pool import Part, Pool
@@ -53,8 +54,8 @@ def few_vertices(block: Block) -> bool:
     return useful <= _FEW_SYMBOLS if private <= 2 else math.comb(useful, min(private, useful)) <= _FEW_BASES
 
 
-def perfect_release(block: Block) -> Perfect:
-    """The linear program over the vertices of one block."""
+def perfect_release(block: Block, clock: Clock = ENDLESS) -> Perfect:
+    """The linear program over the vertices of one block; a worse release and bound where the clock ends it."""
     source = block.source
     vertices = vertices_of(block)
     if vertices is None:
@@ -70,7 +71,7 @@ def perfect_release(block: Block) -> Perfect:
         done += 1
         gain = vertices.values - vertices.scores(prices)
         better = np.flatnonzero(gain > 1e-12 * (1.0 + np.abs(prices).max()))
-        if not len(better) or done == _ROUNDS:
+        if not len(better) or done == _ROUNDS or clock.expired():
             used = weights > 0
             bound = _bound(vertices, prices, source)
             return Perfect(atoms[used], weights[used], float(weights @ values), bound, prices)

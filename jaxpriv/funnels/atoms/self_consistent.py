@@ -14,6 +14,7 @@ Any (m, r) gives prices, and any prices a bound; at a global optimum the bound i
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.atoms.pool import Part
 
 # Iterations from one start, times the patience; they stop earlier when the masses move by less than this.
@@ -30,6 +31,7 @@ def self_consistent(
     weights: tuple[np.ndarray, ...],
     lam: float,
     patience: int = 1,
+    clock: Clock = ENDLESS,
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
     """(prices of a - lambda b, better atoms) for every block, iterating from `atoms` (K, X_a) with `weights` (K,).
 
@@ -59,7 +61,7 @@ def self_consistent(
         )
         moved = float(np.abs(following - mass).max())
         mass = np.where(following > _EMPTY, following, 0.0)
-        if moved <= _STILL:
+        if moved <= _STILL or clock.expired():
             break
     share, logs = _shares(conditional, known, mass, seen, lam)
     joint = share * source[:, None, :]

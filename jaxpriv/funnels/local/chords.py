@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxpriv._clock import Clock
 from jaxpriv.funnels.local.descent import Landing
 from jaxpriv.funnels.local.hull import Crossing, at_cost, at_disclosure
 from jaxpriv.funnels.local.starts import blended, random_starts, widened
@@ -88,6 +89,8 @@ def chase(
     tol: float,
     sign: float,
     steepest: float,
+    clock: Clock,
+    report: Callable[[int, Crossing], None],
 ) -> tuple[Crossing, int]:
     """Improve `pool` at `target`; the last crossing, and the steps of the longest run of every round, summed.
 
@@ -101,11 +104,15 @@ def chase(
         tol: a round that lowers the edge by less is idle; two in a row end the search.
         sign: cost = sign * leak.
         steepest: no price is above this.
+        clock: may end the search between two rounds.
+        report: called with the steps so far and the crossing after every round.
     """
     mean = abs(pool.costs[1] - pool.costs[0]) / max(pool.disclosures[1] - pool.disclosures[0], 1e-300)
     steps, idle = 0, 0
     crossing = pool.crossing(target)
     for number in range(rounds):
+        if clock.expired():
+            break
         logarithms = random_starts(jax.random.fold_in(key, number), starts, *shape)
         slope = crossing.slope
         prices = np.full(starts, abs(slope))
@@ -120,6 +127,7 @@ def chase(
         pool.add(landing, sign)
         steps += int(np.max(np.asarray(landing.steps)))
         crossing = pool.crossing(target)
+        report(steps, crossing)
         idle = 0 if pool.height(crossing, slope) < before - tol else idle + 1
         if idle == _PATIENCE:
             break

@@ -9,16 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
+from jaxpriv._clock import Clock
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
+from jaxpriv.funnels.bounds import elementary_bound
 from jaxpriv.funnels.found import AbstractFunnelSolver, Found, Goal, measure_of
 from jaxpriv.funnels.local.alternating import alternate
 from jaxpriv.funnels.local.balance import Channel, channel, survey
 from jaxpriv.funnels.local.chords import Pool, Target, chase
 from jaxpriv.funnels.local.descent import Landing, descend
+from jaxpriv.funnels.local.hull import Crossing
 from jaxpriv.funnels.local.starts import disclosing, random_starts, widened
 from jaxpriv.funnels.local.tidy import tidy
 from jaxpriv.funnels.local.tishby import squeeze
@@ -29,6 +33,9 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 _STEEPEST = 1e6
 # Starts where none are asked for: entries of a batch, and what limits their number on either side.
 _ENTRIES, _FEWEST, _MOST = 30_000, 8, 48
+# Entries of a mechanism that a step looks at in a second (most machines do more), the seconds that a batch may take at
+# most to be one call, and those that a portion of its steps aims at.
+_SPEED, _SHORT, _PORTION = 2e6, 1.0, 0.2
 
 
 def _whole_number(value: Any, name: str, low: int) -> None:
@@ -164,13 +171,13 @@ class Alternating(AbstractFunnelSolver):
         starts = disclosing(source, random, problem.target)
         targets = np.full(count, problem.target)
 
-        def run(most: int) -> Landing:
+        def run(starts: Any, most: int) -> Landing:
             return alternate(given, targets, starts, np.asarray(goal.tol), np.asarray(most))
 
         begun = time.perf_counter()
-        jax.block_until_ready(run(0))  # compiles
+        jax.block_until_ready(run(starts, 0))  # compiles
         compiling = time.perf_counter() - begun
-        landing = run(self.max_steps if goal.max_steps is None else goal.max_steps)
+        landing = _in_portions(goal.clock, run, starts, self.max_steps if goal.max_steps is None else goal.max_steps)
         leaks, disclosures = np.asarray(landing.leak), np.asarray(landing.disclosure)
         # What misses the target is made up by releasing X itself a part of the time, which costs at most its worth.
         missing = np.maximum(problem.target - disclosures, 0.0)
@@ -201,6 +208,30 @@ def _check(solver: Any) -> None:
     _whole_number(getattr(solver, "rounds", 1), "rounds", 1)
     if solver.outputs is not None:
         _whole_number(solver.outputs, "outputs", 1)
+
+
+def _in_portions(clock: Clock, run: Callable[[Any, int], Landing], starts: np.ndarray, most: int) -> Landing:
+    """`run(starts, most)` in one call where that is short, otherwise in portions of steps, while the clock allows it.
+
+    A portion goes on from the mechanisms of the one before and finds the lengths of its steps anew.
+    """
+    step = starts.size / _SPEED
+    if not clock.watched and step * most <= _SHORT:
+        return run(starts, most)
+    landing, used, portion = run(starts, 0), np.zeros(len(starts), dtype=np.int64), max(1, int(_PORTION / step))
+    done = 0
+    while done < most and not clock.expired():
+        allowed = min(portion, most - done)
+        begun = time.perf_counter()
+        with clock.held():
+            new = jax.block_until_ready(run(landing.log_mechanism, allowed))
+            landing, used = new, used + np.asarray(new.steps)
+        done += allowed
+        if not (np.asarray(landing.steps) >= allowed).any():
+            break
+        spent = max(time.perf_counter() - begun, 1e-6)
+        portion = max(1, min(2 * portion, int(portion * _PORTION / spent)))
+    return eqx.tree_at(lambda one: one.steps, landing, used)
 
 
 def _along_the_hull(
@@ -234,6 +265,12 @@ def _along_the_hull(
     for mechanism in (np.ones((symbols, 1)), np.eye(symbols)):
         pool.append(*surveyed(mechanism, 0.0)[:2], mechanism)
 
+    def report(steps: int, crossing: Crossing) -> None:
+        cost = pool.height(crossing, 0.0)
+        disclosure = pool.height(crossing, -1.0) - cost
+        value = {"disclosure": sign * cost, "cost": disclosure, "price": sign * (cost - target.value * disclosure)}
+        goal.clock.report(type(solver).__name__, steps, value[target.form], elementary_bound(problem))
+
     most = solver.max_steps if goal.max_steps is None else goal.max_steps
     key = jax.random.key(solver.seed)
     blank = random_starts(key, count, *shape)
@@ -243,7 +280,9 @@ def _along_the_hull(
     crossing, steps = chase(
         pool,
         target,
-        lambda prices, starts: solve(given, prices, starts, 0.1 * goal.tol, most),
+        lambda prices, starts: _in_portions(
+            goal.clock, lambda logs, steps: solve(given, prices, logs, 0.1 * goal.tol, steps), starts, most
+        ),
         key=key,
         shape=shape,
         starts=count,
@@ -251,6 +290,8 @@ def _along_the_hull(
         tol=0.1 * goal.tol,
         sign=sign,
         steepest=steepest,
+        clock=goal.clock,
+        report=report,
     )
     mechanism = tidy(pool.shared(crossing), source)
     _, _, residual = surveyed(mechanism, crossing.slope)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
+
 
 @dataclass(frozen=True, eq=False)
 class Priced:
@@ -30,5 +32,8 @@ class AbstractPricer(ABC):
     """Prices posteriors of one joint distribution."""
 
     @abstractmethod
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
-        """Bound and at most `count` good posteriors for nu = `prices` (X,) and lambda = `lam` >= 0."""
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+        """Bound and at most `count` good posteriors for nu = `prices` (X,) and lambda = `lam` >= 0.
+
+        A search that the clock ends gives a weaker bound, and says that it is not exact.
+        """

@@ -20,6 +20,7 @@ terms agree to a few eps, which moves f by a few eps times lambda h(w); the rest
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -52,12 +53,12 @@ class BinaryFunnelPricer(AbstractPricer):
         self._tilt_high = (self._other[self._second] - self._one[self._second]) / self._difference
         self._ends = -binary_entropy(self._one, self._other)
 
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
         if not 0 <= lam < 1:
             raise ValueError("the funnel is priced for 0 <= lambda < 1")
         size = len(prices)
         ends = self._ends - prices
-        pairs, weights, values, lower = self._interior(prices, lam)
+        pairs, weights, values, lower = self._interior(prices, lam, clock)
         slack = 64 * _EPS * (2.0 + float(np.abs(prices).max()))
         bound = min(float(ends.min()), float(lower.min(initial=np.inf))) - slack
 
@@ -71,9 +72,11 @@ class BinaryFunnelPricer(AbstractPricer):
         posteriors[row, second[chosen]] = weights[chosen]
         posteriors[len(chosen) + np.arange(len(pure)), pure] = 1.0
         order = np.argsort(np.concatenate([values[chosen], ends[pure]]), kind="stable")
-        return Priced(bound, True, posteriors[order[:count]])
+        return Priced(bound, not clock.expired(), posteriors[order[:count]])
 
-    def _interior(self, prices: np.ndarray, lam: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _interior(
+        self, prices: np.ndarray, lam: float, clock: Clock
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(pairs, w, f, lower bound on f over the convex interval) for pairs with a stationary minimum inside."""
         curve = 1.0 - lam
         linear = 1.0 - lam * self._tilt_low
@@ -89,7 +92,7 @@ class BinaryFunnelPricer(AbstractPricer):
         tilt_begin, tilt_end = self._slope(open_, begin, lam), self._slope(open_, end, lam)
         inside = np.flatnonzero((tilt_begin < rise) & (rise < tilt_end))
         pairs, begin, end, rise = open_[inside], begin[inside], end[inside], rise[inside]
-        odds = self._stationary(pairs, begin, end, rise, lam)
+        odds = self._stationary(pairs, begin, end, rise, lam, clock)
         w, rest = _sigmoid(odds)
         one, other = self._mixed(pairs, w, rest)
         first, second = self._first[pairs], self._second[pairs]
@@ -112,13 +115,15 @@ class BinaryFunnelPricer(AbstractPricer):
         one, other = self._mixed(pairs, *_sigmoid(odds))
         return self._difference[pairs] * np.log(one / other) - lam * odds
 
-    def _stationary(self, pairs: np.ndarray, begin: np.ndarray, end: np.ndarray, rise: np.ndarray, lam: float):
-        """The log-odds of w where f' = 0, by Newton's method inside the bracket."""
+    def _stationary(
+        self, pairs: np.ndarray, begin: np.ndarray, end: np.ndarray, rise: np.ndarray, lam: float, clock: Clock
+    ) -> np.ndarray:
+        """The log-odds of w where f' = 0, by Newton's method inside the bracket (a tangent at any w bounds f)."""
         odds = 0.5 * (begin + end)
         todo = np.arange(len(pairs))
         low, high = begin.copy(), end.copy()
         for _ in range(_STEPS):
-            if not len(todo):
+            if not len(todo) or clock.expired():
                 break
             at, here = odds[todo], pairs[todo]
             w, rest = _sigmoid(at)

@@ -13,6 +13,7 @@ second order in the distance. Only intervals that could hold the maximum are spl
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 from jaxpriv.funnels.pricing.binary import binary_entropy
 
@@ -35,7 +36,7 @@ class BinaryBottleneckPricer(AbstractPricer):
             raise ValueError("this pricer is for a binary S")
         self._one, self._other = conditional[1], conditional[0]
 
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
         if not lam >= 0:
             raise ValueError("the bottleneck is priced for lambda >= 0")
         size = float(np.abs(prices).max()) + 2.0 + lam * np.log(len(prices))
@@ -48,7 +49,7 @@ class BinaryBottleneckPricer(AbstractPricer):
             above = lam * np.log(len(prices))
             return Priced(float(ends[order[0]]) + above + slack, True, np.eye(len(prices))[order])
         grid = _Grid(self, prices, lam)
-        best, bound = grid.search(_TOLERANCE * size)
+        best, bound = grid.search(_TOLERANCE * size, clock)
         # Each local maximum is one atom; the ends of the grid are as good as the ends of the range of r.
         values = grid.values
         padded = np.concatenate([[-np.inf], values, [-np.inf]])
@@ -57,7 +58,7 @@ class BinaryBottleneckPricer(AbstractPricer):
         atoms = np.vstack([grid.atoms(grid.theta[peaks]), np.eye(len(prices))[pure]])
         merit = np.concatenate([values[peaks], ends[pure]])
         order = np.argsort(-merit, kind="stable")[:count]
-        return Priced(max(bound, best, float(ends[pure[0]])) + slack, True, atoms[order])
+        return Priced(max(bound, best, float(ends[pure[0]])) + slack, not clock.expired(), atoms[order])
 
 
 class _Grid:
@@ -85,7 +86,7 @@ class _Grid:
         apart = (self._prices - self._prices[top][:, None]) + theta[:, None] * (self._one - self._one[top][:, None])
         return np.maximum(-apart / self._lam, -_FAR)
 
-    def search(self, tolerance: float) -> tuple[float, float]:
+    def search(self, tolerance: float, clock: Clock) -> tuple[float, float]:
         """(largest value seen, bound on all values), refined until they agree to `tolerance` or the grid is used up."""
         bound = np.inf
         for _ in range(_SPLITS):
@@ -93,7 +94,7 @@ class _Grid:
             upper = self._bounds()
             bound = float(upper.max())
             split = np.flatnonzero(upper > best + tolerance)
-            if not len(split):
+            if not len(split) or clock.expired():
                 break
             theta = self.theta
             following = []

@@ -12,6 +12,7 @@ Both increase with m_a (M_a), so bounds for the parts give a bound for the whole
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 from jaxpriv.funnels.pricing.components import Block
 
@@ -24,8 +25,8 @@ class BlockFunnelPricer(AbstractPricer):
     def __init__(self, blocks: tuple[Block, ...], pricers: tuple[AbstractPricer, ...]):
         self._blocks, self._pricers = blocks, pricers
 
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
-        parts = [p.price(prices[b.useful], lam, count) for b, p in zip(self._blocks, self._pricers, strict=True)]
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+        parts = [p.price(prices[b.useful], lam, count, clock) for b, p in zip(self._blocks, self._pricers, strict=True)]
         lowest = np.array([part.bound for part in parts])
         heat = 1.0 - lam
         total = _log_sum(-lowest / heat)
@@ -47,8 +48,8 @@ class BlockBottleneckPricer(AbstractPricer):
     def __init__(self, blocks: tuple[Block, ...], pricers: tuple[AbstractPricer, ...]):
         self._blocks, self._pricers = blocks, pricers
 
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
-        parts = [p.price(prices[b.useful], lam, count) for b, p in zip(self._blocks, self._pricers, strict=True)]
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+        parts = [p.price(prices[b.useful], lam, count, clock) for b, p in zip(self._blocks, self._pricers, strict=True)]
         highest = np.array([part.bound for part in parts])
         heat = lam - 1.0
         top = float(highest.max())

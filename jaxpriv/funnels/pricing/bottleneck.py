@@ -20,6 +20,7 @@ from math import log
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 from jaxpriv.funnels.pricing.bottleneck_dual import risen, tightened
 from jaxpriv.funnels.pricing.branch_cells import DEPTH, EPS, distances, halves
@@ -56,24 +57,29 @@ class BottleneckPricer(AbstractPricer):
         pairs = np.triu_indices(useful)
         self._starts = 0.5 * (conditional[:, pairs[0]] + conditional[:, pairs[1]]).T
 
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
         if not (lam >= 0 and np.isfinite(prices).all()):
             raise ValueError("lambda must be >= 0 and prices finite")
         tolerance = 0.5 * self._tolerance
         used = max(lam, tolerance / (1.0 + log(len(prices))))  # a larger lambda adds at most its share of ln X
         maxima = _Maxima(self._conditional, prices, lam, used)
         maxima.add(-np.log(np.maximum(self._starts, EPS)))
-        bound, exact = self._search(prices, used, tolerance, maxima)
+        bound, exact = self._search(prices, used, tolerance, maxima, clock)
         return Priced(bound, exact, maxima.weights[:count])
 
-    def _search(self, prices: np.ndarray, lam: float, tolerance: float, maxima: "_Maxima") -> tuple[float, bool]:
+    def _search(
+        self, prices: np.ndarray, lam: float, tolerance: float, maxima: "_Maxima", clock: Clock
+    ) -> tuple[float, bool]:
         vertices = self._root[None]
         theta = np.zeros((1, vertices.shape[2]))
         left, budget = -np.inf, self._budget
         for depth in range(DEPTH // 3):
             level = maxima.value + tolerance
-            theta, bounds = tightened(self._conditional, prices, lam, vertices, theta, level)
+            theta, bounds = tightened(self._conditional, prices, lam, vertices, theta, level, clock)
             budget -= len(bounds)
+            if clock.expired():
+                left = float(bounds.max())
+                break
             if depth % 2 == 1:
                 promising = np.argsort(-bounds)[:_PROMISING]
                 maxima.add(theta[promising][bounds[promising] > level])

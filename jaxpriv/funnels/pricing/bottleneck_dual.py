@@ -10,6 +10,7 @@ attained by q proportional to exp( -(nu + T'theta)/lambda ); any theta bounds V 
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing.branch_cells import DEPTH, EPS, xlogx
 
 # Newton steps on one cell.
@@ -53,6 +54,7 @@ def tightened(
     vertices: np.ndarray,
     theta: np.ndarray,
     level: float,
+    clock: Clock = ENDLESS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(theta (C, S), upper bounds (C,)) of -H(r) + V(r) on cells with `vertices` (C, k, S), beginning at `theta`.
 
@@ -61,7 +63,8 @@ def tightened(
         max_j [ -H(v_j) + theta.v_j ] + Phi(theta),
 
     convex in theta. The maximum and Phi are smoothed by a temperature that falls to a share of what the interpolation
-    loses anyway; Newton's method follows the minimiser. Cells below `level` are left as they are.
+    loses anyway; Newton's method follows the minimiser. Cells below `level` are left as they are, and
+    all of them once the clock has expired.
     """
     convex = xlogx(vertices).sum(axis=2)
     centre = vertices.mean(axis=1)
@@ -91,7 +94,7 @@ def tightened(
         heat[todo] = np.where(gain[:, None] < cold, np.maximum(target[todo], _COOLER * cold), cold)
         solved = (gain <= _SOLVED * cold[:, 0]) & (cold == target[todo])[:, 0]
         todo = todo[(bounds[todo] > level) & ~solved]
-        if not len(todo):
+        if not len(todo) or clock.expired():
             break
     rest = np.flatnonzero(bounds > level)
     record(rest, np.full((len(rest), 1), lam))

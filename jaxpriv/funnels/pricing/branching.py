@@ -20,15 +20,18 @@ shows f >= F on it, or that no interior minimum lies in it:
 Other cells are halved. Rounding: see `Threshold`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing.branch_cells import DEPTH, EPS, distances, halves, xlogx
 from jaxpriv.funnels.pricing.branch_curvature import gradient, stationary, surely_convex, surely_saddle
 
 # Faces looked at together: what fits a fast memory.
 _TOGETHER = 4096
+# Cells that are tested together: some tenths of a second at most.
+_AT_A_TIME = 16384
 # Tangents tried on a cell.
 _TANGENTS = 4
 # So few cells cost no more than one: they are halved once more before they are looked at.
@@ -48,6 +51,7 @@ class Threshold:
         budget: cells left to be looked at.
         value: the least f known, of a point.
         open: no cell that was given up has a value below.
+        clock: once it has expired no cells are left to be looked at.
         best: r = Tq of the best point offered, (S,).
         points, values: what was offered, posteriors (n, X) and their f (n,).
     """
@@ -57,6 +61,7 @@ class Threshold:
     slack: float
     value: float = np.inf
     open: float = np.inf
+    clock: Clock = ENDLESS
     best: np.ndarray | None = None
     points: list[np.ndarray] = field(default_factory=list)
     values: list[np.ndarray] = field(default_factory=list)
@@ -85,10 +90,12 @@ class Threshold:
             self.value, self.best = float(values.min()), mixed[values.argmin()]
 
 
-def threshold(prices: np.ndarray, lam: float, private: int, largest: int, tolerance: float, budget: int) -> Threshold:
+def threshold(
+    prices: np.ndarray, lam: float, private: int, largest: int, tolerance: float, budget: int, clock: Clock = ENDLESS
+) -> Threshold:
     """The start of a search over faces of at most `largest` symbols."""
     size = 2.0 + 2.0 * np.log(private * largest) + lam * np.log(largest) + float(np.abs(prices).max())
-    return Threshold(tolerance, budget, slack=2 * DEPTH * EPS * size)
+    return Threshold(tolerance, budget, slack=2 * DEPTH * EPS * size, clock=clock)
 
 
 def search(conditional: np.ndarray, symbols: np.ndarray, prices: np.ndarray, lam: float, state: Threshold) -> None:
@@ -104,7 +111,7 @@ def search(conditional: np.ndarray, symbols: np.ndarray, prices: np.ndarray, lam
         columns = conditional.T[part]
         cells = _Cells(part, columns, np.broadcast_to(np.eye(size), (len(part), size, size)), columns)
         for _ in range(DEPTH // 2):
-            cells = _undecided(cells, prices, lam, state)
+            cells = _together(cells, prices, lam, state)
             if not len(cells.vertices):
                 break
             cells = cells.halved(lam)
@@ -112,7 +119,7 @@ def search(conditional: np.ndarray, symbols: np.ndarray, prices: np.ndarray, lam
                 cells = cells.halved(lam)
         else:
             state.budget = -1  # their bounds count as they are
-            _undecided(cells, prices, lam, state)
+            _together(cells, prices, lam, state)
 
 
 @dataclass(frozen=True)
@@ -144,12 +151,21 @@ def _tangent(cells: _Cells, at: np.ndarray) -> np.ndarray:
     return (cells.mixed @ logs[:, :, None])[:, :, 0]
 
 
+def _together(cells: _Cells, prices: np.ndarray, lam: float, state: Threshold) -> _Cells:
+    """`_undecided` of so many cells at a time that the clock is asked often enough."""
+    if len(cells.vertices) <= _AT_A_TIME:
+        return _undecided(cells, prices, lam, state)
+    places = np.array_split(np.arange(len(cells.vertices)), -(-len(cells.vertices) // _AT_A_TIME))
+    parts = [_undecided(cells[place], prices, lam, state) for place in places]
+    return _Cells(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(_Cells)))
+
+
 def _undecided(cells: _Cells, prices: np.ndarray, lam: float, state: Threshold) -> _Cells:
     """The cells that none of the four tests disposes of."""
     concave = _concave(cells, prices, lam)
     values = xlogx(cells.mixed).sum(axis=2) + concave
     state.value = min(state.value, float(values.min()))
-    state.budget -= len(values)
+    state.budget = -1 if state.clock.expired() else state.budget - len(values)
     bounds = (_tangent(cells, cells.mixed.mean(axis=1)) + concave).min(axis=1)
     if state.best is not None and (state.best > 0).all():  # minimisers often share one r
         bounds = np.maximum(bounds, (_tangent(cells, state.best[None]) + concave).min(axis=1))

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 
 # Starts in all, steps of every start, and of the best ones.
@@ -46,7 +47,7 @@ class LocalPricer(AbstractPricer):
         self._kept = min(64 + 4 * size, len(self._starts))
         self._memory = self._starts[: self._kept]
 
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
         memory = (1 - _FLOOR) * self._memory + _FLOOR / len(prices)
         starts = np.log(np.vstack([self._starts, memory]))
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -10,7 +11,7 @@ _EPS = float(np.finfo(np.float64).eps)
 class SingleFunnelPricer(AbstractPricer):
     """min_q lambda H(q) - nu.q: a symbol alone, the dearest one."""
 
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
         if not lam >= 0:
             raise ValueError("lambda must be >= 0")
         order = np.argsort(-prices, kind="stable")[:count]
@@ -20,7 +21,7 @@ class SingleFunnelPricer(AbstractPricer):
 class SingleBottleneckPricer(AbstractPricer):
     """max_q lambda H(q) - nu.q = lambda ln sum_x exp(-nu_x/lambda), at q proportional to exp(-nu/lambda)."""
 
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
         if not lam >= 0:
             raise ValueError("lambda must be >= 0")
         low = float(prices.min())

@@ -11,6 +11,7 @@ from math import comb
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 from jaxpriv.funnels.pricing.branching import search, threshold
 
@@ -51,11 +52,11 @@ class SparseFunnelPricer(AbstractPricer):
                 break
             self._faces.append(symbols[independent])
 
-    def price(self, prices: np.ndarray, lam: float, count: int) -> Priced:
+    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
         if not (lam >= 0 and np.isfinite(prices).all()):
             raise ValueError("lambda must be >= 0 and prices finite")
         private = self._conditional.shape[0]
-        state = threshold(prices, lam, private, len(self._faces), self._tolerance, self._budget)
+        state = threshold(prices, lam, private, len(self._faces), self._tolerance, self._budget, clock)
         for symbols in self._faces:
             search(self._conditional, symbols, prices, lam, state)
         exact = bool(state.open >= state.level)

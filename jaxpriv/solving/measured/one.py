@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._clock import Clock, Stop
 from jaxpriv.certificates import excess_of, interval_of, least_limit, violation_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
@@ -33,11 +34,10 @@ from jaxpriv.problems.statement import (
 )
 from jaxpriv.problems.terms import Scale, is_worst
 from jaxpriv.solution import Solution, Status, no_solution
-from jaxpriv.solvers import ConicInteriorPoint, Goal, iterate
+from jaxpriv.solvers import ConicInteriorPoint, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import MeasuredSolver
 from jaxpriv.solving.dense import distortion_of, own_goal
-from jaxpriv.solving.execution import on_host
 from jaxpriv.solving.measured.known import (
     entry_costs,
     independent_release,
@@ -48,6 +48,7 @@ from jaxpriv.solving.measured.known import (
 )
 from jaxpriv.solving.measured.reduction import Reduced
 from jaxpriv.solving.measured.tight import solve_tight
+from jaxpriv.solving.portions import ONE, run, step_seconds
 
 Limits = tuple[tuple[AbstractLeakage, float], ...]
 
@@ -90,12 +91,12 @@ class Stated:
 
 
 def solve_measured(
-    problem: DistortionProblem, name: str, solver: MeasuredSolver, goal: Goal, limit: int, throw: bool
+    problem: DistortionProblem, name: str, solver: MeasuredSolver, goal: Goal, limit: int, throw: bool, clock: Clock
 ) -> Solution:
     """Solve a problem with any measures."""
     begun = time.perf_counter()
     goal = own_goal(problem, goal)
-    solve = Solve(problem, name, solver, limit)
+    solve = Solve(problem, name, solver, limit, clock)
     try:
         if problem.budget is not None and is_worst(problem.leakage):
             return solve.least_worst_leakage(goal, begun)
@@ -114,6 +115,7 @@ class Solve:
     name: str
     solver: MeasuredSolver
     limit: int
+    clock: Clock
     steps: int = 0
     compiling: float = 0.0
     # The last mechanism and what it leaks, by the identity of the measure (the problem keeps its measures alive).
@@ -124,7 +126,7 @@ class Solve:
         stated = self.state(goal)
         answer = self.at_the_boundary(stated)
         if answer is None:
-            answer = self.run(stated.program, stated.limits, stated.goal, stated.face)
+            answer = self.run(stated.program, stated.limits, stated.goal, stated.face, stated)
         return self.conclude(stated, answer, goal, begun)
 
     def at_the_boundary(self, stated: Stated) -> Answer | None:
@@ -157,27 +159,52 @@ class Solve:
         value, bound = interval_of(self.problem, stated.scale, stated.shift, answer.value, answer.bound)
         return self._finish(answer, value, bound, goal, begun)
 
-    def run(self, program: MeasuredProgram, limits: Limits, goal: Goal, face: Face | None = None) -> Answer:
+    def run(
+        self,
+        program: MeasuredProgram,
+        limits: Limits,
+        goal: Goal,
+        face: Face | None = None,
+        stated: Stated | None = None,
+    ) -> Answer:
         """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself.
 
-        `face`: where to iterate, if the budgets of the program leave no room.
+        `face`: where to iterate, if the budgets of the program leave no room. With `stated` (whose program it is)
+        progress is reported.
         """
         known = self.closed_form(program, limits)
         if known is not None:
             return known
+        if self.clock.expired():
+            return self.without_steps(program, limits)
         reduced = Reduced.of(program if face is None else on_face(program, face), goal)
         if isinstance(self.solver, LinearProgram):
-            solved = highs(reduced.program)
+            solved = highs(reduced.program, self.clock.left)
+            if solved.outcome is Outcome.STOPPED and self.clock.expired():
+                return self.without_steps(program, limits)
             if solved.outcome is not Outcome.OPTIMAL:
                 raise ArithmeticError(f"the linear program failed: {solved.message}")
             mechanism, k, eta, price = reduced.expanded(solved.offer)
             return self.certified(program, limits, mechanism, k, eta, price, 0, self.name)
-        result, seconds = on_host(iterate, self.solver, reduced.program, reduced.goal, np.asarray(self.limit))
-        self.compiling += seconds
-        found = reduced.expanded(result.best)
+
+        def report(best: Any, steps: Any) -> None:
+            if stated is not None:
+                value, bound = in_units(stated, reduced, best.value, best.bound)
+                self.clock.report(self.name, steps, value, bound)
+
+        data, step = (reduced.program, reduced.goal), seconds_of(self.solver, reduced.program)
+        ran = run(self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report)
+        self.compiling += ran.compiling
+        if ran.best is None:
+            return self.without_steps(program, limits)
+        found = reduced.expanded(ran.best)
         if face is not None:
             found = off_face(program, face, *found)
-        return self.certified(program, limits, *found, int(result.steps), self.name)
+        return self.certified(program, limits, *found, int(ran.steps), self.name)
+
+    def without_steps(self, program: MeasuredProgram, limits: Limits) -> Answer:
+        """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""
+        return self.certified(program, limits, program.anchor, *no_rules(program), 0, "none")
 
     def closed_form(self, program: MeasuredProgram, limits: Limits) -> Answer | None:
         """The certified answer where no iteration is needed."""
@@ -227,6 +254,7 @@ class Solve:
             return plain.mechanism if face is None else face.inside, face
         away = dataclasses.replace(away, anchor=independent_release(away))
         found = self.run(away, limits, Goal(1e-9, 0.3))
+        early = "" if self.clock.stop is Stop.NONE else "stopped too early: "
         if found.bound > 0:
             raise InfeasibleError(
                 "limits and budget contradict each other: under the limits the budgets are exceeded by at least "
@@ -239,8 +267,8 @@ class Solve:
                 return nearest, face
         if found.value > 0:
             raise NotCertifiedError(
-                "limits and budget: whether they can be met together is not certified; the distance to the budgets "
-                f"lies in [{found.bound!r}, {found.value!r}] of their range"
+                f"{early}limits and budget: whether they can be met together is not certified; the distance to the "
+                f"budgets lies in [{found.bound!r}, {found.value!r}] of their range"
             )
         return found.mechanism, face
 
@@ -260,7 +288,7 @@ class Solve:
         best, proof = Answer(start, *nothing, 0.0, 0.0, 0.0, self.name), nothing
         e, last = min(1.0, 0.5 * high), 0
         for _ in range(_MOST_PROBES):
-            if high - low <= max(goal.tol, goal.rtol * high):
+            if high - low <= max(goal.tol, goal.rtol * high) or self.clock.expired():
                 break
             found = self._distance(e)
             if face is not None and found.bound <= 0:
@@ -272,6 +300,7 @@ class Solve:
                 high, f_high, best, last = leak if face is not None else min(e, leak), found.value, found, 1
             else:
                 break  # the interval of the distance holds 0: no sharper answer at this accuracy
+            self.clock.report(self.name, self.steps, high, low)
             e = next_limit(low, high, f_low, f_high, last, goal.tol)
         k, eta, price = proof
         low = least_limit(problem, k, eta, price, low, high)  # the same rules often prove a little more
@@ -321,6 +350,8 @@ class Solve:
         leak = self._leak(answer.mechanism)
         gap = value - bound
         proved = gap <= max(goal.tol, goal.rtol * abs(value)) and answer.violation == 0
+        stop = self.clock.stop
+        code = Status.BEST_KNOWN if stop and answer.violation == 0 else Status.NOT_CERTIFIED
         return Solution(
             value=np.float64(value),
             lower_bound=np.float64(bound),
@@ -330,10 +361,11 @@ class Solve:
             scores=answer.k[None],
             weights=answer.eta,
             multipliers=answer.price,
-            code=np.int32(Status.OPTIMAL if proved else Status.NOT_CERTIFIED),
+            code=np.int32(Status.OPTIMAL if proved else code),
             steps=np.int32(self.steps),
             solver=answer.solver,
             seconds={"compile": self.compiling, "solve": time.perf_counter() - begun - self.compiling},
+            stopped=np.int32(stop),
         )
 
 
@@ -361,6 +393,21 @@ def off_face(
     k, eta = np.where(used, k, untold_rules(program, price)), np.where(used, eta, 0.0)
     own = face.prices(program, entry_costs(program, k, eta), price[:count])
     return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([own, price[count:]])
+
+
+def seconds_of(solver: MeasuredSolver, program: MeasuredProgram) -> float:
+    """About what one step takes at most."""
+    rows = sum(len(term.rows) for term in program.terms)
+    limits = len(program.budgets) + sum(term.priced for term in program.terms)
+    inputs, outputs = program.cost.shape
+    return step_seconds(solver, max(rows, 1), inputs, outputs, limits, program.diagonal)
+
+
+def in_units(stated: Stated, reduced: Reduced, value: Any, bound: Any) -> tuple[float, float]:
+    """Two totals of the reduced program in the units of the result."""
+    shift = float(reduced.goal.shift) * reduced.factor + stated.shift
+    outer, factor = stated.scale.outer, reduced.factor
+    return outer(float(value) * factor + shift), outer(float(bound) * factor + shift)
 
 
 def next_limit(low: float, high: float, f_low: float, f_high: float, last: int, tol: float) -> float:

@@ -1,0 +1,204 @@
+"""When a computation ends before its goal: a time limit, an interrupt from the keyboard; and reports of progress.
+
+One `Clock` belongs to one call of a public function and is passed to every loop below it. A loop asks `expired()`
+between two portions of its work and then ends with the best that it has.
+"""
+
+import enum
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from jaxpriv._validation import is_traced, scalar
+from jaxpriv.errors import InputError
+
+# Lines of `progress=True` are at least this many seconds apart.
+_LINES = 0.5
+
+
+class Stop(enum.IntEnum):
+    """Why a solve ended before its goal."""
+
+    NONE = 0
+    TIME_LIMIT = 1
+    INTERRUPTED = 2
+
+    @property
+    def message(self) -> str:
+        """What a result says of it; empty for NONE."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Stop.NONE: "",
+    Stop.TIME_LIMIT: "Stopped by the time limit before the goal was met. ",
+    Stop.INTERRUPTED: "Stopped by an interrupt before the goal was met. ",
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a solve stands, for the function `progress`.
+
+    Attributes:
+        solver: the name of the method at work.
+        step: its iterations (or rounds) so far.
+        value: the objective of the best mechanism so far, in the units of the result; infinite while there is none.
+        bound: the best bound on the optimum so far, as the method computes it (the result's is computed afresh).
+        gap: |value - bound|.
+        seconds: since the call began, compiling included.
+        done, total: points of a sweep that are done, and all of them; 0 and 1 where one problem is solved.
+    """
+
+    solver: str
+    step: int
+    value: float
+    bound: float
+    gap: float
+    seconds: float
+    done: int = 0
+    total: int = 1
+
+    def __str__(self) -> str:
+        points = f" point {self.done}/{self.total}," if self.total > 1 else ""
+        numbers = f"value {self.value:.6g}, bound {self.bound:.6g}, gap {self.gap:.2e}"
+        return f"{self.solver}:{points} step {self.step}, {numbers}, {self.seconds:.1f} s"
+
+
+class Clock:
+    """The time limit, the interrupt and the progress function of one call.
+
+    As a context (`with clock:`) in the main thread it replaces Python's default handler of SIGINT by one that notes
+    the first Ctrl-C and raises KeyboardInterrupt at the second. A handler of the caller's own stays in place. Where no
+    loop took notice of a Ctrl-C (the work was done already), KeyboardInterrupt is raised on leaving.
+
+    Attributes:
+        stop: why a loop was told to end, NONE so far.
+    """
+
+    def __init__(self, time_limit: float | None = None, progress: Callable[[Progress], Any] | None = None):
+        self._begun = time.perf_counter()
+        self._limit = None if time_limit is None or time_limit == float("inf") else time_limit
+        self._progress = progress
+        self._noted = threading.Event()
+        self._installed = False
+        self.stop = Stop.NONE
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody asked for a time limit or for reports: work is then done in portions, however short."""
+        return self._limit is not None or self._progress is not None
+
+    @property
+    def reports(self) -> bool:
+        """Whether there is a progress function."""
+        return self._progress is not None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a Ctrl-C was noted."""
+        return self._noted.is_set()
+
+    @property
+    def seconds(self) -> float:
+        """Since the call began."""
+        return time.perf_counter() - self._begun
+
+    @property
+    def left(self) -> float:
+        """Seconds until the time limit, at least 0; infinite without one."""
+        return float("inf") if self._limit is None else max(0.0, self._limit - self.seconds)
+
+    @contextmanager
+    def quiet(self) -> Iterator["Clock"]:
+        """No reports meanwhile: for a part of the work whose numbers are not those of the whole."""
+        progress, self._progress = self._progress, None
+        try:
+            yield self
+        finally:
+            self._progress = progress
+
+    def expired(self) -> bool:
+        """Whether the work has to end here; `stop` says why from then on."""
+        if self.stop is Stop.NONE:
+            if self._noted.is_set():
+                self.stop = Stop.INTERRUPTED
+            elif self._limit is not None and self.seconds >= self._limit:
+                self.stop = Stop.TIME_LIMIT
+        return self.stop is not Stop.NONE
+
+    def interrupt(self) -> None:
+        """Note a Ctrl-C; KeyboardInterrupt at the second one."""
+        if self._noted.is_set():
+            raise KeyboardInterrupt
+        self._noted.set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A KeyboardInterrupt raised inside, by a handler of the caller's own, counts as a Ctrl-C.
+
+        What the body would have assigned is then not assigned: it goes around one portion of a loop.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupt()
+
+    def report(self, solver: str, step: Any, value: Any, bound: Any, done: int = 0, total: int = 1) -> None:
+        """Call the progress function, if there is one."""
+        if self._progress is None:
+            return
+        value, bound = float(value), float(bound)
+        record = Progress(solver, int(step), value, bound, abs(value - bound), self.seconds, done, total)
+        with self.held():
+            self._progress(record)
+
+    def __enter__(self) -> "Clock":
+        main = threading.current_thread() is threading.main_thread()  # only that one may set handlers
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, lambda *_: self.interrupt())
+            self._installed = True
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if self._installed:
+            self._installed = False
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if kind is None and self._noted.is_set() and self.stop is not Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+
+
+# For work that nobody limits: never interrupted, since it is no context.
+ENDLESS = Clock()
+
+
+def clock_of(time_limit: Any, progress: Any) -> Clock:
+    """The clock of a call with these arguments; InputError names the one that is wrong."""
+    if is_traced(time_limit):
+        raise InputError("time_limit must be a number of the host: there is no clock inside of jit and vmap")
+    if time_limit is not None:
+        time_limit = scalar(time_limit, "time_limit", low=0.0, infinite=True)
+    if progress is None or progress is False:
+        return Clock(time_limit)
+    if progress is True:
+        return Clock(time_limit, _Lines())
+    if not callable(progress):
+        raise InputError("progress must be True (lines on stderr) or callable: progress(record), a jaxpriv.Progress")
+    return Clock(time_limit, progress)
+
+
+class _Lines:
+    """Records as lines on stderr, no more than two a second; the last point of a sweep in any case."""
+
+    def __init__(self) -> None:
+        self._last = -_LINES
+
+    def __call__(self, record: Progress) -> None:
+        if record.seconds - self._last >= _LINES or record.done == record.total:
+            self._last = record.seconds
+            print(f"jaxpriv: {record}", file=sys.stderr, flush=True)
