@@ -55,9 +55,11 @@ def optimal_value(
 
         jax.grad(lambda d: optimal_value(DistortionProblem(joint, d, budget=0.3)))(d)
 
-    Forward and reverse mode, jit and vmap work in any order, for every form and every solver; the
-    gradient is that of the Lagrangian (module docstring) and costs little more than the solve. Second
-    derivatives come from the derivative of the mechanism and need the interior-point method.
+    Forward and reverse mode, jit and vmap work in any order, for every form and every solver, for mutual
+    information without further limits (others inside a transformation raise InputError: solve them on the host and
+    take `sensitivity(problem, solution)`); the gradient is that of the Lagrangian (module docstring) and costs little
+    more than the solve. Second derivatives come from the derivative of the mechanism and need the interior-point
+    method.
 
     Where the optimum is not unique the result is the slope for the solution that was found. In a
     budget it is still a subgradient up to the gap (V is convex there): V(D') >= V(D) - lambda (D' - D)
@@ -154,8 +156,10 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
         d/dd_m(x, y)   = sum_k lambda_{k,m} P_k(x) W(x, y)
         d/dD_m         = - sum_k lambda_{k,m};      d/dl_m = E d_m(X,Y);      d/deps = - eta
 
-    the derivative of the Lagrangian (module docstring). Units: of the objective per unit of mass, of
-    distortion, of the budget. It is exact where primal and dual optima are unique. Where they are not, V
+    the derivative of the Lagrangian (module docstring). Other measures and limits: the same theorem with their own
+    terms (`problems/slopes.py`); where a measure is a logarithm or the largest of its outputs this is the slope of that
+    value, not the price of the convex program that `solution.multipliers` holds. Units: of the objective per unit of
+    mass, of distortion, of the budget. It is exact where primal and dual optima are unique. Where they are not, V
     has one-sided derivatives only and this is what one optimal pair says: an upper bound on the
     slope in a direction if only W is free, an element of the sub- or superdifferential where V is convex
     (budget, leakage budget) or concave (multiplier, distortion of the multiplier form). A budget equal

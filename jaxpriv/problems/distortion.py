@@ -1,6 +1,7 @@
 """Calmon-Fawaz Theorem 1: least average leakage at bounded distortion, in all its forms."""
 
 import dataclasses
+import inspect
 import math
 from typing import Any
 
@@ -40,11 +41,11 @@ class DistortionProblem(Module):
             information, or further limits: the largest E d over the set is minimised.
         distortion: d(x, y), a `jaxpriv.distortion` or an array (X, Y); or several, as a sequence
             or an array (M, X, Y).
-        budget: D, finite, one number for each distortion. Nats, like every leakage here.
+        budget: D, finite, one number for each distortion, in the unit of that distortion.
         multiplier: l >= 0, one number for each distortion.
         leakage_budget: e >= 0 in nats (in the unit of `leakage`); `inf` limits nothing, beside other measures.
-        leakage: the measure, mutual information by default. Any other measure of `jaxpriv.leakage` but
-            those with a user's own f or loss may stand in its place, in nats or in its own unit. With a
+        leakage: the measure, mutual information by default. Any other measure of `jaxpriv.leakage` may stand in
+            its place (a user's own f or loss too), in nats or in its own unit. With a
             worst-outcome measure `budget` asks for the least limit that the budgets allow
             (Calmon-Fawaz Theorem 2 and Remark 4). `multiplier` needs an average that is not a logarithm.
         limits: further limits, a sequence of (measure, value), in every form.
@@ -76,12 +77,12 @@ class DistortionProblem(Module):
         limits: Any = (),
     ):
         self.leakage = MutualInformation() if leakage is None else leakage
-        if not isinstance(self.leakage, AbstractLeakage):
-            raise InputError(f"leakage must be a measure of jaxpriv.leakage, not {type(self.leakage).__name__}")
+        _measure(self.leakage, "leakage")
         self.limits = _limits(limits)
         self.data = joint if isinstance(joint, AbstractJoint) else _joints(joint)
         groups, _, inputs = (1, *joint.shape) if isinstance(joint, AbstractJoint) else self.data.shape
-        self.distortions = _distortions(distortion, inputs)
+        private = joint.shape[0] if isinstance(joint, AbstractJoint) else self.data.shape[1]
+        self.distortions = _distortions(distortion, inputs, private)
         chosen = [
             name
             for name, value in (("budget", budget), ("multiplier", multiplier), ("leakage_budget", leakage_budget))
@@ -241,7 +242,10 @@ def with_private_input(joint: Any, distortion: Any, **form: Any) -> DistortionPr
     pairs = np.argwhere(joint > 0)
     paired = np.zeros((joint.shape[0], len(pairs)))
     paired[pairs[:, 0], np.arange(len(pairs))] = joint[pairs[:, 0], pairs[:, 1]]
-    tables = [distortions.Matrix(distortions.dense(d)[pairs[:, 1]]) for d in _distortions(distortion, joint.shape[1])]
+    tables = [
+        distortions.Matrix(distortions.dense(d)[pairs[:, 1]])
+        for d in _distortions(distortion, joint.shape[1], joint.shape[0])
+    ]
     return DistortionProblem(paired, tables, **form)
 
 
@@ -254,7 +258,32 @@ def _joints(value: Any) -> Any:
     return np.stack([joint_array(one, f"joint[{k}]") for k, one in enumerate(np.asarray(value))])
 
 
-def _distortions(value: Any, inputs: int) -> tuple[AbstractDistortion, ...]:
+def _measure(value: Any, name: str) -> None:
+    """Refuse what is no measure, and say what to write instead."""
+    if isinstance(value, AbstractLeakage):
+        return
+    if isinstance(value, type) and issubclass(value, AbstractLeakage):
+        needed = [
+            one.name for one in inspect.signature(value).parameters.values() if one.default is inspect.Parameter.empty
+        ]
+        call = f"{value.__name__}({', '.join(needed)})"
+        raise InputError(f"{name} is the class {value.__name__}; pass a measure made of it: {name}={call}")
+    if isinstance(value, str):
+        raise InputError(
+            f"{name} is a string; names of measures belong to the command line. Pass a measure of jaxpriv.leakage, "
+            f"such as jaxpriv.leakage.Sibson(2.0), or that of a name: jaxpriv.leakage.by_name(...)"
+        )
+    raise InputError(f"{name} must be a measure of jaxpriv.leakage, not {type(value).__name__}")
+
+
+def _distortions(value: Any, inputs: int, private: int) -> tuple[AbstractDistortion, ...]:
+    several = value if isinstance(value, (list, tuple)) else [value]
+    for k, one in enumerate(several):
+        if callable(one) and not isinstance(one, AbstractDistortion):
+            name = "distortion" if one is value else f"distortion[{k}]"
+            raise InputError(
+                f"{name} is a function; write {name}=jaxpriv.distortion.from_function(...), or pass the table d(x, y)"
+            )
     if isinstance(value, (list, tuple)) and any(isinstance(v, AbstractDistortion) or np.ndim(v) == 2 for v in value):
         items = [distortions.as_distortion(v, f"distortion[{k}]") for k, v in enumerate(value)]
     elif isinstance(value, AbstractDistortion):
@@ -267,6 +296,10 @@ def _distortions(value: Any, inputs: int) -> tuple[AbstractDistortion, ...]:
         name = "distortion" if len(items) == 1 else f"distortion[{k}]"
         if item.shape[0] != inputs:
             hint = "; it looks transposed" if item.shape[1] == inputs else ""
+            if item.shape[0] == private:
+                hint = (
+                    "; the joint looks transposed: its rows are private symbols s, its columns useful ones x (joint.T)"
+                )
             raise InputError(
                 f"{name} has {item.shape[0]} rows (axis x), but the joint has {inputs} useful symbols (axis x){hint}"
             )
@@ -280,13 +313,14 @@ def _distortions(value: Any, inputs: int) -> tuple[AbstractDistortion, ...]:
 def _limits(value: Any) -> tuple[tuple[AbstractLeakage, float], ...]:
     """(measure, number >= 0) pairs; `inf` limits nothing."""
     checked = []
+    if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[0], (tuple, list)):
+        raise InputError("limits must be a list of (measure, value) pairs; write limits=[(measure, value)]")
     try:
         pairs = [(measure, number) for measure, number in value]
     except (TypeError, ValueError) as error:
         raise InputError("limits must be a sequence of (measure, value) pairs") from error
     for i, (measure, number) in enumerate(pairs):
-        if not isinstance(measure, AbstractLeakage):
-            raise InputError(f"limits[{i}] must hold a measure of jaxpriv.leakage, not {type(measure).__name__}")
+        _measure(measure, f"limits[{i}][0]")
         checked.append((measure, scalar(number, f"limits[{i}]", low=0.0, infinite=True)))
     return tuple(checked)
 

@@ -135,7 +135,9 @@ def _reachable(form: str, target: float, largest: float, name: str) -> float:
     """`target`, or the largest value where it is that but for rounding."""
     if target > largest * (1 + _ROUNDED):
         proof = {form: target, "largest": largest}
-        raise InfeasibleError(f"{form} is above {name}, the most that any mechanism reaches", proof)
+        raise InfeasibleError(
+            f"{form} {target:.6g} is above {name} = {largest:.6g} nats, the most that any mechanism reaches", proof
+        )
     return min(target, largest)
 
 

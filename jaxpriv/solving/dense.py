@@ -74,7 +74,8 @@ def prepare(program: Program, neighbour: Prepared | None = None) -> Prepared:
     """
     if program.form is Form.LIMIT and not program.limit >= 0:
         raise InfeasibleError(
-            f"leakage_budget {float(program.limit):.6g} is negative, and leakage is never below 0",
+            f"leakage_budget {float(program.limit):.6g} is negative, and leakage is never below 0: "
+            "write leakage_budget=0 for a release that tells nothing",
             {"bound": 0.0, "allowed": float(program.limit), "multipliers": []},
         )
     room = feasibility.check(program)

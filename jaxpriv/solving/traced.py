@@ -1,12 +1,14 @@
 """Problems inside jit, vmap or grad: the same iteration on the program as it is."""
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxpriv.certificates import certify
+from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solution import Solution, Status
@@ -27,11 +29,24 @@ def traced_program(problem: DistortionProblem) -> Program:
     return dataclasses.replace(program, anchor=anchor)
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _iterate(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Any) -> Any:
+    return iterate(solver, program, goal, max_steps)
+
+
+@_iterate.defjvp
+def _no_derivative(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
+    raise InputError(
+        "solve has no derivative: the iteration stops where it is good enough. Differentiate "
+        "optimal_value(problem) or optimal_mechanism(problem); outside of grad, sensitivity(problem, solution)"
+    )
+
+
 def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, max_steps: Any) -> Solution:
     """Solve and certify within one trace, without the host's validation and reduction."""
     goal = own_goal(problem, goal)
     program = traced_program(problem)
-    run = iterate(solver, program, Goal(MARGIN * goal.tol, MARGIN * goal.rtol), max_steps)
+    run = _iterate(solver, program, Goal(MARGIN * goal.tol, MARGIN * goal.rtol), max_steps)
     best = run.best
     certificate = certify(program, best.mechanism, best.scores, best.weights, best.multipliers)
     proved = goal.met(certificate) & (certificate.violation == 0)

@@ -2,6 +2,7 @@
 
 import re
 
+import jax
 import numpy as np
 import pytest
 
@@ -189,3 +190,45 @@ def test_rate_distortion_and_noise_name_their_own_arguments():
     ]:
         with pytest.raises(jp.InputError, match=message):
             jp.NoiseProblem(JOINT, **{"distortion": noise, "budget": 1.0, **arguments})
+
+
+_TABLE = np.ones((3, 3)) - np.eye(3)
+_SKEW = np.array([[0.3, 0.1, 0.1], [0.1, 0.1, 0.3]])
+MISTAKES = {
+    "a class": (lambda: _ask(leakage=jp.leakage.MaximalLeakage), r"leakage=MaximalLeakage\(\)"),
+    "a class with an order": (lambda: _ask(leakage=jp.leakage.Sibson), r"leakage=Sibson\(order\)"),
+    "a name": (lambda: _ask(leakage="sibson"), r"Sibson\(2\.0\)"),
+    "a limit without a list": (lambda: _ask(limits=(jp.leakage.MaxLift(), 0.1)), r"limits=\[\(measure, value\)\]"),
+    "a class in a limit": (lambda: _ask(limits=[(jp.leakage.MaxLift, 0.1)]), r"MaxLift\(\)"),
+    "a function": (lambda: jp.DistortionProblem(_SKEW, lambda x, y: x != y, budget=0.1), "from_function"),
+    "a transposed joint": (lambda: jp.DistortionProblem(_SKEW.T, _TABLE, budget=0.1), r"joint\.T"),
+}
+
+
+def _ask(**given):
+    return jp.DistortionProblem(_SKEW, _TABLE, budget=0.1, **given)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_answered_with_what_to_write(name):
+    make, message = MISTAKES[name]
+    with pytest.raises(jp.InputError, match=message):
+        make()
+
+
+def test_targets_out_of_reach_say_what_is_in_reach():
+    with pytest.raises(jp.InfeasibleError, match="write leakage_budget=0"):
+        jp.solve(jp.DistortionProblem(_SKEW, _TABLE, leakage_budget=-0.1))
+    masses = _SKEW.sum(axis=0)
+    entropy = -(masses * np.log(masses)).sum()
+    with pytest.raises(jp.InfeasibleError, match=f"{entropy:.6g} nats".replace(".", r"\.")):
+        jp.FunnelProblem(_SKEW, disclosure=2.0)
+
+
+@pytest.mark.parametrize("transform", [jax.grad, lambda f: jax.grad(jax.jit(f)), jax.jacfwd])
+def test_a_derivative_of_solve_names_the_function_that_has_one(transform):
+    def value(table):
+        return jp.solve(jp.DistortionProblem(_SKEW, table, multiplier=0.5)).value
+
+    with pytest.raises(jp.InputError, match="optimal_value"):
+        transform(value)(_TABLE)

@@ -465,7 +465,7 @@ def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]
         if value < least * (1 - 1e-12) - _NO_ROOM:
             raise InfeasibleError(
                 f"limit {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
-                "which is what a release that ignores the data leaks",
+                "which is what a release that ignores the data leaks: write that or more",
                 {"bound": least, "allowed": value, "multipliers": []},
             )
         if not math.isinf(value):
