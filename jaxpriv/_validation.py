@@ -5,6 +5,7 @@ negated comparison. Tracers pass through: their values are unknown while a funct
 so under `jit` only shapes and dtypes are checked.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from jaxpriv._resources import MERGE, need_memory
 from jaxpriv.errors import InputError
 
 # A distribution whose total is this close to one is taken as rounded and renormalised; in a precision below float64
@@ -35,7 +37,10 @@ def _first(mask: Any) -> tuple[int, ...]:
 
 
 def real_array(value: Any, name: str, *, ndim: int | tuple[int, ...]) -> Any:
-    """`value` as a float64 host array (tracers unchanged) with the right rank and no empty axis."""
+    """`value` as a float64 host array (tracers unchanged) with the right rank and no empty axis.
+
+    `ResourceError` before the copy if memory does not suffice.
+    """
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     if is_traced(value):
         array = jnp.asarray(value)  # a list of tracers is an array too
@@ -49,6 +54,8 @@ def real_array(value: Any, name: str, *, ndim: int | tuple[int, ...]) -> Any:
             raise InputError(f"{name} is not a rectangular array of numbers") from error
         if array.dtype.kind not in "iuf":
             raise InputError(f"{name} has dtype {array.dtype}; real numbers (integer or float) are needed")
+        # This copy, and the one that is divided by its total.
+        need_memory(16.0 * math.prod(array.shape), f"{name} of shape {array.shape} in float64", MERGE)
         array = array.astype(np.float64)
     if array.ndim not in allowed:
         wanted = " or ".join(str(n) for n in allowed)

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Joint, Mechanism, Scalar
 from jaxpriv._validation import is_traced, joint_array, mechanism_array
 from jaxpriv.errors import InputError
@@ -44,6 +45,10 @@ class Evaluation:
 _RAREST = 1e-290
 
 
+# Arrays of the size of P(s, y) that a measure holds at a time.
+_OUTPUT_ARRAYS = 4
+
+
 @eqx.filter_jit
 def _values(measures: tuple[AbstractLeakage, ...], joint: Joint, mechanism: Mechanism) -> tuple[Scalar, ...]:
     return tuple(measure(joint, mechanism) for measure in measures)
@@ -60,6 +65,10 @@ def checked_pair(joint: Any, mechanism: Any) -> tuple[np.ndarray, np.ndarray]:
         raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
     joint = joint_array(joint)
     mechanism = mechanism_array(mechanism, inputs=joint.shape[1])
+    (private, useful), outputs = joint.shape, mechanism.shape[1]
+    # Both arrays on the device, P(s, y) and what the measures make of it.
+    numbers = 2.0 * private * useful + 1.0 * useful * outputs + _OUTPUT_ARRAYS * private * outputs
+    need_memory(8.0 * numbers, f"leakage for |S|={private}, |X|={useful}, |Y|={outputs}", MERGE)
     prior = joint.sum(axis=1, keepdims=True)
     rare = (prior > 0) & (prior < _RAREST)
     lifted = np.where(rare, joint * (_RAREST / np.where(rare, prior, 1.0)), joint)

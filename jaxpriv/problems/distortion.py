@@ -220,6 +220,7 @@ def rate_distortion(source: Any, distortion: Any, **form: Any) -> DistortionProb
     `source`: P(X), shape (X,); `form`: `budget=`, `multiplier=` or `leakage_budget=` (the rate).
     """
     mass = real_array(source, "source", ndim=1)
+    need_memory(24.0 * mass.shape[0] ** 2, f"the joint of {mass.shape[0]} symbols with themselves", MERGE)
     if is_traced(mass):
         return DistortionProblem(jnp.diag(mass), distortion, **form)
     return DistortionProblem(np.diag(joint_array(np.asarray(source)[None, :], "source")[0]), distortion, **form)

@@ -1,0 +1,41 @@
+"""Arguments that do not fit into memory are refused before anything of their size is allocated."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from jaxpriv import DistortionProblem, ResourceError, _resources, distortion, leakage, probability, watchdog
+from jaxpriv.problems.distortion import rate_distortion
+
+# A view of one number: 60,000 x 60,000 entries that take no memory until they are copied.
+HUGE = np.broadcast_to(np.float64(1 / 3.6e9), (60_000, 60_000))
+COUNTS = np.broadcast_to(np.int64(1), (60_000, 60_000))
+
+EVEN = np.full((1, 60_000), 1 / 6e4)
+MAXIMAL = leakage.MaximalLeakage()
+
+CALLS = {
+    "evaluate, joint": lambda: leakage.evaluate(MAXIMAL, HUGE, np.ones((60_000, 1))),
+    "evaluate, mechanism": lambda: leakage.evaluate(MAXIMAL, EVEN, HUGE),
+    "evaluate, outputs": lambda: leakage.evaluate(leakage.MaxLift(), np.full((60_000, 1), 1 / 6e4), EVEN),
+    "report": lambda: leakage.report(HUGE, np.ones((60_000, 1))),
+    "problem": lambda: DistortionProblem(
+        HUGE, distortion.hamming(60_000), budget=0.1, leakage=leakage.MaximalLeakage()
+    ),
+    "rate distortion": lambda: rate_distortion(EVEN[0], distortion.hamming(60_000), budget=0.1),
+    "counts": lambda: probability.from_counts(COUNTS),
+    "watchdog": lambda: watchdog.watchdog(HUGE, epsilon=0.1),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_refused_before_the_first_large_allocation(call, monkeypatch):
+    monkeypatch.setattr(_resources, "free_memory", lambda: 8 * 2.0**30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ResourceError, match=r"needs .* GiB and 8\.0 GiB are free"):
+            CALLS[call]()
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
