@@ -32,12 +32,14 @@ class Status(enum.IntEnum):
         return _MESSAGES[self]
 
 
+_FIRST_ORDER = "a first-order solver asked for a small tolerance (use solver='interior-point'), "
 _MESSAGES = {
     Status.OPTIMAL: "The certified gap is within the tolerance.",
     Status.NOT_CERTIFIED: (
         "The bound is valid, but the interval [lower_bound, value] is wider than the tolerance. Usual "
-        "causes: too few steps (raise max_steps), a first-order solver asked for a small tolerance (use "
-        "solver='interior-point'), or a tolerance below float64 resolution (minimal distortion is in the unit of "
+        "causes: too few steps (raise max_steps), "
+        f"{_FIRST_ORDER}"
+        "or a tolerance below float64 resolution (minimal distortion is in the unit of "
         "the distortion: on large costs ask for rtol). Where value is below "
         "lower_bound no mechanism meets the limits: solve outside of jit to see the proof."
     ),
@@ -128,7 +130,10 @@ class Solution:
     @property
     def message(self) -> str:
         """What the status of a single result means, after why it was stopped if it was."""
-        return Stop(int(np.asarray(self.stopped))).message + Status(int(np.asarray(self.code))).message
+        text = Status(int(np.asarray(self.code))).message
+        if "interior-point" in self.solver:  # no advice to use the method that ended here
+            text = text.replace(_FIRST_ORDER, "")
+        return Stop(int(np.asarray(self.stopped))).message + text
 
     def verify(self, problem: Any) -> Any:
         """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""

@@ -18,6 +18,7 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import STREAMING, Solver, dense_solver, pick_measured, pick_solver, step_limit
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import device_errors, own_settings
+from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.funnels import solve_funnel
 from jaxpriv.solving.measured import solve_measured
 from jaxpriv.solving.noise import solve_noise
@@ -76,7 +77,9 @@ def solve(
     `auto` takes the interior-point method where its factors fit into memory. For larger alphabets (and
     where rtol >= 1e-3 makes it the quicker way) it tries the two-grid method on ordered symbols, then the
     accelerated streaming method, then the interior-point method if that fits after all; it goes on to
-    the next when the certified gap stops falling, returns the best, and says in `notes` what it did.
+    the next when the certified gap stops falling, returns the best, and says in `notes` what it did. So it does where
+    the interior-point method ends at a gap above 1e-4 of the value: next is the accelerated method (mirror descent
+    for a set of joints or a leakage budget), and the better mechanism is returned with the better bound of both.
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 
@@ -165,4 +168,6 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
                 steps = step_limit(on_tables, max_steps)
                 solution = solve_dense(problem, name, on_tables, goal, steps, throw, clock)
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
-        return solve_dense(problem, name, chosen, goal, limit, throw, clock)
+        solution = solve_dense(problem, name, chosen, goal, limit, throw, clock)
+        automatic = isinstance(solver, str) and solver == "auto"
+        return with_next_method(problem, solution, goal, max_steps, clock) if automatic else solution

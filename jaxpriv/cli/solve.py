@@ -126,7 +126,8 @@ def solve(
     mapping = {} if out is None else {out: _output.npz_bytes(mechanism=np.asarray(solution.mechanism))}
     _output.deliver(record, json, _summary(record, objective, units), mapping)
     if solution.status != "optimal":
-        advice = "Allow more --max-steps, use --solver interior-point, or raise --tol"
+        other = "" if "interior-point" in solution.solver else "use --solver interior-point, "
+        advice = f"Allow more --max-steps, {other}or raise --tol"
         raise NotCertifiedError(
             f"{_output.stopped(solution.stopped)}not certified to --tol {tol:g}: the gap is "
             f"{_output.upper(solution.gap, 3)}. The mapping and its interval are valid. "

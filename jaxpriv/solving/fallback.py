@@ -1,0 +1,56 @@
+"""What `auto` does where a method on tables stops far from its goal: the next method, and the best of both."""
+
+import dataclasses
+
+import numpy as np
+
+from jaxpriv._clock import Clock, Stop
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.solution import Solution
+from jaxpriv.solvers import AcceleratedGradient, Goal, MirrorDescent
+from jaxpriv.solving.choice import step_limit
+from jaxpriv.solving.dense import Answer, finish, own_goal, solve_dense
+from jaxpriv.solving.streamed import Unsuited, solve_streamed
+
+# A first-order method is of use where the gap is above this share of the value: it reaches little less.
+_FAR = 1e-4
+# Most steps of mirror descent as a fallback: its first ones close most of what it can close.
+_FEW_STEPS = 2000
+
+
+def with_next_method(
+    problem: DistortionProblem, first: Solution, goal: Goal, max_steps: int | None, clock: Clock
+) -> Solution:
+    """`first`; where it is far from the goal the better mechanism, with the better bound, of it and of the next method.
+
+    Next is the accelerated method where the problem streams, otherwise mirror descent. Both parts are certified
+    together on the program of the problem.
+    """
+    if first.status != "not_certified" or not first.gap > _FAR * abs(first.value) or clock.expired():
+        return first
+    name, limit = ("accelerated", None) if problem.streams else ("mirror-descent", _FEW_STEPS)
+    note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
+    try:
+        if problem.streams:
+            solver = AcceleratedGradient()
+            steps = step_limit(solver, max_steps)
+            second = solve_streamed(problem, name, solver, goal, steps, False, (), clock)
+            second = dataclasses.replace(second, mechanism=second.mechanism.matrix())
+        else:
+            second = solve_dense(problem, name, MirrorDescent(), goal, min(limit, max_steps or limit), False, clock)
+    except Unsuited as reason:
+        return dataclasses.replace(first, notes=(*first.notes, f"auto: {name} not tried, because {reason}"))
+    best = first if first.value <= second.value else second
+    proof = first if first.lower_bound >= second.lower_bound else second
+    answer = Answer(
+        np.asarray(best.mechanism),
+        proof.scores,
+        proof.weights,
+        proof.multipliers,
+        int(first.steps + second.steps),
+        f"{first.solver}, {name}",
+        Stop(int(clock.stop)),
+    )
+    seconds = {key: first.seconds[key] + second.seconds[key] for key in first.seconds or {}} if second.seconds else None
+    joined = finish(problem, problem.program(), answer, own_goal(problem, goal), seconds)
+    return dataclasses.replace(joined, notes=(*first.notes, note))
