@@ -45,14 +45,15 @@ demo: install
 test: install
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-# Kernels that were compiled for an older XLA work with a newer one, not the other way round.
+# Kernels that were compiled for an older XLA work with a newer one, not the other way round. Their arithmetic on other
+# machines' instructions does not depend on it.
 smoke:
 ifeq ($(call usable,$(call places,3.11)),)
 	@echo "smoke: no Python 3.11 on this machine, its tests were not run"
 else
 	rm -f $(KERNELS)
 	$(MAKE) install VENV=$(OLDEST) PYTHON=$(call usable,$(call places,3.11))
-	$(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(SMOKE)
+	$(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" -k "not avx2 and not baseline" $(SMOKE)
 endif
 
 lint: $(READY)
