@@ -137,7 +137,7 @@ def frontier(
         raise InputError("frontier runs outside of jit and vmap only; inside, vmap `solve` over the budgets")
     points = real_array(sweeps[name], f"{name}s", ndim=1 if name == "leakage_budget" else (1, 2))
     if name == "leakage_budget" and np.isinf(points).any():
-        raise InputError("leakage_budgets must be finite; a point without limit is solve(...) with leakage_budget=inf")
+        raise InputError("leakage_budgets must be finite; for a point without limit call solve with leakage_budget=inf")
     finite(points, f"{name}s")
     if name != "leakage_budget" and points.ndim == 1:
         points = points[:, None]

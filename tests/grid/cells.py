@@ -207,7 +207,7 @@ def data_of(form: str, also: str, measure: str, structure: str, level: str, roun
         name = "leakage_budget"
         reachable = leaks if np.isfinite(leaks) else nothing + 0.5
         none = 10.0 if measure == "mutual-information" and also != "limits" else INF
-        target = {"inside": nothing + 0.4 * (reachable - nothing), "least": nothing, "beyond": none}[level]
+        target = {"inside": nothing + 0.4 * (reachable - nothing), "least": max(nothing, 0.0), "beyond": none}[level]
     limits: tuple[tuple[Reference, Any, float], ...] = ()
     if also == "limits":
         lifts = MEASURES["max-lift"]

@@ -3,7 +3,9 @@
 Greedy, over cells drawn at random with a fixed seed: next comes the cell with the most pairs not yet covered for its
 cost, which is small where its program is compiled already. Pairs that some answered cell holds are covered by answered
 cells (first by those that ask for some leakage), the other pairs by refused ones. What the interior-point method
-compiles for one kind of measure is limited to a few combinations of form, addition and shape (`_SLOTS`).
+compiles takes seconds for every kind of measure, form, addition and shape: there a measure meets its own form, the
+levels and the structures of one shape, and each class of measures (`class_of`) everything else. The complete product
+is behind the marker `grid`.
 """
 
 import functools
@@ -28,36 +30,43 @@ def pairs(cell: Cell) -> list[Pair]:
 
 
 _USUAL = ("dense", "zeros", "zero-mass")  # one shape after jaxpriv's reductions
-_SLOTS = (
-    ("nothing", _USUAL, ("host", "float32")),
-    ("limits", ("less",), ("host",)),
-    ("distortions", ("more",), ("host",)),
-    ("joints", ("equal",), ("host",)),
-    ("private-input", ("diagonal",), ("frontier",)),
+# Where the measures of every class, not every measure, meet the other values; an average and a worst outcome in each.
+_ALSO = (
+    ("limits", "less", "host", "sibson-2", "max-gain-brier"),
+    ("distortions", "more", "host", "chi-squared", "relative-entropy"),
+    ("joints", "equal", "host", "gain-brier", "max-information"),
+    ("private-input", "diagonal", "frontier", "kl", "max-information-hidden"),
 )
 
 
-def _interior() -> Iterator[Cell]:
-    """Cells of the interior-point method for measures: of every kind of measure one form in every slot."""
+def class_of(measure: str) -> str:
+    """Measures that the standard run takes for each other beside their own form, levels and usual structures."""
+    reference = MEASURES[measure]
+    if measure == "mutual-information":
+        return measure
+    return f"{'linear' if reference.linear else 'smooth'}, {'worst outcome' if reference.worst else 'average'}"
+
+
+def _measured() -> Iterator[Cell]:
+    """Cells whose solver is compiled for the measure: one form of every kind of measure, and `_ALSO`."""
     kinds = sorted({reference.kind for reference in MEASURES.values()})
-    for (name, reference), (k, (also, structures, transforms)) in itertools.product(
-        MEASURES.items(), enumerate(_SLOTS)
-    ):
-        if reference.linear and 0 < k < 4:
-            continue  # `linear-program` compiles nothing
-        turn = (kinds.index(reference.kind) + k) % (2 if reference.worst or reference.logarithm else 3)
-        form = "budget" if also == "distortions" else ("budget", "leakage-budget", "multiplier")[turn]
-        if also == "joints" and form == "multiplier":
-            form = "leakage-budget"
-        rest = itertools.product(structures, AXES.level, transforms, ("auto", "interior-point"))
-        yield from (
-            Cell(solver, form, also, name, structure, level, transform) for structure, level, transform, solver in rest
-        )
+    for name, reference in MEASURES.items():
+        turn = kinds.index(reference.kind) % (2 if reference.worst or reference.logarithm else 3)
+        form = ("leakage-budget", "budget", "multiplier")[turn]
+        linear = ("hybrid-gradient",) if reference.linear and reference.kind in ("gain", "lift") else ()
+        rest = itertools.product(("auto", "interior-point", *linear), _USUAL, AXES.level, ("host", "float32"))
+        yield from (Cell(solver, form, "nothing", name, *values) for solver, *values in rest)
+    for also, structure, transform, *names in _ALSO:
+        for name, form in itertools.product(names, AXES.form[::2]):
+            if form == ("leakage-budget" if also == "distortions" or MEASURES[name].worst else "budget"):
+                continue
+            for level, solver in itertools.product(AXES.level, ("auto", "interior-point")):
+                yield Cell(solver, form, also, name, structure, level, transform)
 
 
 def _light(cell: Cell) -> bool:
-    """Whether anything but `_interior` may take the cell."""
-    return cell.solver not in ("auto", "interior-point") or not measured(cell)
+    """Whether nothing is compiled for the measure."""
+    return not measured(cell) or cell.solver == "linear-program" or refusal(cell) is not None
 
 
 def program_of(cell: Cell) -> tuple[str, ...]:
@@ -107,17 +116,16 @@ class _Pool:
 
 
 @functools.cache
-def standard() -> tuple[Cell, ...]:
-    """The cells of the standard run, those of one program together."""
+def covering() -> tuple[Cell, ...]:
+    """The cells of the covering, those of one program together: every pair of values, measures by their class."""
     rng = np.random.default_rng(17)
     drawn = np.stack([rng.integers(len(axis), size=_DRAWN) for axis in AXES], axis=1)
     cells = sorted({Cell(*(axis[i] for axis, i in zip(AXES, row, strict=True))) for row in drawn})
     information = [
         cell._replace(measure="mutual-information") for cell in cells[:: len(MEASURES) // 2] if cell.also != "limits"
     ]
-    answered = [cell for cell in {*cells, *information, *_interior()} if refusal(cell) is None]
-    inner = set(_interior())
-    answered = sorted(cell for cell in answered if cell in inner or _light(cell))
+    cells = sorted({*information, *_measured(), *filter(_light, cells)})
+    answered = [cell for cell in cells if refusal(cell) is None]
     parts = (
         [cell for cell in answered if cell.level != "beyond"],
         [cell for cell in answered if cell.level == "beyond"],
@@ -126,3 +134,13 @@ def standard() -> tuple[Cell, ...]:
     covered = np.zeros(sum(map(len, AXES)) ** 2, dtype=bool)
     chosen = [cell for part in parts for cell in _Pool(part, rng).cover(covered)]
     return tuple(sorted(chosen, key=lambda cell: (program_of(cell), cell)))
+
+
+def standard() -> tuple[Cell, ...]:
+    """The cells that every run of the tests takes: those for which no solver is compiled."""
+    return tuple(cell for cell in covering() if not program_of(cell))
+
+
+def compiled() -> tuple[Cell, ...]:
+    """The other cells of the covering, seconds of compiling each."""
+    return tuple(cell for cell in covering() if program_of(cell))
