@@ -12,6 +12,9 @@ from jaxpriv._clock import Stop
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced
 
+# The default tolerance where the certificate is computed in float32.
+SINGLE_TOLERANCE = 1e-4
+
 
 class Status(enum.IntEnum):
     """What a result is worth. `message` says what happened, the usual cause, and what to change."""
@@ -133,6 +136,11 @@ class Solution:
         text = Status(int(np.asarray(self.code))).message
         if "interior-point" in self.solver:  # no advice to use the method that ended here
             text = text.replace(_FIRST_ORDER, "")
+        if np.asarray(self.value).dtype == np.float32:
+            text += (
+                f" Computed in float32, where the default tolerance is {SINGLE_TOLERANCE:g}; "
+                "certify(problem, solution) computes value and bound again in float64."
+            )
         return Stop(int(np.asarray(self.stopped))).message + text
 
     def verify(self, problem: Any) -> Any:

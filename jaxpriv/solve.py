@@ -15,7 +15,15 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.choice import STREAMING, Solver, dense_solver, pick_measured, pick_solver, step_limit
+from jaxpriv.solving.choice import (
+    STREAMING,
+    Solver,
+    default_tolerance,
+    dense_solver,
+    pick_measured,
+    pick_solver,
+    step_limit,
+)
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import device_errors, own_settings
 from jaxpriv.solving.fallback import with_next_method
@@ -31,7 +39,7 @@ def solve(
     problem: DistortionProblem | NoiseProblem,
     solver: str | Solver = "auto",
     *,
-    tol: Any = 1e-6,
+    tol: Any = None,
     rtol: Any = 0.0,
     max_steps: Any = None,
     throw: bool = True,
@@ -45,7 +53,7 @@ def solve(
     problem: FunnelProblem | BottleneckProblem,
     solver: str | AbstractFunnelSolver = "auto",
     *,
-    tol: Any = 1e-6,
+    tol: Any = None,
     rtol: Any = 0.0,
     max_steps: Any = None,
     throw: bool = True,
@@ -58,7 +66,7 @@ def solve(
     problem: DistortionProblem | NoiseProblem | FunnelProblem | BottleneckProblem,
     solver: Any = "auto",
     *,
-    tol: Any = 1e-6,
+    tol: Any = None,
     rtol: Any = 0.0,
     max_steps: Any = None,
     throw: bool = True,
@@ -99,7 +107,8 @@ def solve(
         problem: what is asked.
         solver: `auto`, `interior-point`, `mirror-descent`, `blahut-arimoto`, `accelerated`, `two-grid`, or a
             solver object (a `NoiseProblem` has one method of its own: `auto`).
-        tol: the largest certified gap that counts as `optimal`, in units of the objective (nats;
+        tol: the largest certified gap that counts as `optimal`; by default 1e-6, and 1e-4 for float32 inside of jit and
+            vmap, where rounding alone leaves more than 1e-6. In units of the objective (nats;
             for the leakage-budget form, units of the distortion, or shares of the largest max_y d - min_y d
             of a row if that is below 1: any mechanism would meet an absolute tolerance on tiny costs).
         rtol: the same relative to the value; the larger of the two allowances holds.
@@ -116,6 +125,7 @@ def solve(
         ResourceError: the chosen solver would need more memory than there is, or the device failed.
     """
     clock = clock_of(time_limit, progress)
+    tol = default_tolerance(problem) if tol is None else tol
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     with clock:
         return solve_within(clock, problem, solver, goal, max_steps, throw)

@@ -268,3 +268,16 @@ def test_single_precision_under_jit_is_sane_and_its_proof_holds():
     assert proof.violation < 1e-6
     assert known.lower - 1e-6 <= proof.value <= known.lower + 1e-3
     assert proof.lower_bound > known.lower - 1e-3
+
+
+def test_the_default_tolerance_is_that_of_the_precision():
+    joint = np.random.default_rng(0).dirichlet(np.full(9, 0.7)).reshape(3, 3)
+    narrow = [jnp.asarray(part, jnp.float32) for part in (joint, 1.0 - np.eye(3), 0.2)]
+    found = jax.jit(lambda j, d, b: jp.solve(jp.DistortionProblem(j, d, budget=b)))(*narrow)
+    assert found.value.dtype == jnp.float32
+    assert found.status == "optimal"
+    assert found.gap <= 1e-4
+    assert "float32, where the default tolerance is 0.0001" in found.message
+    exact = jp.solve(jp.DistortionProblem(joint, 1.0 - np.eye(3), budget=0.2))
+    assert exact.gap <= 1e-6
+    assert "float32" not in exact.message

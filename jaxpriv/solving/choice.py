@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import jax
+import jax.numpy as jnp
+
 from jaxpriv import _resources
 from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._validation import is_traced, scalar
@@ -11,6 +14,7 @@ from jaxpriv.joints import AbstractJoint
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.terms import entropic, is_worst, linear, scale_of, supported, two_sided
 from jaxpriv.problems.user_functions import check_user_function
+from jaxpriv.solution import SINGLE_TOLERANCE
 from jaxpriv.solvers import (
     AbstractSolver,
     AcceleratedGradient,
@@ -194,6 +198,12 @@ def dense_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
     if _resources.fits(newton_bytes(problem)):
         return "interior-point", InteriorPoint()
     return "mirror-descent", MirrorDescent(adaptive=True)
+
+
+def default_tolerance(problem: Any) -> float:
+    """The gap that counts as `optimal` where the caller names none: what the precision of the certificate allows."""
+    traced = [leaf for leaf in jax.tree.leaves(problem) if is_traced(leaf)]
+    return SINGLE_TOLERANCE if any(leaf.dtype == jnp.float32 for leaf in traced) else 1e-6
 
 
 def step_limit(solver: Solver | MeasuredSolver | None, max_steps: Any) -> Any:
