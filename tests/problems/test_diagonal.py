@@ -9,7 +9,7 @@ from jaxpriv.problems import reduction
 from jaxpriv.problems.reduction import reduce
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import newton_bytes, pick_solver
-from jaxpriv.solving.execution import _EXECUTABLES
+from jaxpriv.solving.execution import _PROGRAMS
 
 N = 6
 TABLE = np.abs(np.subtract.outer(np.arange(float(N)), np.arange(float(N))))
@@ -126,10 +126,10 @@ def test_other_measures_of_a_diagonal_joint_have_their_closed_form(monkeypatch, 
     inside = 1 - spent if name == "maximal leakage" else (1 - spent) ** 2 + spent**2 / (N - 1)
     if not kernels:
         monkeypatch.setattr(_native, "absence", lambda: "switched off by this test")
-        _EXECUTABLES.clear()  # the executables of the other case have kernels
+        _PROGRAMS.clear()  # the executables of the other case have kernels
     problem = jp.DistortionProblem(np.eye(N) / N, jp.distortion.hamming(N), budget=spent, leakage=measure)
     found = jp.solve(problem)
     if not kernels:
-        _EXECUTABLES.clear()
+        _PROGRAMS.clear()
     assert found.status == "optimal"
     assert found.lower_bound <= np.log(N * inside) <= found.value
