@@ -13,9 +13,11 @@ from jaxpriv.leakage import AbstractCost, CustomLoss
 from jaxpriv.leakage._base import Unit
 
 _MOST_STEPS = 60
-# The mean complementarity product at the end. A posterior is no function of scores that several of them give
+# The least complementarity product. A posterior is no function of scores that several of them give
 # (an announcement on a face of the simplex): so many digits are smoothed over.
-_CENTRED = 1e-11
+CENTRED = 1e-11
+# A point is on the central path when no entry moves by more than this share of itself, or after so many steps there.
+_SETTLED, _MOST_SETTLING = 1e-9, 6
 
 
 class Loss(AbstractCost):
@@ -69,6 +71,14 @@ class Loss(AbstractCost):
         """C(., q) of the symbols with mass for the announcement q that answers w > 0."""
         return self.costs(self.cost.announcement(self._everywhere(w)))
 
+    def leasts(self, w: Any) -> Any:
+        """`least` of every row of w (Y, S). Under a trace too: the function is traced once wherever it stands."""
+        return _compiled(self).least(w)[0]
+
+    def answers(self, g: Any, least: Any) -> "Answer":
+        """`answer` to every row of scores g (Y, S) on the central path of `least` (Y,), traced once."""
+        return _compiled(self).answers(g, least)
+
     def interval(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """min_q sum_s w_s C(s, q) of every row of w (Y, S), from below and from above."""
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
@@ -78,7 +88,7 @@ class Loss(AbstractCost):
     def announcements(self, g: np.ndarray) -> np.ndarray:
         """The q that answers every row of scores g (Y, S): near a distribution, wherever the iteration ended."""
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            return np.asarray(_compiled(self).answer(g))
+            return np.asarray(_compiled(self).answers(g, np.full(len(g), CENTRED)).announcement)
 
     def costs_of(self, q: np.ndarray) -> np.ndarray:
         """C(., q) of every row of q (Y, S)."""
@@ -101,7 +111,7 @@ class _Compiled(NamedTuple):
     """What the host asks of a loss, for the rows of an array."""
 
     least: Callable[[Any], Any]  # min_q <w, C(., q)> and its accuracy
-    answer: Callable[[Any], Any]
+    answers: Callable[[Any, Any], "Answer"]
     costs: Callable[[Any], Any]
 
 
@@ -110,18 +120,20 @@ def _compiled(loss: Loss) -> _Compiled:
     """JAX's caches hold a program as long as its function lives: the latest losses alone are kept."""
     return _Compiled(
         jax.jit(jax.vmap(lambda w: (loss.least(w), loss.accuracy(w)))),
-        jax.jit(jax.vmap(lambda g: answer(loss, g).announcement)),
+        jax.jit(jax.vmap(lambda g, least: answer(loss, g, least))),
         jax.jit(jax.vmap(lambda q: loss.costs(q))),
     )
 
 
 class Answer(NamedTuple):
-    """What answers scores g: the announcement q and the posterior v that share h(g), and how v moves with g."""
+    """What answers scores g: the announcement q and the posterior v that share h(g), and how v moves with g and mu."""
 
     announcement: Any  # (S,)
     posterior: Any  # v, of the symbols with mass: the gradient of h
     level: Any  # h(g)
     response: Any  # the Hessian of h
+    posterior_drift: Any  # dv/dmu
+    level_drift: Any  # dh/dmu
 
 
 class _State(NamedTuple):
@@ -133,12 +145,16 @@ class _State(NamedTuple):
     row: Any  # the multiplier of sum q = 1
     mu: Any
     count: Any
+    settling: Any  # steps since mu is what it is to be
+    change: Any  # the largest relative change of q and v in the last step
 
 
-def answer(loss: Loss, g: Any) -> Answer:
+def answer(loss: Loss, g: Any, least: Any = CENTRED) -> Answer:
     """h(g) = min_q max_s ( g_s + C(s, q) ) over distributions q: a primal-dual interior-point method.
 
     h is convex with h(g + c) = h(g) + c, and -min_q sum_s w_s C(s, q) = sup { <g, w> : h(g) <= 0 } for w >= 0.
+    The method ends on its central path, at products mu = `least`: h is then, up to a constant that keeps it near, the
+    minimum of top - mu sum_s ln(top - g_s - C(s, q)) - mu sum_j ln q_j, which is smooth where h has kinks.
     """
     n, m = loss.size, len(loss.seen)
     q, v = jnp.full(n, 1.0 / n, g.dtype), jnp.full(m, 1.0 / m, g.dtype)
@@ -146,15 +162,17 @@ def answer(loss: Loss, g: Any) -> Answer:
     top = scores.max() + 1.0
     s = top - scores
     mu = s.mean() / m
-    start = _State(q, v, s, mu / q, top, jnp.zeros_like(mu), mu, jnp.array(0))
+    least = jnp.asarray(least, g.dtype)
+    start = _State(q, v, s, mu / q, top, jnp.zeros_like(mu), mu, jnp.array(0), jnp.array(0), jnp.ones_like(mu))
 
     def go_on(state: _State) -> Any:
-        return (state.mu > _CENTRED) & (state.count < _MOST_STEPS)
+        settled = (state.settling > 0) & ((state.change < _SETTLED) | (state.settling >= _MOST_SETTLING))
+        return ~settled & (state.count < _MOST_STEPS)
 
     def step(state: _State) -> _State:
         q, v, s, z = state.q, state.v, state.s, state.z
         slopes, matrix = _system(loss, state)
-        aim = 0.1 * state.mu
+        aim = jnp.maximum(0.1 * state.mu, least)
         dual = -(v @ slopes - z - state.row) + aim / q - z
         primal = -(g + loss.costs(q) + s - state.top) - aim / v + s
         sides = jnp.concatenate([dual, primal, jnp.stack([v.sum() - 1.0, 1.0 - q.sum()])])
@@ -163,20 +181,28 @@ def answer(loss: Loss, g: Any) -> Answer:
         dz, ds = (aim - z * q - z * dq) / q, (aim - s * v - s * dv) / v
         falls = jnp.concatenate([-dq / q, -dv / v, -dz / z, -ds / s])
         a = 0.95 / jnp.maximum(falls.max(), 0.95)
-        new = _State(
-            q + a * dq, v + a * dv, s + a * ds, z + a * dz, state.top + a * dtop, state.row + a * drow, aim, aim
+        change = jnp.maximum(abs(dq / q).max(), abs(dv / v).max())
+        new = state._replace(
+            q=q + a * dq, v=v + a * dv, s=s + a * ds, z=z + a * dz, top=state.top + a * dtop, row=state.row + a * drow
         )
         mu = (new.s @ new.v + new.z @ new.q) / (m + n)
         usable = jnp.isfinite(move).all() & jnp.isfinite(loss.costs(new.q)).all()
         kept = jax.tree.map(lambda after, before: jnp.where(usable, after, before), new, state)
-        return kept._replace(mu=jnp.where(usable, mu, 0.0), count=state.count + 1)
+        settling = jnp.where(mu <= 2.0 * least, state.settling + 1, state.settling)
+        settling = jnp.where(usable, settling, _MOST_SETTLING)
+        mu = jnp.where(usable, mu, state.mu)
+        return kept._replace(mu=mu, count=state.count + 1, settling=settling, change=change)
 
     end = lax.while_loop(go_on, step, start)
     _, matrix = _system(loss, end)
     scores = jnp.concatenate([jnp.zeros((n, m)), -jnp.eye(m), jnp.zeros((2, m))])
-    response = jnp.linalg.solve(matrix, scores)[n : n + m]
+    barrier = jnp.concatenate([1.0 / end.q, -1.0 / end.v, jnp.zeros(2)])[:, None]
+    moves = jnp.linalg.solve(matrix, jnp.concatenate([scores, barrier], axis=1))[n : n + m]
+    response, posterior_drift = moves[:, :-1], moves[:, -1]
     share = end.v / end.v.sum()
-    return Answer(end.q, share, share @ (g + loss.costs(end.q)), 0.5 * (response + response.T))
+    level_drift = jnp.log(share).sum() - jnp.log(end.q).sum()
+    level = share @ (g + loss.costs(end.q)) + end.mu * level_drift
+    return Answer(end.q, share, level, 0.5 * (response + response.T), posterior_drift, level_drift)
 
 
 def _system(loss: Loss, state: _State) -> tuple[Any, Any]:

@@ -17,24 +17,29 @@ from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
 from jaxpriv.solvers.conic.offer import Offer, no_offer, offered
-from jaxpriv.solvers.conic.sets import Boundary, boundary, domain
+from jaxpriv.solvers.conic.sets import Boundary, domain
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import (
     Data,
     Point,
     Residual,
+    edges_of,
     measure_use,
     rearrange,
     reduced_costs,
     residuals,
     row_prices,
     rules,
+    smoothing_of,
     use_rate,
 )
 from jaxpriv.solvers.conic.warm import has_warm_start, warm_point
 
 # A step that leaves the neighbourhood is shortened by this factor until it does not.
 _BACK = 0.85
+# What rules outside the set of a user's loss may be worth: its boundary turns within what it is smoothed by, which
+# falls with the products, so that its rules are always as far outside as the products say.
+_STRAY_OF_LOSSES = 0.5
 
 
 class ConicState(eqx.Module):
@@ -185,17 +190,16 @@ def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, 
     return jnp.minimum(step, 1.0 / jnp.maximum(worst, 1e-30))
 
 
-def _strayed(data: Data, point: Point) -> tuple[Any, Any]:
+def _strayed(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Any, Any]:
     """(price, t |level|) of every output and smooth term, (Y, J): what rules outside their sets claim.
 
     The certificate takes the sum of the products back.
     """
     prices = row_prices(data, point.price, point.eta)
-    g = rules(data, point.k, point.price, point.eta)
     price, claim = [], []
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
         if term.smooth:
-            edge = boundary(term, g[:, place.rows])
+            edge = edges[j]
             t = data.scale(j, point.x, edge)
             price.append(prices[:, place.rows.start])
             claim.append(t * abs(edge.level))
@@ -205,6 +209,11 @@ def _strayed(data: Data, point: Point) -> tuple[Any, Any]:
     return jnp.stack(price, axis=1), jnp.stack(claim, axis=1)
 
 
+def _edges_at(data: Data, point: Point, mu: Any) -> tuple[Any, ...]:
+    g = rules(data, point.k, point.price, point.eta)
+    return edges_of(data, g, row_prices(data, point.price, point.eta), mu)
+
+
 class _Origin(NamedTuple):
     """Where a step begins: how near it may come to the boundary, and what its rules claim outside their sets."""
 
@@ -212,9 +221,9 @@ class _Origin(NamedTuple):
     claim: Any  # (Y, J)
 
 
-def _origin(solver: ConicInteriorPoint, data: Data, point: Point) -> _Origin:
+def _origin(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) -> _Origin:
     least, mean, _ = _products(data, point, point, 0.0)
-    _, claim = _strayed(data, point)
+    _, claim = _strayed(data, point, r.edges)
     return _Origin(jnp.minimum(solver.neighbourhood, 0.9 * least / mean), claim)
 
 
@@ -228,11 +237,14 @@ def _into_neighbourhood(
     sets up to a share of the products, or come nearer to them.
     """
 
+    stray = _STRAY_OF_LOSSES if data.coupled else solver.stray
+
     def held(a: Any, mean: Any) -> Any:
         # At the prices after the step: a price that doubles, as that of a small limit does at first, would hide
         # that its rules come nearer.
-        price, claim = _strayed(data, _plus(point, move, a))
-        allowed = jnp.maximum(solver.stray * data.pairs * mean, (1.0 - 0.5 * a) * (price * origin.claim).sum())
+        after = _plus(point, move, a)
+        price, claim = _strayed(data, after, _edges_at(data, after, mean))
+        allowed = jnp.maximum(stray * data.pairs * mean, (1.0 - 0.5 * a) * (price * origin.claim).sum())
         return (price * claim).sum() <= allowed
 
     def outside(carry: tuple[Any, Any, Any, Any]) -> Any:
@@ -251,6 +263,7 @@ def _into_neighbourhood(
 
 
 def _predictor(data: Data, point: Point, r: Residual) -> Sides:
+    link, level = _unsmoothed(data, point, r)
     balance = jnp.zeros_like(point.peak)
     if data.program.peaked:
         balance = 1.0 - (data.marks * point.price).sum()
@@ -258,8 +271,8 @@ def _predictor(data: Data, point: Point, r: Residual) -> Sides:
         xz=jnp.where(data.support, -point.x * point.z, 0.0),
         ks=-data.linear * point.k * point.s if data.any_linear else jnp.zeros_like(point.s),
         rv=-data.capped * data.room(point.k, r.prices) * point.v if data.any_linear else jnp.zeros_like(point.v),
-        link=r.link,
-        level=r.level,
+        link=r.link + link,
+        level=r.level + level,
         row=r.row,
         pair=-point.slack * point.price,
         worst=-point.eta * point.sigma,
@@ -268,12 +281,28 @@ def _predictor(data: Data, point: Point, r: Residual) -> Sides:
     )
 
 
+def _unsmoothed(data: Data, point: Point, r: Residual) -> tuple[Any, Any]:
+    """What the links and the normalisations miss besides where the products, and so the smoothing, end at zero."""
+    link, level = jnp.zeros_like(r.d), jnp.zeros_like(r.level)
+    for n, j in enumerate(data.normed):
+        edge, at = r.edges[j], data.layout[j].rows
+        if edge is not None and edge.normal_drift is not None:
+            price = r.prices[:, at.start]
+            spread, t = smoothing_of(price, r.mu), data.scale(j, point.x, edge)
+            link = link.at[:, at].set((t * spread)[:, None] * edge.normal_drift)
+            level = level.at[:, n].set(price * t * spread * edge.level_drift)
+    return link, level
+
+
 def _centring(data: Data, point: Point, r: Residual) -> Sides:
     weight = jnp.broadcast_to(data.row_weight, point.k.shape)
+    link, level = _unsmoothed(data, point, r)
     return no_sides(data, point, r)._replace(
         xz=data.h * jnp.ones_like(point.x),
         ks=data.linear * weight if data.any_linear else jnp.zeros_like(point.s),
         rv=data.capped * weight if data.any_linear else jnp.zeros_like(point.v),
+        link=-link / r.mu,
+        level=-level / r.mu,
         pair=data.open(jnp.ones_like(point.price), 0.0),
         worst=jnp.ones_like(point.eta),
     )
@@ -289,7 +318,7 @@ def _advance(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) 
         with_prices(data, point, r, jax.tree.map(lambda leaf, i=i: leaf[i], both), response, asked[i]) for i in range(2)
     )
     reach = _largest(solver, data, point, r, predict)
-    origin = _origin(solver, data, point)
+    origin = _origin(solver, data, point, r)
     sigma = jnp.clip((1.0 - reach) ** 5, 1e-3, 0.9)
     move = _plus(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
@@ -339,8 +368,11 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
     after = _plus(point, move, a)
     # A step beyond the boundary has no rules: correct the products only, there.
     usable = (data.open(after.price, 1.0) > 0).all() & (after.eta > 0).all()
+    ahead = ((1.0 - a) + a * sigma) * r.mu
     g = rules(data, after.k, jnp.maximum(after.price, 1e-3 * point.price), jnp.maximum(after.eta, 1e-3 * point.eta))
     before = rules(data, point.k, point.price, point.eta)
+    edges = edges_of(data, g, r.prices, ahead)
+    gone = -a * (1.0 - sigma)  # the change of the smoothing, as a share of it
     link, level = jnp.zeros_like(sides.link), jnp.zeros_like(sides.level)
     for n, j in enumerate(data.normed):
         term, place = data.terms[j], data.layout[j]
@@ -353,15 +385,19 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
             own = own[:, :-1]
         if term.massed or term.kind is Kind.POWER:
             usable = usable & (own < highest).all() & (own > lowest).all()
-        edge, new = boundary(term, before[:, at]), boundary(term, g[:, at])
+        edge, new = r.edges[j], edges[j]
         t, t_new = data.scale(j, point.x, edge), data.scale(j, after.x, new)
         price = r.prices[:, at]
         kappa = move.k[:, at] - before[:, at] * _price_move(data, move, j)
         linear = t[:, None] * (edge.normal + a * _bent(edge, kappa / price))
+        expected = edge.level + a * (edge.normal * kappa).sum(axis=1) / price[:, 0]
+        if edge.normal_drift is not None:
+            spread = gone * smoothing_of(price[:, 0], r.mu)
+            linear = linear + (t * spread)[:, None] * edge.normal_drift
+            expected = expected + spread * edge.level_drift
         link = link.at[:, at].set(linear - t_new[:, None] * new.normal)
-        drift = (edge.normal * kappa).sum(axis=1) / price[:, 0]
-        level = level.at[:, n].set(-price[:, 0] * t * (new.level - edge.level - a * drift))
-    sums, limits = measure_use(data, after.x, after.t, after.v, g)
+        level = level.at[:, n].set(-price[:, 0] * t * (new.level - expected))
+    sums, limits = measure_use(data, after.x, after.t, after.v, g, edges)
     room = r.use + a * use_rate(data, point, r, move) - sums
     if limits.shape[1]:
         rate = jnp.einsum("ywx,yx->yw", r.extra, move.x, precision="highest")

@@ -1,13 +1,11 @@
 """The sets of decision rules: their boundary, its normals and curvature, and their support function."""
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
-from jaxpriv.problems.loss import answer
+from jaxpriv.problems.loss import CENTRED
 from jaxpriv.problems.measured import Kind, Role, Term
 from jaxpriv.solvers.conic.conjugate import conjugate
 
@@ -19,10 +17,12 @@ class Boundary(NamedTuple):
     normal: Any  # dh/dg
     size: Any  # the sum of the normal
     curvature: Any  # the Hessian, up to multiples of normal normal': its diagonal, or (Y, T, T) for LOSS
+    normal_drift: Any = None  # d normal / d smoothing, LOSS alone
+    level_drift: Any = None  # d level / d smoothing, LOSS alone
 
 
-def boundary(term: Term, g: Any) -> Boundary:
-    """The set of a smooth term at rules g, (Y, T)."""
+def boundary(term: Term, g: Any, smoothing: Any = CENTRED) -> Boundary:
+    """The set of a smooth term at rules g, (Y, T); that of a LOSS, which may have kinks, so smooth as `smoothing`."""
     r, g = term.reference, term.whole(g)
     if term.kind is Kind.ENTROPIC:
         seen = r > 0
@@ -38,9 +38,11 @@ def boundary(term: Term, g: Any) -> Boundary:
         power = r * y ** (b - 1.0)
         return Boundary(((power * y).sum(axis=1) - 1.0) / size, power, power.sum(axis=1), abs(b - 1.0) * power / y)
     if term.kind is Kind.LOSS:
-        found = jax.vmap(partial(answer, term.function))(g)
+        spread = jnp.broadcast_to(jnp.asarray(smoothing, g.dtype), g.shape[:1])
+        found = term.function.answers(g, spread)
         v = found.posterior
-        return Boundary(found.level, v, v.sum(axis=1), found.response + v[:, :, None] * v[:, None, :])
+        bent = found.response + v[:, :, None] * v[:, None, :]
+        return Boundary(found.level, v, v.sum(axis=1), bent, found.posterior_drift, found.level_drift)
     value, slope, curvature = _conjugate(term, g[:, :-1])
     level = (r[:-1] * value).sum(axis=1) + g[:, -1]
     one = jnp.ones_like(g[:, -1:])
@@ -153,7 +155,7 @@ def _support(term: Term, w: Any) -> Any:
             return (term.cap * jnp.maximum(w, 0.0)).sum(axis=1)
         return (w / jnp.where(r > 0, r, 1.0)).max(axis=1) if term.role is not Role.WORST else _violation(term, w)
     if term.kind is Kind.LOSS:
-        return -jax.vmap(term.function.least)(jnp.maximum(w, 0.0))
+        return -term.function.leasts(jnp.maximum(w, 0.0))
     # An output without mass has no lift (0/0), and adds nothing.
     present = w[:, -1:] > tiny
     mass = jnp.where(present, w[:, -1:], 1.0)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from jaxpriv.problems.measured import Role
 from jaxpriv.solvers.conic.sets import rule_at
-from jaxpriv.solvers.conic.system import Data, Point, measure_use, reduced_costs, row_prices
+from jaxpriv.solvers.conic.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices
 
 
 def first_point(data: Data, target: Any) -> Point:
@@ -33,7 +33,7 @@ def first_point(data: Data, target: Any) -> Point:
     )  # fmt: skip
     g = jnp.broadcast_to(g, (outputs, rows))
     t, v = jnp.zeros((outputs, len(data.terms)), dtype), jnp.zeros((outputs, rows if data.any_linear else 0), dtype)
-    sums, worst = measure_use(data, x, t, v, g)
+    sums, worst = measure_use(data, x, t, v, g, edges_of(data, g, jnp.ones_like(g), 0.0))
     peaks = [
         sums[place.limit] - term.bound
         for term, place in zip(data.terms, data.layout, strict=True)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from jaxpriv.problems.loss import CENTRED
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 from jaxpriv.solvers.conic.sets import Boundary, boundary
 
@@ -39,6 +40,12 @@ class Point(NamedTuple):
     price: Any  # (B,) of the budgets, then of the limits on sums
     slack: Any  # (B,)
     peak: Any  # ()
+
+
+# The set of a user's loss has kinks where several posteriors have one best announcement. It is smoothed over by what
+# is left of the products, divided by the price of the set, and by this share of it: a step that solves for the products
+# then sees the kink as it sees a corner of the mechanisms.
+_SMOOTHED, _SMOOTHEST = 0.3, 0.3
 
 
 class Layout(NamedTuple):
@@ -193,6 +200,7 @@ def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any) -> Any:
 class Residual(NamedTuple):
     """What depends on the point alone."""
 
+    edges: tuple[Any, ...]  # `edges_of` the rules
     prices: Any  # (Y, T)
     d: Any  # (Y, T + W) diagonal of the rows, 1 on coupled ones
     blocks: tuple[Any, ...]  # (Y, t, t) for the t rows of every coupled term, instead of the diagonal
@@ -210,8 +218,21 @@ class Residual(NamedTuple):
     mu: Any
 
 
-def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any) -> tuple[Any, Any]:
-    """(limits on sums (B,), worst-outcome limits (Y, W)) as the rules see them."""
+def smoothing_of(prices: Any, mu: Any) -> Any:
+    """How smooth the sets of users' losses are at prices of their own, where the mean product is mu."""
+    return jnp.clip(_SMOOTHED * mu / prices, CENTRED, _SMOOTHEST)
+
+
+def edges_of(data: Data, g: Any, prices: Any, mu: Any) -> tuple[Any, ...]:
+    """The boundary of every smooth term at rules g and prices (Y, T); None for the others."""
+    return tuple(
+        boundary(term, g[:, at.rows], smoothing_of(prices[:, at.rows.start], mu)) if term.smooth else None
+        for term, at in zip(data.terms, data.layout, strict=True)
+    )
+
+
+def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any]:
+    """(limits on sums (B,), worst-outcome limits (Y, W)) as the rules see them; `edges` of the rules."""
     seen = data.see(x)
     sums: list[Any] = []
     worst: list[Any] = []
@@ -224,8 +245,7 @@ def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any) -> tuple[Any, Any]:
             continue
         if place.limit is None and place.worst is None:
             continue
-        rule = g[:, place.rows]
-        edge = boundary(term, rule)
+        rule, edge = g[:, place.rows], edges[j]
         scale = data.scale(j, x, edge)
         value = (rule * w).sum(axis=1) - scale * edge.level
         if place.limit is not None:
@@ -253,17 +273,19 @@ def residuals(data: Data, point: Point) -> Residual:
         room = data.room(point.k, prices)
         d_linear = point.s / point.k + jnp.where(data.capped > 0, point.v / room, 0.0)
         pairs = pairs + (data.linear * point.k * point.s + data.capped * room * point.v).sum()
+    mu = pairs / data.pairs
+    edges = edges_of(data, g, prices, mu)
     d, blocks, link, levels = [], [], [], []
     normals = jnp.zeros((outputs, rows + wide, count), dtype)
     columns = [*data.c]
     responses = jnp.zeros((limits, outputs, count), dtype)
     caps = jnp.zeros((limits, outputs, rows + wide), dtype)
     extra, extra_d, extra_link = [], [], []
-    sums, worst = measure_use(data, point.x, point.t, point.v, g)
+    sums, worst = measure_use(data, point.x, point.t, point.v, g, edges)
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
         at = place.rows
         if term.smooth:
-            edge = boundary(term, g[:, at])
+            edge = edges[j]
             t = data.scale(j, point.x, edge)
             w = t[:, None] * edge.normal
             normals = normals.at[:, at, len(levels)].set(w)
@@ -300,6 +322,7 @@ def residuals(data: Data, point: Point) -> Residual:
                 caps = caps.at[place.limit, :, at].set(point.v[:, at] * term.cap / room[:, at])
     bounds = [data.program.budgets, *(term.bound[None] for term in data.terms if term.priced)]
     return Residual(
+        edges=edges,
         prices=prices,
         d=jnp.concatenate(d + [one[:, None] for one in extra_d], axis=1),
         blocks=tuple(blocks),
@@ -314,7 +337,7 @@ def residuals(data: Data, point: Point) -> Residual:
         bounds=jnp.concatenate(bounds) + data.marks * point.peak,
         row=1.0 - point.x.sum(axis=0),
         excess=worst,
-        mu=pairs / data.pairs,
+        mu=mu,
     )
 
 
@@ -349,7 +372,7 @@ def use_rate(data: Data, point: Point, r: Residual, move: Point) -> Any:
         if term.smooth:
             price = point.price[place.limit]
             g = point.k[:, at] / price
-            edge = boundary(term, g)
+            edge = r.edges[j]
             dg = (move.k[:, at] - g * move.price[place.limit]) / price
             seen = data.see(move.x)[:, at]
             along = (g * seen).sum() - (edge.level * data.scale(j, move.x, edge)).sum()
