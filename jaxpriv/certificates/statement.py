@@ -9,7 +9,7 @@ import numpy as np
 from jaxpriv.certificates.measured import certify_measured
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.statement import worst_program
+from jaxpriv.problems.statement import least_value, worst_program
 from jaxpriv.problems.terms import Scale
 
 # What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
@@ -24,8 +24,7 @@ def interval_of(
     """(value, lower bound) in the unit of the problem, from those of its program's total (`statement.reading`)."""
     value, bound = scale.outer(value + shift), scale.outer(bound + shift)
     if problem.budget is not None:  # no release leaks less than one that ignores the data
-        uniform = np.full(problem.shape, 1.0 / problem.shape[1])
-        bound = max(bound, largest(problem, (problem.leakage,), uniform)[0] * (1 - 1e-12))
+        bound = max(bound, least_value(problem, problem.leakage) * (1 - 1e-12))
     return value, bound
 
 

@@ -212,7 +212,7 @@ def _of_measures(problem: DistortionProblem, solution: Solution) -> tuple[Any, .
     distortion = _distortion(problem, mechanism)
     if search:
         value, bound = leak, least_limit(problem, k, eta, price, float(solution.lower_bound), leak)
-        violation = violation_of(as_budgets(distance_program(problem, problem.limits)), mechanism)
+        violation = violation_of(as_budgets(distance_program(problem, limits_of(problem))), mechanism)
         return value, bound, max(float(violation), over), leak, distortion
     certificate = certify_measured(program, mechanism, k, eta, price)
     value, bound = interval_of(problem, *reading(problem), float(certificate.value), float(certificate.lower_bound))

@@ -6,17 +6,41 @@ from typing import Any
 
 import numpy as np
 
-from jaxpriv.leakage import AbstractLeakage
+from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 from jaxpriv.problems.terms import PLAIN, Scale, is_worst, scale_of, shift_of, terms_of
 
+# What a limit and the least value of its measure may differ by and still be called equal, and relative to that value.
+_ROUNDING, _RELATIVE = 1e-13, 1e-12
+
 
 def limits_of(problem: DistortionProblem) -> tuple[tuple[AbstractLeakage, float], ...]:
-    """All limits on leakage: the leakage budget, where the problem has one, then the further limits."""
-    if problem.leakage_budget is None:
-        return problem.limits
-    return ((problem.leakage, float(problem.leakage_budget)), *problem.limits)
+    """All limits on leakage that hold: the leakage budget, where the problem has one, then the further limits.
+
+    A limit that lies below the least value of its measure by rounding alone is that value: no mechanism meets the
+    number as it was written, and prices of 1e12 would make a false bound of the difference.
+    """
+    limits = problem.limits
+    if problem.leakage_budget is not None:
+        limits = ((problem.leakage, float(problem.leakage_budget)), *limits)
+    raised = []
+    for measure, value in limits:
+        least = least_value(problem, measure)
+        raised.append((measure, max(value, least) if equals_least(value, least) else value))
+    return tuple(raised)
+
+
+def least_value(problem: DistortionProblem, measure: AbstractLeakage) -> float:
+    """What a release that ignores the data leaks, the largest over the joints: no release leaks less."""
+    uniform = np.full(problem.shape, 1.0 / problem.shape[1])
+    least = max(exact_values((measure,), joint, uniform)[0] for joint in problem.joints)
+    return least if abs(least) > _ROUNDING else 0.0
+
+
+def equals_least(value: float, least: float) -> bool:
+    """Whether a limit is at the least value of its measure, up to rounding."""
+    return abs(value - least) <= _RELATIVE * abs(least) + _ROUNDING
 
 
 def reading(problem: DistortionProblem) -> tuple[Scale, float]:
@@ -34,7 +58,7 @@ def worst_program(problem: DistortionProblem, e: float) -> MeasuredProgram:
     """How far from its budgets a problem must stay while its worst-outcome measure is at most e: one step of the
     search for the least e. Its shapes are the same for every e.
     """
-    return distance_program(problem, ((problem.leakage, e), *problem.limits))
+    return distance_program(problem, ((problem.leakage, e), *limits_of(problem)))
 
 
 def measured_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLeakage, float], ...]) -> MeasuredProgram:

@@ -15,6 +15,9 @@ from jaxpriv._module import Module
 from jaxpriv._validation import is_traced
 from jaxpriv.problems.program import Program
 
+# What rounding makes of a gap of zero, relative to 1 + the value.
+_ROUNDING = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,17 @@ class Goal:
         xp = jnp if is_traced(self, best) else np
         size = xp.where(xp.isfinite(best.value), abs(best.value + self.shift), 0.0)
         return best.gap <= xp.maximum(xp.asarray(self.tol, size.dtype), xp.asarray(self.rtol, size.dtype) * size)
+
+    def proved(self, certificate: Any) -> Any:
+        """Whether a certificate (`value`, `gap`, `violation`) proves that the goal is met.
+
+        A mechanism that exceeds a limit within the allowance for rounding may have a value below the bound: at a high
+        price by more than the rounding of the two sums, and then the pair proves nothing.
+        """
+        xp = jnp if is_traced(self, certificate) else np
+        value = xp.asarray(certificate.value)
+        above = certificate.gap < -_ROUNDING[np.dtype(value.dtype)] * (1.0 + abs(value))
+        return self.met(certificate) & (certificate.violation == 0) & ~above
 
 
 class AbstractSolver(Module):

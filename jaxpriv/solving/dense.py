@@ -159,7 +159,7 @@ def expand(prepared: Prepared, best: Any, steps: int, name: str) -> Answer:
 def finish(problem: DistortionProblem, program: Program, answer: Answer, goal: Goal, seconds: Any) -> Solution:
     """Certify an answer on the original program and call it what it is."""
     certificate = certify(program, answer.mechanism, answer.scores, answer.weights, answer.multipliers)
-    proved = goal.met(certificate) and certificate.violation == 0
+    proved = goal.proved(certificate)
     code = (
         Status.OPTIMAL
         if proved

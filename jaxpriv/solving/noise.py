@@ -54,7 +54,7 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
         short = (gain[allowed].min() - gain[dearer]) / (cost[dearer] - least)
         price = float(max(short.max(initial=0.0), 0.0)) * (1 + 1e-9)
     certificate = certify_noise(problem, noise, scores, price)
-    proved = goal.met(certificate) and certificate.violation == 0
+    proved = goal.proved(certificate)
     code = Status.OPTIMAL if proved else Status.BEST_KNOWN if clock.stop else Status.NOT_CERTIFIED
     return Solution(
         value=np.float64(certificate.value),

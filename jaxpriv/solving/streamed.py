@@ -144,7 +144,7 @@ def _check_order(certificate: Certificate) -> None:
 
 def _solution(program: StreamedProgram, found: Found, task: Task) -> Solution:
     certificate, stop = found.certificate, task.clock.stop
-    proved = task.goal.met(certificate) and certificate.violation == 0
+    proved = task.goal.proved(certificate)
     code = Status.OPTIMAL if proved else Status.BEST_KNOWN if stop else Status.NOT_CERTIFIED
     return Solution(
         value=np.float64(certificate.value),

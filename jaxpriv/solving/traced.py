@@ -49,7 +49,7 @@ def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, 
     run = _iterate(solver, program, Goal(MARGIN * goal.tol, MARGIN * goal.rtol), max_steps)
     best = run.best
     certificate = certify(program, best.mechanism, best.scores, best.weights, best.multipliers)
-    proved = goal.met(certificate) & (certificate.violation == 0)
+    proved = goal.proved(certificate)
     return Solution(
         value=certificate.value,
         lower_bound=certificate.lower_bound,

@@ -5,6 +5,9 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as measures
+from jaxpriv.certificates import Certificate
+from jaxpriv.problems.statement import limits_of
+from jaxpriv.solvers import Goal
 
 JOINT = np.random.default_rng(0).dirichlet(np.ones(15)).reshape(3, 5)
 DISTORTION = jp.distortion.absolute(np.arange(5) / 5)
@@ -56,6 +59,36 @@ def test_limit_zero_of_a_guess_is_weaker(name, perfect):
     assert found.status == "optimal"
     assert found.value < perfect.value - 1e-3
     assert jp.leakage.evaluate(LESS[name], JOINT, found.mechanism).value <= 1e-9
+
+
+@pytest.mark.parametrize("measure", [measures.AverageCostGain(measures.LogLoss()), INDEPENDENCE["chi-squared"]])
+def test_limits_below_the_least_value_by_rounding_are_raised_to_it(measure, perfect):
+    """At a price of 1e12 a limit of -2.2e-16 would add 2e-4 to the bound."""
+    problem = jp.DistortionProblem(JOINT, DISTORTION, leakage=measure, leakage_budget=-2.2e-16)
+    found = jp.solve(problem)
+    assert found.status == "optimal"
+    assert found.lower_bound <= perfect.value + 1e-12
+    assert 0 <= found.gap <= 1e-6
+    checked = found.verify(problem)
+    assert checked.valid
+    assert checked.agrees
+
+
+def test_further_limits_below_the_least_value_by_rounding_are_raised_to_it():
+    guess = measures.CorrectGuess()
+    least = jp.leakage.evaluate(guess, JOINT, np.full((5, 5), 0.2)).value
+    limits = [(guess, least * (1 - 5e-13))]
+    assert limits[0][1] < least
+    problem = jp.DistortionProblem(JOINT, DISTORTION, leakage=measures.MaxLift(), leakage_budget=9.0, limits=limits)
+    assert [value for _, value in limits_of(problem)] == [9.0, least]
+
+
+def test_a_bound_above_the_value_proves_nothing():
+    """A mechanism may exceed a limit within the allowance for rounding, and the price of the limit may be high."""
+    goal = Goal(1e-6)
+    for bound, proved in [(1.0 - 1e-7, True), (1.0 + 1e-12, True), (1.0 + 1e-7, False), (1.0 + 1e-3, False)]:
+        nothing = np.zeros(0)
+        assert goal.proved(Certificate(np.float64(1.0), np.float64(bound), nothing, nothing, 0.0)) == proved
 
 
 def test_limit_zero_beside_a_budget(perfect):

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.statement import (
     as_budgets,
     distance_program,
+    equals_least,
+    least_value,
     limits_of,
     measured_program,
     reading,
@@ -56,8 +58,6 @@ Limits = tuple[tuple[AbstractLeakage, float], ...]
 _MOST_PROBES = 60
 # Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
 _RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
-# A limit this close to the least value of its measure is at it.
-_NO_ROOM = 1e-13
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ class Answer:
     bound: float
     violation: float
     solver: str
+
+    @property
+    def gap(self) -> float:
+        return self.value - self.bound
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,11 @@ class Solve:
     compiling: float = 0.0
     # The last mechanism and what it leaks, by the identity of the measure (the problem keeps its measures alive).
     known: tuple[Any, dict[int, float]] = field(default_factory=lambda: (None, {}))
+
+    @cached_property
+    def further(self) -> Limits:
+        """The limits beside that of a search for the least one."""
+        return limits_of(self.problem)
 
     def program_form(self, goal: Goal, begun: float) -> Solution:
         """One convex program: the least distortion, or the least average leakage."""
@@ -275,13 +284,13 @@ class Solve:
     def least_worst_leakage(self, goal: Goal, begun: float) -> Solution:
         """Search over the limit e of a worst-outcome measure for the least one that the budgets allow."""
         problem = self.problem
-        check_limits(problem, problem.limits)
+        check_limits(problem, self.further)
         loose = distance_program(problem, ())
         independent = feasibility.independent(as_budgets(loose))
         nothing = no_rules(worst_program(problem, 0.0))
         if independent is not None:
             return self._finish(Answer(independent, *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun)
-        start, face = self._anchor(as_budgets(loose), problem.limits)
+        start, face = self._anchor(as_budgets(loose), self.further)
         low, high = 0.0, self._leak(start)
         f_low, f_high = math.nan, math.nan
         # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
@@ -309,7 +318,7 @@ class Solve:
     def _distance(self, e: float) -> Answer:
         program = worst_program(self.problem, e)
         program = dataclasses.replace(program, anchor=independent_release(program))
-        return self.run(program, ((self.problem.leakage, e), *self.problem.limits), Goal(1e-10, 0.1))
+        return self.run(program, ((self.problem.leakage, e), *self.further), Goal(1e-10, 0.1))
 
     def _on_face(self, program: MeasuredProgram, face: Face, found: Answer) -> Answer:
         """The answer at distance 0 that a mechanism near the face of the budgets stands for.
@@ -320,7 +329,7 @@ class Solve:
         mass = program.mass @ found.mechanism / program.mass.sum()
         for share in _RARE:
             mechanism = face.onto(program, np.where(mass > share, found.mechanism, 0.0))
-            violation = max(violation_of(program, mechanism), self._excess(self.problem.limits, mechanism))
+            violation = max(violation_of(program, mechanism), self._excess(self.further, mechanism))
             leak = self._leak(mechanism)
             if violation == 0 and leak < best.value:
                 best = dataclasses.replace(found, mechanism=mechanism, value=leak, violation=0.0)
@@ -348,8 +357,7 @@ class Solve:
     def _finish(self, answer: Answer, value: float, bound: float, goal: Goal, begun: float) -> Solution:
         problem = self.problem
         leak = self._leak(answer.mechanism)
-        gap = value - bound
-        proved = gap <= max(goal.tol, goal.rtol * abs(value)) and answer.violation == 0
+        proved = goal.proved(dataclasses.replace(answer, value=value, bound=bound))
         stop = self.clock.stop
         code = Status.BEST_KNOWN if stop and answer.violation == 0 else Status.NOT_CERTIFIED
         return Solution(
@@ -458,16 +466,16 @@ def _flags(
 
 def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]:
     """Refuse limits below what a release that ignores the data leaks; which finite ones are at it."""
-    uniform = np.full(problem.shape, 1.0 / problem.shape[1])
     tight = []
     for measure, value in limits:
-        least = max(exact_values((measure,), joint, uniform)[0] for joint in problem.joints)
-        if value < least * (1 - 1e-12) - _NO_ROOM:
+        least = least_value(problem, measure)
+        at_least = equals_least(value, least)
+        if value < least and not at_least:
             raise InfeasibleError(
                 f"limit {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
                 "which is what a release that ignores the data leaks: write that or more",
                 {"bound": least, "allowed": value, "multipliers": []},
             )
         if not math.isinf(value):
-            tight.append(bool(value <= least * (1 + 1e-12) + _NO_ROOM))
+            tight.append(at_least)
     return tuple(tight)
