@@ -70,5 +70,5 @@ bench: $(COMPARATORS) $(KERNELS)
 	$(BIN)/python -m benchmarks.run --suite short --seed 1 --budget-seconds 540 --report
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(KERNELS) $(KERNELS:.so=.sha256) build dist out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) $(KERNELS) $(KERNELS:.so=.sha256) build dist out .jax_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find jaxpriv tests benchmarks experiments scripts -name __pycache__ -type d -prune -exec rm -rf {} +
