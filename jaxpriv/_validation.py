@@ -85,9 +85,10 @@ def nonnegative(array: Any, name: str) -> Any:
 
 def sum_tolerance(value: Any) -> float:
     """How far from 1 the total of a distribution may be: 1e-9, or 16 epsilons of a lower precision (float32: 2e-6)."""
-    dtype = getattr(value, "dtype", None)
-    lower = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8
-    return _ROUNDINGS * float(np.finfo(dtype).eps) if lower else SUM_TOLERANCE
+    dtype: Any = getattr(value, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8:
+        return _ROUNDINGS * float(np.finfo(str(dtype)).eps)
+    return SUM_TOLERANCE
 
 
 def joint_array(value: Any, name: str = "joint", *, normalise: bool = False) -> Any:

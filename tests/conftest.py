@@ -9,7 +9,7 @@ from pathlib import Path
 # compile themselves and for the processes that they start. No flags of XLA are set: they come and go with its versions,
 # and an unknown one ends the process.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
-# What one worker has compiled, another one and the next run load, from a folder of the checkout (`make clean` removes it).
+# What one worker has compiled, another one and the next run load, from a folder of the checkout (`make clean`).
 # JAX's key holds its version, the options and the program, not where the program's lines stand.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")

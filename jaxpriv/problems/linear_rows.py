@@ -27,7 +27,7 @@ def average_rows(xp: Any, measure: Any, w: Any, prior: Any, mass: Any) -> tuple[
         best = xp.maximum((gains @ prior).max(), 1e-300)
         return gains @ w / best, np.ones(len(gains)), None
     if isinstance(measure, measures.FInformation):
-        divergence = measure.divergence
+        divergence: Any = measure.divergence
         factor = 1.0 if isinstance(divergence, measures.TotalVariation) else float(np.asarray(divergence.gamma))
         return w - factor * prior[:, None] * mass, np.zeros(len(prior)), ones
     if isinstance(measure, measures.AverageCostGain) and isinstance(measure.cost, measures.LossMatrix):
@@ -40,9 +40,10 @@ def without_output(measure: Any, prior: Any) -> Any:
     """What is added to the sum of the columns of a piecewise linear average: the cost of the best blind guess."""
     if not isinstance(measure, measures.AverageCostGain):
         return 0.0
-    if isinstance(measure.cost, measures.ZeroOneLoss):
+    cost: Any = measure.cost
+    if isinstance(cost, measures.ZeroOneLoss):
         return -prior.max()
-    return (prior @ np.asarray(measure.cost.losses)).min()
+    return (prior @ np.asarray(cost.losses)).min()
 
 
 def kept_rows(measure: Any, joint: np.ndarray, prior: np.ndarray, classes: Any) -> Any:
@@ -67,10 +68,11 @@ def kept_rows(measure: Any, joint: np.ndarray, prior: np.ndarray, classes: Any) 
 def worst_rows(xp: Any, measure: Any, w: Any, prior: Any, mass: Any, eps: Any, kept: Any) -> tuple[Any, Any]:
     """(rows, reference) of `measure <= eps`: rows <= 0, or rows <= t reference for some t where it is not 0."""
     if isinstance(measure, measures.MaxCostGain):
-        if isinstance(measure.cost, measures.ZeroOneLoss):
+        cost: Any = measure.cost
+        if isinstance(cost, measures.ZeroOneLoss):
             gains, least = w, -prior.max()
         else:
-            losses = np.asarray(measure.cost.losses)
+            losses = np.asarray(cost.losses)
             gains, least = -losses.T @ w, (prior @ losses).min()
         rows = gains[kept] + (least - eps) * mass
         return rows, np.zeros(len(kept))

@@ -28,7 +28,7 @@ def with_next_method(
     """
     if first.status != "not_certified" or not first.gap > _FAR * abs(first.value) or clock.expired():
         return first
-    name, limit = ("accelerated", None) if problem.streams else ("mirror-descent", _FEW_STEPS)
+    name = "accelerated" if problem.streams else "mirror-descent"
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     try:
         if problem.streams:
@@ -37,7 +37,8 @@ def with_next_method(
             second = solve_streamed(problem, name, solver, goal, steps, False, (), clock)
             second = dataclasses.replace(second, mechanism=second.mechanism.matrix())
         else:
-            second = solve_dense(problem, name, MirrorDescent(), goal, min(limit, max_steps or limit), False, clock)
+            few = min(_FEW_STEPS, max_steps or _FEW_STEPS)
+            second = solve_dense(problem, name, MirrorDescent(), goal, few, False, clock)
     except Unsuited as reason:
         return dataclasses.replace(first, notes=(*first.notes, f"auto: {name} not tried, because {reason}"))
     best = first if first.value <= second.value else second
@@ -51,6 +52,8 @@ def with_next_method(
         f"{first.solver}, {name}",
         Stop(int(clock.stop)),
     )
-    seconds = {key: first.seconds[key] + second.seconds[key] for key in first.seconds or {}} if second.seconds else None
+    seconds = None
+    if first.seconds and second.seconds:
+        seconds = {key: took + second.seconds[key] for key, took in first.seconds.items()}
     joined = finish(problem, problem.program(), answer, own_goal(problem, goal), seconds)
     return dataclasses.replace(joined, notes=(*first.notes, note))
