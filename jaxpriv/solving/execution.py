@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import os
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -13,7 +14,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import xla_bridge  # no public name says whether a backend has been started, without starting one
 
 from jaxpriv.errors import ResourceError
 
@@ -49,7 +49,10 @@ class _Forks:
 
     @classmethod
     def before(cls) -> None:
-        cls.running = xla_bridge.backends_are_initialized()
+        # No public name says whether a backend has been started without starting one. Where a later JAX does not have
+        # this one, it counts as started.
+        asked = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
+        cls.running = asked is None or asked()
 
     @classmethod
     def in_child(cls) -> None:
