@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxpriv.problems.measured import MeasuredProgram, Role
+from jaxpriv.problems.measured import MeasuredProgram, Role, Term
 from jaxpriv.problems.program import onto_equations
 from jaxpriv.solvers.conic.sets import boundary, normalised, support
 from jaxpriv.solvers.conic.system import Data, Point, rules
@@ -152,6 +152,17 @@ def repaired(data: Data, x: Any) -> Any:
     return (1.0 - share) * x + share * anchor
 
 
+def _rounding(term: Term, x: Any) -> Any:
+    """What the violation of a worst-outcome limit of a linear term is known to at every output: (Y,).
+
+    Sums of X products are known to X/2 eps of the sum of their sizes; the certificate's allowance is 8 (X + Y + T) eps.
+    """
+    size = jnp.matmul(x, abs(term.rows).T, precision="highest")
+    if term.normalised:
+        size = size * jnp.where(term.reference > 0, 1.0 / jnp.where(term.reference > 0, term.reference, 1.0), 0.0)
+    return 2.0 * x.shape[1] * jnp.finfo(x.dtype).eps * size.max(axis=1)
+
+
 def _independent_share(data: Data, x: Any, mass: Any) -> Any:
     """Outputs that exceed a worst-outcome limit are given a share of an independent release.
 
@@ -169,8 +180,11 @@ def _independent_share(data: Data, x: Any, mass: Any) -> Any:
             excess = support(term, w) + x @ term.offset
             own = -(support(term, base)[0] + term.offset.sum())
         else:
+            # What rounding alone exceeds is met, as the certificate has it: a release without room cannot mend it, and
+            # mixing with one would lose the mechanism.
             excess, own = support(term, w), -support(term, base)[0]
-        # An excess of rounding alone is met as well: the certificate allows for no more.
+            excess = jnp.where(excess > _rounding(term, x), excess, 0.0)
+            own = jnp.where(own > 0, own, jnp.finfo(x.dtype).tiny)
         need = jnp.maximum(need, jnp.maximum(excess, 0.0) / own)
     total = need.sum()
     share = total / (1.0 + total)

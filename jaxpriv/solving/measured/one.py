@@ -158,9 +158,12 @@ class Solve:
         program = measured_program(problem, limits)
         tight = _flags(program, problem, limits, without_room)
         face = None
-        if not (any(tight) and len(program.budgets)):  # no anchor has room there, and none is needed
-            anchor, face = self._anchor(program, limits)
-            program = dataclasses.replace(program, anchor=anchor)
+        if program.shares or not (any(tight) and len(program.budgets)):
+            # The methods for linear programs need no interior.
+            anchor, face = self._anchor(program, limits, isinstance(self.solver, ConicInteriorPoint))
+        else:  # no anchor has room there, and none is needed
+            anchor = independent_release(program)
+        program = dataclasses.replace(program, anchor=anchor)
         return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)
 
     def conclude(self, stated: "Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
@@ -243,8 +246,8 @@ class Solve:
             mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
         )
 
-    def _anchor(self, program: MeasuredProgram, limits: Limits) -> tuple[np.ndarray, Face | None]:
-        """(a mechanism that meets every limit, the face of the budgets if they leave no room)."""
+    def _anchor(self, program: MeasuredProgram, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
+        """(a mechanism that meets every limit, the face of the budgets if they leave no room and `faces`)."""
         if not len(program.budgets) or program.shares:
             return independent_release(program), None
         plain = feasibility.check(program)
@@ -254,9 +257,7 @@ class Solve:
                 f"the budgets allow {plain.allowed!r} (weights {np.round(plain.weights, 6).tolist()})",
                 {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
             )
-        # The methods for linear programs need no interior.
-        without_room = plain.boundary and isinstance(self.solver, ConicInteriorPoint)
-        face = face_of(program, plain.weights) if without_room else None
+        face = face_of(program, plain.weights) if plain.boundary and faces else None
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
         away = distance_program(self.problem, limits)
         if not away.terms:  # limits that limit nothing
@@ -290,7 +291,7 @@ class Solve:
         nothing = no_rules(worst_program(problem, 0.0))
         if independent is not None:
             return self._finish(Answer(independent, *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun)
-        start, face = self._anchor(as_budgets(loose), self.further)
+        start, face = self._anchor(as_budgets(loose), self.further, True)
         low, high = 0.0, self._leak(start)
         f_low, f_high = math.nan, math.nan
         # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
