@@ -126,7 +126,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         restart = (
             (residual <= self.sufficient * first)
             | ((residual <= self.necessary * first) & (residual > state.last))
-            | (z.count >= self.artificial * total.astype(residual.dtype))
+            | (z.count.astype(residual.dtype) >= self.artificial * total.astype(residual.dtype))
         )
         choose = lambda new, old: jnp.where(restart, new, old)  # noqa: E731
         pick = lambda new, old: jax.tree.map(choose, new, old)  # noqa: E731

@@ -1,15 +1,15 @@
 """`jaxpriv solve`: the JSON of other people's scripts, exit codes, and refusals before any work."""
 
+import errno
 import os
 
 import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv._files import atomic_write, load_npz_safely
-from jaxpriv.cli import _output
+from jaxpriv import _files
+from jaxpriv._files import load_npz_safely
 from jaxpriv.cli import solve as command
-from jaxpriv.errors import ResourceError
 from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
 
 FIELDS = ["status", "value", "lower_bound", "gap", "leakage", "distortion", "solver", "iterations", "seconds", "units"]
@@ -405,12 +405,14 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(run, problem
 
 
 def test_a_failed_write_leaves_no_output(run, problem, tmp_path, monkeypatch):
-    def full(path, content):
-        if str(path).endswith(".json"):
-            raise ResourceError(f"cannot write {path}: No space left on device")
-        atomic_write(path, content)
+    stage = _files._stage
 
-    monkeypatch.setattr(_output, "atomic_write", full)
+    def full(temporary, content, target, **how):
+        if str(target).endswith(".json"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        stage(temporary, content, target, **how)
+
+    monkeypatch.setattr(_files, "_stage", full)
     result = run("solve", problem, "--budget", 5, "--out", tmp_path / "m.npz", "--json", tmp_path / "r.json")
     refused(result, 6, "No space left")
     assert os.listdir(tmp_path) == ["problem.npz"]

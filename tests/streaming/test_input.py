@@ -304,10 +304,11 @@ def test_solvers_check_their_own_arguments(make, message):
 
 @pytest.mark.parametrize("solver", [jp.InteriorPoint(), jp.MirrorDescent(), jp.AcceleratedGradient(), jp.TwoGrid()])
 def test_solver_objects_are_refused_like_names_where_there_is_no_room(monkeypatch, solver):
+    problem = jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1)
     monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
     monkeypatch.setattr(_resources, "free_memory", lambda: 10.0)
     with pytest.raises(jp.ResourceError, match=rf"^{type(solver).__name__} for \|S\|=3, \|X\|=12, \|Y\|=12 needs"):
-        jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), solver)
+        jp.solve(problem, solver)
 
 
 def test_nobody_is_sent_to_a_solver_that_refuses_him(monkeypatch):
