@@ -151,7 +151,7 @@ class Solution:
 
     def __getitem__(self, index: Any) -> "Solution":
         """One result (or a slice) of a batch."""
-        return jax.tree.map(lambda leaf: leaf[index], self)
+        return jax.tree.map(lambda leaf: leaf[index] if np.ndim(leaf) else leaf, self)
 
 
 def no_solution(shape: tuple[int, int], groups: int, private: int, limits: int, distortions: int) -> Solution:

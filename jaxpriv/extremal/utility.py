@@ -108,9 +108,7 @@ def maximum_utility(
     array = real_array(source_or_joint, "source_or_joint", ndim=(1, 2))
     if array.ndim == 1:
         need_memory(24.0 * len(array) ** 2, "the joint distribution of X with itself", "merge symbols")
-        joint = np.diag(
-            joint_array(np.asarray(nonnegative(source_or_joint, "source_or_joint"))[None], "source_or_joint")[0]
-        )
+        joint = np.diag(joint_array(nonnegative(array, "source_or_joint")[None], "source_or_joint")[0])
     else:
         joint = joint_array(source_or_joint, "source_or_joint")
     with clock_of(time_limit, progress) as clock:

@@ -50,7 +50,8 @@ def perfect_privacy(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarra
             # cost - duals.deviation >= row price, so the scores are -duals, small against the price.
             slopes = np.zeros((outputs, len(joint)))
             slopes[:, scale > 0] = duals / scale[scale > 0]
-            price = _PRICE * max(1.0, float(abs(slopes).max()) ** 2)
+            # What a finite price loses is unit / price: with costs above 1, no more than with costs of 1.
+            price = _PRICE * max(1.0, float(abs(slopes).max()) ** 2) * max(1.0, unit)
             return mechanism, -slopes[None] / price, np.array([price * unit])
     constant = np.zeros_like(cost)
     constant[:, program.cost.sum(axis=0).argmin()] = 1.0

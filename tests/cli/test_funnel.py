@@ -148,7 +148,7 @@ def test_leakage_in_another_unit_says_so(run, problem):
 def test_above_the_entropy_is_infeasible(run, problem, tmp_path):
     result = run("funnel", problem, "--disclosure", 2, "--out", tmp_path / "m.npz", "--json", "-")
     assert result.exit_code == 3
-    assert "--disclosure: disclosure is above H(X)" in result.stderr
+    assert "--disclosure: disclosure 2 is above H(X) = " in result.stderr
     assert result.stderr.count("\n") == 1
     record = strict_json(result.stdout)
     assert list(record) == [*FIELDS[:-1], "proof", "units"]

@@ -20,10 +20,10 @@ def test_targets(kind, bad):
 
 def test_targets_out_of_reach():
     most = entropy(JOINT.sum(axis=0))
-    with pytest.raises(jp.InfeasibleError, match=r"disclosure is above H\(X\)") as caught:
+    with pytest.raises(jp.InfeasibleError, match=r"^disclosure .* is above H\(X\)") as caught:
         jp.FunnelProblem(JOINT, disclosure=most + 1e-6)
     assert caught.value.proof["largest"] == pytest.approx(most)
-    with pytest.raises(jp.InfeasibleError, match=r"relevance is above I\(S;X\)"):
+    with pytest.raises(jp.InfeasibleError, match=r"^relevance .* is above I\(S;X\)"):
         jp.BottleneckProblem(JOINT, relevance=information(JOINT) + 1e-6)
     assert jp.FunnelProblem(JOINT, disclosure=most * (1 + 1e-14)).target <= most * (1 + 1e-15)
     assert jp.BottleneckProblem(JOINT, disclosure=most + 1.0).target == most + 1.0
