@@ -1,4 +1,4 @@
-"""Parquet files that nobody vouches for, decoded in a process of their own.
+"""Untrusted Parquet files, decoded in a process of their own.
 
 On damaged bytes the reader panics, and may end its process (a length that says 2^61 bytes is allocated before it is
 doubted). What ends here is a child; its notes go nowhere, because they may hold data values.
