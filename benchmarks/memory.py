@@ -13,9 +13,10 @@ class Meter:
     """The largest resident size of this process above its size when the meter was made, pauses excluded."""
 
     def __init__(self) -> None:
-        self.baseline = _status("VmRSS", os.getpid())
         self._largest: float | None = None
         self._paused = False
+        self.restarted = _lower_the_mark()  # where that is forbidden, what was freed before counts as well
+        self.baseline = _status("VmRSS", os.getpid())
 
     def read(self) -> float | None:
         """The peak so far; once a pause could not be forgotten, the peak before it."""
@@ -25,11 +26,17 @@ class Meter:
         return self._largest
 
     def forget(self) -> None:
-        """Leave out what happened since the last reading: set the kernel's mark back to the present size."""
-        try:
-            Path("/proc/self/clear_refs").write_text("5")
-        except OSError:
-            self._paused = True
+        """Leave out what happened since the last reading."""
+        self._paused = self._paused or not _lower_the_mark()
+
+
+def _lower_the_mark() -> bool:
+    """Set the kernel's mark back to the present size; whether this system allows it."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
 
 
 def peak(pid: int) -> float | None:

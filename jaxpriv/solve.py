@@ -109,8 +109,8 @@ def solve(
             solver object (a `NoiseProblem` has one method of its own: `auto`).
         tol: the largest certified gap that counts as `optimal`; by default 1e-6, and 1e-4 for float32 inside of jit and
             vmap, where rounding alone leaves more than 1e-6. In units of the objective (nats;
-            for the leakage-budget form, units of the distortion, or shares of the largest max_y d - min_y d
-            of a row if that is below 1: any mechanism would meet an absolute tolerance on tiny costs).
+            for the leakage-budget form, units of the distortion, but where the largest max_y d - min_y d of a row is
+            below 1, at most max(tol, 1e-6) of it: any mechanism would meet an absolute tolerance on tiny costs).
         rtol: the same relative to the value; the larger of the two allowances holds.
         max_steps: most iterations; by default 200 for the interior-point method, 20000 otherwise.
         throw: raise `InfeasibleError` if no mechanism exists (otherwise its status says so).

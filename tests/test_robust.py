@@ -150,7 +150,7 @@ def test_the_saddle_point(problem):
 def test_rounds_make_up_for_a_poor_start(problem, solutions, monkeypatch):
     """Whatever the search returns, the interval is proved, and the rounds of worst priors close it."""
 
-    def poor(given, centre, radius, tables, budget, tol):
+    def poor(given, centre, radius, tables, budget, tol, clock):
         return np.full(tables[0].shape, 1.0 / 3.0), np.stack([centre, np.eye(3)[0]])  # the second one outside
 
     monkeypatch.setattr(robust, "saddle_point", poor)

@@ -266,7 +266,8 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     """The goal in units of the objective.
 
     In the leakage-budget form these are the distortion's, and where no release costs as much as one unit more than
-    another an absolute tolerance would be met by any mechanism: it then counts relative to the largest difference.
+    another an absolute tolerance would be met by any mechanism: it is then at most its share (and one of 1e-6 or less
+    at most 1e-6) of the largest difference. A tolerance that is smaller than that already stays as it was written.
     """
     if problem.leakage_budget is None:
         return goal
@@ -274,7 +275,8 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     (table,) = problem.tables()
     present = problem.joints.sum(axis=(0, 1)) > 0
     largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()
-    return dataclasses.replace(goal, tol=goal.tol * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0))
+    share = xp.maximum(goal.tol, 1e-6) * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0)
+    return dataclasses.replace(goal, tol=xp.minimum(goal.tol, share))
 
 
 def inner_goal(prepared: Prepared, goal: Goal) -> Goal:

@@ -1,14 +1,18 @@
 """From a suite to the page: processes, limits and absences end as rows, never as an abort."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from benchmarks import report, results, run, worker
 from benchmarks.cases import Case
-from benchmarks.memory import Meter
 from benchmarks.solvers import SOLVERS
 from benchmarks.suites import Options, Part
 
+ROOT = Path(__file__).resolve().parents[2]
 CASE = Case.of("cube", n=4, distortion="absolute", seed=1)
 
 
@@ -98,13 +102,27 @@ def test_messages_lose_their_paths():
     assert worker.without_paths("a/b is 1/2") == "a/b is 1/2"
 
 
-def test_memory_counts_what_was_held_and_forgets_what_it_is_told_to():
-    meter = Meter()
-    if meter.read() is None:
-        pytest.skip("this system does not tell the peak of a process")
+_HOLDS = """
+import numpy as np
+from benchmarks.memory import Meter
+freed = np.ones(2**26)  # 512 MiB, before the meter is made
+del freed
+meter = Meter()
+if meter.read() is not None:
     held = np.ones(2**24)  # 128 MiB
-    assert 100 < meter.read() < 500
+    print(meter.read())
     del held
     meter.forget()
     before = meter.read()
-    assert meter.read() == before
+    print(meter.read() - before, Meter().restarted)
+"""
+
+
+def test_memory_counts_what_was_held_and_forgets_what_it_is_told_to():
+    """In a process of its own: some systems keep the mark of all that a process ever held."""
+    told = subprocess.run([sys.executable, "-c", _HOLDS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    if not told:
+        pytest.skip("this system does not tell the peak of a process")
+    held, changed, restarted = told.split()
+    assert 100 < float(held) < (200 if restarted == "True" else 800)
+    assert float(changed) == 0
