@@ -78,7 +78,7 @@ class Clock:
     loop took notice of a Ctrl-C (the work was done already), KeyboardInterrupt is raised on leaving.
 
     Attributes:
-        stop: why a loop was told to end, NONE so far.
+        stop: why a loop ended early, NONE so far.
     """
 
     def __init__(self, time_limit: float | None = None, progress: Callable[[Progress], Any] | None = None):

@@ -117,7 +117,7 @@ def solve(
         time_limit: seconds after which the best mechanism so far is returned; 0 gives one that needs no iteration.
             Outside of jit and vmap only, as progress.
         progress: True (lines on stderr), or a function that is called with a `jaxpriv.Progress` after every portion of
-            steps. With two grids it tells of the coarse problem.
+            steps. With two grids it reports the coarse problem.
 
     Raises:
         InputError: an argument is wrong, by name.

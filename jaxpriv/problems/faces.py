@@ -10,7 +10,7 @@ on what already holds with equality): facial reduction, one linear program a rou
 positive wherever the face allows it and has room in every other budget. Interior-point methods have a path to
 follow there.
 
-The bound of a certificate speaks of all mechanisms. With the last weights, `escape`, raised along until no output
+The bound of a certificate holds for all mechanisms. With the last weights, `escape`, raised along until no output
 outside the face is the cheapest of its row, it is the bound that was proved on the face: on the face the weighted
 cost is constant. Source: Borwein and Wolkowicz 1981 (facial reduction); the combination of rounds: own derivation.
 """
@@ -72,7 +72,7 @@ class Face:
     def filled(self, program: AnyProgram) -> AnyProgram:
         """The program with copies of other outputs in the place of those that no row may use.
 
-        The optimum is the same, because a release may be told in several symbols, and so are the shapes.
+        The optimum is the same, because one output may be split into several of equal posterior, and the shapes are the same.
         """
         at, share = self.source, 1.0 / np.bincount(self.source, minlength=len(self.source))[self.source]
         return dataclasses.replace(

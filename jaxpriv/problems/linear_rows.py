@@ -49,7 +49,7 @@ def without_output(measure: Any, prior: Any) -> Any:
 def kept_rows(measure: Any, joint: np.ndarray, prior: np.ndarray, classes: Any) -> Any:
     """Which rows say something of their own whatever the limit: indices, or pairs of neighbours of different rows.
 
-    `classes` numbers equal rows. Rows are told apart before the limit enters, so that their number is the same for
+    `classes` numbers equal rows. Rows are compared before the limit enters, so that their number is the same for
     every limit (rules of one point of a sweep fit the others).
     """
     given = joint / prior[:, None]

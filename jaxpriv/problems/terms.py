@@ -418,7 +418,7 @@ def _rounded(numbers: np.ndarray) -> np.ndarray:
 
 
 def _first_linear(rows: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    # Only the ratio to the reference counts, so a rare symbol is told from another by its own P(x|s).
+    # Only the ratio to the reference counts, so rare symbols are compared by their own P(x|s).
     size = np.where(reference != 0, abs(reference), 1.0)[:, None]
     _, first = np.unique(_classes(np.column_stack([rows / size, np.sign(reference)])), return_index=True)
     return first
