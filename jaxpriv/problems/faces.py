@@ -72,7 +72,7 @@ class Face:
     def filled(self, program: AnyProgram) -> AnyProgram:
         """The program with copies of other outputs in the place of those that no row may use.
 
-        The optimum is the same, because one output may be split into several of equal posterior, and the shapes are the same.
+        The optimum is the same, because one output may be split into several of equal posterior; so are the shapes.
         """
         at, share = self.source, 1.0 / np.bincount(self.source, minlength=len(self.source))[self.source]
         return dataclasses.replace(

@@ -104,7 +104,7 @@ class Program:
         objective = Objective(self.funnel, form, target)
         limit = rounds if goal.max_steps is None else goal.max_steps
 
-        # From the minimised cost to the value of the problem: the information in a released attribute is part of both numbers.
+        # From the minimised cost to the value of the problem: what a released attribute shows is part of both numbers.
         sign = 1.0 if self.funnel == (form != "side") else -1.0
         shift = 0.0 if self.funnel else self.attribute * (1.0 - problem.target if form == "multiplier" else 1.0)
 

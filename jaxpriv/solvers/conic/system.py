@@ -44,7 +44,7 @@ class Point(NamedTuple):
 
 # The set of a user's loss has kinks where several posteriors have one best announcement. It is smoothed over by what
 # is left of the products, divided by the price of the set, and by this share of it: a step that solves for the products
-# then sees the kink as it sees a corner of the mechanisms.
+# then treats the kink as it treats a corner of the mechanisms.
 _SMOOTHED, _SMOOTHEST = 0.3, 0.3
 
 
