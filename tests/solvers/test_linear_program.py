@@ -13,6 +13,7 @@ from jaxpriv.problems.measured import Kind, Role
 from jaxpriv.solvers._base import Goal, iterate
 from jaxpriv.solvers._linear_saddle import Dual, Primal, backward, forward, onto_simplices, saddle
 from jaxpriv.solvers.conic import ConicInteriorPoint
+from jaxpriv.solvers.conic.offer import repaired
 from jaxpriv.solvers.conic.system import rearrange
 from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient, spectral_norm
 from jaxpriv.solvers.linear_program import Outcome, highs, infeasibility
@@ -142,6 +143,19 @@ def test_infeasible_programs_come_with_a_proof(program):
 def test_unbounded_programs_are_reported():
     term = cases.linear(LAW, Role.OBJECTIVE, -LAW.sum(axis=1))
     assert highs(cases.program([term], LAW)).outcome is Outcome.UNBOUNDED
+
+
+def test_what_rounding_exceeds_of_a_limit_without_room_is_not_mixed_away():
+    """A release without room holds the limit by less than its rounding: a mixture with it would be that release."""
+    law, step = np.diag([0.5, 0.25, 0.25]), 2.0**-50
+    guessed = cases.linear(law, Role.AVERAGE, np.ones(3), bound=0.5 + step / 4)
+    data = rearrange(cases.program([guessed], law, 1.0 - np.eye(3)), dense=True)
+    x = np.full((3, 3), [[0.5], [0.25], [0.25]])
+    x[0, 0] += step  # max_s P(s, y) sums to 0.5 + step / 2
+    with jax.numpy_rank_promotion("allow"):
+        np.testing.assert_array_equal(repaired(data, jnp.asarray(x)), x)
+        x[0, 0] += 1e-6
+        np.testing.assert_allclose(repaired(data, jnp.asarray(x)), data.program.anchor.T, atol=1e-6)
 
 
 def test_smooth_terms_are_refused():

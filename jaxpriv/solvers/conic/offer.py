@@ -146,14 +146,16 @@ def repaired(data: Data, x: Any) -> Any:
         if term.role is Role.AVERAGE:
             value = support(term, seen[:, place.rows]).sum()
             held = support(term, seen_anchor[:, place.rows]).sum()
-            above = (value > term.bound) & (held < term.bound)  # an anchor at the limit mends nothing
+            # What rounding alone exceeds is met, as the certificate has it; an anchor at the limit mends nothing.
+            known = 0.0 if term.smooth else _rounding(term, x).sum()
+            above = (value > term.bound + known) & (held < term.bound)
             room = jnp.where(above & (value > held), value - held, 1.0)
             share = jnp.maximum(share, jnp.where(above, jnp.clip((value - term.bound) / room, 0.0, 1.0), 0.0))
     return (1.0 - share) * x + share * anchor
 
 
 def _rounding(term: Term, x: Any) -> Any:
-    """What the violation of a worst-outcome limit of a linear term is known to at every output: (Y,).
+    """What the value of a limited linear term is known to at every output: (Y,).
 
     Sums of X products are known to X/2 eps of the sum of their sizes; the certificate's allowance is 8 (X + Y + T) eps.
     """
@@ -180,8 +182,8 @@ def _independent_share(data: Data, x: Any, mass: Any) -> Any:
             excess = support(term, w) + x @ term.offset
             own = -(support(term, base)[0] + term.offset.sum())
         else:
-            # What rounding alone exceeds is met, as the certificate has it: a release without room cannot mend it, and
-            # mixing with one would lose the mechanism.
+            # What rounding alone exceeds is met here too: a release without room cannot mend it, and mixing with one
+            # would lose the mechanism.
             excess, own = support(term, w), -support(term, base)[0]
             excess = jnp.where(excess > _rounding(term, x), excess, 0.0)
             own = jnp.where(own > 0, own, jnp.finfo(x.dtype).tiny)
