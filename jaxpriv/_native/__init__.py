@@ -3,11 +3,11 @@
 The C files here are compiled into one library when the package is built, if there is a C compiler
 (`hatch_build.py`). Without it, where XLA does not take the version of its foreign function interface that the library
 was compiled for (it takes older ones than its own), with another source than it was compiled from, on another device,
-in a precision that a kernel does not have, under differentiation, and with JAXPRIV_KERNELS=off in the environment
-(read when the first solve is compiled), the portable JAX code that every kernel stands for is what runs; where kernels
-could have been had, the logger `jaxpriv` says once why there are none. They are
-compiled for AVX-512, for AVX2 and for what every machine of the kind has; JAXPRIV_KERNELS=avx2 or baseline keeps to
-less than there is, for their arithmetic on another machine.
+in a precision that a kernel does not have, under differentiation, on NumPy arrays, and with JAXPRIV_KERNELS=off in the
+environment (read when the first solve is compiled), the portable code that every kernel stands for is what runs; where
+kernels could have been had, the logger `jaxpriv` says once why there are none. They are compiled for AVX-512, for AVX2
+and for what every machine of the kind has; JAXPRIV_KERNELS=avx2 or baseline keeps to less than there is, for their
+arithmetic on another machine.
 """
 
 import ctypes
@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
+
+from jaxpriv import _arrays as xp
 
 _LOGGER = logging.getLogger("jaxpriv")
 
@@ -150,4 +153,5 @@ def with_kernel(
     def _(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
         return jax.jvp(portable, primals, tangents)
 
-    return either
+    # What JAX knows nothing of is computed in NumPy; a kernel needs a program that XLA has compiled.
+    return lambda *args: portable(*args) if xp.of(*args) is np else either(*args)

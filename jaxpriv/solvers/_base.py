@@ -110,6 +110,11 @@ class AbstractSolver(Module):
 
     attempts: eqx.AbstractVar[int]  # how many different starts `init` knows
 
+    def uncompiled(self, program: Any) -> bool:
+        """Whether `init` and `step` of this program run on NumPy arrays too, without compiling."""
+        del program
+        return False
+
     @abstractmethod
     def blank(self, program: Any) -> Any:
         """The candidate before anything is known."""

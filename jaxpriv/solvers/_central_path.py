@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
+
+from jaxpriv import _arrays as xp
 
 
 def row_prices(support: Any, h: Any, costs: Any, mu: Any) -> Any:
@@ -11,7 +12,7 @@ def row_prices(support: Any, h: Any, costs: Any, mu: Any) -> Any:
 
     All of shape (Y, X); nu (X,).
     """
-    inside = jnp.where(support, costs, jnp.inf)
+    inside = xp.where(support, costs, xp.inf)
     highest = inside.min(axis=0) - mu * h.max(axis=0)
 
     def unfinished(carry: tuple[Any, Any, Any]) -> Any:
@@ -20,11 +21,11 @@ def row_prices(support: Any, h: Any, costs: Any, mu: Any) -> Any:
 
     def newton(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         nu, _, count = carry
-        q = jnp.where(support, mu * h / (inside - nu), 0.0)
+        q = xp.where(support, mu * h / (inside - nu), 0.0)
         f = q.sum(axis=0)
-        slope = jnp.where(support, q / (inside - nu), 0.0).sum(axis=0)
-        new = jnp.minimum(nu - (f - 1.0) * f / slope, inside.min(axis=0) - mu * h.max(axis=0) * 0.999999)
-        return new, jnp.abs(f - 1.0).max(), count + 1
+        slope = xp.where(support, q / (inside - nu), 0.0).sum(axis=0)
+        new = xp.minimum(nu - (f - 1.0) * f / slope, inside.min(axis=0) - mu * h.max(axis=0) * 0.999999)
+        return new, abs(f - 1.0).max(), count + 1
 
-    nu, _, _ = lax.while_loop(unfinished, newton, (highest, jnp.array(jnp.inf, highest.dtype), jnp.array(0)))
+    nu, _, _ = xp.while_loop(unfinished, newton, (highest, xp.full((), xp.inf, like=highest), np.array(0)))
     return nu

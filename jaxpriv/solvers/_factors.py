@@ -8,47 +8,42 @@ sees one symbol x of its own (S = X, a database behind its query) G_y is diagona
 
 from typing import Any, NamedTuple, TypeAlias
 
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.solvers._linear_algebra import portable_inverse_factor
 
 
-def dot(subscripts: str, *arrays: Any) -> Any:
-    """einsum at full precision."""
-    return jnp.einsum(subscripts, *arrays, precision="highest")
-
-
 class DenseFactor(NamedTuple):
-    """K_y and R_y = K_y A_y diag(X/Z)."""
+    """K_y and R_y = K_y A_y diag(X/Z). The arguments of the methods are stacks: M right-hand sides."""
 
     k: Any  # (Y, T + W, T + W)
     r: Any  # (Y, T + W, X)
 
     def left(self, v: Any) -> Any:
         """K v."""
-        return dot("ytu,yu->yt", self.k, v)
+        return xp.einsum("ytu,myu->myt", self.k, v)
 
     def left_transposed(self, v: Any) -> Any:
         """K' v."""
-        return dot("yut,yu->yt", self.k, v)
+        return xp.einsum("yut,myu->myt", self.k, v)
 
     def down(self, e: Any) -> Any:
         """R e."""
         flat = self.r.reshape(-1, self.r.shape[2])  # one plain matrix: XLA copies it for anything less plain
-        return jnp.matmul(flat, e, precision="highest").reshape(self.r.shape[:2])
+        return xp.matmul(e, flat.T).reshape(len(e), *self.r.shape[:2])
 
     def down_each(self, e: Any) -> Any:
-        """R_y e_y of every output, e (Y, X)."""
-        return dot("ytx,yx->yt", self.r, e)
+        """R_y e_y of every output, e (M, Y, X)."""
+        return xp.einsum("ytx,myx->myt", self.r, e)
 
     def up(self, v: Any) -> Any:
         """sum_y R_y' v_y."""
-        return jnp.matmul(v.reshape(-1), self.r.reshape(-1, self.r.shape[2]), precision="highest")
+        return xp.matmul(v.reshape(len(v), -1), self.r.reshape(-1, self.r.shape[2]))
 
     def seen(self, u: Any) -> Any:
         """R_y' u_y for every column of u (Y, T + W, N): (Y N, X)."""
-        return dot("ytn,ytx->ynx", u, self.r).reshape(-1, self.r.shape[2])
+        return xp.einsum("ytn,ytx->ynx", u, self.r).reshape(-1, self.r.shape[2])
 
 
 class ArrowFactor(NamedTuple):
@@ -64,33 +59,35 @@ class ArrowFactor(NamedTuple):
     # (jaxlib 0.10.2) rejects every custom call of the program, its own LAPACK calls included.
 
     def left(self, v: Any) -> Any:
-        top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
-        return jnp.concatenate([self.root * top, dot("ywx,yx->yw", self.tail, top) + self.corner * low], axis=1)
+        top, low = v[..., : self.root.shape[1]], v[..., self.root.shape[1] :]
+        tail = xp.einsum("ywx,myx->myw", self.tail, top)
+        return xp.concatenate([self.root * top, tail + self.corner * low], axis=-1)
 
     def left_transposed(self, v: Any) -> Any:
-        top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
+        top, low = v[..., : self.root.shape[1]], v[..., self.root.shape[1] :]
         own = self.root * top
         if not self.tail.shape[1]:
             return own
-        return jnp.concatenate([own + dot("ywx,yw->yx", self.tail, low), self.corner * low], axis=1)
+        return xp.concatenate([own + xp.einsum("ywx,myw->myx", self.tail, low), self.corner * low], axis=-1)
 
     def down(self, e: Any) -> Any:
-        return jnp.concatenate([self.r_root * e, jnp.matmul(self.r_tail, e, precision="highest")], axis=1)
+        tail = xp.einsum("ywx,mx->myw", self.r_tail, e)
+        return xp.concatenate([self.r_root * e[:, None], tail], axis=-1)
 
     def down_each(self, e: Any) -> Any:
-        return jnp.concatenate([self.r_root * e, dot("ywx,yx->yw", self.r_tail, e)], axis=1)
+        return xp.concatenate([self.r_root * e, xp.einsum("ywx,myx->myw", self.r_tail, e)], axis=-1)
 
     def up(self, v: Any) -> Any:
-        top, low = v[:, : self.root.shape[1]], v[:, self.root.shape[1] :]
-        own = (self.r_root * top).sum(axis=0)
-        return own + dot("yw,ywx->x", low, self.r_tail) if self.tail.shape[1] else own
+        top, low = v[..., : self.root.shape[1]], v[..., self.root.shape[1] :]
+        own = (self.r_root * top).sum(axis=1)
+        return own + xp.einsum("myw,ywx->mx", low, self.r_tail) if self.tail.shape[1] else own
 
     def seen(self, u: Any) -> Any:
         size = self.root.shape[1]
         rows = u[:, :size] * self.r_root[:, :, None]
         if self.tail.shape[1]:
-            rows = rows + dot("ywn,ywx->yxn", u[:, size:], self.r_tail)
-        return jnp.swapaxes(rows, 1, 2).reshape(-1, size)
+            rows = rows + xp.einsum("ywn,ywx->yxn", u[:, size:], self.r_tail)
+        return xp.swapaxes(rows, 1, 2).reshape(-1, size)
 
 
 RowFactor: TypeAlias = DenseFactor | ArrowFactor
@@ -99,24 +96,24 @@ RowFactor: TypeAlias = DenseFactor | ArrowFactor
 def dense_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[DenseFactor, Any]:
     """The factor and sum_y [ di - R'R ], (X, X), for shared rows `a` (T, X) and `extra` (Y, W, X)."""
     scaled = a[None] * di[:, None, :]
-    g = dot("ytx,ux->ytu", scaled, a)
-    scale = jnp.matmul(di, (a**2).T, precision="highest")
+    g = xp.einsum("ytx,ux->ytu", scaled, a)
+    scale = xp.matmul(di, (a**2).T)
     if extra.shape[1]:
         lines = extra * di[:, None, :]
-        across = dot("ywx,tx->ytw", lines, a)
-        corner = dot("ywx,yvx->ywv", lines, extra)
-        g = jnp.concatenate(
-            [jnp.concatenate([g, across], axis=2), jnp.concatenate([jnp.swapaxes(across, 1, 2), corner], axis=2)],
+        across = xp.einsum("ywx,tx->ytw", lines, a)
+        corner = xp.einsum("ywx,yvx->ywv", lines, extra)
+        g = xp.concatenate(
+            [xp.concatenate([g, across], axis=2), xp.concatenate([xp.swapaxes(across, 1, 2), corner], axis=2)],
             axis=1,
         )
-        scaled = jnp.concatenate([scaled, lines], axis=1)
-        scale = jnp.concatenate([scale, jnp.diagonal(corner, axis1=1, axis2=2)], axis=1)
-    index = jnp.arange(g.shape[1])
-    k = portable_inverse_factor(g.at[:, index, index].add(d), scale + d)
-    big = jnp.matmul(k, scaled, precision="highest")
+        scaled = xp.concatenate([scaled, lines], axis=1)
+        scale = xp.concatenate([scale, xp.diagonal(corner, axis1=1, axis2=2)], axis=1)
+    index = np.arange(g.shape[1])
+    k = portable_inverse_factor(xp.add_at(g, np.s_[:, index, index], d), scale + d)
+    big = xp.matmul(k, scaled)
     flat = big.reshape(-1, di.shape[1])
-    stored = lax.optimization_barrier(flat.T)  # a product of a stored transpose runs a third faster on CPU
-    return DenseFactor(k, big), jnp.diag(di.sum(axis=0)) - jnp.matmul(stored, flat, precision="highest")
+    stored = xp.stored(flat.T)  # a product of a stored transpose runs a third faster on CPU
+    return DenseFactor(k, big), xp.diag(di.sum(axis=0)) - xp.matmul(stored, flat)
 
 
 def arrow_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[ArrowFactor, Any]:
@@ -126,15 +123,15 @@ def arrow_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[ArrowFactor, Any]
     total = a * a * di + own
     left = di * own / total  # di - a^2 di^2 / total
     root = total**-0.5
-    schur = jnp.diag(left.sum(axis=0))
+    schur = xp.diag(left.sum(axis=0))
     if extra.shape[1] == 0:
-        none = jnp.zeros((di.shape[0], 0, size), di.dtype)
+        none = xp.zeros((di.shape[0], 0, size), like=di)
         return ArrowFactor(root, none, low, root * a * di, none), schur
     line = extra[:, 0]
     corner = ((line * line * left).sum(axis=1) + low[:, 0]) ** -0.5
     tail = -corner[:, None] * a * di * line / total
     r_tail = corner[:, None] * line * left
-    schur = schur - jnp.matmul(r_tail.T, r_tail, precision="highest")
+    schur = schur - xp.matmul(r_tail.T, r_tail)
     return ArrowFactor(root, tail[:, None], corner[:, None], root * a * di, r_tail[:, None]), schur
 
 
@@ -142,25 +139,25 @@ def orthonormal(v: Any) -> tuple[Any, Any]:
     """Gram-Schmidt over the few columns of v (Y, T, N): v = u tri with tri (Y, N, N) upper triangular."""
     count = v.shape[-1]
     if count == 0:
-        return v, jnp.zeros((v.shape[0], 0, 0), v.dtype)
+        return v, xp.zeros((v.shape[0], 0, 0), like=v)
     basis: list[Any] = []
-    tri = jnp.zeros((v.shape[0], count, count), v.dtype)
+    tri = xp.zeros((v.shape[0], count, count), like=v)
     for n in range(count):
         column = v[..., n]
         for i, b in enumerate(basis):
             part = (b * column).sum(axis=1)
-            tri = tri.at[:, i, n].set(part)
+            tri = xp.put(tri, np.s_[:, i, n], part)
             column = column - part[:, None] * b
-        norm = jnp.sqrt((column**2).sum(axis=1))
-        tri = tri.at[:, n, n].set(norm)
+        norm = xp.sqrt((column**2).sum(axis=1))
+        tri = xp.put(tri, np.s_[:, n, n], norm)
         basis.append(column / norm[:, None])
-    return jnp.stack(basis, axis=-1), tri
+    return xp.stack(basis, axis=-1), tri
 
 
 def forward(tri: Any, b: Any) -> Any:
-    """tri' a = b for each output: tri (Y, N, N) upper triangular, b (Y, N)."""
+    """tri' a = b for each output: tri (Y, N, N) upper triangular, b (M, Y, N)."""
     parts: list[Any] = []
     for n in range(tri.shape[-1]):
-        known = sum((tri[:, i, n] * parts[i] for i in range(n)), start=jnp.zeros_like(b[..., n]))
+        known = sum((tri[:, i, n] * parts[i] for i in range(n)), start=xp.zeros_like(b[..., n]))
         parts.append((b[..., n] - known) / tri[:, n, n])
-    return jnp.stack(parts, axis=-1) if parts else b
+    return xp.stack(parts, axis=-1) if parts else b

@@ -16,20 +16,17 @@ A_t di A_t', which the other form keeps. On the central path the square is at mo
 `_LEAST` times the square, so that a rule whose posterior mass has underflown moves less than Newton's method would.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-
+from jaxpriv import _arrays as xp
 from jaxpriv._native import with_kernel
-from jaxpriv.solvers._factors import dot, forward, orthonormal
+from jaxpriv.solvers._factors import forward, orthonormal
 from jaxpriv.solvers._linear_algebra import inverse_factor, portable_inverse_factor
 
 _LEAST = 1e-16
 
 
-class InputSystem(eqx.Module):
+class InputSystem(NamedTuple):
     """The factored systems."""
 
     a: Any  # (T, X)
@@ -40,44 +37,44 @@ class InputSystem(eqx.Module):
     u: Any  # (Y, N, G)
     tri: Any  # (Y, G, G)
     schur: Any  # (X, X): S^-1 = schur'schur
-    transposable: bool = eqx.field(static=True)
+    transposable: bool
 
     def solve(self, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, Any, Any, Any]:
         """(kappa, dX, dZ, e); see `newton_system`."""
         if self.transposable:
-            return jax.vmap(self._solve_one)(rho, link, level, row)
+            return self._solved(rho, link, level, row)
         parts = self.a, self.extra, self.s, self.h, self.k, self.u, self.tri, self.schur
         return _solve(*parts, rho, link, level, row)
 
-    def _solve_one(self, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, Any, Any, Any]:
+    def _solved(self, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, Any, Any, Any]:
         shared = self.a.shape[0]
 
         def told(v: Any) -> Any:
             """A_y' v_y."""
-            return jnp.matmul(v[:, :shared], self.a, precision="highest") + dot("ywx,yw->yx", self.extra, v[:, shared:])
+            return xp.matmul(v[..., :shared], self.a) + xp.einsum("ywx,myw->myx", self.extra, v[..., shared:])
 
         def seen(x: Any) -> Any:
             """A_y x_y."""
-            top = jnp.matmul(x, self.a.T, precision="highest")
-            return jnp.concatenate([top, dot("ywx,yx->yw", self.extra, x)], axis=1)
+            top = xp.matmul(x, self.a.T)
+            return xp.concatenate([top, xp.einsum("ywx,myx->myw", self.extra, x)], axis=-1)
 
         def along(coordinates: Any) -> Any:
-            return dot("ytn,yn->yt", self.u, coordinates)
+            return xp.einsum("ytn,myn->myt", self.u, coordinates)
 
         def project(v: Any) -> Any:
-            return v - along(dot("ytn,yt->yn", self.u, v))
+            return v - along(xp.einsum("ytn,myt->myn", self.u, v))
 
         def inverse(v: Any) -> Any:
             """K'K v."""
-            return dot("yzx,yz->yx", self.k, dot("yzx,yx->yz", self.k, v))
+            return xp.einsum("yzx,myz->myx", self.k, xp.einsum("yzx,myx->myz", self.k, v))
 
         b = project(self.h * link) + along(forward(self.tri, level))
         fixed = inverse(self.s * (rho - told(self.h * b)))
-        short = row - (self.s * fixed).sum(axis=0)
-        e = jnp.matmul(jnp.matmul(self.schur, short, precision="highest"), self.schur, precision="highest")
-        dx = self.s * (fixed + inverse(self.s * e))
+        short = row - (self.s * fixed).sum(axis=1)
+        e = xp.matmul(xp.matmul(short, self.schur.T), self.schur)
+        dx = self.s * (fixed + inverse(self.s * e[:, None]))
         kappa = self.h * (project(self.h * seen(dx)) + b)
-        return kappa, dx, told(kappa) - e, e
+        return kappa, dx, told(kappa) - e[:, None], e
 
 
 def input_system(a: Any, extra: Any, di: Any, d: Any, normals: Any, *, transposable: bool) -> InputSystem:
@@ -87,21 +84,21 @@ def input_system(a: Any, extra: Any, di: Any, d: Any, normals: Any, *, transposa
 
 
 def portable_columns(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple[Any, ...]:
-    """s, h, K, u, tri and S in JAX, for every device."""
-    rows = jnp.concatenate([jnp.broadcast_to(a, (di.shape[0], *a.shape)), extra], axis=1)
-    d = jnp.maximum(d, _LEAST * dot("ytx,yx->yt", rows**2, di))
-    s, h = jnp.sqrt(di), jnp.where(d == 0, 0.0, 1.0 / jnp.sqrt(jnp.where(d == 0, 1.0, d)))
-    u, tri = orthonormal(jnp.swapaxes(h[:, None] * normals, 1, 2))
+    """s, h, K, u, tri and S in JAX or NumPy, for every device."""
+    rows = xp.concatenate([xp.broadcast_to(a, (di.shape[0], *a.shape)), extra], axis=1)
+    d = xp.maximum(d, _LEAST * xp.matmul(rows**2, di[..., None])[..., 0])
+    s, h = xp.sqrt(di), xp.where(d == 0, 0.0, 1.0 / xp.sqrt(xp.where(d == 0, 1.0, d)))
+    u, tri = orthonormal(xp.swapaxes(h[:, None] * normals, 1, 2))
     b = h[:, :, None] * rows * s[:, None, :]
-    b = b - dot("ytn,ynx->ytx", u, dot("ytn,ytx->ynx", u, b))
-    matrix = dot("ytx,ytz->yxz", b, b) + jnp.eye(di.shape[1], dtype=di.dtype)
-    k = portable_inverse_factor(matrix, jnp.diagonal(matrix, axis1=1, axis2=2))
+    b = b - xp.einsum("ytn,ynx->ytx", u, xp.einsum("ytn,ytx->ynx", u, b))
+    matrix = xp.einsum("ytx,ytz->yxz", b, b) + xp.eye(di.shape[1], like=di)
+    k = portable_inverse_factor(matrix, xp.diagonal(matrix, axis1=1, axis2=2))
     flat = (k * s[:, None, :]).reshape(-1, di.shape[1])
-    return s, h, k, u, tri, jnp.matmul(flat.T, flat, precision="highest")
+    return s, h, k, u, tri, xp.matmul(flat.T, flat)
 
 
 def portable_solve(*args: Any) -> tuple[Any, Any, Any, Any]:
-    """`InputSystem.solve` in JAX, for every device."""
+    """`InputSystem.solve` in JAX or NumPy, for every device."""
     return InputSystem(*args[:8], transposable=True).solve(*args[8:])
 
 

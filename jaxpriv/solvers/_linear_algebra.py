@@ -7,56 +7,45 @@ blocks of `_BASE` rows and turns the rest into products that run at full speed o
 
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
+from jaxpriv import _arrays as xp
 from jaxpriv._native import with_kernel
 
 # Small enough that LAPACK does little, large enough that the recursion adds few operations.
 _BASE = 16
 
 
-def _product(a: Any, b: Any) -> Any:
-    return jnp.matmul(a, b, precision="highest")
-
-
 def _transpose(a: Any) -> Any:
-    return jnp.swapaxes(a, -1, -2)
+    return xp.swapaxes(a, -1, -2)
 
 
 def _factor(g: Any) -> Any:
     """K with G^-1 = K'K for a stack of positive definite matrices; NaN where one is not."""
     size = g.shape[-1]
     if size <= _BASE:
-        # g is symmetric; its transpose has the column-major layout that LAPACK wants, without a copy.
-        chol = lax.linalg.cholesky(_transpose(g), symmetrize_input=False)
-        eye = jnp.broadcast_to(jnp.eye(size, dtype=g.dtype), g.shape)
-        return lax.linalg.triangular_solve(chol, eye, left_side=True, lower=True)
+        return xp.inverse_root(g)
     half = (size + 1) // 2
     upper = _factor(g[..., :half, :half])
-    below = _product(g[..., half:, :half], _transpose(upper))  # the Cholesky factor's lower left block
-    lower = _factor(g[..., half:, half:] - _product(below, _transpose(below)))
-    corner = -_product(_product(lower, below), upper)
-    zero = jnp.zeros((*g.shape[:-2], half, size - half), g.dtype)
-    return jnp.concatenate(
-        [jnp.concatenate([upper, zero], axis=-1), jnp.concatenate([corner, lower], axis=-1)], axis=-2
-    )
+    below = xp.matmul(g[..., half:, :half], _transpose(upper))  # the Cholesky factor's lower left block
+    lower = _factor(g[..., half:, half:] - xp.matmul(below, _transpose(below)))
+    corner = -xp.matmul(xp.matmul(lower, below), upper)
+    zero = xp.zeros((*g.shape[:-2], half, size - half), like=g)
+    return xp.concatenate([xp.concatenate([upper, zero], axis=-1), xp.concatenate([corner, lower], axis=-1)], axis=-2)
 
 
 def portable_inverse_factor(g: Any, scale: Any) -> Any:
-    """`inverse_factor` in JAX, for every device."""
-    eye = jnp.eye(g.shape[-1], dtype=g.dtype)
+    """`inverse_factor` in JAX or NumPy, for every device."""
+    eye = xp.eye(g.shape[-1], like=g)
 
     def failed(carry: tuple[Any, Any]) -> Any:
         shift, factor = carry
         # A breakdown anywhere spreads to the last row of the factor.
-        return ~jnp.isfinite(factor[..., -1, :].sum()) & (shift < 1e-4)
+        return ~xp.isfinite(factor[..., -1, :].sum()) & (shift < 1e-4)
 
     def again(carry: tuple[Any, Any]) -> tuple[Any, Any]:
-        shift = jnp.maximum(carry[0] * 100.0, 1e-14)
+        shift = xp.maximum(carry[0] * 100.0, 1e-14)
         return shift, _factor(g + shift * scale[..., None, :] * eye)
 
-    return lax.while_loop(failed, again, (jnp.zeros((), g.dtype), _factor(g)))[1]
+    return xp.while_loop(failed, again, (xp.zeros((), like=g), _factor(g)))[1]
 
 
 _inverse_factor = with_kernel("jaxpriv_inverse_factor", lambda g, scale: g.shape, portable_inverse_factor)
@@ -72,4 +61,4 @@ def inverse_factor(g: Any, scale: Any) -> Any:
 
 def small_solve(matrix: Any, rhs: Any) -> Any:
     """matrix^-1 rhs for a system of the size of the number of limits (often one)."""
-    return rhs / matrix[0] if matrix.shape[0] == 1 else jnp.linalg.solve(matrix, rhs)
+    return rhs / matrix[0] if matrix.shape[0] == 1 else xp.solve(matrix, rhs)

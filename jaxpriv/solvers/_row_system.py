@@ -10,18 +10,15 @@ equations of `_newton_system` become
 On CPU dense systems take the kernels of `jaxpriv._native`; everything else is JAX and the same.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-
+from jaxpriv import _arrays as xp
 from jaxpriv._native import with_kernel
-from jaxpriv.solvers._factors import DenseFactor, RowFactor, arrow_factor, dense_factor, dot, forward, orthonormal
+from jaxpriv.solvers._factors import DenseFactor, RowFactor, arrow_factor, dense_factor, forward, orthonormal
 from jaxpriv.solvers._linear_algebra import inverse_factor
 
 
-class RowSystem(eqx.Module):
+class RowSystem(NamedTuple):
     """The factored systems."""
 
     a: Any  # (T, X), or its diagonal (X,)
@@ -31,7 +28,7 @@ class RowSystem(eqx.Module):
     u: Any  # (Y, N, G): orthonormal basis of K n
     tri: Any  # (Y, G, G): K n = u tri
     schur: Any  # (X, X): S^-1 = schur'schur
-    transposable: bool = eqx.field(static=True)
+    transposable: bool
 
     def solve(self, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, Any, Any, Any]:
         """(kappa, dX, dZ, e); see `newton_system`."""
@@ -39,7 +36,7 @@ class RowSystem(eqx.Module):
         if isinstance(self.rows, DenseFactor) and not self.transposable:
             kappa, e = _solve(self.rows.k, self.rows.r, self.u, self.tri, self.schur, rho, link, level, rest)
         else:
-            kappa, e = jax.vmap(self.reduced)(rho, link, level, rest)
+            kappa, e = self.reduced(rho, link, level, rest)
         dz = self._told(kappa) - e[:, None, :]
         return kappa, self.di * (rho - dz), dz, e
 
@@ -47,21 +44,21 @@ class RowSystem(eqx.Module):
         """A_y' kappa_y of every output and right-hand side."""
         shared = self.a.shape[0]
         top = kappa[..., :shared]
-        told = top * self.a if self.a.ndim == 1 else jnp.matmul(top, self.a, precision="highest")
-        return told + dot("myw,ywx->myx", kappa[..., shared:], self.extra) if self.extra.shape[1] else told
+        told = top * self.a if self.a.ndim == 1 else xp.matmul(top, self.a)
+        return told + xp.einsum("myw,ywx->myx", kappa[..., shared:], self.extra) if self.extra.shape[1] else told
 
     def reduced(self, rho: Any, link: Any, level: Any, rest: Any) -> tuple[Any, Any]:
-        """(kappa, e) of one right-hand side; `rest` = row - sum_y di rho."""
+        """(kappa, e) of a stack of right-hand sides; `rest` = row - sum_y di rho."""
 
         def along(coordinates: Any) -> Any:
-            return dot("ytn,yn->yt", self.u, coordinates)
+            return xp.einsum("ytn,myn->myt", self.u, coordinates)
 
         def project(a: Any) -> Any:
-            return a - along(dot("ytn,yt->yn", self.u, a))
+            return a - along(xp.einsum("ytn,myt->myn", self.u, a))
 
         a = project(self.rows.down_each(rho) + self.rows.left(link)) + along(forward(self.tri, level))
         rhs = rest + self.rows.up(a)
-        e = jnp.matmul(jnp.matmul(self.schur, rhs, precision="highest"), self.schur, precision="highest")
+        e = xp.matmul(xp.matmul(rhs, self.schur.T), self.schur)
         return self.rows.left_transposed(a + project(self.rows.down(e))), e
 
 
@@ -78,24 +75,23 @@ def row_system(a: Any, extra: Any, di: Any, d: Any, normals: Any, *, diagonal: b
 
 def _with_normals(rows: RowFactor, schur: Any, normals: Any) -> tuple[Any, Any, Any]:
     """(u, tri, Schur complement on the directions that keep the level), given the one without normals."""
-    columns = [rows.left(normals[:, g]) for g in range(normals.shape[1])]
-    u, tri = orthonormal(jnp.stack(columns, axis=2) if columns else jnp.swapaxes(normals, 1, 2))
-    if columns:
-        seen = rows.seen(u)
-        schur = schur + jnp.matmul(seen.T, seen, precision="highest")
-    return u, tri, schur
+    if normals.shape[1] == 0:
+        return *orthonormal(xp.swapaxes(normals, 1, 2)), schur
+    u, tri = orthonormal(xp.moveaxis(rows.left(xp.swapaxes(normals, 0, 1)), 0, 2))
+    seen = rows.seen(u)
+    return u, tri, schur + xp.matmul(seen.T, seen)
 
 
 def portable_columns(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """K, R, u, tri and the Schur complement in JAX, for every device."""
+    """K, R, u, tri and the Schur complement in JAX or NumPy, for every device."""
     rows, schur = dense_factor(a, extra, di, d)
     return rows.k, rows.r, *_with_normals(rows, schur, normals)
 
 
 def portable_solve(k: Any, r: Any, u: Any, tri: Any, schur: Any, *sides: Any) -> tuple[Any, Any]:
-    """`RowSystem.reduced` for several right-hand sides in JAX, for every device."""
+    """`RowSystem.reduced` for several right-hand sides in JAX or NumPy, for every device."""
     system = RowSystem(None, None, None, DenseFactor(k, r), u, tri, schur, transposable=True)
-    return jax.vmap(system.reduced)(*sides)
+    return system.reduced(*sides)
 
 
 def _column_shapes(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple[tuple[int, ...], ...]:

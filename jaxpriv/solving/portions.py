@@ -1,8 +1,9 @@
 """Compiled loops in one call where they are short, otherwise in portions of steps between which a clock is asked.
 
-XLA cannot be interrupted. A run that is predicted to be short, and that has neither time limit nor progress function,
-is one call. Any other is cut into portions whose length follows from the time that the last one took; the state stays
-on the device between them, and the number of steps is an argument, so that no portion compiles again.
+A small program is not compiled at all (`uncompiled`). XLA cannot be interrupted. A run that is predicted to be short,
+and that has neither time limit nor progress function, is one call. Any other is cut into portions whose length follows
+from the time that the last one took; the state stays on the device between them, and the number of steps is an
+argument, so that no portion compiles again.
 """
 
 import time
@@ -16,6 +17,7 @@ from jaxpriv._clock import Clock
 from jaxpriv.problems.program import Program
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import AbstractSolver, Goal, MirrorDescent, PrimalDualHybridGradient, begin, iterate, resume
+from jaxpriv.solving import uncompiled
 from jaxpriv.solving.execution import compiled, on_host
 
 # Seconds that a whole run may take at most, as predicted, to be one call; and the seconds that a portion aims at.
@@ -87,6 +89,9 @@ def run(
         step: the predicted seconds of a step.
         report: called with the candidate and the steps after every portion.
     """
+    if loop is ONE and uncompiled.suits(solver, data[0], step):
+        best, steps = uncompiled.iterate(clock, solver, data[0], goal, limit, report)
+        return Ran(best, np.asarray(steps), 0.0)
     if not clock.watched and step * limit <= _SHORT:
         result, seconds = on_host(loop.whole, solver, *data, np.asarray(limit))
         return Ran(result.best, result.steps, seconds)

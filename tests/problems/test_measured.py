@@ -412,8 +412,9 @@ def test_what_leakage_may_not_be():
 
 
 @pytest.mark.parametrize("name", ["max-information", "lift", "max-lift", "ldp", "ldp-chain"])
-def test_curve_of_a_worst_outcome_reaches_zero_and_says_what_is_out_of_reach(name):
+def test_curve_of_a_worst_outcome_reaches_zero_and_says_what_is_out_of_reach(name, monkeypatch):
     """Points in closed form, points of the search and infeasible ones are of one shape."""
+    monkeypatch.setenv("JAXPRIV_COMPILE", "always")  # to the last bit those of the curve, whose points are compiled
     problem = jp.DistortionProblem(JOINT, DISTORTION, budget=BUDGET, leakage=WORST[name])
     curve = jp.frontier(problem, budgets=[BUDGET, 10.0, -1.0])
     assert list(curve.solution.status) == ["optimal", "optimal", "infeasible"]

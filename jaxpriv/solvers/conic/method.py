@@ -9,10 +9,9 @@ Sources: Mehrotra 1992; Gondzio 1996; Calmon and Fawaz 2012, Theorem 2, for the 
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
@@ -42,7 +41,7 @@ _BACK = 0.85
 _STRAY_OF_LOSSES = 0.5
 
 
-class ConicState(eqx.Module):
+class ConicState(NamedTuple):
     """A point, its history of step lengths, and the best candidate."""
 
     point: Point
@@ -75,6 +74,10 @@ class ConicInteriorPoint(AbstractSolver):
     score_change: float = eqx.field(static=True, default=1.5)
     attempts: int = eqx.field(static=True, default=3)
 
+    def uncompiled(self, program: MeasuredProgram) -> bool:
+        """All but users' functions, which are written in JAX: in parts, each of their operations takes 0.1 ms."""
+        return all(term.function is None for term in program.terms)
+
     def blank(self, program: MeasuredProgram) -> Offer:
         return no_offer(program)
 
@@ -86,15 +89,15 @@ class ConicInteriorPoint(AbstractSolver):
         """
         data = rearrange(program)
         nearest = 0.3 if any(term.smooth and term.role is Role.WORST for term in program.terms) else 1.0
-        target = jnp.array([nearest, 30.0, 1000.0], data.a.dtype)[attempt]
+        target = xp.choose((nearest, 30.0, 1000.0), attempt, like=data.a)
         if has_warm_start(program):
-            point = lax.cond(
+            point = xp.cond(
                 attempt == 0, lambda: warm_point(data, self.warm_steps, target), lambda: first_point(data, target)
             )
         else:
             point = first_point(data, target)
         best = offered(data, point, best)
-        return ConicState(point, residuals(data, point), jnp.array(0), jnp.array(0), jnp.array(False), best)
+        return ConicState(point, residuals(data, point), np.array(0), np.array(0), np.array(False), best)
 
     def step(self, program: MeasuredProgram, state: ConicState) -> ConicState:
         """Factor, predict, correct, move; then certify."""
@@ -102,38 +105,38 @@ class ConicInteriorPoint(AbstractSolver):
         point, length = _advance(self, data, state.point, state.residual)
         residual = residuals(data, point)
         best = offered(data, point, state.best)
-        short = jnp.where(length < 0.1, state.short + 1, 0)
-        broken = ~jnp.isfinite(point.x.sum() + point.z.sum() + point.k.sum() + point.price.sum() + residual.mu)
+        short = xp.where(length < 0.1, state.short + 1, 0)
+        broken = ~xp.isfinite(point.x.sum() + point.z.sum() + point.k.sum() + point.price.sum() + residual.mu)
         stalled = broken | (short >= 6) | ((state.count >= 30) & (length < 0.02))
         return ConicState(point, residual, state.count + 1, short, stalled, best)
 
 
 def _plus(point: Point, move: Point, a: Any) -> Point:
-    return jax.tree.map(lambda p, m: p + a * m, point, move)
+    return Point(*(p + a * m for p, m in zip(point, move, strict=True)))
 
 
 def _products(data: Data, point: Point, move: Point, a: Any) -> tuple[Any, Any, Any]:
     """(smallest product relative to its weight, mean product, all products) after a step a."""
     after = _plus(point, move, a)
     xz, worst, pair = after.x * after.z, after.eta * after.sigma, after.slack * after.price
-    total = jnp.where(data.support, xz, 0.0).sum() + worst.sum() + pair.sum()
-    least = jnp.where(data.support, xz / jnp.where(data.support, data.h, 1.0), jnp.inf).min()
-    least = jnp.minimum(least, jnp.minimum(worst.min(initial=jnp.inf), data.open(pair, jnp.inf).min(initial=jnp.inf)))
-    ks = rv = jnp.zeros_like(after.s)
+    total = xp.where(data.support, xz, 0.0).sum() + worst.sum() + pair.sum()
+    least = xp.where(data.support, xz / xp.where(data.support, data.h, 1.0), xp.inf).min()
+    least = xp.minimum(least, xp.minimum(worst.min(initial=xp.inf), data.open(pair, xp.inf).min(initial=xp.inf)))
+    ks = rv = xp.zeros_like(after.s)
     if data.any_linear:
         ks = after.k * after.s
         rv = data.room(after.k, row_prices(data, after.price, after.eta)) * after.v
         total = total + (data.linear * ks + data.capped * rv).sum()
-        least = jnp.minimum(least, jnp.where(data.linear > 0, ks / data.row_weight, jnp.inf).min())
-        least = jnp.minimum(least, jnp.where(data.capped > 0, rv / data.row_weight, jnp.inf).min())
+        least = xp.minimum(least, xp.where(data.linear > 0, ks / data.row_weight, xp.inf).min())
+        least = xp.minimum(least, xp.where(data.capped > 0, rv / data.row_weight, xp.inf).min())
     return least, total / data.pairs, (xz, ks, rv, worst, pair)
 
 
 def _ratio(v: Any, dv: Any) -> Any:
     """Largest step in [0, 1] that keeps v + a dv >= 0."""
     if v.size == 0:
-        return jnp.ones((), v.dtype)
-    return jnp.minimum(1.0, 1.0 / jnp.maximum((-dv / v).max(), jnp.finfo(v.dtype).tiny))
+        return xp.ones((), like=v)
+    return xp.minimum(1.0, 1.0 / xp.maximum((-dv / v).max(), np.finfo(v.dtype).tiny))
 
 
 def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
@@ -142,52 +145,52 @@ def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
     for term, place in zip(data.terms, data.layout, strict=True):
         own = term.whole(g[:, place.rows])
         if not term.smooth:
-            up.append(jnp.full_like(own, jnp.inf))
-            down.append(jnp.full_like(own, jnp.inf))
+            up.append(xp.full_like(own, xp.inf))
+            down.append(xp.full_like(own, xp.inf))
             continue
         lowest, highest = domain(term)
-        size = solver.score_change * (abs(own) if term.kind is Kind.POWER else jnp.ones_like(own))
+        size = solver.score_change * (abs(own) if term.kind is Kind.POWER else xp.ones_like(own))
         # The last row of an f kind holds the normalisation: free.
-        free = jnp.zeros(own.shape[1], bool)
+        free = np.zeros(own.shape[1], bool)
         if term.massed:
-            free = free.at[-1].set(True)
-        rise = jnp.minimum(size, highest - own) if highest < jnp.inf else size
-        fall = jnp.minimum(size, own - lowest) if lowest > -jnp.inf else size
-        up.append(jnp.where(free, jnp.inf, rise))
-        down.append(jnp.where(free, jnp.inf, fall))
-    return jnp.concatenate(up, axis=1), jnp.concatenate(down, axis=1)
+            free[-1] = True
+        rise = xp.minimum(size, highest - own) if highest < xp.inf else size
+        fall = xp.minimum(size, own - lowest) if lowest > -xp.inf else size
+        up.append(xp.where(free, xp.inf, rise))
+        down.append(xp.where(free, xp.inf, fall))
+    return xp.concatenate(up, axis=1), xp.concatenate(down, axis=1)
 
 
 def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, move: Point) -> Any:
     inside = data.support
-    step = _ratio(jnp.where(inside, point.x, 1.0), jnp.where(inside, move.x, 0.0))
-    step = jnp.minimum(step, _ratio(point.z, jnp.where(inside, move.z, 0.0)))
+    step = _ratio(xp.where(inside, point.x, 1.0), xp.where(inside, move.x, 0.0))
+    step = xp.minimum(step, _ratio(point.z, xp.where(inside, move.z, 0.0)))
     moved_prices = row_prices(data, point.price + move.price, point.eta + move.eta) - r.prices
     if data.any_linear:
         linear, capped = data.linear > 0, data.capped > 0
-        step = jnp.minimum(step, _ratio(jnp.where(linear, point.k, 1.0), jnp.where(linear, move.k, 0.0)))
-        step = jnp.minimum(step, _ratio(jnp.where(linear, point.s, 1.0), jnp.where(linear, move.s, 0.0)))
-        step = jnp.minimum(step, _ratio(jnp.where(capped, point.v, 1.0), jnp.where(capped, move.v, 0.0)))
-        droom = jnp.where(capped, jnp.where(capped, data.cap, 0.0) * moved_prices - move.k, 0.0)
-        step = jnp.minimum(step, _ratio(data.room(point.k, r.prices), droom))
+        step = xp.minimum(step, _ratio(xp.where(linear, point.k, 1.0), xp.where(linear, move.k, 0.0)))
+        step = xp.minimum(step, _ratio(xp.where(linear, point.s, 1.0), xp.where(linear, move.s, 0.0)))
+        step = xp.minimum(step, _ratio(xp.where(capped, point.v, 1.0), xp.where(capped, move.v, 0.0)))
+        droom = xp.where(capped, xp.where(capped, data.cap, 0.0) * moved_prices - move.k, 0.0)
+        step = xp.minimum(step, _ratio(data.room(point.k, r.prices), droom))
     for v, dv in (
         (point.eta, move.eta),
         (point.sigma, move.sigma),
         (data.open(point.price, 1.0), data.open(move.price, 0.0)),
         (data.open(point.slack, 1.0), move.slack),
     ):
-        step = jnp.minimum(step, _ratio(v, dv))
+        step = xp.minimum(step, _ratio(v, dv))
     # g changes by a u/(price + a dprice), u = dk - g dprice: at most `up`, at least -`down`.
     g = rules(data, point.k, point.price, point.eta)
     up, down = _reach(solver, data, g)
     u = move.k - g * moved_prices
     smooth = data.linear == 0
-    rising = jnp.where(smooth & (u > 0), (u - jnp.where(jnp.isinf(up), 0.0, up) * moved_prices) / (up * r.prices), 0.0)
-    falling = jnp.where(
-        smooth & (u < 0), (-u - jnp.where(jnp.isinf(down), 0.0, down) * moved_prices) / (down * r.prices), 0.0
+    rising = xp.where(smooth & (u > 0), (u - xp.where(xp.isinf(up), 0.0, up) * moved_prices) / (up * r.prices), 0.0)
+    falling = xp.where(
+        smooth & (u < 0), (-u - xp.where(xp.isinf(down), 0.0, down) * moved_prices) / (down * r.prices), 0.0
     )
-    worst = jnp.maximum(jnp.max(rising, initial=0.0), jnp.max(falling, initial=0.0))
-    return jnp.minimum(step, 1.0 / jnp.maximum(worst, 1e-30))
+    worst = xp.maximum(rising.max(initial=0.0), falling.max(initial=0.0))
+    return xp.minimum(step, 1.0 / xp.maximum(worst, 1e-30))
 
 
 def _strayed(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -204,9 +207,9 @@ def _strayed(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Any, Any
             price.append(prices[:, place.rows.start])
             claim.append(t * abs(edge.level))
     if not claim:
-        nothing = jnp.zeros((point.x.shape[0], 0), point.x.dtype)
+        nothing = xp.zeros((point.x.shape[0], 0), like=point.x)
         return nothing, nothing
-    return jnp.stack(price, axis=1), jnp.stack(claim, axis=1)
+    return xp.stack(price, axis=1), xp.stack(claim, axis=1)
 
 
 def _edges_at(data: Data, point: Point, mu: Any) -> tuple[Any, ...]:
@@ -224,7 +227,7 @@ class _Origin(NamedTuple):
 def _origin(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) -> _Origin:
     least, mean, _ = _products(data, point, point, 0.0)
     _, claim = _strayed(data, point, r.edges)
-    return _Origin(jnp.minimum(solver.neighbourhood, 0.9 * least / mean), claim)
+    return _Origin(xp.minimum(solver.neighbourhood, 0.9 * least / mean), claim)
 
 
 def _into_neighbourhood(
@@ -244,7 +247,7 @@ def _into_neighbourhood(
         # that its rules come nearer.
         after = _plus(point, move, a)
         price, claim = _strayed(data, after, _edges_at(data, after, mean))
-        allowed = jnp.maximum(stray * data.pairs * mean, (1.0 - 0.5 * a) * (price * origin.claim).sum())
+        allowed = xp.maximum(stray * data.pairs * mean, (1.0 - 0.5 * a) * (price * origin.claim).sum())
         return (price * claim).sum() <= allowed
 
     def outside(carry: tuple[Any, Any, Any, Any]) -> Any:
@@ -253,24 +256,24 @@ def _into_neighbourhood(
 
     def shorten(carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         a, _, _, count = carry
-        a = jnp.where(count == 0, a, a * _BACK)
+        a = xp.where(count == 0, a, a * _BACK)
         least, mean, _ = _products(data, point, move, a)
         return a, mean, (mean > 0) & (least >= origin.share * mean) & held(a, mean), count + 1
 
     a = solver.boundary * _largest(solver, data, point, r, move)
-    a, mean, _, _ = lax.while_loop(outside, shorten, (a, r.mu, jnp.array(False), jnp.array(0)))
+    a, mean, _, _ = xp.while_loop(outside, shorten, (a, r.mu, np.array(False), np.array(0)))
     return a, mean
 
 
 def _predictor(data: Data, point: Point, r: Residual) -> Sides:
     link, level = _unsmoothed(data, point, r)
-    balance = jnp.zeros_like(point.peak)
+    balance = xp.zeros_like(point.peak)
     if data.program.peaked:
         balance = 1.0 - (data.marks * point.price).sum()
     return Sides(
-        xz=jnp.where(data.support, -point.x * point.z, 0.0),
-        ks=-data.linear * point.k * point.s if data.any_linear else jnp.zeros_like(point.s),
-        rv=-data.capped * data.room(point.k, r.prices) * point.v if data.any_linear else jnp.zeros_like(point.v),
+        xz=xp.where(data.support, -point.x * point.z, 0.0),
+        ks=-data.linear * point.k * point.s if data.any_linear else xp.zeros_like(point.s),
+        rv=-data.capped * data.room(point.k, r.prices) * point.v if data.any_linear else xp.zeros_like(point.v),
         link=r.link + link,
         level=r.level + level,
         row=r.row,
@@ -283,28 +286,28 @@ def _predictor(data: Data, point: Point, r: Residual) -> Sides:
 
 def _unsmoothed(data: Data, point: Point, r: Residual) -> tuple[Any, Any]:
     """What the links and the normalisations miss besides where the products, and so the smoothing, end at zero."""
-    link, level = jnp.zeros_like(r.d), jnp.zeros_like(r.level)
+    link, level = xp.zeros_like(r.d), xp.zeros_like(r.level)
     for n, j in enumerate(data.normed):
         edge, at = r.edges[j], data.layout[j].rows
         if edge is not None and edge.normal_drift is not None:
             price = r.prices[:, at.start]
             spread, t = smoothing_of(price, r.mu), data.scale(j, point.x, edge)
-            link = link.at[:, at].set((t * spread)[:, None] * edge.normal_drift)
-            level = level.at[:, n].set(price * t * spread * edge.level_drift)
+            link = xp.put(link, np.s_[:, at], (t * spread)[:, None] * edge.normal_drift)
+            level = xp.put(level, np.s_[:, n], price * t * spread * edge.level_drift)
     return link, level
 
 
 def _centring(data: Data, point: Point, r: Residual) -> Sides:
-    weight = jnp.broadcast_to(data.row_weight, point.k.shape)
+    weight = xp.broadcast_to(data.row_weight, point.k.shape)
     link, level = _unsmoothed(data, point, r)
     return no_sides(data, point, r)._replace(
-        xz=data.h * jnp.ones_like(point.x),
-        ks=data.linear * weight if data.any_linear else jnp.zeros_like(point.s),
-        rv=data.capped * weight if data.any_linear else jnp.zeros_like(point.v),
+        xz=data.h * xp.ones_like(point.x),
+        ks=data.linear * weight if data.any_linear else xp.zeros_like(point.s),
+        rv=data.capped * weight if data.any_linear else xp.zeros_like(point.v),
         link=-link / r.mu,
         level=-level / r.mu,
-        pair=data.open(jnp.ones_like(point.price), 0.0),
-        worst=jnp.ones_like(point.eta),
+        pair=data.open(xp.ones_like(point.price), 0.0),
+        worst=xp.ones_like(point.eta),
     )
 
 
@@ -313,21 +316,21 @@ def _advance(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) 
     f = factorise(data, point, r)
     response = responses(data, point, r, f) if point.price.shape[0] else point
     asked = (_predictor(data, point, r), _centring(data, point, r))
-    both = directions(data, point, r, f, jax.tree.map(lambda *leaves: jnp.stack(leaves), *asked))
+    both = directions(data, point, r, f, Sides(*map(xp.stack, zip(*asked, strict=True))))
     predict, centre = (
-        with_prices(data, point, r, jax.tree.map(lambda leaf, i=i: leaf[i], both), response, asked[i]) for i in range(2)
+        with_prices(data, point, r, Point(*(leaf[i] for leaf in both)), response, asked[i]) for i in range(2)
     )
     reach = _largest(solver, data, point, r, predict)
     origin = _origin(solver, data, point, r)
-    sigma = jnp.clip((1.0 - reach) ** 5, 1e-3, 0.9)
+    sigma = xp.clip((1.0 - reach) ** 5, 1e-3, 0.9)
     move = _plus(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
 
     def centred() -> tuple[Point, Any, Any, Any]:
         careful = _plus(predict, centre, r.mu)
-        return careful, *_into_neighbourhood(solver, data, point, r, origin, careful), jnp.ones_like(sigma)
+        return careful, *_into_neighbourhood(solver, data, point, r, origin, careful), xp.ones_like(sigma)
 
-    move, length, mean, sigma = lax.cond(length < 0.1, centred, lambda: (move, length, mean, sigma))
+    move, length, mean, sigma = xp.cond(length < 0.1, centred, lambda: (move, length, mean, sigma))
 
     def improving(carry: tuple[Any, ...]) -> Any:
         _, length, _, count, better = carry
@@ -336,44 +339,44 @@ def _advance(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) 
     def correct(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         move, length, mean, count, _ = carry
         sides = _corrections(data, point, r, move, length, sigma)
-        own = directions(data, point, r, f, jax.tree.map(lambda leaf: leaf[None], sides))
-        own = jax.tree.map(lambda leaf: leaf[0], own)
+        own = directions(data, point, r, f, Sides(*(leaf[None] for leaf in sides)))
+        own = Point(*(leaf[0] for leaf in own))
         trial = _plus(move, with_prices(data, point, r, own, response, sides), 1.0)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, origin, trial)
         better = (trial_mean < 0.98 * mean) | (trial_length > 1.1 * length)
-        choose = lambda p, q: jnp.where(better, p, q)  # noqa: E731
+        choose = lambda p, q: xp.where(better, p, q)  # noqa: E731
         return (
-            jax.tree.map(choose, trial, move),
+            Point(*map(choose, trial, move)),
             choose(trial_length, length),
             choose(trial_mean, mean),
             count + 1,
             better,
         )
 
-    start = (move, length, mean, jnp.array(0), jnp.array(True))
-    move, length, _, _, _ = lax.while_loop(improving, correct, start)
+    start = (move, length, mean, np.array(0), np.array(True))
+    move, length, _, _, _ = xp.while_loop(improving, correct, start)
     return _moved(data, point, r, move, length), length
 
 
 def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any, sigma: Any) -> Sides:
     """Gondzio's corrector: what the linear model misses at a somewhat longer step."""
-    a = jnp.minimum(1.0, length + 0.3)
+    a = xp.minimum(1.0, length + 0.3)
     _, _, (xz, ks, rv, worst, pair) = _products(data, point, move, a)
     goal = ((1.0 - a) + a * sigma) * r.mu
 
     def towards(product: Any, aim: Any) -> Any:
-        return jnp.maximum(jnp.clip(product, 0.1 * aim, 10.0 * aim) - product, -10.0 * aim)
+        return xp.maximum(xp.clip(product, 0.1 * aim, 10.0 * aim) - product, -10.0 * aim)
 
     sides = no_sides(data, point, r)
     after = _plus(point, move, a)
     # A step beyond the boundary has no rules: correct the products only, there.
     usable = (data.open(after.price, 1.0) > 0).all() & (after.eta > 0).all()
     ahead = ((1.0 - a) + a * sigma) * r.mu
-    g = rules(data, after.k, jnp.maximum(after.price, 1e-3 * point.price), jnp.maximum(after.eta, 1e-3 * point.eta))
+    g = rules(data, after.k, xp.maximum(after.price, 1e-3 * point.price), xp.maximum(after.eta, 1e-3 * point.eta))
     before = rules(data, point.k, point.price, point.eta)
     edges = edges_of(data, g, r.prices, ahead)
     gone = -a * (1.0 - sigma)  # the change of the smoothing, as a share of it
-    link, level = jnp.zeros_like(sides.link), jnp.zeros_like(sides.level)
+    link, level = xp.zeros_like(sides.link), xp.zeros_like(sides.level)
     for n, j in enumerate(data.normed):
         term, place = data.terms[j], data.layout[j]
         if not term.smooth:
@@ -395,20 +398,20 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
             spread = gone * smoothing_of(price[:, 0], r.mu)
             linear = linear + (t * spread)[:, None] * edge.normal_drift
             expected = expected + spread * edge.level_drift
-        link = link.at[:, at].set(linear - t_new[:, None] * new.normal)
-        level = level.at[:, n].set(-price[:, 0] * t * (new.level - expected))
+        link = xp.put(link, np.s_[:, at], linear - t_new[:, None] * new.normal)
+        level = xp.put(level, np.s_[:, n], -price[:, 0] * t * (new.level - expected))
     sums, limits = measure_use(data, after.x, after.t, after.v, g, edges)
     room = r.use + a * use_rate(data, point, r, move) - sums
     if limits.shape[1]:
-        rate = jnp.einsum("ywx,yx->yw", r.extra, move.x, precision="highest")
-        link = link.at[:, data.rows :].set(limits - r.excess - a * rate)
-    keep = lambda value: jnp.where(usable & jnp.isfinite(value), value, 0.0)  # noqa: E731
+        rate = xp.einsum("ywx,yx->yw", r.extra, move.x)
+        link = xp.put(link, np.s_[:, data.rows :], limits - r.excess - a * rate)
+    keep = lambda value: xp.where(usable & xp.isfinite(value), value, 0.0)  # noqa: E731
     if data.any_linear:
-        aim = jnp.broadcast_to(goal * data.row_weight, ks.shape)
+        aim = xp.broadcast_to(goal * data.row_weight, ks.shape)
         ks = data.linear * towards(ks, aim)
-        rv = jnp.where(data.capped > 0, towards(rv, aim), 0.0)
+        rv = xp.where(data.capped > 0, towards(rv, aim), 0.0)
     return sides._replace(
-        xz=jnp.where(data.support, towards(xz, goal * data.h), 0.0),
+        xz=xp.where(data.support, towards(xz, goal * data.h), 0.0),
         ks=ks,
         rv=rv,
         link=keep(link),
@@ -423,7 +426,7 @@ def _bent(edge: Boundary, dg: Any) -> Any:
     """The Hessian of h along dg."""
     if edge.curvature.ndim == dg.ndim:
         return edge.curvature * dg
-    return jnp.einsum("yij,yj->yi", edge.curvature, dg, precision="highest")
+    return xp.einsum("yij,yj->yi", edge.curvature, dg)
 
 
 def _price_move(data: Data, move: Point, j: int) -> Any:
@@ -433,14 +436,14 @@ def _price_move(data: Data, move: Point, j: int) -> Any:
         return move.price[place.limit]
     if place.worst is not None:
         return move.eta[:, place.worst, None]
-    return jnp.zeros((), move.x.dtype)
+    return xp.zeros((), like=move.x)
 
 
 def _moved(data: Data, point: Point, r: Residual, move: Point, a: Any) -> Point:
     new = _plus(point, move, a)
-    x = jnp.where(data.support, new.x, 0.0)
+    x = xp.where(data.support, new.x, 0.0)
     x = x / x.sum(axis=0)
     z = reduced_costs(data, new.k, new.eta, new.nu, new.price)
-    floor = 1e-3 * r.mu * data.h / jnp.where(data.support, x, 1.0)
-    z = jnp.where(data.support, jnp.where(z > 0, z, floor), 1.0)
+    floor = 1e-3 * r.mu * data.h / xp.where(data.support, x, 1.0)
+    z = xp.where(data.support, xp.where(z > 0, z, floor), 1.0)
     return new._replace(x=x, z=z)

@@ -2,10 +2,11 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
 
+from jaxpriv import _arrays as xp
 from jaxpriv.solvers._linear_algebra import small_solve
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
 from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, rules, use_rate
@@ -38,63 +39,63 @@ class Sides(NamedTuple):
 
 
 def factorise(data: Data, point: Point, r: Residual) -> Factor:
-    di = jnp.where(data.support, point.x / point.z, 0.0)
+    di = xp.where(data.support, point.x / point.z, 0.0)
     roots = tuple(jnp.linalg.cholesky(block) for block in r.blocks)
     a, extra, normals, d = data.a, r.extra, r.normals, r.d
     for at, root in zip(data.coupled, roots, strict=True):
-        rows = jnp.broadcast_to(data.a[at], (*root.shape[:2], data.a.shape[1]))
-        a = a.at[at].set(0.0)
-        extra = jnp.concatenate([extra, solve_triangular(root, rows, lower=True)], axis=1)
+        rows = xp.broadcast_to(data.a[at], (*root.shape[:2], data.a.shape[1]))
+        a = xp.put(a, at, 0.0)
+        extra = xp.concatenate([extra, solve_triangular(root, rows, lower=True)], axis=1)
         normals = _behind(normals, at, solve_triangular(root, normals[:, at], lower=True), axis=1)
-        d = jnp.concatenate([d, jnp.ones(root.shape[:2], d.dtype)], axis=1)
+        d = xp.concatenate([d, xp.ones(root.shape[:2], like=d)], axis=1)
     flat = any(term.massed for term in data.terms)  # the last row of these has no curvature
-    system = newton_system(a, extra, di, d, jnp.swapaxes(normals, 1, 2), diagonal=data.diagonal, flat=flat)
+    system = newton_system(a, extra, di, d, xp.swapaxes(normals, 1, 2), diagonal=data.diagonal, flat=flat)
     return Factor(system, roots)
 
 
 def _behind(values: Any, at: slice, moved: Any, axis: int) -> Any:
     """Rows `at` of `values` along an axis set to zero, and `moved` behind all."""
     place = (slice(None),) * axis + (at,)
-    return jnp.concatenate([values.at[place].set(0.0), moved], axis=axis)
+    return xp.concatenate([xp.put(values, place, 0.0), moved], axis=axis)
 
 
 def _solve(data: Data, f: Factor, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, ...]:
     """(dX, dZ, d rules and worst prices, dnu) of a stack of sides at fixed prices; rho is d(x z) / x."""
     own = link.shape[-1]
     for at, root in zip(data.coupled, f.roots, strict=True):
-        lower = jnp.broadcast_to(root, (len(link), *root.shape))
+        lower = xp.broadcast_to(root, (len(link), *root.shape))
         link = _behind(link, at, solve_triangular(lower, link[..., at, None], lower=True)[..., 0], axis=2)
     kappa, dx, dz, e = f.system.solve(rho, link, level, row)
     kappa, behind = kappa[..., :own], kappa[..., own:]
     for at, root in zip(data.coupled, f.roots, strict=True):
         size = root.shape[1]
-        lower = jnp.broadcast_to(root, (len(link), *root.shape))
+        lower = xp.broadcast_to(root, (len(link), *root.shape))
         moved = solve_triangular(lower, behind[..., :size, None], lower=True, trans=1)[..., 0]
-        kappa, behind = kappa.at[..., at].set(moved), behind[..., size:]
+        kappa, behind = xp.put(kappa, np.s_[..., at], moved), behind[..., size:]
     return dx, dz, kappa, e
 
 
 def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sides: Sides, price: Any) -> Point:
-    """A full direction, given what was solved for and the moves of the prices, (B,)."""
+    """Full directions, given what was solved for, with a leading axis, and the moves of the prices, (B,) each."""
     dx, dz, kappa, dnu = solved
     rows = data.rows
-    deta = kappa[:, rows:]
+    deta, lead = kappa[..., rows:], dx.shape[:-1]
     parts = []  # d (price of the row's set)
     for term, place in zip(data.terms, data.layout, strict=True):
         size = term.rows.shape[0]
         if place.limit is not None:
-            parts.append(jnp.full((point.x.shape[0], size), 1.0, dx.dtype) * price[place.limit])
+            parts.append(xp.broadcast_to(price[..., place.limit, None, None], (*lead, size)))
         elif place.worst is not None:
-            parts.append(jnp.broadcast_to(deta[:, place.worst, None], (point.x.shape[0], size)))
+            parts.append(xp.broadcast_to(deta[..., place.worst, None], (*lead, size)))
         else:
-            parts.append(jnp.zeros((point.x.shape[0], size), dx.dtype))
-    by_price = jnp.concatenate(parts, axis=1)
+            parts.append(xp.zeros((*lead, size), like=dx))
+    by_price = xp.concatenate(parts, axis=-1)
     g = rules(data, point.k, point.price, point.eta)
-    dk = kappa[:, :rows] + g * by_price
-    ds, dv, dt = linear_moves(data, point, r, dx, dk, by_price, sides.ks, sides.rv, sides.link[:, :rows])
+    dk = kappa[..., :rows] + g * by_price
+    ds, dv, dt = linear_moves(data, point, r, dx, dk, by_price, sides.ks, sides.rv, sides.link[..., :rows])
     dsigma = (sides.worst - point.sigma * deta) / point.eta
     dslack = (sides.pair - point.slack * price) / data.open(point.price, 1.0)
-    return Point(dx, dz, dk, dt, ds, dv, deta, dsigma, dnu, price, dslack, jnp.zeros_like(point.peak))
+    return Point(dx, dz, dk, dt, ds, dv, deta, dsigma, dnu, price, dslack, xp.zeros(lead[:-1], like=dx))
 
 
 def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Any:
@@ -102,8 +103,8 @@ def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Any:
     link = sides.link
     if data.any_linear:
         products = sides.ks / point.k - sides.rv / data.room(point.k, r.prices)
-        link = link.at[:, : data.rows].add(jnp.where(data.linear > 0, products, 0.0))
-    return link.at[:, data.rows :].add(sides.worst / point.eta)
+        link = xp.add_at(link, np.s_[..., : data.rows], xp.where(data.linear > 0, products, 0.0))
+    return xp.add_at(link, np.s_[..., data.rows :], sides.worst / point.eta)
 
 
 def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -> Point:
@@ -112,31 +113,24 @@ def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -
     Returns the directions (a batch of `Point`) at fixed prices.
     """
 
-    rho = jnp.where(data.support, asked.xz / jnp.where(data.support, point.x, 1.0), 0.0)
-    link = jax.vmap(lambda sides: _full_link(data, point, r, sides))(asked)
-    solved = _solve(data, f, rho, link, asked.level, asked.row)
-    still = jnp.zeros_like(point.price)
-    return jax.vmap(lambda parts, sides: _as_move(data, point, r, parts, sides, still))(solved, asked)
+    rho = xp.where(data.support, asked.xz / xp.where(data.support, point.x, 1.0), 0.0)
+    solved = _solve(data, f, rho, _full_link(data, point, r, asked), asked.level, asked.row)
+    return _as_move(data, point, r, solved, asked, xp.zeros_like(asked.pair))
 
 
 def responses(data: Data, point: Point, r: Residual, f: Factor) -> Point:
     """Directions for a unit change of each price, a batch of `Point`."""
     nothing = no_sides(data, point, r)
-    row = jnp.broadcast_to(nothing.row, (len(r.columns), *nothing.row.shape))
-    solved = _solve(data, f, -r.columns, r.cap_response, r.responses, row)
-
-    def one(parts: tuple[Any, ...], column: Any, price: Any) -> Point:
-        dx, dz, kappa, e = parts
-        move = _as_move(data, point, r, (dx, dz + column, kappa, e), nothing, price)
-        return move._replace(slack=jnp.zeros_like(point.slack))
-
-    eye = jnp.eye(point.price.shape[0], dtype=point.x.dtype)
-    return jax.vmap(one)(solved, r.columns, eye)
+    row = xp.broadcast_to(nothing.row, (len(r.columns), *nothing.row.shape))
+    dx, dz, kappa, e = _solve(data, f, -r.columns, r.cap_response, r.responses, row)
+    eye = xp.eye(point.price.shape[0], like=point.x)
+    moves = _as_move(data, point, r, (dx, dz + r.columns, kappa, e), nothing, eye)
+    return moves._replace(slack=xp.zeros_like(eye))
 
 
 def no_sides(data: Data, point: Point, r: Residual) -> Sides:
     """A right-hand side of zeros."""
-    zero = jnp.zeros_like
+    zero = xp.zeros_like
     return Sides(
         zero(point.x), zero(point.s), zero(point.v), zero(r.d), zero(r.level), zero(r.row),
         zero(point.price), zero(point.eta), zero(point.price), zero(point.peak),
@@ -149,18 +143,18 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, response: Po
     if count == 0:
         return move
     base = use_rate(data, point, r, move)
-    slopes = jax.vmap(lambda one: use_rate(data, point, r, one))(response)  # [j, i]: d use_i / d price_j
+    slopes = xp.each(lambda one: use_rate(data, point, r, one), response)  # [j, i]: d use_i / d price_j
     at = data.open(point.price, 1.0)  # of an equation it may be zero, and neither slack nor pair are asked for
-    matrix = jnp.diag(point.slack / at) - slopes.T
+    matrix = xp.diag(point.slack / at) - slopes.T
     rhs = sides.pair / at - sides.room + base
-    peak = jnp.zeros_like(point.peak)
+    peak = xp.zeros_like(point.peak)
     if data.program.peaked:
         mark = data.marks
-        matrix = jnp.block([[matrix, mark[:, None]], [mark[None, :], jnp.zeros((1, 1), rhs.dtype)]])
-        solved = jnp.linalg.solve(matrix, jnp.concatenate([rhs, sides.balance[None]]))
+        matrix = xp.concatenate([xp.concatenate([matrix, mark[None]]), xp.append(mark, 0.0)[:, None]], axis=1)
+        solved = xp.solve(matrix, xp.concatenate([rhs, sides.balance[None]]))
         price, peak = solved[:-1], solved[-1]
     else:
         price = small_solve(matrix, rhs)
-    moved = jax.tree.map(lambda base, slopes: base + jnp.tensordot(price, slopes, 1), move, response)
+    moved = Point(*(base + xp.weigh(price, slopes) for base, slopes in zip(move, response, strict=True)))
     slack = (sides.pair - point.slack * price) / at
     return moved._replace(price=price, slack=slack, peak=peak)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.problems.measured import MeasuredProgram, Role, Term
 from jaxpriv.problems.program import onto_equations
 from jaxpriv.solvers.conic.sets import boundary, normalised, support
@@ -30,18 +31,18 @@ class Offer:
 
 
 def no_offer(program: MeasuredProgram) -> Offer:
-    dtype = program.cost.dtype
+    cost = program.cost
     outputs = program.cost.shape[1]
     rows = sum(term.rows.shape[0] for term in program.terms)
     worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
     limits = program.budgets.shape[0] + sum(term.priced for term in program.terms)
     return Offer(
         program.anchor,
-        jnp.array(jnp.inf, dtype),
-        jnp.zeros((outputs, rows), dtype),
-        jnp.zeros((outputs, worst), dtype),
-        jnp.zeros(limits, dtype),
-        jnp.array(-jnp.inf, dtype),
+        xp.full((), xp.inf, like=cost),
+        xp.zeros((outputs, rows), like=cost),
+        xp.zeros((outputs, worst), like=cost),
+        xp.zeros(limits, like=cost),
+        xp.full((), -xp.inf, like=cost),
     )
 
 
@@ -54,12 +55,12 @@ def offered(data: Data, point: Point, best: Offer) -> Offer:
     ok_p = value < best.value
     ok_d = bound > best.bound
     return Offer(
-        mechanism=jnp.where(ok_p, feasible.T, best.mechanism),
-        value=jnp.where(ok_p, value, best.value),
-        k=jnp.where(ok_d, k, best.k),
-        eta=jnp.where(ok_d, point.eta, best.eta),
-        price=jnp.where(ok_d, price, best.price),
-        bound=jnp.where(ok_d, bound, best.bound),
+        mechanism=xp.where(ok_p, feasible.T, best.mechanism),
+        value=xp.where(ok_p, value, best.value),
+        k=xp.where(ok_d, k, best.k),
+        eta=xp.where(ok_d, point.eta, best.eta),
+        price=xp.where(ok_d, price, best.price),
+        bound=xp.where(ok_d, bound, best.bound),
     )
 
 
@@ -67,7 +68,7 @@ def _valid(data: Data, point: Point) -> tuple[Any, Any]:
     """Rules inside their sets, and prices that share the peak."""
     price = point.price
     if data.program.peaked:
-        price = price / jnp.where(data.marks > 0, (data.marks * price).sum(), 1.0)
+        price = price / xp.where(data.marks > 0, (data.marks * price).sum(), 1.0)
     g = rules(data, point.k, point.price, point.eta)
     parts = []
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -79,30 +80,30 @@ def _valid(data: Data, point: Point) -> tuple[Any, Any]:
             rule = normalised(term, g[:, place.rows], boundary(term, g[:, place.rows]).level)
             parts.append(rule * (point.eta[:, place.worst, None] if place.worst is not None else scale))
         elif not term.normalised:
-            parts.append(own if term.cap is None else jnp.clip(own, 0.0, term.cap * scale))
+            parts.append(own if term.cap is None else xp.clip(own, 0.0, term.cap * scale))
         elif term.role is Role.WORST:
-            plus = (jnp.maximum(term.reference, 0.0) * own).sum(axis=1, keepdims=True)
-            minus = (jnp.maximum(-term.reference, 0.0) * own).sum(axis=1, keepdims=True)
-            parts.append(jnp.where(term.reference > 0, own * (minus / plus), own))
+            plus = (xp.maximum(term.reference, 0.0) * own).sum(axis=1, keepdims=True)
+            minus = (xp.maximum(-term.reference, 0.0) * own).sum(axis=1, keepdims=True)
+            parts.append(xp.where(term.reference > 0, own * (minus / plus), own))
         else:
             parts.append(scale * own / (own @ term.reference)[:, None])
-    return jnp.concatenate(parts, axis=1), price
+    return xp.concatenate(parts, axis=1), price
 
 
 def dual_bound(data: Data, k: Any, eta: Any, price: Any) -> Any:
     """sum_x min_y Z(nu = 0) - price . bounds."""
     limits = data.c.shape[0]
     total = data.cost + data.tell(k)
-    spent = jnp.zeros((), k.dtype)
+    spent = xp.zeros((), like=k)
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.worst is not None:
             total = total + eta[:, place.worst, None] * term.offset
         if place.limit is not None:
             spent = spent + price[place.limit] * term.bound
     if limits:
-        total = total + jnp.tensordot(price[:limits], data.c, 1)
+        total = total + xp.weigh(price[:limits], data.c)
         spent = spent + price[:limits] @ data.program.budgets
-    return jnp.where(data.support, total, jnp.inf).min(axis=0).sum() - spent
+    return xp.where(data.support, total, xp.inf).min(axis=0).sum() - spent
 
 
 def objective(data: Data, x: Any) -> Any:
@@ -116,8 +117,8 @@ def objective(data: Data, x: Any) -> Any:
         elif term.role is Role.PEAK:
             peaks.append(support(term, seen[:, place.rows]).sum() - term.bound)
     used = (data.c * x).sum(axis=(1, 2)) - data.program.budgets
-    peaks.extend(jnp.where(data.program.marks[i] > 0, used[i], -jnp.inf) for i in range(used.shape[0]))
-    return total + jnp.max(jnp.stack(peaks)) if data.program.peaked else total
+    peaks.extend(xp.where(data.program.marks[i] > 0, used[i], -xp.inf) for i in range(used.shape[0]))
+    return total + xp.stack(peaks).max() if data.program.peaked else total
 
 
 def repaired(data: Data, x: Any) -> Any:
@@ -128,19 +129,19 @@ def repaired(data: Data, x: Any) -> Any:
     program = data.program
     mass = program.mass
     if program.equal is not None:
-        x = onto_equations(jnp, program, x.T).T
+        x = onto_equations(xp.of(x), program, x.T).T
     limits = [term for term in data.terms if term.role is Role.WORST]
     if limits:
         x = _independent_share(data, x, mass)
     anchor = program.anchor.T
-    share = jnp.zeros((), x.dtype)
+    share = xp.zeros((), like=x)
     if program.budgets.shape[0]:
         used, anchored = (data.c * x).sum(axis=(1, 2)), (data.c * anchor).sum(axis=(1, 2))
         over = (used > program.budgets) & (program.marks == 0)
         if program.equal is not None:
             over = over & ~program.equal
-        room = jnp.where(over & (used > anchored), used - anchored, 1.0)
-        share = jnp.where(over, jnp.clip((used - program.budgets) / room, 0.0, 1.0), 0.0).max(initial=0.0)
+        room = xp.where(over & (used > anchored), used - anchored, 1.0)
+        share = xp.where(over, xp.clip((used - program.budgets) / room, 0.0, 1.0), 0.0).max(initial=0.0)
     seen, seen_anchor = (data.see(one) for one in (x, anchor))
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.AVERAGE:
@@ -149,8 +150,8 @@ def repaired(data: Data, x: Any) -> Any:
             # What rounding alone exceeds is met, as the certificate has it; an anchor at the limit mends nothing.
             known = 0.0 if term.smooth else _rounding(term, x).sum()
             above = (value > term.bound + known) & (held < term.bound)
-            room = jnp.where(above & (value > held), value - held, 1.0)
-            share = jnp.maximum(share, jnp.where(above, jnp.clip((value - term.bound) / room, 0.0, 1.0), 0.0))
+            room = xp.where(above & (value > held), value - held, 1.0)
+            share = xp.maximum(share, xp.where(above, xp.clip((value - term.bound) / room, 0.0, 1.0), 0.0))
     return (1.0 - share) * x + share * anchor
 
 
@@ -159,10 +160,10 @@ def _rounding(term: Term, x: Any) -> Any:
 
     Sums of X products are known to X/2 eps of the sum of their sizes; the certificate's allowance is 8 (X + Y + T) eps.
     """
-    size = jnp.matmul(x, abs(term.rows).T, precision="highest")
+    size = xp.matmul(x, abs(term.rows).T)
     if term.normalised:
-        size = size * jnp.where(term.reference > 0, 1.0 / jnp.where(term.reference > 0, term.reference, 1.0), 0.0)
-    return 2.0 * x.shape[1] * jnp.finfo(x.dtype).eps * size.max(axis=1)
+        size = size * xp.where(term.reference > 0, 1.0 / xp.where(term.reference > 0, term.reference, 1.0), 0.0)
+    return 2.0 * x.shape[1] * np.finfo(x.dtype).eps * size.max(axis=1)
 
 
 def _independent_share(data: Data, x: Any, mass: Any) -> Any:
@@ -172,8 +173,8 @@ def _independent_share(data: Data, x: Any, mass: Any) -> Any:
     (1 - c) W + c a meets the limit at y when c a_y own >= (1 - c) e_y.
     """
     seen = data.see(x)
-    prior = data.see(jnp.ones_like(mass)[None])
-    need = jnp.zeros(x.shape[0], x.dtype)
+    prior = data.see(xp.ones_like(mass)[None])
+    need = xp.zeros(x.shape[0], like=x)
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is not Role.WORST:
             continue
@@ -185,10 +186,10 @@ def _independent_share(data: Data, x: Any, mass: Any) -> Any:
             # What rounding alone exceeds is met here too: a release without room cannot mend it, and mixing with one
             # would lose the mechanism.
             excess, own = support(term, w), -support(term, base)[0]
-            excess = jnp.where(excess > _rounding(term, x), excess, 0.0)
-            own = jnp.where(own > 0, own, jnp.finfo(x.dtype).tiny)
-        need = jnp.maximum(need, jnp.maximum(excess, 0.0) / own)
+            excess = xp.where(excess > _rounding(term, x), excess, 0.0)
+            own = xp.where(own > 0, own, np.finfo(x.dtype).tiny)
+        need = xp.maximum(need, xp.maximum(excess, 0.0) / own)
     total = need.sum()
     share = total / (1.0 + total)
-    law = jnp.where(total > 0, need / jnp.where(total > 0, total, 1.0), 0.0)
+    law = xp.where(total > 0, need / xp.where(total > 0, total, 1.0), 0.0)
     return (1.0 - share) * x + share * law[:, None]

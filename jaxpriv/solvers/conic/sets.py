@@ -4,7 +4,9 @@ import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.problems.loss import CENTRED
 from jaxpriv.problems.measured import Kind, Role, Term
 from jaxpriv.solvers.conic.conjugate import conjugate
@@ -26,11 +28,11 @@ def boundary(term: Term, g: Any, smoothing: Any = CENTRED) -> Boundary:
     r, g = term.reference, term.whole(g)
     if term.kind is Kind.ENTROPIC:
         seen = r > 0
-        tilted = jnp.where(seen, g + jnp.log(jnp.where(seen, r, 1.0)), -jnp.inf)
+        tilted = xp.where(seen, g + xp.log(xp.where(seen, r, 1.0)), -xp.inf)
         top = tilted.max(axis=1, keepdims=True)
-        e = jnp.exp(tilted - top)
+        e = xp.exp(tilted - top)
         total = e.sum(axis=1, keepdims=True)
-        return Boundary((top + jnp.log(total))[:, 0], e / total, jnp.ones_like(total[:, 0]), e / total)
+        return Boundary((top + xp.log(total))[:, 0], e / total, xp.ones_like(total[:, 0]), e / total)
     if term.kind is Kind.POWER:
         b = term.parameter
         y = -g if term.negative else g
@@ -45,13 +47,13 @@ def boundary(term: Term, g: Any, smoothing: Any = CENTRED) -> Boundary:
         return Boundary(found.level, v, v.sum(axis=1), bent, found.posterior_drift, found.level_drift)
     value, slope, curvature = _conjugate(term, g[:, :-1])
     level = (r[:-1] * value).sum(axis=1) + g[:, -1]
-    one = jnp.ones_like(g[:, -1:])
-    normal = jnp.concatenate([r[:-1] * slope, one], axis=1)
+    one = xp.ones_like(g[:, -1:])
+    normal = xp.concatenate([r[:-1] * slope, one], axis=1)
     return Boundary(
         level,
         normal,
         normal.sum(axis=1),
-        jnp.concatenate([r[:-1] * curvature, 0.0 * one], axis=1),
+        xp.concatenate([r[:-1] * curvature, 0.0 * one], axis=1),
     )
 
 
@@ -62,17 +64,17 @@ def _conjugate(term: Term, u: Any) -> tuple[Any, Any, Any]:
         return conjugate(term.function, u)
     if kind is Kind.CHI_SQUARED:
         t = 1.0 + 0.5 * u
-        return t * t - 1.0, t, jnp.full_like(u, 0.5)
+        return t * t - 1.0, t, xp.full_like(u, 0.5)
     if kind is Kind.REVERSE_KL:  # f = -ln t + t - 1
         t = 1.0 / (1.0 - u)
-        return jnp.log(t), t, t * t
+        return xp.log(t), t, t * t
     if kind is Kind.HELLINGER:  # f = (sqrt t - 1)^2
         s = 1.0 / (1.0 - u)
         return u * s, s * s, 2.0 * s**3
     # Jensen-Shannon, f = (t ln t - (1+t) ln((1+t)/2))/2, f' = ln(2t/(1+t))/2
-    e = jnp.exp(2.0 * u)
+    e = xp.exp(2.0 * u)
     t = e / (2.0 - e)
-    return 0.5 * jnp.log(0.5 * (1.0 + t)), t, 2.0 * t * (1.0 + t)
+    return 0.5 * xp.log(0.5 * (1.0 + t)), t, 2.0 * t * (1.0 + t)
 
 
 def domain(term: Term) -> tuple[float, float]:
@@ -87,23 +89,24 @@ def domain(term: Term) -> tuple[float, float]:
 
 
 def rule_at(term: Term, w: Any) -> Any:
-    """The natural rule of a smooth term where it sees w > 0: the gradient of phi, (T,)."""
+    """The natural rule of a smooth term where it sees w > 0: the gradient of phi. (T,), or (Y, T) for every output."""
     rule = _gradient(term, w)
     return rule if term.centre is None else rule - term.centre
 
 
 def _gradient(term: Term, w: Any) -> Any:
-    r = jnp.where(term.reference > 0, term.reference, 1.0)
+    r = xp.where(term.reference > 0, term.reference, 1.0)
     if term.kind is Kind.ENTROPIC:
-        return jnp.log(w / (r * w.sum()))
+        return xp.log(w / (r * w.sum(axis=-1, keepdims=True)))
     if term.kind is Kind.POWER:
         y = (w / r) ** (1.0 / (term.parameter - 1.0))
-        y = y * (r * y**term.parameter).sum() ** (-1.0 / term.parameter)
+        y = y * (r * y**term.parameter).sum(axis=-1, keepdims=True) ** (-1.0 / term.parameter)
         return -y if term.negative else y
     if term.kind is Kind.LOSS:
-        return -term.function.answered(w)
-    u = _slope(term, w[:-1] / (r[:-1] * w[-1]))
-    return jnp.concatenate([u, -(r[:-1] * _conjugate(term, u)[0]).sum()[None]])
+        return -(term.function.answered(w) if w.ndim == 1 else xp.each(term.function.answered, w))
+    u = _slope(term, w[..., :-1] / (r[:-1] * w[..., -1:]))
+    last = -(r[:-1] * _conjugate(term, u)[0]).sum(axis=-1, keepdims=True)
+    return xp.concatenate([u, last], axis=-1)
 
 
 def _slope(term: Term, t: Any) -> Any:
@@ -116,8 +119,8 @@ def _slope(term: Term, t: Any) -> Any:
     if kind is Kind.REVERSE_KL:
         return 1.0 - 1.0 / t
     if kind is Kind.HELLINGER:
-        return 1.0 - 1.0 / jnp.sqrt(t)
-    return 0.5 * jnp.log(2.0 * t / (1.0 + t))
+        return 1.0 - 1.0 / xp.sqrt(t)
+    return 0.5 * xp.log(2.0 * t / (1.0 + t))
 
 
 def normalised(term: Term, g: Any, level: Any) -> Any:
@@ -127,8 +130,8 @@ def normalised(term: Term, g: Any, level: Any) -> Any:
     if term.kind is Kind.POWER:
         # sum r y^b = 1 + b level; y scaled to the boundary
         total = 1.0 + abs(term.parameter) * level
-        return g + term.whole(g) * jnp.expm1(-jnp.log(total) / term.parameter)[:, None]
-    return g.at[:, -1].add(-level)
+        return g + term.whole(g) * xp.expm1(-xp.log(total) / term.parameter)[:, None]
+    return xp.add_at(g, np.s_[:, -1], -level)
 
 
 def support(term: Term, w: Any) -> Any:
@@ -138,28 +141,28 @@ def support(term: Term, w: Any) -> Any:
 
 
 def _support(term: Term, w: Any) -> Any:
-    r, tiny = term.reference, jnp.finfo(w.dtype).tiny
+    r, tiny = term.reference, np.finfo(w.dtype).tiny
     if term.kind is Kind.ENTROPIC:
         mass = w.sum(axis=1, keepdims=True)
-        ratio = jnp.maximum(w, tiny) / (jnp.where(r > 0, r, 1.0) * jnp.maximum(mass, tiny))
-        return jnp.where(w > tiny, w * jnp.log(ratio), 0.0).sum(axis=1)
+        ratio = xp.maximum(w, tiny) / (xp.where(r > 0, r, 1.0) * xp.maximum(mass, tiny))
+        return xp.where(w > tiny, w * xp.log(ratio), 0.0).sum(axis=1)
     if term.kind is Kind.POWER:
         # 1/a + 1/b = 1 with a the order: phi = +-(sum r^(1-a) w^a)^(1/a)
         a = term.parameter / (term.parameter - 1.0)
-        lift = jnp.maximum(w, 0.0) / jnp.where(r > 0, r, 1.0)
-        top = jnp.maximum(lift.max(axis=1, keepdims=True), tiny)
-        inner = (r * jnp.where(lift > 0, lift / top, 0.0) ** a).sum(axis=1) ** (1.0 / a)
+        lift = xp.maximum(w, 0.0) / xp.where(r > 0, r, 1.0)
+        top = xp.maximum(lift.max(axis=1, keepdims=True), tiny)
+        inner = (r * xp.where(lift > 0, lift / top, 0.0) ** a).sum(axis=1) ** (1.0 / a)
         return (-1.0 if term.negative else 1.0) * top[:, 0] * inner
     if term.kind is Kind.LINEAR:
         if term.cap is not None:
-            return (term.cap * jnp.maximum(w, 0.0)).sum(axis=1)
-        return (w / jnp.where(r > 0, r, 1.0)).max(axis=1) if term.role is not Role.WORST else _violation(term, w)
+            return (term.cap * xp.maximum(w, 0.0)).sum(axis=1)
+        return (w / xp.where(r > 0, r, 1.0)).max(axis=1) if term.role is not Role.WORST else _violation(term, w)
     if term.kind is Kind.LOSS:
-        return -term.function.leasts(jnp.maximum(w, 0.0))
+        return -term.function.leasts(xp.maximum(w, 0.0))
     # An output without mass has no lift (0/0), and adds nothing.
     present = w[:, -1:] > tiny
-    mass = jnp.where(present, w[:, -1:], 1.0)
-    lift = jnp.where(present, w[:, :-1] / (r[:-1] * mass), 1.0)
+    mass = xp.where(present, w[:, -1:], 1.0)
+    lift = xp.where(present, w[:, :-1] / (r[:-1] * mass), 1.0)
     return mass[:, 0] * (r[:-1] * _generator(term, lift)).sum(axis=1)
 
 
@@ -168,8 +171,8 @@ def _violation(term: Term, w: Any) -> Any:
     r = term.reference
     if not term.normalised:
         return w.max(axis=1)
-    lower = jnp.where(r > 0, w / jnp.where(r > 0, r, 1.0), -jnp.inf).max(axis=1)  # t >= w/r
-    upper = jnp.where(r < 0, w / jnp.where(r < 0, r, 1.0), jnp.inf).min(axis=1)  # t <= w/r
+    lower = xp.where(r > 0, w / xp.where(r > 0, r, 1.0), -xp.inf).max(axis=1)  # t >= w/r
+    upper = xp.where(r < 0, w / xp.where(r < 0, r, 1.0), xp.inf).min(axis=1)  # t <= w/r
     return lower - upper
 
 
@@ -181,8 +184,8 @@ def _generator(term: Term, t: Any) -> Any:
     if kind is Kind.CHI_SQUARED:
         return (t - 1.0) ** 2
     if kind is Kind.REVERSE_KL:
-        return t - 1.0 - jnp.log(t)
+        return t - 1.0 - xp.log(t)
     if kind is Kind.HELLINGER:
-        return (jnp.sqrt(t) - 1.0) ** 2
+        return (xp.sqrt(t) - 1.0) ** 2
     m = 0.5 * (1.0 + t)
-    return 0.5 * (jnp.where(t > 0, t * jnp.log(jnp.where(t > 0, t, 1.0) / m), 0.0) - jnp.log(m))
+    return 0.5 * (xp.where(t > 0, t * xp.log(xp.where(t > 0, t, 1.0) / m), 0.0) - xp.log(m))

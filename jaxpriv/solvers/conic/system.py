@@ -18,8 +18,9 @@ g_y A + offset, and D = sigma_y / eta_y with sigma_y the slack of the limit.
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.problems.loss import CENTRED
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
 from jaxpriv.solvers.conic.sets import Boundary, boundary
@@ -81,19 +82,19 @@ class Data(NamedTuple):
 
     def open(self, values: Any, blank: Any) -> Any:
         """Numbers of the limits that are inequalities, (B,); `blank` in the place of equations."""
-        return values if self.equal is None else jnp.where(self.equal, blank, values)
+        return values if self.equal is None else xp.where(self.equal, blank, values)
 
     def see(self, x: Any) -> Any:
         """A x of every output: (Y, X) -> (Y, T)."""
-        return x * self.a if self.diagonal else jnp.matmul(x, self.a.T, precision="highest")
+        return x * self.a if self.diagonal else xp.matmul(x, self.a.T)
 
     def tell(self, k: Any) -> Any:
         """A' k of every output: (Y, T) -> (Y, X)."""
-        return k * self.a if self.diagonal else jnp.matmul(k, self.a, precision="highest")
+        return k * self.a if self.diagonal else xp.matmul(k, self.a)
 
     def tell_of(self, term: Term, g: Any) -> Any:
         """The same for the rows of one term."""
-        return self.tell(g) if self.diagonal else jnp.matmul(g, term.rows, precision="highest")
+        return self.tell(g) if self.diagonal else xp.matmul(g, term.rows)
 
     def scale(self, j: int, x: Any, edge: Boundary) -> Any:
         """t of every output: as many normals of the set of term j as its rows see of x in all, (Y,)."""
@@ -106,7 +107,7 @@ class Data(NamedTuple):
 
     def room(self, k: Any, prices: Any) -> Any:
         """What capped rows may still gain, 1 elsewhere: (Y, T)."""
-        return jnp.where(self.capped > 0, self.cap * prices - k, 1.0)
+        return xp.where(self.capped > 0, self.cap * prices - k, 1.0)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -124,40 +125,39 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
         own_limit = limit if term.priced else None
         layout.append(Layout(slice(start, start + size), own_worst, own_limit))
         start, worst, limit = start + size, worst + (own_worst is not None), limit + (own_limit is not None)
-    dtype = program.cost.dtype
     support = program.support.T
     inputs, outputs = program.cost.shape
-    h = jnp.where(support, 0.5 * program.mass + 0.5 / inputs, 0.0)
-    full = lambda value, term: jnp.full(term.rows.shape[0], value, dtype)  # noqa: E731
-    linear = jnp.concatenate([full(float(not term.smooth), term) for term in program.terms])
-    cap = [full(jnp.inf, term) if term.cap is None else term.cap for term in program.terms]
-    capped = jnp.concatenate([full(float(term.cap is not None), term) for term in program.terms])
-    row_weight = jnp.concatenate([full(1.0 / term.rows.shape[0], term) for term in program.terms])
-    peaks = [jnp.asarray(1.0 if term.role is Role.PEAK else 0.0, dtype) for term in program.terms if term.priced]
-    marks = jnp.concatenate([program.marks, jnp.stack(peaks)]) if peaks else program.marks
+    h = xp.where(support, 0.5 * program.mass + 0.5 / inputs, 0.0)
+    full = lambda value, term: xp.full(term.rows.shape[0], value, like=program.cost)  # noqa: E731
+    linear = xp.concatenate([full(float(not term.smooth), term) for term in program.terms])
+    cap = [full(xp.inf, term) if term.cap is None else term.cap for term in program.terms]
+    capped = xp.concatenate([full(float(term.cap is not None), term) for term in program.terms])
+    row_weight = xp.concatenate([full(1.0 / term.rows.shape[0], term) for term in program.terms])
+    peaks = [xp.full(1, float(term.role is Role.PEAK), like=program.cost) for term in program.terms if term.priced]
+    marks = xp.concatenate([program.marks, *peaks])
     pairs = h.sum() + limit + outputs * worst + outputs * (row_weight * (linear + capped)).sum()
     equal = program.equal
     if equal is not None:
         pairs = pairs - equal.sum(dtype=h.dtype)
-        equal = jnp.concatenate([equal, jnp.zeros(limit - equal.shape[0], bool)])
+        equal = xp.concatenate([equal, np.zeros(limit - equal.shape[0], bool)])
     return Data(
         program=program,
-        a=jnp.diagonal(program.terms[0].rows) if diagonal else jnp.concatenate([term.rows for term in program.terms]),
+        a=xp.diagonal(program.terms[0].rows) if diagonal else xp.concatenate([term.rows for term in program.terms]),
         rows=start,
         diagonal=diagonal,
-        cap=jnp.concatenate(cap),
+        cap=xp.concatenate(cap),
         linear=linear,
         capped=capped,
         row_weight=row_weight,
         cost=program.cost.T,
-        c=jnp.swapaxes(program.constraints, 1, 2),
+        c=xp.swapaxes(program.constraints, 1, 2),
         support=support,
         h=h,
         marks=marks,
         pairs=pairs,
         layout=tuple(layout),
         normed=tuple(j for j, term in enumerate(program.terms) if term.smooth or term.normalised),
-        sums=(jnp.diagonal(program.terms[0].rows),)
+        sums=(xp.diagonal(program.terms[0].rows),)
         if diagonal
         else tuple(term.rows.sum(axis=0) for term in program.terms),
         coupled=tuple(at.rows for term, at in zip(program.terms, layout, strict=True) if term.kind is Kind.LOSS),
@@ -172,19 +172,19 @@ def row_prices(data: Data, price: Any, eta: Any) -> Any:
     for term, place in zip(data.terms, data.layout, strict=True):
         size = term.rows.shape[0]
         if place.limit is not None:
-            one = jnp.broadcast_to(price[place.limit], (outputs, size))
+            one = xp.broadcast_to(price[place.limit], (outputs, size))
         elif place.worst is not None:
-            one = jnp.broadcast_to(eta[:, place.worst, None], (outputs, size))
+            one = xp.broadcast_to(eta[:, place.worst, None], (outputs, size))
         else:
-            one = jnp.ones((outputs, size), data.cost.dtype)
+            one = xp.ones((outputs, size), like=data.cost)
         parts.append(one)
-    return jnp.concatenate(parts, axis=1)
+    return xp.concatenate(parts, axis=1)
 
 
 def rules(data: Data, k: Any, price: Any, eta: Any) -> Any:
     """g = k / price on smooth rows, 0 on linear ones, (Y, T)."""
     g = k / row_prices(data, price, eta)
-    return jnp.where(data.linear > 0, 0.0, g) if data.any_linear else g
+    return xp.where(data.linear > 0, 0.0, g) if data.any_linear else g
 
 
 def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any) -> Any:
@@ -194,7 +194,7 @@ def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any) -> Any:
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.worst is not None:
             z = z + eta[:, place.worst, None] * term.offset
-    return z + jnp.tensordot(price[:limits], data.c, 1) if limits else z
+    return z + xp.weigh(price[:limits], data.c) if limits else z
 
 
 class Residual(NamedTuple):
@@ -220,7 +220,7 @@ class Residual(NamedTuple):
 
 def smoothing_of(prices: Any, mu: Any) -> Any:
     """How smooth the sets of users' losses are at prices of their own, where the mean product is mu."""
-    return jnp.clip(_SMOOTHED * mu / prices, CENTRED, _SMOOTHEST)
+    return xp.clip(_SMOOTHED * mu / prices, CENTRED, _SMOOTHEST)
 
 
 def edges_of(data: Data, g: Any, prices: Any, mu: Any) -> tuple[Any, ...]:
@@ -253,33 +253,32 @@ def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any, edges: tuple[Any, ..
         else:
             worst.append(value + x @ term.offset)
     used = (data.c * x).sum(axis=(1, 2))
-    sums_array = jnp.concatenate([used, jnp.stack(sums)]) if sums else used
+    sums_array = xp.concatenate([used, xp.stack(sums)]) if sums else used
     shape = (x.shape[0], 0)
-    return sums_array, jnp.stack(worst, axis=1) if worst else jnp.zeros(shape, x.dtype)
+    return sums_array, xp.stack(worst, axis=1) if worst else xp.zeros(shape, like=x)
 
 
 def residuals(data: Data, point: Point) -> Residual:
     outputs, rows = point.k.shape
     count, limits = len(data.normed), point.price.shape[0]
     wide = point.eta.shape[1]
-    dtype = point.x.dtype
     prices = row_prices(data, point.price, point.eta)
     g = rules(data, point.k, point.price, point.eta)
     seen = data.see(point.x)
-    pairs = jnp.where(data.support, point.x * point.z, 0.0).sum()
+    pairs = xp.where(data.support, point.x * point.z, 0.0).sum()
     pairs = pairs + (point.slack * point.price).sum() + (point.eta * point.sigma).sum()
-    room = d_linear = jnp.zeros_like(point.s)
+    room = d_linear = xp.zeros_like(point.s)
     if data.any_linear:
         room = data.room(point.k, prices)
-        d_linear = point.s / point.k + jnp.where(data.capped > 0, point.v / room, 0.0)
+        d_linear = point.s / point.k + xp.where(data.capped > 0, point.v / room, 0.0)
         pairs = pairs + (data.linear * point.k * point.s + data.capped * room * point.v).sum()
     mu = pairs / data.pairs
     edges = edges_of(data, g, prices, mu)
     d, blocks, link, levels = [], [], [], []
-    normals = jnp.zeros((outputs, rows + wide, count), dtype)
+    normals = xp.zeros((outputs, rows + wide, count), like=point.x)
     columns = [*data.c]
-    responses = jnp.zeros((limits, outputs, count), dtype)
-    caps = jnp.zeros((limits, outputs, rows + wide), dtype)
+    responses = xp.zeros((limits, outputs, count), like=point.x)
+    caps = xp.zeros((limits, outputs, rows + wide), like=point.x)
     extra, extra_d, extra_link = [], [], []
     sums, worst = measure_use(data, point.x, point.t, point.v, g, edges)
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
@@ -288,10 +287,10 @@ def residuals(data: Data, point: Point) -> Residual:
             edge = edges[j]
             t = data.scale(j, point.x, edge)
             w = t[:, None] * edge.normal
-            normals = normals.at[:, at, len(levels)].set(w)
+            normals = xp.put(normals, np.s_[:, at, len(levels)], w)
             if term.kind is Kind.LOSS:
                 blocks.append((t / prices[:, at.start])[:, None, None] * edge.curvature)
-                d.append(jnp.ones_like(w))
+                d.append(xp.ones_like(w))
             else:
                 d.append(t[:, None] * edge.curvature / prices[:, at])
             link.append(seen[:, at] - w)
@@ -309,32 +308,30 @@ def residuals(data: Data, point: Point) -> Residual:
         d.append(d_linear[:, at])
         link.append((seen + point.s - point.v)[:, at] - term.reference * point.t[:, j, None])
         if term.normalised:
-            normals = normals.at[:, at, len(levels)].set(
-                jnp.broadcast_to(term.reference, (outputs, at.stop - at.start))
-            )
+            normals = xp.put(normals, np.s_[:, at, len(levels)], term.reference)
             wanted = 0.0 if term.role is Role.WORST else prices[:, at.start]
             if term.priced:
-                responses = responses.at[place.limit, :, len(levels)].set(1.0)
+                responses = xp.put(responses, np.s_[place.limit, :, len(levels)], 1.0)
             levels.append(wanted - point.k[:, at] @ term.reference)
         if place.limit is not None:
-            columns.append(jnp.zeros_like(point.x))
+            columns.append(xp.zeros_like(point.x))
             if term.cap is not None:
-                caps = caps.at[place.limit, :, at].set(point.v[:, at] * term.cap / room[:, at])
+                caps = xp.put(caps, np.s_[place.limit, :, at], point.v[:, at] * term.cap / room[:, at])
     bounds = [data.program.budgets, *(term.bound[None] for term in data.terms if term.priced)]
     return Residual(
         edges=edges,
         prices=prices,
-        d=jnp.concatenate(d + [one[:, None] for one in extra_d], axis=1),
+        d=xp.concatenate(d + [one[:, None] for one in extra_d], axis=1),
         blocks=tuple(blocks),
-        link=jnp.concatenate(link + [one[:, None] for one in extra_link], axis=1),
+        link=xp.concatenate(link + [one[:, None] for one in extra_link], axis=1),
         normals=normals,
-        level=jnp.stack(levels, axis=1) if levels else jnp.zeros((outputs, 0), dtype),
-        extra=jnp.stack(extra, axis=1) if extra else jnp.zeros((outputs, 0, point.x.shape[1]), dtype),
-        columns=jnp.stack(columns) if columns else jnp.zeros((0, *point.x.shape), dtype),
+        level=xp.stack(levels, axis=1) if levels else xp.zeros((outputs, 0), like=point.x),
+        extra=xp.stack(extra, axis=1) if extra else xp.zeros((outputs, 0, point.x.shape[1]), like=point.x),
+        columns=xp.stack(columns) if columns else xp.zeros((0, *point.x.shape), like=point.x),
         responses=responses,
         cap_response=caps,
         use=sums,
-        bounds=jnp.concatenate(bounds) + data.marks * point.peak,
+        bounds=xp.concatenate(bounds) + data.marks * point.peak,
         row=1.0 - point.x.sum(axis=0),
         excess=worst,
         mu=mu,
@@ -346,20 +343,21 @@ def linear_moves(
 ) -> tuple[Any, Any, Any]:
     """(ds, dv, dt) of the linear rows, from k ds + s dk = ks, (cap - k) dv + v d(cap - k) = rv."""
     if not data.any_linear:
-        return jnp.zeros_like(point.s), jnp.zeros_like(point.v), jnp.zeros_like(point.t)
+        lead = dx.shape[:-2]
+        return tuple(xp.zeros((*lead, *part.shape), like=dx) for part in (point.s, point.v, point.t))
     room = data.room(point.k, r.prices)
-    cap = jnp.where(data.capped > 0, data.cap, 0.0)
-    ds = jnp.where(data.linear > 0, (ks - point.s * dk) / point.k, 0.0)
-    dv = jnp.where(data.capped > 0, (rv + point.v * (dk - cap * by_price)) / room, 0.0)
+    cap = xp.where(data.capped > 0, data.cap, 0.0)
+    ds = xp.where(data.linear > 0, (ks - point.s * dk) / point.k, 0.0)
+    dv = xp.where(data.capped > 0, (rv + point.v * (dk - cap * by_price)) / room, 0.0)
     seen = data.see(dx)
     dt = []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.smooth or not term.normalised:
-            dt.append(jnp.zeros_like(dx[:, 0]))
+            dt.append(xp.zeros_like(dx[..., 0]))
             continue
-        lifted = (ds - dv + seen + link)[:, place.rows]
+        lifted = (ds - dv + seen + link)[..., place.rows]
         dt.append(lifted @ term.reference / (term.reference @ term.reference))
-    return ds, dv, jnp.stack(dt, axis=1)
+    return ds, dv, xp.stack(dt, axis=-1)
 
 
 def use_rate(data: Data, point: Point, r: Residual, move: Point) -> Any:
@@ -380,4 +378,4 @@ def use_rate(data: Data, point: Point, r: Residual, move: Point) -> Any:
         else:
             over = 0.0 if term.cap is None else (term.cap * move.v[:, at]).sum()
             rates.append((move.t[:, j].sum() + over)[None])
-    return jnp.concatenate(rates)
+    return xp.concatenate(rates)

@@ -11,10 +11,9 @@ hundred such steps, a few matrix products each, save half of the Newton steps.
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
 from jaxpriv.solvers._central_path import row_prices
 from jaxpriv.solvers._parts import in_precision
@@ -48,75 +47,75 @@ def has_warm_start(program: MeasuredProgram) -> bool:
 def warm_point(data: Data, steps: int, target: Any) -> Point:
     """A strictly interior point after mirror steps in float32; mu is `target` times its gap, shared out."""
     outputs = data.cost.shape[0]
-    x, eta = in_precision(_mirror_steps(in_precision(data, jnp.float32), steps), data.cost.dtype)
-    independent = jnp.broadcast_to((x @ data.program.mass)[:, None] / data.program.mass.sum(), x.shape)
+    x, eta = in_precision(_mirror_steps(in_precision(data, np.float32), steps), data.cost.dtype)
+    independent = xp.broadcast_to((x @ data.program.mass)[:, None] / data.program.mass.sum(), x.shape)
     _, used, room = _leak(data, x)
-    share = jnp.clip(1.0 - _INSIDE / (used / room).max(), _SPREAD, 1.0)
+    share = xp.clip(1.0 - _INSIDE / (used / room).max(), _SPREAD, 1.0)
     x = (1.0 - _SPREAD) * ((1.0 - share) * x + share * independent) + _SPREAD * _uniform(data)
-    x = jnp.where(data.support, x, 0.0)
+    x = xp.where(data.support, x, 0.0)
     x = x / x.sum(axis=0)
 
     g, used, room = _leak(data, x)
-    no_prices = jnp.zeros(data.cost.shape[1], x.dtype), jnp.zeros(0, x.dtype)
+    no_prices = xp.zeros(data.cost.shape[1], like=x), xp.zeros(0, like=x)
     costs = reduced_costs(data, g * eta[:, None], eta[:, None], *no_prices)
-    gap = (x * costs).sum() - jnp.where(data.support, costs, jnp.inf).min(axis=0).sum()
-    mu = target * jnp.maximum(gap, 1e-9) / outputs
-    sigma = jnp.maximum(room - used, 1e-12)
-    eta = jnp.maximum(eta, _LEAST_PAIR * mu / sigma)
-    sigma = jnp.maximum(sigma, _LEAST_PAIR * mu / eta)
+    gap = (x * costs).sum() - xp.where(data.support, costs, xp.inf).min(axis=0).sum()
+    mu = target * xp.maximum(gap, 1e-9) / outputs
+    sigma = xp.maximum(room - used, 1e-12)
+    eta = xp.maximum(eta, _LEAST_PAIR * mu / sigma)
+    sigma = xp.maximum(sigma, _LEAST_PAIR * mu / eta)
     k = g * eta[:, None]
     costs = reduced_costs(data, k, eta[:, None], *no_prices)
     nu = row_prices(data.support, data.h, costs, mu)
-    x = jnp.where(data.support, jnp.maximum(x, _LEAST_ENTRY * mu * data.h / (costs - nu)), 0.0)
+    x = xp.where(data.support, xp.maximum(x, _LEAST_ENTRY * mu * data.h / (costs - nu)), 0.0)
     x = x / x.sum(axis=0)
     return Point(
         x=x,
-        z=jnp.where(data.support, costs - nu, 1.0),
+        z=xp.where(data.support, costs - nu, 1.0),
         k=k,
-        t=jnp.zeros((outputs, 1), x.dtype),
-        s=jnp.ones((outputs, 0), x.dtype),
-        v=jnp.zeros((outputs, 0), x.dtype),
+        t=xp.zeros((outputs, 1), like=x),
+        s=xp.ones((outputs, 0), like=x),
+        v=xp.zeros((outputs, 0), like=x),
         eta=eta[:, None],
         sigma=sigma[:, None],
         nu=nu,
         price=no_prices[1],
         slack=no_prices[1],
-        peak=jnp.zeros((), x.dtype),
+        peak=xp.zeros((), like=x),
     )
 
 
 def _leak(data: Data, x: Any) -> tuple[Any, Any, Any]:
     """(g, the rules; what every output leaks, and may leak, beyond an independent release of its mass)."""
     (term,) = data.terms
-    tiny = jnp.finfo(x.dtype).tiny
-    w = jnp.maximum(data.see(x), tiny)
-    g = jax.vmap(lambda seen: rule_at(term, seen))(w)
+    tiny = np.finfo(x.dtype).tiny
+    w = xp.maximum(data.see(x), tiny)
+    g = xp.each(lambda seen: rule_at(term, seen), w)
     prior = term.rows.sum(axis=1)
     room = -(rule_at(term, prior) @ prior + term.offset.sum()) / prior.sum() * w.sum(axis=1)
-    return g, (g * w).sum(axis=1) + x @ term.offset + room, jnp.maximum(room, tiny)
+    return g, (g * w).sum(axis=1) + x @ term.offset + room, xp.maximum(room, tiny)
 
 
 def _mirror_steps(data: Data, steps: int) -> tuple[Any, Any]:
     """(mechanism, prices) after mirror steps from the uniform mechanism and the price of the whole distortion."""
     (term,) = data.terms
-    outside = jnp.where(data.support, 0.0, -jnp.inf)
-    span = jnp.where(data.support, data.cost, 0.0).max(axis=0).sum()
+    outside = xp.where(data.support, 0.0, -xp.inf)
+    span = xp.where(data.support, data.cost, 0.0).max(axis=0).sum()
 
     def step(_: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         log_x, x, eta = carry
         g, used, room = _leak(data, x)
-        excess = (jnp.maximum(used, 0.0) / room) ** _DAMPING
-        eta = eta * jnp.clip(excess, _FASTEST, 1.0 / _FASTEST)
-        eta = jnp.minimum(eta, _HIGHEST * eta.mean())
+        excess = (xp.maximum(used, 0.0) / room) ** _DAMPING
+        eta = eta * xp.clip(excess, _FASTEST, 1.0 / _FASTEST)
+        eta = xp.minimum(eta, _HIGHEST * eta.mean())
         gradient = data.cost + data.tell(eta[:, None] * g) + eta[:, None] * term.offset
         log_x = log_x - gradient / (data.program.mass * eta.max()) + outside
         log_x = log_x - log_x.max(axis=0)
-        x = jnp.exp(log_x)
+        x = xp.exp(log_x)
         return log_x, x / x.sum(axis=0), eta
 
     uniform = _uniform(data)
-    start = jnp.log(uniform), uniform, jnp.full(data.cost.shape[0], span)
-    _, x, eta = lax.fori_loop(0, steps, step, start)
+    start = xp.log(uniform), uniform, xp.full(data.cost.shape[0], span, like=data.cost)
+    _, x, eta = xp.fori_loop(0, steps, step, start)
     return x, eta
 
 

@@ -1,0 +1,258 @@
+"""NumPy or JAX, by the arrays at hand: one source for solvers that run with and without compiling.
+
+A function here is that of `jax.numpy` if one of its arguments is an array of JAX (inside of jit, vmap and grad every
+array that depends on their arguments is one), and that of NumPy otherwise. Products are at full precision in both.
+
+What makes an array out of nothing takes the library and the dtype from an array `like`: a NumPy constant cannot be
+indexed by what is traced. `put` and `add_at` stand for `.at[]`. The control flow below looks at the values that it is
+handed, not at those that its functions close over: one of them must be traced if those are.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.core import Tracer
+
+inf = math.inf
+
+
+class _Kinds(dict[type, bool]):
+    """Whether a type is one of JAX's arrays; a look-up where `isinstance` would take longer than a small sum."""
+
+    def __missing__(self, kind: type) -> bool:
+        self[kind] = issubclass(kind, jax.Array | Tracer)
+        return self[kind]
+
+
+_JAX = _Kinds()
+
+
+def of(*arrays: Any) -> ModuleType:
+    """`jax.numpy` if one of the arrays is JAX's, otherwise `numpy`."""
+    for array in arrays:
+        if _JAX[type(array)]:
+            return jnp
+    return np
+
+
+def _any_jax(tree: Any) -> bool:
+    return any(_JAX[type(leaf)] for leaf in jax.tree.leaves(tree))
+
+
+def _either(name: str) -> Callable[..., Any]:
+    """The function of this name, by its positional arguments."""
+    host, device = getattr(np, name), getattr(jnp, name)
+
+    def function(*args: Any, **options: Any) -> Any:
+        for arg in args:
+            if _JAX[type(arg)]:
+                return device(*args, **options)
+        return host(*args, **options)
+
+    return function
+
+
+def _of_several(name: str) -> Callable[..., Any]:
+    """The function of this name, by the arrays in its first argument."""
+    host, device = getattr(np, name), getattr(jnp, name)
+
+    def function(arrays: Sequence[Any], axis: int = 0) -> Any:
+        for array in arrays:
+            if _JAX[type(array)]:
+                return device(arrays, axis=axis)
+        return host(arrays, axis=axis)
+
+    return function
+
+
+where = _either("where")
+maximum = _either("maximum")
+minimum = _either("minimum")
+exp = _either("exp")
+expm1 = _either("expm1")
+log = _either("log")
+sqrt = _either("sqrt")
+isfinite = _either("isfinite")
+isinf = _either("isinf")
+zeros_like = _either("zeros_like")
+ones_like = _either("ones_like")
+full_like = _either("full_like")
+broadcast_to = _either("broadcast_to")
+swapaxes = _either("swapaxes")
+moveaxis = _either("moveaxis")
+diag = _either("diag")
+diagonal = _either("diagonal")
+repeat = _either("repeat")
+append = _either("append")
+concatenate = _of_several("concatenate")
+stack = _of_several("stack")
+
+
+def zeros(shape: Any, like: Any) -> Any:
+    """Zeros with the dtype of `like`."""
+    return of(like).zeros(shape, like.dtype)
+
+
+def ones(shape: Any, like: Any) -> Any:
+    """Ones with the dtype of `like`."""
+    return of(like).ones(shape, like.dtype)
+
+
+def full(shape: Any, value: Any, like: Any) -> Any:
+    """An array of one number with the dtype of `like`."""
+    return of(like, value).full(shape, value, like.dtype)
+
+
+def eye(size: int, like: Any) -> Any:
+    """The identity matrix with the dtype of `like`."""
+    return of(like).eye(size, dtype=like.dtype)
+
+
+def choose(values: Sequence[float], index: Any, like: Any) -> Any:
+    """`values[index]` with the dtype of `like`, where `index` may be traced."""
+    return of(index).asarray(values, like.dtype)[index]
+
+
+def clip(a: Any, low: Any, high: Any) -> Any:
+    """`numpy.clip`, by two functions that take a fraction of its time on small arrays."""
+    if of(a, low, high) is jnp:
+        return jnp.clip(a, low, high)
+    return np.minimum(np.maximum(a, low), high)
+
+
+def put(a: Any, index: Any, value: Any) -> Any:
+    """A copy of `a` with `value` at `index`."""
+    if of(a, value) is jnp:
+        return jnp.asarray(a).at[index].set(value)
+    a = a.copy()
+    a[index] = value
+    return a
+
+
+def add_at(a: Any, index: Any, value: Any) -> Any:
+    """A copy of `a` with `value` added at `index`, whose places are different ones."""
+    if of(a, value) is jnp:
+        return jnp.asarray(a).at[index].add(value)
+    a = a.copy()
+    a[index] += value
+    return a
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """`a @ b`."""
+    return jnp.matmul(a, b, precision="highest") if of(a, b) is jnp else np.matmul(a, b)
+
+
+def weigh(weights: Any, arrays: Any) -> Any:
+    """sum_i weights_i arrays_i."""
+    if of(weights, arrays) is jnp:
+        return jnp.tensordot(weights, arrays, 1)
+    return np.matmul(weights, arrays.reshape(len(arrays), math.prod(arrays.shape[1:]))).reshape(arrays.shape[1:])
+
+
+def einsum(subscripts: str, *arrays: Any) -> Any:
+    """`jax.numpy.einsum`; in NumPy as a stack of matrix products, where its own takes no BLAS."""
+    if of(*arrays) is jnp:
+        return jnp.einsum(subscripts, *arrays, precision="highest")
+    a, b = arrays
+    to_a, to_b, back, shared, own = _contraction(subscripts)
+    a, b = a.transpose(to_a), b.transpose(to_b)
+    lead, left = a.shape[:shared], a.shape[shared : shared + own]
+    summed = math.prod(a.shape[shared + own :])
+    right = b.shape[shared + a.ndim - shared - own :]
+    c = np.matmul(a.reshape(*lead, math.prod(left), summed), b.reshape(*lead, summed, math.prod(right)))
+    return c.reshape(*lead, *left, *right).transpose(back)
+
+
+@functools.cache
+def _contraction(subscripts: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int]:
+    """How two arrays and their product are transposed to stacks of matrices: (stack, a's own, summed) of a,
+    (stack, summed, b's own) of b and (stack, a's own, b's own) back to the order asked for; the first two lengths.
+    """
+    sides, out = subscripts.split("->")
+    a, b = sides.split(",")
+    shared = [i for i in a if i in b and i in out]
+    summed = [i for i in a if i in b and i not in out]
+    left, right = [i for i in a if i not in b], [i for i in b if i not in a]
+    result = [*shared, *left, *right]
+    return (
+        tuple(a.index(i) for i in [*shared, *left, *summed]),
+        tuple(b.index(i) for i in [*shared, *summed, *right]),
+        tuple(result.index(i) for i in out),
+        len(shared),
+        len(left),
+    )
+
+
+def inverse_root(g: Any) -> Any:
+    """K, lower triangular, with g^-1 = K'K for a stack of positive definite matrices; NaN where one is not.
+
+    In NumPy NaN in all of them then.
+    """
+    if of(g) is jnp:
+        # g is symmetric; its transpose has the column-major layout that LAPACK wants, without a copy.
+        root = lax.linalg.cholesky(jnp.swapaxes(g, -1, -2), symmetrize_input=False)
+        one = jnp.broadcast_to(jnp.eye(g.shape[-1], dtype=g.dtype), g.shape)
+        return lax.linalg.triangular_solve(root, one, left_side=True, lower=True)
+    try:
+        root = np.linalg.cholesky(g)
+        # Elimination in an upper triangular matrix exchanges no rows and leaves it as it is: a triangular solve.
+        return np.swapaxes(np.linalg.inv(np.swapaxes(root, -1, -2)), -1, -2)
+    except np.linalg.LinAlgError:
+        return np.full_like(g, np.nan)
+
+
+def solve(matrix: Any, rhs: Any) -> Any:
+    """matrix^-1 rhs, not finite where the matrix is singular."""
+    if of(matrix, rhs) is jnp:
+        return jnp.linalg.solve(matrix, rhs)
+    try:
+        return np.linalg.solve(matrix, rhs)
+    except np.linalg.LinAlgError:
+        return np.full_like(rhs, np.nan)
+
+
+def stored(a: Any) -> Any:
+    """`a` in memory, in its own order: what is computed from it is not merged with what it is computed from."""
+    return lax.optimization_barrier(a) if of(a) is jnp else a
+
+
+def while_loop(go_on: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
+    """`lax.while_loop`."""
+    if _any_jax(state):
+        return lax.while_loop(go_on, step, state)
+    while go_on(state):
+        state = step(state)
+    return state
+
+
+def fori_loop(start: int, stop: Any, step: Callable[[Any, Any], Any], state: Any) -> Any:
+    """`lax.fori_loop`."""
+    if _any_jax((stop, state)):
+        return lax.fori_loop(start, stop, step, state)
+    for i in range(start, int(stop)):
+        state = step(i, state)
+    return state
+
+
+def cond(which: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """`lax.cond` of functions without arguments."""
+    if _JAX[type(which)]:
+        return lax.cond(which, yes, no)
+    return yes() if which else no()
+
+
+def each(function: Callable[..., Any], *trees: Any) -> Any:
+    """`jax.vmap(function)(*trees)`, one after another in NumPy."""
+    if _any_jax(trees):
+        return jax.vmap(function)(*trees)
+    count = len(jax.tree.leaves(trees)[0])
+    parts = [function(*jax.tree.map(lambda leaf, i=i: leaf[i], trees)) for i in range(count)]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *parts)

@@ -1,0 +1,102 @@
+"""Small programs without compiling: the solver's own steps, run by NumPy until the program comes often enough.
+
+Compiling takes seconds for every new shape, NumPy takes ten milliseconds for a solve of 8 symbols where compiled code
+takes one. So a small program is run by NumPy, and its seconds are added up by what an executable is kept by (structure
+and shapes, never numbers): past `_ENOUGH` of them it is compiled.
+"""
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxpriv._clock import Clock
+from jaxpriv.errors import InputError
+from jaxpriv.solvers import AbstractSolver, Goal
+
+SWITCH = "JAXPRIV_COMPILE"
+# Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y.
+_SMALL = 7e-3
+# Processor seconds in NumPy after which a program of the same structure and shapes is compiled: about what compiling
+# takes, so that together they are never more than twice what the better of the two would have taken alone.
+_ENOUGH = 1.5
+# Programs whose seconds are remembered: the least recently used one is dropped, and counts from 0 again.
+_MOST_KNOWN = 1024
+
+_SPENT: OrderedDict[Any, float] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+def chosen() -> str:
+    """What the environment asks for: "always", "never" or, where it leaves the choice to us, ""."""
+    choice = os.environ.get(SWITCH, "").lower()
+    if choice not in ("", "always", "never"):
+        raise InputError(f"the environment variable {SWITCH} must be 'always', 'never' or unset")
+    return choice
+
+
+def suits(solver: AbstractSolver, program: Any, step: float) -> bool:
+    """Whether a program is run by NumPy. `step`: the predicted seconds of a compiled step."""
+    choice = chosen()
+    if choice == "always" or not solver.uncompiled(program):
+        return False
+    if choice == "never":
+        return True
+    if step > _SMALL or jax.default_backend() != "cpu":
+        return False
+    with _LOCK:
+        return _SPENT.get(_key(solver, program), 0.0) < _ENOUGH
+
+
+def iterate(
+    clock: Clock, solver: AbstractSolver, program: Any, goal: Goal, limit: int, report: Callable[[Any, Any], None]
+) -> tuple[Any, int]:
+    """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
+
+    The clock is asked, and `report` called with the candidate and the steps so far, after every step.
+    """
+    begun = time.thread_time()
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is looked for where it matters, as in compiled code
+            return _iterate(clock, solver, jax.tree.map(np.asarray, program), goal, limit, report)
+    finally:
+        _spend(_key(solver, program), time.thread_time() - begun)
+
+
+def _iterate(
+    clock: Clock, solver: AbstractSolver, program: Any, goal: Goal, limit: int, report: Callable[[Any, Any], None]
+) -> tuple[Any, int]:
+    best, steps = None, 0
+    for attempt in range(solver.attempts):
+        state: Any = None
+        while not clock.expired():
+            with clock.held():  # an interrupt leaves the state of the last step
+                if state is None:
+                    state = solver.init(program, attempt, solver.blank(program) if best is None else best)
+                else:
+                    state, steps = solver.step(program, state), steps + 1
+                best = state.best
+                report(best, np.asarray(steps))
+            if state is not None and (goal.met(best) or state.stalled or steps >= limit):
+                break
+        if clock.expired() or goal.met(best) or steps >= limit:
+            break
+    return best, steps
+
+
+def _key(solver: AbstractSolver, program: Any) -> Any:
+    leaves, structure = jax.tree.flatten((solver, program))
+    return structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+def _spend(key: Any, seconds: float) -> None:
+    with _LOCK:
+        _SPENT[key] = _SPENT.get(key, 0.0) + seconds
+        _SPENT.move_to_end(key)
+        if len(_SPENT) > _MOST_KNOWN:
+            _SPENT.popitem(last=False)

@@ -1,0 +1,280 @@
+"""Small programs run by NumPy: the same answers as compiled, what chooses, and how a solve ends early."""
+
+import itertools
+import signal
+import threading
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+import jaxpriv.leakage as lk
+from jaxpriv import _arrays as xp
+from jaxpriv._clock import Clock, Stop
+from jaxpriv.errors import InputError
+from jaxpriv.solvers import ConicInteriorPoint, Goal, PrimalDualHybridGradient
+from jaxpriv.solving import portions, uncompiled
+
+RNG = np.random.default_rng(31)
+JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
+JOINTS = RNG.dirichlet(np.ones(12), size=2).reshape(2, 3, 4)
+TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+TOL = 1e-6
+SMALLER = JOINT[:2] / JOINT[:2].sum()
+
+
+def problem(measure=None, joint=JOINT, **form):
+    return jp.DistortionProblem(joint, TABLE, leakage=measure or lk.Sibson(2.0), **(form or {"budget": 0.3}))
+
+
+@pytest.fixture
+def forgotten(monkeypatch):
+    """No program has taken any time in NumPy, and none will be remembered."""
+    monkeypatch.setattr(uncompiled, "_SPENT", type(uncompiled._SPENT)())
+    monkeypatch.delenv(uncompiled.SWITCH, raising=False)
+
+
+class _CompiledError(Exception):
+    """In the place of compiling."""
+
+
+@pytest.fixture
+def no_compiler(monkeypatch, forgotten):
+    def refuse(*_):
+        raise _CompiledError
+
+    monkeypatch.setattr(portions, "on_host", refuse)
+    monkeypatch.setattr(portions, "compiled", refuse)
+
+
+# -- the same answers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        problem(lk.MaxInformation(), leakage_budget=0.1),
+        problem(lk.Sibson(0.5), budget=0.3),
+        pytest.param(problem(lk.MaximalLeakage(), joint=JOINTS, budget=0.4), marks=pytest.mark.slow),
+        pytest.param(problem(lk.MutualInformation(), limits=[(lk.Lift(), 0.5)], budget=0.5), marks=pytest.mark.slow),
+    ],
+    ids=["entropic-worst", "power-negative", "linear-peak", "two-measures"],
+)
+def test_both_tiers_give_the_same_answer_in_the_same_steps(asked, monkeypatch):
+    monkeypatch.setenv(uncompiled.SWITCH, "never")
+    by_numpy = jp.solve(asked, tol=TOL)
+    monkeypatch.setenv(uncompiled.SWITCH, "always")
+    compiled = jp.solve(asked, tol=TOL)
+    assert (by_numpy.status, compiled.status) == ("optimal", "optimal")
+    assert by_numpy.seconds["compile"] == 0.0
+    assert abs(by_numpy.value - compiled.value) <= TOL
+    assert max(by_numpy.lower_bound, compiled.lower_bound) <= min(by_numpy.value, compiled.value) + 1e-12
+    assert abs(by_numpy.steps - compiled.steps) <= 1
+    assert type(by_numpy.mechanism) is np.ndarray
+
+
+def test_jax_arrays_and_single_precision_are_turned_to_numpy_at_the_border(forgotten):
+    plain = jp.solve(problem())
+    arrays = jp.solve(jp.DistortionProblem(jnp.asarray(JOINT), jnp.asarray(TABLE), leakage=lk.Sibson(2.0), budget=0.3))
+    assert arrays.value == plain.value
+    np.testing.assert_array_equal(arrays.mechanism, plain.mechanism)
+    rounded = (np.round(JOINT * 2**20) / 2**20).astype(np.float32)
+    rounded[0, 0] += 1.0 - rounded.sum(dtype=np.float64)
+    single = jp.solve(problem(joint=rounded))
+    double = jp.solve(problem(joint=rounded.astype(np.float64)))
+    assert single.mechanism.dtype == np.float64
+    np.testing.assert_array_equal(single.mechanism, double.mechanism)
+
+
+def test_a_second_thread_solves_without_warnings(forgotten):
+    """NumPy's settings for what is not finite belong to a thread, and warnings are errors here."""
+    got = []
+    thread = threading.Thread(target=lambda: got.append(jp.solve(problem(lk.MaximalLeakage()))))
+    thread.start()
+    thread.join()
+    here = jp.solve(problem(lk.MaximalLeakage()))
+    assert got[0].value == here.value
+    assert np.geterr() == np.geterr() | {"divide": "warn", "invalid": "warn"}
+
+
+# -- what chooses ----------------------------------------------------------------------------------
+
+
+def test_the_environment_chooses(monkeypatch, no_compiler):
+    assert jp.solve(problem()).seconds["compile"] == 0.0
+    monkeypatch.setenv(uncompiled.SWITCH, "always")
+    with pytest.raises(_CompiledError):
+        jp.solve(problem())
+    monkeypatch.setenv(uncompiled.SWITCH, "sometimes")
+    with pytest.raises(InputError, match=uncompiled.SWITCH) as caught:
+        jp.solve(problem())
+    assert "sometimes" not in str(caught.value)
+
+
+def test_what_comes_often_is_compiled(monkeypatch, no_compiler):
+    seconds = itertools.count(0.0, 0.6 * uncompiled._ENOUGH)  # every solve takes this much
+    monkeypatch.setattr(uncompiled, "time", SimpleNamespace(thread_time=lambda: next(seconds)))
+    jp.solve(problem(budget=0.3))
+    jp.solve(problem(budget=0.4))  # the same program, with other numbers
+    with pytest.raises(_CompiledError):
+        jp.solve(problem(budget=0.5))
+    jp.solve(problem(lk.Sibson(3.0), joint=SMALLER, budget=0.3))  # another shape has its own account
+    monkeypatch.setenv(uncompiled.SWITCH, "never")
+    jp.solve(problem(budget=0.5))
+
+
+def test_seconds_of_few_programs_are_remembered(monkeypatch, no_compiler):
+    monkeypatch.setattr(uncompiled, "_MOST_KNOWN", 1)
+    jp.solve(problem())
+    jp.solve(problem(joint=SMALLER))
+    assert len(uncompiled._SPENT) == 1
+
+
+def test_large_programs_other_devices_and_functions_of_users_are_compiled(monkeypatch, forgotten):
+    class Program(NamedTuple):
+        terms: tuple = ()
+
+    program = Program()
+    assert uncompiled.suits(ConicInteriorPoint(), program, 1e-4)
+    assert not uncompiled.suits(ConicInteriorPoint(), program, 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: "gpu")
+        assert not uncompiled.suits(ConicInteriorPoint(), program, 1e-4)
+    monkeypatch.setenv(uncompiled.SWITCH, "never")
+    assert uncompiled.suits(ConicInteriorPoint(), program, 1.0)
+    assert not uncompiled.suits(ConicInteriorPoint(), Program((SimpleNamespace(function=len),)), 1e-4)
+    assert not uncompiled.suits(PrimalDualHybridGradient(), program, 1e-4)
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+
+def test_the_time_limit_ends_a_solve_between_two_steps(monkeypatch, forgotten):
+    now, records = [0.0], []
+    monkeypatch.setattr("jaxpriv._clock.time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def tick(record):
+        now[0] += 1.0
+        records.append(record)
+
+    early = jp.solve(problem(), time_limit=3.5, progress=tick)
+    assert (early.status, early.stopped) == ("best_known", Stop.TIME_LIMIT)
+    assert [record.step for record in records] == [0, 1, 2, 3]
+    assert early.steps == 3
+    whole = jp.solve(problem(), max_steps=3)
+    np.testing.assert_array_equal(early.mechanism, whole.mechanism)
+    assert early.lower_bound == whole.lower_bound
+    assert records[-1].value == pytest.approx(early.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["our-handler", "callers-handler"])
+def test_an_interrupt_ends_a_solve_with_its_best(own, forgotten):
+    steps = []
+
+    def interrupt(record):
+        steps.append(record.step)
+        if record.step == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    def raising(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, raising if own else signal.default_int_handler)
+    try:
+        early = jp.solve(problem(), progress=interrupt)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (early.status, early.stopped, early.steps) == ("best_known", Stop.INTERRUPTED, 2)
+    assert steps == [0, 1, 2]
+    assert early.lower_bound <= jp.solve(problem()).value <= early.value
+
+
+def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it(forgotten):
+    class Counting:
+        """Counts down from 5; its third step is interrupted."""
+
+        attempts = 1
+
+        def blank(self, program):
+            return SimpleNamespace(value=np.inf, bound=-np.inf, gap=np.inf)
+
+        def init(self, program, attempt, best):
+            return SimpleNamespace(best=SimpleNamespace(value=5.0, bound=0.0, gap=5.0), stalled=False)
+
+        def step(self, program, state):
+            value = state.best.value - 1.0
+            if value == 2.0:
+                raise KeyboardInterrupt
+            return SimpleNamespace(best=SimpleNamespace(value=value, bound=0.0, gap=value), stalled=False)
+
+    clock = Clock()
+    best, steps = uncompiled._iterate(clock, Counting(), None, Goal(0.5), 10, lambda *_: None)
+    assert (best.value, steps, clock.stop) == (3.0, 2, Stop.INTERRUPTED)
+
+
+def test_without_any_time_there_is_no_candidate(forgotten):
+    best, steps = uncompiled._iterate(Clock(0.0), ConicInteriorPoint(), None, Goal(1e-6), 10, lambda *_: None)
+    assert (best, steps) == (None, 0)
+
+
+# -- the functions that both are written with ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "subscripts", ["ytu,myu->myt", "yut,myu->myt", "ytx,ux->ytu", "yw,ywx->x", "iyx,jyx->ij", "myw,ywx->mx"]
+)
+def test_contractions_are_those_of_einsum(subscripts):
+    sizes = dict(zip("ytumxwij", (3, 4, 4, 2, 5, 2, 3, 2), strict=True))
+    sides = subscripts.split("->")[0].split(",")
+    for w in (2, 0):  # the sum over nothing is 0
+        shapes = [[{**sizes, "w": w}[i] for i in side] for side in sides]
+        a, b = (RNG.normal(size=shape) for shape in shapes)
+        got, wanted = xp.einsum(subscripts, a, b), np.einsum(subscripts, a, b)
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, atol=1e-14)
+        np.testing.assert_allclose(jax.jit(lambda p, q: xp.einsum(subscripts, p, q))(a, b), wanted, atol=1e-14)
+
+
+def test_inverse_roots_keep_their_digits_however_rows_are_scaled():
+    """A factor of a matrix whose rows differ by 1e12 is as good, row by row, as that of the matrix without scales."""
+    rows = RNG.normal(size=(2, 5, 7))
+    g = rows @ rows.swapaxes(1, 2)
+    scale = 10.0 ** np.array([0.0, -6.0, 3.0, 6.0, -3.0])
+    plain = xp.inverse_root(g)
+    scaled = xp.inverse_root(scale[:, None] * g * scale)
+    np.testing.assert_allclose(scaled * scale, plain, rtol=1e-9, atol=0)
+    assert (np.triu(scaled, 1) == 0).all()
+    np.testing.assert_allclose(plain, jax.jit(xp.inverse_root)(g), rtol=1e-9, atol=1e-14)
+    assert np.isnan(xp.inverse_root(np.stack([np.eye(2), -np.eye(2)]))).all()
+
+
+def test_what_has_no_solution_is_not_finite():
+    assert not np.isfinite(xp.solve(np.ones((2, 2)), np.array([1.0, 2.0]))).any()
+    np.testing.assert_allclose(xp.solve(np.diag([1.0, 2.0]), np.ones(2)), [1.0, 0.5])
+
+
+@pytest.mark.parametrize("of", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
+def test_places_are_written_to_copies(of):
+    a = of(np.arange(6.0).reshape(2, 3))
+    np.testing.assert_array_equal(xp.put(a, np.s_[:, 1], 9.0), [[0, 9, 2], [3, 9, 5]])
+    np.testing.assert_array_equal(xp.add_at(a, np.s_[..., 1:], of(np.ones((2, 2)))), [[0, 2, 3], [3, 5, 6]])
+    np.testing.assert_array_equal(a, np.arange(6.0).reshape(2, 3))
+    assert type(xp.put(a, 0, 1.0)) is type(a)
+
+
+def test_control_flow_runs_in_both():
+    def halve(count, start):
+        state = xp.while_loop(lambda s: s[0] > 1.0, lambda s: (s[0] / 2, s[1] + 1), (start, count))
+        return xp.fori_loop(0, state[1], lambda i, x: x + i, 0.0 * start), xp.cond(start > 5, lambda: 1, lambda: 2)
+
+    by_numpy = halve(np.array(0), np.float64(10.0))
+    traced = jax.jit(halve)(0, 10.0)
+    assert by_numpy == (6.0, 1)
+    assert tuple(map(float, traced)) == (6.0, 1.0)
+    pairs = xp.each(lambda a, b: (a.sum(), a * b), np.ones((2, 3)), np.arange(2.0))
+    np.testing.assert_array_equal(pairs[0], [3.0, 3.0])
+    np.testing.assert_array_equal(pairs[1], [[0.0] * 3, [1.0] * 3])
