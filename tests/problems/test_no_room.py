@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import jaxpriv as jp
 from jaxpriv import leakage as measures
@@ -132,3 +133,31 @@ def test_no_limit_under_a_set_of_joints(solver):
     assert found.value == pytest.approx(max(each), abs=1e-12)
     least = [(joint.sum(axis=0) * table.min(axis=1)).sum() for joint in joints]
     assert max(least) - 1e-12 <= found.lower_bound <= found.value
+
+
+def test_zero_leakage_under_every_joint_of_a_set():
+    """Independence under a joint speaks of its own law of Y: here against the linear program, entry by entry."""
+    rng = np.random.default_rng(5)
+    joints = rng.dirichlet(np.ones(10), 2).reshape(2, 2, 5)
+    table = 1.0 - np.eye(5)
+    problem = jp.DistortionProblem(
+        joints, table, leakage=measures.AverageCostGain(measures.BrierLoss()), leakage_budget=0.0
+    )
+    solution = jp.solve(problem)
+    assert solution.status == "optimal"
+    mass = joints.sum(axis=1)
+    apart = joints[:, 0] / joints[:, 0].sum(axis=1)[:, None] - mass  # P_k(x | s = 0) - P_k(x), of two symbols
+    count = table.size
+    independent = np.zeros((10, count + 1))
+    for row, (k, y) in enumerate(np.ndindex(2, 5)):
+        independent[row, np.arange(5) * 5 + y] = apart[k]
+    sums = np.hstack([np.kron(np.eye(5), np.ones((1, 5))), np.zeros((5, 1))])
+    costs = np.hstack([(mass[:, :, None] * table).reshape(2, -1), -np.ones((2, 1))])
+    least = linprog(
+        np.append(np.zeros(count), 1.0),
+        costs,
+        np.zeros(2),
+        np.vstack([sums, independent]),
+        np.append(np.ones(5), np.zeros(10)),
+    ).fun
+    assert solution.value == pytest.approx(least, abs=1e-7)

@@ -31,7 +31,7 @@ def solve_tight(program: MeasuredProgram, tight: tuple[bool, ...]) -> tuple[np.n
         if not term.smooth:
             parts.append(term)
         elif flag:
-            parts.append(_independence(term, program.mass))
+            parts.append(_independence(term))
         elif independent:
             parts.append(None)  # any other smooth measure holds where S and Y are independent
         else:
@@ -73,8 +73,10 @@ def _own_rows(term: Term) -> np.ndarray:
     return term.rows[:-1] if term.massed else term.rows
 
 
-def _independence(term: Term, mass: np.ndarray) -> Term:
+def _independence(term: Term) -> Term:
+    """P(Y=y | s) = P(Y=y) for every s, under the term's own joint: of a set each has its own law of Y."""
     rows = _own_rows(term)
+    mass = rows.sum(axis=0)
     deviation = rows / rows.sum(axis=1, keepdims=True) - mass / mass.sum()
     both = np.vstack([deviation, -deviation])
     return dataclasses.replace(
