@@ -46,7 +46,10 @@ _MESSAGES = {
         "the distortion: on large costs ask for rtol). Where value is below "
         "lower_bound no mechanism meets the limits: solve outside of jit to see the proof."
     ),
-    Status.INFEASIBLE: "No mechanism meets the limits; see the numbers in the error's `proof`.",
+    Status.INFEASIBLE: (
+        "No mechanism meets the limits, or none of those that do has a finite leakage; see the numbers in the error's "
+        "`proof`."
+    ),
     Status.BEST_KNOWN: (
         "The mechanism is the best one found, and the optimum is proved to lie between its value and the bound, "
         "which are further apart than the tolerance. Usual causes: a time limit or an interrupt (go on with a larger "

@@ -61,8 +61,15 @@ def _found(solution: Any, tol: float, rounding: float = 1e-9) -> Found:
     return Found(str(solution.status), *numbers, np.asarray(mechanism, dtype=np.float64), tol, rounding)
 
 
+def _solved(cell: Cell, data: Data, problem: Any) -> list[tuple[Data, Found]]:
+    try:
+        return [(data, _found(jp.solve(problem, **_asked(cell)), tolerance(cell)))]
+    except jp.InfeasibleError:
+        return [(data, Found("infeasible", math.inf, math.inf, None, tolerance(cell), 0.0))]
+
+
 def _host(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
-    return [(data, _found(jp.solve(problem_of(cell, data), **_asked(cell)), tolerance(cell)))]
+    return _solved(cell, data, problem_of(cell, data))
 
 
 def _with(data: Data, target: Any) -> Data:
@@ -71,8 +78,7 @@ def _with(data: Data, target: Any) -> Data:
 
 def _float32(cell: Cell, _: Data) -> list[tuple[Data, Found]]:
     data = data_of(*cell[1:6], rounded=True)
-    problem = problem_of(cell, data, joint=data.given.astype(np.float32))
-    return [(data, _found(jp.solve(problem, **_asked(cell)), tolerance(cell)))]
+    return _solved(cell, data, problem_of(cell, data, joint=data.given.astype(np.float32)))
 
 
 def _traced_parts(cell: Cell, data: Data) -> tuple[Any, ...]:
@@ -178,6 +184,9 @@ def judge(cell: Cell, data: Data, found: Found) -> list[str]:
     reference = MEASURES[cell.measure]
     wrong: list[str] = []
     w, rounding = found.mechanism, found.rounding
+    if found.status == "infeasible":
+        proved = found.value == found.bound == math.inf and _always_infinite(cell, data)
+        return [] if proved else ["infeasible, but a mechanism of finite leakage meets every limit"]
     if w is None:
         return _derivative(cell, data, found)
     if w.shape != data.tables.shape[1:] or not np.isfinite(w).all():
@@ -213,6 +222,23 @@ def judge(cell: Cell, data: Data, found: Found) -> list[str]:
     if found.status == "optimal" and not found.value - found.bound <= found.tol * (1 + 1e-9) + allowed:
         wrong.append(f"optimal with a gap of {found.value - found.bound:.1e}")
     return wrong + _bounds(cell, data, found, value)
+
+
+def _always_infinite(cell: Cell, data: Data) -> bool:
+    """Whether the measure is infinite under every mechanism within the budgets, which are the least distortions.
+
+    An output is of use where its column is finite if all entries of least distortion tell it; each row needs one.
+    """
+    if cell.form != "budget" or (np.asarray(data.target) > least_costs(data.costs) * (1 + 1e-13) + 1e-15).any():
+        return False
+    reference, support = MEASURES[cell.measure], least_support(data.costs)
+    useful = support.any(axis=0)
+    for joint in data.joints:
+        joint = joint[joint.sum(axis=1) > 0]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            columns = [reference.column(w, joint.sum(axis=1)) if w.any() else 0.0 for w in (joint @ support).T]
+        useful &= np.isfinite(columns)
+    return not (support & useful).any(axis=1).all()
 
 
 def _derivative(cell: Cell, data: Data, found: Found) -> list[str]:
@@ -333,8 +359,8 @@ def _worst_bounds(cell: Cell, data: Data, found: Found) -> list[str]:
 # -- one cell --------------------------------------------------------------------------------------
 
 
-def outcome(cell: Cell, remains_open: bool = False) -> str:
-    """'' if the cell passes, otherwise what is wrong. `remains_open`: its interval is known not to close."""
+def outcome(cell: Cell) -> str:
+    """'' if the cell passes, otherwise what is wrong."""
     refused = refusal(cell)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -348,7 +374,7 @@ def outcome(cell: Cell, remains_open: bool = False) -> str:
         return f"answered ({', '.join(one.status for _, one in solutions)}), but {refused}"
     wrong = [text for data, one in solutions for text in judge(cell, data, one)]
     statuses = [one.status for _, one in solutions]
-    if ("not_certified" in statuses) is not remains_open:
+    if "not_certified" in statuses:
         gap = max(one.value - one.bound for _, one in solutions)
         wrong.append(f"{', '.join(statuses)}: gap {gap:.1e}")
     return "; ".join(wrong)

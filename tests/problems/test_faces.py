@@ -152,3 +152,46 @@ def test_a_limit_beside_a_budget_without_room():
     problem = jp.DistortionProblem(base.joints[0], base.tables(), budget=base.budget, limits=limits)
     solution = accepted(problem, jp.solve(problem))
     assert leakage.evaluate(limits[0][0], base.joints[0], solution.mechanism).value <= 1.0 + 1e-9
+
+
+# Only x = 0 excludes a private symbol, and the first output is free of cost for it alone.
+EXCLUDING = np.array([[0.3, 0.2, 0.1], [0.0, 0.15, 0.25]])
+FREE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+INFINITE = [(leakage.LocalDifferentialPrivacy(), "linear-program"), (leakage.MinLift(), "linear-program")]
+each_infinite = pytest.mark.parametrize(
+    ("measure", "solver"), [*INFINITE, (leakage.FInformation(leakage.ReverseKullbackLeibler()), "auto")]
+)
+
+
+@each_infinite
+def test_outputs_that_exclude_a_symbol_are_left_out_where_there_is_no_room(measure, solver):
+    problem = jp.DistortionProblem(EXCLUDING, FREE, budget=0.0, leakage=measure)
+    solution = accepted(problem, jp.solve(problem, solver))
+    np.testing.assert_allclose(solution.mechanism, [[0, 1, 0], [0, 1, 0], [0, 0, 1]], atol=1e-12)
+    assert solution.verify(problem).valid
+
+
+@each_infinite
+def test_a_least_distortion_that_only_infinite_leakage_attains(measure, solver):
+    joint, table = np.diag([0.5, 0.3, 0.2]), 1 - np.eye(3)
+    problem = jp.DistortionProblem(joint, table, budget=0.0, leakage=measure)
+    with pytest.raises(jp.InfeasibleError, match=r"infinite.*Use a larger budget") as caught:
+        jp.solve(problem, solver)
+    assert type(measure).__name__ in str(caught.value)
+    quiet = jp.solve(problem, solver, throw=False)
+    assert (quiet.status, quiet.value, quiet.lower_bound) == ("infeasible", np.inf, np.inf)
+
+
+def test_a_curve_from_a_point_of_infinite_leakage_on():
+    problem = jp.DistortionProblem(np.diag([0.5, 0.3, 0.2]), 1 - np.eye(3), budget=0.1, leakage=leakage.Lift())
+    curve = jp.frontier(problem, budgets=[0.0, 0.2], solver="linear-program")
+    assert curve.solution.status.tolist() == ["infeasible", "optimal"]
+
+
+@pytest.mark.parametrize(("budget", "status"), [(0.1, "infeasible"), (0.4, "optimal")])
+def test_a_second_budget_that_only_an_excluding_output_meets(budget, status):
+    second = np.zeros((3, 3))
+    second[0, 1] = 1.0  # x = 0, of probability 0.3, has to use the first output two times out of three or never
+    tables = np.stack([FREE, second])
+    problem = jp.DistortionProblem(EXCLUDING, tables, budget=[0.0, budget], leakage=INFINITE[0][0])
+    assert jp.solve(problem, "linear-program", throw=False).status == status

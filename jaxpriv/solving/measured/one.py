@@ -40,6 +40,7 @@ from jaxpriv.solvers import ConicInteriorPoint, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import MeasuredSolver
 from jaxpriv.solving.dense import distortion_of, own_goal
+from jaxpriv.solving.measured.finite import finite_on
 from jaxpriv.solving.measured.known import (
     entry_costs,
     independent_release,
@@ -258,6 +259,16 @@ class Solve:
                 {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
             )
         face = face_of(program, plain.weights) if plain.boundary and faces else None
+        if face is not None:
+            finite = finite_on(program, face, self._leak)
+            if finite is None:
+                raise InfeasibleError(
+                    "budget: it leaves no room (up to rounding it is the least distortion), and every mechanism that "
+                    f"meets it has an infinite {type(self.problem.leakage).__name__}. Use a larger budget, or a "
+                    "measure that is finite where an output excludes a private symbol",
+                    {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
+                )
+            face = dataclasses.replace(face, inside=finite)
         # Limits on leakage and budgets together: how near to the budgets can one come under the limits?
         away = distance_program(self.problem, limits)
         if not away.terms:  # limits that limit nothing
@@ -296,7 +307,7 @@ class Solve:
         f_low, f_high = math.nan, math.nan
         # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
         best, proof = Answer(start, *nothing, 0.0, 0.0, 0.0, self.name), nothing
-        e, last = min(1.0, 0.5 * high), 0
+        e, last, near, width = min(1.0, 0.5 * high), 0, False, high
         for _ in range(_MOST_PROBES):
             if high - low <= max(goal.tol, goal.rtol * high) or self.clock.expired():
                 break
@@ -305,15 +316,21 @@ class Solve:
                 found = self._on_face(as_budgets(loose), face, found)
             if found.bound > 0:
                 low, f_low, last, proof = e, found.bound, -1, (found.k, found.eta, found.price)
+                if face is not None:
+                    low = least_limit(problem, *proof, e, high)  # the same rules often prove a little more
             elif found.value <= 0 and found.violation == 0 and (face is None or self._leak(found.mechanism) < high):
                 leak = self._leak(found.mechanism)  # of a mechanism that was moved onto the face it may be above e
                 high, f_high, best, last = leak if face is not None else min(e, leak), found.value, found, 1
             else:
                 break  # the interval of the distance holds 0: no sharper answer at this accuracy
             self.clock.report(self.name, self.steps, high, low)
-            e = next_limit(low, high, f_low, f_high, last, goal.tol)
+            if face is None:
+                e = next_limit(low, high, f_low, f_high, last, goal.tol)
+            else:  # the distance is 0 at every limit that can be met: there is no secant
+                near, width = last < 0 and (not near or high - low < 0.5 * width), high - low
+                e = low + (min(0.3 * goal.tol, 0.5 * width) if near else 0.5 * width)
         k, eta, price = proof
-        low = least_limit(problem, k, eta, price, low, high)  # the same rules often prove a little more
+        low = least_limit(problem, k, eta, price, low, high)
         return self._finish(dataclasses.replace(best, k=k, eta=eta, price=price), high, low, goal, begun)
 
     def _distance(self, e: float) -> Answer:
