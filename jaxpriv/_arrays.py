@@ -81,10 +81,7 @@ log = _either("log")
 sqrt = _either("sqrt")
 isfinite = _either("isfinite")
 isinf = _either("isinf")
-zeros_like = _either("zeros_like")
-ones_like = _either("ones_like")
 full_like = _either("full_like")
-broadcast_to = _either("broadcast_to")
 swapaxes = _either("swapaxes")
 moveaxis = _either("moveaxis")
 diag = _either("diag")
@@ -92,7 +89,37 @@ diagonal = _either("diagonal")
 repeat = _either("repeat")
 append = _either("append")
 concatenate = _of_several("concatenate")
-stack = _of_several("stack")
+
+
+# NumPy's own `ones`, `zeros_like`, `stack`, `broadcast_to` and `clip` are written in Python: on small arrays they take
+# several times as long as what they come down to.
+
+
+def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays of one shape along a new axis."""
+    if of(*arrays) is jnp:
+        return jnp.stack(arrays, axis=axis)
+    one = (slice(None),) * (axis % (np.ndim(arrays[0]) + 1)) + (None,)
+    return np.concatenate([np.asarray(array)[one] for array in arrays], axis=len(one) - 1)
+
+
+def broadcast_to(a: Any, shape: tuple[int, ...]) -> Any:
+    """`a` repeated to a shape."""
+    if of(a) is jnp:
+        return jnp.broadcast_to(a, shape)
+    repeated = np.empty(shape, a.dtype)
+    repeated[...] = a
+    return repeated
+
+
+def zeros_like(a: Any) -> Any:
+    """Zeros with the shape and the dtype of `a`."""
+    return zeros(a.shape, a)
+
+
+def ones_like(a: Any) -> Any:
+    """Ones with the shape and the dtype of `a`."""
+    return ones(a.shape, a)
 
 
 def zeros(shape: Any, like: Any) -> Any:
@@ -102,7 +129,11 @@ def zeros(shape: Any, like: Any) -> Any:
 
 def ones(shape: Any, like: Any) -> Any:
     """Ones with the dtype of `like`."""
-    return of(like).ones(shape, like.dtype)
+    if of(like) is jnp:
+        return jnp.ones(shape, like.dtype)
+    one = np.empty(shape, like.dtype)
+    one.fill(1)
+    return one
 
 
 def full(shape: Any, value: Any, like: Any) -> Any:
@@ -115,13 +146,13 @@ def eye(size: int, like: Any) -> Any:
     return of(like).eye(size, dtype=like.dtype)
 
 
-def choose(values: Sequence[float], index: Any, like: Any) -> Any:
-    """`values[index]` with the dtype of `like`, where `index` may be traced."""
-    return of(index).asarray(values, like.dtype)[index]
+def choose(values: Sequence[float], index: Any, dtype: Any = None) -> Any:
+    """`values[index]`, where `index` may be traced."""
+    return of(index).asarray(values, dtype)[index]
 
 
 def clip(a: Any, low: Any, high: Any) -> Any:
-    """`numpy.clip`, by two functions that take a fraction of its time on small arrays."""
+    """Numbers kept within bounds."""
     if of(a, low, high) is jnp:
         return jnp.clip(a, low, high)
     return np.minimum(np.maximum(a, low), high)

@@ -57,12 +57,23 @@ def no_compiler(monkeypatch, forgotten):
 @pytest.mark.parametrize(
     "asked",
     [
+        problem(lk.MutualInformation(), budget=0.3),
+        problem(lk.MutualInformation(), leakage_budget=0.05),
+        pytest.param(problem(lk.MutualInformation(), joint=JOINTS, budget=0.4), marks=pytest.mark.slow),
         problem(lk.MaxInformation(), leakage_budget=0.1),
         problem(lk.Sibson(0.5), budget=0.3),
         pytest.param(problem(lk.MaximalLeakage(), joint=JOINTS, budget=0.4), marks=pytest.mark.slow),
         pytest.param(problem(lk.MutualInformation(), limits=[(lk.Lift(), 0.5)], budget=0.5), marks=pytest.mark.slow),
     ],
-    ids=["entropic-worst", "power-negative", "linear-peak", "two-measures"],
+    ids=[
+        "information",
+        "information-limit",
+        "information-joints",
+        "entropic-worst",
+        "power-negative",
+        "linear-peak",
+        "two-measures",
+    ],
 )
 def test_both_tiers_give_the_same_answer_in_the_same_steps(asked, monkeypatch):
     monkeypatch.setenv(uncompiled.SWITCH, "never")

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpriv import _arrays as xp
 from jaxpriv._module import Module
 from jaxpriv._validation import is_traced
 from jaxpriv.problems.program import Program
@@ -43,8 +44,8 @@ class Candidate:
         better = value < self.value
         return dataclasses.replace(
             self,
-            mechanism=jnp.where(better, mechanism, self.mechanism),
-            value=jnp.where(better, value, self.value),
+            mechanism=xp.where(better, mechanism, self.mechanism),
+            value=xp.where(better, value, self.value),
         )
 
     def with_dual(self, scores: Any, weights: Any, multipliers: Any, bound: Any) -> "Candidate":
@@ -52,24 +53,24 @@ class Candidate:
         better = bound > self.bound
         return dataclasses.replace(
             self,
-            scores=jnp.where(better, scores, self.scores),
-            weights=jnp.where(better, weights, self.weights),
-            multipliers=jnp.where(better, multipliers, self.multipliers),
-            bound=jnp.where(better, bound, self.bound),
+            scores=xp.where(better, scores, self.scores),
+            weights=xp.where(better, weights, self.weights),
+            multipliers=xp.where(better, multipliers, self.multipliers),
+            bound=xp.where(better, bound, self.bound),
         )
 
 
 def no_candidate(program: Program) -> Candidate:
     """The anchor, and the bound that leakage >= 0 gives: the least cost of every row."""
     groups, private, _ = program.joints.shape
-    outputs, dtype = program.cost.shape[1], program.joints.dtype
+    outputs = program.cost.shape[1]
     return Candidate(
         mechanism=program.anchor,
-        value=jnp.array(jnp.inf, dtype),
-        scores=jnp.zeros((groups, outputs, private), dtype),
-        weights=jnp.zeros(groups, dtype),
-        multipliers=jnp.zeros(program.budgets.shape[0], dtype),
-        bound=jnp.where(program.support, program.cost, jnp.inf).min(axis=1).sum(),
+        value=xp.full((), xp.inf, like=program.joints),
+        scores=xp.zeros((groups, outputs, private), like=program.joints),
+        weights=xp.zeros(groups, like=program.joints),
+        multipliers=xp.zeros(program.budgets.shape[0], like=program.joints),
+        bound=xp.where(program.support, program.cost, xp.inf).min(axis=1).sum(),
     )
 
 

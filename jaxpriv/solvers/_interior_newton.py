@@ -7,8 +7,9 @@ and what becomes of the scores.
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.problems.program import Form
 from jaxpriv.solvers._interior_system import Data, Point, Residual, grouped
 from jaxpriv.solvers._linear_algebra import small_solve
@@ -36,13 +37,13 @@ class Move(NamedTuple):
 def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = False) -> Factor:
     """`transposable`: see `newton_system`."""
     outputs, inputs = data.cost.shape
-    di = jnp.where(data.support, point.x / point.z, 0.0)
-    no_lines = jnp.zeros((outputs, 0, inputs), di.dtype)
+    di = xp.where(data.support, point.x / point.z, 0.0)
+    no_lines = xp.zeros((outputs, 0, inputs), like=di)
     w = grouped(data, r.w)
-    own = [jnp.zeros_like(w).at[:, k].set(w[:, k]).reshape(r.w.shape) for k in range(data.groups)]
-    d = jnp.where(data.seen, r.w / r.spread, 1.0)
+    own = [xp.put(xp.zeros_like(w), np.s_[:, k], w[:, k]).reshape(r.w.shape) for k in range(data.groups)]
+    d = xp.where(data.seen, r.w / r.spread, 1.0)
     system = newton_system(
-        data.joint, no_lines, di, d, jnp.stack(own, axis=1), diagonal=data.diagonal, transposable=transposable
+        data.joint, no_lines, di, d, xp.stack(own, axis=1), diagonal=data.diagonal, transposable=transposable
     )
     return Factor(system)
 
@@ -67,28 +68,28 @@ def with_border(
     dx, dz, dg, dnu = base
     limits, free = data.budgets.shape[0], r.columns.shape[0] - data.budgets.shape[0]
     if limits + free == 0:
-        nothing = jnp.zeros_like(point.price)
-        return Move(dx, dz, dg, dnu, nothing, nothing, jnp.zeros_like(point.peak))
+        nothing = xp.zeros_like(point.price)
+        return Move(dx, dz, dg, dnu, nothing, nothing, xp.zeros_like(point.peak))
     rx, rz, rg, rnu = response
     use0 = (r.normals * dx).sum(axis=(1, 2))
-    use1 = jnp.einsum("iyx,jyx->ij", r.normals, rx, precision="highest")
+    use1 = xp.einsum("iyx,jyx->ij", r.normals, rx)
     if free:
-        use0 = use0.at[limits:].add((grouped(data, r.link * dg)).sum(axis=(0, 2)))
-        use1 = use1.at[limits:, :].add((grouped(data, r.link * rg)).sum(axis=(1, 3)).T)
+        use0 = xp.add_at(use0, np.s_[limits:], (grouped(data, r.link * dg)).sum(axis=(0, 2)))
+        use1 = xp.add_at(use1, np.s_[limits:, :], (grouped(data, r.link * rg)).sum(axis=(1, 3)).T)
     price = data.open(point.price, 1.0)  # of an equation it may be zero, and neither slack nor pair are asked for
-    matrix = jnp.diag(point.slack / price) - use1
+    matrix = xp.diag(point.slack / price) - use1
     rhs = pair / price - room[0] + use0
-    dpeak = jnp.zeros_like(point.peak)
+    dpeak = xp.zeros_like(point.peak)
     if data.form is Form.WORST:
-        mark = jnp.concatenate([jnp.zeros(limits, rhs.dtype), jnp.ones(free, rhs.dtype)])
-        matrix = jnp.block([[matrix, mark[:, None]], [mark[None, :], jnp.zeros((1, 1), rhs.dtype)]])
-        solved = jnp.linalg.solve(matrix, jnp.concatenate([rhs, room[1][None]]))
+        mark = xp.concatenate([xp.zeros(limits, like=rhs), xp.ones(free, like=rhs)])
+        matrix = xp.concatenate([xp.concatenate([matrix, mark[None]]), xp.append(mark, 0.0)[:, None]], axis=1)
+        solved = xp.solve(matrix, xp.concatenate([rhs, room[1][None]]))
         dprice, dpeak = solved[:-1], solved[-1]
     else:
         dprice = small_solve(matrix, rhs)
-    dx = dx + jnp.tensordot(dprice, rx, 1)
-    dg = dg + jnp.tensordot(dprice, rg, 1)
-    dz = dz + jnp.tensordot(dprice, rz + r.columns, 1)
+    dx = dx + xp.weigh(dprice, rx)
+    dg = dg + xp.weigh(dprice, rg)
+    dz = dz + xp.weigh(dprice, rz + r.columns)
     dnu = dnu + dprice @ rnu
     dslack = (pair - point.slack * dprice) / price
     return Move(dx, dz, dg, dnu, dprice, dslack, dpeak)

@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers._central_path import row_prices
@@ -21,7 +21,7 @@ def warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
     digits the first Newton step brings. What leaves its range there is not used.
     """
     start = MirrorDescent().init(program, 0, best)
-    coarse = in_precision(program, jnp.float32)
+    coarse = in_precision(program, np.float32)
 
     def step(_: Any, carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         log_mechanism, mechanism, weights, multipliers = carry
@@ -34,16 +34,16 @@ def warm_start(program: Program, best: Candidate, steps: Any) -> MirrorState:
         return log_mechanism, mechanism, weights, multipliers
 
     first = in_precision(
-        (start.log_mechanism, jnp.exp(start.log_mechanism), start.weights, start.multipliers), jnp.float32
+        (start.log_mechanism, xp.exp(start.log_mechanism), start.weights, start.multipliers), np.float32
     )
-    last = in_precision(lax.fori_loop(0, steps, step, first), program.joints.dtype)
+    last = in_precision(xp.fori_loop(0, steps, step, first), program.joints.dtype)
     log_mechanism, mechanism, weights, multipliers = last
-    sound = jnp.isfinite(mechanism.sum() + weights.sum() + multipliers.sum())
+    sound = xp.isfinite(mechanism.sum() + weights.sum() + multipliers.sum())
     return dataclasses.replace(
         start,
-        log_mechanism=jnp.where(sound, log_mechanism, start.log_mechanism),
-        weights=jnp.where(sound, weights, start.weights),
-        multipliers=jnp.where(sound, multipliers, start.multipliers),
+        log_mechanism=xp.where(sound, log_mechanism, start.log_mechanism),
+        weights=xp.where(sound, weights, start.weights),
+        multipliers=xp.where(sound, multipliers, start.multipliers),
     )
 
 
@@ -53,34 +53,34 @@ def centred_point(program: Program, data: Data, warm: MirrorState, blend: Any, t
     weights = warm.weights
     spread = program.support.astype(data.joint.dtype)
     uniform = spread / spread.sum(axis=1, keepdims=True)
-    mechanism = (1.0 - blend) * jnp.exp(warm.log_mechanism) + blend * uniform
+    mechanism = (1.0 - blend) * xp.exp(warm.log_mechanism) + blend * uniform
     leak = leak_of(program, mechanism)
     scores = posterior_scores(program, leak.columns)
     if data.form is Form.LIMIT:  # priced on the central path below, once mu is known
-        scores, weights = jnp.zeros_like(scores), jnp.zeros_like(weights)
-    g = jnp.moveaxis(scores, 0, 1).reshape(outputs, -1)
-    lam = jnp.maximum(warm.multipliers, 1e-3)
+        scores, weights = xp.zeros_like(scores), xp.zeros_like(weights)
+    g = xp.moveaxis(scores, 0, 1).reshape(outputs, -1)
+    lam = xp.maximum(warm.multipliers, 1e-3)
     x = mechanism.T
-    no_price = jnp.zeros_like(data.mass[0])
+    no_price = xp.zeros_like(data.mass[0])
     costs = reduced_costs(data, g, no_price, lam, weights)
-    inside = jnp.where(data.support, costs, jnp.inf)
-    gap = (jnp.where(data.support, x * costs, 0.0)).sum() - inside.min(axis=0).sum()
-    mu = target * jnp.maximum(gap, 1e-9) / outputs
+    inside = xp.where(data.support, costs, xp.inf)
+    gap = (xp.where(data.support, x * costs, 0.0)).sum() - inside.min(axis=0).sum()
+    mu = target * xp.maximum(gap, 1e-9) / outputs
     nu = row_prices(data.support, data.h, costs, mu)
-    z = jnp.where(data.support, costs - nu, 1.0)
-    x = jnp.where(data.support, jnp.sqrt(x * (mu * data.h / z)), 0.0)
+    z = xp.where(data.support, costs - nu, 1.0)
+    x = xp.where(data.support, xp.sqrt(x * (mu * data.h / z)), 0.0)
     x = x / x.sum(axis=0)
-    slack = jnp.maximum(data.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam)
+    slack = xp.maximum(data.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam)
     if program.equal is not None:
-        slack = jnp.where(program.equal, 0.0, slack)
-    peak = jnp.zeros((), x.dtype)
+        slack = xp.where(program.equal, 0.0, slack)
+    peak = xp.zeros((), like=x)
     if data.form is Form.OBJECTIVE:
         return Point(x, z, g, nu, lam, slack, peak)
     if data.form is Form.LIMIT:
-        room = jnp.broadcast_to(data.limit, weights.shape)
+        room = xp.broadcast_to(data.limit, weights.shape)
         weights = mu / room
     else:
         peak = leak.values.max() + mu * data.groups
-        room = jnp.maximum(peak - leak.values, mu / weights)
-    price, slack = jnp.concatenate([lam, weights]), jnp.concatenate([slack, room])
+        room = xp.maximum(peak - leak.values, mu / weights)
+    price, slack = xp.concatenate([lam, weights]), xp.concatenate([slack, room])
     return Point(x, z, g, nu, price, slack, peak)

@@ -2,8 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.problems.program import Form, Program
 
 
@@ -40,15 +41,15 @@ class Data(NamedTuple):
 
     def open(self, values: Any, blank: Any) -> Any:
         """Numbers of the limits that are inequalities, (..., B); `blank` in the place of equations."""
-        return values if self.equal is None else jnp.where(self.equal, blank, values)
+        return values if self.equal is None else xp.where(self.equal, blank, values)
 
     def see(self, x: Any) -> Any:
         """J x of every output: (Y, X) -> (Y, T)."""
-        return x * self.joint if self.diagonal else jnp.matmul(x, self.joint.T, precision="highest")
+        return x * self.joint if self.diagonal else xp.matmul(x, self.joint.T)
 
     def tell(self, g: Any) -> Any:
         """J' g of every output: (Y, T) -> (Y, X)."""
-        return g * self.joint if self.diagonal else jnp.matmul(g, self.joint, precision="highest")
+        return g * self.joint if self.diagonal else xp.matmul(g, self.joint)
 
 
 def rearrange(program: Program, *, dense: bool = False) -> Data:
@@ -59,18 +60,18 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
     support = program.support.T
     mass = program.masses
     h = 0.5 * mass.mean(axis=0) + 0.5 / inputs
-    h = jnp.where(support, h, 0.0)
-    c = jnp.swapaxes(program.constraints, 1, 2)
+    h = xp.where(support, h, 0.0)
+    c = xp.swapaxes(program.constraints, 1, 2)
     free = groups if program.form is not Form.OBJECTIVE else 0
     diagonal = program.diagonal and not dense
     equal = program.equal
     closed = 0
     if equal is not None:
         closed = equal.sum(dtype=h.dtype)
-        equal = jnp.concatenate([equal, jnp.zeros(free, bool)])
+        equal = xp.concatenate([equal, np.zeros(free, bool)])
     return Data(
-        joint=jnp.diagonal(joint) if diagonal else joint,
-        log_prior=jnp.where(prior > 0, jnp.log(jnp.where(prior > 0, prior, 1.0)), -jnp.inf),
+        joint=xp.diagonal(joint) if diagonal else joint,
+        log_prior=xp.where(prior > 0, xp.log(xp.where(prior > 0, prior, 1.0)), -xp.inf),
         seen=prior > 0,
         mass=mass,
         cost=program.cost.T,
@@ -95,19 +96,19 @@ def grouped(data: Data, array: Any) -> Any:
 def leakage_weights(data: Data, point: Point) -> Any:
     """eta_k: the price of leakage under each joint."""
     if data.form is Form.OBJECTIVE:
-        return jnp.ones(data.groups, data.joint.dtype)
+        return xp.ones(data.groups, like=data.joint)
     return point.price[data.budgets.shape[0] :]
 
 
 def spread_weights(data: Data, weights: Any) -> Any:
     """eta_k on every row of the stacked joint, (T,)."""
-    return jnp.repeat(weights, data.log_prior.shape[0] // data.groups)
+    return xp.repeat(weights, data.log_prior.shape[0] // data.groups)
 
 
 def reduced_costs(data: Data, g: Any, nu: Any, price: Any, weights: Any) -> Any:
     limits = data.budgets.shape[0]
     z = data.cost + data.tell(g * spread_weights(data, weights)) - nu
-    return z + jnp.tensordot(price[:limits], data.c, 1) if limits else z
+    return z + xp.weigh(price[:limits], data.c) if limits else z
 
 
 class Residual(NamedTuple):
@@ -132,9 +133,9 @@ def softmax(data: Data, g: Any) -> tuple[Any, Any]:
     """(q, level): posterior and ln sum p e^g of every output and group, (Y, K, S) and (Y, K)."""
     tilted = grouped(data, g + data.log_prior)
     top = tilted.max(axis=2, keepdims=True)
-    e = jnp.exp(tilted - top)
+    e = xp.exp(tilted - top)
     total = e.sum(axis=2, keepdims=True)
-    return e / total, (top + jnp.log(total))[..., 0]
+    return e / total, (top + xp.log(total))[..., 0]
 
 
 def leak_use(data: Data, x: Any, g: Any) -> Any:
@@ -154,11 +155,11 @@ def residuals(data: Data, point: Point) -> Residual:
     use, bounds = (data.c * point.x).sum(axis=(1, 2)), data.budgets
     if data.form is not Form.OBJECTIVE:
         seen = _told_by_group(data, point.g)
-        columns = jnp.concatenate([columns, seen])
-        normals = jnp.concatenate([normals, seen - level.T[:, :, None] * data.mass[:, None, :]])
-        use = jnp.concatenate([use, leak_use(data, point.x, point.g)])
-        limit = jnp.broadcast_to(point.peak if data.form is Form.WORST else data.limit, (data.groups,))
-        bounds = jnp.concatenate([bounds, limit])
+        columns = xp.concatenate([columns, seen])
+        normals = xp.concatenate([normals, seen - level.T[:, :, None] * data.mass[:, None, :]])
+        use = xp.concatenate([use, leak_use(data, point.x, point.g)])
+        limit = xp.broadcast_to(point.peak if data.form is Form.WORST else data.limit, (data.groups,))
+        bounds = xp.concatenate([bounds, limit])
     return Residual(
         weights=weights,
         spread=spread_weights(data, weights),
@@ -172,7 +173,7 @@ def residuals(data: Data, point: Point) -> Residual:
         normals=normals,
         use=use,
         bounds=bounds,
-        mu=(jnp.where(data.support, point.x * point.z, 0.0).sum() + (point.slack * point.price).sum()) / data.pairs,
+        mu=(xp.where(data.support, point.x * point.z, 0.0).sum() + (point.slack * point.price).sum()) / data.pairs,
     )
 
 
@@ -181,14 +182,14 @@ def _told_by_group(data: Data, g: Any) -> Any:
     if data.diagonal:
         return data.tell(g)[None]
     stacked = data.joint.reshape(data.groups, -1, data.joint.shape[1])
-    return jnp.einsum("yks,ksx->kyx", grouped(data, g), stacked, precision="highest")
+    return xp.einsum("yks,ksx->kyx", grouped(data, g), stacked)
 
 
 def leakages(data: Data, w: Any) -> Any:
     """I(S;Y) of output joints (Y, T), per group."""
     parts = grouped(data, w)
     mass = parts.sum(axis=2, keepdims=True)
-    tiny = jnp.finfo(w.dtype).tiny
-    ratio = jnp.log(jnp.maximum(parts, tiny)) - jnp.log(jnp.maximum(mass, tiny))
-    prior = grouped(data, jnp.where(data.seen, data.log_prior, 0.0))
+    tiny = np.finfo(w.dtype).tiny
+    ratio = xp.log(xp.maximum(parts, tiny)) - xp.log(xp.maximum(mass, tiny))
+    prior = grouped(data, xp.where(data.seen, data.log_prior, 0.0))
     return (parts * (ratio - prior)).sum(axis=(0, 2))

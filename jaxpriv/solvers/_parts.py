@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.certificates import leakage_of_outputs
 from jaxpriv.problems.program import Form, Program
 
@@ -20,41 +21,41 @@ class Leak(NamedTuple):
 def output_columns(program: Program, mechanism: Any) -> Any:
     """w_{k,y}(s) = P_k(S=s, Y=y), shape (K, Y, S)."""
     if program.diagonal:
-        return (mechanism.T * jnp.diagonal(program.joints[0]))[None]
-    return jnp.einsum("xy,ksx->kys", mechanism, program.joints, precision="highest")
+        return (mechanism.T * xp.diagonal(program.joints[0]))[None]
+    return xp.einsum("xy,ksx->kys", mechanism, program.joints)
 
 
 def leak_of(program: Program, mechanism: Any) -> Leak:
     """Output joints and leakages of a mechanism (X, Y)."""
     columns = output_columns(program, mechanism)
-    values = jnp.stack([leakage_of_outputs(jnp, w.T) for w in columns])
+    values = xp.stack([leakage_of_outputs(xp.of(columns), w.T) for w in columns])
     return Leak(columns, values)
 
 
 def posterior_scores(program: Program, columns: Any) -> Any:
     """g_y(s) = ln P(s|y)/P(s), shape (K, Y, S): the adversary's best rule, finite by a tiny floor."""
-    tiny = jnp.finfo(columns.dtype).tiny
-    mass = jnp.maximum(columns.sum(axis=2, keepdims=True), tiny)
-    ratio = jnp.maximum(columns, tiny * 1e8) / mass
+    tiny = np.finfo(columns.dtype).tiny
+    mass = xp.maximum(columns.sum(axis=2, keepdims=True), tiny)
+    ratio = xp.maximum(columns, tiny * 1e8) / mass
     prior = program.priors[:, None, :]
-    return jnp.where(prior > 0, jnp.log(ratio) - jnp.log(jnp.where(prior > 0, prior, 1.0)), 0.0)
+    return xp.where(prior > 0, xp.log(ratio) - xp.log(xp.where(prior > 0, prior, 1.0)), 0.0)
 
 
 def score_costs(program: Program, scores: Any, weights: Any) -> Any:
     """sum_k eta_k sum_s J_k(s, x) g_{k,y}(s), shape (X, Y)."""
     if program.diagonal:
-        return (weights[0] * scores[0] * jnp.diagonal(program.joints[0])).T
-    return jnp.einsum("kys,ksx->xy", weights[:, None, None] * scores, program.joints, precision="highest")
+        return (weights[0] * scores[0] * xp.diagonal(program.joints[0])).T
+    return xp.einsum("kys,ksx->xy", weights[:, None, None] * scores, program.joints)
 
 
 def dual_bound(program: Program, scores: Any, weights: Any, multipliers: Any) -> Any:
     """The bound of `certificates`, without its rounding allowance, on the support, at working precision."""
     prior = program.priors[:, None, :]
-    top = jnp.max(scores, axis=2, keepdims=True)
-    level = top + jnp.log((prior * jnp.exp(scores - top)).sum(axis=2, keepdims=True))
+    top = scores.max(axis=2, keepdims=True)
+    level = top + xp.log((prior * xp.exp(scores - top)).sum(axis=2, keepdims=True))
     total = program.cost + score_costs(program, scores - level, weights)
-    total = total + jnp.tensordot(multipliers, program.constraints, 1)
-    least = jnp.where(program.support, total, jnp.inf).min(axis=1).sum()
+    total = total + xp.weigh(multipliers, program.constraints)
+    least = xp.where(program.support, total, xp.inf).min(axis=1).sum()
     bound = least - (multipliers * program.budgets).sum()
     return bound - weights.sum() * program.limit if program.form is Form.LIMIT else bound
 

@@ -15,9 +15,9 @@ Sources: Blahut 1972, Arimoto 1972; relative smoothness: Bauschke, Bolte, Teboul
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.solvers._base import AbstractSolver, Candidate, no_candidate
 from jaxpriv.solvers._linear_algebra import small_solve
@@ -56,23 +56,23 @@ class MirrorDescent(AbstractSolver):
         """Start from the uniform mechanism on the support."""
         del attempt
         groups, private, _ = program.joints.shape
-        outputs, dtype = program.cost.shape[1], program.joints.dtype
+        outputs, joints = program.cost.shape[1], program.joints
         support = program.support
-        uniform = jnp.where(support, -jnp.log(support.sum(axis=1, keepdims=True).astype(dtype)), -jnp.inf)
+        uniform = xp.where(support, -xp.log(support.sum(axis=1, keepdims=True).astype(joints.dtype)), -xp.inf)
         return MirrorState(
             log_mechanism=uniform,
             weights=first_weights(program),
-            multipliers=jnp.zeros(program.budgets.shape[0], dtype),
-            step_size=jnp.ones((), dtype),
-            mean_scores=jnp.zeros((groups, outputs, private), dtype),
-            total_step=jnp.zeros((), dtype),
-            stalled=jnp.array(False),
+            multipliers=xp.zeros(program.budgets.shape[0], like=joints),
+            step_size=xp.ones((), like=joints),
+            mean_scores=xp.zeros((groups, outputs, private), like=joints),
+            total_step=xp.zeros((), like=joints),
+            stalled=np.array(False),
             best=best,
         )
 
     def step(self, program: Program, state: MirrorState) -> MirrorState:
         """One mirror step, its bound, and its repaired mechanism."""
-        mechanism = jnp.exp(state.log_mechanism)
+        mechanism = xp.exp(state.log_mechanism)
         now = leak_of(program, mechanism)
         scores = posterior_scores(program, now.columns)
         weights = next_weights(program, state.weights, now.values)
@@ -86,27 +86,27 @@ class MirrorDescent(AbstractSolver):
             # f(new) <= f(now) + <g, new - now> + KL / t, summed over the groups with their weights.
             linear = (weights[:, None, None] * scores * (after.columns - now.columns)).sum()
             mass = weights @ program.masses
-            kept = jnp.where(program.support, log_new - state.log_mechanism, 0.0)
+            kept = xp.where(program.support, log_new - state.log_mechanism, 0.0)
             divergence = (mass[:, None] * new * kept).sum()
             accepted = weights @ (after.values - now.values) <= linear + divergence / t + 1e-14
             unit = t <= 1.0
             take = accepted | unit
-            log_new = jnp.where(take, log_new, state.log_mechanism)
-            multipliers = jnp.where(take, multipliers, state.multipliers)
-            new, after = jnp.where(take, new, mechanism), _pick(take, after, now)
-            step_size = jnp.where(accepted, t * 1.3, jnp.maximum(t * 0.5, 1.0))
+            log_new = xp.where(take, log_new, state.log_mechanism)
+            multipliers = xp.where(take, multipliers, state.multipliers)
+            new, after = xp.where(take, new, mechanism), _pick(take, after, now)
+            step_size = xp.where(accepted, t * 1.3, xp.maximum(t * 0.5, 1.0))
         else:
-            take, step_size = jnp.array(True), t
+            take, step_size = np.array(True), t
 
-        gained = jnp.where(take, t, 0.0)
+        gained = xp.where(take, t, 0.0)
         total = state.total_step + gained
-        mean = state.mean_scores + (gained / jnp.maximum(total, 1.0)) * (scores - state.mean_scores)
+        mean = state.mean_scores + (gained / xp.maximum(total, 1.0)) * (scores - state.mean_scores)
         best = state.best
         for rule in (scores, mean):  # the last rule wins early, the averaged one in the long run
             best = best.with_dual(rule, weights, multipliers, dual_bound(program, rule, weights, multipliers))
-        feasible = repair(jnp, program, new, after.values.max())
+        feasible = repair(xp.of(new), program, new, after.values.max())
         best = best.with_primal(feasible, program_value(program, feasible))
-        finite = jnp.isfinite(weights @ after.values)
+        finite = xp.isfinite(weights @ after.values)
         return MirrorState(log_new, weights, multipliers, step_size, mean, total, ~finite, best)
 
 
@@ -119,16 +119,17 @@ def program_value(program: Program, mechanism: Any) -> Any:
 
 
 def _pick(take: Any, a: Leak, b: Leak) -> Leak:
-    return Leak(*(jnp.where(take, x, y) for x, y in zip(a, b, strict=True)))
+    return Leak(*(xp.where(take, x, y) for x, y in zip(a, b, strict=True)))
 
 
 def first_weights(program: Program) -> Any:
-    groups, dtype = program.joints.shape[0], program.joints.dtype
+    groups = program.joints.shape[0]
     if program.form is Form.LIMIT:
         # At first one unit of leakage is worth the whole range of the cost.
-        span = jnp.where(program.support, program.cost, 0.0).max(axis=1).sum()
-        return jnp.full(groups, jnp.maximum(span, jnp.finfo(dtype).tiny), dtype)
-    return jnp.full(groups, 1.0 / groups, dtype)
+        span = xp.where(program.support, program.cost, 0.0).max(axis=1).sum()
+        least = np.finfo(program.cost.dtype).tiny
+        return xp.full(groups, xp.maximum(span, least), like=program.joints)
+    return xp.full(groups, 1.0 / groups, like=program.joints)
 
 
 def next_weights(program: Program, weights: Any, leakages: Any) -> Any:
@@ -136,9 +137,9 @@ def next_weights(program: Program, weights: Any, leakages: Any) -> Any:
     if program.form is Form.OBJECTIVE:
         return weights
     if program.form is Form.LIMIT:
-        factor = jnp.sqrt((leakages + 1e-12) / (program.limit + 1e-12))
-        return weights * jnp.clip(factor, 0.7, 1.4)
-    tilted = weights * jnp.exp(jnp.clip(leakages - leakages.max(), -1.0, 0.0))
+        factor = xp.sqrt((leakages + 1e-12) / (program.limit + 1e-12))
+        return weights * xp.clip(factor, 0.7, 1.4)
+    tilted = weights * xp.exp(xp.clip(leakages - leakages.max(), -1.0, 0.0))
     return tilted / tilted.sum()
 
 
@@ -146,7 +147,7 @@ def mirror_step(
     program: Program, log_mechanism: Any, scores: Any, weights: Any, multipliers: Any, step: Any, dual_steps: int
 ) -> tuple[Any, Any, Any]:
     """argmin_W step (<a, W> + constraints) + sum_x P(x) D(W_x || old): its logs, itself, and its multipliers."""
-    mass = jnp.maximum(weights @ program.masses, jnp.finfo(log_mechanism.dtype).tiny)[:, None]
+    mass = xp.maximum(weights @ program.masses, np.finfo(log_mechanism.dtype).tiny)[:, None]
     tilt = step / mass
     base = log_mechanism - tilt * (program.cost + score_costs(program, scores, weights))
     if program.budgets.shape[0] == 0:
@@ -159,9 +160,9 @@ def mirror_step(
 def _normalised(logits: Any) -> tuple[Any, Any]:
     """Logs of the softmax over outputs, and the softmax: one exponential of every entry."""
     top = logits.max(axis=1, keepdims=True)
-    e = jnp.exp(logits - top)
+    e = xp.exp(logits - top)
     total = e.sum(axis=1, keepdims=True)
-    return logits - (top + jnp.log(total)), e / total
+    return logits - (top + xp.log(total)), e / total
 
 
 def _meet_budgets(
@@ -170,25 +171,25 @@ def _meet_budgets(
     """Projected Newton on the dual h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D."""
 
     # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding.
-    relative = max(1e-9, 64.0 * float(jnp.finfo(base.dtype).eps))
+    relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
 
     def logits_at(lam: Any) -> Any:
-        return base - tilt * jnp.tensordot(lam, program.constraints, 1)
+        return base - tilt * xp.weigh(lam, program.constraints)
 
     def newton(_: Any, lam: Any) -> Any:
         _, w = _normalised(logits_at(lam))
         used = (program.constraints * w[None]).sum(axis=2)  # (R, X)
         over = used.sum(axis=1) - program.budgets
         tilted = program.constraints * tilt[None]
-        curvature = jnp.einsum("rxy,xy,qxy->rq", tilted, w, program.constraints) - jnp.einsum(
+        curvature = xp.einsum("rxy,qxy->rq", tilted * w, program.constraints) - xp.einsum(
             "rx,qx->rq", used * tilt[:, 0], used
         )
-        ridge = 1e-12 + relative * jnp.diagonal(curvature).max()
+        ridge = 1e-12 + relative * xp.diagonal(curvature).max()
         free = (lam > 0) | (over > 0)
-        matrix = jnp.where(free[:, None] & free[None, :], curvature, 0.0) + jnp.diag(jnp.where(free, ridge, 1.0))
-        move = small_solve(matrix, jnp.where(free, over, 0.0))
+        matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))
+        move = small_solve(matrix, xp.where(free, over, 0.0))
         # Doubling and halving at most keeps Newton inside the region where its model holds.
-        return jnp.clip(lam + move, 0.5 * lam, 2.0 * lam + 1.0)
+        return xp.clip(lam + move, 0.5 * lam, 2.0 * lam + 1.0)
 
-    multipliers = lax.fori_loop(0, dual_steps, newton, multipliers)
+    multipliers = xp.fori_loop(0, dual_steps, newton, multipliers)
     return logits_at(multipliers), multipliers

@@ -89,7 +89,7 @@ class ConicInteriorPoint(AbstractSolver):
         """
         data = rearrange(program)
         nearest = 0.3 if any(term.smooth and term.role is Role.WORST for term in program.terms) else 1.0
-        target = xp.choose((nearest, 30.0, 1000.0), attempt, like=data.a)
+        target = xp.choose((nearest, 30.0, 1000.0), attempt, data.a.dtype)
         if has_warm_start(program):
             point = xp.cond(
                 attempt == 0, lambda: warm_point(data, self.warm_steps, target), lambda: first_point(data, target)
@@ -115,9 +115,8 @@ def _plus(point: Point, move: Point, a: Any) -> Point:
     return Point(*(p + a * m for p, m in zip(point, move, strict=True)))
 
 
-def _products(data: Data, point: Point, move: Point, a: Any) -> tuple[Any, Any, Any]:
-    """(smallest product relative to its weight, mean product, all products) after a step a."""
-    after = _plus(point, move, a)
+def _products(data: Data, after: Point, prices: Any) -> tuple[Any, Any, Any]:
+    """(smallest product relative to its weight, mean product, all products) at a point, `prices` its `row_prices`."""
     xz, worst, pair = after.x * after.z, after.eta * after.sigma, after.slack * after.price
     total = xp.where(data.support, xz, 0.0).sum() + worst.sum() + pair.sum()
     least = xp.where(data.support, xz / xp.where(data.support, data.h, 1.0), xp.inf).min()
@@ -125,7 +124,7 @@ def _products(data: Data, point: Point, move: Point, a: Any) -> tuple[Any, Any, 
     ks = rv = xp.zeros_like(after.s)
     if data.any_linear:
         ks = after.k * after.s
-        rv = data.room(after.k, row_prices(data, after.price, after.eta)) * after.v
+        rv = data.room(after.k, prices) * after.v
         total = total + (data.linear * ks + data.capped * rv).sum()
         least = xp.minimum(least, xp.where(data.linear > 0, ks / data.row_weight, xp.inf).min())
         least = xp.minimum(least, xp.where(data.capped > 0, rv / data.row_weight, xp.inf).min())
@@ -181,7 +180,7 @@ def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, 
     ):
         step = xp.minimum(step, _ratio(v, dv))
     # g changes by a u/(price + a dprice), u = dk - g dprice: at most `up`, at least -`down`.
-    g = rules(data, point.k, point.price, point.eta)
+    g = r.rules
     up, down = _reach(solver, data, g)
     u = move.k - g * moved_prices
     smooth = data.linear == 0
@@ -193,12 +192,11 @@ def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, 
     return xp.minimum(step, 1.0 / xp.maximum(worst, 1e-30))
 
 
-def _strayed(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Any, Any]:
+def _strayed(data: Data, point: Point, prices: Any, edges: tuple[Any, ...]) -> tuple[Any, Any]:
     """(price, t |level|) of every output and smooth term, (Y, J): what rules outside their sets claim.
 
     The certificate takes the sum of the products back.
     """
-    prices = row_prices(data, point.price, point.eta)
     price, claim = [], []
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
         if term.smooth:
@@ -212,11 +210,6 @@ def _strayed(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Any, Any
     return xp.stack(price, axis=1), xp.stack(claim, axis=1)
 
 
-def _edges_at(data: Data, point: Point, mu: Any) -> tuple[Any, ...]:
-    g = rules(data, point.k, point.price, point.eta)
-    return edges_of(data, g, row_prices(data, point.price, point.eta), mu)
-
-
 class _Origin(NamedTuple):
     """Where a step begins: how near it may come to the boundary, and what its rules claim outside their sets."""
 
@@ -225,8 +218,8 @@ class _Origin(NamedTuple):
 
 
 def _origin(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) -> _Origin:
-    least, mean, _ = _products(data, point, point, 0.0)
-    _, claim = _strayed(data, point, r.edges)
+    least, mean, _ = _products(data, point, r.prices)
+    _, claim = _strayed(data, point, r.prices, r.edges)
     return _Origin(xp.minimum(solver.neighbourhood, 0.9 * least / mean), claim)
 
 
@@ -242,11 +235,10 @@ def _into_neighbourhood(
 
     stray = _STRAY_OF_LOSSES if data.coupled else solver.stray
 
-    def held(a: Any, mean: Any) -> Any:
+    def held(a: Any, after: Point, prices: Any, mean: Any) -> Any:
         # At the prices after the step: a price that doubles, as that of a small limit does at first, would hide
         # that its rules come nearer.
-        after = _plus(point, move, a)
-        price, claim = _strayed(data, after, _edges_at(data, after, mean))
+        price, claim = _strayed(data, after, prices, edges_of(data, rules(data, after.k, prices), prices, mean))
         allowed = xp.maximum(stray * data.pairs * mean, (1.0 - 0.5 * a) * (price * origin.claim).sum())
         return (price * claim).sum() <= allowed
 
@@ -257,8 +249,10 @@ def _into_neighbourhood(
     def shorten(carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         a, _, _, count = carry
         a = xp.where(count == 0, a, a * _BACK)
-        least, mean, _ = _products(data, point, move, a)
-        return a, mean, (mean > 0) & (least >= origin.share * mean) & held(a, mean), count + 1
+        after = _plus(point, move, a)
+        prices = row_prices(data, after.price, after.eta)
+        least, mean, _ = _products(data, after, prices)
+        return a, mean, (mean > 0) & (least >= origin.share * mean) & held(a, after, prices, mean), count + 1
 
     a = solver.boundary * _largest(solver, data, point, r, move)
     a, mean, _, _ = xp.while_loop(outside, shorten, (a, r.mu, np.array(False), np.array(0)))
@@ -361,19 +355,19 @@ def _advance(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) 
 def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any, sigma: Any) -> Sides:
     """Gondzio's corrector: what the linear model misses at a somewhat longer step."""
     a = xp.minimum(1.0, length + 0.3)
-    _, _, (xz, ks, rv, worst, pair) = _products(data, point, move, a)
+    after = _plus(point, move, a)
+    _, _, (xz, ks, rv, worst, pair) = _products(data, after, row_prices(data, after.price, after.eta))
     goal = ((1.0 - a) + a * sigma) * r.mu
 
     def towards(product: Any, aim: Any) -> Any:
         return xp.maximum(xp.clip(product, 0.1 * aim, 10.0 * aim) - product, -10.0 * aim)
 
     sides = no_sides(data, point, r)
-    after = _plus(point, move, a)
     # A step beyond the boundary has no rules: correct the products only, there.
     usable = (data.open(after.price, 1.0) > 0).all() & (after.eta > 0).all()
     ahead = ((1.0 - a) + a * sigma) * r.mu
-    g = rules(data, after.k, xp.maximum(after.price, 1e-3 * point.price), xp.maximum(after.eta, 1e-3 * point.eta))
-    before = rules(data, point.k, point.price, point.eta)
+    least = xp.maximum(after.price, 1e-3 * point.price), xp.maximum(after.eta, 1e-3 * point.eta)
+    g = rules(data, after.k, row_prices(data, *least))
     edges = edges_of(data, g, r.prices, ahead)
     gone = -a * (1.0 - sigma)  # the change of the smoothing, as a share of it
     link, level = xp.zeros_like(sides.link), xp.zeros_like(sides.level)
@@ -391,7 +385,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
         edge, new = r.edges[j], edges[j]
         t, t_new = data.scale(j, point.x, edge), data.scale(j, after.x, new)
         price = r.prices[:, at]
-        kappa = move.k[:, at] - before[:, at] * _price_move(data, move, j)
+        kappa = move.k[:, at] - r.rules[:, at] * _price_move(data, move, j)
         linear = t[:, None] * (edge.normal + a * _bent(edge, kappa / price))
         expected = edge.level + a * (edge.normal * kappa).sum(axis=1) / price[:, 0]
         if edge.normal_drift is not None:

@@ -9,7 +9,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxpriv import _arrays as xp
 from jaxpriv.solvers._linear_algebra import small_solve
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
-from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, rules, use_rate
+from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rate
 
 
 class Factor(NamedTuple):
@@ -90,8 +90,7 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sid
         else:
             parts.append(xp.zeros((*lead, size), like=dx))
     by_price = xp.concatenate(parts, axis=-1)
-    g = rules(data, point.k, point.price, point.eta)
-    dk = kappa[..., :rows] + g * by_price
+    dk = kappa[..., :rows] + r.rules * by_price
     ds, dv, dt = linear_moves(data, point, r, dx, dk, by_price, sides.ks, sides.rv, sides.link[..., :rows])
     dsigma = (sides.worst - point.sigma * deta) / point.eta
     dslack = (sides.pair - point.slack * price) / data.open(point.price, 1.0)

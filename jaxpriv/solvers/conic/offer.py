@@ -10,7 +10,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv.problems.measured import MeasuredProgram, Role, Term
 from jaxpriv.problems.program import onto_equations
 from jaxpriv.solvers.conic.sets import boundary, normalised, support
-from jaxpriv.solvers.conic.system import Data, Point, rules
+from jaxpriv.solvers.conic.system import Data, Point, row_prices, rules
 
 
 @jax.tree_util.register_dataclass
@@ -69,7 +69,7 @@ def _valid(data: Data, point: Point) -> tuple[Any, Any]:
     price = point.price
     if data.program.peaked:
         price = price / xp.where(data.marks > 0, (data.marks * price).sum(), 1.0)
-    g = rules(data, point.k, point.price, point.eta)
+    g = rules(data, point.k, row_prices(data, point.price, point.eta))
     parts = []
     for term, place in zip(data.terms, data.layout, strict=True):
         own = point.k[:, place.rows]

@@ -181,9 +181,9 @@ def row_prices(data: Data, price: Any, eta: Any) -> Any:
     return xp.concatenate(parts, axis=1)
 
 
-def rules(data: Data, k: Any, price: Any, eta: Any) -> Any:
-    """g = k / price on smooth rows, 0 on linear ones, (Y, T)."""
-    g = k / row_prices(data, price, eta)
+def rules(data: Data, k: Any, prices: Any) -> Any:
+    """g = k / price on smooth rows, 0 on linear ones, (Y, T); `prices` of the rows."""
+    g = k / prices
     return xp.where(data.linear > 0, 0.0, g) if data.any_linear else g
 
 
@@ -200,6 +200,7 @@ def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any) -> Any:
 class Residual(NamedTuple):
     """What depends on the point alone."""
 
+    rules: Any  # (Y, T)
     edges: tuple[Any, ...]  # `edges_of` the rules
     prices: Any  # (Y, T)
     d: Any  # (Y, T + W) diagonal of the rows, 1 on coupled ones
@@ -263,7 +264,7 @@ def residuals(data: Data, point: Point) -> Residual:
     count, limits = len(data.normed), point.price.shape[0]
     wide = point.eta.shape[1]
     prices = row_prices(data, point.price, point.eta)
-    g = rules(data, point.k, point.price, point.eta)
+    g = rules(data, point.k, prices)
     seen = data.see(point.x)
     pairs = xp.where(data.support, point.x * point.z, 0.0).sum()
     pairs = pairs + (point.slack * point.price).sum() + (point.eta * point.sigma).sum()
@@ -319,6 +320,7 @@ def residuals(data: Data, point: Point) -> Residual:
                 caps = xp.put(caps, np.s_[place.limit, :, at], point.v[:, at] * term.cap / room[:, at])
     bounds = [data.program.budgets, *(term.bound[None] for term in data.terms if term.priced)]
     return Residual(
+        rules=g,
         edges=edges,
         prices=prices,
         d=xp.concatenate(d + [one[:, None] for one in extra_d], axis=1),
