@@ -72,7 +72,7 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
         steps=found.steps,
         seconds={"compile": found.compiling, "solve": 0.0},
         notes=found.notes,
-        stopped=int(goal.clock.stop),
+        stopped=0 if optimal else int(goal.clock.stop),
     )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from jaxpriv._clock import Clock
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
 
@@ -134,3 +135,27 @@ def test_five_hundred_symbols_in_one_call():
     values = psi(priced.posteriors, conditional, 0.2) - priced.posteriors @ ends
     assert np.all(np.diff(values) >= -1e-13)
     assert 0 <= values[0] - priced.bound < 1e-12
+
+
+def test_local_searches_at_the_same_prices_begin_elsewhere_each_time():
+    """A search that finds nothing new is about the prices, not about one list of starts."""
+    joint = np.random.default_rng(1).dirichlet(np.full(8 * 60, 0.3)).reshape(8, 60)
+    conditional = joint / joint.sum(axis=0)
+    local, prices = LocalPricer(conditional, funnel=True), psi(np.eye(60), conditional, 0.0)
+    seen, fresh = set(), []
+    for _ in range(3):
+        found = {tuple(np.flatnonzero(row > 1e-3)) for row in local.price(prices, 0.3, 10_000).posteriors}
+        fresh.append(len(found - seen))
+        seen |= found
+    assert sum(fresh[1:]) > 40
+
+
+def test_a_local_search_that_the_clock_ends_gives_the_atoms_it_has():
+    joint = random_joint(1, 3, 6)
+    conditional = joint / joint.sum(axis=0)
+    local, prices = LocalPricer(conditional, funnel=True), psi(np.eye(6), conditional, 0.0)
+    found = local.price(prices, 0.3, 4, Clock(0.0))
+    assert found.bound == -np.inf
+    np.testing.assert_allclose(found.posteriors.sum(axis=1), 1.0)
+    values = psi(found.posteriors, conditional, 0.3) - found.posteriors @ prices
+    assert values[0] == values.min() < 0.0

@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from jaxpriv._clock import Clock
 from jaxpriv.funnels.atoms.perfect import perfect_release
 from jaxpriv.funnels.pricing import blocks_of
 
@@ -66,3 +67,14 @@ def test_perfect_privacy_is_proved_with_the_errors_of_its_vertices(private, apar
         assert found.bound >= needed
         if apart >= 0.1:
             assert found.bound - found.value <= 1e-6
+
+
+def test_perfect_privacy_of_a_binary_s_is_the_monotone_transport():
+    """The first linear program has the optimum: its duals prove it before a second one is asked for."""
+    joint = np.random.default_rng(2).dirichlet(np.full(600, 0.7)).reshape(2, 300)
+    joint[:, 1] = joint.sum(axis=1) * joint[:, 0].sum()  # a symbol that tells nothing about S
+    (block,) = blocks_of(joint / joint.sum())
+    found = perfect_release(block, Clock(0.0))
+    assert found.bound - found.value <= 1e-9
+    np.testing.assert_allclose(found.weights @ found.posteriors, block.source, atol=1e-13)
+    np.testing.assert_allclose(found.posteriors @ block.conditional.T, np.tile(block.prior, (len(found.weights), 1)))

@@ -21,6 +21,7 @@ from jaxpriv._divergence import entropy, information_interval
 from jaxpriv._validation import nonnegative, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.coupling import hidden_attribute, told_attribute
+from jaxpriv.funnels.atoms.descents import descended_atoms
 from jaxpriv.funnels.atoms.generation import Generated, generate
 from jaxpriv.funnels.atoms.master import best_plan
 from jaxpriv.funnels.atoms.objective import Objective
@@ -75,6 +76,7 @@ class Program:
         self.attribute = entropy(masses) if len(masses) > 1 else 0.0
         self.hidden = float(masses @ [entropy(block.source) for block in self.blocks])  # H(X|A)
         self._perfect: tuple[Perfect, ...] | None = None
+        self._descended = False
         each = [information_interval(block.joint, np.eye(len(block.source)))[1] for block in self.blocks]
         self.told = float(masses @ each)  # I(S;X|A)
 
@@ -101,6 +103,12 @@ class Program:
                 )
             if self.funnel and form == "disclosure" and self._perfect is not None and target <= self._reach(goal.clock):
                 return self._silent(target, goal.clock)
+        if self.funnel and not self._descended:
+            self._descended = True
+            self.pools = tuple(
+                pool if part.quick is None else pool + pool_of(part.block, descended_atoms(part.block, goal.clock))
+                for part, pool in zip(self.parts, self.pools, strict=True)
+            )
         objective = Objective(self.funnel, form, target)
         limit = rounds if goal.max_steps is None else goal.max_steps
 

@@ -25,10 +25,10 @@ _WORTH = 1e-3
 _FLAT = 1e-6
 # Prices are lowered by no more than this, and by what costs no more than this fraction of the gap in all.
 _FAR, _LOWERED = 100.0, 0.125
-# Blocks without a proof are left once the best bound that would hold if their best atoms were the best ones is
-# this fraction of the gap below the value; what lowering the prices costs comes on top of it.
+# Quick searches end, where others can prove the bound, once the bound that would hold if their best atoms were the best
+# ones is this fraction of the gap below the value; what lowering the prices costs comes on top of it.
 _HOPED = 0.02
-# So are they where the value has moved by less than that fraction for so many rounds.
+# In any case where the value has moved by less than that fraction for so many rounds.
 _STILL = 10
 # Where lambda is near a critical value the self-consistent iteration crawls: a round that does not halve the gap
 # doubles its steps, at most so often.
@@ -80,7 +80,7 @@ def generate(
     are asked, which prove the bound or find what was missed.
     """
     sure = all(part.quick is None for part in parts)
-    bound, hoped, best, centre, done = -np.inf, -np.inf, None, None, 0
+    bound, hoped, best, centre, done = objective.floor, -np.inf, None, None, 0
     last, still, provable = np.inf, 0, all(part.sure for part in parts)
     before, patience = np.inf, 1
     seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
@@ -100,6 +100,8 @@ def generate(
             for found, atom in zip(fresh, better, strict=True):
                 found.append(atom)
         for number, (offered, lam) in enumerate(offers):
+            if number and clock.expired():
+                break
             prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
             priced = _price(parts, prices, lam, sure, clock)
             for found, one in zip(fresh, priced, strict=True):
@@ -121,11 +123,14 @@ def generate(
         if plan.value - bound <= gap or done >= rounds:
             return Generated(pools, plan, bound, best, done)
         larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * objective.priced(gap, plan.lam))
-        # Without proofs: what the atoms found leave to be gained, or bring, is as good as nothing.
-        stalled = provable and still >= _STILL
-        if grown and (sure or (plan.value - hoped > (_LOWERED + _HOPED) * gap and not stalled)):
+        # Quick searches end where what the atoms found leave to be gained is as good as nothing. Where nothing proves
+        # that, only many searches from new starts that bring nothing are worth anything.
+        likely_done = not grown or plan.value - hoped <= (_LOWERED + _HOPED) * gap
+        if sure and not grown:
+            return Generated(pools, plan, bound, best, done)
+        if sure or not (still >= _STILL or (provable and likely_done)):
             pools = larger
-        elif sure or not provable:
+        elif not provable:
             return Generated(pools, plan, bound, best, done)
         else:
             sure, hoped, centre, pools = True, -np.inf, None, larger

@@ -47,6 +47,11 @@ class Objective:
             return None
         return -self.sign * self.target if self.form == "disclosure" else self.sign * self.target
 
+    @property
+    def floor(self) -> float:
+        """No plan costs less, whatever the atoms: a leakage is never negative."""
+        return 0.0 if self.funnel and self.form == "disclosure" else -np.inf
+
     def cost(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """What is minimised."""
         if self.form == "multiplier":

@@ -25,7 +25,7 @@ from jaxpriv.funnels.pricing import Block
 _AT_ONCE = 3000
 _ROUNDS = 100
 # Up to here the vertices of a fibre are listed for every problem.
-_FEW_SYMBOLS, _FEW_BASES = 40, 5000
+_FEW_SYMBOLS, _FEW_BASES = 1000, 5000
 # Atoms without leakage, so that any limit on it holds: maximise sum m b.
 _NO_LEAKAGE = Objective(funnel=True, form="side", target=1.0)
 
@@ -60,7 +60,7 @@ def perfect_release(block: Block, clock: Clock = ENDLESS) -> Perfect:
     vertices = vertices_of(block)
     if vertices is None:
         return Perfect(source[None], np.ones(1), 0.0, np.inf, np.zeros(len(source)))
-    chosen = np.argsort(-vertices.values, kind="stable")[: min(_AT_ONCE, 6 * len(source))]
+    chosen = vertices.first(min(_AT_ONCE, 6 * len(source)))
     part = (Part(block, None, None),)
     done = 0
     while True:

@@ -38,6 +38,10 @@ class AbstractVertices(ABC):
     sure: bool
 
     @abstractmethod
+    def first(self, count: int) -> np.ndarray:
+        """Vertices to begin with, a few times `count` at most: those that a best release is likely to use."""
+
+    @abstractmethod
     def scores(self, prices: np.ndarray) -> np.ndarray:
         """prices.q of every vertex, shape (N,)."""
 
@@ -51,6 +55,10 @@ class PairVertices(AbstractVertices):
 
     Symbols that show P_S but for rounding are taken to show it: with others of that kind every mixture of them is
     between them, with a symbol that differs from P_S by d the rounding over d is the share that it may have.
+
+    A release is a transport of p_x |T_x - P(s)| from the symbols below to those above. A flow f between differences
+    1/u and 1/v has mass f (u + v) and lowers I(X;Y) by f k(u, v), k = (u + v) ln(u + v) - u ln u - v ln v; since
+    d2k/du dv = 1/(u + v) > 0 the best one is monotone: the greatest difference below goes with the least one above.
     """
 
     entries = 2
@@ -69,11 +77,18 @@ class PairVertices(AbstractVertices):
         self.sure = bool((self.errors <= _POOR).all())
         self._weight = np.where(above + below > 0, below / np.where(above + below > 0, above + below, 1.0), 0.0)
         self._size = len(one)
+        pairs = _staircase(-apart[low] * block.source[low], apart[high] * block.source[high], apart[low], apart[high])
+        self._monotone = pairs[0] * len(high) + pairs[1]
         rest, source = 1.0 - self._weight, block.source
         lifts = rest / source[self._first], self._weight / source[self._second]
         pair = self._first != self._second
         logs = rest * np.log(lifts[0]) + np.where(pair, self._weight * _log(lifts[1]), 0.0)
         self.values = np.maximum(logs, 0.0)
+
+    def first(self, count: int) -> np.ndarray:
+        del count
+        alone = np.flatnonzero(self._first == self._second)
+        return np.concatenate([self._monotone, alone])
 
     def scores(self, prices: np.ndarray) -> np.ndarray:
         return (1.0 - self._weight) * prices[self._first] + self._weight * prices[self._second]
@@ -112,6 +127,9 @@ class ListedVertices(AbstractVertices):
         self._posteriors = found[first] / found[first].sum(axis=1, keepdims=True)
         self.values = divergence(self._posteriors / block.source, block.source)
 
+    def first(self, count: int) -> np.ndarray:
+        return np.argsort(-self.values, kind="stable")[:count]
+
     def scores(self, prices: np.ndarray) -> np.ndarray:
         return self._posteriors @ prices
 
@@ -127,6 +145,17 @@ def vertices_of(block: Block) -> AbstractVertices | None:
     if math.comb(useful, min(private, useful)) <= _MOST_BASES:
         return ListedVertices(block)
     return None
+
+
+def _staircase(
+    supply: np.ndarray, demand: np.ndarray, of_supply: np.ndarray, of_demand: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(i, j) of the pairs that a transport uses which serves both sides in the order of their keys."""
+    rows, columns = np.argsort(of_supply, kind="stable"), np.argsort(of_demand, kind="stable")
+    ends = np.cumsum(supply[rows])[:-1], np.cumsum(demand[columns])[:-1]
+    # Every end of one side is a step in it: the pair before and the pair behind.
+    cuts = np.concatenate([[0.0], np.sort(np.concatenate(ends))])
+    return rows[np.searchsorted(ends[0], cuts, side="right")], columns[np.searchsorted(ends[1], cuts, side="right")]
 
 
 def _log(x: np.ndarray) -> np.ndarray:

@@ -38,21 +38,31 @@ _DECIMALS = 7
 
 
 class LocalPricer(AbstractPricer):
-    """Stationary points of psi(q) - nu.q for T = `conditional` (S, X), best first. Remembers what was good."""
+    """Stationary points of psi(q) - nu.q for T = `conditional` (S, X), best first. Remembers what was good.
+
+    Every call draws new starts: which minima a given list of starts leads to is the same for prices that are nearly
+    the same, so that a search that finds nothing with them would say as much of the list as of the prices.
+    """
 
     def __init__(self, conditional: np.ndarray, *, funnel: bool):
         self._conditional, self._funnel = conditional, funnel
+        self._random = np.random.default_rng(0)
         size = conditional.shape[1]
-        self._starts = _starts(size, _STARTS)
-        self._kept = min(64 + 4 * size, len(self._starts))
+        self._starts = _starts(size, self._random)
+        self._kept = min(64 + 4 * size, _STARTS)
         self._memory = self._starts[: self._kept]
 
     def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
         memory = (1 - _FLOOR) * self._memory + _FLOOR / len(prices)
-        starts = np.log(np.vstack([self._starts, memory]))
+        starts = np.log(np.vstack([_starts(len(prices), self._random), memory]))
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            arguments = (jnp.asarray(v) for v in (self._conditional, prices, max(lam, 1e-6), starts))
-            found = np.asarray(_search(*arguments, funnel=self._funnel, kept=self._kept))
+            given = tuple(jnp.asarray(v) for v in (self._conditional, prices, max(lam, 1e-6)))
+            logs, values = _descended(*given, jnp.asarray(starts), _SCOUT, funnel=self._funnel)
+            best = np.argsort(np.asarray(values), kind="stable")[: self._kept]
+            logs = np.asarray(logs)[best]
+            if not clock.expired():
+                logs = np.asarray(_descended(*given, jnp.asarray(logs), _FINISH, funnel=self._funnel)[0])
+        found = np.exp(logs)
         found = np.where(found > _TRACE, found, 0.0)
         found /= found.sum(axis=1, keepdims=True)
         found = np.vstack([found, np.eye(len(prices))])
@@ -67,48 +77,42 @@ class LocalPricer(AbstractPricer):
         return Priced(-np.inf if self._funnel else np.inf, False, found[:count])
 
 
-@partial(jax.jit, static_argnames=("funnel", "kept"))
-def _search(conditional: Any, prices: Any, lam: Any, starts: Any, *, funnel: bool, kept: int) -> Any:
-    """The `kept` best of the stationary points reached from `starts` (N, X), given as logarithms."""
+@partial(jax.jit, static_argnames="funnel")
+def _descended(conditional: Any, prices: Any, lam: Any, starts: Any, steps: Any, *, funnel: bool) -> tuple[Any, Any]:
+    """(logarithms (N, X), values (N,)) after `steps` from `starts` (N, X), given as logarithms; less is better."""
 
-    def seen(logs: Any) -> Any:
-        return jnp.log(jnp.matmul(jnp.exp(logs), conditional.T, precision="highest"))
-
-    def value(logs: Any) -> Any:
-        atoms, mixed = jnp.exp(logs), seen(logs)
-        total = jnp.sum(jnp.exp(mixed) * mixed, axis=1) - lam * jnp.sum(atoms * logs, axis=1) - atoms @ prices
-        return total if funnel else -total
-
-    def normal(logs: Any) -> Any:
-        return jnp.maximum(jax.nn.log_softmax(logs, axis=1), _DEEP)
+    def at(raw: Any) -> Any:
+        """(logarithms, ln Tq, value) of the distributions proportional to exp(raw)."""
+        raw = jnp.maximum(raw - jnp.max(raw, axis=1, keepdims=True), _DEEP)
+        atoms = jnp.exp(raw)
+        total = jnp.sum(atoms, axis=1, keepdims=True)
+        atoms, logs = atoms / total, raw - jnp.log(total)
+        mixed = jnp.matmul(atoms, conditional.T, precision="highest")
+        seen = jnp.log(mixed)
+        value = jnp.sum(mixed * seen, axis=1) - jnp.sum(atoms * (lam * logs + prices), axis=1)
+        return logs, seen, value if funnel else -value
 
     def step(_: Any, carry: Any) -> Any:
         """The step, and the same direction further on where that is better still."""
-        logs, length = carry
-        slope = jnp.matmul(seen(logs), conditional, precision="highest")
-        plain = normal((1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam)
-        longer = normal(logs + length[:, None] * (plain - logs))
-        ahead = value(longer) <= value(plain)
-        following = jnp.where(ahead[:, None], longer, plain)
+        (logs, seen, _value), length = carry
+        slope = jnp.matmul(seen, conditional, precision="highest")
+        plain = at((1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam)
+        longer = at(logs + length[:, None] * (plain[0] - logs))
+        ahead = longer[2] <= plain[2]
+        following = jax.tree.map(lambda a, b: jnp.where(ahead if a.ndim == 1 else ahead[:, None], a, b), longer, plain)
         return following, jnp.where(ahead, jnp.minimum(2.0 * length, _LONGEST), 1.5)
 
-    def run(logs: Any, steps: int) -> Any:
-        return lax.fori_loop(0, steps, step, (logs, jnp.full(logs.shape[0], 1.5)))[0]
-
-    logs = run(normal(starts), _SCOUT)
-    _, best = lax.top_k(-value(logs), kept)
-    return jnp.exp(run(logs[best], _FINISH))
+    (logs, _, value), _ = lax.fori_loop(0, steps, step, (at(starts), jnp.full(starts.shape[0], 1.5)))
+    return logs, value
 
 
-def _starts(size: int, count: int) -> np.ndarray:
-    """Symbols alone, pairs, triples and random mixtures, all a little blurred; deterministic."""
-    rng = np.random.default_rng(0)
-    sets = [np.eye(size)]
+def _starts(size: int, random: np.random.Generator) -> np.ndarray:
+    """Pairs, triples and random mixtures, all a little blurred."""
+    sets = []
     for parts in (2, 3):
-        chosen = rng.integers(0, size, size=(count // 4, parts))
+        chosen = random.integers(0, size, size=(_STARTS // 8, parts))
         sets.append(np.eye(size)[chosen].mean(axis=1))
-    rest = count - sum(len(one) for one in sets)
-    sets.append(rng.dirichlet(np.full(size, 0.3), max(rest, count // 4)))
+    sets += [random.dirichlet(np.full(size, shape), _STARTS // 4) for shape in (0.1, 0.3, 1.0)]
     blurred = (1 - _FLOOR) * np.vstack(sets) + _FLOOR / size
     return blurred / blurred.sum(axis=1, keepdims=True)
 
