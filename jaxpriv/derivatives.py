@@ -32,16 +32,19 @@ import numpy as np
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, mechanism_array, scalar
 from jaxpriv.certificates import certify
+from jaxpriv.certificates.lagrangian import along
+from jaxpriv.certificates.slopes import slopes
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.probability import mutual_information
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Form, Program
-from jaxpriv.problems.slopes import slopes
+from jaxpriv.problems.terms import is_worst
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solve import solve
-from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state, path_tangent
-from jaxpriv.solving.choice import STREAMING, pick_solver, step_limit
-from jaxpriv.solving.dense import MARGIN
+from jaxpriv.solvers import AbstractSolver, ConicInteriorPoint, Goal, InteriorPoint, last_state, path_tangent
+from jaxpriv.solving.choice import STREAMING, check_double, pick_measured, pick_solver, step_limit
+from jaxpriv.solving.dense import MARGIN, own_goal
+from jaxpriv.solving.measured.traced import Found, LeastWorst, Posed, optimum, undifferentiated_optimum
 from jaxpriv.solving.traced import traced_program
 
 
@@ -55,11 +58,11 @@ def optimal_value(
 
         jax.grad(lambda d: optimal_value(DistortionProblem(joint, d, budget=0.3)))(d)
 
-    Forward and reverse mode, jit and vmap work in any order, for every form and every solver, for mutual
-    information without further limits (others inside a transformation raise InputError: solve them on the host and
-    take `sensitivity(problem, solution)`); the gradient is that of the Lagrangian (module docstring) and costs little
-    more than the solve. Second derivatives come from the derivative of the mechanism and need the interior-point
-    method.
+    Forward and reverse mode, jit and vmap work in any order, for every form, measure and limit and every solver that
+    runs there (a function f or loss of one's own, and a traced order of Sibson or Arimoto, raise InputError); the
+    gradient is that of the Lagrangian (module docstring; other measures: `certificates/lagrangian.py`) and costs little
+    more than the solve. Second derivatives come from the derivative of the mechanism: for mutual information without
+    further limits, by the interior-point method.
 
     Where the optimum is not unique the result is the slope for the solution that was found. In a
     budget it is still a subgradient up to the gap (V is convex there): V(D') >= V(D) - lambda (D' - D)
@@ -90,7 +93,11 @@ def optimal_value(
     if not _differentiable(problem):
         return _certified(problem, solver, tol, max_steps).value
     with jax.numpy_rank_promotion("allow"):
-        program = _normalised_program(problem)
+        problem = _normalised(problem)
+        if problem.measured:
+            _, method = pick_measured(solver, problem)
+            return _measured_value(problem, method, tol, step_limit(method, max_steps))
+        program = traced_program(problem)
         name, chosen, _ = pick_solver("interior-point" if solver == "auto" else solver, problem, Goal(tol))
         if isinstance(chosen, STREAMING):
             raise InputError(f"solver: {name} runs outside of transformations only; `sensitivity` takes its result")
@@ -100,13 +107,13 @@ def optimal_value(
 def optimal_mechanism(problem: DistortionProblem, *, tol: Any = 1e-10, max_steps: Any = None) -> Any:
     """The optimal mechanism of `problem`, shape (X, Y), differentiable like `optimal_value`.
 
-    By the interior-point method. Its derivative solves the linearised optimality conditions of the
-    central path at its end, every product X Z held fixed; for a unique, strictly complementary optimum
-    the error is of the order of tol (some 1e-7 relative at the default on random problems, more where a
-    probability or its price is nearly zero). Below about 1e-12 rounding takes over. Where several
-    mechanisms are optimal (a budget with room to spare; equal symbols) there is no derivative to find,
-    and the result is that of the analytic centre, of no use. In a set of joints the same holds for
-    weights of joints that are not determined.
+    Of mutual information without further limits where it is differentiated. By the interior-point method. Its
+    derivative solves the linearised optimality conditions of the central path at its end, every product X Z
+    held fixed; for a unique, strictly complementary optimum the error is of the order of tol (some 1e-7
+    relative at the default on random problems, more where a probability or its price is nearly zero). Below
+    about 1e-12 rounding takes over. Where several mechanisms are optimal (a budget with room to spare; equal
+    symbols) there is no derivative to find, and the result is that of the analytic centre, of no use. In a
+    set of joints the same holds for weights of joints that are not determined.
 
     Private symbols without mass stay without in every direction; the row of a useful symbol without
     mass is arbitrary.
@@ -118,7 +125,7 @@ def optimal_mechanism(problem: DistortionProblem, *, tol: Any = 1e-10, max_steps
         return _certified(problem, "interior-point", tol, max_steps).mechanism
     with jax.numpy_rank_promotion("allow"):
         chosen = InteriorPoint()
-        return _optimum(chosen, tol, step_limit(chosen, max_steps), _normalised_program(problem)).mechanism
+        return _optimum(chosen, tol, step_limit(chosen, max_steps), traced_program(_normalised(problem))).mechanism
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +164,9 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
         d/dD_m         = - sum_k lambda_{k,m};      d/dl_m = E d_m(X,Y);      d/deps = - eta
 
     the derivative of the Lagrangian (module docstring). Other measures and limits: the same theorem with their own
-    terms (`problems/slopes.py`); where a measure is a logarithm or the largest of its outputs this is the slope of that
-    value, not the price of the convex program that `solution.multipliers` holds. Units: of the objective per unit of
-    mass, of distortion, of the budget. It is exact where primal and dual optima are unique. Where they are not, V
+    terms (`certificates/slopes.py`); where a measure is a logarithm or the largest of its outputs this is the slope of
+    that value, not the price of the convex program that `solution.multipliers` holds. Units: of the objective per unit
+    of mass, of distortion, of the budget. It is exact where primal and dual optima are unique. Where they are not, V
     has one-sided derivatives only and this is what one optimal pair says: an upper bound on the
     slope in a direction if only W is free, an element of the sub- or superdifferential where V is convex
     (budget, leakage budget) or concave (multiplier, distortion of the multiplier form). A budget equal
@@ -215,9 +222,9 @@ def _of_measures(problem: DistortionProblem, solution: Solution) -> Sensitivity:
     limits = found.limits
     by_form: dict[str, np.ndarray] = {}
     if problem.budget is not None:
-        by_form["budget"] = found.budget
+        by_form["budget"] = found.level
     elif problem.multiplier is not None:
-        by_form["multiplier"] = found.multiplier
+        by_form["multiplier"] = found.level
     else:
         by_form["leakage_budget"], limits = np.asarray(limits[0]), limits[1:]
     if problem.limits:
@@ -250,14 +257,8 @@ def _distortion_problem(problem: Any) -> None:
 def _differentiable(problem: DistortionProblem) -> bool:
     """Whether the problem holds tracers; they must be float64."""
     _distortion_problem(problem)
-    leaves = [leaf for leaf in jax.tree.leaves(problem) if is_traced(leaf)]
-    if any(leaf.dtype != jnp.float64 for leaf in leaves):
-        kinds = ", ".join(sorted({str(leaf.dtype) for leaf in leaves}))
-        raise InputError(
-            f"problem holds {kinds}; derivatives of optima need float64: set jax_enable_x64, or call inside "
-            "`with jax.enable_x64(True)`"
-        )
-    return bool(leaves)
+    check_double(problem)
+    return is_traced(problem)
 
 
 def _certified(problem: DistortionProblem, solver: str | AbstractSolver, tol: float, max_steps: Any) -> Solution:
@@ -268,11 +269,11 @@ def _certified(problem: DistortionProblem, solver: str | AbstractSolver, tol: fl
     return solution
 
 
-def _normalised_program(problem: DistortionProblem) -> Program:
+def _normalised(problem: DistortionProblem) -> DistortionProblem:
     joints = problem.joints
-    if is_traced(joints):  # host joints are normalised already
-        problem = eqx.tree_at(lambda p: p.data, problem, joints / joints.sum(axis=(1, 2), keepdims=True))
-    return traced_program(problem)
+    if not is_traced(joints):  # host joints are normalised already
+        return problem
+    return eqx.tree_at(lambda p: p.data, problem, joints / joints.sum(axis=(1, 2), keepdims=True))
 
 
 # ------------------------------------------------------------------------------ the optimum
@@ -354,3 +355,58 @@ def _envelope(program: Program, change: Program, at: _Optimum) -> Any:
         return total + at.multipliers @ ((constraints * at.mechanism).sum(axis=(1, 2)) - budgets)
 
     return jax.jvp(lagrangian, (moving(program),), (moving(change),))[1]
+
+
+# ------------------------------------------------------------------------------ any measures
+
+
+def _measured_value(problem: DistortionProblem, solver: Any, tol: float, max_steps: Any) -> Any:
+    """The optimal value with any measures: a function of the value of the program's total, which has a derivative."""
+    if problem.budget is not None and is_worst(problem.leakage):
+        value, bound, violation = _least_worst(LeastWorst.of(problem, solver, Goal(tol), max_steps))
+    else:
+        posed = Posed.of(problem)
+        found = _total(solver, posed.program, posed.away, posed.inner(own_goal(problem, Goal(tol))), max_steps)
+        value, bound, violation = posed.certified(found)
+    proved = (value - bound <= tol) & (violation == 0)
+    return value * jnp.where(proved, 1.0, jnp.nan)  # a factor, so that it reaches the derivative
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _total(solver: ConicInteriorPoint, program: Any, away: Any, goal: Goal, max_steps: Any) -> Found:
+    """The optimum of a program; its value alone has a derivative."""
+    return optimum(solver, program, away, goal, max_steps)
+
+
+@_total.defjvp
+def _total_jvp(solver: ConicInteriorPoint, primals: Any, tangents: Any) -> Any:
+    program, away, goal, max_steps = primals
+    with jax.numpy_rank_promotion("allow"):  # a rule may run long after `optimal_value` has returned
+        found = undifferentiated_optimum(solver, program, away, goal, max_steps)
+        slope = along(program, tangents[0], found.mechanism, found.k, found.eta, found.price)
+        still = jax.tree.map(_no_tangent, found)
+        return found, still._replace(value=slope)
+
+
+def _no_tangent(primal: Any) -> Any:
+    dtype = primal.dtype if jnp.issubdtype(primal.dtype, jnp.floating) else jax.dtypes.float0
+    return np.zeros(primal.shape, dtype)
+
+
+def _least_worst(asked: LeastWorst) -> tuple[Any, Any, Any]:
+    """(value, lower bound, violation) of the least worst outcome; its value alone has a derivative."""
+
+    @jax.custom_jvp
+    def found(parts: Any) -> Found:
+        return asked.found(parts)
+
+    @found.defjvp
+    def _jvp(primals: Any, tangents: Any) -> Any:
+        (parts,), (change,) = primals, tangents
+        best = asked.found(parts)
+        with jax.numpy_rank_promotion("allow"):
+            slope = asked.slope(parts, change, best)
+        return best, jax.tree.map(_no_tangent, best)._replace(value=slope)
+
+    best = found(asked.parts)
+    return best.value, best.bound, best.violation

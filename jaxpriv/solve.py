@@ -28,7 +28,7 @@ from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import device_errors, own_settings
 from jaxpriv.solving.fallback import with_next_method
 from jaxpriv.solving.funnels import solve_funnel
-from jaxpriv.solving.measured import solve_measured
+from jaxpriv.solving.measured import solve_measured, solve_measured_traced
 from jaxpriv.solving.noise import solve_noise
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.traced import solve_traced
@@ -75,12 +75,13 @@ def solve(
 ) -> Solution | FunnelSolution:
     """Solve `problem` to a certified gap of at most `tol`, or of at most `rtol` times the value.
 
-    Outside of jit everything runs in float64 (whatever the caller's `jax_enable_x64`, which is left
-    alone), the data is validated and reduced first, and the certificate is computed from the original
-    data; the result holds NumPy arrays. Inside jit or vmap the same iteration runs on the problem as it
-    is, in the precision of its arrays, and the certificate is computed there with the same formulas;
-    with several limits or joints the iteration needs x64 there. Reverse-mode derivatives do not pass
-    through the loop: use `optimal_value` and `optimal_mechanism`, or `sensitivity` on the result.
+    Outside of jit everything runs in float64 (whatever the caller's `jax_enable_x64`, which is left alone), the data is
+    validated and reduced first, and the certificate is computed from the original data; the result holds NumPy arrays.
+    Inside jit or vmap the same iteration runs on the problem as it is, in the precision of its arrays, and the
+    certificate is computed there with the same formulas; with several limits or joints the iteration needs x64 there.
+    So do other measures and further limits, which are taken there too (but a function f or loss of one's own); a limit
+    without room then leaves the interval open. Reverse-mode derivatives do not pass through the loop: use
+    `optimal_value` and `optimal_mechanism`, or `sensitivity` on the result.
 
     `auto` takes the interior-point method where its factors fit into memory. For larger alphabets (and
     where rtol >= 1e-3 makes it the quicker way) it tries the two-grid method on ordered symbols, then the
@@ -150,12 +151,12 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}")
     if problem.measured:
-        if is_traced(problem, goal):
-            raise InputError(
-                "problem: measures other than mutual information and further limits are solved outside of jit and vmap "
-                "only; call solve there, or frontier for many budgets at once"
-            )
         name, method = pick_measured(solver, problem)
+        if is_traced(problem, goal):
+            if clock.watched:
+                raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
+            with jax.numpy_rank_promotion("allow"):
+                return solve_measured_traced(problem, name, method, goal, step_limit(method, max_steps))
         with own_settings(), device_errors():
             return solve_measured(problem, name, method, goal, step_limit(method, max_steps), throw, clock)
     name, chosen, notes = pick_solver(solver, problem, goal)

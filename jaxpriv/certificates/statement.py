@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._validation import is_traced
 from jaxpriv.certificates.measured import certify_measured
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.problems.distortion import DistortionProblem
@@ -18,13 +20,12 @@ _ROUNDING = 1e-10
 _BISECTION = 1e-10
 
 
-def interval_of(
-    problem: DistortionProblem, scale: Scale, shift: float, value: float, bound: float
-) -> tuple[float, float]:
+def interval_of(problem: DistortionProblem, scale: Scale, shift: Any, value: Any, bound: Any) -> tuple[Any, Any]:
     """(value, lower bound) in the unit of the problem, from those of its program's total (`statement.reading`)."""
     value, bound = scale.outer(value + shift), scale.outer(bound + shift)
     if problem.budget is not None:  # no release leaks less than one that ignores the data
-        bound = max(bound, least_value(problem, problem.leakage) * (1 - 1e-12))
+        least = least_value(problem, problem.leakage) * (1 - 1e-12)
+        bound = jnp.maximum(bound, least) if is_traced(bound, least) else max(bound, least)
     return value, bound
 
 
@@ -44,17 +45,20 @@ def excess_of(leaks: Sequence[float], limits: Sequence[tuple[Any, float]]) -> fl
     return max((one for one in over if not one <= _ROUNDING), default=0.0)
 
 
-def least_limit(problem: DistortionProblem, k: Any, eta: Any, price: Any, claimed: float, high: float) -> float:
+def least_limit(
+    problem: DistortionProblem, k: Any, eta: Any, price: Any, claimed: float, high: float, whole: bool = False
+) -> float:
     """A limit e <= high of a worst-outcome measure that no mechanism within the budgets meets: `claimed` where the
     given rules prove that one, and by bisection about as much more (or less) as they prove; at least 0.
 
     The certified least distance to the budgets is positive at e, and the mechanisms that meet a smaller limit are
-    among those that meet e: so no mechanism within the budgets has a value below e.
+    among those that meet e: so no mechanism within the budgets has a value below e. `whole`: of what program the rules
+    are.
     """
     anything = np.full(problem.shape, 1.0 / problem.shape[1])
 
     def proves(e: float) -> bool:
-        return bool(certify_measured(worst_program(problem, e), anything, k, eta, price).lower_bound > 0)
+        return bool(certify_measured(worst_program(problem, e, whole), anything, k, eta, price).lower_bound > 0)
 
     low = 0.0
     if 0 < claimed <= high:

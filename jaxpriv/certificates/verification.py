@@ -28,9 +28,8 @@ from jaxpriv.problems.statement import (
     as_budgets,
     distance_program,
     limits_of,
-    measured_program,
+    proved_program,
     reading,
-    worst_program,
 )
 from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.problems.terms import is_worst
@@ -194,7 +193,7 @@ def _of_information(problem: DistortionProblem, solution: Solution) -> tuple[Any
 
 def _of_measures(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
     search = problem.budget is not None and is_worst(problem.leakage)
-    program = worst_program(problem, 0.0) if search else measured_program(problem, limits_of(problem))
+    program, whole = proved_program(problem, solution, 0.0)
     mechanism = np.asarray(solution.mechanism, dtype=np.float64)
     rows = sum(len(term.rows) for term in program.terms)
     worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
@@ -211,7 +210,7 @@ def _of_measures(problem: DistortionProblem, solution: Solution) -> tuple[Any, .
     over = excess_of(leaks, limits)
     distortion = _distortion(problem, mechanism)
     if search:
-        value, bound = leak, least_limit(problem, k, eta, price, float(solution.lower_bound), leak)
+        value, bound = leak, least_limit(problem, k, eta, price, float(solution.lower_bound), leak, whole)
         violation = violation_of(as_budgets(distance_program(problem, limits_of(problem))), mechanism)
         return value, bound, max(float(violation), over), leak, distortion
     certificate = certify_measured(program, mechanism, k, eta, price)

@@ -180,8 +180,9 @@ class DistortionProblem(Module):
         if self.measured:
             raise InputError(
                 "program: it states mutual information without limits, and this problem has another measure or limits. "
-                "Outside of jit, vmap and grad use solve(problem), sensitivity(problem, solution) for derivatives and "
-                "certify(problem, solution) for the proof"
+                "Use solve(problem) and optimal_value(problem), also inside of jit and vmap; outside of them "
+                "sensitivity(problem, solution) for derivatives and certify(problem, solution) for the proof. "
+                "optimal_mechanism takes mutual information without limits only"
             )
         xp = jnp if is_traced(self) else np
         joints = self.joints

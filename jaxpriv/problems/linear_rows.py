@@ -1,7 +1,8 @@
 """The rows of piecewise linear measures: what they take the largest of, as functions of the data.
 
 One set of formulas for the program (columns of the joint) and for derivatives of its value (columns of the outputs,
-traced): `w` is P(S=s, .) by column, `prior` P(s) and `mass` the sum of every column.
+traced): `w` is P(S=s, .) by column, `prior` P(s) and `mass` the sum of every column. A symbol without mass may be
+among the rows: what its row says, the others imply.
 """
 
 from typing import Any
@@ -13,25 +14,23 @@ from jaxpriv import leakage as measures
 
 def average_rows(xp: Any, measure: Any, w: Any, prior: Any, mass: Any) -> tuple[Any, Any, Any]:
     """(rows, reference, cap) of an average: the column function is the largest of rows / reference, or the sum of
-    cap times the positive parts of the rows where there is a cap.
+    cap times the positive parts of the rows where there is a cap. A symbol without mass is referred to 1: its row is 0.
     """
     ones = np.ones(len(prior))
-    if isinstance(measure, measures.Sibson):
-        return w, prior, None
+    if isinstance(measure, (measures.Sibson, measures.MaximalLeakage)):
+        return w, xp.where(prior > 0, prior, 1.0), None
     if isinstance(measure, (measures.Arimoto, measures.MinEntropyLeakage)):
         return w / prior.max(), ones, None
-    if isinstance(measure, measures.MaximalLeakage):
-        return w, prior, None
     if isinstance(measure, measures.GainLeakage):
-        gains = np.asarray(measure.gains)
+        gains = xp.asarray(measure.gains)
         best = xp.maximum((gains @ prior).max(), 1e-300)
         return gains @ w / best, np.ones(len(gains)), None
     if isinstance(measure, measures.FInformation):
         divergence: Any = measure.divergence
-        factor = 1.0 if isinstance(divergence, measures.TotalVariation) else float(np.asarray(divergence.gamma))
+        factor = 1.0 if isinstance(divergence, measures.TotalVariation) else divergence.gamma
         return w - factor * prior[:, None] * mass, np.zeros(len(prior)), ones
     if isinstance(measure, measures.AverageCostGain) and isinstance(measure.cost, measures.LossMatrix):
-        rows = -np.asarray(measure.cost.losses).T @ w
+        rows = -xp.asarray(measure.cost.losses).T @ w
         return rows, np.ones(len(rows)), None
     return w, ones, None  # a guess is right: CorrectGuess, and the gain of the 0-1 loss
 
@@ -43,7 +42,17 @@ def without_output(measure: Any, prior: Any) -> Any:
     cost: Any = measure.cost
     if isinstance(cost, measures.ZeroOneLoss):
         return -prior.max()
-    return (prior @ np.asarray(cost.losses)).min()
+    return (prior @ cost.losses).min()
+
+
+def all_rows(measure: Any, symbols: int) -> Any:
+    """The numbers of all rows, or all pairs of neighbours, whatever the data: what `kept_rows` chooses from."""
+    if isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
+        pairs = np.argwhere(np.asarray(measure.neighbours))
+        return pairs[pairs[:, 0] != pairs[:, 1]]
+    if isinstance(measure, measures.MaxCostGain) and isinstance(measure.cost, measures.LossMatrix):
+        return np.arange(measure.cost.losses.shape[1])
+    return np.arange(symbols)
 
 
 def kept_rows(measure: Any, joint: np.ndarray, prior: np.ndarray, classes: Any) -> Any:
@@ -66,19 +75,25 @@ def kept_rows(measure: Any, joint: np.ndarray, prior: np.ndarray, classes: Any) 
 
 
 def worst_rows(xp: Any, measure: Any, w: Any, prior: Any, mass: Any, eps: Any, kept: Any) -> tuple[Any, Any]:
-    """(rows, reference) of `measure <= eps`: rows <= 0, or rows <= t reference for some t where it is not 0."""
+    """(rows, reference) of `measure <= eps`: rows <= 0, or rows <= t reference for some t where it is not 0.
+
+    P(.|s) of a symbol without mass counts as P(.): its lift of 1 lies between those of the others, whose mean is 1.
+    """
     if isinstance(measure, measures.MaxCostGain):
         cost: Any = measure.cost
         if isinstance(cost, measures.ZeroOneLoss):
             gains, least = w, -prior.max()
         else:
-            losses = np.asarray(cost.losses)
+            losses = xp.asarray(cost.losses)
             gains, least = -losses.T @ w, (prior @ losses).min()
         rows = gains[kept] + (least - eps) * mass
         return rows, np.zeros(len(kept))
-    given = w / prior[:, None]
+    seen = prior > 0
+    given = xp.where(seen[:, None], w / xp.where(seen, prior, 1.0)[:, None], mass)
     if isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
-        rows = given[kept[:, 0]] - xp.exp(eps) * given[kept[:, 1]]
+        first, second = kept[:, 0], kept[:, 1]
+        both = (seen[first] & seen[second])[:, None]
+        rows = xp.where(both, given[first], mass) - xp.exp(eps) * xp.where(both, given[second], mass)
         return rows, np.zeros(len(kept))
     lift = given[kept]
     if isinstance(measure, (measures.LocalDifferentialPrivacy, measures.InferentialPrivacy)):

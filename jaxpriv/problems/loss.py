@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpriv._validation import is_traced
 from jaxpriv.leakage import AbstractCost, CustomLoss
 from jaxpriv.leakage._base import Unit
 
@@ -39,8 +40,10 @@ class Loss(AbstractCost):
         return self.cost.unit
 
     @staticmethod
-    def of(cost: CustomLoss, prior: np.ndarray) -> "Loss":
-        """The loss on the symbols that have mass."""
+    def of(cost: CustomLoss, prior: Any) -> "Loss":
+        """The loss on the symbols that have mass; on all of them where the prior is traced."""
+        if is_traced(prior):
+            return Loss(cost, tuple(range(len(prior))), len(prior), scale_of_loss(cost, len(prior)))
         kept = np.flatnonzero(prior > 0)
         parts = cost, tuple(kept.tolist()), len(prior), scale_of_loss(cost, len(prior))
         (below,), (above,) = Loss(*parts).interval(prior[None, kept])
@@ -54,6 +57,10 @@ class Loss(AbstractCost):
 
     def _key(self) -> tuple[Any, ...]:
         return id(self.cost.loss), self.cost.proper, self.cost.steps, self.seen, self.size
+
+    def blind(self, prior: Any) -> Any:
+        """What the adversary pays who sees nothing: `without_output`, or a function of the prior that is traced."""
+        return self.least(prior) if is_traced(prior) else self.without_output
 
     def costs(self, q: Any) -> Any:
         """C(s, q) of the symbols with mass."""

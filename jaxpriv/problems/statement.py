@@ -1,11 +1,16 @@
-"""From a problem with any measures to its convex program."""
+"""From a problem with any measures to its convex program, on the host and from tracers.
+
+A program is `whole` where every private symbol keeps its rows: one whose shapes depend on no value of the data.
+"""
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
+import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._validation import is_traced
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
@@ -14,8 +19,14 @@ from jaxpriv.problems.terms import PLAIN, Scale, is_worst, scale_of, shift_of, t
 # What a limit and the least value of its measure may differ by and still be called equal, and relative to that value.
 _ROUNDING, _RELATIVE = 1e-13, 1e-12
 
+# A limit that is traced has terms whatever it is: an infinite one stands so far above every measure.
+_NO_LIMIT = 1e9
 
-def limits_of(problem: DistortionProblem) -> tuple[tuple[AbstractLeakage, float], ...]:
+# (measure, the value that it may have at most), and so on.
+Limits: TypeAlias = tuple[tuple[AbstractLeakage, Any], ...]
+
+
+def limits_of(problem: DistortionProblem) -> Limits:
     """All limits on leakage that hold: the leakage budget, where the problem has one, then the further limits.
 
     A limit that lies below the least value of its measure by rounding alone is that value: no mechanism meets the
@@ -23,56 +34,79 @@ def limits_of(problem: DistortionProblem) -> tuple[tuple[AbstractLeakage, float]
     """
     limits = problem.limits
     if problem.leakage_budget is not None:
-        limits = ((problem.leakage, float(problem.leakage_budget)), *limits)
+        limits = ((problem.leakage, _number(problem.leakage_budget)), *limits)
     raised = []
     for measure, value in limits:
         least = least_value(problem, measure)
-        raised.append((measure, max(value, least) if equals_least(value, least) else value))
+        xp = jnp if is_traced(least, value) else np
+        near = xp.where(equals_least(value, least), xp.maximum(value, least), value)
+        raised.append(
+            (measure, jnp.minimum(near, _NO_LIMIT) if is_traced(value) else near if xp is jnp else float(near))
+        )
     return tuple(raised)
 
 
-def least_value(problem: DistortionProblem, measure: AbstractLeakage) -> float:
+def _number(value: Any) -> Any:
+    return value if is_traced(value) else float(value)
+
+
+def finite_limits(limits: Limits) -> list[tuple[AbstractLeakage, Any]]:
+    """The limits that limit something, as far as is known: what is traced counts as finite."""
+    return [(measure, value) for measure, value in limits if is_traced(value) or not math.isinf(value)]
+
+
+def least_value(problem: DistortionProblem, measure: AbstractLeakage) -> Any:
     """What a release that ignores the data leaks, the largest over the joints: no release leaks less."""
     uniform = np.full(problem.shape, 1.0 / problem.shape[1])
+    if is_traced(problem):
+        least = measured_values(measure, problem.joints, uniform).max()
+        return jnp.where(abs(least) > _ROUNDING, least, 0.0)
     least = max(exact_values((measure,), joint, uniform)[0] for joint in problem.joints)
     return least if abs(least) > _ROUNDING else 0.0
 
 
-def equals_least(value: float, least: float) -> bool:
+def measured_values(measure: AbstractLeakage, joints: Any, mechanism: Any) -> Any:
+    """The measure under every joint, where an argument is traced: (K,)."""
+    joints, mechanism = jnp.asarray(joints), jnp.asarray(mechanism)
+    return jnp.stack([measure(joint / joint.sum(), mechanism) for joint in joints])
+
+
+def equals_least(value: Any, least: Any) -> Any:
     """Whether a limit is at the least value of its measure, up to rounding."""
     return abs(value - least) <= _RELATIVE * abs(least) + _ROUNDING
 
 
-def reading(problem: DistortionProblem) -> tuple[Scale, float]:
+def reading(problem: DistortionProblem) -> tuple[Scale, Any]:
     """(scale, shift): the value of the problem is scale.outer(value of `measured_program` + shift).
 
     With several joints the shifts are part of the program; the leakage-budget form minimises E d itself.
     """
     if problem.leakage_budget is not None:
         return PLAIN, 0.0
-    shift = shift_of(problem.leakage, problem.joints[0]) if problem.sizes[0] == 1 else 0.0
+    shift = shift_of(problem.leakage, problem.joints[0], is_traced(problem)) if problem.sizes[0] == 1 else 0.0
     return scale_of(problem.leakage, problem.sizes[1]), shift
 
 
-def worst_program(problem: DistortionProblem, e: float) -> MeasuredProgram:
+def worst_program(problem: DistortionProblem, e: Any, whole: bool = False) -> MeasuredProgram:
     """How far from its budgets a problem must stay while its worst-outcome measure is at most e: one step of the
     search for the least e. Its shapes are the same for every e.
     """
-    return distance_program(problem, ((problem.leakage, e), *limits_of(problem)))
+    return distance_program(problem, ((problem.leakage, e), *limits_of(problem)), whole)
 
 
-def measured_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLeakage, float], ...]) -> MeasuredProgram:
+def measured_program(problem: DistortionProblem, limits: Limits, whole: bool = False) -> MeasuredProgram:
     """The program of `problem` in its own form under `limits` (measure, value), without an anchor.
 
     * leakage budget: minimise E d (the largest over the joints) under the limits;
     * budget, average measure: minimise the sum of its columns (the largest over the joints);
     * multiplier, average measure: that plus the priced distortions.
     """
+    whole = whole or is_traced(problem)
     joints, tables = problem.joints, problem.tables()
     masses = joints.sum(axis=1)
     weighted = masses[:, None, :, None] * tables[None]  # (K, M, X, Y)
     shape = problem.shape
-    terms = _limit_terms(joints, limits)
+    terms = _limit_terms(joints, limits, whole)
     cost, constraints = np.zeros(shape), np.zeros((0, *shape))
     budgets, marks = np.zeros(0), np.zeros(0)
     several = len(joints) > 1
@@ -83,33 +117,60 @@ def measured_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLea
             cost = weighted[0, 0]
     else:
         role = Role.PEAK if several else Role.OBJECTIVE
-        terms = [term for joint in joints for term in terms_of(problem.leakage, joint, role)] + terms
+        own = [term for joint in joints for term in terms_of(problem.leakage, joint, role, whole=whole)]
+        terms = own + terms
         if problem.multiplier is not None:
             unit = scale_of(problem.leakage, joints.shape[1]).inner(1.0)
             cost = unit * (problem.multiplier[:, None, None] * weighted[0]).sum(axis=0)
         else:
             constraints = weighted.reshape(-1, *shape)
-            budgets = np.tile(problem.budget, len(joints))
+            budgets = _for_each(problem.budget, len(joints))
             marks = np.zeros(len(budgets))
-    return _program(terms, masses, cost, constraints, budgets, marks)
+    return _program(terms, masses, cost, constraints, budgets, marks, whole)
 
 
-def distance_program(problem: DistortionProblem, limits: tuple[tuple[AbstractLeakage, float], ...]) -> MeasuredProgram:
+def proved_program(problem: DistortionProblem, solution: Any, e: float) -> tuple[MeasuredProgram, bool]:
+    """The program whose rules a solution holds, at the limit e of a search, and whether it is the whole one: that of a
+    solution from a compiled function, which left out and merged nothing.
+    """
+    search = problem.budget is not None and is_worst(problem.leakage)
+
+    def program(whole: bool) -> MeasuredProgram:
+        if search:
+            return worst_program(problem, e, whole)
+        return measured_program(problem, limits_of(problem), whole)
+
+    reduced = program(False)
+    rows = np.shape(solution.scores)[-1]
+    if rows == sum(len(term.rows) for term in reduced.terms):
+        return reduced, False
+    every = program(True)
+    return (every, True) if rows == sum(len(term.rows) for term in every.terms) else (reduced, False)
+
+
+def distance_program(problem: DistortionProblem, limits: Limits, whole: bool = False) -> MeasuredProgram:
     """How far from its budgets a problem under `limits` must stay: minimise max_r (E d_r - D_r) / scale_r."""
+    whole = whole or is_traced(problem, limits)
     joints, tables = problem.joints, problem.tables()
     masses = joints.sum(axis=1)
     constraints = (masses[:, None, :, None] * tables[None]).reshape(-1, *problem.shape)
-    budgets = np.tile(problem.budget, len(joints))
+    budgets = _for_each(problem.budget, len(joints))
     scale = distance_scale(constraints)
-    terms = _limit_terms(joints, limits)
+    terms = _limit_terms(joints, limits, whole)
     constraints, budgets = constraints / scale[:, None, None], budgets / scale
-    return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
+    return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)), whole)
 
 
-def distance_scale(constraints: np.ndarray) -> np.ndarray:
+def _for_each(budget: Any, joints: int) -> Any:
+    """The budgets, once for every joint."""
+    return (jnp if is_traced(budget) else np).tile(budget, joints)
+
+
+def distance_scale(constraints: Any) -> Any:
     """The range of every budget: what distances to it are relative to."""
+    xp = jnp if is_traced(constraints) else np
     scale = constraints.sum(axis=1).max(axis=1) - constraints.min(axis=2).sum(axis=1)
-    return np.where(scale > 0, scale, 1.0)
+    return xp.where(scale > 0, scale, 1.0)
 
 
 def as_budgets(program: MeasuredProgram) -> MeasuredProgram:
@@ -117,30 +178,31 @@ def as_budgets(program: MeasuredProgram) -> MeasuredProgram:
     return dataclasses.replace(program, marks=np.zeros_like(program.marks), shares=False)
 
 
-def terms_of_limit(joints: Any, measure: AbstractLeakage, value: float) -> list[Term]:
+def terms_of_limit(joints: Any, measure: AbstractLeakage, value: Any, whole: bool = False) -> list[Term]:
     """The terms of one finite limit, under every joint: none where it limits nothing (no neighbours)."""
     role = Role.WORST if is_worst(measure) else Role.AVERAGE
-    return [term for joint in joints for term in terms_of(measure, joint, role, value)]
+    return [term for joint in joints for term in terms_of(measure, joint, role, value, whole)]
 
 
-def _limit_terms(joints: Any, limits: tuple[tuple[AbstractLeakage, float], ...]) -> list[Term]:
+def _limit_terms(joints: Any, limits: Limits, whole: bool) -> list[Term]:
     """The terms of finite limits, under every joint."""
-    finite = [(measure, value) for measure, value in limits if not math.isinf(value)]
-    return [term for measure, value in finite for term in terms_of_limit(joints, measure, value)]
+    return [term for limit in finite_limits(limits) for term in terms_of_limit(joints, *limit, whole)]
 
 
-def _program(terms: list[Term], masses: Any, cost: Any, constraints: Any, budgets: Any, marks: Any) -> MeasuredProgram:
+def _program(
+    terms: list[Term], masses: Any, cost: Any, constraints: Any, budgets: Any, marks: np.ndarray, whole: bool
+) -> MeasuredProgram:
     return MeasuredProgram(
         terms=tuple(terms),
         mass=masses.mean(axis=0),
         cost=cost,
         constraints=constraints,
-        budgets=np.asarray(budgets, dtype=np.float64),
+        budgets=budgets if is_traced(budgets) else np.asarray(budgets, dtype=np.float64),
         marks=marks,
         support=np.ones(cost.shape, dtype=bool),
         anchor=np.zeros(cost.shape),
         shares=bool(marks.any()),
-        diagonal=_is_diagonal(terms, cost.shape[0]),
+        diagonal=not whole and _is_diagonal(terms, cost.shape[0]),
     )
 
 

@@ -4,6 +4,9 @@ For every measure phi(w) = sup { <g, w> : g in G } (C-F, Issa et al., Sibson, Ar
 are in `measured`), and its value is `outer( sum_y phi(w_y) + shift )` (average) or the smallest eps with
 phi(w_y) <= eps |w_y| for all y (worst outcome). Private symbols without mass are left out; rows that
 say the same are merged. A user's f or loss is taken in units of its own size.
+
+The arrays may be tracers. Shapes must not depend on their values then, so every symbol keeps its rows (`whole`): one
+without mass has rows of zeros and reference 0 in a smooth set, and rows that the others imply in a linear one.
 """
 
 import math
@@ -11,13 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import leakage as measures
+from jaxpriv._validation import is_traced
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, AbstractWorstOutcomeLeakage
 from jaxpriv.problems.generator import Generator
-from jaxpriv.problems.linear_rows import average_rows, kept_rows, without_output, worst_rows
+from jaxpriv.problems.linear_rows import all_rows, average_rows, kept_rows, without_output, worst_rows
 from jaxpriv.problems.loss import Loss, scale_of_loss
 from jaxpriv.problems.measured import Kind, Role, Term
 
@@ -32,9 +37,9 @@ class Scale:
     `slope(value)` is the derivative of `inner`.
     """
 
-    outer: Callable[[float], float]
-    inner: Callable[[float], float]
-    slope: Callable[[float], float]
+    outer: Callable[[Any], Any]
+    inner: Callable[[Any], Any]
+    slope: Callable[[Any], Any]
 
     @property
     def proportional(self) -> bool:
@@ -42,7 +47,11 @@ class Scale:
         return self.inner(2.0) == 2.0 * self.inner(1.0)
 
 
-PLAIN = Scale(float, float, lambda _: 1.0)
+def _itself(number: Any) -> Any:
+    return number if is_traced(number) else float(number)
+
+
+PLAIN = Scale(_itself, _itself, lambda _: 1.0)
 
 
 def _in_units(size: float) -> Scale:
@@ -54,8 +63,12 @@ def _in_units(size: float) -> Scale:
 _MOST_NATS = 200.0
 
 
-def _exp(nats: float) -> float:
-    return math.exp(min(nats, _MOST_NATS))
+def _exp(nats: Any) -> Any:
+    return jnp.exp(jnp.minimum(nats, _MOST_NATS)) if is_traced(nats) else math.exp(min(nats, _MOST_NATS))
+
+
+def _log(total: Any) -> Any:
+    return jnp.log(jnp.maximum(total, 1e-300)) if is_traced(total) else math.log(max(total, 1e-300))
 
 
 def supported(measure: AbstractLeakage) -> bool:
@@ -107,7 +120,7 @@ def scale_of(measure: AbstractLeakage, symbols: int) -> Scale:
         if math.isfinite(order) and order != 1.0:
             rate, sign = 1.0 - 1.0 / order, math.copysign(1.0, order - 1.0)
             return Scale(
-                lambda total: math.log(max(sign * total, 1e-300)) / rate,
+                lambda total: _log(sign * total) / rate,
                 lambda value: sign * _exp(rate * value),
                 lambda value: sign * rate * _exp(rate * value),
             )
@@ -117,21 +130,24 @@ def scale_of(measure: AbstractLeakage, symbols: int) -> Scale:
         measure,
         (measures.Sibson, measures.Arimoto, measures.MaximalLeakage, measures.MinEntropyLeakage, measures.GainLeakage),
     ):
-        return Scale(lambda total: math.log(max(total, 1e-300)), _exp, _exp)
+        return Scale(_log, _exp, _exp)
     return PLAIN
 
 
-def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: float = 0.0) -> tuple[Term, ...]:
+def terms_of(
+    measure: AbstractLeakage, joint: Any, role: Role, value: Any = 0.0, whole: bool = False
+) -> tuple[Term, ...]:
     """The terms of `measure` under one joint in a role; `value` is its limit in roles AVERAGE and WORST.
 
-    In role AVERAGE or PEAK the shift of the measure is in `bound`; in role OBJECTIVE it is `shift_of`.
+    In role AVERAGE or PEAK the shift of the measure is in `bound`; in role OBJECTIVE it is `shift_of`. `whole`: no row
+    is left out or merged, as it must be where an argument is traced.
     """
     mass = joint.sum(axis=0)
     inner = scale_of(measure, len(joint)).inner
-    measure, joint = on_support(measure, joint)
+    measure, joint = on_support(measure, joint, whole)
     prior = joint.sum(axis=1)
     if role is Role.WORST:
-        return tuple(_worst(measure, joint, prior, mass, value))
+        return tuple(_worst(measure, joint, prior, mass, value, whole))
     kind, rows, reference, cap, parameter, negative = _average(measure, joint, prior, mass)
     bound = 0.0
     if role is Role.AVERAGE:
@@ -150,45 +166,49 @@ def terms_of(measure: AbstractLeakage, joint: np.ndarray, role: Role, value: flo
             bound=bound,
             mass=mass,
             function=_function(kind, measure),
+            whole=whole,
         ),
     )
 
 
-def shift_of(measure: AbstractLeakage, joint: np.ndarray) -> float:
+def shift_of(measure: AbstractLeakage, joint: Any, whole: bool = False) -> Any:
     """What is added to the sum of the columns of an average measure."""
-    measure, joint = on_support(measure, joint)
+    measure, joint = on_support(measure, joint, whole)
     return _shift(measure, joint, joint.sum(axis=1))
 
 
-def on_support(measure: AbstractLeakage, joint: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The measure and the joint without private symbols of no mass."""
-    seen = joint.sum(axis=1) > 0
+def on_support(measure: Any, joint: Any, whole: bool = False) -> tuple[Any, Any]:
+    """The measure and the joint without private symbols of no mass; `whole`: with them, but for a user's loss."""
+    size = len(joint)
+    cost: Any = getattr(measure, "cost", None)
+    custom = isinstance(cost, measures.CustomLoss)
+    every = whole and (not custom or is_traced(joint))
+    seen = np.ones(size, dtype=bool) if every else joint.sum(axis=1) > 0
 
-    def fits(table: Any, axis: int, name: str) -> np.ndarray:
-        array = np.asarray(table)
-        if array.shape[axis] != len(seen):
-            raise InputError(
-                f"{name} is for {array.shape[axis]} private symbols (axis s), but the joint has {len(seen)}"
-            )
-        return array
+    def fits(table: Any, axis: int, name: str) -> Any:
+        if table.shape[axis] != size:
+            raise InputError(f"{name} is for {table.shape[axis]} private symbols (axis s), but the joint has {size}")
+        return table if whole else np.compress(seen, np.asarray(table), axis=axis)
 
     if isinstance(measure, measures.GainLeakage):
-        measure = measures.GainLeakage(fits(measure.gains, 1, "gains")[:, seen])
+        measure = measures.GainLeakage(fits(measure.gains, 1, "gains"))
     elif isinstance(measure, measures.LocalDifferentialPrivacy) and measure.neighbours is not None:
-        relation = fits(measure.neighbours, 0, "neighbours")[np.ix_(seen, seen)]
-        measure = measures.LocalDifferentialPrivacy(relation)
+        relation = fits(measure.neighbours, 0, "neighbours")
+        measure = measures.LocalDifferentialPrivacy(relation if whole else relation[:, seen])
     elif isinstance(measure, measures.MaxInformation) and measure.hidden is not None:
-        measure = measures.MaxInformation(fits(measure.hidden, 0, "hidden")[seen])
+        measure = measures.MaxInformation(fits(measure.hidden, 0, "hidden"))
     elif isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)) and isinstance(
         measure.cost, measures.LossMatrix
     ):
-        losses = fits(measure.cost.losses, 0, "losses")[seen]
-        measure = type(measure)(measures.LossMatrix(losses))
-    elif isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)) and isinstance(
-        measure.cost, measures.CustomLoss
-    ):
-        measure = type(measure)(Loss.of(measure.cost, joint.sum(axis=1)))
-    return measure, joint[seen]
+        measure = _of_cost(measure, measures.LossMatrix(fits(cost.losses, 0, "losses")))
+    elif custom:
+        measure = _of_cost(measure, Loss.of(cost, joint.sum(axis=1)))
+    return measure, joint if every else joint[seen]
+
+
+def _of_cost(measure: Any, cost: Any) -> Any:
+    """The gain of the same kind with another cost."""
+    return type(measure)(cost)
 
 
 _DIVERGENCES = {
@@ -223,22 +243,29 @@ def _function(kind: Kind, measure: Any) -> Generator | Loss | None:
     return measure.cost if kind is Kind.LOSS else None
 
 
-def _with_mass(rows: np.ndarray, reference: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.vstack([rows, mass]), np.append(reference, 1.0)
+def _with_mass(rows: Any, reference: Any, mass: Any) -> tuple[Any, Any]:
+    xp = jnp if is_traced(rows) else np
+    return xp.concatenate([rows, mass[None]]), xp.append(reference, 1.0)
 
 
-def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray) -> tuple[Any, ...]:
+def _ones(prior: Any) -> Any:
+    """1 for every symbol with mass, 0 for the others."""
+    return (prior > 0).astype(prior.dtype)
+
+
+def _average(measure: Any, joint: Any, prior: Any, mass: Any) -> tuple[Any, ...]:
     """(kind, rows, reference, cap, parameter, negative) of an average measure."""
+    xp = jnp if is_traced(measure, joint) else np
     if linear(measure):
-        rows, reference, cap = average_rows(np, measure, joint, prior, mass)
+        rows, reference, cap = average_rows(xp, measure, joint, prior, mass)
         return Kind.LINEAR, rows, reference, cap, 0.0, False
-    ones = np.ones(len(prior))
+    ones = _ones(prior)
     if isinstance(measure, (measures.Sibson, measures.Arimoto)):
         order = float(np.asarray(measure.order))
         own = isinstance(measure, measures.Sibson)
         if order == 1.0:
             return Kind.ENTROPIC, joint, prior, None, 0.0, False
-        norm = 1.0 if own else (prior**order).sum() ** (1.0 / order)
+        norm = 1.0 if own else (ones * xp.where(prior > 0, prior, 1.0) ** order).sum() ** (1.0 / order)
         return Kind.POWER, joint / norm, prior if own else ones, None, order / (order - 1.0), order < 1.0
     if isinstance(measure, measures.FInformation):
         divergence = measure.divergence
@@ -248,7 +275,7 @@ def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarra
     if isinstance(measure, measures.AverageCostGain):
         cost = measure.cost
         if isinstance(cost, measures.BrierLoss):
-            size = len(prior)
+            size = ones.sum()
             rows, reference = _with_mass(joint / size, ones / size, mass / size)
             return Kind.CHI_SQUARED, rows, reference, None, 0.0, False
         if isinstance(cost, Loss):
@@ -256,103 +283,109 @@ def _average(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarra
     return Kind.ENTROPIC, joint, prior, None, 0.0, False
 
 
-def _shift(measure: Any, joint: np.ndarray, prior: np.ndarray) -> float:
+def _shift(measure: Any, joint: Any, prior: Any) -> Any:
     if isinstance(measure, measures.AverageCostGain):
         if isinstance(measure.cost, measures.BrierLoss):
-            return 1.0 / len(prior) - float((prior**2).sum())
+            return _brier_shift(prior)
         if isinstance(measure.cost, Loss):
-            return measure.cost.without_output
-    return float(without_output(measure, prior)) if linear(measure) else 0.0
+            return measure.cost.blind(prior)
+    return without_output(measure, prior) if linear(measure) else 0.0
 
 
-def _entropy(prior: np.ndarray) -> float:
-    return -float((prior * np.log(prior)).sum())
+def _brier_shift(prior: Any) -> Any:
+    return 1.0 / _ones(prior).sum() - (prior**2).sum()
 
 
-def _worst(measure: Any, joint: np.ndarray, prior: np.ndarray, mass: np.ndarray, eps: float) -> list[Term]:
+def _entropy(prior: Any) -> Any:
+    xp = jnp if is_traced(prior) else np
+    return -(prior * xp.log(xp.where(prior > 0, prior, 1.0))).sum()
+
+
+def _worst(measure: Any, joint: Any, prior: Any, mass: Any, eps: Any, whole: bool) -> list[Term]:
     """Terms of `measure <= eps` in every outcome."""
+    xp = jnp if is_traced(measure, joint, eps) else np
     log_loss = isinstance(measure, measures.MaxCostGain) and isinstance(measure.cost, measures.LogLoss)
     if log_loss or isinstance(measure, measures.MaxInformation):
         hidden = getattr(measure, "hidden", None)
-        inside = np.zeros(len(prior)) if hidden is None else np.asarray(hidden)
+        inside = np.zeros(len(prior)) if hidden is None else hidden
         # Classes beyond e^650 of the scale have no mass that float64 could tell from 0.
-        reference = np.exp(np.clip(inside - _entropy(prior) - prior @ inside, -650.0, 650.0))
-        return [_term(Kind.ENTROPIC, joint, reference, Role.WORST, offset=-eps * mass, mass=mass)]
+        reference = xp.exp(xp.clip(inside - _entropy(prior) - prior @ inside, -650.0, 650.0))
+        reference = xp.where(prior > 0, reference, 0.0)
+        return [_term(Kind.ENTROPIC, joint, reference, Role.WORST, offset=-eps * mass, mass=mass, whole=whole)]
     if isinstance(measure, measures.RelativeEntropyPrivacy):
-        return [_term(Kind.ENTROPIC, joint, prior, Role.WORST, offset=-eps * mass, mass=mass)]
+        return [_term(Kind.ENTROPIC, joint, prior, Role.WORST, offset=-eps * mass, mass=mass, whole=whole)]
     if isinstance(measure, measures.MaxCostGain):
         cost = measure.cost
         if isinstance(cost, measures.BrierLoss):
-            size = len(prior)
-            rows, reference = _with_mass(joint / size, np.full(size, 1.0 / size), mass / size)
-            offset = (1.0 / size - float((prior**2).sum()) - eps) * mass
-            return [_term(Kind.CHI_SQUARED, rows, reference, Role.WORST, offset=offset, mass=mass)]
+            ones = _ones(prior)
+            size = ones.sum()
+            rows, reference = _with_mass(joint / size, ones / size, mass / size)
+            offset = (_brier_shift(prior) - eps) * mass
+            return [_term(Kind.CHI_SQUARED, rows, reference, Role.WORST, offset=offset, mass=mass, whole=whole)]
         if isinstance(cost, Loss):
-            offset = (cost.without_output - eps / cost.scale) * mass
-            return [_term(Kind.LOSS, joint, np.ones(len(prior)), Role.WORST, offset=offset, mass=mass, function=cost)]
-    kept = kept_rows(measure, joint, prior, _classes)
+            offset = (cost.blind(prior) - eps / cost.scale) * mass
+            ones = np.ones(len(prior))
+            return [_term(Kind.LOSS, joint, ones, Role.WORST, offset=offset, mass=mass, function=cost, whole=whole)]
+    kept = all_rows(measure, len(prior)) if whole else kept_rows(measure, joint, prior, _classes)
     if not len(kept):
         return []
-    return [_linear_limit(*worst_rows(np, measure, joint, prior, mass, largest_limit(measure, eps), kept), mass)]
+    return [_linear_limit(*worst_rows(xp, measure, joint, prior, mass, largest_limit(measure, eps), kept), mass)]
 
 
-def largest_limit(measure: AbstractLeakage, eps: float) -> float:
+def largest_limit(measure: AbstractLeakage, eps: Any) -> Any:
     """A limit on a log-ratio, no higher than where it limits anything."""
-    return eps if isinstance(measure, measures.MaxCostGain) else min(eps, _MOST_NATS)
+    if isinstance(measure, measures.MaxCostGain):
+        return eps
+    return jnp.minimum(eps, _MOST_NATS) if is_traced(eps) else min(eps, _MOST_NATS)
 
 
-def merged_index(measure: AbstractLeakage, joint: np.ndarray) -> np.ndarray:
-    """Which rows of a piecewise linear average its term keeps."""
-    prior = joint.sum(axis=1)
-    rows, reference, cap = average_rows(np, measure, joint, prior, joint.sum(axis=0))
-    return np.arange(len(rows)) if cap is not None else _first_linear(rows, reference)
+def _refers(reference: Any) -> bool:
+    """Whether linear rows are compared with multiples of a reference: none that is 0 depends on what is traced."""
+    return is_traced(reference) or bool(np.any(reference != 0))
 
 
-def different_rows(measure: AbstractLeakage, joint: np.ndarray) -> np.ndarray:
-    """Which rows of a piecewise linear worst outcome its term keeps."""
-    return kept_rows(measure, joint, joint.sum(axis=1), _classes)
-
-
-def _linear_limit(rows: np.ndarray, reference: np.ndarray, mass: np.ndarray) -> Term:
+def _linear_limit(rows: Any, reference: Any, mass: Any) -> Term:
     """A worst-outcome limit by linear rows, as they are: `kept_rows` merged them."""
     return Term(
         rows=rows,
         reference=reference,
         cap=None,
-        offset=np.zeros_like(mass),
+        offset=np.zeros(len(mass)),
         bound=np.float64(0.0),
         parameter=np.float64(0.0),
         kind=Kind.LINEAR,
         role=Role.WORST,
-        normalised=bool(np.any(reference != 0)),
+        normalised=_refers(reference),
     )
 
 
 def _term(
     kind: Kind,
-    rows: np.ndarray,
-    reference: np.ndarray,
+    rows: Any,
+    reference: Any,
     role: Role,
     *,
-    mass: np.ndarray,
+    mass: Any,
     cap: np.ndarray | None = None,
     parameter: float = 0.0,
     negative: bool = False,
-    bound: float = 0.0,
-    offset: np.ndarray | None = None,
+    bound: Any = 0.0,
+    offset: Any = None,
     function: Generator | Loss | None = None,
+    whole: bool,
 ) -> Term:
-    rows, reference, cap = _merged(kind, rows, reference, cap)
+    if not whole:
+        rows, reference, cap = _merged(kind, rows, reference, cap)
     return Term(
         rows=rows,
         reference=reference,
         cap=cap,
-        offset=np.zeros_like(mass) if offset is None else offset,
-        bound=np.float64(bound),
+        offset=np.zeros(len(mass)) if offset is None else offset,
+        bound=bound if is_traced(bound) else np.float64(bound),
         parameter=np.float64(parameter),
         kind=kind,
         role=role,
-        normalised=kind is Kind.LINEAR and bool(np.any(reference != 0)),
+        normalised=kind is Kind.LINEAR and _refers(reference),
         negative=negative,
         function=function,
     )

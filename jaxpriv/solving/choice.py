@@ -11,6 +11,7 @@ from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
+from jaxpriv.leakage import Arimoto, CustomLoss, LocalDifferentialPrivacy, Sibson, UserDivergence
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.terms import entropic, is_worst, linear, scale_of, supported, two_sided
 from jaxpriv.problems.user_functions import check_user_function
@@ -104,6 +105,9 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
                 f"{form}: {type(measure).__name__} with a measure, divergence or cost class of your own is not "
                 "available as an objective or a limit; it can be evaluated on any mechanism"
             )
+        if is_traced(problem):
+            _check_traceable(form, measure)
+    check_double(problem)
     if problem.multiplier is not None:
         if is_worst(problem.leakage):
             raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
@@ -127,6 +131,8 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
             f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
             "'interior-point'"
         )
+    if is_traced(problem) and not isinstance(chosen, ConicInteriorPoint):
+        raise InputError(f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' there")
     if isinstance(chosen, ConicInteriorPoint):
         _, private, inputs, outputs = problem.sizes
         other = "use solver='hybrid-gradient'" if is_linear(problem) else MERGE
@@ -134,6 +140,34 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
     for form, measure in asked:
         check_user_function(form, measure, problem.sizes[1])
     return name, chosen
+
+
+def check_double(problem: Any) -> None:
+    """Refuse tracers of another precision than float64."""
+    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(problem) if is_traced(leaf) and leaf.dtype != jnp.float64}
+    if kinds:
+        raise InputError(
+            f"problem holds {', '.join(sorted(kinds))}; derivatives of optima, other measures than mutual information "
+            "and further limits need float64 inside of jit and vmap: set jax_enable_x64, or call inside "
+            "`with jax.enable_x64(True)`"
+        )
+
+
+def _check_traceable(form: str, measure: Any) -> None:
+    """Refuse what a program under a trace cannot depend on."""
+    if isinstance(measure, (Sibson, Arimoto)) and is_traced(measure.order):
+        raise InputError(
+            f"{form}: the order of {type(measure).__name__} is traced, and the program has another form below, at and "
+            "above order 1; give it as a plain number inside of the function, one call for each order"
+        )
+    if isinstance(measure, LocalDifferentialPrivacy) and is_traced(measure.neighbours):
+        raise InputError(f"{form}: neighbours are traced, and say how many rows the program has; pass a NumPy array")
+    own = [getattr(measure, "divergence", None), getattr(measure, "cost", None)]
+    if any(isinstance(one, (UserDivergence, CustomLoss)) for one in own):
+        raise InputError(
+            f"{form}: a function f or loss of your own is solved for outside of jit, vmap and grad only; call solve "
+            "there, and sensitivity(problem, solution) for derivatives"
+        )
 
 
 def is_linear(problem: DistortionProblem) -> bool:
@@ -148,7 +182,8 @@ def conic_bytes(problem: DistortionProblem) -> float:
     """
     groups, private, inputs, outputs = problem.sizes
     measures = (problem.leakage, *(measure for measure, _ in problem.limits))
-    if len(measures) == 1 and groups == 1 and entropic(problem.leakage) and _behind_symbols(problem.joints[0]):
+    alone = len(measures) == 1 and groups == 1 and entropic(problem.leakage) and not is_traced(problem)
+    if alone and _behind_symbols(problem.joints[0]):
         return 8.0 * _TABLE_ARRAYS * outputs * inputs  # diagonal systems
     rows = groups * sum(2 * private if two_sided(measure) else private + 1 for measure in measures)
     return 8.0 * _FACTOR_ARRAYS * outputs * rows * max(inputs, rows)

@@ -14,6 +14,7 @@ from jaxpriv.problems.program import Form, Program
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, iterate
 from jaxpriv.solving.dense import MARGIN, distortion_of, own_goal
+from jaxpriv.solving.measured.traced import NO_DERIVATIVE
 
 
 def traced_program(problem: DistortionProblem) -> Program:
@@ -36,10 +37,7 @@ def _iterate(solver: AbstractSolver, program: Program, goal: Goal, max_steps: An
 
 @_iterate.defjvp
 def _no_derivative(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
-    raise InputError(
-        "solve has no derivative: the iteration stops where it is good enough. Differentiate "
-        "optimal_value(problem) or optimal_mechanism(problem); outside of grad, sensitivity(problem, solution)"
-    )
+    raise InputError(NO_DERIVATIVE)
 
 
 def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, goal: Goal, max_steps: Any) -> Solution:

@@ -65,8 +65,8 @@ def refusal(cell: Cell) -> str | None:
             return "solver takes mutual information without further limits only"
         if cell.solver in LINEAR and not reference.linear:
             return "solver takes linear programs only"
-        if cell.transform in TRACED:
-            return "measures other than mutual information run outside of jit, vmap and grad only"
+        if cell.transform in TRACED and (refused := _untraceable(cell)) is not None:
+            return refused
         if cell.transform == "frontier" and cell.form == "leakage-budget" and cell.level == "beyond":
             return "the points of a sweep are finite"
         if cell.form == "multiplier" and (reference.worst or reference.logarithm):
@@ -85,6 +85,22 @@ def refusal(cell: Cell) -> str | None:
     if cell.form == "leakage-budget" and cell.also == "distortions":
         return "leakage_budget minimises one distortion"
     return None
+
+
+def _untraceable(cell: Cell) -> str | None:
+    """Why a problem with any measures has no compiled form."""
+    if cell.solver in LINEAR:
+        return "interior-point alone runs inside of jit, vmap and grad"
+    if cell.transform == "jit-float32":
+        return "other measures than mutual information need float64 inside of jit"
+    if "user" in cell.measure:
+        return "functions of one's own run outside of jit, vmap and grad only"
+    return None
+
+
+def without_room(cell: Cell) -> bool:
+    """Whether a limit leaves a compiled program no room: its interval may stay open, its derivative be NaN."""
+    return measured(cell) and cell.transform in TRACED and cell.level == "least"
 
 
 def ordered(cell: Cell) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .cells import AXES, Cell, measured, refusal
+from .cells import AXES, TRACED, Cell, measured, refusal
 from .measures import MEASURES
 
 Pair = tuple[int, str, int, str]
@@ -36,6 +36,16 @@ _ALSO = (
     ("distortions", "more", "host", "chi-squared", "relative-entropy"),
     ("joints", "equal", "host", "gain-brier", "max-information"),
     ("private-input", "diagonal", "frontier", "kl", "max-information-hidden"),
+)
+
+
+# Any measure inside of a transformation: one of every class, in programs that the caller compiles.
+_TRANSFORMED = (
+    ("jit", "leakage-budget", "nothing", "ldp"),
+    ("vmap", "budget", "nothing", "total-variation"),
+    ("grad", "leakage-budget", "nothing", "max-information"),
+    ("vmap", "budget", "nothing", "ldp"),
+    ("grad", "budget", "limits", "chi-squared"),
 )
 
 
@@ -64,14 +74,19 @@ def _measured() -> Iterator[Cell]:
                 yield Cell(solver, form, also, name, structure, level, transform)
 
 
+def _by_caller(cell: Cell) -> bool:
+    """Whether it is a program of the caller's with any measures: the covering counts it as refused."""
+    return measured(cell) and cell.transform in TRACED
+
+
 def _light(cell: Cell) -> bool:
     """Whether nothing is compiled for the measure."""
-    return not measured(cell) or cell.solver == "linear-program" or refusal(cell) is not None
+    return not measured(cell) or cell.solver == "linear-program" or _by_caller(cell) or refusal(cell) is not None
 
 
 def program_of(cell: Cell) -> tuple[str, ...]:
     """Cells of one program share what jaxpriv compiles; of an empty tuple nothing is compiled."""
-    if cell.solver == "linear-program" or refusal(cell) is not None:
+    if cell.solver == "linear-program" or _by_caller(cell) or refusal(cell) is not None:
         return ()
     shape = "usual" if cell.structure in _USUAL else cell.structure
     solver = "interior-point" if cell.solver == "auto" else cell.solver
@@ -125,22 +140,31 @@ def covering() -> tuple[Cell, ...]:
         cell._replace(measure="mutual-information") for cell in cells[:: len(MEASURES) // 2] if cell.also != "limits"
     ]
     cells = sorted({*information, *_measured(), *filter(_light, cells)})
-    answered = [cell for cell in cells if refusal(cell) is None]
+    answered = [cell for cell in cells if refusal(cell) is None and not _by_caller(cell)]
     parts = (
         [cell for cell in answered if cell.level != "beyond"],
         [cell for cell in answered if cell.level == "beyond"],
-        [cell for cell in cells if refusal(cell) is not None],
+        [cell for cell in cells if _by_caller(cell) or refusal(cell) is not None],
     )
     covered = np.zeros(sum(map(len, AXES)) ** 2, dtype=bool)
     chosen = [cell for part in parts for cell in _Pool(part, rng).cover(covered)]
     return tuple(sorted(chosen, key=lambda cell: (program_of(cell), cell)))
 
 
+def _compiles(cell: Cell) -> bool:
+    return bool(program_of(cell)) or (_by_caller(cell) and refusal(cell) is None)
+
+
 def standard() -> tuple[Cell, ...]:
     """The cells that every run of the tests takes: those for which no solver is compiled."""
-    return tuple(cell for cell in covering() if not program_of(cell))
+    return tuple(cell for cell in covering() if not _compiles(cell))
 
 
 def compiled() -> tuple[Cell, ...]:
-    """The other cells of the covering, seconds of compiling each."""
-    return tuple(cell for cell in covering() if program_of(cell))
+    """The other cells of the covering and those of `_TRANSFORMED`, seconds of compiling each."""
+    transformed = [
+        Cell("auto", form, also, name, structure, level, transform)
+        for transform, form, also, name in _TRANSFORMED
+        for structure, level in itertools.product(_USUAL, AXES.level)
+    ]
+    return tuple(dict.fromkeys([*filter(_compiles, covering()), *transformed]))

@@ -95,16 +95,19 @@ def rule_at(term: Term, w: Any) -> Any:
 
 
 def _gradient(term: Term, w: Any) -> Any:
-    r = xp.where(term.reference > 0, term.reference, 1.0)
+    """A row without reference, of a symbol without mass, gets the rule of an average one: it counts nothing."""
+    r, seen = term.reference, term.reference > 0
+    safe = xp.where(seen, r, 1.0)
     if term.kind is Kind.ENTROPIC:
-        return xp.log(w / (r * w.sum(axis=-1, keepdims=True)))
+        ratio = xp.where(seen, w / (safe * w.sum(axis=-1, keepdims=True)), 1.0)
+        return xp.log(ratio)
     if term.kind is Kind.POWER:
-        y = (w / r) ** (1.0 / (term.parameter - 1.0))
+        y = xp.where(seen, w / safe, 1.0) ** (1.0 / (term.parameter - 1.0))
         y = y * (r * y**term.parameter).sum(axis=-1, keepdims=True) ** (-1.0 / term.parameter)
         return -y if term.negative else y
     if term.kind is Kind.LOSS:
         return -(term.function.answered(w) if w.ndim == 1 else xp.each(term.function.answered, w))
-    u = _slope(term, w[..., :-1] / (r[:-1] * w[..., -1:]))
+    u = _slope(term, xp.where(seen[:-1], w[..., :-1] / (safe[:-1] * w[..., -1:]), 1.0))
     last = -(r[:-1] * _conjugate(term, u)[0]).sum(axis=-1, keepdims=True)
     return xp.concatenate([u, last], axis=-1)
 
@@ -160,9 +163,9 @@ def _support(term: Term, w: Any) -> Any:
     if term.kind is Kind.LOSS:
         return -term.function.leasts(xp.maximum(w, 0.0))
     # An output without mass has no lift (0/0), and adds nothing.
-    present = w[:, -1:] > tiny
-    mass = xp.where(present, w[:, -1:], 1.0)
-    lift = xp.where(present, w[:, :-1] / (r[:-1] * mass), 1.0)
+    mass = xp.where(w[:, -1:] > tiny, w[:, -1:], 1.0)
+    told = (w[:, -1:] > tiny) & (r[:-1] > 0)
+    lift = xp.where(told, w[:, :-1] / xp.where(told, r[:-1] * mass, 1.0), 1.0)
     return mass[:, 0] * (r[:-1] * _generator(term, lift)).sum(axis=1)
 
 

@@ -293,7 +293,8 @@ def residuals(data: Data, point: Point) -> Residual:
                 blocks.append((t / prices[:, at.start])[:, None, None] * edge.curvature)
                 d.append(xp.ones_like(w))
             else:
-                d.append(t[:, None] * edge.curvature / prices[:, at])
+                # A row without reference sees nothing and has no curvature: 1 keeps its rule where it is.
+                d.append(xp.where(term.reference > 0, t[:, None] * edge.curvature / prices[:, at], 1.0))
             link.append(seen[:, at] - w)
             # normal . dg = -level, in k at a fixed price: w . dk = -price t level
             levels.append(-t * edge.level * prices[:, at.start])

@@ -1,9 +1,11 @@
-"""Problems with any measures on the host: stated, reduced, iterated on, certified.
+"""Problems with any measures: stated, reduced, iterated on, certified.
 
-`one` solves a problem, `sweep` many of one kind; `reduction` and `known` are what both share.
+On the host `one` solves a problem, `sweep` many of one kind; `traced` solves inside of jit, vmap and grad. `reduction`
+and `known` are what they share.
 """
 
 from jaxpriv.solving.measured.one import solve_measured
 from jaxpriv.solving.measured.sweep import sweep_measured
+from jaxpriv.solving.measured.traced import solve_measured_traced
 
-__all__ = ["solve_measured", "sweep_measured"]
+__all__ = ["solve_measured", "solve_measured_traced", "sweep_measured"]

@@ -4,15 +4,17 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._validation import is_traced
 from jaxpriv.certificates import Certificate, certify_measured, violation_of
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.measured import MeasuredProgram, Role, Term
 from jaxpriv.solvers.conic.sets import rule_at
 
 # Shares of an innocent release that mend what rounding broke.
-_ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
+ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 
 
 def known_answer(program: MeasuredProgram, excess: Callable[[np.ndarray], float]) -> tuple[Any, ...] | None:
@@ -40,15 +42,16 @@ def known_answer(program: MeasuredProgram, excess: Callable[[np.ndarray], float]
     return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 
 
-def independent_release(program: MeasuredProgram) -> np.ndarray:
+def independent_release(program: MeasuredProgram) -> Any:
     """The cheapest release of one and the same symbol: it leaks nothing."""
+    xp = jnp if is_traced(program) else np
     if program.shares:
-        chosen = (program.constraints.sum(axis=1) - program.budgets[:, None])[program.marks > 0].max(axis=0).argmin()
+        over = program.constraints.sum(axis=1) - program.budgets[:, None]
+        chosen = xp.where(program.marks[:, None] > 0, over, -np.inf).max(axis=0).argmin()
     else:
         chosen = program.cost.sum(axis=0).argmin()
-    mechanism = np.zeros(program.cost.shape)
-    mechanism[:, chosen] = 1.0
-    return mechanism
+    symbol = (np.arange(program.cost.shape[1]) == chosen).astype(program.cost.dtype)
+    return xp.broadcast_to(symbol, program.cost.shape) + xp.zeros_like(program.cost)
 
 
 def no_rules(program: MeasuredProgram) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -112,5 +115,5 @@ def inside(
         return mixed, certify_measured(program, mixed, *duals), excess(mixed)
 
     unmixed = examined(0.0)
-    mixtures = (examined(share) for share in _ROUNDING_SHARES)
+    mixtures = (examined(share) for share in ROUNDING_SHARES)
     return next((one for one in itertools.chain([unmixed], mixtures) if one[1].violation == 0 and one[2] == 0), unmixed)

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._clock import Clock, Stop
+from jaxpriv._validation import is_traced
 from jaxpriv.certificates import excess_of, interval_of, least_limit, violation_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
@@ -24,9 +26,11 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.faces import Face, face_of
 from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.statement import (
+    Limits,
     as_budgets,
     distance_program,
     equals_least,
+    finite_limits,
     least_value,
     limits_of,
     measured_program,
@@ -53,10 +57,8 @@ from jaxpriv.solving.measured.reduction import Reduced
 from jaxpriv.solving.measured.tight import solve_tight
 from jaxpriv.solving.portions import ONE, run, step_seconds
 
-Limits = tuple[tuple[AbstractLeakage, float], ...]
-
 # Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
-_MOST_PROBES = 60
+MOST_PROBES = 60
 # Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
 _RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
@@ -308,7 +310,7 @@ class Solve:
         # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
         best, proof = Answer(start, *nothing, 0.0, 0.0, 0.0, self.name), nothing
         e, last, near, width = min(1.0, 0.5 * high), 0, False, high
-        for _ in range(_MOST_PROBES):
+        for _ in range(MOST_PROBES):
             if high - low <= max(goal.tol, goal.rtol * high) or self.clock.expired():
                 break
             found = self._distance(e)
@@ -325,7 +327,7 @@ class Solve:
                 break  # the interval of the distance holds 0: no sharper answer at this accuracy
             self.clock.report(self.name, self.steps, high, low)
             if face is None:
-                e = next_limit(low, high, f_low, f_high, last, goal.tol)
+                e = float(next_limit(low, high, f_low, f_high, last, goal.tol))
             else:  # the distance is 0 at every limit that can be met: there is no secant
                 near, width = last < 0 and (not near or high - low < 0.5 * width), high - low
                 e = low + (min(0.3 * goal.tol, 0.5 * width) if near else 0.5 * width)
@@ -355,7 +357,7 @@ class Solve:
 
     def _excess(self, limits: Limits, mechanism: np.ndarray) -> float:
         """By how much the measures themselves exceed their limits, 0 up to rounding."""
-        finite = [(measure, value) for measure, value in limits if not math.isinf(value)]
+        finite = finite_limits(limits)
         return excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite)
 
     def _leak(self, mechanism: np.ndarray) -> float:
@@ -436,19 +438,20 @@ def in_units(stated: Stated, reduced: Reduced, value: Any, bound: Any) -> tuple[
     return outer(float(value) * factor + shift), outer(float(bound) * factor + shift)
 
 
-def next_limit(low: float, high: float, f_low: float, f_high: float, last: int, tol: float) -> float:
+def next_limit(low: Any, high: Any, f_low: Any, f_high: Any, last: Any, tol: Any) -> Any:
     """The next limit to try inside (low, high), where the distance falls from f_low > 0 to f_high <= 0.
 
     The root of the secant, moved a little to the side that did not move last, so that both ends close in.
     """
-    if not math.isfinite(high):
-        return 4.0 * max(low, 0.25)
-    width = high - low
-    if not (math.isfinite(f_low) and math.isfinite(f_high)) or f_low == f_high:
-        return low + 0.5 * width
-    root = low + width * f_low / (f_low - f_high)
-    root = root + (0.3 * tol if last < 0 else -0.3 * tol)
-    return min(max(root, low + 0.02 * width), high - 0.02 * width)
+    xp = jnp if is_traced(low, high, f_low, f_high, last, tol) else np
+    bounded = xp.isfinite(high)
+    width = xp.where(bounded, high, low) - low
+    fall = f_low - f_high
+    known = xp.isfinite(fall) & (fall != 0.0)
+    root = low + width * xp.where(known, f_low, 0.0) / xp.where(known, fall, 1.0)
+    root = root + xp.where(last < 0, 0.3, -0.3) * tol
+    root = xp.minimum(xp.maximum(root, low + 0.02 * width), high - 0.02 * width)
+    return xp.where(bounded, xp.where(known, root, low + 0.5 * width), 4.0 * xp.maximum(low, 0.25))
 
 
 def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
@@ -473,7 +476,7 @@ def _flags(
     """`without_room` of the finite limits, for every term of the program: theirs follow the objective's."""
     if not any(without_room):
         return (False,) * len(program.terms)
-    finite = [(measure, value) for measure, value in limits if not math.isinf(value)]
+    finite = finite_limits(limits)
     own = [
         flag
         for (measure, value), flag in zip(finite, without_room, strict=True)

@@ -7,8 +7,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._validation import is_traced
 from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
 from jaxpriv.solvers import Goal
 from jaxpriv.solvers.conic.sets import rule_at
@@ -29,6 +31,10 @@ class Kept:
 
     @staticmethod
     def of(program: MeasuredProgram) -> "Kept":
+        """All of them where the masses are traced."""
+        if is_traced(program):
+            every = [np.ones(len(part), dtype=bool) for part in (program.mass, *(term.rows for term in program.terms))]
+            return Kept(every[0], tuple(every[1:]))
         mass = np.asarray(program.mass)
         order = np.argsort(mass)
         inputs = np.ones(len(mass), dtype=bool)
@@ -56,9 +62,9 @@ class Kept:
             anchor=program.anchor[x],
         )
 
-    def mechanism(self, program: MeasuredProgram, mechanism: np.ndarray) -> np.ndarray:
+    def mechanism(self, program: MeasuredProgram, mechanism: Any) -> Any:
         """Rows of the kept symbols; the others release the marginal of Y."""
-        mechanism = np.maximum(mechanism, 0.0)
+        mechanism = (jnp if is_traced(mechanism) else np).maximum(mechanism, 0.0)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         if self.inputs.all():
             return mechanism
@@ -67,7 +73,7 @@ class Kept:
         full[~self.inputs] = program.mass[self.inputs] @ mechanism / program.mass[self.inputs].sum()
         return full
 
-    def rules(self, program: MeasuredProgram, k: np.ndarray, eta: np.ndarray, price: np.ndarray) -> np.ndarray:
+    def rules(self, program: MeasuredProgram, k: Any, eta: Any, price: Any) -> Any:
         """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""
         if self.inputs.all():
             return k
@@ -87,13 +93,13 @@ class Kept:
         return np.concatenate(parts, axis=1)
 
 
-def _weights(program: MeasuredProgram, eta: np.ndarray, price: np.ndarray) -> list[np.ndarray]:
+def _weights(program: MeasuredProgram, eta: Any, price: Any) -> list[Any]:
     """What the rules of every term are multiplied by in k, (Y,) each."""
     worst, limit, weights = 0, len(program.budgets), []
     for term in program.terms:
         weight = np.ones(len(eta))
         if term.priced:
-            weight, limit = np.full(len(eta), price[limit]), limit + 1
+            weight, limit = weight * price[limit], limit + 1
         elif term.smooth and term.role is Role.WORST:
             weight, worst = eta[:, worst], worst + 1
         weights.append(weight)
@@ -107,7 +113,7 @@ class Reduced:
     original: MeasuredProgram
     kept: Kept
     program: MeasuredProgram
-    factor: float
+    factor: Any
     goal: Goal
 
     @staticmethod
@@ -116,20 +122,23 @@ class Reduced:
         scaled, factor, shift = _scaled(kept.program(program))
         centred, known = _centred(scaled)
         shift = shift / factor + known
-        inner = Goal(np.asarray(MARGIN * goal.tol / factor), np.asarray(MARGIN * goal.rtol), np.asarray(shift))
+        inner = Goal(MARGIN * goal.tol / factor, np.asarray(MARGIN) * goal.rtol, shift)
         return Reduced(program, kept, centred, factor, inner)
 
-    def expanded(self, best: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def expanded(self, best: Any) -> tuple[Any, Any, Any, Any]:
         """(mechanism, k, eta, price) of the original program."""
-        price = _unscaled_prices(self.kept.program(self.original), np.asarray(best.price), self.factor)
-        eta = np.asarray(best.eta) * self.factor
-        whole = _whole_rules(self.program, np.asarray(best.k), np.asarray(best.eta), np.asarray(best.price))
+        xp = jnp if is_traced(best) else np
+        mechanism, k, eta, price = (xp.asarray(part) for part in (best.mechanism, best.k, best.eta, best.price))
+        whole = _whole_rules(xp, self.program, k, eta, price)
+        price = _unscaled_prices(xp, self.kept.program(self.original), price, self.factor)
+        eta = eta * self.factor
         k = self.kept.rules(self.original, whole * self.factor, eta, price)
-        return self.kept.mechanism(self.original, np.asarray(best.mechanism, dtype=np.float64)), k, eta, price
+        return self.kept.mechanism(self.original, mechanism), k, eta, price
 
 
-def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, float, float]:
+def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, Any, Any]:
     """(program with costs above the cheapest output of each row and of size one, factor, shift)."""
+    xp = jnp if is_traced(program) else np
     floors = program.constraints.min(axis=2)
     constraints = program.constraints - floors[:, :, None]
     budgets = program.budgets - floors.sum(axis=1)
@@ -138,31 +147,32 @@ def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, float, float]:
     free = all(term.role in (Role.AVERAGE, Role.WORST) for term in program.terms)
     sizes = constraints.sum(axis=1).max(axis=1, initial=0.0)
     shared = program.marks > 0
-    factor = 1.0
+    factor = np.float64(1.0)
     if free:
-        factor = float(sizes[shared].max()) if shared.any() else float(cost.sum(axis=0).max())
-        factor = factor if factor > 0 else 1.0
-    scale = np.where(shared, factor, np.where(sizes > 0, sizes, 1.0))
+        factor = xp.where(shared, sizes, 0.0).max() if program.shares else cost.sum(axis=0).max()
+        factor = xp.where(factor > 0, factor, 1.0)
+    scale = xp.where(shared, factor, xp.where(sizes > 0, sizes, 1.0))
     scaled = dataclasses.replace(
         program, cost=cost / factor, constraints=constraints / scale[:, None, None], budgets=budgets / scale
     )
-    return scaled, factor, float(lowest.sum())
+    return scaled, factor, lowest.sum()
 
 
-def _centred(program: MeasuredProgram) -> tuple[MeasuredProgram, float]:
+def _centred(program: MeasuredProgram) -> tuple[MeasuredProgram, Any]:
     """(program whose smooth terms count their rules from that of the prior, what that takes off the value).
 
     The rule g0 of the prior w0 claims sum_y <g0, w_y> = phi(w0) whatever is released: what remains of the measure is
     of the size of its limit, however small that is, and so are its rounding errors and the moves of its price.
     """
-    terms, known = [], 0.0
+    terms, known = [], np.float64(0.0)
     for term in program.terms:
         prior = term.rows.sum(axis=1)
-        if not term.smooth or not (prior > 0).all():
+        if not term.smooth or not (is_traced(prior) or (prior > 0).all()):
             terms.append(term)
             continue
-        centre = np.asarray(rule_at(term, prior))
-        claim, bound, offset = float(centre @ prior), term.bound, term.offset
+        centre = rule_at(term, prior)
+        centre = centre if is_traced(centre) else np.asarray(centre)
+        claim, bound, offset = centre @ prior, term.bound, term.offset
         if term.role is Role.OBJECTIVE:
             known += claim
         elif term.role is Role.WORST:
@@ -173,20 +183,19 @@ def _centred(program: MeasuredProgram) -> tuple[MeasuredProgram, float]:
     return dataclasses.replace(program, terms=tuple(terms)), known
 
 
-def _whole_rules(program: MeasuredProgram, k: np.ndarray, eta: np.ndarray, price: np.ndarray) -> np.ndarray:
+def _whole_rules(xp: Any, program: MeasuredProgram, k: Any, eta: Any, price: Any) -> Any:
     """Rules times prices, counted from zero again."""
     parts = [
-        np.outer(weight, np.zeros(len(term.rows)) if term.centre is None else term.centre)
+        xp.asarray(weight)[:, None] * (np.zeros(len(term.rows)) if term.centre is None else term.centre)
         for term, weight in zip(program.terms, _weights(program, eta, price), strict=True)
     ]
-    return k + np.concatenate(parts, axis=1) if parts else k
+    return k + xp.concatenate(parts, axis=1) if parts else k
 
 
-def _unscaled_prices(program: MeasuredProgram, price: np.ndarray, factor: float) -> np.ndarray:
+def _unscaled_prices(xp: Any, program: MeasuredProgram, price: Any, factor: Any) -> Any:
     """Prices of the unscaled limits."""
     floors = program.constraints.min(axis=2)
     sizes = (program.constraints - floors[:, :, None]).sum(axis=1).max(axis=1, initial=0.0)
-    count = len(program.budgets)
-    own = np.where(program.marks > 0, 1.0, factor / np.where(sizes > 0, sizes, 1.0))
+    own = xp.where(program.marks > 0, 1.0, factor / xp.where(sizes > 0, sizes, 1.0))
     priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
-    return price * np.concatenate([own[:count], priced])
+    return price * xp.concatenate([own, xp.asarray(priced, dtype=price.dtype)])

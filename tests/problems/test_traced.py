@@ -1,0 +1,266 @@
+"""Any measure inside jit, vmap and grad: programs from tracers, their certificate, values and slopes, refusals.
+
+Most tests need no compiled program: `jax.jvp` hands tracers to a function and runs it operation by operation.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import leakage as lk
+from jaxpriv.certificates.lagrangian import lagrangian
+from jaxpriv.certificates.measured import certify_measured, column_values
+from jaxpriv.problems.measured import Role
+from jaxpriv.problems.statement import measured_program
+from jaxpriv.problems.terms import is_worst, linear, shift_of, terms_of
+from jaxpriv.testing import random_mechanisms
+
+from .measured_cases import DISTORTION, JOINT, MEASURES
+
+CHI_SQUARED = lk.FInformation(lk.ChiSquared())
+NAMES = sorted(MEASURES)
+LEVEL = 0.6  # of limits: above what an independent release has
+SEEN, SHAPE = [0, 1, 2, 4], (5, 5)  # symbols with mass
+
+
+@pytest.fixture(autouse=True)
+def _ranks():
+    """What `solve` and `optimal_value` allow for themselves."""
+    with jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def with_empty_symbols(joint=JOINT):
+    """The joint with one symbol of S and of X that has no mass."""
+    padded = np.zeros(SHAPE)
+    padded[np.ix_(SEEN, SEEN)] = joint
+    return padded
+
+
+def measure_of(name):
+    """The measure for the five symbols of the padded joint: tables have a row for the new one."""
+    measure: Any = MEASURES[name]
+    if isinstance(measure, lk.GainLeakage):
+        return lk.GainLeakage(np.insert(measure.gains, 3, 9.0, axis=1))
+    if isinstance(getattr(measure, "cost", None), lk.LossMatrix):
+        return type(measure)(lk.LossMatrix(np.insert(measure.cost.losses, 3, -9.0, axis=0)))
+    if getattr(measure, "neighbours", None) is not None:
+        wide = np.ones(SHAPE, dtype=bool)
+        wide[np.ix_(SEEN, SEEN)] = measure.neighbours
+        return lk.LocalDifferentialPrivacy(wide)
+    return measure
+
+
+def roles_of(name):
+    return (Role.WORST,) if is_worst(MEASURES[name]) else (Role.OBJECTIVE, Role.AVERAGE, Role.PEAK)
+
+
+def traced(function, at):
+    """function(at), computed on tracers."""
+    return jax.jvp(function, (at,), (np.ones_like(at),))[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_terms_from_tracers_are_those_of_numpy(name):
+    joint, measure = with_empty_symbols(), measure_of(name)
+    for role in roles_of(name):
+        host = terms_of(measure, joint, role, LEVEL, whole=True)
+        shapes = jax.tree.structure(host)
+
+        def leaves(joint, role=role, shapes=shapes):
+            found = terms_of(measure, joint, role, LEVEL, whole=True)
+            assert jax.tree.structure(found) == shapes  # kinds and roles too
+            return jax.tree.leaves(found)
+
+        for one, other in zip(jax.tree.leaves(host), traced(leaves, joint), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_symbol_without_mass_counts_nothing(name):
+    """Terms that keep every row have the values of those that leave out and merge, at any mechanism."""
+    joint, measure = with_empty_symbols(), measure_of(name)
+    mechanism = 0.9 * random_mechanisms(3, 1, 5, 4)[0] + 0.1 / 4
+    weighted = joint.sum(axis=0)[:, None] * np.ones((5, 4))
+    for role in roles_of(name):
+        found = []
+        for whole in (False, True):
+            terms = terms_of(measure, joint, role, LEVEL, whole)
+            program = measured_program(jp.DistortionProblem(joint, np.ones((5, 4)), budget=2.0), ())
+            program = dataclasses.replace(program, terms=terms, cost=weighted, diagonal=False)
+            rows = sum(len(term.rows) for term in terms)
+            proof = certify_measured(program, mechanism, np.zeros((4, rows)), np.ones((4, 1)), np.zeros(2))
+            sums = [column_values(term, term.rows @ mechanism).sum() for term in terms if term.role is not Role.WORST]
+            found.append([proof.value, proof.violation, *sums, *(term.bound for term in terms)])
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14)
+        if not is_worst(measure):
+            np.testing.assert_allclose(shift_of(measure, joint), shift_of(measure, joint, True), rtol=1e-14)
+
+
+def stated(name, joint):
+    """A program of the measure in the role that it has beside a budget, or as a limit."""
+    if is_worst(MEASURES[name]):
+        form = {"leakage_budget": LEVEL}
+    else:
+        form = {"budget": 0.3}
+    problem = jp.DistortionProblem(joint, np.pad(DISTORTION, (0, 1)), leakage=measure_of(name), **form)
+    limits = ((lk.Sibson(2.0), 0.4), (lk.Lift(), LEVEL))
+    limits = ((problem.leakage, LEVEL), *limits) if "leakage_budget" in form else limits
+    return measured_program(problem, limits, True)
+
+
+def objects_of(program, seed=2):
+    """A mechanism, rules that include absurd ones, and prices."""
+    rng = np.random.default_rng(seed)
+    rows = sum(len(term.rows) for term in program.terms)
+    k = rng.normal(size=(5, rows)) * 10.0 ** rng.integers(-2, 2, (5, rows))
+    k[0, 0], k[1, -1] = np.nan, -np.inf
+    return 0.9 * random_mechanisms(seed, 1, 5, 5)[0] + 0.02, k, rng.uniform(0, 1, (5, 3)), rng.uniform(0, 1, 4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_certificate_of_tracers_is_that_of_numpy(name):
+    joint = with_empty_symbols()
+    program = stated(name, joint)
+    mechanism, *duals = objects_of(program)
+    host = certify_measured(program, mechanism, *duals)
+    assert np.isfinite(host.lower_bound)
+    found = traced(lambda joint: certify_measured(stated(name, joint), mechanism, *duals), joint)
+    for one, other in zip(dataclasses.astuple(host), dataclasses.astuple(found), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not linear(MEASURES[name])])
+def test_the_lagrangian_of_a_moving_joint_has_the_slope_of_differences(name):
+    """At any rules and prices (of a piecewise linear measure only where they are optimal)."""
+    joint, rng = with_empty_symbols(), np.random.default_rng(4)
+    move = rng.normal(size=SHAPE) * joint
+    move -= joint * move.sum()
+    mechanism, k, eta, price = objects_of(stated(name, joint))
+    at = (mechanism, np.nan_to_num(abs(k), posinf=1.0), eta, price)
+
+    def value(h):
+        return lagrangian(stated(name, joint + h * move), *at)
+
+    step = 1e-6
+    differences = float(value(step) - value(-step)) / (2 * step)
+    assert float(jax.jvp(value, (0.0,), (1.0,))[1]) == pytest.approx(differences, rel=1e-6, abs=1e-7)
+
+
+# -- solving ---------------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(5)
+SMALL = RNG.dirichlet(np.ones(12)).reshape(3, 4)
+TABLE = RNG.uniform(0.2, 1.0, (4, 4)) * (1.0 - np.eye(4))
+WIDE = np.insert(np.pad(SMALL, ((0, 1), (0, 0))), 1, 0.0, axis=0)
+FORMS = {
+    "sibson-0.5": ("budget", lk.Sibson(0.5), (), (0.1, 0.2)),
+    "ldp": ("leakage_budget", lk.LocalDifferentialPrivacy(), (), (0.3, 0.6)),
+    "chi-squared and limits": ("budget", CHI_SQUARED, ((lk.Sibson(2.0), 0.15), (lk.MaxLift(), 0.8)), (0.2, 0.25)),
+    "total variation": ("multiplier", lk.FInformation(lk.TotalVariation()), (), (0.3, 0.5)),
+    "max-information": ("leakage_budget", lk.MaxInformation(), (), (0.1, 0.2)),
+    "least ldp": ("budget", lk.LocalDifferentialPrivacy(), (), (0.1, 0.2)),
+    "least max-information": ("budget", lk.MaxInformation(), ((lk.MaximalLeakage(), 0.6),), (0.1, 0.2)),
+}
+QUICK = ("sibson-0.5", "ldp")
+
+
+def problem_of(which, joint, table, level):
+    form, measure, limits, _ = FORMS[which]
+    return jp.DistortionProblem(joint, table, leakage=measure, limits=limits, **{form: level})
+
+
+@pytest.mark.parametrize(
+    "which", [which if which in QUICK else pytest.param(which, marks=pytest.mark.slow) for which in FORMS]
+)
+def test_values_and_slopes_of_a_batch_are_those_of_the_host(which):
+    """One compiled program for two levels and one that no mechanism meets, symbols without mass and all."""
+    rng = np.random.default_rng(6)
+    move = rng.normal(size=SMALL.shape) * SMALL
+    move -= SMALL * move.sum()
+    tilt = rng.normal(size=TABLE.shape) * TABLE
+
+    def padded(joint):
+        return jnp.insert(jnp.pad(joint, ((0, 1), (0, 0))), 1, 0.0, axis=0)
+
+    def value(step, level):
+        return jp.optimal_value(
+            problem_of(which, padded(SMALL + step[0] * move), TABLE + step[1] * tilt, level + step[2])
+        )
+
+    def host(step, level):
+        problem = problem_of(which, SMALL + step[0] * move, TABLE + step[1] * tilt, level + step[2])
+        return jp.solve(problem, tol=1e-9)
+
+    levels = FORMS[which][3]
+    batch = jnp.array([*levels, -0.5])
+    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(value), in_axes=(None, 0)))(jnp.zeros(3), batch)
+    if FORMS[which][0] != "multiplier":
+        assert np.isnan(values[2])
+        assert np.isnan(slopes[2]).all()
+    for i, level in enumerate(levels):
+        exact = host(np.zeros(3), level)
+        assert exact.status == "optimal"
+        assert exact.lower_bound - 1e-9 <= values[i] <= exact.value + 1e-9
+        for axis in np.eye(3):
+            ends = [host(sign * 1e-4 * axis, level).value for sign in (1.0, -1.0)]
+            assert slopes[i] @ axis == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=2e-5, abs=1e-6)
+
+
+def test_a_compiled_solution_is_certified_on_the_host():
+    """Also where it has rows that the host would leave out; its numbers are those of the host."""
+    solved = jax.jit(lambda joint, level: jp.solve(problem_of("ldp", joint, TABLE, level)))
+    for level in (0.3, 0.0):
+        problem = problem_of("ldp", WIDE, TABLE, level)
+        solution, host = jax.device_get(solved(WIDE, level)), jp.solve(problem)
+        proof = jp.certify(problem, solution)
+        assert proof.valid
+        assert proof.agrees, proof.message
+        assert solution.lower_bound <= host.value
+        assert solution.value >= host.lower_bound
+        if level > 0:
+            assert solution.status == "optimal"
+            found, expected = (jp.sensitivity(problem, one) for one in (solution, host))
+            np.testing.assert_allclose(found.leakage_budget, expected.leakage_budget, rtol=1e-3)
+            np.testing.assert_allclose(found.distortion, expected.distortion, atol=1e-3)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def refused(function, *args):
+    """The message of the refusal, at the time of tracing."""
+    with pytest.raises(jp.InputError) as info:
+        jax.make_jaxpr(function)(*args)
+    return str(info.value)
+
+
+def test_what_a_trace_cannot_take_is_refused_with_what_to_do():
+    def with_measure(make, **solver):
+        return lambda part, b: jp.solve(jp.DistortionProblem(SMALL, TABLE, budget=b, leakage=make(part)), **solver)
+
+    assert "one call for each order" in refused(with_measure(lk.Sibson), 2.0, 0.2)
+    pairs = np.ones((3, 3), dtype=bool)
+    assert "NumPy array" in refused(with_measure(lk.LocalDifferentialPrivacy), pairs, 0.2)
+    own = lk.FInformation(lk.UserDivergence(lambda t: (t - 1.0) ** 2, 1.0))
+    assert "sensitivity(problem, solution)" in refused(with_measure(lambda _: own), 1.0, 0.2)
+    ldp = lk.LocalDifferentialPrivacy()
+    for solver in ("linear-program", "hybrid-gradient"):
+        assert "use 'interior-point'" in refused(with_measure(lambda _: ldp, solver=solver), 1.0, 0.2)
+    for call in (jp.solve, jp.optimal_value):
+        single = lambda b, call=call: call(problem_of("ldp", SMALL, TABLE, b))  # noqa: E731
+        assert "enable_x64" in refused(single, jnp.float32(0.3))
+
+
+@pytest.mark.parametrize("which", ["ldp", "least ldp"])
+def test_derivatives_that_do_not_exist_are_refused(which):
+    solved = jax.grad(lambda b: jp.solve(problem_of(which, SMALL, TABLE, b)).value)
+    assert "optimal_value" in refused(solved, 0.3)
+    twice = jax.grad(jax.grad(lambda b: jp.optimal_value(problem_of(which, SMALL, TABLE, b))))
+    assert "no derivative" in refused(twice, 0.3)
+    assert "optimal_value" in refused(lambda b: jp.optimal_mechanism(problem_of(which, SMALL, TABLE, b)), 0.3)
