@@ -84,6 +84,7 @@ class Solution:
         multipliers: the price of each budget, shape (R,): minus the slope of the optimal value.
             With other measures or further limits (certificates/measured.py): `scores` holds the rules times
             their prices, (1, Y, T) for T rows, `weights` the prices of worst-outcome limits, (Y, W),
+            (from inside of jit and vmap: all rows, none merged or left out),
             `multipliers` those of the budgets, then of the limits on averages; all in units of the convex
             program (of a sum over the outputs where the measure is a logarithm of one, of distances to the budgets
             where the least worst outcome is searched for), so they prove the bound and are no slopes:

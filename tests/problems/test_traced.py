@@ -167,7 +167,7 @@ FORMS = {
     "least ldp": ("budget", lk.LocalDifferentialPrivacy(), (), (0.1, 0.2)),
     "least max-information": ("budget", lk.MaxInformation(), ((lk.MaximalLeakage(), 0.6),), (0.1, 0.2)),
 }
-QUICK = ("sibson-0.5", "ldp")
+QUICK = ("ldp",)
 
 
 def problem_of(which, joint, table, level):
