@@ -123,6 +123,19 @@ class Clock:
         finally:
             self._progress = progress
 
+    @contextmanager
+    def share(self, part: float) -> Iterator["Clock"]:
+        """No more than this share of the time that is left, for work that other work can follow."""
+        limit = self._limit
+        if limit is not None:
+            self._limit = self.seconds + part * self.left
+        try:
+            yield self
+        finally:
+            self._limit = limit
+            if self.stop is Stop.TIME_LIMIT and self.left > 0:
+                self.stop = Stop.NONE
+
     def expired(self) -> bool:
         """Whether the work has to end here; `stop` says why from then on."""
         if self.stop is Stop.NONE:

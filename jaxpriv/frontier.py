@@ -106,7 +106,9 @@ def frontier(
     """Solve `problem` at many budgets (or multipliers, or leakage budgets) at once.
 
     The problem's own budget is replaced. Points run in batches of one compiled program, nearby
-    points together because a batch waits for its slowest member; the data is prepared once.
+    points together because a batch waits for its slowest member; the data is prepared once. `auto` is one method on
+    tables here, the same for all points: where it stalls the point says `not_certified` with its gap, and `solve` at
+    that target goes on to the next method.
 
     A time limit or Ctrl-C works as in `solve`. All points are returned: one that was not reached has the status
     `best_known`, with the best of its neighbours' mechanisms and mixtures of them (what a smaller budget allows, a

@@ -26,7 +26,7 @@ from jaxpriv.solving.choice import (
 )
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import device_errors, own_settings
-from jaxpriv.solving.fallback import with_next_method
+from jaxpriv.solving.fallback import FIRST_SHARE, with_next_method
 from jaxpriv.solving.funnels import solve_funnel
 from jaxpriv.solving.measured import solve_measured, solve_measured_traced
 from jaxpriv.solving.noise import solve_noise
@@ -88,7 +88,8 @@ def solve(
     accelerated streaming method, then the interior-point method if that fits after all; it goes on to
     the next when the certified gap stops falling, returns the best, and says in `notes` what it did. So it does where
     the interior-point method ends at a gap above 1e-4 of the value: next is the accelerated method (mirror descent
-    for a set of joints or a leakage budget), and the better mechanism is returned with the better bound of both.
+    for a set of joints or a leakage budget), and the better mechanism is returned with the better bound of both; of a
+    time limit the first method has 0.6, so that the next one has the rest.
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 
@@ -179,6 +180,8 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
                 steps = step_limit(on_tables, max_steps)
                 solution = solve_dense(problem, name, on_tables, goal, steps, throw, clock)
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
-        solution = solve_dense(problem, name, chosen, goal, limit, throw, clock)
-        automatic = isinstance(solver, str) and solver == "auto"
-        return with_next_method(problem, solution, goal, max_steps, clock) if automatic else solution
+        if not (isinstance(solver, str) and solver == "auto"):
+            return solve_dense(problem, name, chosen, goal, limit, throw, clock)
+        with clock.share(FIRST_SHARE):
+            solution = solve_dense(problem, name, chosen, goal, limit, throw, clock)
+        return with_next_method(problem, solution, goal, max_steps, clock)

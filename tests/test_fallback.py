@@ -1,9 +1,15 @@
 """`auto` goes on to the next method where the first one stops far from its goal, and returns the best of both."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import _clock
+from jaxpriv._clock import Clock, Stop
+from jaxpriv.solve import solve_within
+from jaxpriv.solvers import Goal
 
 JOINT = np.random.default_rng(17).dirichlet(np.ones(12)).reshape(3, 4)
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
@@ -34,3 +40,44 @@ def test_no_message_advises_the_method_that_ended():
 def test_a_method_that_was_asked_for_by_name_stays_alone():
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
     assert jp.solve(problem, "interior-point", max_steps=2).solver == "interior-point"
+
+
+def test_a_share_of_the_time_leaves_the_rest(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(_clock.time, "perf_counter", lambda: now)
+    clock = Clock(10.0)
+    with clock.share(0.6):
+        now = 5.9
+        assert not clock.expired()
+        now = 6.1
+        assert clock.expired()
+        assert clock.left == 0.0
+    assert clock.stop is Stop.NONE
+    assert not clock.expired()
+    with clock.share(0.5):
+        now = 10.5
+        assert clock.expired()
+    assert clock.stop is Stop.TIME_LIMIT
+
+
+class FirstShareIsOver(Clock):
+    """A time limit whose first share ends at once."""
+
+    @contextmanager
+    def share(self, part):
+        assert 0 < part < 1
+        self.stop = Stop.TIME_LIMIT
+        try:
+            yield self
+        finally:
+            self.stop = Stop.NONE
+
+
+def test_the_first_method_leaves_time_for_the_next_one():
+    problem = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
+    solution = solve_within(FirstShareIsOver(1e6), problem, "auto", Goal(1e-6, 0.0))
+    assert solution.solver == "none, accelerated"
+    assert int(solution.stopped) == 0
+    assert solution.value == pytest.approx(jp.solve(problem).value, abs=1e-4)
+    alone = solve_within(FirstShareIsOver(1e6), problem, "interior-point", Goal(1e-6, 0.0))
+    assert alone.solver == "interior-point"

@@ -5,7 +5,18 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from jaxpriv import DistortionProblem, ResourceError, _resources, distortion, leakage, probability, watchdog
+from jaxpriv import (
+    BottleneckProblem,
+    DistortionProblem,
+    FunnelProblem,
+    ResourceError,
+    _resources,
+    distortion,
+    leakage,
+    probability,
+    watchdog,
+)
+from jaxpriv.estimation.audit import audit_mechanism
 from jaxpriv.problems.distortion import rate_distortion
 
 # A view of one number: 60,000 x 60,000 entries that take no memory until they are copied.
@@ -24,6 +35,9 @@ CALLS = {
         HUGE, distortion.hamming(60_000), budget=0.1, leakage=leakage.MaximalLeakage()
     ),
     "rate distortion": lambda: rate_distortion(EVEN[0], distortion.hamming(60_000), budget=0.1),
+    "funnel": lambda: FunnelProblem(np.broadcast_to(1 / 1.2e5, (2, 60_000)), disclosure=1.0),
+    "bottleneck": lambda: BottleneckProblem(np.broadcast_to(1 / 1.2e5, (2, 60_000)), relevance=0.1),
+    "audit": lambda: audit_mechanism(HUGE, counts=COUNTS),
     "counts": lambda: probability.from_counts(COUNTS),
     "watchdog": lambda: watchdog.watchdog(HUGE, epsilon=0.1),
 }

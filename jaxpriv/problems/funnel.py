@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxpriv._divergence import entropy, information_interval
 from jaxpriv._repr import summary
+from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
@@ -25,6 +26,8 @@ from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 _RARE = 1e-13
 # Conditional distributions that agree to this many decimals are one symbol; what that may change is accounted for.
 _DECIMALS = 14
+# Tables of X x X numbers that measuring a release takes.
+_TABLES = 4
 # A target this close above its largest possible value (relative) is that value, rounded.
 _ROUNDED = 1e-12
 
@@ -128,7 +131,12 @@ def _target(given: dict[str, Any]) -> tuple[str, float]:
 def _prepare(joint: Any, given: dict[str, Any]) -> tuple[np.ndarray, str, float]:
     if is_traced(joint, given):
         raise InputError("joint: funnel and bottleneck problems live on the host, outside of jit, vmap and grad")
-    return joint_array(joint), *_target(given)
+    joint = joint_array(joint)
+    useful = joint.shape[1]
+    need_memory(
+        8.0 * _TABLES * useful**2, f"joint: a mechanism of {useful} x {useful} symbols, and its measures,", MERGE
+    )
+    return joint, *_target(given)
 
 
 def _reachable(form: str, target: float, largest: float, name: str) -> float:

@@ -14,6 +14,8 @@ from jaxpriv.solving.streamed import Unsuited, solve_streamed
 
 # A first-order method is of use where the gap is above this share of the value: it reaches little less.
 _FAR = 1e-4
+# The first method's share of a time limit: it may stall, where the next one takes seconds.
+FIRST_SHARE = 0.6
 # Most steps of mirror descent as a fallback: its first ones close most of what it can close.
 _FEW_STEPS = 2000
 
@@ -26,7 +28,8 @@ def with_next_method(
     Next is the accelerated method where the problem streams, otherwise mirror descent. Both parts are certified
     together on the program of the problem.
     """
-    if first.status != "not_certified" or not first.gap > _FAR * abs(first.value) or clock.expired():
+    stalled = first.status == "not_certified" and first.gap > _FAR * abs(first.value)
+    if clock.expired() or not (stalled or first.stopped):
         return first
     name = "accelerated" if problem.streams else "mirror-descent"
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"

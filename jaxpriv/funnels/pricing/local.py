@@ -56,12 +56,18 @@ class LocalPricer(AbstractPricer):
         memory = (1 - _FLOOR) * self._memory + _FLOOR / len(prices)
         starts = np.log(np.vstack([_starts(len(prices), self._random), memory]))
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            given = tuple(jnp.asarray(v) for v in (self._conditional, prices, max(lam, 1e-6)))
-            logs, values = _descended(*given, jnp.asarray(starts), _SCOUT, funnel=self._funnel)
+            descended = partial(
+                _descended,
+                jnp.asarray(self._conditional),
+                jnp.asarray(prices),
+                jnp.asarray(max(lam, 1e-6)),
+                funnel=self._funnel,
+            )
+            logs, values = descended(jnp.asarray(starts), _SCOUT)
             best = np.argsort(np.asarray(values), kind="stable")[: self._kept]
             logs = np.asarray(logs)[best]
             if not clock.expired():
-                logs = np.asarray(_descended(*given, jnp.asarray(logs), _FINISH, funnel=self._funnel)[0])
+                logs = np.asarray(descended(jnp.asarray(logs), _FINISH)[0])
         found = np.exp(logs)
         found = np.where(found > _TRACE, found, 0.0)
         found /= found.sum(axis=1, keepdims=True)
