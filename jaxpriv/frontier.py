@@ -276,7 +276,7 @@ def _run_batch(
     done: int,
     total: int,
 ) -> tuple[list[Answer], float]:
-    """One compiled loop on up to `_BATCH` points, and the seconds spent compiling; `done` of `total` came before.
+    """One loop on up to `_BATCH` points, and the seconds spent compiling; `done` of `total` came before.
 
     A short last batch is padded with its last point.
     """
@@ -294,7 +294,8 @@ def _run_batch(
         clock.report(label, steps.max(), *in_units(prepared[worst], lane(best, worst)), done, total)
 
     step = _BATCH * seconds_of(solver, programs[0])
-    ran = run(clock, _BATCHED, solver, (programs[0], (varying, goals)), goals, limit, step, report)
+    padding = _BATCH - len(chunk)
+    ran = run(clock, _BATCHED, solver, (programs[0], (varying, goals)), goals, limit, step, report, padding)
     if ran.best is None:
         return [without_steps(one, clock.stop) for one in prepared], ran.compiling
     stops = np.where(goals.met(ran.best), Stop.NONE, clock.stop)
@@ -328,4 +329,8 @@ def _resume_batch(solver: Any, shared: Program, varying: Any, course: Any, until
     return jax.vmap(lambda lane, course: resume(solver, *_at(shared, lane), course, until))(varying, course)
 
 
-_BATCHED = Loop(_iterate_batch, _begin_batch, _resume_batch)
+def _points(shared: Program, varying: Any) -> list[tuple[Program, Goal]]:
+    return [_at(shared, jax.tree.map(lambda leaf, k=k: leaf[k], varying)) for k in range(_BATCH)]
+
+
+_BATCHED = Loop(_iterate_batch, _begin_batch, _resume_batch, _points)

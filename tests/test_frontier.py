@@ -50,8 +50,10 @@ def test_the_order_of_the_points_is_kept_and_irrelevant(curve, order):
     np.testing.assert_array_equal(other.solution.lower_bound, curve.solution.lower_bound[order])
 
 
-def test_batches_and_padding_change_nothing():
+@pytest.mark.parametrize("compile_", ["always", "never"])
+def test_batches_and_padding_change_nothing(compile_, monkeypatch):
     """17 points: a full batch and one that is padded; the same numbers as in one padded batch each."""
+    monkeypatch.setenv("JAXPRIV_COMPILE", compile_)
     budgets = np.linspace(0.02, 0.3, 17)
     whole = jp.frontier(problem(budget=0.1), budgets=budgets).solution
     parts = [jp.frontier(problem(budget=0.1), budgets=part).solution for part in (budgets[:5], budgets[5:])]

@@ -227,6 +227,56 @@ def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it(forgotten):
     assert (best.value, steps, clock.stop) == (3.0, 2, Stop.INTERRUPTED)
 
 
+@pytest.mark.parametrize("measure", [lk.MutualInformation(), lk.Sibson(2.0)], ids=["information", "sibson"])
+def test_points_of_a_curve_are_single_solves(measure, no_compiler):
+    budgets = [0.2, 0.3, 0.4]
+    curve = jp.frontier(problem(measure), budgets=budgets)
+    assert list(curve.solution.status) == ["optimal"] * 3
+    for k, budget in enumerate(budgets):
+        single = jp.solve(problem(measure, budget=budget))
+        assert curve.solution.value[k] == pytest.approx(single.value, abs=1e-12)
+        assert curve.solution.steps[k] == single.steps
+
+
+def test_a_batch_that_the_clock_ends_has_a_candidate_everywhere_or_nowhere(forgotten):
+    @jax.tree_util.register_static
+    class Falling:
+        """The first candidate has the value 5, and every step takes one off."""
+
+        attempts = 1
+
+        def blank(self, program):
+            return Pair(np.float64(np.inf), np.float64(-np.inf))
+
+        def init(self, program, attempt, best):
+            return SimpleNamespace(best=Pair(np.float64(5.0), np.float64(0.0)), stalled=False)
+
+        def step(self, program, state):
+            return SimpleNamespace(best=Pair(state.best.value - 1.0, np.float64(0.0)), stalled=False)
+
+    class Pair(NamedTuple):
+        value: np.float64
+        bound: np.float64
+
+        @property
+        def gap(self):
+            return self.value - self.bound
+
+    class Asked(Clock):
+        left_to_ask = 4
+
+        def expired(self):
+            self.left_to_ask -= 1
+            return self.left_to_ask < 0
+
+    instances, reports = [(np.zeros(2), Goal(0.5))] * 4, []
+    best, steps = uncompiled.iterate_all(Asked(), Falling(), instances, 1, 10, lambda *_: reports.append(_))
+    assert list(steps) == [2, 0, 0, 0]
+    assert list(best.value) == [3.0, 5.0, 5.0, 5.0]
+    assert len(reports) == 1
+    assert uncompiled.iterate_all(Clock(0.0), Falling(), instances, 1, 10, lambda *_: None) == (None, 0)
+
+
 def test_without_any_time_there_is_no_candidate(forgotten):
     best, steps = uncompiled._iterate(Clock(0.0), ConicInteriorPoint(), None, Goal(1e-6), 10, lambda *_: None)
     assert (best, steps) == (None, 0)

@@ -1,9 +1,9 @@
 """Compiled loops in one call where they are short, otherwise in portions of steps between which a clock is asked.
 
-A small program is not compiled at all (`uncompiled`). XLA cannot be interrupted. A run that is predicted to be short,
-and that has neither time limit nor progress function, is one call. Any other is cut into portions whose length follows
-from the time that the last one took; the state stays on the device between them, and the number of steps is an
-argument, so that no portion compiles again.
+A small program, or a batch of them, is not compiled at all (`uncompiled`). XLA cannot be interrupted. A run that is
+predicted to be short, and that has neither time limit nor progress function, is one call. Any other is cut into
+portions whose length follows from the time that the last one took; the state stays on the device between them, and the
+number of steps is an argument, so that no portion compiles again.
 """
 
 import time
@@ -35,6 +35,7 @@ class Loop(NamedTuple):
     whole: Callable[..., Any]  # (solver, *data, limit) -> Run
     begin: Callable[..., Any]  # (solver, *data) -> Course
     resume: Callable[..., Any]  # (solver, *data, course, until) -> Course
+    instances: Callable[..., Any]  # (*data) -> [(program, goal), ...], the padding of a batch included
 
 
 class Ran(NamedTuple):
@@ -52,7 +53,11 @@ def _begin_one(solver: AbstractSolver, program: Any, goal: Goal) -> Any:
     return begin(solver, program)
 
 
-ONE = Loop(iterate, _begin_one, resume)
+def _only_one(program: Any, goal: Goal) -> list[tuple[Any, Goal]]:
+    return [(program, goal)]
+
+
+ONE = Loop(iterate, _begin_one, resume, _only_one)
 
 
 def step_seconds(solver: Any, private: int, inputs: int, outputs: int, limits: int, diagonal: bool) -> float:
@@ -81,6 +86,7 @@ def run(
     limit: int,
     step: float,
     report: Callable[[Any, Any], None],
+    padding: int = 0,
 ) -> Ran:
     """The loop on `data` while the clock allows it, at most `limit` steps.
 
@@ -88,9 +94,14 @@ def run(
         goal: when an instance is done: that in `data`, with leading axes where that is a batch.
         step: the predicted seconds of a step.
         report: called with the candidate and the steps after every portion.
+        padding: how many instances at the end of a batch are copies of the one before them.
     """
-    if loop is ONE and uncompiled.suits(solver, data[0], step):
-        best, steps = uncompiled.iterate(clock, solver, data[0], goal, limit, report)
+    instances = loop.instances(*data)
+    if uncompiled.suits(solver, instances[0][0], step / len(instances)):
+        if loop is ONE:
+            best, steps = uncompiled.iterate(clock, solver, data[0], goal, limit, report)
+        else:
+            best, steps = uncompiled.iterate_all(clock, solver, instances, padding, limit, report)
         return Ran(best, np.asarray(steps), 0.0)
     if not clock.watched and step * limit <= _SHORT:
         result, seconds = on_host(loop.whole, solver, *data, np.asarray(limit))

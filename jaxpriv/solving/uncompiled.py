@@ -54,27 +54,64 @@ def suits(solver: AbstractSolver, program: Any, step: float) -> bool:
 
 
 def iterate(
-    clock: Clock, solver: AbstractSolver, program: Any, goal: Goal, limit: int, report: Callable[[Any, Any], None]
+    clock: Clock,
+    solver: AbstractSolver,
+    program: Any,
+    goal: Goal,
+    limit: int,
+    report: Callable[[Any, Any], None],
+    begin: bool = False,
 ) -> tuple[Any, int]:
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
-    The clock is asked, and `report` called with the candidate and the steps so far, after every step.
+    The clock is asked, and `report` called with the candidate and the steps so far, after every step. `begin`: a first
+    candidate is found whatever the clock says.
     """
     begun = time.thread_time()
     try:
         with np.errstate(all="ignore"):  # what is not finite is looked for where it matters, as in compiled code
-            return _iterate(clock, solver, jax.tree.map(np.asarray, program), goal, limit, report)
+            return _iterate(clock, solver, jax.tree.map(np.asarray, program), goal, limit, report, begin)
     finally:
         _spend(_key(solver, program), time.thread_time() - begun)
 
 
+def iterate_all(
+    clock: Clock,
+    solver: AbstractSolver,
+    instances: list[tuple[Any, Goal]],
+    padding: int,
+    limit: int,
+    report: Callable[[Any, Any], None],
+) -> tuple[Any, Any]:
+    """The same for a batch, one instance after another: stacks, whose last `padding` entries are copies.
+
+    Where the clock ends it, every instance has its first candidate, or none has.
+    """
+    found: list[tuple[Any, int]] = []
+    for program, goal in instances[: len(instances) - padding]:
+        one = iterate(clock, solver, program, goal, limit, lambda *_: None, begin=bool(found))
+        if one[0] is None:
+            return None, 0
+        found.append(one)
+    found += [found[-1]] * padding
+    best, steps = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
+    report(best, steps)
+    return best, steps
+
+
 def _iterate(
-    clock: Clock, solver: AbstractSolver, program: Any, goal: Goal, limit: int, report: Callable[[Any, Any], None]
+    clock: Clock,
+    solver: AbstractSolver,
+    program: Any,
+    goal: Goal,
+    limit: int,
+    report: Callable[[Any, Any], None],
+    begin: bool = False,
 ) -> tuple[Any, int]:
     best, steps = None, 0
     for attempt in range(solver.attempts):
         state: Any = None
-        while not clock.expired():
+        while not clock.expired() or (begin and best is None):
             with clock.held():  # an interrupt leaves the state of the last step
                 if state is None:
                     state = solver.init(program, attempt, solver.blank(program) if best is None else best)

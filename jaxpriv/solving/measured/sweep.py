@@ -75,7 +75,7 @@ def sweep_measured(
         ran = None
         if not clock.expired():
             step = batch * seconds_of(solver, chunk[0][2].program)
-            ran = run(clock, _ALL, solver, stacked, stacked[1], limit, step, report)
+            ran = run(clock, _ALL, solver, stacked, stacked[1], limit, step, report, batch - len(chunk))
             compiling += ran.compiling
         for lane, (i, stated, reduced) in enumerate(chunk):
             if ran is None or ran.best is None:
@@ -136,4 +136,8 @@ def _resume_all(solver: AbstractSolver, programs: MeasuredProgram, goals: Goal, 
     return jax.vmap(lambda program, goal, course: resume(solver, program, goal, course, until))(programs, goals, course)
 
 
-_ALL = Loop(_iterate_all, _begin_all, _resume_all)
+def _each(programs: MeasuredProgram, goals: Goal) -> list[tuple[MeasuredProgram, Goal]]:
+    return [jax.tree.map(lambda leaf, k=k: leaf[k], (programs, goals)) for k in range(len(programs.mass))]
+
+
+_ALL = Loop(_iterate_all, _begin_all, _resume_all, _each)
