@@ -41,7 +41,7 @@ from jaxpriv import _native  # noqa: E402  # after the hook
 from jaxpriv.solving import uncompiled  # noqa: E402
 from jaxpriv.solving.execution import _PROGRAMS  # noqa: E402
 
-# How often a shape came in other tests must not decide whether it is compiled: the last bits would depend on their order.
+# How often a shape came in other tests must not decide whether it is compiled: last bits would depend on their order.
 uncompiled._ENOUGH = float("inf")
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
