@@ -47,7 +47,7 @@ class Face:
         equal: (R,) bool, those of them that the support does not imply and that are no combination of others.
         escape: (R,) >= 0, sum 1: the weighted constraints are least, in every row, on the support alone.
         inside: (X, Y) a mechanism that is positive on the support and has room in every other budget.
-        source: (Y,) for every output itself, or where no row may use it another one in its place.
+        source: (Y,) for every output itself, or where no symbol with mass may use it another one in its place.
     """
 
     support: np.ndarray
@@ -56,6 +56,11 @@ class Face:
     escape: np.ndarray
     inside: np.ndarray
     source: np.ndarray
+
+    @property
+    def used(self) -> np.ndarray:
+        """(Y,) bool: the outputs that some symbol with mass may use."""
+        return self.source == np.arange(len(self.source))
 
     def restricted(self, program: AnyProgram) -> AnyProgram:
         """The program on the face: constraints that hold by themselves ask for nothing."""
@@ -70,7 +75,7 @@ class Face:
         )
 
     def filled(self, program: AnyProgram) -> AnyProgram:
-        """The program with copies of other outputs in the place of those that no row may use.
+        """The program with copies of other outputs in the place of those that no symbol with mass may use.
 
         The optimum is the same, because one output may be split into several of equal posterior; so are the shapes.
         """
@@ -148,7 +153,8 @@ def face_of(program: Program | MeasuredProgram, weights: np.ndarray) -> Face:
         inside = support / support.sum(axis=1, keepdims=True)
     equal = np.zeros(len(budgets), bool)
     equal[np.flatnonzero(held)] = _independent(own[held], support)
-    used = support.any(axis=0)
+    masses = np.asarray(program.masses).mean(axis=0) if isinstance(program, Program) else np.asarray(program.mass)
+    used = support[masses > 0].any(axis=0)  # costs without mass rule nothing out: such rows allow every output
     live = np.flatnonzero(used)
     source = np.where(used, np.arange(len(used)), live[np.cumsum(~used) % len(live)])
     escape = escape / scale

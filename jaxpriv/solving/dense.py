@@ -136,8 +136,8 @@ def expand(prepared: Prepared, best: Any, steps: int, name: str) -> Answer:
     scores, face = reduction.scores(np.asarray(best.scores)), prepared.face
     if face is not None:
         mechanism = face.onto(program, face.merged(mechanism))
-        # Who sees an output that no row of the face may use has learned nothing from it.
-        scores = np.where(face.support.any(axis=0)[:, None], scores, 0.0)
+        # Who sees an output that no symbol may use on the face has learned nothing from it.
+        scores = np.where(face.used[:, None], scores, 0.0)
     if program.form is Form.LIMIT:
         leakage = average_leakage(np, program.joints[0], mechanism)
     else:

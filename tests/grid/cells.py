@@ -80,6 +80,13 @@ def refusal(cell: Cell) -> str | None:
             return "streaming solvers run outside of jit, vmap and grad only"
         if cell.solver in STREAMING and (cell.form == "leakage-budget" or cell.also == "joints"):
             return "streaming solvers take one joint, in budget or multiplier form"
+        if cell.solver in STREAMING and cell.transform == "frontier":
+            return "streaming solvers solve one point at a time"
+        if cell.solver in STREAMING and cell.form == "budget" and cell.level == "least":
+            if cell.also == "distortions":
+                return "streaming solvers meet several budgets by the nearest symbol only"
+            if least_support(data_of(*cell[1:6]).costs).sum(axis=1).max() > 1:
+                return "streaming solvers need one cheapest symbol for each x at the least distortion"
         if cell.solver == "two-grid" and not ordered(cell):
             return "two-grid takes ordered symbols"
     if cell.form == "leakage-budget" and cell.also == "distortions":

@@ -195,3 +195,18 @@ def test_a_second_budget_that_only_an_excluding_output_meets(budget, status):
     tables = np.stack([FREE, second])
     problem = jp.DistortionProblem(EXCLUDING, tables, budget=[0.0, budget], leakage=INFINITE[0][0])
     assert jp.solve(problem, "linear-program", throw=False).status == status
+
+
+@pytest.mark.parametrize("measure", [leakage.Sibson(2.0), leakage.FInformation(leakage.JensenShannon())])
+def test_outputs_that_only_symbols_without_mass_may_use_stay_empty(measure):
+    """Such a symbol costs nothing wherever it goes: its row rules no output out, and gives none any mass."""
+    problem = drawn("one budget", seed=1)
+    joint, tables = problem.joints[0], problem.tables()[0]
+    without = jp.DistortionProblem(joint, tables, budget=problem.budget, leakage=measure)
+    idle = (
+        np.insert(joint, 1, 0.0, axis=1),
+        np.pad(np.insert(tables, 1, 2.0, axis=0), ((0, 0), (0, 1)), constant_values=9),
+    )
+    solution = jp.solve(jp.DistortionProblem(*idle, budget=problem.budget, leakage=measure))
+    assert accepted(jp.DistortionProblem(*idle, budget=problem.budget, leakage=measure), solution)
+    assert solution.value == pytest.approx(jp.solve(without).value, abs=2e-6)

@@ -417,7 +417,7 @@ def off_face(
     program: MeasuredProgram, face: Face, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(mechanism, k, eta, price) of the program itself, from those on the face of its budgets."""
-    used, count = face.support.any(axis=0)[:, None], len(program.budgets)
+    used, count = face.used[:, None], len(program.budgets)
     k, eta = np.where(used, k, untold_rules(program, price)), np.where(used, eta, 0.0)
     own = face.prices(program, entry_costs(program, k, eta), price[:count])
     return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([own, price[count:]])
