@@ -149,6 +149,14 @@ def stopped(reason: Any) -> str:
     return {Stop.NONE: "", Stop.TIME_LIMIT: "time limit: ", Stop.INTERRUPTED: "interrupted: "}[Stop(int(reason))]
 
 
+def advice(reason: Any, otherwise: str) -> str:
+    """How that error ends: what would help; `otherwise` where the solve ended by itself."""
+    from jaxpriv._clock import Stop
+
+    known = {Stop.NONE: otherwise, Stop.TIME_LIMIT: "Allow more --time-limit", Stop.INTERRUPTED: "Let it run longer"}
+    return known[Stop(int(reason))]
+
+
 def upper(value: Any, digits: int = 6) -> str:
     """At least `value`, to `digits` significant digits: an upper bound stays one in print."""
     return _rounded(float(value), digits, ROUND_CEILING)

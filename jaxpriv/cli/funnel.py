@@ -136,7 +136,7 @@ def funnel(
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}not certified to --tol {tol:g}: the gap is "
             f"{_output.upper(max(open_gaps), 3)}. The mapping and its interval are valid. "
-            f"{'Allow more --time-limit' if clock.stop else 'Allow more --max-steps, or raise --tol'}"
+            f"{_output.advice(clock.stop, 'Allow more --max-steps, or raise --tol')}"
         )
 
 

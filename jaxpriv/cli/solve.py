@@ -131,7 +131,7 @@ def solve(
         raise NotCertifiedError(
             f"{_output.stopped(solution.stopped)}not certified to --tol {tol:g}: the gap is "
             f"{_output.upper(solution.gap, 3)}. The mapping and its interval are valid. "
-            f"{'Allow more --time-limit' if solution.stopped else advice}"
+            f"{_output.advice(solution.stopped, advice)}"
         )
 
 

@@ -54,6 +54,7 @@ def test_an_interrupt_writes_the_best_mapping_so_far(problem, tmp_path):
     result = process(*line, code=INTERRUPTED, stdout=subprocess.PIPE)
     assert result.returncode == 4, result.stderr
     assert result.stderr.startswith("jaxpriv: error: interrupted: not certified to --tol 1e-300")
+    assert result.stderr.rstrip().endswith("Let it run longer")  # not --time-limit: there was time left
     record = strict_json((tmp_path / "result.json").read_text())
     assert record["status"] == "best_known"
     assert 0 <= record["lower_bound"] <= record["value"]
