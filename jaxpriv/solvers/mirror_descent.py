@@ -153,11 +153,11 @@ def mirror_step(
     if program.budgets.shape[0] == 0:
         logits = base
     else:
-        logits, multipliers = _meet_budgets(program, base, tilt, step, multipliers, dual_steps)
-    return *_normalised(logits), multipliers
+        logits, multipliers = meet_budgets(program.constraints, program.budgets, base, tilt, multipliers, dual_steps)
+    return *normalised(logits), multipliers
 
 
-def _normalised(logits: Any) -> tuple[Any, Any]:
+def normalised(logits: Any) -> tuple[Any, Any]:
     """Logs of the softmax over outputs, and the softmax: one exponential of every entry."""
     top = logits.max(axis=1, keepdims=True)
     e = xp.exp(logits - top)
@@ -165,25 +165,25 @@ def _normalised(logits: Any) -> tuple[Any, Any]:
     return logits - (top + xp.log(total)), e / total
 
 
-def _meet_budgets(
-    program: Program, base: Any, tilt: Any, step: Any, multipliers: Any, dual_steps: int
+def meet_budgets(
+    constraints: Any, budgets: Any, base: Any, tilt: Any, multipliers: Any, dual_steps: int
 ) -> tuple[Any, Any]:
-    """Projected Newton on the dual h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D."""
+    """(logits, multipliers): projected Newton on the dual of a mirror step with tilt step/m_x (X, 1),
 
+    h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D.
+    """
     # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding.
     relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
 
     def logits_at(lam: Any) -> Any:
-        return base - tilt * xp.weigh(lam, program.constraints)
+        return base - tilt * xp.weigh(lam, constraints)
 
     def newton(_: Any, lam: Any) -> Any:
-        _, w = _normalised(logits_at(lam))
-        used = (program.constraints * w[None]).sum(axis=2)  # (R, X)
-        over = used.sum(axis=1) - program.budgets
-        tilted = program.constraints * tilt[None]
-        curvature = xp.einsum("rxy,qxy->rq", tilted * w, program.constraints) - xp.einsum(
-            "rx,qx->rq", used * tilt[:, 0], used
-        )
+        _, w = normalised(logits_at(lam))
+        used = (constraints * w[None]).sum(axis=2)  # (R, X)
+        over = used.sum(axis=1) - budgets
+        tilted = constraints * tilt[None]
+        curvature = xp.einsum("rxy,qxy->rq", tilted * w, constraints) - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
         ridge = 1e-12 + relative * xp.diagonal(curvature).max()
         free = (lam > 0) | (over > 0)
         matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))

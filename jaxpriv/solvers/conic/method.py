@@ -32,13 +32,14 @@ from jaxpriv.solvers.conic.system import (
     smoothing_of,
     use_rate,
 )
-from jaxpriv.solvers.conic.warm import has_warm_start, warm_point
 
 # A step that leaves the neighbourhood is shortened by this factor until it does not.
 _BACK = 0.85
 # What rules outside the set of a user's loss may be worth: its boundary turns within what it is smoothed by, which
 # falls with the products, so that its rules are always as far outside as the products say.
 _STRAY_OF_LOSSES = 0.5
+# The same where no limit has a price that may grow: the prices of objectives are one, or share one.
+_STRAY_OF_OBJECTIVES = 0.3
 
 
 class ConicState(NamedTuple):
@@ -56,16 +57,17 @@ class ConicInteriorPoint(AbstractSolver):
     """Interior-point method for `MeasuredProgram`.
 
     Args:
-        warm_steps: mirror steps before the first attempt, where the program has a warm start.
+        warm_steps: mirror steps before the first attempt, for programs that have some (see `mirror`); twice as many
+            under a limit in every outcome, whose prices start far from the solution.
         correctors: most Gondzio correctors in one step.
         long_enough: steps of this length are not corrected any more.
         boundary: fraction of the way to the boundary that a step may go.
         neighbourhood: smallest allowed ratio of a complementarity product to the mean.
-        stray: what rules outside their sets may be worth, as a share of the complementarity products.
+        stray: what rules outside their sets may be worth under limits, as a share of the complementarity products.
         score_change: largest change of a rule in one step.
     """
 
-    warm_steps: int = eqx.field(static=True, default=100)
+    warm_steps: int = eqx.field(static=True, default=50)
     correctors: int = eqx.field(static=True, default=3)
     long_enough: float = eqx.field(static=True, default=0.9)
     boundary: float = eqx.field(static=True, default=0.95)
@@ -82,20 +84,9 @@ class ConicInteriorPoint(AbstractSolver):
         return no_offer(program)
 
     def init(self, program: MeasuredProgram, attempt: Any, best: Offer) -> ConicState:
-        """The independent release, further inside on every further attempt; for Theorem 2 first a warm start.
-
-        A smooth worst-outcome limit alone allows a start nearer to the boundary, while linear programs with
-        small budgets need more.
-        """
+        """A first point, and what it is worth."""
         data = rearrange(program)
-        nearest = 0.3 if any(term.smooth and term.role is Role.WORST for term in program.terms) else 1.0
-        target = xp.choose((nearest, 30.0, 1000.0), attempt, data.a.dtype)
-        if has_warm_start(program):
-            point = xp.cond(
-                attempt == 0, lambda: warm_point(data, self.warm_steps, target), lambda: first_point(data, target)
-            )
-        else:
-            point = first_point(data, target)
+        point = first_point(data, attempt, self.warm_steps)
         best = offered(data, point, best)
         return ConicState(point, residuals(data, point), np.array(0), np.array(0), np.array(False), best)
 
@@ -113,6 +104,22 @@ class ConicInteriorPoint(AbstractSolver):
 
 def _plus(point: Point, move: Point, a: Any) -> Point:
     return Point(*(p + a * m for p, m in zip(point, move, strict=True)))
+
+
+def _after(data: Data, point: Point, move: Point, a: Any) -> Point:
+    """The point a step `a` further.
+
+    Where the price of a shared peak falls, its rules g move on a line, not k = price g: at a price near zero a small
+    k would move them far outside their set.
+    """
+    after = _plus(point, move, a)
+    k = after.k
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if term.smooth and term.role is Role.PEAK:
+            price, change = point.price[place.limit], xp.minimum(move.price[place.limit], 0.0)
+            dg = move.k[:, place.rows] - point.k[:, place.rows] / price * move.price[place.limit]
+            k = xp.add_at(k, np.s_[:, place.rows], a * a * change / price * dg)
+    return after if k is after.k else after._replace(k=k, z=after.z + data.tell(k - after.k))
 
 
 def _products(data: Data, after: Point, prices: Any) -> tuple[Any, Any, Any]:
@@ -183,6 +190,9 @@ def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, 
     g = r.rules
     up, down = _reach(solver, data, g)
     u = move.k - g * moved_prices
+    peaks = [term.smooth and term.role is Role.PEAK for term in data.terms for _ in term.reference]
+    if any(peaks):  # at a falling price they move on a line
+        moved_prices = xp.where(np.array(peaks), xp.maximum(moved_prices, 0.0), moved_prices)
     smooth = data.linear == 0
     rising = xp.where(smooth & (u > 0), (u - xp.where(xp.isinf(up), 0.0, up) * moved_prices) / (up * r.prices), 0.0)
     falling = xp.where(
@@ -223,6 +233,13 @@ def _origin(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) -
     return _Origin(xp.minimum(solver.neighbourhood, 0.9 * least / mean), claim)
 
 
+def _allowed_stray(solver: ConicInteriorPoint, data: Data) -> float:
+    if data.coupled:
+        return _STRAY_OF_LOSSES
+    limited = any(term.smooth and term.role in (Role.AVERAGE, Role.WORST) for term in data.terms)
+    return solver.stray if limited else max(solver.stray, _STRAY_OF_OBJECTIVES)
+
+
 def _into_neighbourhood(
     solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, origin: _Origin, move: Point
 ) -> tuple[Any, Any]:
@@ -233,7 +250,7 @@ def _into_neighbourhood(
     sets up to a share of the products, or come nearer to them.
     """
 
-    stray = _STRAY_OF_LOSSES if data.coupled else solver.stray
+    stray = _allowed_stray(solver, data)
 
     def held(a: Any, after: Point, prices: Any, mean: Any) -> Any:
         # At the prices after the step: a price that doubles, as that of a small limit does at first, would hide
@@ -249,7 +266,7 @@ def _into_neighbourhood(
     def shorten(carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         a, _, _, count = carry
         a = xp.where(count == 0, a, a * _BACK)
-        after = _plus(point, move, a)
+        after = _after(data, point, move, a)
         prices = row_prices(data, after.price, after.eta)
         least, mean, _ = _products(data, after, prices)
         return a, mean, (mean > 0) & (least >= origin.share * mean) & held(a, after, prices, mean), count + 1
@@ -355,7 +372,7 @@ def _advance(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) 
 def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any, sigma: Any) -> Sides:
     """Gondzio's corrector: what the linear model misses at a somewhat longer step."""
     a = xp.minimum(1.0, length + 0.3)
-    after = _plus(point, move, a)
+    after = _after(data, point, move, a)
     _, _, (xz, ks, rv, worst, pair) = _products(data, after, row_prices(data, after.price, after.eta))
     goal = ((1.0 - a) + a * sigma) * r.mu
 
@@ -434,7 +451,7 @@ def _price_move(data: Data, move: Point, j: int) -> Any:
 
 
 def _moved(data: Data, point: Point, r: Residual, move: Point, a: Any) -> Point:
-    new = _plus(point, move, a)
+    new = _after(data, point, move, a)
     x = xp.where(data.support, new.x, 0.0)
     x = x / x.sum(axis=0)
     z = reduced_costs(data, new.k, new.eta, new.nu, new.price)

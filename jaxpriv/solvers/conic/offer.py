@@ -9,8 +9,8 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv.problems.measured import MeasuredProgram, Role, Term
 from jaxpriv.problems.program import onto_equations
-from jaxpriv.solvers.conic.sets import boundary, normalised, support
-from jaxpriv.solvers.conic.system import Data, Point, row_prices, rules
+from jaxpriv.solvers.conic.sets import boundary, normalised, prior_rule, support
+from jaxpriv.solvers.conic.system import Data, Point, rearrange, row_prices, rules
 
 
 @jax.tree_util.register_dataclass
@@ -31,19 +31,22 @@ class Offer:
 
 
 def no_offer(program: MeasuredProgram) -> Offer:
-    cost = program.cost
-    outputs = program.cost.shape[1]
-    rows = sum(term.rows.shape[0] for term in program.terms)
-    worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
-    limits = program.budgets.shape[0] + sum(term.priced for term in program.terms)
-    return Offer(
-        program.anchor,
-        xp.full((), xp.inf, like=cost),
-        xp.zeros((outputs, rows), like=cost),
-        xp.zeros((outputs, worst), like=cost),
-        xp.zeros(limits, like=cost),
-        xp.full((), -xp.inf, like=cost),
-    )
+    """The anchor, and what an adversary who has learned nothing proves: the rules of the prior."""
+    data = rearrange(program)
+    outputs, worst = data.cost.shape[0], sum(place.worst is not None for place in data.layout)
+    price = data.marks / data.marks.sum() if program.peaked else xp.zeros_like(data.marks)
+    rules = []
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if term.role is Role.OBJECTIVE:
+            rules.append(prior_rule(term))
+        elif term.role is Role.PEAK:
+            rules.append(price[place.limit] * prior_rule(term))
+        else:
+            rules.append(xp.zeros_like(term.reference))
+    k = xp.broadcast_to(xp.concatenate(rules), (outputs, data.rows))
+    eta = xp.zeros((outputs, worst), like=k)
+    value = xp.full((), xp.inf, like=k)
+    return Offer(program.anchor, value, k, eta, price, dual_bound(data, k, eta, price))
 
 
 def offered(data: Data, point: Point, best: Offer) -> Offer:

@@ -94,6 +94,18 @@ def rule_at(term: Term, w: Any) -> Any:
     return rule if term.centre is None else rule - term.centre
 
 
+def prior_rule(term: Term) -> Any:
+    """A best rule about an output that tells nothing, (T,)."""
+    prior = term.rows.sum(axis=1)
+    if term.smooth:
+        return rule_at(term, prior)
+    if term.cap is not None:
+        return xp.where(prior > 0, term.cap, 0.0)
+    safe = xp.where(term.reference > 0, term.reference, 1.0)
+    best = np.arange(len(prior)) == xp.where(term.reference > 0, prior / safe, -xp.inf).argmax()
+    return xp.where(best, 1.0 / safe, 0.0)
+
+
 def _gradient(term: Term, w: Any) -> Any:
     """A row without reference, of a symbol without mass, gets the rule of an average one: it counts nothing."""
     r, seen = term.reference, term.reference > 0
@@ -107,9 +119,10 @@ def _gradient(term: Term, w: Any) -> Any:
         return -y if term.negative else y
     if term.kind is Kind.LOSS:
         return -(term.function.answered(w) if w.ndim == 1 else xp.each(term.function.answered, w))
-    u = _slope(term, xp.where(seen[:-1], w[..., :-1] / (safe[:-1] * w[..., -1:]), 1.0))
-    last = -(r[:-1] * _conjugate(term, u)[0]).sum(axis=-1, keepdims=True)
-    return xp.concatenate([u, last], axis=-1)
+    t = xp.where(seen[:-1], w[..., :-1] / (safe[:-1] * w[..., -1:]), 1.0)
+    u = _slope(term, t)
+    conjugated = u * t - _generator(term, t) if term.kind is Kind.GENERATOR else _conjugate(term, u)[0]
+    return xp.concatenate([u, -(r[:-1] * conjugated).sum(axis=-1, keepdims=True)], axis=-1)
 
 
 def _slope(term: Term, t: Any) -> Any:

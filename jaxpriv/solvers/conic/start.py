@@ -1,16 +1,150 @@
-"""Where the method starts: the independent release, centred."""
+"""Where the method starts: the independent release, or for some programs a few mirror steps from it; centred."""
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv.problems.measured import Role
+from jaxpriv.solvers import _central_path
+from jaxpriv.solvers.conic.mirror import (
+    average_leaks,
+    average_steps,
+    averaged,
+    limited_in_every_outcome,
+    outcome_leaks,
+    outcome_steps,
+    uniform,
+)
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solvers.conic.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices
 
+# After mirror steps the release is mixed with an independent one until no output is nearer to its limit than this
+# share of it...
+_INSIDE = 0.97
+# ...with at least this share of it, and with as much of the uniform release, so that no entry is tiny.
+_SPREAD = 0.02
+# Smallest products at the start, as shares of those on the central path: of an entry and its reduced cost (those
+# of entries that the mirror steps gave up are thousands of times too small, and cost Newton steps), and of a price
+# and its slack (held much higher it would undo the prices found).
+_LEAST_ENTRY = 0.3
+_LEAST_PAIR = 0.01
+# The least price of a budget after mirror steps.
+_LEAST_PRICE = 1e-3
+# Where the products of a start near the solution are, as a share of its gap.
+_NEAR = 0.3
 
-def first_point(data: Data, target: Any) -> Point:
+
+def first_point(data: Data, attempt: Any, warm_steps: int) -> Point:
+    """A strictly interior point, further inside on every further attempt.
+
+    A smooth worst-outcome limit alone allows a start nearer to the boundary, while linear programs with small budgets
+    need more.
+    """
+    program = data.program
+    nearest = _NEAR if any(term.smooth and term.role is Role.WORST for term in program.terms) else 1.0
+    targets, near = (nearest, 30.0, 1000.0), None
+    if averaged(program):
+        targets, near = (1.0, 1.0, 30.0), average_point
+    elif limited_in_every_outcome(program):
+        near = outcome_point
+    point = independent_point(data, xp.choose(targets, attempt, data.a.dtype))
+    if near is None:
+        return point
+    nearer = xp.cond(attempt == 0, lambda: near(data, warm_steps, _NEAR), lambda: point)
+    # Steps that lost their way have a gap of many times what the uniform release has; those that left the range of
+    # float32 have none.
+    most = (1.0 + _gap(data, uniform(data), data.cost)) * (point.x * point.z).sum()
+    found = (nearer.x * nearer.z).sum() <= most
+    return jax.tree.map(lambda new, old: xp.where(found, new, old), nearer, point)
+
+
+def average_point(data: Data, steps: Any, target: Any) -> Point:
+    """A strictly interior point after mirror steps for averages; mu is `target` times its gap, shared out."""
+    program, outputs = data.program, data.cost.shape[0]
+    x, lam, weights = average_steps(data, steps)
+    x = (1.0 - _SPREAD) * x + _SPREAD * uniform(data)
+    lam = xp.maximum(lam, _LEAST_PRICE)
+    weights = (1.0 - _SPREAD) * weights / weights.sum() + _SPREAD / len(weights)
+    g, leaks = average_leaks(data, x)
+    price = xp.concatenate([lam, weights]) if program.peaked else lam
+    no_eta = xp.zeros((outputs, 0), like=x)
+    k = g * row_prices(data, price, no_eta)
+    costs = reduced_costs(data, k, no_eta, xp.zeros(data.cost.shape[1], like=x), price)
+    mu = target * xp.maximum(_gap(data, x, costs), 1e-9) / outputs
+    nu = _central_path.row_prices(data.support, data.h, costs, mu)
+    z = xp.where(data.support, costs - nu, 1.0)
+    x = xp.where(data.support, xp.sqrt(x * (mu * data.h / z)), 0.0)
+    x = x / x.sum(axis=0)
+    slack = xp.maximum(program.budgets - (data.c * x).sum(axis=(1, 2)), mu / lam)
+    peak = xp.zeros((), like=x)
+    if program.peaked:
+        peak = leaks.max() + mu * len(leaks)
+        slack = xp.concatenate([slack, xp.maximum(peak - leaks, mu / weights)])
+    if data.equal is not None:
+        slack = xp.where(data.equal, 0.0, slack)
+    return Point(
+        x=x,
+        z=z,
+        k=k,
+        t=xp.zeros((outputs, len(data.terms)), like=x),
+        s=xp.ones((outputs, 0), like=x),
+        v=xp.zeros((outputs, 0), like=x),
+        eta=no_eta,
+        sigma=no_eta,
+        nu=nu,
+        price=price,
+        slack=slack,
+        peak=peak,
+    )
+
+
+def _gap(data: Data, x: Any, costs: Any) -> Any:
+    """What a mechanism costs beyond the cheapest entries, (Y, X) each."""
+    return xp.where(data.support, x * costs, 0.0).sum() - xp.where(data.support, costs, xp.inf).min(axis=0).sum()
+
+
+def outcome_point(data: Data, steps: Any, target: Any) -> Point:
+    """The same after mirror steps for a relative entropy that is limited in every outcome."""
+    outputs = data.cost.shape[0]
+    x, eta = outcome_steps(data, 2 * steps)
+    independent = xp.broadcast_to((x @ data.program.mass)[:, None] / data.program.mass.sum(), x.shape)
+    _, used, room = outcome_leaks(data, x)
+    share = xp.clip(1.0 - _INSIDE / (used / room).max(), _SPREAD, 1.0)
+    x = (1.0 - _SPREAD) * ((1.0 - share) * x + share * independent) + _SPREAD * uniform(data)
+    x = xp.where(data.support, x, 0.0)
+    x = x / x.sum(axis=0)
+
+    g, used, room = outcome_leaks(data, x)
+    no_prices = xp.zeros(data.cost.shape[1], like=x), xp.zeros(0, like=x)
+    costs = reduced_costs(data, g * eta[:, None], eta[:, None], *no_prices)
+    mu = target * xp.maximum(_gap(data, x, costs), 1e-9) / outputs
+    sigma = xp.maximum(room - used, 1e-12)
+    eta = xp.maximum(eta, _LEAST_PAIR * mu / sigma)
+    sigma = xp.maximum(sigma, _LEAST_PAIR * mu / eta)
+    k = g * eta[:, None]
+    costs = reduced_costs(data, k, eta[:, None], *no_prices)
+    nu = _central_path.row_prices(data.support, data.h, costs, mu)
+    x = xp.where(data.support, xp.maximum(x, _LEAST_ENTRY * mu * data.h / (costs - nu)), 0.0)
+    x = x / x.sum(axis=0)
+    return Point(
+        x=x,
+        z=xp.where(data.support, costs - nu, 1.0),
+        k=k,
+        t=xp.zeros((outputs, 1), like=x),
+        s=xp.ones((outputs, 0), like=x),
+        v=xp.zeros((outputs, 0), like=x),
+        eta=eta[:, None],
+        sigma=sigma[:, None],
+        nu=nu,
+        price=no_prices[1],
+        slack=no_prices[1],
+        peak=xp.zeros((), like=x),
+    )
+
+
+def independent_point(data: Data, target: Any) -> Point:
     """A strictly interior point around the independent release. `target` scales the distance to the boundary."""
     outputs, inputs = data.cost.shape
     rows, a = data.rows, data.a

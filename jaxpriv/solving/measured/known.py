@@ -10,8 +10,8 @@ import numpy as np
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import Certificate, certify_measured, violation_of
 from jaxpriv.problems import feasibility
-from jaxpriv.problems.measured import MeasuredProgram, Role, Term
-from jaxpriv.solvers.conic.sets import rule_at
+from jaxpriv.problems.measured import MeasuredProgram, Role
+from jaxpriv.solvers.conic.sets import prior_rule
 
 # Shares of an innocent release that mend what rounding broke.
 ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
@@ -70,7 +70,7 @@ def untold_rules(program: MeasuredProgram, price: np.ndarray) -> np.ndarray:
         weight = float(term.role is Role.OBJECTIVE)
         if term.priced:
             weight, limit = price[limit], limit + 1
-        rules.append(weight * np.asarray(_natural(term)) if weight else np.zeros(len(term.rows)))
+        rules.append(weight * np.asarray(prior_rule(term)) if weight else np.zeros(len(term.rows)))
     return np.concatenate(rules)
 
 
@@ -85,19 +85,6 @@ def entry_costs(program: MeasuredProgram, k: np.ndarray, eta: np.ndarray) -> np.
             costs += np.outer(term.offset, eta[:, worst])
             worst += 1
     return costs
-
-
-def _natural(term: Term) -> Any:
-    """The rule of the prior."""
-    prior = term.rows.sum(axis=1)
-    if term.smooth:
-        return rule_at(term, prior)
-    if term.cap is not None:
-        return np.where(prior > 0, term.cap, 0.0)
-    rule = np.zeros(len(prior))
-    best = int(np.argmax(prior / term.reference))
-    rule[best] = 1.0 / term.reference[best]
-    return rule
 
 
 def inside(

@@ -1,0 +1,142 @@
+"""Mirror steps towards the solution, for a start near it: a few matrix products each save half of the Newton steps.
+
+Two kinds of programs have them. Where smooth measures are averages, as objective or shared peak, under budgets,
+
+    W[x, y] <- W[x, y] exp( -( cost + sum_j weight_j <g_jy, A_j> + lambda . c ) / P(x) ) / Z_x,   g = rule at W,
+
+lambda from the budgets and the weights of a peak from what each measure leaks. For relative entropies every step
+descends (see `mirror_descent`); other smooth measures are like them near independence.
+
+Where one relative entropy is limited in every outcome (Calmon and Fawaz 2012, Theorem 2), the Lagrangian
+
+    <cost, W> + sum_y eta_y (phi(W_y) + offset . W_y)
+
+lies below its linearisation plus max(eta) KL(W', W), weighted by the mass of x: a mirror step of that length
+decreases it. The prices grow where the limit is exceeded and shrink where there is room.
+
+The steps are taken in float32 (but for a user's function, which may have constants of its own precision): the first
+Newton step brings the digits that they lack.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from jaxpriv import _arrays as xp
+from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
+from jaxpriv.solvers._parts import in_precision
+from jaxpriv.solvers.conic.sets import rule_at
+from jaxpriv.solvers.conic.system import Data
+from jaxpriv.solvers.mirror_descent import meet_budgets, normalised
+
+# A price changes by the fourth root of what its output leaks over the limit, by no more than this factor a step,
+# and is at most so many times the mean price: one that ran away would shorten the steps of all.
+_DAMPING = 0.25
+_FASTEST = 0.85
+_HIGHEST = 3.0
+# What no output shows of a private symbol counts as this share of what it shows of another.
+_LEAST_SHARE = 1e-12
+
+
+def averaged(program: MeasuredProgram) -> bool:
+    """Whether smooth averages are minimised, alone or as a shared peak, under nothing but budgets."""
+    roles = (Role.OBJECTIVE, Role.PEAK)
+    smooth = all(term.smooth and term.kind is not Kind.LOSS and term.role in roles for term in program.terms)
+    return smooth and bool(program.terms) and not program.shares
+
+
+def limited_in_every_outcome(program: MeasuredProgram) -> bool:
+    """Whether the one limit of the program is a relative entropy in every outcome."""
+    if len(program.terms) != 1 or program.budgets.shape[0] or program.peaked:
+        return False
+    (term,) = program.terms
+    return term.kind is Kind.ENTROPIC and term.role is Role.WORST
+
+
+def uniform(data: Data) -> Any:
+    """The mechanism that releases every output that it may equally often, (Y, X)."""
+    weights = data.support.astype(data.cost.dtype)
+    return weights / weights.sum(axis=0)
+
+
+def average_leaks(data: Data, x: Any) -> tuple[Any, Any]:
+    """(rules (Y, T), sum_y phi - bound of every term (J,)) at a mechanism, for `averaged` programs."""
+    seen, tiny = data.see(x), np.finfo(x.dtype).tiny
+    rules, leaks = [], []
+    for term, place in zip(data.terms, data.layout, strict=True):
+        w = seen[:, place.rows]
+        # A rule is the same for all multiples of w.
+        rules.append(rule_at(term, xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), _LEAST_SHARE)))
+        leaks.append((rules[-1] * w).sum() - term.bound)
+    return xp.concatenate(rules, axis=1), xp.stack(leaks)
+
+
+def outcome_leaks(data: Data, x: Any) -> tuple[Any, Any, Any]:
+    """(rules; what every output leaks, and may leak, beyond an independent release of its mass), for programs with a
+    relative entropy limited in every outcome.
+    """
+    (term,) = data.terms
+    tiny = np.finfo(x.dtype).tiny
+    w = xp.maximum(data.see(x), tiny)
+    g = rule_at(term, w)
+    prior = term.rows.sum(axis=1)
+    room = -(rule_at(term, prior) @ prior + term.offset.sum()) / prior.sum() * w.sum(axis=1)
+    return g, (g * w).sum(axis=1) + x @ term.offset + room, xp.maximum(room, tiny)
+
+
+def average_steps(data: Data, steps: Any) -> tuple[Any, Any, Any]:
+    """(mechanism (Y, X), prices of the budgets, weights of the terms) after steps from the uniform mechanism."""
+    own = any(term.kind is Kind.GENERATOR for term in data.terms)
+    coarse = data if own else in_precision(data, np.float32)
+    return in_precision(_average_steps(coarse, steps), data.cost.dtype)
+
+
+def _average_steps(data: Data, steps: Any) -> tuple[Any, Any, Any]:
+    program = data.program
+    tilt = 1.0 / xp.maximum(program.mass, np.finfo(data.cost.dtype).tiny)[:, None]
+
+    def step(_: Any, carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
+        logs, mechanism, multipliers, weights = carry
+        rules, leaks = average_leaks(data, mechanism.T)
+        if program.peaked:
+            weights = weights * xp.exp(xp.clip(leaks - leaks.max(), -1.0, 0.0))
+            weights = weights / weights.sum()
+        shares = [xp.full(len(term.reference), weights[j], like=rules) for j, term in enumerate(data.terms)]
+        logits = logs - tilt * (data.cost + data.tell(rules * xp.concatenate(shares))).T
+        if program.budgets.shape[0]:
+            logits, multipliers = meet_budgets(program.constraints, program.budgets, logits, tilt, multipliers, 1)
+        return *normalised(logits), multipliers, weights
+
+    first, count = uniform(data).T, len(data.terms)
+    weights = xp.full(count, 1.0 / count if program.peaked else 1.0, like=data.cost)
+    start = xp.log(first), first, xp.zeros_like(program.budgets), weights
+    _, mechanism, multipliers, weights = xp.fori_loop(0, steps, step, start)
+    return mechanism.T, multipliers, weights
+
+
+def outcome_steps(data: Data, steps: Any) -> tuple[Any, Any]:
+    """(mechanism (Y, X), prices (Y,)) after steps from the uniform mechanism and the price of the whole distortion."""
+    return in_precision(_outcome_steps(in_precision(data, np.float32), steps), data.cost.dtype)
+
+
+def _outcome_steps(data: Data, steps: Any) -> tuple[Any, Any]:
+    (term,) = data.terms
+    outside = xp.where(data.support, 0.0, -xp.inf)
+    span = xp.where(data.support, data.cost, 0.0).max(axis=0).sum()
+
+    def step(_: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        log_x, x, eta = carry
+        g, used, room = outcome_leaks(data, x)
+        excess = (xp.maximum(used, 0.0) / room) ** _DAMPING
+        eta = eta * xp.clip(excess, _FASTEST, 1.0 / _FASTEST)
+        eta = xp.minimum(eta, _HIGHEST * eta.mean())
+        gradient = data.cost + data.tell(eta[:, None] * g) + eta[:, None] * term.offset
+        log_x = log_x - gradient / (data.program.mass * eta.max()) + outside
+        log_x = log_x - log_x.max(axis=0)
+        x = xp.exp(log_x)
+        return log_x, x / x.sum(axis=0), eta
+
+    first = uniform(data)
+    start = xp.log(first), first, xp.full(data.cost.shape[0], span, like=data.cost)
+    _, x, eta = xp.fori_loop(0, steps, step, start)
+    return x, eta
