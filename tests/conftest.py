@@ -10,6 +10,8 @@ from pathlib import Path
 # compile themselves and for the processes that they start. No flags of XLA are set: they come and go with its versions,
 # and an unknown one ends the process.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
+# Workers of one run share the processors: threads of BLAS beside them only wait for one another.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What one worker has compiled, another one and the next run load, from a folder of the checkout (`make clean`).
 # JAX's key holds its version, the options and the program, not where the program's lines stand.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".jax_cache"))
