@@ -46,7 +46,7 @@ class Generator:
 
     def value(self, t: Any) -> Any:
         """f(t), t >= 0, elementwise; inf outside of its domain."""
-        return (self.f(t) - self.tilt * (t - 1.0)) / self.size
+        return (self.f(jnp.asarray(t)) - self.tilt * (t - 1.0)) / self.size
 
     def slope(self, t: Any) -> Any:
         """f'(t), t > 0; -inf below and inf above the interval around 1 on which f is finite."""
