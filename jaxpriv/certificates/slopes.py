@@ -104,7 +104,8 @@ def _moved(problem: DistortionProblem, at: dict[str, Any]) -> DistortionProblem:
 
 def _on_every_row(problem: DistortionProblem, asked: Limits, k: np.ndarray) -> np.ndarray:
     """Rules on the rows of a host program, on those of the whole one: where its Lagrangian reads them."""
-    parts, start = [np.zeros((len(k), 0))], 0
+    parts: list[np.ndarray] = [np.zeros((len(k), 0))]
+    start = 0
     for measure, role, value in _stated(problem, asked):
         for joint in problem.joints:
             merged = terms_of(measure, joint, role, value)

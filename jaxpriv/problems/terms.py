@@ -197,9 +197,7 @@ def on_support(measure: Any, joint: Any, whole: bool = False) -> tuple[Any, Any]
         measure = measures.LocalDifferentialPrivacy(relation if whole else relation[:, seen])
     elif isinstance(measure, measures.MaxInformation) and measure.hidden is not None:
         measure = measures.MaxInformation(fits(measure.hidden, 0, "hidden"))
-    elif isinstance(measure, (measures.AverageCostGain, measures.MaxCostGain)) and isinstance(
-        measure.cost, measures.LossMatrix
-    ):
+    elif isinstance(cost, measures.LossMatrix):
         measure = _of_cost(measure, measures.LossMatrix(fits(cost.losses, 0, "losses")))
     elif custom:
         measure = _of_cost(measure, Loss.of(cost, joint.sum(axis=1)))
