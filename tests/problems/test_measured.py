@@ -32,6 +32,16 @@ def least(name):
     return jp.solve(jp.DistortionProblem(JOINT, DISTORTION, budget=BUDGET, leakage=MEASURES[name]), tol=1e-7)
 
 
+@pytest.mark.parametrize("seed", [1, 4])
+def test_the_search_for_a_worst_outcome_reaches_small_tolerances(seed):
+    """It goes on where the interval of one distance holds 0: the limits above and below it may still be decided."""
+    joint = np.random.default_rng(5).dirichlet(np.ones(12)).reshape(3, 4)
+    rng = np.random.default_rng(seed)
+    table = rng.uniform(0.2, 1.0, (4, 4)) * (1.0 - np.eye(4))
+    solution = jp.solve(jp.DistortionProblem(joint, table, budget=0.03, leakage=lk.MaxInformation()), tol=1e-10)
+    assert solution.gap <= 1e-9
+
+
 @functools.cache
 def cheapest(name, eps):
     """Least distortion within a limit; mutual information through `limits`, so by the same method."""

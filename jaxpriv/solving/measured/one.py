@@ -59,6 +59,8 @@ from jaxpriv.solving.portions import ONE, run, step_seconds
 
 # Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
 MOST_PROBES = 60
+# How far from the limits whose distance is undecided to the nearer end the next probe goes, as a share of the way.
+_CLOSER = 0.1
 # Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
 _RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
@@ -310,6 +312,7 @@ class Solve:
         # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
         best, proof = Answer(start, *nothing, 0.0, 0.0, 0.0, self.name), nothing
         e, last, near, width = min(1.0, 0.5 * high), 0, False, high
+        open_low, open_high = math.inf, -math.inf  # the limits at which the interval of the distance held 0
         for _ in range(MOST_PROBES):
             if high - low <= max(goal.tol, goal.rtol * high) or self.clock.expired():
                 break
@@ -324,9 +327,14 @@ class Solve:
                 leak = self._leak(found.mechanism)  # of a mechanism that was moved onto the face it may be above e
                 high, f_high, best, last = leak if face is not None else min(e, leak), found.value, found, 1
             else:
-                break  # the interval of the distance holds 0: no sharper answer at this accuracy
+                open_low, open_high = min(open_low, e), max(open_high, e)
             self.clock.report(self.name, self.steps, high, low)
-            if face is None:
+            if open_low <= open_high:  # close in on those limits from both sides, as far as there is something to gain
+                above, below = high - open_high, open_low - low
+                if face is not None or max(above, below) <= open_high - open_low:
+                    break
+                e = open_high + _CLOSER * above if above > below else open_low - _CLOSER * below
+            elif face is None:
                 e = float(next_limit(low, high, f_low, f_high, last, goal.tol))
             else:  # the distance is 0 at every limit that can be met: there is no secant
                 near, width = last < 0 and (not near or high - low < 0.5 * width), high - low
