@@ -17,7 +17,8 @@ WORKERS ?= 2
 # Python 3.11 takes an older JAX (its last): the tests of what depends on JAX's version run there too.
 OLDEST := $(VENV)-3.11
 SMOKE := tests/test_package.py tests/test_execution.py tests/test_regressions.py tests/test_numerics.py \
-    tests/streaming/test_gibbs_kernel.py tests/solvers/test_kernels.py tests/cli/test_program.py
+    tests/streaming/test_gibbs_kernel.py tests/solvers/test_kernels.py tests/solvers/test_kernel_library.py \
+    tests/cli/test_program.py
 
 .PHONY: install demo test smoke lint figures bench clean
 .DEFAULT_GOAL := install

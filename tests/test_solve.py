@@ -225,9 +225,11 @@ def test_vmap_over_budgets_and_joints(eager):
 
 
 @pytest.mark.parametrize("name", ["budget", "multiplier", "leakage_budget"])
-def test_changed_numbers_never_recompile(name):
+def test_changed_numbers_never_recompile(name, monkeypatch):
+    monkeypatch.setenv("JAXPRIV_COMPILE", "always")
     jp.solve(problem(**{name: 0.07}))
     before = set(execution._PROGRAMS)
+    assert before
     for joint in JOINTS:
         for value in (0.05, np.float32(0.06), 0.08):
             jp.solve(problem(joint, **{name: value}), tol=3e-6)

@@ -85,8 +85,8 @@ def column_values(term: Term, w: Any, xp: Any = np) -> Any:
             return user.most_saved(term.function, w)
         mass = w[-1]
         present = mass > 0
-        told = present & (r[:-1] > 0)
-        lift = xp.where(told, w[:-1] / xp.where(told, r[:-1] * mass, 1.0), 1.0)
+        positive = present & (r[:-1] > 0)
+        lift = xp.where(positive, w[:-1] / xp.where(positive, r[:-1] * mass, 1.0), 1.0)
         return xp.where(present, mass * (r[:-1] * _generator(xp, term, xp.maximum(lift, 0.0))).sum(axis=0), 0.0)
 
 

@@ -327,7 +327,7 @@ def _worst(measure: Any, joint: Any, prior: Any, mass: Any, eps: Any, whole: boo
     kept = all_rows(measure, len(prior)) if whole else kept_rows(measure, joint, prior, _classes)
     if not len(kept):
         return []
-    return [_linear_limit(*worst_rows(xp, measure, joint, prior, mass, largest_limit(measure, eps), kept), mass)]
+    return [linear_limit(*worst_rows(xp, measure, joint, prior, mass, largest_limit(measure, eps), kept), mass)]
 
 
 def largest_limit(measure: AbstractLeakage, eps: Any) -> Any:
@@ -342,7 +342,7 @@ def _refers(reference: Any) -> bool:
     return is_traced(reference) or bool(np.any(reference != 0))
 
 
-def _linear_limit(rows: Any, reference: Any, mass: Any) -> Term:
+def linear_limit(rows: Any, reference: Any, mass: Any) -> Term:
     """A worst-outcome limit by linear rows, as they are: `kept_rows` merged them."""
     return Term(
         rows=rows,

@@ -177,8 +177,8 @@ def _support(term: Term, w: Any) -> Any:
         return -term.function.leasts(xp.maximum(w, 0.0))
     # An output without mass has no lift (0/0), and adds nothing.
     mass = xp.where(w[:, -1:] > tiny, w[:, -1:], 1.0)
-    told = (w[:, -1:] > tiny) & (r[:-1] > 0)
-    lift = xp.where(told, w[:, :-1] / xp.where(told, r[:-1] * mass, 1.0), 1.0)
+    positive = (w[:, -1:] > tiny) & (r[:-1] > 0)
+    lift = xp.where(positive, w[:, :-1] / xp.where(positive, r[:-1] * mass, 1.0), 1.0)
     return mass[:, 0] * (r[:-1] * _generator(term, lift)).sum(axis=1)
 
 

@@ -34,7 +34,7 @@ def finite_on(program: MeasuredProgram, face: Face, leak: Callable[[np.ndarray],
 
 
 def _beside_the_rest(column: np.ndarray) -> np.ndarray:
-    """The mechanism that tells this output half as often, and otherwise that it does not."""
+    """The mechanism with half of this output's column, and all the rest of the mass in a second output."""
     return np.stack([0.5 * column, 1.0 - 0.5 * column], axis=1)
 
 

@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._clock import Clock, Stop
-from jaxpriv._validation import is_traced
 from jaxpriv.certificates import excess_of, interval_of, least_limit, violation_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
@@ -53,12 +51,11 @@ from jaxpriv.solving.measured.known import (
     no_rules,
     untold_rules,
 )
+from jaxpriv.solving.measured.next_limit import MOST_PROBES, next_limit
 from jaxpriv.solving.measured.reduction import Reduced
 from jaxpriv.solving.measured.tight import solve_tight
 from jaxpriv.solving.portions import ONE, run, step_seconds
 
-# Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
-MOST_PROBES = 60
 # How far from the limits whose distance is undecided to the nearer end the next probe goes, as a share of the way.
 _CLOSER = 0.1
 # Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
@@ -444,22 +441,6 @@ def in_units(stated: Stated, reduced: Reduced, value: Any, bound: Any) -> tuple[
     shift = float(reduced.goal.shift) * reduced.factor + stated.shift
     outer, factor = stated.scale.outer, reduced.factor
     return outer(float(value) * factor + shift), outer(float(bound) * factor + shift)
-
-
-def next_limit(low: Any, high: Any, f_low: Any, f_high: Any, last: Any, tol: Any) -> Any:
-    """The next limit to try inside (low, high), where the distance falls from f_low > 0 to f_high <= 0.
-
-    The root of the secant, moved a little to the side that did not move last, so that both ends close in.
-    """
-    xp = jnp if is_traced(low, high, f_low, f_high, last, tol) else np
-    bounded = xp.isfinite(high)
-    width = xp.where(bounded, high, low) - low
-    fall = f_low - f_high
-    known = xp.isfinite(fall) & (fall != 0.0)
-    root = low + width * xp.where(known, f_low, 0.0) / xp.where(known, fall, 1.0)
-    root = root + xp.where(last < 0, 0.3, -0.3) * tol
-    root = xp.minimum(xp.maximum(root, low + 0.02 * width), high - 0.02 * width)
-    return xp.where(bounded, xp.where(known, root, low + 0.5 * width), 4.0 * xp.maximum(low, 0.25))
 
 
 def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:

@@ -20,7 +20,7 @@ from jaxpriv.certificates import Certificate, certify_measured, interval_of, vio
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
+from jaxpriv.problems.measured import MeasuredProgram, Term
 from jaxpriv.problems.statement import (
     Limits,
     as_budgets,
@@ -32,12 +32,13 @@ from jaxpriv.problems.statement import (
     reading,
     worst_program,
 )
-from jaxpriv.problems.terms import is_worst
+from jaxpriv.problems.terms import is_worst, linear_limit
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import ConicInteriorPoint, Goal, iterate
 from jaxpriv.solving.dense import distortion_of, own_goal
 from jaxpriv.solving.measured.known import ROUNDING_SHARES, independent_release, no_rules
-from jaxpriv.solving.measured.one import MOST_PROBES, inner_goal, next_limit
+from jaxpriv.solving.measured.next_limit import MOST_PROBES, next_limit
+from jaxpriv.solving.measured.one import inner_goal
 from jaxpriv.solving.measured.reduction import Reduced
 
 # What a measure may exceed its limit by, relative to 1 + limit.
@@ -130,17 +131,7 @@ def _toward_limits(problem: DistortionProblem, limits: Limits) -> MeasuredProgra
 
 def _idle(mass: Any) -> Term:
     """A limit that always holds, P(y) >= 0: the method needs one row."""
-    return Term(
-        rows=-mass[None],
-        reference=np.zeros(1),
-        cap=None,
-        offset=np.zeros(len(mass)),
-        bound=np.float64(0.0),
-        parameter=np.float64(0.0),
-        kind=Kind.LINEAR,
-        role=Role.WORST,
-        normalised=False,
-    )
+    return linear_limit(-mass[None], np.zeros(1), mass)
 
 
 def _excess(problem: DistortionProblem, limits: Limits, mechanism: Any) -> Any:
@@ -273,7 +264,7 @@ class _Search(NamedTuple):
 
 
 def _searched(solver: ConicInteriorPoint, problem: DistortionProblem, goal: Goal, max_steps: Any) -> Found:
-    """One distance to the budgets after another, as on the host."""
+    """One distance to the budgets after another, as on the host, until an interval of the distance holds 0."""
     further = limits_of(problem)
     within = as_budgets(distance_program(problem, (), True))
 

@@ -1,0 +1,250 @@
+"""The library of CPU kernels: what may keep it away, what is said then, and how it is built."""
+
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _native
+from jaxpriv.solvers import _linear_algebra
+from jaxpriv.solving import execution
+
+ROOT = Path(__file__).parents[2]
+
+kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+
+
+@pytest.fixture(autouse=True)
+def library_settings():
+    with execution.own_settings():
+        yield
+
+
+@pytest.fixture
+def fresh():
+    """Nothing compiled and nothing known of kernels, before and after; solves are compiled: NumPy takes no kernels."""
+
+    def forget():
+        execution._PROGRAMS.clear()
+        _native.absence.cache_clear()
+        _native._say.cache_clear()
+
+    forget()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("JAXPRIV_COMPILE", "always")
+        yield
+    forget()
+
+
+def problem():
+    rng = np.random.default_rng(6)
+    x = np.arange(9.0)
+    return jp.DistortionProblem(rng.dirichlet(np.ones(36)).reshape(4, 9), jp.distortion.absolute(x, x), budget=0.6)
+
+
+def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
+    with_them = jp.solve(problem(), "interior-point", tol=1e-9)
+    execution._PROGRAMS.clear()
+    monkeypatch.setattr(_native, "absence", lambda: "taken away by a test")
+    without = jp.solve(problem(), "interior-point", tol=1e-9)
+    assert with_them.status == without.status == "optimal"
+    assert without.lower_bound <= with_them.value + 1e-12
+    assert with_them.lower_bound <= without.value + 1e-12
+
+
+def test_a_missing_or_unreadable_library_is_said(fresh, monkeypatch, tmp_path):
+    monkeypatch.setattr(_native, "LIBRARY", tmp_path / "kernels.so")
+    assert "not compiled" in _native.absence()
+    assert _native.instruction_set() is None
+    _native.absence.cache_clear()
+    library = tmp_path / "kernels.so"
+    library.write_bytes(b"not a library")
+    monkeypatch.setattr(_native, "SEAL", tmp_path / "no-such-file")
+    assert "cannot be read" in _native.absence()
+    _native.absence.cache_clear()
+    monkeypatch.setattr(_native, "SEAL", seal(library))
+    assert "does not load" in _native.absence()
+
+
+def seal(library):
+    path = library.with_suffix(".sha256")
+    path.write_text(hashlib.sha256(library.read_bytes()).hexdigest() + "\n")
+    return path
+
+
+@kernels
+def test_a_damaged_library_is_not_mapped(fresh, monkeypatch, tmp_path):
+    """A truncated one ends the process by a signal as soon as what is missing is used."""
+    damaged = tmp_path / "kernels.so"
+    damaged.write_bytes(_native.LIBRARY.read_bytes()[:300_000])
+    monkeypatch.setattr(_native, "LIBRARY", damaged)
+    assert "damaged" in _native.absence()
+    assert jp.solve(problem(), "interior-point").status == "optimal"
+
+
+def test_a_missing_library_is_said_once_and_a_choice_is_not(fresh, monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(_native, "LIBRARY", tmp_path / "kernels.so")
+    for value in ("off", ""):
+        monkeypatch.setenv(_native.SWITCH, value)
+        _native.absence.cache_clear()
+        for number in (np.float64, np.float32):
+            for _ in range(2):
+                jax.clear_caches()
+                _linear_algebra.inverse_factor(jnp.eye(3, dtype=number), jnp.ones(3, dtype=number))
+        assert len(caplog.records) == (value != "off")
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("jaxpriv", "WARNING")
+    assert "not compiled when jaxpriv was installed" in record.getMessage()
+    assert "\n" not in record.getMessage()
+
+
+# Kernels that only answer for which version of XLA's interface they were compiled.
+ANSWERING = """
+#include "xla/ffi/api/c_api.h"
+#undef XLA_FFI_API_MINOR
+#define XLA_FFI_API_MINOR {minor}
+#include "common.h"
+int jaxpriv_widest;
+void jaxpriv_use_at_most(int bytes) {{ jaxpriv_widest = bytes; }}
+const char *jaxpriv_compiled_from(void) {{ return "{digest}"; }}
+"""
+ANSWER = """
+XLA_FFI_Error *{name}(XLA_FFI_CallFrame *frame) {{
+  return asked_for_version(frame) ? NULL : complain(frame, XLA_FFI_Error_Code_INTERNAL, "only answers");
+}}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.parametrize("minor", [1, 9999])
+def test_xla_is_asked_which_interfaces_it_takes(minor, fresh, monkeypatch, tmp_path):
+    """Kernels of an older interface are taken; those of one to come are not, and the CPU backend works on."""
+    # Other names than the kernels': XLA takes one function only for each.
+    targets = {f"jaxpriv_answer_{i}": f"jaxpriv_answer_{i}_{minor}" for i in range(2)}
+    source, library = tmp_path / "answering.c", tmp_path / "kernels.so"
+    text = ANSWERING.format(minor=minor, digest=_native.sources_digest())
+    source.write_text(text + "".join(ANSWER.format(name=name) for name in targets))
+    include = Path(jaxlib.__file__).parent / "include"
+    command = ["cc", "-std=gnu11", "-shared", "-fPIC", f"-I{include}", f"-I{_native.FOLDER}", source, "-o", library]
+    subprocess.run(command, check=True)
+    monkeypatch.setattr(_native, "LIBRARY", library)
+    monkeypatch.setattr(_native, "SEAL", seal(library))
+    monkeypatch.setattr(_native, "_TARGETS", targets)
+    if minor == 1:
+        assert _native.absence() is None
+    else:
+        assert "API version (0.9999)" in _native.absence()
+    assert jax.jit(jnp.sum)(jnp.ones(3)) == 3.0
+
+
+def test_a_process_without_cpu_backend_is_told(fresh, monkeypatch):
+    def unknown(backend):
+        raise RuntimeError(f"Unknown backend {backend}")
+
+    monkeypatch.setattr(jax, "local_devices", unknown)
+    assert ("Unknown backend cpu" if _native.LIBRARY.is_file() else "not compiled") in _native.absence()
+
+
+@kernels
+def test_a_library_without_one_of_the_kernels_is_left_alone(fresh, monkeypatch):
+    monkeypatch.setitem(_native._TARGETS, "jaxpriv_of_tomorrow", "jaxpriv_of_tomorrow_v1")
+    assert "does not load" in _native.absence()
+
+
+@kernels
+def test_a_library_of_another_source_is_left_alone(fresh, monkeypatch, tmp_path):
+    for path in sources(_native.FOLDER):
+        shutil.copy(path, tmp_path)
+    monkeypatch.setattr(_native, "FOLDER", tmp_path)
+    assert _native.absence() is None
+    _native.absence.cache_clear()
+    with (tmp_path / "common.h").open("a") as header:
+        header.write("/* a correction */")
+    assert "other C sources" in _native.absence()
+
+
+@kernels
+def test_they_can_be_kept_to_less_than_there_is(fresh, monkeypatch):
+    monkeypatch.setenv(_native.SWITCH, "baseline")
+    assert _native.instruction_set() == "baseline"
+    assert jp.solve(problem(), "interior-point").status == "optimal"
+    monkeypatch.delenv(_native.SWITCH)
+    _native.absence.cache_clear()
+    assert _native.absence() is None  # and sets it back
+
+
+@pytest.mark.parametrize("value", ["off", "OFF", "sse"])
+def test_they_can_be_switched_off(value, fresh, monkeypatch):
+    monkeypatch.setenv(_native.SWITCH, value)
+    assert _native.SWITCH in _native.absence()
+    assert jp.solve(problem(), "interior-point").status == "optimal"
+
+
+def sources(folder):
+    return sorted([*folder.glob("*.c"), *folder.glob("*.h")])
+
+
+def build_script():
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    if not (ROOT / "hatch_build.py").is_file():
+        pytest.skip("hatch_build.py is part of a checkout only")
+    folder = tmp_path / "jaxpriv" / "_native"
+    folder.mkdir(parents=True)
+    for path in sources(ROOT / "jaxpriv" / "_native"):
+        shutil.copy(path, folder)
+    return tmp_path
+
+
+def test_a_build_without_compiler_says_so_and_leaves_nothing(checkout, monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert build_script().compile_kernels(checkout) == "no C compiler"
+    folder = checkout / "jaxpriv" / "_native"
+    assert sorted(folder.iterdir()) == sources(folder)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_build_that_fails_shows_the_compiler_and_keeps_the_old_library(checkout, monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
+    folder = checkout / "jaxpriv" / "_native"
+    (folder / "kernels.so").write_bytes(b"old")
+    for path in folder.glob("*.c"):
+        path.write_text("no C at all")
+    assert "error" in build_script().compile_kernels(checkout)
+    assert (folder / "kernels.so").read_bytes() == b"old"
+    assert sorted(folder.iterdir()) == sorted([*sources(folder), folder / "kernels.so"])
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_build_writes_the_digest_beside_the_library(checkout, monkeypatch):
+    monkeypatch.setenv("CC", "cc")
+    for path in sources(checkout / "jaxpriv" / "_native"):
+        path.write_text("")
+    (checkout / "jaxpriv" / "_native" / "one.c").write_text("int one(void) { return 1; }")
+    assert build_script().compile_kernels(checkout) is None
+    folder = checkout / "jaxpriv" / "_native"
+    assert (folder / "kernels.sha256").read_text() == hashlib.sha256(
+        (folder / "kernels.so").read_bytes()
+    ).hexdigest() + "\n"
+
+
+def test_a_compiler_that_is_not_there_is_a_reason_and_no_error(checkout, monkeypatch):
+    monkeypatch.setenv("CC", str(checkout / "no-such-compiler"))
+    assert "no-such-compiler" in build_script().compile_kernels(checkout)
+    folder = checkout / "jaxpriv" / "_native"
+    assert sorted(folder.iterdir()) == sources(folder)
