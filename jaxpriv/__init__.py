@@ -1,7 +1,7 @@
 """jaxpriv: design, measure and certify information-theoretic privacy mappings in JAX.
 
-Importing this package starts no JAX backend and changes no JAX setting. Natural logarithms (nats)
-everywhere; bits only where a `units` argument asks for them.
+Importing this package starts no JAX backend and changes no JAX setting; what its names stand for is imported when they
+are first used. Natural logarithms (nats) everywhere; bits only where a `units` argument asks for them.
 """
 
 # First: it hears Ctrl-C while the rest is imported.
@@ -9,101 +9,139 @@ from jaxpriv import _command as _command
 
 # isort: split
 
-from jaxpriv import baselines, channel, databases, distortion, extremal, gaussian, joints, leakage, probability
-from jaxpriv._clock import Progress
-from jaxpriv.certificates import Certificate, Verification
-from jaxpriv.certificates.verification import certify
-from jaxpriv.derivatives import Sensitivity, optimal_mechanism, optimal_value, sensitivity
-from jaxpriv.errors import (
-    DivergedError,
-    EntropyError,
-    InfeasibleError,
-    InputError,
-    IntegrityError,
-    JaxprivError,
-    NotCertifiedError,
-    ResourceError,
-)
-from jaxpriv.extremal import MaximumUtility, maximum_utility
-from jaxpriv.frontier import Frontier, frontier
-from jaxpriv.funnels import FunnelSolution
-from jaxpriv.problems import (
-    BottleneckProblem,
-    DistortionProblem,
-    FunnelProblem,
-    NoiseProblem,
-    max_entropy_noise,
-    private_pairs,
-    rate_distortion,
-    with_private_input,
-)
-from jaxpriv.robust import RobustSolution, solve_prior_ball
-from jaxpriv.solution import Solution, Status
-from jaxpriv.solve import solve
-from jaxpriv.solvers import (
-    AcceleratedGradient,
-    ConicInteriorPoint,
-    InteriorPoint,
-    LinearProgram,
-    MirrorDescent,
-    PrimalDualHybridGradient,
-    TwoGrid,
-)
-from jaxpriv.solving.funnel_frontier import FunnelFrontier, funnel_frontier
+from typing import TYPE_CHECKING
+
+from jaxpriv._lazy import attach
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AcceleratedGradient",
-    "BottleneckProblem",
-    "Certificate",
-    "ConicInteriorPoint",
-    "DistortionProblem",
-    "DivergedError",
-    "EntropyError",
-    "Frontier",
-    "FunnelFrontier",
-    "FunnelProblem",
-    "FunnelSolution",
-    "InfeasibleError",
-    "InputError",
-    "IntegrityError",
-    "InteriorPoint",
-    "JaxprivError",
-    "LinearProgram",
-    "MaximumUtility",
-    "MirrorDescent",
-    "NoiseProblem",
-    "NotCertifiedError",
-    "PrimalDualHybridGradient",
-    "Progress",
-    "ResourceError",
-    "RobustSolution",
-    "Sensitivity",
-    "Solution",
-    "Status",
-    "TwoGrid",
-    "Verification",
-    "baselines",
-    "certify",
-    "channel",
-    "databases",
-    "distortion",
-    "extremal",
-    "frontier",
-    "funnel_frontier",
-    "gaussian",
-    "joints",
-    "leakage",
-    "max_entropy_noise",
-    "maximum_utility",
-    "optimal_mechanism",
-    "optimal_value",
-    "private_pairs",
-    "probability",
-    "rate_distortion",
-    "sensitivity",
-    "solve",
-    "solve_prior_ball",
-    "with_private_input",
-]
+if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from jaxpriv import baselines as baselines
+    from jaxpriv import certificates as certificates
+    from jaxpriv import channel as channel
+    from jaxpriv import databases as databases
+    from jaxpriv import datasets as datasets
+    from jaxpriv import distortion as distortion
+    from jaxpriv import errors as errors
+    from jaxpriv import estimation as estimation
+    from jaxpriv import extremal as extremal
+    from jaxpriv import funnels as funnels
+    from jaxpriv import gaussian as gaussian
+    from jaxpriv import joints as joints
+    from jaxpriv import leakage as leakage
+    from jaxpriv import plotting as plotting
+    from jaxpriv import probability as probability
+    from jaxpriv import problems as problems
+    from jaxpriv import solvers as solvers
+    from jaxpriv import testing as testing
+    from jaxpriv import watchdog as watchdog
+    from jaxpriv._clock import Progress as Progress
+    from jaxpriv.certificates import Certificate as Certificate
+    from jaxpriv.certificates.verification import Verification as Verification
+    from jaxpriv.certificates.verification import certify as certify
+    from jaxpriv.derivatives import Sensitivity as Sensitivity
+    from jaxpriv.derivatives import optimal_mechanism as optimal_mechanism
+    from jaxpriv.derivatives import optimal_value as optimal_value
+    from jaxpriv.derivatives import sensitivity as sensitivity
+    from jaxpriv.errors import DivergedError as DivergedError
+    from jaxpriv.errors import EntropyError as EntropyError
+    from jaxpriv.errors import InfeasibleError as InfeasibleError
+    from jaxpriv.errors import InputError as InputError
+    from jaxpriv.errors import IntegrityError as IntegrityError
+    from jaxpriv.errors import JaxprivError as JaxprivError
+    from jaxpriv.errors import NotCertifiedError as NotCertifiedError
+    from jaxpriv.errors import ResourceError as ResourceError
+    from jaxpriv.extremal import MaximumUtility as MaximumUtility
+    from jaxpriv.extremal import maximum_utility as maximum_utility
+    from jaxpriv.funnels import FunnelSolution as FunnelSolution
+    from jaxpriv.problems import BottleneckProblem as BottleneckProblem
+    from jaxpriv.problems import DistortionProblem as DistortionProblem
+    from jaxpriv.problems import FunnelProblem as FunnelProblem
+    from jaxpriv.problems import NoiseProblem as NoiseProblem
+    from jaxpriv.problems import max_entropy_noise as max_entropy_noise
+    from jaxpriv.problems import private_pairs as private_pairs
+    from jaxpriv.problems import rate_distortion as rate_distortion
+    from jaxpriv.problems import with_private_input as with_private_input
+    from jaxpriv.robust import RobustSolution as RobustSolution
+    from jaxpriv.robust import solve_prior_ball as solve_prior_ball
+    from jaxpriv.solution import Solution as Solution
+    from jaxpriv.solution import Status as Status
+    from jaxpriv.solvers import AcceleratedGradient as AcceleratedGradient
+    from jaxpriv.solvers import ConicInteriorPoint as ConicInteriorPoint
+    from jaxpriv.solvers import InteriorPoint as InteriorPoint
+    from jaxpriv.solvers import LinearProgram as LinearProgram
+    from jaxpriv.solvers import MirrorDescent as MirrorDescent
+    from jaxpriv.solvers import PrimalDualHybridGradient as PrimalDualHybridGradient
+    from jaxpriv.solvers import TwoGrid as TwoGrid
+    from jaxpriv.solving.frontier import Frontier as Frontier
+    from jaxpriv.solving.frontier import frontier as frontier
+    from jaxpriv.solving.funnel_frontier import FunnelFrontier as FunnelFrontier
+    from jaxpriv.solving.funnel_frontier import funnel_frontier as funnel_frontier
+    from jaxpriv.solving.solve import solve as solve
+else:
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "jaxpriv._clock": ["Progress"],
+            "jaxpriv.certificates": ["Certificate"],
+            "jaxpriv.certificates.verification": ["Verification", "certify"],
+            "jaxpriv.derivatives": ["Sensitivity", "optimal_mechanism", "optimal_value", "sensitivity"],
+            "jaxpriv.errors": [
+                "DivergedError",
+                "EntropyError",
+                "InfeasibleError",
+                "InputError",
+                "IntegrityError",
+                "JaxprivError",
+                "NotCertifiedError",
+                "ResourceError",
+            ],
+            "jaxpriv.extremal": ["MaximumUtility", "maximum_utility"],
+            "jaxpriv.funnels": ["FunnelSolution"],
+            "jaxpriv.problems": [
+                "BottleneckProblem",
+                "DistortionProblem",
+                "FunnelProblem",
+                "NoiseProblem",
+                "max_entropy_noise",
+                "private_pairs",
+                "rate_distortion",
+                "with_private_input",
+            ],
+            "jaxpriv.robust": ["RobustSolution", "solve_prior_ball"],
+            "jaxpriv.solution": ["Solution", "Status"],
+            "jaxpriv.solvers": [
+                "AcceleratedGradient",
+                "ConicInteriorPoint",
+                "InteriorPoint",
+                "LinearProgram",
+                "MirrorDescent",
+                "PrimalDualHybridGradient",
+                "TwoGrid",
+            ],
+            "jaxpriv.solving.frontier": ["Frontier", "frontier"],
+            "jaxpriv.solving.funnel_frontier": ["FunnelFrontier", "funnel_frontier"],
+            "jaxpriv.solving.solve": ["solve"],
+        },
+        submodules=[
+            "baselines",
+            "certificates",
+            "channel",
+            "databases",
+            "datasets",
+            "distortion",
+            "errors",
+            "estimation",
+            "extremal",
+            "funnels",
+            "gaussian",
+            "joints",
+            "leakage",
+            "plotting",
+            "probability",
+            "problems",
+            "solvers",
+            "testing",
+            "watchdog",
+        ],
+    )

@@ -40,11 +40,11 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.problems.terms import is_worst
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solve import solve
 from jaxpriv.solvers import AbstractSolver, ConicInteriorPoint, Goal, InteriorPoint, last_state, path_tangent
 from jaxpriv.solving.choice import STREAMING, check_double, pick_measured, pick_solver, step_limit
 from jaxpriv.solving.dense import MARGIN, own_goal
 from jaxpriv.solving.measured.traced import Found, LeastWorst, Posed, optimum, undifferentiated_optimum
+from jaxpriv.solving.solve import solve
 from jaxpriv.solving.traced import traced_program
 
 

@@ -20,7 +20,7 @@ from jaxpriv._files import atomic_write
 from jaxpriv._validation import mechanism_array, scalar
 from jaxpriv.datasets import Dataset
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.frontier import Frontier
+from jaxpriv.solving.frontier import Frontier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

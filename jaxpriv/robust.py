@@ -36,9 +36,9 @@ from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solve import solve_within
 from jaxpriv.solvers import Goal
 from jaxpriv.solvers.prior_saddle import saddle_point
+from jaxpriv.solving.solve import solve_within
 
 # The budgets of the finite programs are tighter by this part of the span of the distortion, and by this part of `tol`
 # at most: a multiplier makes it count.

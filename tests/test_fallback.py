@@ -8,8 +8,8 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import _clock
 from jaxpriv._clock import Clock, Stop
-from jaxpriv.solve import solve_within
 from jaxpriv.solvers import Goal
+from jaxpriv.solving.solve import solve_within
 
 JOINT = np.random.default_rng(17).dirichlet(np.ones(12)).reshape(3, 4)
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))

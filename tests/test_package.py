@@ -1,5 +1,8 @@
 """The package as a whole: what importing it does, and whether its declared facts agree."""
 
+import ast
+import importlib
+import importlib.util
 import json
 import subprocess
 import sys
@@ -20,8 +23,10 @@ PROBE = """
 import importlib, json, pathlib, sys
 import jax
 from jax._src import xla_bridge
-before = dict(jax.config.values)
+before, known = dict(jax.config.values), {*sys.modules}
 import jaxpriv
+at_start = sorted({*sys.modules} - known)
+jaxpriv.DistortionProblem, jaxpriv.solve
 modules = sorted(sys.modules)
 root = pathlib.Path(jaxpriv.__file__).parent
 for path in sorted(root.rglob("*.py")):
@@ -32,6 +37,7 @@ after = dict(jax.config.values)
 print(json.dumps({
     "backend": xla_bridge.backends_are_initialized(),
     "changed": sorted(k for k in {*before, *after} if before.get(k) != after.get(k)),
+    "at_start": at_start,
     "modules": modules,
 }))
 """
@@ -58,20 +64,65 @@ def test_import_changes_no_jax_setting(imported):
         "clarabel",
         "cvxpy",
         "ecos",
+        "jaxpriv.databases",
+        "jaxpriv.estimation",
+        "jaxpriv.extremal",
+        "jaxpriv.funnels",
+        "jaxpriv.gaussian",
+        "jaxpriv.plotting",
+        "jaxpriv.robust",
         "jaxpriv.testing",
+        "jaxpriv.watchdog",
         "matplotlib",
         "optax",
         "pandas",
         "polars",
         "pooch",
         "rich",
+        "scipy.linalg",
         "scipy.optimize",
+        "scipy.special",
         "scs",
         "typer",
     ],
 )
-def test_import_leaves_heavy_packages_alone(imported, name):
+def test_what_a_solve_needs_leaves_heavy_packages_alone(imported, name):
     assert name not in imported["modules"]
+
+
+def test_import_brings_in_nothing_but_the_table_of_names(imported):
+    """What a name stands for, JAX and Equinox included, is imported when the name is first used."""
+    ours = {name for name in imported["at_start"] if name.split(".")[0] == "jaxpriv"}
+    assert ours == {"jaxpriv", "jaxpriv._command", "jaxpriv._lazy"}
+    assert {name.split(".")[0] for name in imported["at_start"]} <= {"jaxpriv", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("package", ["jaxpriv", "jaxpriv.estimation"])
+def test_public_names_are_those_that_type_checkers_read(package):
+    module = importlib.import_module(package)
+    tree = ast.parse(Path(module.__file__).read_text())
+    block = next(
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    declared = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        declared |= {alias.asname: (node.module, alias.name) for alias in node.names}
+    assert sorted(declared) == module.__all__
+    assert set(module.__all__) <= set(dir(module))
+    for public, (home, name) in declared.items():
+        assert public == name
+        if home != package:  # a module that gave its own name to another object would replace the public one
+            assert getattr(module, public) is getattr(importlib.import_module(home), name), public
+            assert importlib.util.find_spec(f"{package}.{public}") is None
+        else:
+            assert getattr(module, public) is importlib.import_module(f"{package}.{public}")
+
+
+def test_an_unknown_name_is_an_attribute_error_and_probes_import_nothing():
+    with pytest.raises(AttributeError, match="no attribute 'solves'"):
+        jaxpriv.solves  # noqa: B018
+    assert not hasattr(jaxpriv, "__wrapped__")
 
 
 def test_version_is_the_declared_one():

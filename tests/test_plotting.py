@@ -8,8 +8,8 @@ import pytest
 
 from jaxpriv import datasets, plotting
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.frontier import Frontier
 from jaxpriv.solution import Solution
+from jaxpriv.solving.frontier import Frontier
 
 BITS = 1 / np.log(2)
 

@@ -11,7 +11,6 @@ from jaxpriv.certificates import certify
 from jaxpriv.solving import choice, execution
 from jaxpriv.testing import DEGENERATE, degenerate, known_problems, random_joint
 
-# `jaxpriv.solve` is the function; its module is behind it.
 JOINTS = np.stack([random_joint(seed, 3, 4) for seed in range(4)])
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 KNOWN = {known.name: known for known in known_problems()}

@@ -78,9 +78,9 @@ def funnel(
     from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import joint_array, scalar
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
-    from jaxpriv.solve import solve_within
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.funnels import FUNNEL_SOLVERS
+    from jaxpriv.solving.solve import solve_within
 
     measure = Asked("--leakage", leakage, None, order, divergence, gamma).measure(None)
     if method not in ("auto", *FUNNEL_SOLVERS):

@@ -83,9 +83,9 @@ def solve(
     from jaxpriv._clock import clock_of
     from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import scalar
-    from jaxpriv.solve import solve_within
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.choice import SOLVER_NAMES
+    from jaxpriv.solving.solve import solve_within
 
     asked_measures = [
         Asked("--leakage", leakage, form, order, divergence, gamma),

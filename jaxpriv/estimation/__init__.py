@@ -1,1 +1,13 @@
 """From samples: tables, log-lift estimators, confidence statistics."""
+
+from typing import TYPE_CHECKING
+
+from jaxpriv._lazy import attach
+
+if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from jaxpriv.estimation import audit as audit
+    from jaxpriv.estimation import confidence as confidence
+    from jaxpriv.estimation import lift as lift
+    from jaxpriv.estimation import tables as tables
+else:
+    __getattr__, __dir__, __all__ = attach(__name__, {}, ["audit", "confidence", "lift", "tables"])

@@ -86,7 +86,11 @@ def test_interrupt_while_the_command_line_is_imported(way, tmp_path):
     (tmp_path / "equinox.py").write_text(IMPORTED)
     script = tmp_path / "jaxpriv"  # as pip makes it
     script.write_text("import sys\nfrom jaxpriv.cli import main\nsys.exit(main())\n")
-    start = {"module": ["-m", "jaxpriv", "info"], "script": [script, "info"], "library": ["-c", "import jaxpriv"]}
+    start = {
+        "module": ["-m", "jaxpriv", "info"],
+        "script": [script, "info"],
+        "library": ["-c", "import jaxpriv; jaxpriv.solve"],
+    }
     paths = os.pathsep.join((str(tmp_path), str(ROOT)))
     done = subprocess.run(
         [sys.executable, *start[way]],

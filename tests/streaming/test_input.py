@@ -1,7 +1,5 @@
 """Bad operators, forms and devices: a clear error that names what is wrong, before any solving."""
 
-import sys
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,11 +10,10 @@ import jaxpriv as jp
 from jaxpriv import _resources
 from jaxpriv.distortion import Pairwise
 from jaxpriv.joints import Stored
+from jaxpriv.solving import solve as solve_module
 from jaxpriv.solving import streamed
 
 from .conftest import line, smooth_joint
-
-solve_module = sys.modules["jaxpriv.solve"]  # the package shows the function by this name
 
 JOINT = smooth_joint(12, 3)
 
