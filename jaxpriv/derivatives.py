@@ -38,7 +38,6 @@ from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.probability import mutual_information
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Form, Program
-from jaxpriv.problems.terms import is_worst
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, ConicInteriorPoint, Goal, InteriorPoint, last_state, path_tangent
 from jaxpriv.solving.choice import STREAMING, check_double, pick_measured, pick_solver, step_limit
@@ -362,7 +361,7 @@ def _envelope(program: Program, change: Program, at: _Optimum) -> Any:
 
 def _measured_value(problem: DistortionProblem, solver: Any, tol: float, max_steps: Any) -> Any:
     """The optimal value with any measures: a function of the value of the program's total, which has a derivative."""
-    if problem.budget is not None and is_worst(problem.leakage):
+    if problem.budget is not None and problem.leakage.worst_outcome:
         value, bound, violation = _least_worst(LeastWorst.of(problem, solver, Goal(tol), max_steps))
     else:
         posed = Posed.of(problem)

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 
 from jaxpriv.certificates.dense import nonnegative
 from jaxpriv.certificates.measured import column_values, shared_prices
-from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.problems.measured import MeasuredProgram
 
 
 def lagrangian(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any, price: Any) -> Any:
@@ -37,7 +38,7 @@ def lagrangian(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any, price
         w = jnp.matmul(term.rows, mechanism, precision="highest")
         if term.role is Role.WORST:
             if term.smooth:
-                total = total + (eta[:, worst] * (column_values(term, w, jnp) + term.offset @ mechanism)).sum()
+                total = total + (eta[:, worst] * (column_values(term, w) + term.offset @ mechanism)).sum()
                 worst += 1
             else:
                 total = total + _claimed_above(term, own, w)
@@ -47,7 +48,7 @@ def lagrangian(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any, price
             weight = price[limit]
             total = total - weight * term.bound
             limit += 1
-        total = total + (weight * column_values(term, w, jnp).sum() if term.smooth else _claimed(term, own, weight, w))
+        total = total + (weight * column_values(term, w).sum() if term.smooth else _claimed(term, own, weight, w))
     return total
 
 

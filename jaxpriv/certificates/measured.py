@@ -1,29 +1,27 @@
 """The certificate of a program with any measures: `dense` for every set of decision rules.
 
 Whatever rules k, prices eta (one for each output and each worst-outcome limit of a smooth term) and prices
-of the limits a solver hands over, they are first moved into the sets of `problems.measured`; then
+of the limits a solver hands over, they are first moved into the sets of `leakage.rule_sets`; then
 
     OPT >= sum_x min_y [ cost + sum_j k_j(y) A_j + sum_j eta_j(y) offset_j + price . constraints ](x, y)
            - sum_i price_i bound_i
 
 because <k_j(y), A_j W_y> <= price_j phi_j(y) for k_j(y) in price_j G_j, and <k, A W_y> + eta offset . W_y <= 0
 for a worst-outcome limit. Everything is computed afresh here, by formulas of its own: in NumPy float64, and under a
-trace by the same formulas in the dtype of the program. A symbol without mass (reference 0, rows of zeros) counts
+trace by the same formulas in the dtype of the program; those of each set are methods of its class (`columns`,
+`moved_in`). A symbol without mass (reference 0, rows of zeros) counts
 nothing.
 """
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._validation import is_traced
-from jaxpriv.certificates import user
 from jaxpriv.certificates.dense import Certificate, nonnegative
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
-
-_LOWEST_SCORE = -700.0
+from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.problems.measured import MeasuredProgram
 
 
 def certify_measured(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any, price: Any) -> Certificate:
@@ -52,62 +50,10 @@ def _unit(array: Any) -> float:
     return float(np.finfo(str(array.dtype)).eps) / 2
 
 
-def column_values(term: Term, w: Any, xp: Any = np) -> Any:
+def column_values(term: Term, w: Any) -> Any:
     """phi of what the term sees of every output, w (T, Y): shape (Y,)."""
-    r = xp.asarray(term.reference)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        if term.kind is Kind.ENTROPIC:
-            w = xp.maximum(w, 0.0)
-            mass = w.sum(axis=0)
-            # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - t + 1) >= 0, so that small values keep
-            # their digits, and -m ln R apart.
-            whole = r.sum()
-            product = r / whole * mass
-            ratio = xp.where(product > 0, w / xp.where(product > 0, product, 1.0), 0.0)
-            terms = xp.where(ratio > 0, ratio * xp.log(xp.where(ratio > 0, ratio, 1.0)), 0.0) - ratio + 1.0
-            return (product * terms).sum(axis=0) - mass * _log_of_total(xp, whole)
-        if term.kind is Kind.POWER:
-            order = term.parameter / (term.parameter - 1.0)
-            lift = xp.maximum(w, 0.0) / xp.where(r > 0, r, 1.0)
-            top = lift.max(axis=0)
-            share = lift / xp.where(top > 0, top, 1.0)
-            power = xp.where(share > 0, xp.where(share > 0, share, 1.0) ** order, 0.0)
-            inner = (r * power).sum(axis=0)
-            inner = xp.where(inner > 0, xp.where(inner > 0, inner, 1.0) ** (1.0 / order), 0.0)
-            return (-1.0 if term.negative else 1.0) * top * inner
-        if term.kind is Kind.LINEAR:
-            if term.cap is not None:
-                return (xp.asarray(term.cap)[:, None] * xp.maximum(w, 0.0)).sum(axis=0)
-            return (w / r).max(axis=0)
-        if term.kind is Kind.LOSS:
-            if xp is jnp:
-                return -jax.vmap(term.function.least)(xp.maximum(w, 0.0).T)
-            return user.most_saved(term.function, w)
-        mass = w[-1]
-        present = mass > 0
-        positive = present & (r[:-1] > 0)
-        lift = xp.where(positive, w[:-1] / xp.where(positive, r[:-1] * mass, 1.0), 1.0)
-        return xp.where(present, mass * (r[:-1] * _generator(xp, term, xp.maximum(lift, 0.0))).sum(axis=0), 0.0)
-
-
-def _log_of_total(xp: Any, total: Any) -> Any:
-    """The logarithm of the sum of a reference, 0 of one that is 1 up to rounding."""
-    return xp.where(abs(total - 1.0) > 1e-12, xp.log(total), 0.0)
-
-
-def _generator(xp: Any, term: Term, t: Any) -> Any:
-    kind = term.kind
-    if kind is Kind.GENERATOR:
-        return term.function.value(t) if xp is jnp else user.values(term.function, t)
-    if kind is Kind.CHI_SQUARED:
-        return (t - 1.0) ** 2
-    safe = xp.where(t > 0, t, 1.0)
-    if kind is Kind.REVERSE_KL:
-        return xp.where(t > 0, t - 1.0 - xp.log(safe), np.inf)
-    if kind is Kind.HELLINGER:
-        return xp.where(t > 0, (xp.sqrt(safe) - 1.0) ** 2, 1.0)
-    middle = 0.5 * (1.0 + t)
-    return 0.5 * (xp.where(t > 0, t * xp.log(safe / middle), 0.0) - xp.log(middle))
+        return term.rule_set.columns(term, w)
 
 
 def _excess(xp: Any, term: Term, mechanism: Any) -> tuple[Any, Any]:
@@ -116,7 +62,7 @@ def _excess(xp: Any, term: Term, mechanism: Any) -> tuple[Any, Any]:
     size = abs(term.rows) @ mechanism
     if term.smooth:
         own = term.offset @ mechanism
-        return column_values(term, w, xp) + own, size.sum(axis=0) * 40.0 + abs(term.offset) @ mechanism
+        return column_values(term, w) + own, size.sum(axis=0) * 40.0 + abs(term.offset) @ mechanism
     if not term.normalised:
         return w.max(axis=0), size.max(axis=0)
     r = xp.asarray(term.reference)[:, None]
@@ -143,7 +89,7 @@ def _primal(xp: Any, program: MeasuredProgram, mechanism: Any) -> tuple[Any, Any
             leakages.append(relative.max())
             excesses.append(relative.max() - 4 * slop)
             continue
-        columns = column_values(term, term.rows @ mechanism, xp)
+        columns = column_values(term, term.rows @ mechanism)
         total, size = columns.sum(), abs(columns).sum() + (abs(term.rows) @ mechanism).sum()
         leakages.append(total)
         if term.role is Role.OBJECTIVE:
@@ -188,58 +134,7 @@ def _into_set(xp: Any, term: Term, k: Any, price: Any) -> Any:
     held = price > 0
     g = xp.where(held[:, None], k / xp.where(held, price, 1.0)[:, None], 0.0)
     g = xp.where(xp.isfinite(g), g, 0.0)
-    return _rule(xp, term, g) * price[:, None]
-
-
-def _rule(xp: Any, term: Term, g: Any) -> Any:
-    """g (Y, T) moved into the set of a smooth term."""
-    r = xp.asarray(term.reference)
-    if term.kind is Kind.ENTROPIC:
-        seen = r > 0
-        g = xp.where(seen, xp.clip(g, _LOWEST_SCORE, -_LOWEST_SCORE), _LOWEST_SCORE)
-        g = g - g.max(axis=1, keepdims=True)
-        total = r.sum()
-        mean = (r * xp.exp(g)).sum(axis=1, keepdims=True) / total
-        short = (r * xp.expm1(g)).sum(axis=1, keepdims=True) / total
-        level = xp.where(mean > 0.5, xp.log1p(xp.where(mean > 0.5, short, 0.0)), xp.log(mean))
-        return xp.where(seen, g - level - _log_of_total(xp, total), 0.0)
-    if term.kind is Kind.POWER:
-        b = term.parameter
-        # Powers of numbers on the side of 1 where they cannot overflow: b < 0 for orders < 1.
-        if term.negative:
-            y = xp.clip(-g, 1e-150, 1e150)
-            y = y / y.min(axis=1, keepdims=True)
-        else:
-            top = g.max(axis=1, keepdims=True)
-            y = xp.where(top > 0, xp.maximum(g, 0.0) / xp.where(top > 0, top, 1.0), 1.0)
-        y = y * ((r * y**b).sum(axis=1, keepdims=True)) ** (-1.0 / b)
-        return -y if term.negative else y
-    if term.kind is Kind.LOSS:
-        return user.announced(term.function, g)
-    u = g[:, :-1]
-    high = 1.0 - 1e-12
-    if term.kind is Kind.GENERATOR:
-        u, conjugate = user.supporting_lines(term.function, u)
-        return _with_level(xp, r, u, conjugate)
-    if term.kind is Kind.CHI_SQUARED:
-        u = xp.maximum(u, -2.0)
-        conjugate = u + 0.25 * u * u
-    elif term.kind is Kind.REVERSE_KL:
-        u = xp.minimum(u, high)
-        conjugate = -xp.log1p(-u)
-    elif term.kind is Kind.HELLINGER:
-        u = xp.minimum(u, high)
-        conjugate = u / (1.0 - u)
-    else:
-        u = xp.minimum(u, 0.5 * np.log(2.0) - 1e-12)
-        # ln((1+t)/2)/2 with 1 + t = 2/(2 - e^{2u}); accurate relative to u, which a high price multiplies.
-        conjugate = -0.5 * xp.log1p(-xp.expm1(2.0 * u))
-    return _with_level(xp, r, u, conjugate)
-
-
-def _with_level(xp: Any, r: Any, u: Any, conjugate: Any) -> Any:
-    """Slopes u of an f, and in the last column what their conjugates sum to."""
-    return xp.concatenate([u, -(r[:-1] * conjugate).sum(axis=1)[:, None]], axis=1)
+    return term.rule_set.moved_in(term, g) * price[:, None]
 
 
 def _dual(xp: Any, program: MeasuredProgram, k: Any, eta: Any, price: Any) -> Any:

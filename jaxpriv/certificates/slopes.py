@@ -19,8 +19,8 @@ import numpy as np
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.distortion import Matrix
 from jaxpriv.errors import InputError
+from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import Role, Term
 from jaxpriv.problems.statement import (
     Limits,
     distance_program,
@@ -30,7 +30,7 @@ from jaxpriv.problems.statement import (
     proved_program,
     reading,
 )
-from jaxpriv.problems.terms import is_worst, terms_of
+from jaxpriv.problems.terms import terms_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Slopes:
 
 def slopes(problem: DistortionProblem, solution: Any) -> Slopes:
     """The slopes of a solution of a problem with any measures; raises InputError where it holds no prices."""
-    search = problem.budget is not None and is_worst(problem.leakage)
+    search = problem.budget is not None and problem.leakage.worst_outcome
     mechanism, value = np.asarray(solution.mechanism, dtype=np.float64), float(solution.value)
     limits = limits_of(problem)
     asked = ((problem.leakage, value), *limits) if search else limits
@@ -121,8 +121,8 @@ def _on_every_row(problem: DistortionProblem, asked: Limits, k: np.ndarray) -> n
 
 def _stated(problem: DistortionProblem, asked: Limits) -> list[tuple[Any, Role, float]]:
     """(measure, role, limit) of the terms of a program, in its order."""
-    limits = [(one, Role.WORST if is_worst(one) else Role.AVERAGE, value) for one, value in finite_limits(asked)]
-    if problem.leakage_budget is not None or is_worst(problem.leakage):
+    limits = [(one, Role.WORST if one.worst_outcome else Role.AVERAGE, value) for one, value in finite_limits(asked)]
+    if problem.leakage_budget is not None or problem.leakage.worst_outcome:
         return limits
     return [(problem.leakage, Role.OBJECTIVE, 0.0), *limits]
 

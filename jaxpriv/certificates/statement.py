@@ -10,9 +10,9 @@ import numpy as np
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates.measured import certify_measured
 from jaxpriv.leakage import AbstractLeakage, exact_values
+from jaxpriv.leakage.rule_sets import Scale
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.statement import least_value, worst_program
-from jaxpriv.problems.terms import Scale
 
 # What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
 _ROUNDING = 1e-10

@@ -21,8 +21,8 @@ from jaxpriv.certificates.streamed import certify_streamed
 from jaxpriv.channel import AbstractChannel
 from jaxpriv.errors import InputError
 from jaxpriv.joints import in_double
+from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import Role
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.problems.statement import (
     as_budgets,
@@ -32,7 +32,6 @@ from jaxpriv.problems.statement import (
     reading,
 )
 from jaxpriv.problems.streamed import StreamedProgram
-from jaxpriv.problems.terms import is_worst
 from jaxpriv.solution import Solution, Status
 from jaxpriv.streaming import marginal
 
@@ -192,7 +191,7 @@ def _of_information(problem: DistortionProblem, solution: Solution) -> tuple[Any
 
 
 def _of_measures(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
-    search = problem.budget is not None and is_worst(problem.leakage)
+    search = problem.budget is not None and problem.leakage.worst_outcome
     program, whole = proved_program(problem, solution, 0.0)
     mechanism = np.asarray(solution.mechanism, dtype=np.float64)
     rows = sum(len(term.rows) for term in program.terms)

@@ -20,13 +20,13 @@ from jaxpriv.leakage.cost import (
     AbstractCost,
     AverageCostGain,
     BrierLoss,
-    CustomLoss,
     LogLoss,
     LossMatrix,
     MaxCostGain,
     ZeroOneLoss,
 )
 from jaxpriv.leakage.cost_bounds import CostGainBounds, cost_gain_bound, cost_gain_bounds
+from jaxpriv.leakage.custom_loss import CustomLoss
 from jaxpriv.leakage.evaluation import Evaluation, Witness, evaluate, evaluate_all, exact_values
 from jaxpriv.leakage.f_information import (
     AbstractDivergence,
@@ -38,7 +38,6 @@ from jaxpriv.leakage.f_information import (
     ReverseKullbackLeibler,
     SquaredHellinger,
     TotalVariation,
-    UserDivergence,
 )
 from jaxpriv.leakage.guessing import CorrectGuess, GainLeakage, MinEntropyLeakage
 from jaxpriv.leakage.pointwise import (
@@ -54,6 +53,7 @@ from jaxpriv.leakage.registry import DIVERGENCES, NAMES, by_name, forms_of
 from jaxpriv.leakage.renyi import Arimoto, MaximalLeakage, Sibson
 from jaxpriv.leakage.reporting import Report, Row, prior_free_cap, report
 from jaxpriv.leakage.shannon import MaxInformation, MutualInformation, RelativeEntropyPrivacy
+from jaxpriv.leakage.user_divergence import UserDivergence
 
 __all__ = [
     "DIVERGENCES",

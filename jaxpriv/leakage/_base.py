@@ -30,16 +30,18 @@ Conventions shared by all measures.
 """
 
 from abc import abstractmethod
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
 from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv.errors import InputError
+from jaxpriv.leakage.rule_sets import PLAIN, Rules, Scale, View, logarithmic
 from jaxpriv.probability import output_joint, private_marginal
 
 # "nats" can be converted to bits; the others are what they are.
@@ -62,8 +64,35 @@ def same_symbols(name: str, size: int, w: Column) -> None:
         raise InputError(f"{name} is for {size} private symbols (axis s), but the joint has {w.shape[0]}")
 
 
+def of_symbols(name: str, table: Any, axis: int, seen: np.ndarray) -> Any:
+    """The entries of the private symbols `seen` in a parameter that has one for each private symbol along `axis`."""
+    if table.shape[axis] != len(seen):
+        raise InputError(f"{name} is for {table.shape[axis]} private symbols (axis s), but the joint has {len(seen)}")
+    return table if seen.all() else np.compress(seen, np.asarray(table), axis=axis)
+
+
+def undesigned(one: object) -> InputError:
+    """The refusal of a measure, divergence or cost without rules."""
+    return InputError(
+        f"{type(one).__name__} has no decision rules of its own (`rules`): it can be evaluated on any mechanism, but "
+        "is no objective and no limit"
+    )
+
+
+# Why a program under a trace cannot depend on a user's function.
+OWN_FUNCTION = (
+    "a function f or loss of your own is solved for outside of jit, vmap and grad only; call solve "
+    "there, and sensitivity(problem, solution) for derivatives"
+)
+
+
 class AbstractLeakage(eqx.Module):
-    """A leakage measure: `measure(joint, mechanism)` is its value, a scalar array."""
+    """A leakage measure: `measure(joint, mechanism)` is its value, a scalar array.
+
+    Design, certificates and derivatives know a measure by its decision rules alone. A measure that may be an objective
+    or a limit says so (`designable`) and lowers itself to `rules`; the further methods below are for measures with
+    parameters for each private symbol (`among`), of another scale (`scale_for`, `shift`), or with more to check.
+    """
 
     @property
     @abstractmethod
@@ -77,6 +106,64 @@ class AbstractLeakage(eqx.Module):
     @abstractmethod
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """phi(w), homogeneous of degree 1 in w; 0 where |w| = 0."""
+
+    @property
+    @abstractmethod
+    def worst_outcome(self) -> bool:
+        """Whether it is the largest over the outputs, not an average."""
+
+    @property
+    def designable(self) -> bool:
+        """Whether it has `rules`: whether it can be an objective or a limit."""
+        return False
+
+    @property
+    def linear(self) -> bool:
+        """Whether its limit or its sum of columns is piecewise linear in the mechanism: a linear program."""
+        return False
+
+    @property
+    def entropic(self) -> bool:
+        """Whether it is a relative entropy: proportional rows are one row to it."""
+        return False
+
+    def row_count(self, symbols: int) -> int:
+        """At most so many rows for so many private symbols."""
+        return symbols + 1
+
+    def rules(self, view: View) -> Rules | None:
+        """The adversary's decision rules under one joint.
+
+        Of an average: value = `scale_for`(S).outer( sum_y phi(A W_y) + `shift`(prior) ) with phi the support function
+        of the rules. Of a worst-outcome measure: those of the limit value <= `view.limit`; None if nothing is limited.
+        """
+        raise undesigned(self)
+
+    def shift(self, prior: Any) -> Any:
+        """What is added to the sum over the outputs of an average."""
+        del prior
+        return 0.0
+
+    def scale_for(self, symbols: int) -> Scale:
+        """How the value of an average follows from the sum over the outputs, for so many private symbols."""
+        del symbols
+        return PLAIN
+
+    def among(self, prior: Any, seen: np.ndarray) -> "AbstractLeakage":
+        """The measure on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
+
+        Raises `InputError` for a parameter of another number of symbols.
+        """
+        del prior, seen
+        return self
+
+    def check(self, form: str, symbols: int) -> None:
+        """Refuse, as the argument `form` of a problem, what nothing can be proved with."""
+
+    @property
+    def untraceable(self) -> str | None:
+        """Why a program under a trace cannot depend on it, if it cannot."""
+        return None
 
     @abstractmethod
     def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
@@ -104,6 +191,10 @@ class AbstractLeakage(eqx.Module):
 
 class AbstractAverageLeakage(AbstractLeakage):
     """`outer( sum_y column(w_y) )`, `column` convex and `outer` increasing with outer(0) = 0."""
+
+    @property
+    def worst_outcome(self) -> bool:
+        return False
 
     @abstractmethod
     def outer(self, total: Scalar) -> Scalar:
@@ -154,6 +245,12 @@ class AbstractExponentialMeanLeakage(AbstractAverageLeakage):
     def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
         return exponential_mean(outcomes, masses, self._rate(outcomes))
 
+    def scale_for(self, symbols: int) -> Scale:
+        """Of rules with sum_y phi = +-sum_y |w_y| e^{k B_y}, the sign that of k."""
+        del symbols
+        rate = float(self.rate)
+        return logarithmic(rate) if rate else PLAIN
+
     def outer(self, total: Scalar) -> Scalar:
         return total * log1p_quotient(self._rate(total) * total)
 
@@ -166,6 +263,10 @@ class AbstractExponentialMeanLeakage(AbstractAverageLeakage):
 
 class AbstractWorstOutcomeLeakage(AbstractLeakage):
     """max of outcome(w_y) over the outputs with mass."""
+
+    @property
+    def worst_outcome(self) -> bool:
+        return True
 
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
         return expectation(jnp.sum(w), self.outcome(w, prior))

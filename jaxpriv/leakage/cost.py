@@ -6,19 +6,29 @@ c0 - min_y c_y (Calmon and Fawaz 2012, eq. 1-4). A cost is known by its least ex
 `least(w) = min_q sum_s w_s C(s, q)`, concave and homogeneous of degree 1 in w.
 """
 
+import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
 
-from jaxpriv._numerics import positive, xlogx
-from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
+from jaxpriv._numerics import xlogx
+from jaxpriv._types import Column, PrivateMarginal, Scalar
 from jaxpriv._validation import finite, real_array
-from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractWorstOutcomeLeakage, Unit, posterior_of, same_symbols
+from jaxpriv.leakage._base import (
+    AbstractMeanLeakage,
+    AbstractWorstOutcomeLeakage,
+    Unit,
+    of_symbols,
+    posterior_of,
+    same_symbols,
+    undesigned,
+)
+from jaxpriv.leakage.f_rules import ChiSquaredCurve, FRules, with_mass
+from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, PLAIN, Rules, Scale, View
+from jaxpriv.leakage.shannon import posterior_entropy_rules
 
 
 class AbstractCost(eqx.Module):
@@ -33,6 +43,51 @@ class AbstractCost(eqx.Module):
     def least(self, w: Column) -> Scalar:
         """min_q sum_s w_s C(s, q) for w >= 0; 0 for w = 0."""
 
+    @property
+    def designable(self) -> bool:
+        """Whether `rules` are there: as for a measure."""
+        return False
+
+    @property
+    def linear(self) -> bool:
+        """Whether the least cost is piecewise linear."""
+        return False
+
+    def rules(self, view: View) -> Rules:
+        """The rules whose support function is -min_q sum_s w_s C(s, q), but for linear terms that sum to `shift`."""
+        raise undesigned(self)
+
+    def shift(self, prior: Any) -> Any:
+        """What is added to the sum over the outputs."""
+        del prior
+        return 0.0
+
+    def limit_rules(self, view: View) -> Rules | None:
+        """The rules of a gain of at most `view.limit` in every outcome."""
+        found, excess = self.rules(view), self.shift(view.prior) - self.scale_for(len(view.prior)).inner(view.limit)
+        if not self.linear:
+            return dataclasses.replace(found, offset=excess * view.mass)
+        kept = view.distinct(found.rows)
+        return Rules(LINEAR, found.rows[kept] + excess * view.mass, np.zeros(len(kept)))
+
+    def scale_for(self, symbols: int) -> Scale:
+        """How the gain follows from the sum over the outputs."""
+        del symbols
+        return PLAIN
+
+    def among(self, prior: Any, seen: np.ndarray) -> "AbstractCost":
+        """The cost on the private symbols `seen`: as for a measure."""
+        del prior, seen
+        return self
+
+    def check(self, form: str, symbols: int) -> None:
+        """Refuse, as the argument `form`, what nothing can be proved with."""
+
+    @property
+    def untraceable(self) -> str | None:
+        """Why a program under a trace cannot depend on it, if it cannot."""
+        return None
+
 
 class LogLoss(AbstractCost):
     """C(s, q) = -ln q(s): the least cost is |w| times the entropy of w/|w|.
@@ -43,6 +98,17 @@ class LogLoss(AbstractCost):
     @property
     def unit(self) -> Unit:
         return "nats"
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        """Of mutual information: its columns differ from those of the gain by a linear term that sums to 0."""
+        return Rules(ENTROPIC, view.joint, view.prior)
+
+    def limit_rules(self, view: View) -> Rules:
+        return posterior_entropy_rules(view)
 
     def least(self, w: Column) -> Scalar:
         return -jnp.sum(w) * jnp.sum(xlogx(posterior_of(w)))
@@ -55,6 +121,21 @@ class ZeroOneLoss(AbstractCost):
     def unit(self) -> Unit:
         return "probability"
 
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        """A guess is right."""
+        return Rules(LINEAR, view.joint, np.ones(len(view.prior)))
+
+    def shift(self, prior: Any) -> Any:
+        return -prior.max()
+
     def least(self, w: Column) -> Scalar:
         return jnp.sum(w) - jnp.max(w)
 
@@ -65,6 +146,19 @@ class BrierLoss(AbstractCost):
     @property
     def unit(self) -> Unit:
         return "dimensionless"
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        """The sum of squared posteriors is a chi-squared divergence from the uniform distribution."""
+        ones = view.ones
+        size = ones.sum()
+        return Rules(FRules(ChiSquaredCurve()), *with_mass(view.joint / size, ones / size, view.mass / size))
+
+    def shift(self, prior: Any) -> Any:
+        return 1.0 / (prior > 0).astype(prior.dtype).sum() - (prior**2).sum()
 
     def least(self, w: Column) -> Scalar:
         return jnp.sum(w) * (1.0 - jnp.sum(jnp.square(posterior_of(w))))
@@ -88,114 +182,28 @@ class LossMatrix(AbstractCost):
     def unit(self) -> Unit:
         return "cost"
 
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        """One row for each action."""
+        rows = -self.losses.T @ view.joint
+        return Rules(LINEAR, rows, np.ones(len(rows)))
+
+    def shift(self, prior: Any) -> Any:
+        return (prior @ self.losses).min()
+
+    def among(self, prior: Any, seen: np.ndarray) -> "LossMatrix":
+        return LossMatrix(of_symbols("losses", self.losses, 0, seen))
+
     def least(self, w: Column) -> Scalar:
         same_symbols("losses", self.losses.shape[0], w)
         return jnp.min(jnp.matmul(w, jnp.asarray(self.losses).astype(w.dtype), precision="highest"))
-
-
-class CustomLoss(AbstractCost):
-    """A user's cost: `loss(q)` is the vector C(., q), of shape (s,), for an announced distribution q.
-
-    `loss` is a JAX function on the simplex, convex and twice differentiable in q for every s. It
-    may be infinite where q(s) = 0. For a loss with kinks list its actions in a `LossMatrix`.
-
-    If the loss is a proper scoring rule pass `proper=True`: announcing the posterior is optimal
-    and nothing is minimised. Otherwise the minimum is found by a fixed number (`steps`) of
-    interior-point steps (Newton's method on sum_s w_s C(s, q) - mu sum_s ln q(s), mu shrinking with
-    the gap), deterministic and the same under `jit` and `vmap`. The Frank-Wolfe gap
-    `g.q - min_s g(s)`, g the gradient at the point found, bounds the error whatever the steps did:
-    `accuracy(w)` returns it. In float64, for up to 50 symbols and masses down to 1e-20, the bound
-    was below 1e-9 of the cost and the error below 1e-12. One step takes a Hessian of `loss`.
-
-    The gradient is the envelope theorem's, C(., q*) at the minimiser; a symbol with w_s = 0 has
-    gradient 0. Second derivatives are not available.
-
-    As an objective or a limit the loss is refused (`InputError`, naming the symbol s) where it or its slope is not
-    finite inside the simplex, has another shape than (s,), is not above its tangents at some dozens of
-    announcements, or is declared proper and is not. Any announcement q is then a proof, min_q' sum_s w_s C(s, q')
-    <= sum_s w_s C(s, q) for every w (Calmon and Fawaz 2012, eq. 1-4); convexity is assumed for `accuracy` alone.
-    """
-
-    loss: Callable[[Array], Array]
-    proper: bool = eqx.field(static=True, default=False)
-    steps: int = eqx.field(static=True, default=80)
-
-    @property
-    def unit(self) -> Unit:
-        return "cost"
-
-    def least(self, w: Column) -> Scalar:
-        costs = self.loss(jax.lax.stop_gradient(jnp.asarray(self.announcement(w))))
-        return jnp.sum(w * jnp.where(positive(w), costs, 0.0))
-
-    def announcement(self, w: Column) -> Column:
-        """The minimiser q* in the simplex: what the adversary announces."""
-        posterior = posterior_of(w)
-        return posterior if self.proper else self._minimise(posterior)
-
-    def accuracy(self, w: Column) -> Scalar:
-        """An upper bound on the error of `least(w)`, from convexity alone (0 if `proper`)."""
-        if self.proper:
-            return jnp.zeros_like(jnp.sum(w))
-        announced = self.announcement(w)
-        return jnp.sum(w) * _gap(jax.grad(self._expected(posterior_of(w)))(announced), announced)
-
-    def _expected(self, posterior: Column) -> Callable[[Array], Array]:
-        weights = jax.lax.stop_gradient(posterior)
-        return lambda q: jnp.sum(jnp.where(positive(weights), weights * self.loss(q), 0.0))
-
-    def _minimise(self, posterior: Column) -> Column:
-        objective = self._expected(posterior)
-        gradient, hessian = jax.grad(objective), jax.hessian(objective)
-        size = posterior.size
-        # Half the posterior keeps a proper loss near its solution, half uniform keeps q interior.
-        start = jax.lax.stop_gradient(0.5 * posterior + 0.5 / size)
-        start = start / jnp.sum(start)
-        shortening = jnp.asarray(0.5, posterior.dtype) ** jnp.arange(12, dtype=posterior.dtype)
-
-        def step(_: Any, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            q, nearest, least = state
-            slope = gradient(q)
-            gap = _gap(slope, q)
-            nearest, least = jnp.where(gap < least, q, nearest), jnp.minimum(gap, least)
-            scale = jnp.max(jnp.abs(slope)) * jnp.finfo(q.dtype).eps
-            # At the centre of weight mu the gap is just below size * mu: aim at a tenth of it.
-            mu = jnp.maximum(0.1 * gap / size, scale + jnp.finfo(q.dtype).tiny)
-            # In the variable z = (move of q)/q the Hessian of the barrier is mu I: well conditioned.
-            matrix = q[:, None] * hessian(q) * q[None, :] + mu * jnp.eye(size, dtype=q.dtype)
-            factor = jax.scipy.linalg.cho_factor(matrix)
-            newton = jax.scipy.linalg.cho_solve(factor, q * slope - mu)
-            level = jax.scipy.linalg.cho_solve(factor, q)
-            z = level * (jnp.sum(q * newton) / jnp.sum(q * level)) - newton
-            longest = jnp.minimum(1.0, 0.95 / jnp.maximum(jnp.max(-z), 0.95))
-            lengths = longest * shortening
-
-            def point(length: Array) -> Array:
-                moved = q * (1.0 + length * z)
-                return moved / jnp.sum(moved)
-
-            def merit(candidate: Array) -> Array:
-                return objective(candidate) - mu * jnp.sum(jnp.log(candidate))
-
-            candidates = jax.vmap(point)(lengths)
-            merits = jax.vmap(merit)(candidates)
-            best = jnp.argmin(jnp.where(jnp.isnan(merits), jnp.inf, merits))
-            # Close to the minimum the merits differ by rounding only, the gap (of first order) still by much: such
-            # a step is taken, and the point of the smallest gap kept.
-            before = merit(q)
-            rounding = 4 * size * jnp.finfo(q.dtype).eps * jnp.abs(before)
-            usable = jnp.all(jnp.isfinite(candidates[best])) & (merits[best] <= before + rounding)
-            return jnp.where(usable, candidates[best], q), nearest, least
-
-        last, nearest, least = jax.lax.fori_loop(
-            0, self.steps, step, (start, start, jnp.full((), jnp.inf, start.dtype))
-        )
-        return jnp.where(_gap(gradient(last), last) < least, last, nearest)
-
-
-def _gap(slope: Array, q: Arr) -> Array:
-    """The Frank-Wolfe gap of a convex function with gradient `slope` at q in the simplex."""
-    return jnp.sum(slope * q) - jnp.min(slope)
 
 
 def _gain(cost: AbstractCost, w: Column, prior: PrivateMarginal) -> Scalar:
@@ -216,6 +224,33 @@ class AverageCostGain(AbstractMeanLeakage):
     def unit(self) -> Unit:
         return self.cost.unit
 
+    @property
+    def designable(self) -> bool:
+        return self.cost.designable
+
+    @property
+    def linear(self) -> bool:
+        return self.cost.linear
+
+    @property
+    def untraceable(self) -> str | None:
+        return self.cost.untraceable
+
+    def check(self, form: str, symbols: int) -> None:
+        self.cost.check(form, symbols)
+
+    def among(self, prior: Any, seen: np.ndarray) -> "AverageCostGain":
+        return AverageCostGain(self.cost.among(prior, seen))
+
+    def rules(self, view: View) -> Rules:
+        return self.cost.rules(view)
+
+    def shift(self, prior: Any) -> Any:
+        return self.cost.shift(prior)
+
+    def scale_for(self, symbols: int) -> Scale:
+        return self.cost.scale_for(symbols)
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """c0 - c_y."""
         return _gain(self.cost, w, prior)
@@ -234,6 +269,27 @@ class MaxCostGain(AbstractWorstOutcomeLeakage):
     @property
     def unit(self) -> Unit:
         return self.cost.unit
+
+    @property
+    def designable(self) -> bool:
+        return self.cost.designable
+
+    @property
+    def linear(self) -> bool:
+        return self.cost.linear
+
+    @property
+    def untraceable(self) -> str | None:
+        return self.cost.untraceable
+
+    def check(self, form: str, symbols: int) -> None:
+        self.cost.check(form, symbols)
+
+    def among(self, prior: Any, seen: np.ndarray) -> "MaxCostGain":
+        return MaxCostGain(self.cost.among(prior, seen))
+
+    def rules(self, view: View) -> Rules | None:
+        return self.cost.limit_rules(view)
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """c0 - c_y."""

@@ -1,7 +1,6 @@
 """f-information: the f-divergence between the joint of (S, Y) and the product of its marginals."""
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,8 +11,15 @@ from jaxtyping import Array, Float
 from jaxpriv._numerics import expectation, kl_excess, positive
 from jaxpriv._types import Column, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, scalar
-from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractMeanLeakage, Unit, lift_of
+from jaxpriv.leakage._base import AbstractMeanLeakage, Unit, lift_of, undesigned
+from jaxpriv.leakage.f_rules import (
+    ChiSquaredCurve,
+    HellingerCurve,
+    JensenShannonCurve,
+    ReverseKullbackLeiblerCurve,
+    f_rules,
+)
+from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, PLAIN, Rules, Scale, View
 
 
 class AbstractDivergence(eqx.Module):
@@ -32,6 +38,33 @@ class AbstractDivergence(eqx.Module):
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         """f(t)."""
 
+    @property
+    def designable(self) -> bool:
+        """Whether `rules` are there: as for a measure."""
+        return False
+
+    @property
+    def linear(self) -> bool:
+        """Whether f is piecewise linear."""
+        return False
+
+    def rules(self, view: View) -> Rules:
+        """The rules of f-information: `f_rules` of a curve of this f, or others."""
+        raise undesigned(self)
+
+    def scale_for(self, symbols: int) -> Scale:
+        """How the value follows from the sum over the outputs."""
+        del symbols
+        return PLAIN
+
+    def check(self, form: str, symbols: int) -> None:
+        """Refuse, as the argument `form`, what nothing can be proved with."""
+
+    @property
+    def untraceable(self) -> str | None:
+        """Why a program under a trace cannot depend on it, if it cannot."""
+        return None
+
 
 class KullbackLeibler(AbstractDivergence):
     """f(t) = t ln t - t + 1: D(P_{SY} || P_S P_Y), which is mutual information."""
@@ -39,6 +72,13 @@ class KullbackLeibler(AbstractDivergence):
     @property
     def unit(self) -> Unit:
         return "nats"
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return Rules(ENTROPIC, view.joint, view.prior)
 
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         return kl_excess(t)
@@ -50,6 +90,13 @@ class ReverseKullbackLeibler(AbstractDivergence):
     @property
     def unit(self) -> Unit:
         return "nats"
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return f_rules(ReverseKullbackLeiblerCurve(), view)
 
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         # t f*(1/t) with f* the Kullback-Leibler generator: keeps its accuracy near t = 1.
@@ -65,6 +112,13 @@ class ChiSquared(AbstractDivergence):
     def unit(self) -> Unit:
         return "dimensionless"
 
+    @property
+    def designable(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return f_rules(ChiSquaredCurve(), view)
+
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.square(t - 1.0)
 
@@ -75,6 +129,17 @@ class TotalVariation(AbstractDivergence):
     @property
     def unit(self) -> Unit:
         return "probability"
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return _excess_rules(1.0, view)
 
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         return 0.5 * jnp.abs(t - 1.0)
@@ -89,6 +154,13 @@ class SquaredHellinger(AbstractDivergence):
     @property
     def unit(self) -> Unit:
         return "dimensionless"
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return f_rules(HellingerCurve(), view)
 
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         present = positive(t)
@@ -107,10 +179,23 @@ class JensenShannon(AbstractDivergence):
     def unit(self) -> Unit:
         return "nats"
 
+    @property
+    def designable(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return f_rules(JensenShannonCurve(), view)
+
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         # With m = (1+t)/2 both terms are relative-entropy terms: m g(t/m) + m g(1/m), halved.
         middle = 0.5 * (1.0 + t)
         return 0.5 * middle * (kl_excess(t / middle) + kl_excess(1.0 / middle))
+
+
+def _excess_rules(factor: Any, view: View) -> Rules:
+    """sum_s max( w_s - factor p_s |w|, 0 )."""
+    rows = view.joint - factor * view.prior[:, None] * view.mass
+    return Rules(LINEAR, rows, np.zeros(len(view.prior)), cap=np.ones(len(view.prior)))
 
 
 def _gamma(value: Any) -> Any:
@@ -131,43 +216,19 @@ class EGamma(AbstractDivergence):
     def unit(self) -> Unit:
         return "probability"
 
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
-        return jnp.maximum(t - jnp.asarray(self.gamma).astype(t.dtype), 0.0)
-
-
-class UserDivergence(AbstractDivergence):
-    """A user's f: convex on (0, inf), f(1) = 0, an elementwise JAX function of an array t > 0.
-
-    `at_zero` is the limit f(0+), `inf` included; f itself is never called at 0, so it may be
-    `lambda t: t * jnp.log(t)`. The gradient at t = 0 is 0. Raises `InputError` if f(1) is not 0 or
-    `at_zero` is NaN or -inf. Without convexity data processing fails; evaluation does not check it.
-
-    As an objective or a limit f is refused (`InputError`, naming the ratio t) where it is NaN, or where a tangent
-    lies above it at one of some hundred points from 0 to 1e9. The proof of a solution is that a convex f lies above
-    its tangents, f(t) >= f(r) + f'(r)(t - r) for any r (Csiszár 1967): it assumes convexity between those points
-    too, and that `jax.jvp` of f is a slope (any one-sided mixture at a kink). f may be inf at 0 and above some
-    t > 1. Kinks and pieces where f is linear leave the interval of a solution open: its status says so.
-    """
-
-    f: Callable[[Array], Array]
-    at_zero: float = eqx.field(static=True)
-
-    def __init__(self, f: Callable[[Array], Array], at_zero: float):
-        self.f = f
-        self.at_zero = scalar(at_zero, "at_zero", low=-np.finfo(np.float64).max, infinite=True)
-
-    def __check_init__(self) -> None:
-        at_one = self.f(jnp.ones(()))
-        if not (is_traced(at_one) or abs(float(at_one)) <= 1e-6):
-            raise InputError("f must satisfy f(1) = 0")
+    @property
+    def designable(self) -> bool:
+        return True
 
     @property
-    def unit(self) -> Unit:
-        return "dimensionless"
+    def linear(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return _excess_rules(self.gamma, view)
 
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
-        present = positive(t)
-        return jnp.where(present, self.f(jnp.where(present, t, 1.0)), self.at_zero)
+        return jnp.maximum(t - jnp.asarray(self.gamma).astype(t.dtype), 0.0)
 
 
 class FInformation(AbstractMeanLeakage):
@@ -185,6 +246,27 @@ class FInformation(AbstractMeanLeakage):
     @property
     def unit(self) -> Unit:
         return self.divergence.unit
+
+    @property
+    def designable(self) -> bool:
+        return self.divergence.designable
+
+    @property
+    def linear(self) -> bool:
+        return self.divergence.linear
+
+    @property
+    def untraceable(self) -> str | None:
+        return self.divergence.untraceable
+
+    def rules(self, view: View) -> Rules:
+        return self.divergence.rules(view)
+
+    def scale_for(self, symbols: int) -> Scale:
+        return self.divergence.scale_for(symbols)
+
+    def check(self, form: str, symbols: int) -> None:
+        self.divergence.check(form, symbols)
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D_f(w/|w| || p)."""

@@ -4,11 +4,21 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv._numerics import safe_log
 from jaxpriv._types import Column, PrivateMarginal, Scalar
 from jaxpriv._validation import nonnegative, real_array
-from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, AbstractMeanLeakage, Unit, posterior_of, same_symbols
+from jaxpriv.leakage._base import (
+    AbstractExponentialMeanLeakage,
+    AbstractMeanLeakage,
+    Unit,
+    of_symbols,
+    posterior_of,
+    same_symbols,
+)
+from jaxpriv.leakage.rule_sets import LINEAR, Rules, View
 
 
 class CorrectGuess(AbstractMeanLeakage):
@@ -23,9 +33,25 @@ class CorrectGuess(AbstractMeanLeakage):
     def unit(self) -> Unit:
         return "probability"
 
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return Rules(LINEAR, view.joint, np.ones(len(view.prior)))
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """The largest posterior probability."""
         return jnp.max(posterior_of(w))
+
+
+def relative_guess_rules(view: View) -> Rules:
+    """max_s w_s / max_s p_s."""
+    return Rules(LINEAR, view.joint / view.prior.max(), np.ones(len(view.prior)))
 
 
 class MinEntropyLeakage(AbstractExponentialMeanLeakage):
@@ -41,6 +67,17 @@ class MinEntropyLeakage(AbstractExponentialMeanLeakage):
     @property
     def rate(self) -> float:
         return 1.0
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return relative_guess_rules(view)
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln( max_s P(s|y) / max_s p_s )."""
@@ -72,6 +109,22 @@ class GainLeakage(AbstractExponentialMeanLeakage):
     @property
     def rate(self) -> float:
         return 1.0
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    def among(self, prior: Any, seen: np.ndarray) -> "GainLeakage":
+        del prior
+        return GainLeakage(of_symbols("gains", self.gains, 1, seen))
+
+    def rules(self, view: View) -> Rules:
+        best = xp.maximum((self.gains @ view.prior).max(), 1e-300)
+        return Rules(LINEAR, self.gains @ view.joint / best, np.ones(len(self.gains)))
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln( V(w/|w|) / V(p) )."""

@@ -16,11 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from jaxpriv import _arrays as xp
 from jaxpriv._numerics import positive
 from jaxpriv._types import Column, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of, same_symbols
+from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of, of_symbols, same_symbols
+from jaxpriv.leakage.rule_sets import LINEAR, MOST_NATS, Rules, View, classes
 
 LogLift = Float[Array, " s"]
 Support = Bool[Array, " s"]
@@ -43,6 +45,34 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
     def unit(self) -> Unit:
         return "nats"
 
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules | None:
+        """`compared` with every P(x|s), at a limit no higher than where it limits anything.
+
+        P(.|s) of a symbol without mass counts as P(.): its lift of 1 lies between those of the others, whose mean is 1.
+        """
+        limit = view.limit
+        limit = jnp.minimum(limit, MOST_NATS) if is_traced(limit) else min(limit, MOST_NATS)
+        seen = view.prior > 0
+        given = xp.where(seen[:, None], view.joint / xp.where(seen, view.prior, 1.0)[:, None], view.mass)
+        rows, reference = self.compared(given, view, limit)
+        return Rules(LINEAR, rows, reference) if len(rows) else None
+
+    @abstractmethod
+    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+        """(rows, reference) of value <= limit: rows <= 0, or rows <= t reference for some t where it is not 0.
+
+        `given` (S, X) is P(x|s). Rows that are equal, up to rounding, may be left out, but not by the limit: rules of
+        one point of a sweep fit the others.
+        """
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """`score` of l[s] = ln( w_s/(p_s |w|) ); 0 where |w| = 0."""
         lift = lift_of(w, prior)
@@ -59,6 +89,26 @@ def _lowest(log_lift: Array, support: Array) -> Array:
     return jnp.min(jnp.where(support, log_lift, jnp.inf))
 
 
+def _above(lift: Any, view: View, limit: Any) -> Any:
+    """P(x|s) <= e^limit P(x)."""
+    return xp.exp(-limit) * lift - view.mass
+
+
+def _below(lift: Any, view: View, limit: Any) -> Any:
+    """P(x) <= e^limit P(x|s)."""
+    return xp.exp(-limit) * view.mass - lift
+
+
+def _not_positive(rows: Any) -> tuple[Any, Any]:
+    return rows, np.zeros(rows.shape[0])
+
+
+def _within_a_factor(lift: Any, limit: Any) -> tuple[Any, Any]:
+    """All P(y|s) of an output within a factor e^limit: t e^-limit/2 <= P(y|s) <= t e^limit/2 for some t."""
+    one = np.ones(len(lift))
+    return xp.concatenate([lift, -lift]), xp.concatenate([xp.exp(0.5 * limit) * one, -xp.exp(-0.5 * limit) * one])
+
+
 class Lift(AbstractPointwiseLeakage):
     """max_{s,y} | ln( P(s|y)/p_s ) |: the eps of eps-lift privacy, which is eps-information privacy.
 
@@ -67,6 +117,13 @@ class Lift(AbstractPointwiseLeakage):
 
     Calmon and Fawaz 2012, Definition 6; Hsu, Asoodeh and Calmon 2019, Definition 1.
     """
+
+    def row_count(self, symbols: int) -> int:
+        return 2 * symbols
+
+    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+        lift = given[view.distinct(given)]
+        return _not_positive(xp.concatenate([_above(lift, view, limit), _below(lift, view, limit)]))
 
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         return jnp.maximum(_highest(log_lift, support), -_lowest(log_lift, support))
@@ -83,6 +140,9 @@ class MaxLift(AbstractPointwiseLeakage):
     information privacy); Saeidian et al. 2023 (pointwise maximal leakage).
     """
 
+    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+        return _not_positive(_above(given[view.distinct(given)], view, limit))
+
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         return _highest(log_lift, support)
 
@@ -95,6 +155,9 @@ class MinLift(AbstractPointwiseLeakage):
 
     Infinite as soon as an output excludes a symbol.
     """
+
+    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+        return _not_positive(_below(given[view.distinct(given)], view, limit))
 
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         return -_lowest(log_lift, support)
@@ -136,6 +199,37 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
 
     neighbours: Any = eqx.field(converter=_neighbours, default=None)
 
+    def row_count(self, symbols: int) -> int:
+        return 2 * symbols
+
+    @property
+    def untraceable(self) -> str | None:
+        if not is_traced(self.neighbours):
+            return None
+        return "neighbours are traced, and say how many rows the program has; pass a NumPy array"
+
+    def among(self, prior: Any, seen: np.ndarray) -> "LocalDifferentialPrivacy":
+        del prior
+        if self.neighbours is None:
+            return self
+        relation = of_symbols("neighbours", self.neighbours, 0, seen)
+        return LocalDifferentialPrivacy(relation if seen.all() else relation[:, seen])
+
+    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+        if self.neighbours is None:
+            return _within_a_factor(given[view.distinct(given)], limit)
+        pairs = np.argwhere(np.asarray(self.neighbours))
+        if view.whole:
+            pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        else:  # pairs of neighbours with different rows, once
+            numbers = classes(given)
+            pairs = numbers[pairs]
+            pairs = view.distinct(given)[np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)]
+        first, second = pairs[:, 0], pairs[:, 1]
+        both = ((view.prior[first] > 0) & (view.prior[second] > 0))[:, None]
+        one, other = xp.where(both, given[first], view.mass), xp.where(both, given[second], view.mass)
+        return _not_positive(one - xp.exp(limit) * other)
+
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         if self.neighbours is None:
             return _highest(log_lift, support) - _lowest(log_lift, support)
@@ -166,6 +260,12 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
 
     Ghosh and Kleinberg 2016; Wu, Zhou and Xia, eq. (13).
     """
+
+    def row_count(self, symbols: int) -> int:
+        return 2 * symbols
+
+    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+        return _within_a_factor(given[view.distinct(given)], limit)
 
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         return _highest(log_lift, support) - _lowest(log_lift, support)

@@ -8,16 +8,20 @@ These are a/(a-1) ln sum_y ( sum_s p_s^{1-a} w_s^a )^{1/a} and a/(a-1) ln( sum_y
 written so that a = 1 (k = 0) and a = inf (k = 1) are ordinary points.
 """
 
+import math
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv._numerics import exponential_mean, positive, safe_log
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, Unit, lift_of, posterior_of
+from jaxpriv.leakage.guessing import relative_guess_rules
+from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Power, Rules, View
 
 
 def _order(value: Any) -> Any:
@@ -29,6 +33,20 @@ def _order(value: Any) -> Any:
 def _excess(order: Any, like: Arr) -> Any:
     # The difference is taken before the cast: an order near 1 keeps its distance to 1 in float32.
     return jnp.asarray(order - 1.0).astype(like.dtype)
+
+
+def _traced_order(order: Any, name: str) -> str | None:
+    if not is_traced(order):
+        return None
+    return (
+        f"the order of {name} is traced, and the program has another form below, at and "
+        "above order 1; give it as a plain number inside of the function, one call for each order"
+    )
+
+
+def _largest_lift_rules(view: View) -> Rules:
+    """max_s w_s/p_s. A symbol without mass is referred to 1: its row is 0."""
+    return Rules(LINEAR, view.joint, xp.where(view.prior > 0, view.prior, 1.0))
 
 
 class Sibson(AbstractExponentialMeanLeakage):
@@ -55,6 +73,27 @@ class Sibson(AbstractExponentialMeanLeakage):
     @property
     def rate(self) -> Any:
         return 1.0 - 1.0 / self.order
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return bool(np.isinf(np.asarray(self.order)))
+
+    @property
+    def untraceable(self) -> str | None:
+        return _traced_order(self.order, "Sibson")
+
+    def rules(self, view: View) -> Rules:
+        """( sum_s p_s^{1-a} w_s^a )^{1/a}, minus that for a < 1; at a = 1 relative entropy."""
+        order = float(np.asarray(self.order))
+        if order == 1.0:
+            return Rules(ENTROPIC, view.joint, view.prior)
+        if math.isinf(order):
+            return _largest_lift_rules(view)
+        return Rules(Power(order < 1.0), view.joint, view.prior, parameter=order / (order - 1.0))
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """The Rényi divergence D_a(q || p) = 1/(a-1) ln sum_s q_s (q_s/p_s)^{a-1}, q = w/|w|."""
@@ -84,6 +123,28 @@ class Arimoto(AbstractExponentialMeanLeakage):
     def rate(self) -> Any:
         return 1.0 - 1.0 / self.order
 
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return bool(np.isinf(np.asarray(self.order)))
+
+    @property
+    def untraceable(self) -> str | None:
+        return _traced_order(self.order, "Arimoto")
+
+    def rules(self, view: View) -> Rules:
+        """||w||_a / ||p||_a, minus that for a < 1; at a = 1 relative entropy."""
+        order, ones, prior = float(np.asarray(self.order)), view.ones, view.prior
+        if order == 1.0:
+            return Rules(ENTROPIC, view.joint, prior)
+        if math.isinf(order):
+            return relative_guess_rules(view)
+        norm = (ones * xp.where(prior > 0, prior, 1.0) ** order).sum() ** (1.0 / order)
+        return Rules(Power(order < 1.0), view.joint / norm, ones, parameter=order / (order - 1.0))
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """H_a(p) - H_a(w/|w|), a difference of Rényi entropies H_a(q) = 1/(1-a) ln sum_s q_s^a."""
         excess = _excess(self.order, w)
@@ -110,6 +171,17 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
     @property
     def rate(self) -> float:
         return 1.0
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return _largest_lift_rules(view)
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln max_s P(y|s)/P(y)."""

@@ -4,7 +4,9 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv._numerics import kl_excess
 from jaxpriv._types import Column, PrivateMarginal, Scalar
 from jaxpriv._validation import finite, real_array
@@ -13,15 +15,28 @@ from jaxpriv.leakage._base import (
     AbstractWorstOutcomeLeakage,
     Unit,
     lift_of,
+    of_symbols,
     posterior_of,
     same_symbols,
 )
+from jaxpriv.leakage.rule_sets import ENTROPIC, Rules, View
 from jaxpriv.probability import entropy
 
 
 def _relative_entropy(w: Column, prior: PrivateMarginal) -> Scalar:
     # sum_s p_s (t ln t - t + 1), t = lift: no negative term; its gradient in w is exactly ln t.
     return jnp.sum(prior * kl_excess(lift_of(w, prior)))
+
+
+def posterior_entropy_rules(view: View, hidden: Any = None) -> Rules:
+    """The rules of H(S) - H(S | Y=y) <= limit, `hidden` (S,) entropies inside the symbols (None: none)."""
+    prior = view.prior
+    inside = np.zeros(len(prior)) if hidden is None else hidden
+    entropy_of_prior = -(prior * xp.log(xp.where(prior > 0, prior, 1.0))).sum()
+    # Classes beyond e^650 of the scale have no mass that float64 could tell from 0.
+    reference = xp.exp(xp.clip(inside - entropy_of_prior - prior @ inside, -650.0, 650.0))
+    reference = xp.where(prior > 0, reference, 0.0)
+    return Rules(ENTROPIC, view.joint, reference, offset=-view.limit * view.mass)
 
 
 class MutualInformation(AbstractMeanLeakage):
@@ -40,6 +55,17 @@ class MutualInformation(AbstractMeanLeakage):
     def unit(self) -> Unit:
         return "nats"
 
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def entropic(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return Rules(ENTROPIC, view.joint, view.prior)
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D(w/|w| || p)."""
         return _relative_entropy(w, prior)
@@ -54,6 +80,17 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
     @property
     def unit(self) -> Unit:
         return "nats"
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def entropic(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return Rules(ENTROPIC, view.joint, view.prior, offset=-view.limit * view.mass)
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D(w/|w| || p)."""
@@ -84,6 +121,21 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
     @property
     def unit(self) -> Unit:
         return "nats"
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    @property
+    def entropic(self) -> bool:
+        return True
+
+    def among(self, prior: Any, seen: np.ndarray) -> "MaxInformation":
+        del prior
+        return self if self.hidden is None else MaxInformation(of_symbols("hidden", self.hidden, 0, seen))
+
+    def rules(self, view: View) -> Rules:
+        return posterior_entropy_rules(view, self.hidden)
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """H(p) - H(w/|w|), the entropies inside the classes included."""

@@ -12,9 +12,10 @@ import numpy as np
 
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage import AbstractLeakage, exact_values
+from jaxpriv.leakage.rule_sets import PLAIN, Role, Scale, Term
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
-from jaxpriv.problems.terms import PLAIN, Scale, is_worst, scale_of, shift_of, terms_of
+from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.terms import shift_of, terms_of
 
 # What a limit and the least value of its measure may differ by and still be called equal, and relative to that value.
 _ROUNDING, _RELATIVE = 1e-13, 1e-12
@@ -84,7 +85,7 @@ def reading(problem: DistortionProblem) -> tuple[Scale, Any]:
     if problem.leakage_budget is not None:
         return PLAIN, 0.0
     shift = shift_of(problem.leakage, problem.joints[0], is_traced(problem)) if problem.sizes[0] == 1 else 0.0
-    return scale_of(problem.leakage, problem.sizes[1]), shift
+    return problem.leakage.scale_for(problem.sizes[1]), shift
 
 
 def worst_program(problem: DistortionProblem, e: Any, whole: bool = False) -> MeasuredProgram:
@@ -120,7 +121,7 @@ def measured_program(problem: DistortionProblem, limits: Limits, whole: bool = F
         own = [term for joint in joints for term in terms_of(problem.leakage, joint, role, whole=whole)]
         terms = own + terms
         if problem.multiplier is not None:
-            unit = scale_of(problem.leakage, joints.shape[1]).inner(1.0)
+            unit = problem.leakage.scale_for(joints.shape[1]).inner(1.0)
             cost = unit * (problem.multiplier[:, None, None] * weighted[0]).sum(axis=0)
         else:
             constraints = weighted.reshape(-1, *shape)
@@ -133,7 +134,7 @@ def proved_program(problem: DistortionProblem, solution: Any, e: float) -> tuple
     """The program whose rules a solution holds, at the limit e of a search, and whether it is the whole one: that of a
     solution from a compiled function, which left out and merged nothing.
     """
-    search = problem.budget is not None and is_worst(problem.leakage)
+    search = problem.budget is not None and problem.leakage.worst_outcome
 
     def program(whole: bool) -> MeasuredProgram:
         if search:
@@ -180,7 +181,7 @@ def as_budgets(program: MeasuredProgram) -> MeasuredProgram:
 
 def terms_of_limit(joints: Any, measure: AbstractLeakage, value: Any, whole: bool = False) -> list[Term]:
     """The terms of one finite limit, under every joint: none where it limits nothing (no neighbours)."""
-    role = Role.WORST if is_worst(measure) else Role.AVERAGE
+    role = Role.WORST if measure.worst_outcome else Role.AVERAGE
     return [term for joint in joints for term in terms_of(measure, joint, role, value, whole)]
 
 
@@ -207,7 +208,7 @@ def _program(
 
 
 def _is_diagonal(terms: list[Term], inputs: int) -> bool:
-    if len(terms) != 1 or terms[0].rows.shape != (inputs, inputs) or terms[0].kind is Kind.LOSS:
+    if len(terms) != 1 or terms[0].rows.shape != (inputs, inputs) or terms[0].rule_set.coupled:
         return False
     rows = terms[0].rows
     return bool(np.all(rows[~np.eye(inputs, dtype=bool)] == 0))

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpriv.problems.measured import Role, Term
+from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.solvers.conic.system import Data
 
 

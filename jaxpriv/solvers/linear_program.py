@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv.problems.measured import MeasuredProgram, Role
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.solvers._linear_offer import offered_linear
 from jaxpriv.solvers.conic.offer import Offer, dual_bound, no_offer
 from jaxpriv.solvers.conic.system import Data, rearrange

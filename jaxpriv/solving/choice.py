@@ -11,10 +11,7 @@ from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
-from jaxpriv.leakage import Arimoto, CustomLoss, LocalDifferentialPrivacy, Sibson, UserDivergence
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.terms import entropic, is_worst, linear, scale_of, supported, two_sided
-from jaxpriv.problems.user_functions import check_user_function
 from jaxpriv.solution import SINGLE_TOLERANCE
 from jaxpriv.solvers import (
     AbstractSolver,
@@ -100,18 +97,18 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
     """(name, solver) for a problem with any measures."""
     asked = [("leakage", problem.leakage), *((f"limits[{i}]", m) for i, (m, _) in enumerate(problem.limits))]
     for form, measure in asked:
-        if not supported(measure):
+        if not measure.designable:
             raise InputError(
                 f"{form}: {type(measure).__name__} with a measure, divergence or cost class of your own is not "
                 "available as an objective or a limit; it can be evaluated on any mechanism"
             )
-        if is_traced(problem):
-            _check_traceable(form, measure)
+        if is_traced(problem) and measure.untraceable is not None:
+            raise InputError(f"{form}: {measure.untraceable}")
     check_double(problem)
     if problem.multiplier is not None:
-        if is_worst(problem.leakage):
+        if problem.leakage.worst_outcome:
             raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
-        if not scale_of(problem.leakage, problem.sizes[1]).proportional:
+        if not problem.leakage.scale_for(problem.sizes[1]).proportional:
             raise InputError("multiplier: the logarithm of an average is not convex; use budget or leakage_budget")
     if isinstance(solver, (ConicInteriorPoint, PrimalDualHybridGradient, LinearProgram)):
         name, chosen = type(solver).__name__, solver
@@ -138,7 +135,7 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
         other = "use solver='hybrid-gradient'" if is_linear(problem) else MERGE
         need_memory(conic_bytes(problem), f"interior-point for |S|={private}, |X|={inputs}, |Y|={outputs}", other)
     for form, measure in asked:
-        check_user_function(form, measure, problem.sizes[1])
+        measure.check(form, problem.sizes[1])
     return name, chosen
 
 
@@ -153,26 +150,9 @@ def check_double(problem: Any) -> None:
         )
 
 
-def _check_traceable(form: str, measure: Any) -> None:
-    """Refuse what a program under a trace cannot depend on."""
-    if isinstance(measure, (Sibson, Arimoto)) and is_traced(measure.order):
-        raise InputError(
-            f"{form}: the order of {type(measure).__name__} is traced, and the program has another form below, at and "
-            "above order 1; give it as a plain number inside of the function, one call for each order"
-        )
-    if isinstance(measure, LocalDifferentialPrivacy) and is_traced(measure.neighbours):
-        raise InputError(f"{form}: neighbours are traced, and say how many rows the program has; pass a NumPy array")
-    own = [getattr(measure, "divergence", None), getattr(measure, "cost", None)]
-    if any(isinstance(one, (UserDivergence, CustomLoss)) for one in own):
-        raise InputError(
-            f"{form}: a function f or loss of your own is solved for outside of jit, vmap and grad only; call solve "
-            "there, and sensitivity(problem, solution) for derivatives"
-        )
-
-
 def is_linear(problem: DistortionProblem) -> bool:
     """Whether every measure of the problem is the largest of linear functions."""
-    return all(linear(measure) for measure in (problem.leakage, *(measure for measure, _ in problem.limits)))
+    return all(measure.linear for measure in (problem.leakage, *(measure for measure, _ in problem.limits)))
 
 
 def conic_bytes(problem: DistortionProblem) -> float:
@@ -182,10 +162,10 @@ def conic_bytes(problem: DistortionProblem) -> float:
     """
     groups, private, inputs, outputs = problem.sizes
     measures = (problem.leakage, *(measure for measure, _ in problem.limits))
-    alone = len(measures) == 1 and groups == 1 and entropic(problem.leakage) and not is_traced(problem)
+    alone = len(measures) == 1 and groups == 1 and problem.leakage.entropic and not is_traced(problem)
     if alone and _behind_symbols(problem.joints[0]):
         return 8.0 * _TABLE_ARRAYS * outputs * inputs  # diagonal systems
-    rows = groups * sum(2 * private if two_sided(measure) else private + 1 for measure in measures)
+    rows = groups * sum(measure.row_count(private) for measure in measures)
     return 8.0 * _FACTOR_ARRAYS * outputs * rows * max(inputs, rows)
 
 

@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 import jaxpriv as jp
 from jaxpriv.certificates import certify_measured
-from jaxpriv.problems.measured import Role
+from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.statement import measured_program
 from jaxpriv.problems.terms import terms_of
 from jaxpriv.solving.choice import conic_bytes

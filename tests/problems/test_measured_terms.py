@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from jaxpriv import leakage as lk
 from jaxpriv.certificates.measured import certify_measured, column_values
 from jaxpriv.leakage import evaluate, evaluate_all
-from jaxpriv.problems.measured import MeasuredProgram, Role
-from jaxpriv.problems.terms import scale_of, shift_of, supported, terms_of
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.terms import shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
 from .measured_cases import AVERAGE, DISTORTION, INF, JOINT, MEASURES, WORST, N
@@ -69,7 +70,7 @@ class OwnDivergence(lk.AbstractDivergence):
 
 
 def test_every_measure_is_supported_but_classes_of_ones_own():
-    assert all(supported(measure) for measure in MEASURES.values())
+    assert all(measure.designable for measure in MEASURES.values())
     assert {type(m).__name__ for m in MEASURES.values()} >= {
         type(lk.by_name(name, order=2.0 if name in ("sibson", "arimoto") else None,
                         divergence="kl" if name == "f-information" else None)).__name__
@@ -80,8 +81,8 @@ def test_every_measure_is_supported_but_classes_of_ones_own():
         lk.AverageCostGain(lk.CustomLoss(lambda q: (1 - q) ** 2)),
         lk.MaxCostGain(lk.CustomLoss(lambda q: (1 - q) ** 2)),
     ):
-        assert supported(own)
-    assert not supported(lk.FInformation(OwnDivergence()))
+        assert own.designable
+    assert not lk.FInformation(OwnDivergence()).designable
 
 
 @pytest.mark.parametrize("which", JOINTS)
@@ -92,7 +93,7 @@ def test_terms_of_an_average_measure_add_up_to_its_value(which):
         for (name, measure), found in zip(AVERAGE.items(), values, strict=True):
             (term,) = terms_of(measure, joint, Role.OBJECTIVE)
             total = column_values(term, term.rows @ mechanism).sum() + shift_of(measure, joint)
-            assert scale_of(measure, N).outer(total) == pytest.approx(found.value, rel=1e-9, abs=2e-11), name
+            assert measure.scale_for(N).outer(total) == pytest.approx(found.value, rel=1e-9, abs=2e-11), name
             if found.value < INF:  # the same number as a limit: the bound is where the sum stands
                 (limit,) = terms_of(measure, joint, Role.AVERAGE, found.value)
                 assert float(limit.bound) == pytest.approx(total - shift_of(measure, joint), rel=1e-9, abs=2e-11), name

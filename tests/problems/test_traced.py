@@ -15,9 +15,9 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.certificates.measured import certify_measured, column_values
-from jaxpriv.problems.measured import Role
+from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.statement import measured_program
-from jaxpriv.problems.terms import is_worst, linear, shift_of, terms_of
+from jaxpriv.problems.terms import shift_of, terms_of
 from jaxpriv.testing import random_mechanisms
 
 from .measured_cases import DISTORTION, JOINT, MEASURES
@@ -57,7 +57,7 @@ def measure_of(name):
 
 
 def roles_of(name):
-    return (Role.WORST,) if is_worst(MEASURES[name]) else (Role.OBJECTIVE, Role.AVERAGE, Role.PEAK)
+    return (Role.WORST,) if MEASURES[name].worst_outcome else (Role.OBJECTIVE, Role.AVERAGE, Role.PEAK)
 
 
 def traced(function, at):
@@ -98,13 +98,13 @@ def test_a_symbol_without_mass_counts_nothing(name):
             sums = [column_values(term, term.rows @ mechanism).sum() for term in terms if term.role is not Role.WORST]
             found.append([proof.value, proof.violation, *sums, *(term.bound for term in terms)])
         np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14)
-        if not is_worst(measure):
+        if not measure.worst_outcome:
             np.testing.assert_allclose(shift_of(measure, joint), shift_of(measure, joint, True), rtol=1e-14)
 
 
 def stated(name, joint):
     """A program of the measure in the role that it has beside a budget, or as a limit."""
-    if is_worst(MEASURES[name]):
+    if MEASURES[name].worst_outcome:
         form = {"leakage_budget": LEVEL}
     else:
         form = {"budget": 0.3}
@@ -135,7 +135,7 @@ def test_the_certificate_of_tracers_is_that_of_numpy(name):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not linear(MEASURES[name])])
+@pytest.mark.parametrize("name", [name for name in NAMES if not MEASURES[name].linear])
 def test_the_lagrangian_of_a_moving_joint_has_the_slope_of_differences(name):
     """At any rules and prices (of a piecewise linear measure only where they are optimal)."""
     joint, rng = with_empty_symbols(), np.random.default_rng(4)

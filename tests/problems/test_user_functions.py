@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.certificates import user
 from jaxpriv.certificates.measured import certify_measured, column_values
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import evaluate
-from jaxpriv.problems.generator import Generator
-from jaxpriv.problems.loss import Loss, answer
-from jaxpriv.problems.measured import MeasuredProgram, Role
+from jaxpriv.leakage.custom_loss import Announced, Loss, answer
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.leakage.user_divergence import UserCurve
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.statement import measured_program
-from jaxpriv.problems.terms import scale_of, shift_of, terms_of
-from jaxpriv.solvers.conic.conjugate import conjugate
+from jaxpriv.problems.terms import shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
 INF = math.inf
@@ -338,7 +337,7 @@ def test_terms_say_what_the_measures_say():
             (term,) = terms_of(measure, JOINT, Role.OBJECTIVE)
             total = column_values(term, term.rows @ mechanism).sum() + shift_of(measure, JOINT)
             found = evaluate(measure, JOINT, mechanism).value
-            assert scale_of(measure, N).outer(total) == pytest.approx(found, rel=1e-9, abs=1e-11), name
+            assert measure.scale_for(N).outer(total) == pytest.approx(found, rel=1e-9, abs=1e-11), name
 
 
 def test_conjugates_of_a_users_f_are_those_of_its_closed_form():
@@ -349,13 +348,13 @@ def test_conjugates_of_a_users_f_are_those_of_its_closed_form():
         "kl": lambda u: (np.expm1(u), np.exp(u), np.exp(u)),
     }
     for name, closed in with_closed_form.items():
-        f = Generator.of(divergence_of(TWINS[name][0]))
+        f = UserCurve.of(divergence_of(TWINS[name][0]))
         wanted = closed(u * f.size)
-        value, ratio, curvature = conjugate(f, jnp.asarray(u))
+        value, ratio, curvature = f.conjugate(jnp.asarray(u))
         np.testing.assert_allclose(value * f.size, wanted[0], atol=1e-13)
         np.testing.assert_allclose(ratio, wanted[1], rtol=1e-12)
         np.testing.assert_allclose(curvature / f.size, wanted[2], rtol=1e-10)
-        slopes, levels = user.supporting_lines(f, u)
+        slopes, levels = f.lines(u)
         np.testing.assert_allclose(slopes, u, atol=1e-14)
         np.testing.assert_allclose(levels * f.size, wanted[0], atol=1e-13)
         assert (levels >= value - 1e-15).all()
@@ -366,20 +365,18 @@ def test_supporting_lines_lie_below_f():
     wanted = np.concatenate([np.linspace(-20, 20, 41), [1e300, -1e300]])
     for name, measure in OWN.items():
         if isinstance(measure, lk.FInformation):
-            f = Generator.of(divergence_of(measure))
-            slopes, levels = user.supporting_lines(f, wanted)
+            f = UserCurve.of(divergence_of(measure))
+            slopes, levels = f.lines(wanted)
             assert np.isfinite(slopes).all(), name
             lines = slopes[:, None] * t
-            assert (
-                lines - levels[:, None] <= user.values(f, t) + 1e-12 * (1 + abs(lines) + abs(levels[:, None]))
-            ).all()
+            assert (lines - levels[:, None] <= f.exact(t) + 1e-12 * (1 + abs(lines) + abs(levels[:, None]))).all()
 
 
 def test_the_answer_to_scores_is_the_announcement_that_gave_them():
     rng = np.random.default_rng(3)
     prior = np.array([0.3, 0.1, 0.0, 0.4, 0.2])
     for cost in (lk.CustomLoss(log_loss, proper=True), lk.CustomLoss(lambda q: jnp.sum(q * q) + 1 - (2 - 0.2 * q) * q)):
-        loss = Loss.of(cost, prior)
+        loss = Loss.of(cost, prior, prior > 0)
         w = jnp.asarray(rng.dirichlet(np.ones(4)))
         answered = jax.jit(lambda g, loss=loss: answer(loss, g))
         rules = 0.3 - loss.answered(w)
@@ -392,21 +389,23 @@ def test_the_answer_to_scores_is_the_announcement_that_gave_them():
 
 def test_a_rule_is_the_cost_of_a_distribution_whatever_the_iteration_hands_over(monkeypatch):
     """Log-loss: sum_s e^{-C(s, q)} <= 1. An announcement of more than mass one would prove too much."""
-    loss = Loss.of(lk.CustomLoss(log_loss), np.full(N, 1 / N))
+    loss = Loss.of(lk.CustomLoss(log_loss), np.full(N, 1 / N), np.ones(N, bool))
+    (term,) = terms_of(lk.MutualInformation(), JOINT, Role.OBJECTIVE)  # of whatever joint
     for handed in (2.0, 0.0, -1.0, 1e300, math.nan, INF, -INF):
         monkeypatch.setattr(Loss, "announcements", lambda self, g, handed=handed: np.full(g.shape, handed))
-        rules = user.announced(loss, np.zeros((2, N)))
+        rules = Announced(loss).moved_in(term, np.zeros((2, N)))
         assert (np.exp(loss.scale * rules).sum(axis=1) <= 1 + 1e-12).all()
 
 
 def test_the_cost_without_an_output_is_an_interval():
     """Rounded down in a bound; the value takes back what was rounded off."""
     prior = np.array([0.7, 0.2, 0.1, 0.0])
-    loss = Loss.of(lk.CustomLoss(lambda q: (1.0 - q) ** 3, steps=3), prior)
+    loss = Loss.of(lk.CustomLoss(lambda q: (1.0 - q) ** 3, steps=3), prior, prior > 0)
+    (term,) = terms_of(lk.MutualInformation(), JOINT, Role.OBJECTIVE)  # of whatever joint
     exact = float(lk.CustomLoss(lambda q: (1.0 - q) ** 3).least(jnp.asarray(prior))) / loss.scale
     assert loss.without_output <= exact <= loss.without_output + loss.slack
     assert loss.slack > 1e-4
-    saved = user.most_saved(loss, prior[:3, None])[0]
+    saved = Announced(loss).columns(term, prior[:3, None])[0]
     assert saved + loss.without_output >= 0
 
 

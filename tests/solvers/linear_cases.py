@@ -3,7 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
+from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
+from jaxpriv.problems.measured import MeasuredProgram
 
 
 def joint(seed, private, inputs):
@@ -24,7 +25,7 @@ def linear(rows, role, reference=None, cap=None, bound=0.0):
         offset=jnp.zeros(rows.shape[1]),
         bound=jnp.asarray(float(bound)),
         parameter=jnp.asarray(0.0),
-        kind=Kind.LINEAR,
+        rule_set=LINEAR,
         role=role,
         normalised=reference is not None,
     )

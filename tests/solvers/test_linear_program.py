@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv.problems.measured import Kind, Role
+from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.solvers._base import Goal, iterate
 from jaxpriv.solvers._linear_saddle import Dual, Primal, backward, forward, onto_simplices, saddle
 from jaxpriv.solvers.conic import ConicInteriorPoint
@@ -160,7 +160,7 @@ def test_what_rounding_exceeds_of_a_limit_without_room_is_not_mixed_away():
 
 def test_smooth_terms_are_refused():
     program = cases.max_lift(LAW, 0.3)
-    smooth = dataclasses.replace(program.terms[0], kind=Kind.ENTROPIC)
+    smooth = dataclasses.replace(program.terms[0], rule_set=ENTROPIC)
     with pytest.raises(ValueError, match="LINEAR"):
         highs(dataclasses.replace(program, terms=(smooth,)))
 

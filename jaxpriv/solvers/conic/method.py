@@ -12,7 +12,8 @@ import equinox as eqx
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
 from jaxpriv.solvers.conic.offer import Offer, no_offer, offered
@@ -78,7 +79,7 @@ class ConicInteriorPoint(AbstractSolver):
 
     def uncompiled(self, program: MeasuredProgram) -> bool:
         """All but users' functions, which are written in JAX: in parts, each of their operations takes 0.1 ms."""
-        return all(term.function is None for term in program.terms)
+        return all(not term.rule_set.users for term in program.terms)
 
     def blank(self, program: MeasuredProgram) -> Offer:
         return no_offer(program)
@@ -155,8 +156,8 @@ def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
             down.append(xp.full_like(own, xp.inf))
             continue
         lowest, highest = domain(term)
-        size = solver.score_change * (abs(own) if term.kind is Kind.POWER else xp.ones_like(own))
-        # The last row of an f kind holds the normalisation: free.
+        size = solver.score_change * (abs(own) if term.rule_set.proportional else xp.ones_like(own))
+        # The mass, the last row, holds the normalisation: free.
         free = np.zeros(own.shape[1], bool)
         if term.massed:
             free[-1] = True
@@ -397,7 +398,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
         own = term.whole(g[:, at])
         if term.massed:
             own = own[:, :-1]
-        if term.massed or term.kind is Kind.POWER:
+        if term.massed or term.rule_set.proportional:
             usable = usable & (own < highest).all() & (own > lowest).all()
         edge, new = r.edges[j], edges[j]
         t, t_new = data.scale(j, point.x, edge), data.scale(j, after.x, new)

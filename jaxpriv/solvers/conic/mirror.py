@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
+from jaxpriv.leakage.rule_sets import ENTROPIC, Role
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.solvers._parts import in_precision
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solvers.conic.system import Data
@@ -41,7 +42,7 @@ _LEAST_SHARE = 1e-12
 def averaged(program: MeasuredProgram) -> bool:
     """Whether smooth averages are minimised, alone or as a shared peak, under nothing but budgets."""
     roles = (Role.OBJECTIVE, Role.PEAK)
-    smooth = all(term.smooth and term.kind is not Kind.LOSS and term.role in roles for term in program.terms)
+    smooth = all(term.smooth and not term.rule_set.coupled and term.role in roles for term in program.terms)
     return smooth and bool(program.terms) and not program.shares
 
 
@@ -50,7 +51,7 @@ def limited_in_every_outcome(program: MeasuredProgram) -> bool:
     if len(program.terms) != 1 or program.budgets.shape[0] or program.peaked:
         return False
     (term,) = program.terms
-    return term.kind is Kind.ENTROPIC and term.role is Role.WORST
+    return term.rule_set == ENTROPIC and term.role is Role.WORST
 
 
 def uniform(data: Data) -> Any:
@@ -86,7 +87,7 @@ def outcome_leaks(data: Data, x: Any) -> tuple[Any, Any, Any]:
 
 def average_steps(data: Data, steps: Any) -> tuple[Any, Any, Any]:
     """(mechanism (Y, X), prices of the budgets, weights of the terms) after steps from the uniform mechanism."""
-    own = any(term.kind is Kind.GENERATOR for term in data.terms)
+    own = any(term.rule_set.users for term in data.terms)
     coarse = data if own else in_precision(data, np.float32)
     return in_precision(_average_steps(coarse, steps), data.cost.dtype)
 

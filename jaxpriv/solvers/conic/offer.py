@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv.problems.measured import MeasuredProgram, Role, Term
+from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.program import onto_equations
 from jaxpriv.solvers.conic.sets import boundary, normalised, prior_rule, support
 from jaxpriv.solvers.conic.system import Data, Point, rearrange, row_prices, rules

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv.problems.measured import Role
+from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.solvers import _central_path
 from jaxpriv.solvers.conic.mirror import (
     average_leaks,

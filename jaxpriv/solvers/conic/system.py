@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv.problems.loss import CENTRED
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
+from jaxpriv.leakage.custom_loss import CENTRED
+from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.solvers.conic.sets import Boundary, boundary
 
 
@@ -160,7 +161,7 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
         sums=(xp.diagonal(program.terms[0].rows),)
         if diagonal
         else tuple(term.rows.sum(axis=0) for term in program.terms),
-        coupled=tuple(at.rows for term, at in zip(program.terms, layout, strict=True) if term.kind is Kind.LOSS),
+        coupled=tuple(at.rows for term, at in zip(program.terms, layout, strict=True) if term.rule_set.coupled),
         equal=equal,
     )
 
@@ -289,7 +290,7 @@ def residuals(data: Data, point: Point) -> Residual:
             t = data.scale(j, point.x, edge)
             w = t[:, None] * edge.normal
             normals = xp.put(normals, np.s_[:, at, len(levels)], w)
-            if term.kind is Kind.LOSS:
+            if term.rule_set.coupled:
                 blocks.append((t / prices[:, at.start])[:, None, None] * edge.curvature)
                 d.append(xp.ones_like(w))
             else:

@@ -9,8 +9,9 @@ import numpy as np
 
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import Certificate, certify_measured, violation_of
+from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems import feasibility
-from jaxpriv.problems.measured import MeasuredProgram, Role
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.solvers.conic.sets import prior_rule
 
 # Shares of an innocent release that mend what rounding broke.

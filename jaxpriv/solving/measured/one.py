@@ -19,6 +19,7 @@ from jaxpriv._clock import Clock, Stop
 from jaxpriv.certificates import excess_of, interval_of, least_limit, violation_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
+from jaxpriv.leakage.rule_sets import Scale
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.faces import Face, face_of
@@ -36,7 +37,6 @@ from jaxpriv.problems.statement import (
     terms_of_limit,
     worst_program,
 )
-from jaxpriv.problems.terms import Scale, is_worst
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import ConicInteriorPoint, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
@@ -104,7 +104,7 @@ def solve_measured(
     goal = own_goal(problem, goal)
     solve = Solve(problem, name, solver, limit, clock)
     try:
-        if problem.budget is not None and is_worst(problem.leakage):
+        if problem.budget is not None and problem.leakage.worst_outcome:
             return solve.least_worst_leakage(goal, begun)
         return solve.program_form(goal, begun)
     except InfeasibleError:
@@ -404,7 +404,7 @@ class Solve:
 
 def no_measured_solution(problem: DistortionProblem) -> Solution:
     """The solution that says that there is none, in the shapes of the others of a sweep."""
-    if problem.budget is not None and is_worst(problem.leakage):
+    if problem.budget is not None and problem.leakage.worst_outcome:
         program = worst_program(problem, 0.0)
     else:
         program = measured_program(problem, limits_of(problem))

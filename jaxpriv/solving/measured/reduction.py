@@ -11,15 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._validation import is_traced
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.solvers import Goal
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solving.dense import MARGIN
 
 # Symbols of no more mass than this in all are not iterated on; the certificate counts them.
 _NEGLIGIBLE = 1e-13
-# A private symbol that no kept symbol shows takes e^-40 of the set.
-_UNSEEN = -40.0
 
 
 @dataclass(frozen=True)
@@ -81,12 +80,7 @@ class Kept:
         for term, rows, weight in zip(program.terms, self.rows, _weights(program, eta, price), strict=True):
             own = np.zeros((len(k), len(rows)))
             if term.smooth:
-                low = np.full(len(rows), -1e3 if term.negative else 0.0)
-                if term.kind is Kind.ENTROPIC:
-                    low = _UNSEEN - np.log(term.reference)
-                elif term.kind is Kind.LOSS:
-                    low = np.full(len(rows), _UNSEEN)
-                own[:] = low * weight[:, None]
+                own[:] = term.rule_set.unseen(term.reference) * weight[:, None]
             own[:, rows] = k[:, start : start + rows.sum()]
             start += int(rows.sum())
             parts.append(own)

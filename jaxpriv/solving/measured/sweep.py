@@ -11,7 +11,6 @@ from jaxpriv._clock import Clock
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.measured import MeasuredProgram
-from jaxpriv.problems.terms import is_worst
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, begin, iterate, resume
 from jaxpriv.solvers.linear_program import LinearProgram
@@ -42,7 +41,7 @@ def sweep_measured(
     for i, solve in enumerate(solves):
         problem = solve.problem
         try:
-            if problem.budget is not None and is_worst(problem.leakage):
+            if problem.budget is not None and problem.leakage.worst_outcome:
                 results[i] = solve.least_worst_leakage(goal, begun)
                 continue
             stated = solve.state(goal)

@@ -12,7 +12,8 @@ import numpy as np
 
 from jaxpriv._numerics import unit_of
 from jaxpriv.certificates import certify_measured
-from jaxpriv.problems.measured import Kind, MeasuredProgram, Role, Term
+from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solvers.linear_program import Outcome, highs
 
@@ -69,7 +70,7 @@ def solve_tight(program: MeasuredProgram, tight: tuple[bool, ...]) -> tuple[np.n
 
 
 def _own_rows(term: Term) -> np.ndarray:
-    """The rows that speak of S: without the mass of the f kinds."""
+    """The rows that speak of S: without the mass."""
     return term.rows[:-1] if term.massed else term.rows
 
 
@@ -85,7 +86,7 @@ def _independence(term: Term) -> Term:
         reference=np.zeros(len(both)),
         cap=None,
         offset=np.zeros_like(mass),
-        kind=Kind.LINEAR,
+        rule_set=LINEAR,
         role=Role.WORST,
         normalised=False,
     )

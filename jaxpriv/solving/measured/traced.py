@@ -19,8 +19,9 @@ from jaxpriv._validation import is_traced
 from jaxpriv.certificates import Certificate, certify_measured, interval_of, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.errors import InputError
+from jaxpriv.leakage.rule_sets import Term
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import MeasuredProgram, Term
+from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.statement import (
     Limits,
     as_budgets,
@@ -32,7 +33,7 @@ from jaxpriv.problems.statement import (
     reading,
     worst_program,
 )
-from jaxpriv.problems.terms import is_worst, linear_limit
+from jaxpriv.problems.terms import linear_limit
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import ConicInteriorPoint, Goal, iterate
 from jaxpriv.solving.dense import distortion_of, own_goal
@@ -66,7 +67,7 @@ class Found(NamedTuple):
 def solve_measured_traced(problem: DistortionProblem, name: str, solver: Any, goal: Goal, max_steps: Any) -> Solution:
     """Solve and certify within one trace."""
     goal = own_goal(problem, goal)
-    if problem.budget is not None and is_worst(problem.leakage):
+    if problem.budget is not None and problem.leakage.worst_outcome:
         asked = LeastWorst.of(problem, solver, goal, max_steps)
         found = asked.found(asked.parts)
         value, bound, violation = found.value, found.bound, found.violation

@@ -12,23 +12,29 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv.errors import InputError
-from jaxpriv.leakage import AbstractLeakage, AverageCostGain, CustomLoss, FInformation, MaxCostGain, UserDivergence
-from jaxpriv.problems.generator import Generator
 
 # Tangents may lie above the values by rounding of the user's function, relative to the numbers compared.
 _ROUNDING = 1e-9
 _RATIOS, _ANNOUNCEMENTS = 200, 40
 
 
-def check_user_function(form: str, measure: AbstractLeakage, symbols: int) -> None:
-    """Refuse the f or the loss of `measure`, the argument `form`, where `symbols` private symbols rule it out."""
+def check_f(form: str, f: Callable[[Any], Any], value: Any, slope: Any, tilt: float) -> None:
+    """Refuse an f, of the argument `form`, that is no elementwise JAX function or not convex.
+
+    `value` and `slope` are f and f' in units of their own, with the limit at 0, less `tilt` (t - 1).
+    """
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        if isinstance(measure, FInformation) and isinstance(measure.divergence, UserDivergence):
-            _check_shape(f"{form}: f", measure.divergence.f, (3, 2), "ratios t of shape (3, 2)")
-            _check_divergence(form, measure.divergence)
-        elif isinstance(measure, (AverageCostGain, MaxCostGain)) and isinstance(measure.cost, CustomLoss):
-            _check_shape(f"{form}: loss", measure.cost.loss, (symbols,), f"announcements over {symbols} symbols")
-            _check_loss(form, measure.cost, symbols)
+        _check_shape(f"{form}: f", f, (3, 2), "ratios t of shape (3, 2)")
+        _check_convex(form, value, slope, tilt)
+
+
+def check_loss(form: str, loss: Callable[[Any], Any], proper: bool, symbols: int) -> None:
+    """Refuse a loss, of the argument `form`, that is no function of announcements over so many symbols, not convex,
+    or declared proper and not.
+    """
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        _check_shape(f"{form}: loss", loss, (symbols,), f"announcements over {symbols} symbols")
+        _check_announcements(form, loss, proper, symbols)
 
 
 def _check_shape(name: str, function: Callable[[Any], Any], shape: tuple[int, ...], what: str) -> None:
@@ -44,17 +50,16 @@ def _check_shape(name: str, function: Callable[[Any], Any], shape: tuple[int, ..
         raise InputError(f"{name} returns shape {found.shape} for {what}; shape {shape} is needed")
 
 
-def _check_divergence(form: str, divergence: UserDivergence) -> None:
+def _check_convex(form: str, value: Any, slope: Any, tilt: float) -> None:
     """f at 0 and from 1e-9 to 1e9, most densely near 1."""
     t = np.unique(np.concatenate([np.geomspace(1e-9, 1e9, 2 * _RATIOS), np.geomspace(0.1, 10.0, _RATIOS)]))
-    f = Generator.of(divergence)
-    values, slopes = (np.asarray(part(jnp.asarray(t))) for part in (f.value, f.slope))
+    values, slopes = (np.asarray(part(jnp.asarray(t))) for part in (value, slope))
     if np.isnan(values).any():
         raise InputError(f"{form}: f is NaN at t = {t[np.isnan(values)][0]:.4g}")
-    if not np.isfinite(f.tilt):
+    if not np.isfinite(tilt):
         raise InputError(f"{form}: f has no finite slope at t = 1")
     inside = np.isfinite(slopes)
-    all_t, all_values = np.append(0.0, t), np.append(np.asarray(f.value(jnp.zeros(()))), values)
+    all_t, all_values = np.append(0.0, t), np.append(np.asarray(value(jnp.zeros(()))), values)
     bad = _above(values[inside], slopes[inside] * (all_t[:, None] - t[inside]), all_values[:, None])
     if bad.any():
         pairs = np.argwhere(bad)
@@ -68,12 +73,12 @@ def _check_divergence(form: str, divergence: UserDivergence) -> None:
         )
 
 
-def _check_loss(form: str, cost: CustomLoss, symbols: int) -> None:
+def _check_announcements(form: str, loss: Callable[[Any], Any], proper: bool, symbols: int) -> None:
     """The loss at announcements inside the simplex and near its faces."""
     rng = np.random.default_rng(0)
     q = np.vstack([rng.dirichlet(np.full(symbols, share), _ANNOUNCEMENTS // 2) for share in (0.3, 3.0)])
     q = 0.999 * np.vstack([np.full(symbols, 1.0 / symbols), q]) + 0.001 / symbols
-    costs, slopes = (np.asarray(jax.vmap(part)(jnp.asarray(q))) for part in (cost.loss, jax.jacfwd(cost.loss)))
+    costs, slopes = (np.asarray(jax.vmap(part)(jnp.asarray(q))) for part in (loss, jax.jacfwd(loss)))
     finite = np.isfinite(costs).all(axis=0) & np.isfinite(slopes).all(axis=(0, 2))
     if not finite.all():
         raise InputError(
@@ -85,8 +90,8 @@ def _check_loss(form: str, cost: CustomLoss, symbols: int) -> None:
         raise InputError(
             f"{form}: loss[{int(np.argmax(bad))}] is not convex in the announcement: a tangent lies above it"
         )
-    if cost.proper:
-        _check_proper(form, cost.loss, q)
+    if proper:
+        _check_proper(form, loss, q)
 
 
 def _check_proper(form: str, loss: Callable[[Any], Any], q: np.ndarray) -> None:

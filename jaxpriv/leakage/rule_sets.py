@@ -1,0 +1,487 @@
+"""The adversary's sets of decision rules, and the terms of a convex program that are made of them.
+
+Every measure is the support function of a set G of decision rules, phi(w) = sup { <g, w> : g in G } (see `_base`).
+A measure lowers itself to `Rules`: a set, the rows A of shape (T, X) for which A W[:, y] is what the set sees of
+output y, and the reference r that the set is relative to,
+
+    G = { g : h(g) <= 0 }                                      smooth sets, h convex
+    G = { k : 0 <= k <= cap, reference . k = 1 }               `Linear`
+
+`problems.terms` makes `Term`s of them, one for each joint, in one of four roles: with W_y = W[:, y] and
+phi(y) = sup { <g, A W_y> : g in G },
+
+    OBJECTIVE  + sum_y phi(y) in the objective
+    AVERAGE    sum_y phi(y) <= bound
+    PEAK       sum_y phi(y) <= peak, and the peak is minimised (a set of joints)
+    WORST      phi(y) + offset . W_y <= 0 for every y: smooth sets;
+               for LINEAR terms: some t_y with A W_y <= t_y reference (A W_y <= 0 if reference = 0)
+
+A set is one class: what a solver needs of it (`boundary`, `gradient`, `support`, `normalised`, `domain`) stands beside
+what a certificate needs (`columns`, `moved_in`). The two are formulas of their own: a certificate relies on nothing
+that a solver computed. All run on NumPy and on JAX arrays. A symbol without mass has reference 0 and a row of zeros.
+"""
+
+import enum
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv import _arrays as xp
+from jaxpriv._validation import is_traced
+
+# Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
+# certificate is computed on the merged rows). Not to so many decimals of 1: rare symbols have small rows.
+_DECIMALS = 14
+# A score below this carries no weight in float64 (e^-700) and would only poison a bound.
+_LOWEST_SCORE = -700.0
+# A limit of so many nats is none to any float64: e^-200 of the largest cost is far below its rounding, and the
+# exponentials of higher ones would overflow.
+MOST_NATS = 200.0
+# A private symbol that no kept symbol shows takes e^-40 of the set.
+UNSEEN = -40.0
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scale:
+    """value = outer(total), total = inner(value), both increasing; total is the sum over outputs and terms.
+    `slope(value)` is the derivative of `inner`.
+    """
+
+    outer: Callable[[Any], Any]
+    inner: Callable[[Any], Any]
+    slope: Callable[[Any], Any]
+
+    @property
+    def proportional(self) -> bool:
+        """Whether the value is a multiple of the total (no logarithm)."""
+        return self.inner(2.0) == 2.0 * self.inner(1.0)
+
+
+def _itself(number: Any) -> Any:
+    return number if is_traced(number) else float(number)
+
+
+PLAIN = Scale(_itself, _itself, lambda _: 1.0)
+
+
+def in_units(size: float) -> Scale:
+    """Of a total that is counted in units of `size`."""
+    return Scale(lambda total: size * total, lambda value: value / size, lambda _: 1.0 / size)
+
+
+def logarithmic(rate: float) -> Scale:
+    """value = ln(|total|)/rate, with totals of the sign of the rate: what `AbstractExponentialMeanLeakage` reports."""
+    sign = math.copysign(1.0, rate)
+    return Scale(
+        lambda total: _log(sign * total) / rate,
+        lambda value: sign * _exp(rate * value),
+        lambda value: sign * rate * _exp(rate * value),
+    )
+
+
+def _exp(nats: Any) -> Any:
+    return jnp.exp(jnp.minimum(nats, MOST_NATS)) if is_traced(nats) else math.exp(min(nats, MOST_NATS))
+
+
+def _log(total: Any) -> Any:
+    return jnp.log(jnp.maximum(total, 1e-300)) if is_traced(total) else math.log(max(total, 1e-300))
+
+
+# -- what a measure is given, what it returns, and the term that is made of it ------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One joint as a measure lowers itself: P(s, x) of the private symbols with mass, its sums, and a limit.
+
+    The arrays may be tracers. Shapes must not depend on their values then, so every symbol keeps its rows (`whole`):
+    one without mass has a row of zeros and `prior` 0.
+    """
+
+    joint: Any  # (S, X)
+    prior: Any  # (S,)
+    mass: Any  # (X,)
+    limit: Any = 0.0  # of a worst-outcome measure: its largest value
+    whole: bool = False  # no row may be left out or merged
+
+    @property
+    def ones(self) -> Any:
+        """1 for every symbol with mass, 0 for the others."""
+        return (self.prior > 0).astype(self.prior.dtype)
+
+    def distinct(self, rows: Any) -> Any:
+        """The numbers of the first of rows that are equal up to rounding; of all of them where the view is whole."""
+        if self.whole:
+            return np.arange(len(rows))
+        return np.unique(classes(rows), return_index=True)[1]
+
+
+class Role(enum.Enum):
+    """Where a term stands in the program."""
+
+    OBJECTIVE = "objective"
+    AVERAGE = "average"
+    PEAK = "peak"
+    WORST = "worst"
+
+
+class Boundary(NamedTuple):
+    """h at g: {h = 0} is the boundary of a smooth set. All of shape (Y, T) but level and size (Y,)."""
+
+    level: Any
+    normal: Any  # dh/dg
+    size: Any  # the sum of the normal
+    curvature: Any  # the Hessian, up to multiples of normal normal': its diagonal, or (Y, T, T) of a coupled set
+    normal_drift: Any = None  # d normal / d smoothing, of a coupled set alone
+    level_drift: Any = None  # d level / d smoothing, of a coupled set alone
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """A measure as a set of rules: what `AbstractLeakage.rules` returns."""
+
+    rule_set: "AbstractRuleSet"
+    rows: Any  # (T, X)
+    reference: Any  # (T,): r of a smooth set, the normalisation of LINEAR (zeros: none)
+    cap: Any = None  # (T,) or None: LINEAR only
+    parameter: Any = 0.0  # (): a number that the set depends on and that is no constant of a compiled program
+    offset: Any = None  # (X,) or None: of a worst-outcome limit, phi(y) + offset . W_y <= 0
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One measure under one joint. All arrays float, one dtype."""
+
+    rows: Any  # (T, X)
+    reference: Any  # (T,): r of a smooth set, the normalisation of LINEAR (zeros: none)
+    cap: Any  # (T,) or None: LINEAR only
+    offset: Any  # (X,): -eps P(x) in role WORST, otherwise 0
+    bound: Any  # (): of role AVERAGE; PEAK: sum_y phi(y) - bound <= peak; otherwise 0
+    parameter: Any  # (): of the set, otherwise 0
+    rule_set: "AbstractRuleSet" = field(metadata={"static": True})
+    role: Role = field(metadata={"static": True})
+    normalised: bool = field(metadata={"static": True})  # whether t_y exists (LINEAR with a reference)
+    # The rule that rules are counted from, (T,), None: zero. The set of a smooth term is then { g : g + centre in G }.
+    centre: Any = None
+
+    @property
+    def smooth(self) -> bool:
+        return self.rule_set.smooth
+
+    @property
+    def massed(self) -> bool:
+        """Whether the last row is the mass of the output."""
+        return self.rule_set.massed
+
+    def whole(self, g: Any) -> Any:
+        """Rules g (..., T) of a smooth term as the formulas of its set take them."""
+        return g if self.centre is None else g + self.centre
+
+    @property
+    def priced(self) -> bool:
+        """Whether one price for all outputs multiplies the set (a limit on the sum over the outputs)."""
+        return self.role in (Role.AVERAGE, Role.PEAK)
+
+
+# -- the sets ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AbstractRuleSet(ABC):
+    """A set G; terms are compiled with it, so two that are equal are one to a compiled program."""
+
+    smooth: ClassVar[bool] = True  # { h <= 0 } with a boundary that bends
+    massed: ClassVar[bool] = False  # the last row is the mass of the output, which no rule is asked for
+    coupled: ClassVar[bool] = False  # the Hessian of h is no diagonal matrix, and a user's function answers
+    users: ClassVar[bool] = False  # a user's function in JAX, with constants of its own precision
+    proportional: ClassVar[bool] = False  # rules change by shares of themselves, and keep their sign
+
+    # What a solver needs.
+
+    @abstractmethod
+    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+        """h at rules g (Y, T); that of a coupled set, which may have kinks, so smooth as `smoothing`."""
+
+    @abstractmethod
+    def gradient(self, term: Term, w: Any) -> Any:
+        """The natural rule about w > 0, (T,) or (Y, T). A row without reference gets one that counts nothing."""
+
+    @abstractmethod
+    def support(self, term: Term, w: Any) -> Any:
+        """phi of every output from what the term sees of it, w (Y, T): (Y,)."""
+
+    @abstractmethod
+    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+        """Rules g (Y, T) at a level h (Y,), moved into the set."""
+
+    def domain(self, term: Term) -> tuple[float, float]:
+        """The open interval of the coordinates of rules (the last one of a massed set is free)."""
+        del term
+        return -math.inf, math.inf
+
+    def merged(self, rows: Any, reference: Any, cap: Any) -> tuple[Any, Any, Any]:
+        """(rows, reference, cap) with rows that say the same put together.
+
+        Smooth sets see sums over symbols of r f(w/r), so equal ratios add up; the mass is its own row.
+        """
+        own = len(rows) - self.massed
+        sizes = rows[:own].sum(axis=1)
+        numbers = classes(np.column_stack([rows[:own] / sizes[:, None], sizes / reference[:own]]))
+        gather = _gather(numbers)
+        return (
+            np.vstack([gather @ rows[:own], rows[own:]]),
+            np.append(gather @ reference[:own], reference[own:]),
+            cap,
+        )
+
+    def unseen(self, reference: np.ndarray) -> Any:
+        """Rules for symbols that are not iterated on, (T,): they cost the set next to nothing."""
+        return np.zeros(len(reference))
+
+    # What a certificate needs.
+
+    @abstractmethod
+    def columns(self, term: Term, w: Any) -> Any:
+        """phi of what the term sees of every output, w (T, Y): (Y,). Of a user's function rounded up."""
+
+    @abstractmethod
+    def moved_in(self, term: Term, g: Any) -> Any:
+        """Any finite g (Y, T) moved into the set."""
+
+
+@dataclass(frozen=True)
+class Entropic(AbstractRuleSet):
+    """sum_i r_i e^{g_i} <= 1: relative entropy to r, phi(w) = sum_i w_i ln( w_i/(r_i |w|) )."""
+
+    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+        del smoothing
+        seen = term.reference > 0
+        tilted = xp.where(seen, g + xp.log(xp.where(seen, term.reference, 1.0)), -xp.inf)
+        top = tilted.max(axis=1, keepdims=True)
+        e = xp.exp(tilted - top)
+        total = e.sum(axis=1, keepdims=True)
+        return Boundary((top + xp.log(total))[:, 0], e / total, xp.ones_like(total[:, 0]), e / total)
+
+    def gradient(self, term: Term, w: Any) -> Any:
+        seen = term.reference > 0
+        safe = xp.where(seen, term.reference, 1.0)
+        return xp.log(xp.where(seen, w / (safe * w.sum(axis=-1, keepdims=True)), 1.0))
+
+    def support(self, term: Term, w: Any) -> Any:
+        r, tiny = term.reference, np.finfo(w.dtype).tiny
+        mass = w.sum(axis=1, keepdims=True)
+        ratio = xp.maximum(w, tiny) / (xp.where(r > 0, r, 1.0) * xp.maximum(mass, tiny))
+        return xp.where(w > tiny, w * xp.log(ratio), 0.0).sum(axis=1)
+
+    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+        del term
+        return g - level[:, None]
+
+    def merged(self, rows: Any, reference: Any, cap: Any) -> tuple[Any, Any, Any]:
+        """An entropic set sees proportional rows c_i v as one, v sum c_i, of another reference:
+        sum_i c_i w ln(c_i w/r_i) = C w ln(C w/r) with C = sum c_i and ln r = ln C + sum_i (c_i/C) ln(r_i/c_i).
+
+        This is C-F Corollary 1 and 2: a private S behind X = f(S) enters through H(S|X=x) alone.
+        """
+        sizes = rows.sum(axis=1)
+        numbers = classes(rows / sizes[:, None])
+        if numbers.max() + 1 < len(rows):
+            gather = _gather(numbers)
+            total = gather @ sizes
+            mean = gather @ (sizes * (np.log(reference) - np.log(sizes)))
+            rows, reference = gather @ rows, total * np.exp(mean / total)
+        return super().merged(rows, reference, cap)
+
+    def unseen(self, reference: np.ndarray) -> Any:
+        return UNSEEN - np.log(reference)
+
+    def columns(self, term: Term, w: Any) -> Any:
+        r = term.reference[:, None]
+        w = xp.maximum(w, 0.0)
+        mass = w.sum(axis=0)
+        # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - t + 1) >= 0, so that small values keep
+        # their digits, and -m ln R apart.
+        whole = r.sum()
+        product = r / whole * mass
+        ratio = xp.where(product > 0, w / xp.where(product > 0, product, 1.0), 0.0)
+        terms = xp.where(ratio > 0, ratio * xp.log(xp.where(ratio > 0, ratio, 1.0)), 0.0) - ratio + 1.0
+        return (product * terms).sum(axis=0) - mass * _log_of_total(whole)
+
+    def moved_in(self, term: Term, g: Any) -> Any:
+        r = term.reference
+        seen = r > 0
+        g = xp.where(seen, xp.clip(g, _LOWEST_SCORE, -_LOWEST_SCORE), _LOWEST_SCORE)
+        g = g - g.max(axis=1, keepdims=True)
+        total = r.sum()
+        mean = (r * xp.exp(g)).sum(axis=1, keepdims=True) / total
+        short = (r * xp.expm1(g)).sum(axis=1, keepdims=True) / total
+        level = xp.where(mean > 0.5, xp.log1p(xp.where(mean > 0.5, short, 0.0)), xp.log(mean))
+        return xp.where(seen, g - level - _log_of_total(total), 0.0)
+
+
+def _log_of_total(total: Any) -> Any:
+    """The logarithm of the sum of a reference, 0 of one that is 1 up to rounding."""
+    return xp.where(abs(total - 1.0) > 1e-12, xp.log(total), 0.0)
+
+
+@dataclass(frozen=True)
+class Power(AbstractRuleSet):
+    """sum_i r_i |g_i|^b <= 1, b the parameter of the term: Renyi's measures of order a, 1/a + 1/b = 1.
+
+    phi(w) = +-(sum_i r_i^{1-a} w_i^a)^{1/a}; `negative` for a < 1: rules g < 0, and minus.
+    """
+
+    negative: bool = False
+    proportional: ClassVar[bool] = True
+
+    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+        del smoothing
+        b = term.parameter
+        y = -g if self.negative else g
+        size = abs(b)
+        power = term.reference * y ** (b - 1.0)
+        return Boundary(((power * y).sum(axis=1) - 1.0) / size, power, power.sum(axis=1), abs(b - 1.0) * power / y)
+
+    def gradient(self, term: Term, w: Any) -> Any:
+        r, seen = term.reference, term.reference > 0
+        y = xp.where(seen, w / xp.where(seen, r, 1.0), 1.0) ** (1.0 / (term.parameter - 1.0))
+        y = y * (r * y**term.parameter).sum(axis=-1, keepdims=True) ** (-1.0 / term.parameter)
+        return -y if self.negative else y
+
+    def support(self, term: Term, w: Any) -> Any:
+        r, tiny = term.reference, np.finfo(w.dtype).tiny
+        a = term.parameter / (term.parameter - 1.0)
+        lift = xp.maximum(w, 0.0) / xp.where(r > 0, r, 1.0)
+        top = xp.maximum(lift.max(axis=1, keepdims=True), tiny)
+        inner = (r * xp.where(lift > 0, lift / top, 0.0) ** a).sum(axis=1) ** (1.0 / a)
+        return (-1.0 if self.negative else 1.0) * top[:, 0] * inner
+
+    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+        # sum r y^b = 1 + b level; y scaled to the boundary
+        total = 1.0 + abs(term.parameter) * level
+        return g + term.whole(g) * xp.expm1(-xp.log(total) / term.parameter)[:, None]
+
+    def domain(self, term: Term) -> tuple[float, float]:
+        del term
+        return (-math.inf, 0.0) if self.negative else (0.0, math.inf)
+
+    def unseen(self, reference: np.ndarray) -> Any:
+        return np.full(len(reference), -1e3 if self.negative else 0.0)
+
+    def columns(self, term: Term, w: Any) -> Any:
+        r = term.reference[:, None]
+        order = term.parameter / (term.parameter - 1.0)
+        lift = xp.maximum(w, 0.0) / xp.where(r > 0, r, 1.0)
+        top = lift.max(axis=0)
+        share = lift / xp.where(top > 0, top, 1.0)
+        power = xp.where(share > 0, xp.where(share > 0, share, 1.0) ** order, 0.0)
+        inner = (r * power).sum(axis=0)
+        inner = xp.where(inner > 0, xp.where(inner > 0, inner, 1.0) ** (1.0 / order), 0.0)
+        return (-1.0 if self.negative else 1.0) * top * inner
+
+    def moved_in(self, term: Term, g: Any) -> Any:
+        r, b = term.reference, term.parameter
+        # Powers of numbers on the side of 1 where they cannot overflow: b < 0 for orders < 1.
+        if self.negative:
+            y = xp.clip(-g, 1e-150, 1e150)
+            y = y / y.min(axis=1, keepdims=True)
+        else:
+            top = g.max(axis=1, keepdims=True)
+            y = xp.where(top > 0, xp.maximum(g, 0.0) / xp.where(top > 0, top, 1.0), 1.0)
+        y = y * ((r * y**b).sum(axis=1, keepdims=True)) ** (-1.0 / b)
+        return -y if self.negative else y
+
+
+@dataclass(frozen=True)
+class Linear(AbstractRuleSet):
+    """0 <= k <= cap, reference . k = 1: phi is the largest of w/reference, or sum cap max(w, 0) where there is a cap.
+
+    Where all references are 0 there is no normalisation: rows that must not be positive. A solver has equations of its
+    own for these sets: they have no boundary that bends.
+    """
+
+    smooth: ClassVar[bool] = False
+
+    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+        raise NotImplementedError
+
+    def gradient(self, term: Term, w: Any) -> Any:
+        """A best rule about one output w (T,)."""
+        if term.cap is not None:
+            return xp.where(w > 0, term.cap, 0.0)
+        safe = xp.where(term.reference > 0, term.reference, 1.0)
+        best = np.arange(len(w)) == xp.where(term.reference > 0, w / safe, -xp.inf).argmax()
+        return xp.where(best, 1.0 / safe, 0.0)
+
+    def support(self, term: Term, w: Any) -> Any:
+        if term.cap is not None:
+            return (term.cap * xp.maximum(w, 0.0)).sum(axis=1)
+        r = term.reference
+        return (w / xp.where(r > 0, r, 1.0)).max(axis=1) if term.role is not Role.WORST else _violation(term, w)
+
+    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+        raise NotImplementedError
+
+    def merged(self, rows: Any, reference: Any, cap: Any) -> tuple[Any, Any, Any]:
+        """Equal rows once, unless each has a cap of its own."""
+        if cap is not None:
+            return rows, reference, cap
+        # Only the ratio to the reference counts, so rare symbols are compared by their own P(x|s).
+        size = np.where(reference != 0, abs(reference), 1.0)[:, None]
+        _, first = np.unique(classes(np.column_stack([rows / size, np.sign(reference)])), return_index=True)
+        return rows[first], reference[first], None
+
+    def columns(self, term: Term, w: Any) -> Any:
+        if term.cap is not None:
+            return (term.cap[:, None] * xp.maximum(w, 0.0)).sum(axis=0)
+        return (w / term.reference[:, None]).max(axis=0)
+
+    def moved_in(self, term: Term, g: Any) -> Any:
+        raise NotImplementedError
+
+
+def _violation(term: Term, w: Any) -> Any:
+    """By how much no t has w <= t reference, 0 or less if one has: (Y,)."""
+    r = term.reference
+    if not term.normalised:
+        return w.max(axis=1)
+    lower = xp.where(r > 0, w / xp.where(r > 0, r, 1.0), -xp.inf).max(axis=1)  # t >= w/r
+    upper = xp.where(r < 0, w / xp.where(r < 0, r, 1.0), xp.inf).min(axis=1)  # t <= w/r
+    return lower - upper
+
+
+ENTROPIC, LINEAR = Entropic(), Linear()
+
+
+# -- rows that are equal -----------------------------------------------------------------------------
+
+
+def classes(keys: np.ndarray) -> np.ndarray:
+    """Class numbers of rows that are equal to rounding, in order of first appearance."""
+    first = np.sort(_rounded(keys[:, 0]))
+    if (first[1:] != first[:-1]).all():  # mostly: then so do the rows
+        return np.arange(len(keys))
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in _rounded(keys)])
+
+
+def _rounded(numbers: np.ndarray) -> np.ndarray:
+    mantissa, exponent = np.frexp(numbers)
+    return np.ascontiguousarray(np.ldexp(np.round(mantissa, _DECIMALS), exponent) + 0.0)
+
+
+def _gather(numbers: np.ndarray) -> np.ndarray:
+    """The matrix that adds up the rows of every class."""
+    gather = np.zeros((numbers.max() + 1, len(numbers)))
+    gather[numbers, np.arange(len(numbers))] = 1.0
+    return gather

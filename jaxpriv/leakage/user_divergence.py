@@ -1,0 +1,216 @@
+"""A user's convex f: the divergence, and the curve that programs and proofs are made of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxpriv import _arrays as xp
+from jaxpriv._numerics import positive
+from jaxpriv._validation import is_traced, scalar
+from jaxpriv.errors import InputError
+from jaxpriv.leakage._base import OWN_FUNCTION, Unit
+from jaxpriv.leakage.f_information import AbstractDivergence
+from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
+from jaxpriv.leakage.rule_sets import Rules, Scale, View, in_units
+from jaxpriv.leakage.user_functions import check_f
+
+# Ratios t beyond these say nothing more in float64, and polynomials in them stay finite.
+LOWEST, HIGHEST = 1e-50, 1e50
+_MOST_HALVINGS = 120
+# The least curvature: a quartic has none at 1, where every search starts.
+_FLATTEST = 1e-6
+# The bracket of ln t, of width 460, is halved so often that the ratio is known to rounding.
+_HALVINGS = 62
+# What a value of f may be off by, relative to the numbers that it was made of.
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
+
+class UserDivergence(AbstractDivergence):
+    """A user's f: convex on (0, inf), f(1) = 0, an elementwise JAX function of an array t > 0.
+
+    `at_zero` is the limit f(0+), `inf` included; f itself is never called at 0, so it may be
+    `lambda t: t * jnp.log(t)`. The gradient at t = 0 is 0. Raises `InputError` if f(1) is not 0 or
+    `at_zero` is NaN or -inf. Without convexity data processing fails; evaluation does not check it.
+
+    As an objective or a limit f is refused (`InputError`, naming the ratio t) where it is NaN, or where a tangent
+    lies above it at one of some hundred points from 0 to 1e9. The proof of a solution is that a convex f lies above
+    its tangents, f(t) >= f(r) + f'(r)(t - r) for any r (Csiszár 1967): it assumes convexity between those points
+    too, and that `jax.jvp` of f is a slope (any one-sided mixture at a kink). f may be inf at 0 and above some
+    t > 1. Kinks and pieces where f is linear leave the interval of a solution open: its status says so.
+    """
+
+    f: Callable[[Array], Array]
+    at_zero: float = eqx.field(static=True)
+
+    def __init__(self, f: Callable[[Array], Array], at_zero: float):
+        self.f = f
+        self.at_zero = scalar(at_zero, "at_zero", low=-np.finfo(np.float64).max, infinite=True)
+
+    def __check_init__(self) -> None:
+        at_one = self.f(jnp.ones(()))
+        if not (is_traced(at_one) or abs(float(at_one)) <= 1e-6):
+            raise InputError("f must satisfy f(1) = 0")
+
+    @property
+    def unit(self) -> Unit:
+        return "dimensionless"
+
+    @property
+    def designable(self) -> bool:
+        return True
+
+    def rules(self, view: View) -> Rules:
+        return f_rules(UserCurve.of(self), view)
+
+    def scale_for(self, symbols: int) -> Scale:
+        del symbols
+        return in_units(UserCurve.of(self).size)
+
+    def check(self, form: str, symbols: int) -> None:
+        del symbols
+        curve = UserCurve.of(self)
+        check_f(form, self.f, curve.value, curve.slope, curve.tilt)
+
+    @property
+    def untraceable(self) -> str | None:
+        return OWN_FUNCTION
+
+    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+        present = positive(t)
+        return jnp.where(present, self.f(jnp.where(present, t, 1.0)), self.at_zero)
+
+
+@dataclass(frozen=True, eq=False)
+class UserCurve(AbstractCurve):
+    """f in units of its own: (f(t) - f'(1) (t - 1)) / size, which every f-divergence takes for f / size.
+
+    `size` is 1 for the Kullback-Leibler f: half of f'(2) - f'(1/2) over ln 2. Slopes lie in (`lowest`, `highest`).
+    Equal where the user's function is the same object: compiled programs are kept by it.
+    """
+
+    users: ClassVar[bool] = True
+
+    f: UserDivergence
+    tilt: float
+    size: float
+    lowest: float
+    highest: float
+
+    @staticmethod
+    def of(f: UserDivergence) -> "UserCurve":
+        """The curve of `f`, in float64."""
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            raw = UserCurve(f, 0.0, 1.0, -np.inf, np.inf)
+            lowest, half, tilt, double, highest = np.asarray(raw.slope(jnp.array([LOWEST, 0.5, 1.0, 2.0, HIGHEST])))
+        size = (double - half) / np.log(4.0)
+        size = float(size) if 0 < size < np.inf else 1.0
+        return UserCurve(f, float(tilt), size, float(lowest - tilt) / size, float(highest - tilt) / size)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UserCurve) and other.f.f is self.f.f and other.f.at_zero == self.f.at_zero
+
+    def __hash__(self) -> int:
+        return hash((id(self.f.f), self.f.at_zero))
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        return self.lowest, self.highest
+
+    def value(self, t: Any) -> Any:
+        """f(t), t >= 0, elementwise; inf outside of its domain."""
+        return (self.f(jnp.asarray(t)) - self.tilt * (t - 1.0)) / self.size
+
+    def slope(self, t: Any) -> Any:
+        """f'(t), t > 0; -inf below and inf above the interval around 1 on which f is finite."""
+        return self.slope_and_curvature(t)[0]
+
+    def slope_and_curvature(self, t: Any) -> tuple[Any, Any]:
+        """(f'(t), f''(t)), t > 0."""
+        value, slope, curvature = _derivatives(self.f.f, t)
+        inside = jnp.isfinite(value) & ~jnp.isnan(slope)
+        slope = jnp.where(inside, slope - self.tilt, jnp.where(t > 1.0, jnp.inf, -jnp.inf))
+        return slope / self.size, curvature / self.size
+
+    def conjugate(self, u: Any) -> tuple[Any, Any, Any]:
+        """By inverting the slope: f*(u) = u t - f(t) where f'(t) = u. A certificate takes `lines` instead."""
+        t = self._ratio_at(u)
+        _, curvature = self.slope_and_curvature(t)
+        return u * t - self.value(t), t, 1.0 / xp.maximum(curvature, _FLATTEST)
+
+    def conjugate_at(self, t: Any, u: Any) -> Any:
+        return u * t - self.value(t)
+
+    def _ratio_at(self, u: Any) -> Any:
+        """The t with f'(t) = u, in [LOWEST, HIGHEST].
+
+        Newton's method in ln t inside a bracket, halved where Newton's step leaves it or does not halve the last one.
+        """
+
+        def go_on(state: tuple[Any, ...]) -> Any:
+            _, _, _, last, count = state
+            return (abs(last) > 0).any() & (count < _MOST_HALVINGS)
+
+        def narrow(state: tuple[Any, ...]) -> tuple[Any, ...]:
+            z, low, high, last, count = state
+            t = xp.exp(z)
+            slope, curvature = self.slope_and_curvature(t)
+            below = slope < u
+            low, high = xp.where(below, z, low), xp.where(below, high, z)
+            newton = (u - slope) / (t * curvature)
+            fits = (z + newton > low) & (z + newton < high) & (abs(newton) < 0.5 * abs(last))
+            step = xp.where(fits, newton, 0.5 * (low + high) - z)
+            least = np.finfo(z.dtype).eps * (1.0 + abs(z))
+            done = (last == 0) | (slope == u) | (abs(newton) <= least) | (high - low <= least)
+            step = xp.where(done, 0.0, step)
+            return z + step, low, high, step, count + 1
+
+        nothing = xp.zeros_like(u)
+        low, high = nothing + xp.log(LOWEST), nothing + xp.log(HIGHEST)
+        start = (nothing, low, high, high - low, np.array(0))
+        return xp.exp(xp.while_loop(go_on, narrow, start)[0])
+
+    def exact(self, t: Any) -> Any:
+        """f(t), t >= 0: the limit at 0, inf outside of its domain; on the host in float64."""
+        if xp.of(t) is jnp:
+            return self.value(t)
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            return np.asarray(self.value(jnp.asarray(t)), dtype=np.float64)
+
+    def lines(self, u: Any) -> tuple[np.ndarray, np.ndarray]:
+        """A line u t - c lies below a convex f where u = f'(r) and c = r f'(r) - f(r), for whatever ratio r: no
+        conjugate in closed form is needed and none is relied on.
+
+        The proof assumes what `UserDivergence` says of f, that it is convex with f(1) = 0, and that JAX differentiates
+        it to a slope (at a kink any number between the two one-sided ones).
+        """
+        low, high = np.full(u.shape, np.log(LOWEST)), np.full(u.shape, np.log(HIGHEST))
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            rising = self._host_slope(np.exp(middle)) < u
+            low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+        # The end of the bracket on the side of 1 has a finite slope wherever one of the two has.
+        r = np.exp(np.where(low > 0, low, high))
+        found, value = self._host_slope(r), self.exact(r)
+        rounding = _ROUNDING * (abs(r * found) + abs(value) + abs(self.tilt) * (r + 1.0) / self.size)
+        return found, r * found - value + rounding
+
+    def _host_slope(self, t: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            return np.asarray(self.slope(jnp.asarray(t)), dtype=np.float64)
+
+
+def _derivatives(f: Callable[[Any], Any], t: Any) -> tuple[Any, Any, Any]:
+    """(f, f', f'') of an elementwise function."""
+    one = jnp.ones_like(t)
+
+    def first(t: Any) -> tuple[Any, Any]:
+        return jax.jvp(f, (t,), (one,))
+
+    (value, slope), (_, curvature) = jax.jvp(first, (t,), (one,))
+    return value, slope, curvature
