@@ -11,6 +11,7 @@ from jaxpriv import _command as _command
 
 from typing import TYPE_CHECKING
 
+from jaxpriv import _forks as _forks
 from jaxpriv._lazy import attach
 
 __version__ = "0.1.0"

@@ -107,14 +107,16 @@ FORK = """
 import os, sys
 import numpy as np
 import jaxpriv as jp
-problem = jp.DistortionProblem(np.array([[0.3, 0.2], [0.1, 0.4]]), jp.distortion.hamming(2), budget=1.0)
+make = lambda: jp.DistortionProblem(np.array([[0.3, 0.2], [0.1, 0.4]]), jp.distortion.hamming(2), budget=1.0)
 if sys.argv[1] == "started":
     import jax
     jax.devices()
+elif sys.argv[1] == "names":
+    jp.solve, jp.leakage
 child = os.fork()
 if child == 0:
     try:
-        jp.solve(problem)
+        jp.solve(make())
     except jp.ResourceError as error:
         os.write(1, str(error).encode())
         os._exit(7)
@@ -124,7 +126,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize(("parent", "code"), [("started", 7), ("fresh", 8)])
+@pytest.mark.parametrize(("parent", "code"), [("started", 7), ("names", 8), ("fresh", 8)])
 def test_a_forked_child_is_refused_where_jax_ran_before(parent, code):
     """It would wait for threads that it does not have; where nothing ran before, a child is a process like any."""
     done = subprocess.run([sys.executable, "-c", FORK, parent], capture_output=True, text=True, timeout=300, cwd=ROOT)

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from jaxpriv import _command
-from jaxpriv.cli import _app, _output, audit, demo, funnel, info, leakage, solve, watchdog
+from jaxpriv.cli import _app, _output, audit, cache, demo, funnel, info, leakage, solve, watchdog
 
 app = typer.Typer(
     cls=_app.Program,
@@ -22,7 +22,16 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (solve.solve, funnel.funnel, leakage.leakage, watchdog.watchdog, audit.audit, info.info, demo.demo):
+for command in (
+    solve.solve,
+    funnel.funnel,
+    leakage.leakage,
+    watchdog.watchdog,
+    audit.audit,
+    info.info,
+    cache.cache,
+    demo.demo,
+):
     app.command(cls=_app.Command)(command)
 
 

@@ -23,8 +23,14 @@ def _record() -> dict[str, Any]:
 
     from jaxpriv import __version__, _native
     from jaxpriv.leakage import NAMES
+    from jaxpriv.solving import kept
     from jaxpriv.solving.choice import SOLVER_NAMES
 
+    try:
+        found = kept.contents()
+        executables = {"executables": found.executables, "bytes": found.size}
+    except kept.UnusableError as error:
+        executables = {"executables": 0, "bytes": 0, "note": str(error)}
     return {
         "versions": {
             "jaxpriv": __version__,
@@ -36,6 +42,7 @@ def _record() -> dict[str, Any]:
         "devices": [device.device_kind for device in jax.devices()],
         "cpu_kernels": _native.instruction_set(),
         "cpu_kernels_absent": _native.absence(),
+        "kept": executables,
         # The library computes in float64 whatever this says, and leaves it as it is.
         "x64": bool(jax.config.values["jax_enable_x64"]),
         "solvers": list(SOLVER_NAMES),
@@ -50,9 +57,14 @@ def _text(record: dict[str, Any]) -> str:
         "backend": record["backend"],
         "devices": ", ".join(record["devices"]),
         "CPU kernels": record["cpu_kernels"] or f"none ({record['cpu_kernels_absent']})",
+        "kept executables": _kept(record["kept"]),
         "jax_enable_x64": str(record["x64"]).lower(),
         "solvers": ", ".join(record["solvers"]),
         "measures": ", ".join(record["measures"]),
     }
     width = max(map(len, lines))
     return "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())
+
+
+def _kept(record: dict[str, Any]) -> str:
+    return record.get("note") or f"{record['executables']}, {record['bytes'] / 2**20:.1f} MiB"

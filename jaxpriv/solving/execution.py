@@ -2,12 +2,11 @@
 
 import ctypes
 import functools
-import os
-import sys
+import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -15,7 +14,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxpriv import _forks
 from jaxpriv.errors import ResourceError
+from jaxpriv.solving import kept
+from jaxpriv.solving.program_key import NoKeyError, key_of
+
+_LOGGER = logging.getLogger("jaxpriv")
 
 
 @contextmanager
@@ -42,30 +46,9 @@ def device_errors() -> Iterator[None]:
         raise ResourceError(why) from error
 
 
-class _Forks:
-    """Whether JAX ran in this process's parent when it was forked: its threads are then missing here."""
-
-    running = useless = False
-
-    @classmethod
-    def before(cls) -> None:
-        # No public name says whether a backend has been started without starting one. Where a later JAX does not have
-        # this one, it counts as started.
-        asked = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
-        cls.running = asked is None or asked()
-
-    @classmethod
-    def in_child(cls) -> None:
-        cls.useless = cls.running
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_Forks.before, after_in_child=_Forks.in_child)
-
-
 def refuse_after_fork() -> None:
     """A computation would wait without end for threads that a fork does not copy."""
-    if _Forks.useless:
+    if _forks.useless():
         raise ResourceError(
             "this process was forked from one in which JAX had already started, and JAX cannot compute in it; start "
             "workers by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or fork before anything is computed"
@@ -104,6 +87,25 @@ class _Program:
         self.run: Any = None
 
 
+class _Loaded:
+    """An executable from disk before its first call, which may fail where XLA wrote it incompletely: then compile."""
+
+    def __init__(self, program: _Program, name: str, run: Any, compile_it: Callable[[], Any]) -> None:
+        self.program, self.name, self.run, self.compile_it = program, name, run, compile_it
+
+    def __call__(self, *args: Any) -> Any:
+        try:
+            result = jax.block_until_ready(self.run(*args))
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" in str(error):
+                raise
+            kept.discard(self.name, "does not run")
+            self.run = self.compile_it()
+            result = self.run(*args)
+        self.program.run = self.run
+        return result
+
+
 # Programs by function, structure and shapes: a changed budget is a changed array, never a key.
 _PROGRAMS: OrderedDict[Any, _Program] = OrderedDict()
 # The least recently used one is dropped: on CPU each maps some 700 pieces of memory, and a process that
@@ -118,8 +120,21 @@ def _trim() -> Any:
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
+def _kept_name(function: Any, args: Any, backend: str) -> str | None:
+    """The name of the program's executable on disk; None if it is not kept there."""
+    if backend != "cpu" or not kept.enabled():
+        return None
+    try:
+        return key_of(function, args, _OPTIONS)
+    except NoKeyError as why:
+        _LOGGER.debug("an executable is not kept: it depends on %s", why)
+        return None
+
+
 def compiled(function: Any, *args: Any) -> tuple[Any, float]:
     """`function(*args)` compiled ahead of time: a thunk that runs it, and the seconds compiling took (0 if known).
+
+    Executables are kept in memory, and for the next process on disk (`kept`): loading counts as compiling.
 
     Threads that ask for the same program wait for the one that compiles it; those that ask for others do not.
     """
@@ -140,9 +155,21 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
             def own(*arguments: Any) -> Any:  # JAX's caches hold a program as long as its function lives
                 return function(*arguments)
 
-            program.run = jax.jit(own).lower(*args).compile(_options(backend))
-            if trim := _trim():  # what the compiler has freed, some 180 MB, stays with the process otherwise
-                trim(0)
+            name = _kept_name(function, args, backend)
+
+            def compile_it() -> Any:
+                executable = jax.jit(own).lower(*args).compile(_options(backend))
+                if trim := _trim():  # what the compiler has freed, some 180 MB, stays with the process otherwise
+                    trim(0)
+                if name is not None:
+                    kept.keep(name, executable)
+                return executable
+
+            loaded = None if name is None else kept.load(name, args)
+            if name is None or loaded is None:
+                program.run = compile_it()
+            else:
+                program.run = _Loaded(program, name, loaded, compile_it)
             seconds = time.perf_counter() - begun
     return partial(program.run, *args), seconds
 

@@ -159,6 +159,7 @@ def test_info(run, tmp_path):
     assert record["measures"] == list(jaxpriv.leakage.NAMES)
     assert "interior-point" in record["solvers"]
     assert record["devices"]
+    assert record["kept"]["executables"] >= 0
     for shown in (text, target.read_text()):
         assert platform.node() not in shown.split()
         assert getpass.getuser() not in shown.split()

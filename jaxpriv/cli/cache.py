@@ -1,0 +1,116 @@
+"""`jaxpriv cache`: the executables that are kept on disk, so that the next process need not compile them."""
+
+import os
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import JsonOption
+from jaxpriv.cli._work import working
+from jaxpriv.errors import InputError, ResourceError
+
+# Symbols of a shape to compile for: one table of more does not fit.
+_MOST_NUMBERS = 2**24
+
+
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them first.")] = False,
+    warm: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SxXxY",
+            help="Compile, for so many symbols of S, X and Y, what `solve` would with a budget, with a multiplier and "
+            "with a leakage budget; repeatable.",
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Print where compiled programs are kept on disk and how many; remove them, or make some ahead of time.
+
+    A process that needs one of them loads it in a tenth of a second. Small problems are not compiled at all. The
+    environment variable JAXPRIV_CACHE=off switches this off; an absolute path there is used in place of the user's
+    cache folder.
+    """
+    shapes = [_shape(text) for text in warm or ()]
+    _output.check_outputs({"--json": json}, {})
+    record = working("Compiling" if shapes else "Starting JAX", lambda report: _record(clear, shapes, report))
+    _output.deliver(record, json, _text(record))
+
+
+def _shape(text: str) -> tuple[int, int, int]:
+    parts = text.split("x")
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
+        raise InputError(f"--warm {text!r} is not SxXxY, as in 64x100x100")
+    private, inputs, outputs = map(int, parts)
+    if private * inputs * outputs > _MOST_NUMBERS:
+        raise InputError(f"--warm {text!r}: more than {_MOST_NUMBERS} numbers")
+    return private, inputs, outputs
+
+
+def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Any) -> dict[str, Any]:
+    from jaxpriv.solving import kept
+
+    try:
+        folder = str(kept.folder())
+    except kept.UnusableError as error:
+        if clear or shapes:
+            raise ResourceError(f"no executables are kept: {error}") from error
+        return {"folder": None, "executables": 0, "bytes": 0, "most_bytes": kept.MOST_BYTES, "note": str(error)}
+    removed = _contents(kept.clear) if clear else None
+    for done, shape in enumerate(shapes):
+        report(done, len(shapes))
+        _compile(*shape)
+    contents = _contents(kept.contents)
+    return {
+        "folder": folder,
+        **contents,
+        "most_bytes": kept.MOST_BYTES,
+        **({} if removed is None else {"removed": removed["executables"]}),
+    }
+
+
+def _contents(of: Any) -> dict[str, Any]:
+    from jaxpriv.solving.kept import UnusableError
+
+    try:
+        found = of()
+    except UnusableError as error:
+        return {"executables": 0, "bytes": 0, "note": str(error)}
+    return {"executables": found.executables, "bytes": found.size}
+
+
+def _compile(private: int, inputs: int, outputs: int) -> None:
+    from jaxpriv.problems import DistortionProblem
+    from jaxpriv.solving.solve import solve
+    from jaxpriv.solving.uncompiled import SWITCH
+
+    # Tables without structure, so that nothing is merged; the time limit would choose other programs.
+    draw = np.random.default_rng(0)
+    joint = draw.dirichlet(np.ones(private * inputs)).reshape(private, inputs)
+    costs = draw.uniform(size=(inputs, outputs))
+    costs[np.arange(inputs), np.arange(inputs) % outputs] = 0.0
+    before = os.environ.get(SWITCH)
+    os.environ[SWITCH] = "always"
+    try:
+        for form in ({"budget": 0.1}, {"multiplier": 1.0}, {"leakage_budget": 0.01}):
+            solve(DistortionProblem(joint, costs, **form))
+    finally:
+        os.environ.pop(SWITCH)
+        if before is not None:
+            os.environ[SWITCH] = before
+
+
+def _text(record: dict[str, Any]) -> str:
+    lines = {
+        "folder": record["folder"] or "none",
+        "executables": str(record["executables"]),
+        "size": f"{record['bytes'] / 2**20:.1f} of at most {record['most_bytes'] / 2**20:.0f} MiB",
+    }
+    if "removed" in record:
+        lines["removed"] = str(record["removed"])
+    if "note" in record:
+        lines["note"] = record["note"]
+    width = max(map(len, lines))
+    return "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())

@@ -1,0 +1,66 @@
+"""`jaxpriv cache`: what is kept, removing it, compiling ahead of time."""
+
+import jax
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from jaxpriv.solving import execution, kept
+
+from .conftest import refused, strict_json
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv(kept.SWITCH, str(tmp_path / "kept"))
+    monkeypatch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+    before = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
+    yield tmp_path / "kept"
+    jax.config.update("jax_enable_compilation_cache", before)
+    compilation_cache.reset_cache()
+
+
+def record(run, *line):
+    result = run(*line, "--json", "-")
+    assert result.exit_code == 0, result.stderr
+    return strict_json(result.stdout)
+
+
+def test_an_empty_cache(run, place):
+    found = record(run, "cache")
+    assert found == {
+        "folder": str(place),
+        "executables": 0,
+        "bytes": 0,
+        "note": "nothing has been kept yet",
+        "most_bytes": kept.MOST_BYTES,
+    }
+    assert str(place) in run("cache").stdout
+    assert not place.exists()
+    assert record(run, "info")["kept"] == {"executables": 0, "bytes": 0, "note": "nothing has been kept yet"}
+
+
+@pytest.mark.slow
+def test_compiled_ahead_shown_and_removed(run, place):
+    found = record(run, "cache", "--warm", "2x3x2")
+    assert found["executables"] == len(list(place.glob("*.executable"))) > 0
+    assert found["bytes"] == sum(path.stat().st_size for path in place.glob("*.executable"))
+    assert record(run, "cache") == found
+    assert record(run, "info")["kept"] == {name: found[name] for name in ("executables", "bytes")}
+    assert str(place) not in run("info").stdout
+    again = record(run, "cache", "--clear")
+    assert (again["removed"], again["executables"], again["bytes"]) == (found["executables"], 0, 0)
+    assert list(place.iterdir()) == []
+
+
+def test_switched_off(run, monkeypatch):
+    monkeypatch.setenv(kept.SWITCH, "off")
+    assert record(run, "cache")["folder"] is None
+    refused(run("cache", "--clear"), 6, "switched off")
+    refused(run("cache", "--warm", "2x2x2"), 6, "switched off")
+
+
+@pytest.mark.parametrize("shape", ["2x2", "2x0x2", "2x-1x2", "axbxc", "2x2x2x2", "²x2x2", "999x999x999"])
+def test_shapes_that_are_none(run, place, shape):
+    refused(run("cache", "--warm", shape), 2, "--warm")

@@ -1,0 +1,358 @@
+"""Executables kept on disk: loaded in place of compiling, and never one that this library has not written itself."""
+
+import json
+import logging
+import os
+import pickle
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+import zlib
+from functools import partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from jaxpriv._numerics import positive, safe_log
+from jaxpriv.problems.program import Form
+from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
+from jaxpriv.solving import execution, kept
+from jaxpriv.solving.execution import compiled, own_settings
+from jaxpriv.solving.program_key import NoKeyError, key_of
+
+ROOT = Path(__file__).parents[1]
+ONE = np.array([1.0, np.e])
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty folder for executables, in a process that keeps none in memory and none by JAX's own cache."""
+    monkeypatch.setenv(kept.SWITCH, str(tmp_path / "executables"))
+    monkeypatch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+    before = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
+    kept._say.cache_clear()
+    yield tmp_path / "executables"
+    jax.config.update("jax_enable_compilation_cache", before)
+    compilation_cache.reset_cache()
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """`run(*args, function)`: its result in a new process, as far as executables go, and whether it was compiled."""
+
+    def call(*args, function=safe_log):
+        asked = []
+        with monkeypatch.context() as patch, own_settings():
+            patch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+            patch.setattr(execution, "_options", lambda backend: asked.append(backend) or {})
+            return np.asarray(compiled(function, *args)[0]()), bool(asked)
+
+    return call
+
+
+def files(place):
+    return sorted(place.glob("*.executable"))
+
+
+def test_what_was_compiled_is_loaded(place, run):
+    result, fresh = run(ONE)
+    assert fresh
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o600}
+    assert len(files(place)) == 1
+    again, fresh = run(2 * ONE)
+    assert not fresh
+    np.testing.assert_array_equal(result, np.log(ONE))
+    np.testing.assert_array_equal(again, np.log(2 * ONE))
+    assert run(np.ones(3))[1]  # another shape
+    assert run(ONE, function=positive)[1]  # another function
+
+
+def test_switched_off_nothing_is_written(place, run, monkeypatch):
+    monkeypatch.setenv(kept.SWITCH, "off")
+    assert run(ONE)[1]
+    assert run(ONE)[1]
+    assert not place.exists()
+    with pytest.raises(kept.UnusableError, match="switched off"):
+        kept.folder()
+    monkeypatch.setenv(kept.SWITCH, "here")
+    with pytest.raises(kept.UnusableError, match="absolute"):
+        kept.folder()
+
+
+def test_the_folder_is_the_users_own_cache(place, monkeypatch):
+    monkeypatch.delenv(kept.SWITCH)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere/cache")
+    assert kept.folder() == Path("/somewhere/cache/jaxpriv/executables")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/of")
+    assert kept.folder() == Path("/home/of/.cache/jaxpriv/executables")
+
+
+def test_beside_jaxs_own_cache_nothing_is_kept(place, monkeypatch):
+    """XLA cannot write again what it has read: the functions of the executable are missing."""
+    jax.config.update("jax_enable_compilation_cache", True)
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", str(place))
+    try:
+        with pytest.raises(kept.UnusableError, match="own compilation cache"):
+            kept.folder()
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+
+
+class Trap:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def _flip(place, path, elsewhere):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _cut(place, path, elsewhere):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _empty(place, path, elsewhere):
+    path.write_bytes(b"")
+
+
+def _foreign(place, path, elsewhere):
+    """A whole and valid file, made under another secret."""
+    (place / "secret").write_bytes(bytes(32))
+
+
+def _renamed(place, path, elsewhere):
+    """A whole and valid file of this folder, of another program."""
+    other = next(one for one in files(place) if one != path)
+    shutil.copy(other, path)
+
+
+def _trap(place, path, elsewhere):
+    packed = zlib.compress(pickle.dumps(Trap(elsewhere)))
+    path.write_bytes(bytes(32) + packed)
+
+
+@pytest.mark.parametrize("harm", [_flip, _cut, _empty, _foreign, _renamed, _trap])
+def test_a_damaged_or_foreign_file_is_ignored_with_one_line(place, run, caplog, tmp_path, harm):
+    run(ONE)
+    (path,) = files(place)
+    run(ONE, function=positive)
+    harm(place, path, tmp_path / "made")
+    with caplog.at_level(logging.WARNING, "jaxpriv"):
+        result, fresh = run(ONE)
+    assert fresh
+    np.testing.assert_array_equal(result, np.log(ONE))
+    assert not (tmp_path / "made").exists()
+    (record,) = caplog.records
+    assert "was not made here" in record.message
+    assert "\n" not in record.message
+    assert not run(ONE)[1]  # written anew
+
+
+def test_a_file_that_is_in_order_and_does_not_load_is_compiled_again(place, run, caplog):
+    run(ONE)
+    (path,) = files(place)
+    packed = zlib.compress(pickle.dumps((b"no executable", 0, False)))
+    code = kept._code((place / "secret").read_bytes(), path.stem, packed)
+    path.write_bytes(code + packed)
+    with caplog.at_level(logging.WARNING, "jaxpriv"):
+        assert run(ONE)[1]
+    assert "does not load" in caplog.text
+    assert not run(ONE)[1]
+
+
+def test_an_executable_that_does_not_run_is_compiled_again(place, run, caplog, monkeypatch):
+    run(ONE)
+
+    def broken(*_):
+        raise jax.errors.JaxRuntimeError("NOT_FOUND: Function fusion.2 not found")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "jaxpriv"):
+        patch.setattr(kept, "load", lambda *_: broken)
+        result, fresh = run(ONE)
+    assert fresh
+    np.testing.assert_array_equal(result, np.log(ONE))
+    assert "does not run" in caplog.text
+    assert not run(ONE)[1]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o702])
+def test_a_folder_that_others_can_enter_is_not_used(place, run, caplog, mode):
+    run(ONE)
+    place.chmod(mode)
+    before = [path.stat().st_mtime_ns for path in files(place)]
+    with caplog.at_level(logging.WARNING, "jaxpriv"):
+        assert run(ONE)[1]
+        assert run(ONE)[1]
+    assert len(caplog.records) == 1
+    assert "entered by others" in caplog.text
+    assert [path.stat().st_mtime_ns for path in files(place)] == before
+
+
+@pytest.mark.parametrize("name", ["executable", "secret"])
+def test_a_file_that_others_can_write_is_not_used(place, run, caplog, name):
+    run(ONE)
+    path = place / "secret" if name == "secret" else files(place)[0]
+    path.chmod(0o666)
+    with caplog.at_level(logging.WARNING, "jaxpriv"):
+        assert run(ONE)[1]
+    assert "written by others" in caplog.text
+
+
+def test_links_are_not_followed(place, run, tmp_path):
+    run(ONE)
+    (path,) = files(place)
+    path.rename(tmp_path / "outside")
+    path.symlink_to(tmp_path / "outside")
+    content = (tmp_path / "outside").read_bytes()
+    assert run(ONE)[1]
+    assert (tmp_path / "outside").read_bytes() == content  # what is written takes the place of the link
+    assert not path.is_symlink()
+    place.rename(tmp_path / "moved")
+    place.symlink_to(tmp_path / "moved")
+    assert run(ONE)[1]
+
+
+def test_the_least_recently_used_go_first(place, run, monkeypatch):
+    sizes = (2, 3, 4)
+    for size in sizes[:2]:
+        run(np.ones(size))
+        for path in files(place):  # as if all had been written long ago
+            os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns - 10**12))
+    (place / f"0{kept._TEMPORARY}").write_bytes(b"of a process that was killed")
+    os.utime(place / f"0{kept._TEMPORARY}", (0, 0))
+    assert not run(np.ones(2))[1]  # now the other one is the least recently used
+    monkeypatch.setattr(kept, "MOST_BYTES", sum(path.stat().st_size for path in files(place)) + 100)
+    run(np.ones(4))
+    found = files(place)
+    assert len(found) == 2
+    assert sum(path.stat().st_size for path in found) <= kept.MOST_BYTES
+    assert not list(place.glob(f"*{kept._TEMPORARY}"))
+    assert [run(np.ones(size))[1] for size in (2, 4, 3)] == [False, False, True]
+
+
+def test_writers_at_once(place, run):
+    """The first ones make the folder and its secret too: whoever is first, all files are valid under it."""
+    with own_settings():
+        executables = {n: jax.jit(safe_log).lower(np.ones(n)).compile() for n in (2, 3)}
+        keys = {n: key_of(safe_log, (np.ones(n),), {}) for n in executables}
+    barrier, loaded = threading.Barrier(8), []
+
+    def write(n):
+        barrier.wait(60)
+        for _ in range(5):
+            kept.keep(keys[n], executables[n])
+            loaded.append(kept.load(keys[n], (np.ones(n),)) is not None)
+
+    threads = [threading.Thread(target=write, args=(2 + i % 2,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert loaded == [True] * 40
+    assert sorted(path.name for path in place.iterdir()) == sorted(
+        [*(f"{key}.executable" for key in keys.values()), "secret"]
+    )
+
+
+PROCESS = """
+import json, sys
+import numpy as np
+import jax.numpy as jnp
+from jaxpriv.solving import execution
+asked, options = [], execution._options
+execution._options = lambda backend: asked.append(backend) or options(backend)
+with execution.own_settings():
+    run, _ = execution.compiled(jnp.linalg.cholesky, np.array([[4.0, 2.0], [2.0, 5.0]]))
+    print(json.dumps({"result": np.asarray(run()).tolist(), "compiled": bool(asked)}))
+"""
+
+
+def test_another_process_loads_what_two_wrote_at_once(place):
+    """LAPACK, whose functions JAX looks up when it lowers a program, is found by a process that lowers nothing."""
+    environment = {**os.environ, kept.SWITCH: str(place), "JAX_ENABLE_COMPILATION_CACHE": "false"}
+
+    def start():
+        command = [sys.executable, "-c", PROCESS]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, env=environment)
+
+    def answer(process):
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        assert not err
+        return json.loads(out)
+
+    for process in [start(), start()]:
+        answer(process)
+    third = answer(start())
+    assert third == {"result": [[2.0, 0.0], [1.0, 2.0]], "compiled": False}
+    assert len(files(place)) == 1
+
+
+def test_keys_differ_where_programs_do():
+    goal = Goal(np.float64(1e-6), np.float64(0.0))
+    shaped = [
+        (safe_log, (ONE,)),
+        (positive, (ONE,)),
+        (safe_log, (np.ones(3),)),
+        (safe_log, (np.ones(2, np.float32),)),
+        (safe_log, (np.ones((1, 2)),)),
+        (safe_log, (jnp.asarray(1.0),)),
+        (safe_log, (np.float64(1.0),)),
+        (safe_log, ([ONE],)),
+        (safe_log, ((ONE,),)),
+        (safe_log, ({"a": ONE},)),
+        (safe_log, (ONE, None)),
+        (safe_log, (goal,)),
+        (safe_log, (InteriorPoint(), ONE)),
+        (safe_log, (MirrorDescent(), ONE)),
+        (safe_log, (Form.LIMIT,)),
+        (safe_log, (Form.WORST,)),
+        (safe_log, (0.0,)),
+        (safe_log, (-0.0,)),
+        (safe_log, (0,)),
+        (safe_log, (False,)),
+        (safe_log, ("0",)),
+        (partial(safe_log, k=0.1), (ONE,)),
+        (partial(safe_log, k=np.nextafter(0.1, 1).item()), (ONE,)),
+    ]
+    keys = [key_of(function, args, {}) for function, args in shaped]
+    assert len(set(keys)) == len(keys)
+    assert keys[0] == key_of(safe_log, (3 * ONE,), {})  # numbers of arrays are data
+    assert keys[0] != key_of(safe_log, (ONE,), {"xla_backend_optimization_level": 1})
+    with jax.default_matmul_precision("float32"):
+        assert keys[0] != key_of(safe_log, (ONE,), {})
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (lambda a: a, (ONE,)),
+        (files, (ONE,)),
+        (safe_log.__get__(ONE), ()),
+        (safe_log, (ONE, files)),
+        (safe_log, ({1, 2},)),
+        (safe_log, (Trap("x"),)),
+    ],
+    ids=["lambda", "caller", "method", "static", "set", "class"],
+)
+def test_what_cannot_be_written_down_has_no_key(function, args):
+    with pytest.raises(NoKeyError):
+        key_of(function, args, {})
