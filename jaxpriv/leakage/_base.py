@@ -41,6 +41,7 @@ from jaxtyping import Array, Float
 from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
 from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv.errors import InputError
+from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import PLAIN, Rules, Scale, View, logarithmic
 from jaxpriv.probability import output_joint, private_marginal
 
@@ -163,6 +164,16 @@ class AbstractLeakage(eqx.Module):
     @property
     def untraceable(self) -> str | None:
         """Why a program under a trace cannot depend on it, if it cannot."""
+        return None
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        """Bounds on its value in a population; None where no sound one is known."""
+        del bounds
+        return None
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        """What it is at least, for an auditor who has seen samples of S and Y; None where nothing is known."""
+        del bounds
         return None
 
     @abstractmethod

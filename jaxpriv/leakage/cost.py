@@ -27,6 +27,7 @@ from jaxpriv.leakage._base import (
     undesigned,
 )
 from jaxpriv.leakage.f_rules import ChiSquaredCurve, FRules, with_mass
+from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, PLAIN, Rules, Scale, View
 from jaxpriv.leakage.shannon import posterior_entropy_rules
 
@@ -83,6 +84,16 @@ class AbstractCost(eqx.Module):
     def check(self, form: str, symbols: int) -> None:
         """Refuse, as the argument `form`, what nothing can be proved with."""
 
+    def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes] | None:
+        """Bounds on the average and on the maximum gain in a population: as for a measure."""
+        del bounds
+        return None
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        """What both gains are at least: as for a measure."""
+        del bounds
+        return None
+
     @property
     def untraceable(self) -> str | None:
         """Why a program under a trace cannot depend on it, if it cannot."""
@@ -110,6 +121,12 @@ class LogLoss(AbstractCost):
     def limit_rules(self, view: View) -> Rules:
         return posterior_entropy_rules(view)
 
+    def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes]:
+        return bounds.information, bounds.posterior_entropy
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.information
+
     def least(self, w: Column) -> Scalar:
         return -jnp.sum(w) * jnp.sum(xlogx(posterior_of(w)))
 
@@ -136,6 +153,12 @@ class ZeroOneLoss(AbstractCost):
     def shift(self, prior: Any) -> Any:
         return -prior.max()
 
+    def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes]:
+        return bounds.guess_gain
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.gain
+
     def least(self, w: Column) -> Scalar:
         return jnp.sum(w) - jnp.max(w)
 
@@ -159,6 +182,9 @@ class BrierLoss(AbstractCost):
 
     def shift(self, prior: Any) -> Any:
         return 1.0 / (prior > 0).astype(prior.dtype).sum() - (prior**2).sum()
+
+    def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes]:
+        return bounds.quadratic_gain
 
     def least(self, w: Column) -> Scalar:
         return jnp.sum(w) * (1.0 - jnp.sum(jnp.square(posterior_of(w))))
@@ -251,6 +277,13 @@ class AverageCostGain(AbstractMeanLeakage):
     def scale_for(self, symbols: int) -> Scale:
         return self.cost.scale_for(symbols)
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        both = self.cost.upper_bounds(bounds)
+        return None if both is None else both[0]
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        return self.cost.lower_bound(bounds)
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """c0 - c_y."""
         return _gain(self.cost, w, prior)
@@ -290,6 +323,13 @@ class MaxCostGain(AbstractWorstOutcomeLeakage):
 
     def rules(self, view: View) -> Rules | None:
         return self.cost.limit_rules(view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        both = self.cost.upper_bounds(bounds)
+        return None if both is None else both[1]
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        return self.cost.lower_bound(bounds)
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """c0 - c_y."""

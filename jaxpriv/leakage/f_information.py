@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import rel_entr
 
 from jaxpriv._numerics import expectation, kl_excess, positive
 from jaxpriv._types import Column, PrivateMarginal, Scalar
@@ -19,6 +20,7 @@ from jaxpriv.leakage.f_rules import (
     ReverseKullbackLeiblerCurve,
     f_rules,
 )
+from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds, least
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, PLAIN, Rules, Scale, View
 
 
@@ -60,6 +62,16 @@ class AbstractDivergence(eqx.Module):
     def check(self, form: str, symbols: int) -> None:
         """Refuse, as the argument `form`, what nothing can be proved with."""
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        """Bounds in a population: as for a measure."""
+        del bounds
+        return None
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        """What it is at least: as for a measure."""
+        del bounds
+        return None
+
     @property
     def untraceable(self) -> str | None:
         """Why a program under a trace cannot depend on it, if it cannot."""
@@ -80,6 +92,12 @@ class KullbackLeibler(AbstractDivergence):
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior)
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.information
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.information
+
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         return kl_excess(t)
 
@@ -97,6 +115,12 @@ class ReverseKullbackLeibler(AbstractDivergence):
 
     def rules(self, view: View) -> Rules:
         return f_rules(ReverseKullbackLeiblerCurve(), view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {"vertices": bounds.f_information(lambda r, q: np.where(r > 0, rel_entr(q, r), np.inf) + r - q)}
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return 2 * bounds.variation**2  # Pinsker
 
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         # t f*(1/t) with f* the Kullback-Leibler generator: keeps its accuracy near t = 1.
@@ -118,6 +142,12 @@ class ChiSquared(AbstractDivergence):
 
     def rules(self, view: View) -> Rules:
         return f_rules(ChiSquaredCurve(), view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.chi_squared
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return max(float(np.expm1(bounds.information)), 4 * bounds.variation**2)
 
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.square(t - 1.0)
@@ -141,6 +171,12 @@ class TotalVariation(AbstractDivergence):
     def rules(self, view: View) -> Rules:
         return _excess_rules(1.0, view)
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.total_variation
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.variation
+
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         return 0.5 * jnp.abs(t - 1.0)
 
@@ -161,6 +197,16 @@ class SquaredHellinger(AbstractDivergence):
 
     def rules(self, view: View) -> Rules:
         return f_rules(HellingerCurve(), view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {
+            "vertices": bounds.f_information(lambda r, q: (np.sqrt(r) - np.sqrt(q)) ** 2),
+            "total variation": 2 * least(bounds.total_variation),
+            "mutual information": bounds.mutual_information,
+        }
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return 2 * (1 - float(np.sqrt(1 - bounds.variation**2)))
 
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         present = positive(t)
@@ -185,6 +231,16 @@ class JensenShannon(AbstractDivergence):
 
     def rules(self, view: View) -> Rules:
         return f_rules(JensenShannonCurve(), view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        mixed = lambda r, q: 0.5 * (rel_entr(r, 0.5 * (r + q)) + rel_entr(q, 0.5 * (r + q)))  # noqa: E731
+        return {
+            "vertices": bounds.f_information(mixed),
+            "total variation": np.log(2) * least(bounds.total_variation),
+        }
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return 0.5 * bounds.variation**2
 
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         # With m = (1+t)/2 both terms are relative-entropy terms: m g(t/m) + m g(1/m), halved.
@@ -227,6 +283,14 @@ class EGamma(AbstractDivergence):
     def rules(self, view: View) -> Rules:
         return _excess_rules(self.gamma, view)
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        gamma = float(self.gamma)
+        return {
+            "vertices": bounds.f_information(lambda r, q: np.maximum(r - gamma * q, 0.0)),
+            "total variation": least(bounds.total_variation),
+            "max-lift": np.maximum(1 - gamma * np.exp(-bounds.max_lift), 0.0),
+        }
+
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.maximum(t - jnp.asarray(self.gamma).astype(t.dtype), 0.0)
 
@@ -267,6 +331,12 @@ class FInformation(AbstractMeanLeakage):
 
     def check(self, form: str, symbols: int) -> None:
         self.divergence.check(form, symbols)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        return self.divergence.upper_bounds(bounds)
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        return self.divergence.lower_bound(bounds)
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D_f(w/|w| || p)."""

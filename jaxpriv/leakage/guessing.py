@@ -18,6 +18,7 @@ from jaxpriv.leakage._base import (
     posterior_of,
     same_symbols,
 )
+from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import LINEAR, Rules, View
 
 
@@ -43,6 +44,12 @@ class CorrectGuess(AbstractMeanLeakage):
 
     def rules(self, view: View) -> Rules:
         return Rules(LINEAR, view.joint, np.ones(len(view.prior)))
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.correct_guess
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.guess
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """The largest posterior probability."""
@@ -78,6 +85,12 @@ class MinEntropyLeakage(AbstractExponentialMeanLeakage):
 
     def rules(self, view: View) -> Rules:
         return relative_guess_rules(view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.min_entropy
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.min_entropy
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln( max_s P(s|y) / max_s p_s )."""
@@ -125,6 +138,9 @@ class GainLeakage(AbstractExponentialMeanLeakage):
     def rules(self, view: View) -> Rules:
         best = xp.maximum((self.gains @ view.prior).max(), 1e-300)
         return Rules(LINEAR, self.gains @ view.joint / best, np.ones(len(self.gains)))
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {"maximal leakage": bounds.maximal_leakage}
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln( V(w/|w|) / V(p) )."""

@@ -22,6 +22,7 @@ from jaxpriv._types import Column, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of, of_symbols, same_symbols
+from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import LINEAR, MOST_NATS, Rules, View, classes
 
 LogLift = Float[Array, " s"]
@@ -125,6 +126,12 @@ class Lift(AbstractPointwiseLeakage):
         lift = given[view.distinct(given)]
         return _not_positive(xp.concatenate([_above(lift, view, limit), _below(lift, view, limit)]))
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {"intervals": np.maximum(bounds.max_lift, bounds.min_lift)}
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return max(bounds.max_lift, bounds.min_lift)
+
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         return jnp.maximum(_highest(log_lift, support), -_lowest(log_lift, support))
 
@@ -143,6 +150,12 @@ class MaxLift(AbstractPointwiseLeakage):
     def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
         return _not_positive(_above(given[view.distinct(given)], view, limit))
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {"intervals": bounds.max_lift}
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.max_lift
+
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         return _highest(log_lift, support)
 
@@ -158,6 +171,12 @@ class MinLift(AbstractPointwiseLeakage):
 
     def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
         return _not_positive(_below(given[view.distinct(given)], view, limit))
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {"intervals": bounds.min_lift}
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.min_lift
 
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         return -_lowest(log_lift, support)
@@ -230,6 +249,12 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
         one, other = xp.where(both, given[first], view.mass), xp.where(both, given[second], view.mass)
         return _not_positive(one - xp.exp(limit) * other)
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {"intervals": bounds.ldp(self.neighbours)}
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        return bounds.ldp if self.neighbours is None else None
+
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         if self.neighbours is None:
             return _highest(log_lift, support) - _lowest(log_lift, support)
@@ -266,6 +291,12 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
 
     def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
         return _within_a_factor(given[view.distinct(given)], limit)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        return {"intervals": bounds.ldp(None)}
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.ldp
 
     def score(self, log_lift: LogLift, support: Support) -> Scalar:
         return _highest(log_lift, support) - _lowest(log_lift, support)

@@ -21,6 +21,7 @@ from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, Unit, lift_of, posterior_of
 from jaxpriv.leakage.guessing import relative_guess_rules
+from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Power, Rules, View
 
 
@@ -95,6 +96,15 @@ class Sibson(AbstractExponentialMeanLeakage):
             return _largest_lift_rules(view)
         return Rules(Power(order < 1.0), view.joint, view.prior, parameter=order / (order - 1.0))
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.sibson_of(float(self.order))
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        order = float(self.order)
+        if order < 1:
+            return None
+        return bounds.maximal if np.isinf(order) else bounds.information
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """The Rényi divergence D_a(q || p) = 1/(a-1) ln sum_s q_s (q_s/p_s)^{a-1}, q = w/|w|."""
         lift = lift_of(w, prior)
@@ -145,6 +155,15 @@ class Arimoto(AbstractExponentialMeanLeakage):
         norm = (ones * xp.where(prior > 0, prior, 1.0) ** order).sum() ** (1.0 / order)
         return Rules(Power(order < 1.0), view.joint / norm, ones, parameter=order / (order - 1.0))
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.arimoto(float(self.order))
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        order = float(self.order)
+        if np.isinf(order):
+            return bounds.min_entropy
+        return bounds.information if order == 1 else None
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """H_a(p) - H_a(w/|w|), a difference of Rényi entropies H_a(q) = 1/(1-a) ln sum_s q_s^a."""
         excess = _excess(self.order, w)
@@ -182,6 +201,12 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
 
     def rules(self, view: View) -> Rules:
         return _largest_lift_rules(view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {"largest rows": bounds.maximal_leakage}
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.maximal
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln max_s P(y|s)/P(y)."""

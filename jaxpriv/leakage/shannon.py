@@ -19,6 +19,7 @@ from jaxpriv.leakage._base import (
     posterior_of,
     same_symbols,
 )
+from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import ENTROPIC, Rules, View
 from jaxpriv.probability import entropy
 
@@ -66,6 +67,12 @@ class MutualInformation(AbstractMeanLeakage):
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior)
 
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.information
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.information
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D(w/|w| || p)."""
         return _relative_entropy(w, prior)
@@ -91,6 +98,12 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
 
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior, offset=-view.limit * view.mass)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.relative_entropy
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.information
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D(w/|w| || p)."""
@@ -136,6 +149,12 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
 
     def rules(self, view: View) -> Rules:
         return posterior_entropy_rules(view, self.hidden)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        return bounds.posterior_entropy if self.hidden is None else None
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        return bounds.information if self.hidden is None else None
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """H(p) - H(w/|w|), the entropies inside the classes included."""

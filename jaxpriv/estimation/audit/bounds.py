@@ -29,11 +29,12 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-from scipy.special import rel_entr
+from scipy.special import rel_entr, xlogy
 
 from jaxpriv.estimation.audit._information import capacity_output, entropy, entropy_change, mutual_information
 from jaxpriv.estimation.confidence import AbstractConfidenceSet, Box, Outputs, Population
 from jaxpriv.estimation.confidence.sets import chord_sum
+from jaxpriv.leakage.population import least
 
 _ROUND = 1e-13
 # Powers beyond this are left out; quotients beyond it had a zero below.
@@ -237,7 +238,7 @@ class UpperBounds:
 
     @cached_property
     def mutual_information(self) -> np.ndarray:
-        return np.minimum.reduce(list(self.information.values()))
+        return least(self.information)
 
     @cached_property
     def correct_guess(self) -> dict[str, np.ndarray]:
@@ -294,6 +295,119 @@ class UpperBounds:
     def kept_uncertainty(self) -> np.ndarray:
         """e^-m, m the min-lift: an outcome leaves at least this share of any concave uncertainty."""
         return np.exp(-self.min_lift)
+
+    # What measures are bounded by: see `leakage.population`.
+
+    def sibson_of(self, order: float) -> dict[str, np.ndarray]:
+        if order == 1:
+            return self.information
+        return self.sibson(order, self.outputs.private, self.prior, own_prior=True)
+
+    def arimoto(self, order: float) -> dict[str, np.ndarray]:
+        """Sibson's information of that order for the priors proportional to p^a."""
+        if order == 1:
+            return self.information
+        if np.isinf(order):
+            return self.min_entropy
+        powers = (self.prior / self.prior.max(axis=1, keepdims=True)) ** order
+        return self.sibson(order, self.escort(order), powers / powers.sum(axis=-1, keepdims=True), own_prior=False)
+
+    def capacity(self, order: float) -> dict[str, np.ndarray]:
+        """Sibson's information of that order for any prior: the set of all of them, around the uniform one."""
+        low = np.zeros_like(self.outputs.private_low)
+        every = Box(low, np.ones_like(low), np.ones(low.shape, bool))
+        return self.sibson(order, every, np.full(low.shape, 1 / self.private), own_prior=False)
+
+    @cached_property
+    def min_entropy(self) -> dict[str, np.ndarray]:
+        return {
+            "correct guess": np.log(least(self.correct_guess) / self.likeliest[0]),
+            "maximal leakage": self.maximal_leakage,
+        }
+
+    def ldp(self, neighbours: np.ndarray | None) -> np.ndarray:
+        """max over y and pairs s != s' of ln( high(s,y)/low(s',y) )."""
+        low, high = self.outputs.given_low, self.outputs.given_high
+        worst = np.ones((*self.batch, self.released))
+        for s in range(self.private):
+            asked = np.ones(self.private, bool) if neighbours is None else np.asarray(neighbours)[s].copy()
+            asked[s] = False
+            if asked.any():
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    ratio = high[:, :, s] / low[:, :, asked].min(axis=2)
+                worst = np.maximum(worst, np.where(high[:, :, s] > 0, ratio, 0.0))
+        return np.log(np.where(self.occurring, worst, 1.0).max(axis=-1))
+
+    @cached_property
+    def posterior_entropy(self) -> dict[str, np.ndarray]:
+        low, high = (np.moveaxis(side, 2, 3) for side in self.posterior)  # (R, M, Y, S)
+        largest = chord_sum(low, high, xlogy(low, low), xlogy(high, high))  # of sum q ln q
+        left = np.maximum(np.where(self.occurring, -largest, np.inf).min(axis=-1), 0.0)
+        return {
+            "posterior entropy": self.private_entropy - left,
+            "min-lift": (1 - self.kept_uncertainty) * self.private_entropy,
+            "entropy": np.broadcast_to(self.private_entropy, self.batch),
+        }
+
+    @cached_property
+    def relative_entropy(self) -> dict[str, np.ndarray]:
+        # p (t ln t - t + 1) for the lift t: convex in t, so maximal at an end of its interval.
+        finite = [np.where(np.isfinite(t), t, 1.0) for t in self.lift_interval]
+        ends = [xlogy(t, t) - t + 1 for t in finite]
+        terms = np.moveaxis(np.maximum(*ends), 2, 3)  # (R, M, Y, S)
+        infinite = np.isinf(np.moveaxis(self.lift_interval[1], 2, 3))
+        by_output = self.expected_by_output(np.where(infinite, 0.0, terms), self.outputs.private)
+        by_output = np.where(infinite.any(axis=-1), np.inf, by_output)
+        low, high = (np.moveaxis(side, 2, 3) for side in self.posterior)
+        prior = self.outputs.private_low[:, None, None, :]
+        with np.errstate(divide="ignore"):
+            logs = xlogy(high, np.where(high > 0, np.maximum(prior, 1e-300), 1.0))
+        cross = np.where(high > 0, -logs, 0.0).sum(axis=-1)
+        negative = chord_sum(low, high, xlogy(low, low), xlogy(high, high))
+        by_posterior = np.where(((high > 0) & (prior <= 0)).any(axis=-1), np.inf, cross + negative)
+        return {
+            "lift of every symbol": np.where(self.occurring, by_output, 0.0).max(axis=-1),
+            "posterior entropy": np.where(self.occurring, by_posterior, 0.0).max(axis=-1),
+            "max-lift": self.max_lift,
+        }
+
+    @cached_property
+    def guess_gain(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        likeliest_low, likeliest_high = self.likeliest
+        kept = (1 - self.kept_uncertainty) * (1 - likeliest_low)
+        largest = np.where(self.occurring, self.posterior[1].max(axis=2), 0.0).max(axis=-1)
+        average = {
+            "correct guess": least(self.correct_guess) - likeliest_low,
+            "maximal leakage": likeliest_high * np.expm1(self.maximal_leakage),
+            "total variation": least(self.total_variation),
+            "min-lift": kept,
+        }
+        worst = {
+            "posterior": largest - likeliest_low,
+            "max-lift": 1 - np.exp(-self.max_lift),  # P(s|y) - p_s = P(s|y)(1 - 1/lift)
+            "min-lift": kept,
+        }
+        return average, worst
+
+    @cached_property
+    def quadratic_gain(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        kept = self.kept_uncertainty
+        # sum_y q |P(.|y) - p|^2 = sum_s p_s^2 sum_y (r - q)^2/q.
+        rows = self.vertices(lambda r, q: (r - q) ** 2 / q).sum(axis=-1)
+        most = self.outputs.private_high[:, None, :]
+        average = {
+            "vertices": self.expected(np.where(most > 0, most * rows, 0.0)),
+            "chi-squared": self.likeliest[1] * least(self.chi_squared),
+            "min-lift": (1 - kept) * (1 - 1 / self.private),
+        }
+        low, high = (np.moveaxis(side, 2, 3) for side in self.posterior)
+        squares = np.where(self.occurring, chord_sum(low, high, low**2, high**2), 0.0).max(axis=-1)
+        # |p| >= |p^| - |p - p^|, and the 2-norm of a vector of total zero is at most its 1-norm over sqrt 2.
+        fitted = np.linalg.norm(self.prior, axis=1)
+        norm = np.maximum(fitted - np.sqrt(2) * self.known.private_distance, np.sqrt(1 / self.private))
+        before = norm[:, None] ** 2
+        worst = {"posterior": np.minimum(squares, 1.0) - before, "min-lift": (1 - kept) * (1 - before)}
+        return average, worst
 
 
 def _normalised(values: np.ndarray) -> np.ndarray:

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, rel_entr
 
-from jaxpriv import leakage
 from jaxpriv._validation import whole
 from jaxpriv.estimation.confidence import clopper_pearson, mean_interval
 from jaxpriv.estimation.confidence._counts import count_array, failure
@@ -65,59 +64,6 @@ class LowerBounds:
         self.max_lift = max(self._event(*self._lift_pairs(raised=True)), self.maximal)
         self.min_lift = self._event(*self._lift_pairs(raised=False))
         self.ldp = max(self._event(*self._private_pairs()), self.max_lift, self.min_lift)
-
-    def of(self, measure: Any) -> float | None:
-        """The lower bound on a measure; None where none is known."""
-        match measure:
-            case leakage.CorrectGuess():
-                return self.guess
-            case leakage.MinEntropyLeakage():
-                return self.min_entropy
-            case leakage.MaximalLeakage():
-                return self.maximal
-            case leakage.Sibson() | leakage.Arimoto() if float(measure.order) == 1:
-                return self.information
-            case leakage.Sibson() if float(measure.order) > 1:
-                return self.maximal if np.isinf(measure.order) else self.information
-            case leakage.Arimoto() if np.isinf(measure.order):
-                return self.min_entropy
-            case leakage.MutualInformation() | leakage.RelativeEntropyPrivacy():
-                return self.information
-            case leakage.MaxInformation() if measure.hidden is None:
-                return self.information
-            case leakage.AverageCostGain(leakage.LogLoss()) | leakage.MaxCostGain(leakage.LogLoss()):
-                return self.information
-            case leakage.AverageCostGain(leakage.ZeroOneLoss()) | leakage.MaxCostGain(leakage.ZeroOneLoss()):
-                return self.gain
-            case leakage.MaxLift():
-                return self.max_lift
-            case leakage.MinLift():
-                return self.min_lift
-            case leakage.Lift():
-                return max(self.max_lift, self.min_lift)
-            case leakage.InferentialPrivacy():
-                return self.ldp
-            case leakage.LocalDifferentialPrivacy() if measure.neighbours is None:
-                return self.ldp
-            case leakage.FInformation():
-                return self._f_information(measure.divergence)
-        return None
-
-    def _f_information(self, divergence: Any) -> float | None:
-        match divergence:
-            case leakage.KullbackLeibler():
-                return self.information
-            case leakage.TotalVariation():
-                return self.variation
-            case leakage.ChiSquared():
-                return max(float(np.expm1(self.information)), 4 * self.variation**2)
-            case leakage.ReverseKullbackLeibler():
-                return 2 * self.variation**2
-            case leakage.SquaredHellinger():
-                return 2 * (1 - float(np.sqrt(1 - self.variation**2)))
-            case leakage.JensenShannon():
-                return 0.5 * self.variation**2
-        return None
 
     def _guess(self) -> tuple[float, float, float]:
         best = self._choosing.argmax(axis=0)

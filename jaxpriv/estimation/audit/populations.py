@@ -10,10 +10,10 @@ from scipy.special import xlogy
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import entropy, entropy_change
 from jaxpriv.estimation.audit.bounds import UpperBounds
-from jaxpriv.estimation.audit.routes import Routes, routes
 from jaxpriv.estimation.confidence import Population, population, seen_through
 from jaxpriv.estimation.confidence.population import mechanism_stack
 from jaxpriv.estimation.confidence.sets import chord_sum
+from jaxpriv.leakage.population import Routes
 
 _ROUND = 1e-13
 NO_BOUND = "no sound bound is known for this measure"
@@ -47,7 +47,12 @@ def leakage_bounds(known: Population, mechanism: Any, measures: Sequence[Any]) -
     nothing = population(np.zeros_like(known.counts[0]), known.beta, possible=known.possible)
     informed = UpperBounds(known, seen_through(known, stack), stack)
     blind = UpperBounds(nothing, seen_through(nothing, stack), stack)
-    return tuple(_bound(routes(informed, measure), routes(blind, measure)) for measure in measures)
+    return tuple(_bound(*(_routes(measure, bounds) for bounds in (informed, blind))) for measure in measures)
+
+
+def _routes(measure: Any, bounds: UpperBounds) -> Routes | None:
+    found = measure.upper_bounds(bounds)
+    return None if found is None else {name: np.maximum(value, 0.0) for name, value in found.items()}
 
 
 def _bound(informed: Routes | None, caps: Routes | None) -> Bound | None:

@@ -242,7 +242,7 @@ def audit_pairs(
     return PairsAudit(
         confidence=level,
         rows=tuple(
-            _black_box_row(row, bound, lower.of(measure), entropies, undersampled=estimate.undersampled)
+            _black_box_row(row, bound, measure.lower_bound(lower), entropies, undersampled=estimate.undersampled)
             for row, bound, measure in zip(rows, bounds, measures, strict=True)
         ),
         estimate=estimate,
