@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from jaxpriv._command import INTERRUPTED
 from jaxpriv.cli import _work
+from jaxpriv.cli._measures import filled_in
 from jaxpriv.errors import (
     EntropyError,
     InfeasibleError,
@@ -67,6 +68,13 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         repeatable = {option for one in self.params if getattr(one, "multiple", False) for option in one.opts}
         return super().parse_args(ctx, _spread(args, repeatable))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Lists of names come from what measures have entered: they are asked for when help is."""
+        options: Any = self.params
+        for one in options:
+            one.help = filled_in(getattr(one, "help", None) or "")
+        super().format_help(ctx, formatter)
 
 
 def silence_backends() -> None:

@@ -12,6 +12,19 @@ from jaxpriv.errors import InputError
 FORMS = ("average", "worst")
 
 
+def filled_in(text: str) -> str:
+    """A help text with the names that measures have entered for {measures}, {order} and {divergences}."""
+    if not any(place in text for place in ("{measures}", "{order}", "{divergences}")):
+        return text
+    from jaxpriv.leakage import DIVERGENCES, NAMES
+    from jaxpriv.leakage.registry import names_with
+
+    lists = {"measures": tuple(NAMES), "order": names_with("order"), "divergences": DIVERGENCES}
+    for key, names in lists.items():
+        text = text.replace(f"{{{key}}}", f"{', '.join(names[:-1])} or {names[-1]}")
+    return text
+
+
 class Form(StrEnum):
     """How a measure combines the outcomes."""
 
@@ -23,18 +36,15 @@ LeakageOption = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="The measure: mutual-information, max-information, relative-entropy, correct-guess, min-entropy, "
-        "maximal-leakage, sibson, arimoto, f-information, gain-log-loss, gain-zero-one, gain-brier, lift, "
-        "max-lift, min-lift, ldp or inferential.",
+        help="The measure: {measures}.",
     ),
 ]
-OrderOption = Annotated[float | None, typer.Option(metavar="A", help="Order of sibson or arimoto, 0 < A <= inf.")]
+OrderOption = Annotated[float | None, typer.Option(metavar="A", help="Order of {order}, 0 < A <= inf.")]
 DivergenceOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Divergence of f-information: kl, reverse-kl, chi-squared, total-variation, squared-hellinger, "
-        "jensen-shannon or e-gamma.",
+        help="Divergence of f-information: {divergences}.",
     ),
 ]
 GammaOption = Annotated[float | None, typer.Option(metavar="G", help="Parameter of divergence e-gamma, G >= 1.")]
@@ -53,8 +63,9 @@ class Asked:
     value: float = 0.0
 
     def measure(self, neighbours: Any) -> Any:
-        """The measure, or an `InputError` that names the option; `neighbours` is for ldp."""
+        """The measure, or an `InputError` that names the option; `neighbours` is for those that take a relation."""
         from jaxpriv.leakage import by_name
+        from jaxpriv.leakage.registry import names_with
 
         try:
             return by_name(
@@ -63,7 +74,7 @@ class Asked:
                 order=self.order,
                 divergence=self.divergence,
                 gamma=self.gamma,
-                neighbours=neighbours if self.name == "ldp" else None,
+                neighbours=neighbours if self.name in names_with("neighbours") else None,
             )
         except InputError as error:
             message = re.sub(r"\b(needs|takes no) (order|divergence|gamma)\b", r"\1 --\2", str(error))

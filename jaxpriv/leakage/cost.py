@@ -28,8 +28,19 @@ from jaxpriv.leakage._base import (
 )
 from jaxpriv.leakage.f_rules import ChiSquaredCurve, FRules, with_mass
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
+from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, PLAIN, Rules, Scale, View
 from jaxpriv.leakage.shannon import posterior_entropy_rules
+
+__all__ = [
+    "AbstractCost",
+    "AverageCostGain",
+    "BrierLoss",
+    "LogLoss",
+    "LossMatrix",
+    "MaxCostGain",
+    "ZeroOneLoss",
+]
 
 
 class AbstractCost(eqx.Module):
@@ -334,3 +345,14 @@ class MaxCostGain(AbstractWorstOutcomeLeakage):
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """c0 - c_y."""
         return _gain(self.cost, w, prior)
+
+
+def _named_gains(name: str, cost: type[AbstractCost], **reported: Any) -> None:
+    """Enter the gains of a cost without parameters."""
+    named(name, "average", **reported)(lambda: AverageCostGain(cost()))
+    named(name, "worst", **reported)(lambda: MaxCostGain(cost()))
+
+
+_named_gains("gain-log-loss", LogLoss, reported=())  # mutual-information and max-information have their rows
+_named_gains("gain-zero-one", ZeroOneLoss)
+_named_gains("gain-brier", BrierLoss)

@@ -21,6 +21,10 @@ from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Scale, Term, View, in_units
 from jaxpriv.leakage.user_functions import check_loss
 
+__all__ = [
+    "CustomLoss",
+]
+
 _MOST_STEPS = 60
 # The least complementarity product. A posterior is no function of scores that several of them give
 # (an announcement on a face of the simplex): so many digits are smoothed over.

@@ -19,9 +19,17 @@ from jaxpriv.leakage._base import (
     same_symbols,
 )
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
+from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import LINEAR, Rules, View
 
+__all__ = [
+    "CorrectGuess",
+    "GainLeakage",
+    "MinEntropyLeakage",
+]
 
+
+@named("correct-guess", "average")
 class CorrectGuess(AbstractMeanLeakage):
     """The probability of a correct guess, P_c(S|Y) = sum_y max_s w_y[s].
 
@@ -61,6 +69,7 @@ def relative_guess_rules(view: View) -> Rules:
     return Rules(LINEAR, view.joint / view.prior.max(), np.ones(len(view.prior)))
 
 
+@named("min-entropy", "average")
 class MinEntropyLeakage(AbstractExponentialMeanLeakage):
     """Min-entropy leakage, ln( P_c(S|Y) / max_s p_s ), in nats: Arimoto's information of order inf.
 

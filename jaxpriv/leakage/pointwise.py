@@ -23,7 +23,18 @@ from jaxpriv._validation import is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of, of_symbols, same_symbols
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
+from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import LINEAR, MOST_NATS, Rules, View, classes
+
+__all__ = [
+    "AbstractPointwiseLeakage",
+    "InferentialPrivacy",
+    "Lift",
+    "LocalDifferentialPrivacy",
+    "MaxLift",
+    "MinLift",
+    "ldp_of_channel",
+]
 
 LogLift = Float[Array, " s"]
 Support = Bool[Array, " s"]
@@ -110,6 +121,7 @@ def _within_a_factor(lift: Any, limit: Any) -> tuple[Any, Any]:
     return xp.concatenate([lift, -lift]), xp.concatenate([xp.exp(0.5 * limit) * one, -xp.exp(-0.5 * limit) * one])
 
 
+@named("lift", "worst")
 class Lift(AbstractPointwiseLeakage):
     """max_{s,y} | ln( P(s|y)/p_s ) |: the eps of eps-lift privacy, which is eps-information privacy.
 
@@ -140,6 +152,7 @@ class Lift(AbstractPointwiseLeakage):
         return (raised, None) if log_lift[raised] >= -log_lift[lowered] else (None, lowered)
 
 
+@named("max-lift", "worst")
 class MaxLift(AbstractPointwiseLeakage):
     """max_{s,y} ln( P(s|y)/p_s ): pointwise maximal leakage, max-mutual information, I_inf(S;Y).
 
@@ -163,6 +176,7 @@ class MaxLift(AbstractPointwiseLeakage):
         return int(np.nanargmax(log_lift)), None
 
 
+@named("min-lift", "worst")
 class MinLift(AbstractPointwiseLeakage):
     """max_{s,y} ln( p_s/P(s|y) ): the other side of `Lift`, for asymmetric limits (eps_l, eps_u).
 
@@ -199,6 +213,7 @@ def _neighbours(value: Any) -> Any:
     return array
 
 
+@named("ldp", "worst", takes=("neighbours",))
 class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     """max_{y, s~s'} ln( P(y|s)/P(y|s') ): the eps of local differential privacy of S -> Y.
 
@@ -276,6 +291,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
         return (int(raised), int(lowered)) if excess[raised, lowered] > 0 else (None, None)
 
 
+@named("inferential", "worst")
 class InferentialPrivacy(AbstractPointwiseLeakage):
     """max_{y,s,s'} ln of posterior odds over prior odds, (P(s|y)/P(s'|y)) / (p_s/p_s').
 

@@ -1,87 +1,64 @@
-"""Leakage measures by the names of the command line."""
+"""Leakage measures by the names of the command line: every measure enters its own, beside its class."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, KeysView, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractLeakage
-from jaxpriv.leakage.cost import AbstractCost, AverageCostGain, BrierLoss, LogLoss, MaxCostGain, ZeroOneLoss
-from jaxpriv.leakage.f_information import (
-    AbstractDivergence,
-    ChiSquared,
-    EGamma,
-    FInformation,
-    JensenShannon,
-    KullbackLeibler,
-    ReverseKullbackLeibler,
-    SquaredHellinger,
-    TotalVariation,
-)
-from jaxpriv.leakage.guessing import CorrectGuess, MinEntropyLeakage
-from jaxpriv.leakage.pointwise import InferentialPrivacy, Lift, LocalDifferentialPrivacy, MaxLift, MinLift
-from jaxpriv.leakage.renyi import Arimoto, MaximalLeakage, Sibson
-from jaxpriv.leakage.shannon import MaxInformation, MutualInformation, RelativeEntropyPrivacy
 
-_DIVERGENCES: Mapping[str, Callable[[], AbstractDivergence]] = {
-    "kl": KullbackLeibler,
-    "reverse-kl": ReverseKullbackLeibler,
-    "chi-squared": ChiSquared,
-    "total-variation": TotalVariation,
-    "squared-hellinger": SquaredHellinger,
-    "jensen-shannon": JensenShannon,
-}
+_Maker = TypeVar("_Maker", bound=Callable[..., AbstractLeakage])
+_PARAMETERS = ("order", "divergence", "gamma", "neighbours")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Entry:
     """`forms` maps a form to its constructor, the default form first; `needs` are required parameters."""
 
-    forms: Mapping[str, Callable[..., AbstractLeakage]]
-    needs: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
+    needs: tuple[str, ...]
+    takes: tuple[str, ...]
+    forms: dict[str, Callable[..., AbstractLeakage]] = field(default_factory=dict)
+    reported: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def _gain(cost: type[AbstractCost]) -> _Entry:
-    return _Entry({"average": lambda: AverageCostGain(cost()), "worst": lambda: MaxCostGain(cost())})
+_ENTRIES: dict[str, _Entry] = {}
+# The names, in the order in which they were entered; a view, which later entries show up in.
+NAMES: KeysView[str] = _ENTRIES.keys()
 
 
-def _f_information(divergence: Any, gamma: Any = None) -> FInformation:
-    if isinstance(divergence, str) and divergence == "e-gamma":
-        if gamma is None:
-            raise InputError("divergence 'e-gamma' needs gamma")
-        return FInformation(EGamma(gamma))
-    if gamma is not None:
-        raise InputError("only divergence 'e-gamma' takes gamma")
-    if isinstance(divergence, AbstractDivergence):
-        return FInformation(divergence)
-    if divergence not in _DIVERGENCES:
-        raise InputError(f"unknown divergence; known: {', '.join((*_DIVERGENCES, 'e-gamma'))}")
-    return FInformation(_DIVERGENCES[divergence]())
+def named(
+    name: str,
+    form: str,
+    *,
+    needs: tuple[str, ...] = (),
+    takes: tuple[str, ...] = (),
+    reported: tuple[Mapping[str, Any], ...] = ({},),
+) -> Callable[[_Maker], _Maker]:
+    """A decorator that enters a measure, or a function that makes one, under a name of the command line.
 
+    Args:
+        name: lower case, words joined by hyphens. One name may have an average and a worst form.
+        form: 'average' or 'worst'; the first one entered is the default.
+        needs: parameters without which there is no measure, of order, divergence, gamma and neighbours.
+        takes: parameters that it may be given.
+        reported: the parameters of each of its rows in `report`, none of them: ().
 
-_ENTRIES: Mapping[str, _Entry] = {
-    "mutual-information": _Entry({"average": MutualInformation, "worst": MaxInformation}),
-    "max-information": _Entry({"worst": MaxInformation}),
-    "relative-entropy": _Entry({"worst": RelativeEntropyPrivacy}),
-    "correct-guess": _Entry({"average": CorrectGuess}),
-    "min-entropy": _Entry({"average": MinEntropyLeakage}),
-    "maximal-leakage": _Entry({"average": MaximalLeakage}),
-    "sibson": _Entry({"average": Sibson}, needs=("order",)),
-    "arimoto": _Entry({"average": Arimoto}, needs=("order",)),
-    "f-information": _Entry({"average": _f_information}, needs=("divergence",), takes=("gamma",)),
-    "gain-log-loss": _gain(LogLoss),
-    "gain-zero-one": _gain(ZeroOneLoss),
-    "gain-brier": _gain(BrierLoss),
-    "lift": _Entry({"worst": Lift}),
-    "max-lift": _Entry({"worst": MaxLift}),
-    "min-lift": _Entry({"worst": MinLift}),
-    "ldp": _Entry({"worst": LocalDifferentialPrivacy}, takes=("neighbours",)),
-    "inferential": _Entry({"worst": InferentialPrivacy}),
-}
+    Raises `InputError` for a form that the name has already, and for a parameter of another name.
+    """
+    unknown = [key for key in (*needs, *takes) if key not in _PARAMETERS]
+    if form not in ("average", "worst") or unknown:
+        raise InputError(f"{name}: a form is 'average' or 'worst', parameters are {', '.join(_PARAMETERS)}")
+    if name in _ENTRIES and form in _ENTRIES[name].forms:
+        raise InputError(f"name {name!r} has a measure of form {form!r} already")
 
-NAMES = tuple(_ENTRIES)
-DIVERGENCES = (*_DIVERGENCES, "e-gamma")
+    def enter(maker: _Maker) -> _Maker:
+        entry = _ENTRIES.setdefault(name, _Entry(needs, takes))
+        given = {"form": form} if entry.forms else {}
+        entry.forms[form] = maker
+        entry.reported += [{**given, **parameters} for parameters in reported]
+        return maker
+
+    return enter
 
 
 def forms_of(name: str) -> tuple[str, ...]:
@@ -89,6 +66,16 @@ def forms_of(name: str) -> tuple[str, ...]:
     if name not in _ENTRIES:
         raise InputError(f"unknown leakage measure; known: {', '.join(NAMES)}")
     return tuple(_ENTRIES[name].forms)
+
+
+def names_with(parameter: str) -> tuple[str, ...]:
+    """The names of the measures that take a parameter."""
+    return tuple(name for name, entry in _ENTRIES.items() if parameter in entry.needs + entry.takes)
+
+
+def reported_rows() -> tuple[dict[str, Any], ...]:
+    """The arguments of `by_name` for every row of a report."""
+    return tuple({"name": name, **row} for name, entry in _ENTRIES.items() for row in entry.reported)
 
 
 def by_name(
@@ -103,7 +90,7 @@ def by_name(
     """The measure with a command-line name; `NAMES` lists them.
 
     `form` is 'average' or 'worst' (None: the measure's own); "mutual-information" in its worst form
-    is "max-information". `order` belongs to sibson and arimoto, `divergence` (a name of
+    is "max-information". `order` belongs to the measures of Renyi's order, `divergence` (a name of
     `DIVERGENCES` or an `AbstractDivergence`) to f-information, `gamma` to divergence 'e-gamma',
     `neighbours` to ldp. Raises `InputError` for an unknown name (listing the known ones), a form
     that the measure does not have, and a parameter that it lacks or does not take.

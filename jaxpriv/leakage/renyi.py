@@ -22,7 +22,14 @@ from jaxpriv._validation import is_traced, scalar
 from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, Unit, lift_of, posterior_of
 from jaxpriv.leakage.guessing import relative_guess_rules
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
+from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Power, Rules, View
+
+__all__ = [
+    "Arimoto",
+    "MaximalLeakage",
+    "Sibson",
+]
 
 
 def _order(value: Any) -> Any:
@@ -50,6 +57,7 @@ def _largest_lift_rules(view: View) -> Rules:
     return Rules(LINEAR, view.joint, xp.where(view.prior > 0, view.prior, 1.0))
 
 
+@named("sibson", "average", needs=("order",), reported=({"order": 0.5}, {"order": 2.0}, {"order": 10.0}))
 class Sibson(AbstractExponentialMeanLeakage):
     """Sibson's information of order a in (0, inf], in nats:
 
@@ -111,6 +119,7 @@ class Sibson(AbstractExponentialMeanLeakage):
         return exponential_mean(safe_log(lift), jnp.where(positive(lift), w, 0.0), _excess(self.order, w))
 
 
+@named("arimoto", "average", needs=("order",), reported=({"order": 0.5}, {"order": 2.0}, {"order": 10.0}))
 class Arimoto(AbstractExponentialMeanLeakage):
     """Arimoto's information of order a in (0, inf], in nats:
 
@@ -173,6 +182,7 @@ class Arimoto(AbstractExponentialMeanLeakage):
         )
 
 
+@named("maximal-leakage", "average")
 class MaximalLeakage(AbstractExponentialMeanLeakage):
     """Maximal leakage, ln sum_y max_{s: p_s > 0} P(y|s), in nats: Sibson's information of order inf.
 

@@ -8,33 +8,7 @@ import numpy as np
 
 from jaxpriv._types import Mechanism, Scalar
 from jaxpriv.leakage.evaluation import Units, Witness, checked_pair, evaluate_all
-from jaxpriv.leakage.registry import by_name, forms_of
-
-_ORDERS = (0.5, 2.0, 10.0)
-# The log-loss gains are left out: they are mutual-information and max-information.
-_ROWS: tuple[dict[str, Any], ...] = (
-    {"name": "mutual-information"},
-    {"name": "max-information"},
-    {"name": "relative-entropy"},
-    {"name": "correct-guess"},
-    {"name": "min-entropy"},
-    {"name": "maximal-leakage"},
-    *({"name": "sibson", "order": order} for order in _ORDERS),
-    *({"name": "arimoto", "order": order} for order in _ORDERS),
-    *(
-        {"name": "f-information", "divergence": divergence}
-        for divergence in ("reverse-kl", "chi-squared", "total-variation", "squared-hellinger", "jensen-shannon")
-    ),
-    {"name": "gain-zero-one", "form": "average"},
-    {"name": "gain-zero-one", "form": "worst"},
-    {"name": "gain-brier", "form": "average"},
-    {"name": "gain-brier", "form": "worst"},
-    {"name": "lift"},
-    {"name": "max-lift"},
-    {"name": "min-lift"},
-    {"name": "ldp"},
-    {"name": "inferential"},
-)
+from jaxpriv.leakage.registry import by_name, forms_of, reported_rows
 
 
 @dataclass(frozen=True)
@@ -83,7 +57,8 @@ def report(joint: Any, mechanism: Any, units: str = "nats") -> Report:
     Errors, units and accuracy as for `evaluate`.
     """
     joint, mechanism = checked_pair(joint, mechanism)
-    evaluations = evaluate_all(tuple(by_name(**row) for row in _ROWS), joint, mechanism, units)
+    asked = reported_rows()
+    evaluations = evaluate_all(tuple(by_name(**row) for row in asked), joint, mechanism, units)
     cap = float(np.log(mechanism.max(axis=0).sum()))
     rows = tuple(
         Row(
@@ -95,7 +70,7 @@ def report(joint: Any, mechanism: Any, units: str = "nats") -> Report:
             units=evaluation.units,
             witness=evaluation.witness,
         )
-        for row, evaluation in zip(_ROWS, evaluations, strict=True)
+        for row, evaluation in zip(asked, evaluations, strict=True)
     )
     return Report(
         rows=rows,

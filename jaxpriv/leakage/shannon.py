@@ -20,8 +20,15 @@ from jaxpriv.leakage._base import (
     same_symbols,
 )
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
+from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, Rules, View
 from jaxpriv.probability import entropy
+
+__all__ = [
+    "MaxInformation",
+    "MutualInformation",
+    "RelativeEntropyPrivacy",
+]
 
 
 def _relative_entropy(w: Column, prior: PrivateMarginal) -> Scalar:
@@ -40,6 +47,7 @@ def posterior_entropy_rules(view: View, hidden: Any = None) -> Rules:
     return Rules(ENTROPIC, view.joint, reference, offset=-view.limit * view.mass)
 
 
+@named("mutual-information", "average")
 class MutualInformation(AbstractMeanLeakage):
     """Average information leakage, the mutual information
 
@@ -78,6 +86,7 @@ class MutualInformation(AbstractMeanLeakage):
         return _relative_entropy(w, prior)
 
 
+@named("relative-entropy", "worst")
 class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
     """max_y D( P_{S|Y=y} || P_S ), in nats: the worst output where mutual information averages.
 
@@ -114,6 +123,8 @@ def _hidden(value: Any) -> Any:
     return None if value is None else finite(real_array(value, "hidden", ndim=1), "hidden")
 
 
+@named("mutual-information", "worst", reported=())
+@named("max-information", "worst")
 class MaxInformation(AbstractWorstOutcomeLeakage):
     """Maximum information leakage, max_y H(S) - H(S | Y=y), in nats.
 

@@ -20,6 +20,10 @@ from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.leakage.rule_sets import Rules, Scale, View, in_units
 from jaxpriv.leakage.user_functions import check_f
 
+__all__ = [
+    "UserDivergence",
+]
+
 # Ratios t beyond these say nothing more in float64, and polynomials in them stay finite.
 LOWEST, HIGHEST = 1e-50, 1e50
 _MOST_HALVINGS = 120
