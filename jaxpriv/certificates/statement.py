@@ -18,6 +18,8 @@ from jaxpriv.problems.statement import least_value, worst_program
 _ROUNDING = 1e-10
 # The largest limit that is proved out of reach is found to this, relative to 1 + limit.
 _BISECTION = 1e-10
+# A claim that rounding alone refutes is proved when it is this share lower.
+_NEXT = 1e-9
 
 
 def interval_of(problem: DistortionProblem, scale: Scale, shift: Any, value: Any, bound: Any) -> tuple[Any, Any]:
@@ -60,9 +62,13 @@ def least_limit(
     def proves(e: float) -> bool:
         return bool(certify_measured(worst_program(problem, e, whole), anything, k, eta, price).lower_bound > 0)
 
-    low = 0.0
+    low, step = 0.0, _BISECTION * (1.0 + claimed)
     if 0 < claimed <= high:
         low, high = (claimed, high) if proves(claimed) else (0.0, claimed)
+        # Claims are right up to rounding as a rule: the other end is then next to it.
+        beside = claimed + step if low > 0 else claimed - min(step, _NEXT * claimed)
+        if 0 < beside < high:
+            low, high = (beside, high) if proves(beside) else (low, beside)
     while math.isfinite(high) and high - low > _BISECTION * (1.0 + high):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if proves(middle) else (low, middle)

@@ -171,6 +171,7 @@ class Term:
     rule_set: "AbstractRuleSet" = field(metadata={"static": True})
     role: Role = field(metadata={"static": True})
     normalised: bool = field(metadata={"static": True})  # whether t_y exists (LINEAR with a reference)
+    rate: Any = None  # (X,) or None: role WORST, what a unit of the peak allows an output, times its W
     # The rule that rules are counted from, (T,), None: zero. The set of a smooth term is then { g : g + centre in G }.
     centre: Any = None
 
@@ -186,6 +187,10 @@ class Term:
     def whole(self, g: Any) -> Any:
         """Rules g (..., T) of a smooth term as the formulas of its set take them."""
         return g if self.centre is None else g + self.centre
+
+    def offset_at(self, peak: Any) -> Any:
+        """The offset of a worst-outcome limit where the peak is as given."""
+        return self.offset if self.rate is None else self.offset - peak * self.rate
 
     @property
     def priced(self) -> bool:

@@ -95,6 +95,22 @@ def worst_program(problem: DistortionProblem, e: Any, whole: bool = False) -> Me
     return distance_program(problem, ((problem.leakage, e), *limits_of(problem)), whole)
 
 
+def least_worst_program(problem: DistortionProblem, whole: bool = False) -> MeasuredProgram:
+    """The least worst-outcome leakage within the budgets as one minimax program, for a measure that is not `linear`.
+
+    Its rules and prices are laid out as those of `worst_program`, which proves them at a limit of one's own. The
+    offset of a smooth worst-outcome term is affine in its limit: the change in it is what the peak is multiplied by.
+    """
+    whole = whole or is_traced(problem)
+    nothing, one = (as_budgets(worst_program(problem, limit, whole)) for limit in (0.0, 1.0))
+    own = len(problem.joints)  # its terms come first, one for every joint
+    terms = [
+        dataclasses.replace(term, rate=term.offset - other.offset)
+        for term, other in zip(nothing.terms[:own], one.terms, strict=False)
+    ]
+    return dataclasses.replace(nothing, terms=(*terms, *nothing.terms[own:]))
+
+
 def measured_program(problem: DistortionProblem, limits: Limits, whole: bool = False) -> MeasuredProgram:
     """The program of `problem` in its own form under `limits` (measure, value), without an anchor.
 

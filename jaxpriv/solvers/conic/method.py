@@ -110,10 +110,14 @@ def _plus(point: Point, move: Point, a: Any) -> Point:
 def _after(data: Data, point: Point, move: Point, a: Any) -> Point:
     """The point a step `a` further.
 
+    Z has a term that is bilinear in the peak of a minimax program and its prices.
+
     Where the price of a shared peak falls, its rules g move on a line, not k = price g: at a price near zero a small
     k would move them far outside their set.
     """
     after = _plus(point, move, a)
+    if data.program.minimax:
+        after = after._replace(z=after.z - a * a * move.peak * xp.matmul(move.eta, data.rates))
     k = after.k
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.smooth and term.role is Role.PEAK:
@@ -282,6 +286,8 @@ def _predictor(data: Data, point: Point, r: Residual) -> Sides:
     balance = xp.zeros_like(point.peak)
     if data.program.peaked:
         balance = 1.0 - (data.marks * point.price).sum()
+    if data.program.minimax:
+        balance = 1.0 - data.share(point.eta, point.x)
     return Sides(
         xz=xp.where(data.support, -point.x * point.z, 0.0),
         ks=-data.linear * point.k * point.s if data.any_linear else xp.zeros_like(point.s),
@@ -326,7 +332,7 @@ def _centring(data: Data, point: Point, r: Residual) -> Sides:
 def _advance(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, Any]:
     """One predictor-corrector step."""
     f = factorise(data, point, r)
-    response = responses(data, point, r, f) if point.price.shape[0] else point
+    response = responses(data, point, r, f) if r.columns.shape[0] else point
     asked = (_predictor(data, point, r), _centring(data, point, r))
     both = directions(data, point, r, f, Sides(*map(xp.stack, zip(*asked, strict=True))))
     predict, centre = (
@@ -412,10 +418,13 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
             expected = expected + spread * edge.level_drift
         link = xp.put(link, np.s_[:, at], linear - t_new[:, None] * new.normal)
         level = xp.put(level, np.s_[:, n], -price[:, 0] * t * (new.level - expected))
-    sums, limits = measure_use(data, after.x, after.t, after.v, g, edges)
+    sums, limits = measure_use(data, after.x, after.t, after.v, g, edges, after.peak)
     room = r.use + a * use_rate(data, point, r, move) - sums
     if limits.shape[1]:
         rate = xp.einsum("ywx,yx->yw", r.extra, move.x)
+        if data.program.minimax:
+            rate = rate - move.peak * xp.matmul(point.x, data.rates.T)
+            sides = sides._replace(balance=-a * a * data.share(move.eta, move.x))
         link = xp.put(link, np.s_[:, data.rows :], limits - r.excess - a * rate)
     keep = lambda value: xp.where(usable & xp.isfinite(value), value, 0.0)  # noqa: E731
     if data.any_linear:
@@ -455,7 +464,11 @@ def _moved(data: Data, point: Point, r: Residual, move: Point, a: Any) -> Point:
     new = _after(data, point, move, a)
     x = xp.where(data.support, new.x, 0.0)
     x = x / x.sum(axis=0)
-    z = reduced_costs(data, new.k, new.eta, new.nu, new.price)
+    if data.program.minimax:  # its reduced costs are homogeneous in all prices: their scale is free
+        scale = 1.0 / data.share(new.eta, x)
+        scaled = (scale * part for part in (new.k, new.eta, new.nu, new.price))
+        new = new._replace(**dict(zip(("k", "eta", "nu", "price"), scaled, strict=True)))
+    z = reduced_costs(data, new.k, new.eta, new.nu, new.price, new.peak)
     floor = 1e-3 * r.mu * data.h / xp.where(data.support, x, 1.0)
     z = xp.where(data.support, xp.where(z > 0, z, floor), 1.0)
     return new._replace(x=x, z=z)

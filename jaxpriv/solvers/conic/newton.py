@@ -35,7 +35,7 @@ class Sides(NamedTuple):
     pair: Any  # (B,) of slack price
     worst: Any  # (Y, W) of sigma eta
     room: Any  # (B,) of the limits
-    balance: Any  # () of the prices that share the peak
+    balance: Any  # () of the prices that share the peak, or of `Data.share` of a minimax program
 
 
 def factorise(data: Data, point: Point, r: Residual) -> Factor:
@@ -118,13 +118,13 @@ def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -
 
 
 def responses(data: Data, point: Point, r: Residual, f: Factor) -> Point:
-    """Directions for a unit change of each price, a batch of `Point`."""
+    """Directions for a unit change of each price, then of the peak of a minimax program: a batch of `Point`."""
     nothing = no_sides(data, point, r)
     row = xp.broadcast_to(nothing.row, (len(r.columns), *nothing.row.shape))
     dx, dz, kappa, e = _solve(data, f, -r.columns, r.cap_response, r.responses, row)
-    eye = xp.eye(point.price.shape[0], like=point.x)
-    moves = _as_move(data, point, r, (dx, dz + r.columns, kappa, e), nothing, eye)
-    return moves._replace(slack=xp.zeros_like(eye))
+    unit = xp.eye(len(r.columns), like=point.x)[:, : point.price.shape[0]]
+    moves = _as_move(data, point, r, (dx, dz + r.columns, kappa, e), nothing, unit)
+    return moves._replace(slack=xp.zeros_like(unit))
 
 
 def no_sides(data: Data, point: Point, r: Residual) -> Sides:
@@ -139,12 +139,12 @@ def no_sides(data: Data, point: Point, r: Residual) -> Sides:
 def with_prices(data: Data, point: Point, r: Residual, move: Point, response: Point, sides: Sides) -> Point:
     """Add the moves of the prices: a system of the size of the number of limits."""
     count = point.price.shape[0]
-    if count == 0:
+    if count == 0 and not data.program.minimax:
         return move
     base = use_rate(data, point, r, move)
     slopes = xp.each(lambda one: use_rate(data, point, r, one), response)  # [j, i]: d use_i / d price_j
     at = data.open(point.price, 1.0)  # of an equation it may be zero, and neither slack nor pair are asked for
-    matrix = xp.diag(point.slack / at) - slopes.T
+    matrix = xp.diag(point.slack / at) - slopes[:count].T
     rhs = sides.pair / at - sides.room + base
     peak = xp.zeros_like(point.peak)
     if data.program.peaked:
@@ -152,8 +152,15 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, response: Po
         matrix = xp.concatenate([xp.concatenate([matrix, mark[None]]), xp.append(mark, 0.0)[:, None]], axis=1)
         solved = xp.solve(matrix, xp.concatenate([rhs, sides.balance[None]]))
         price, peak = solved[:-1], solved[-1]
+    elif data.program.minimax:
+        share = lambda one: data.share(one.eta, point.x) + data.share(point.eta, one.x)  # noqa: E731
+        matrix = xp.concatenate([matrix, -slopes[count:].T], axis=1)
+        matrix = xp.concatenate([matrix, xp.each(share, response)[None]])
+        solved = xp.solve(matrix, xp.concatenate([rhs, (sides.balance - share(move))[None]]))
+        price, peak = solved[:-1], solved[-1]
     else:
         price = small_solve(matrix, rhs)
-    moved = Point(*(base + xp.weigh(price, slopes) for base, slopes in zip(move, response, strict=True)))
+    along = solved if data.program.minimax else price
+    moved = Point(*(base + xp.weigh(along, slopes) for base, slopes in zip(move, response, strict=True)))
     slack = (sides.pair - point.slack * price) / at
     return moved._replace(price=price, slack=slack, peak=peak)

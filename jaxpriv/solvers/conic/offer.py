@@ -13,6 +13,11 @@ from jaxpriv.problems.program import onto_equations
 from jaxpriv.solvers.conic.sets import boundary, normalised, prior_rule, support
 from jaxpriv.solvers.conic.system import Data, Point, rearrange, row_prices, rules
 
+# Newton steps to the root of a concave, piecewise linear function that falls: each but the first ends on a later piece.
+_NEWTON_STEPS = 12
+# Roundings of the sums that the function consists of.
+_ROUNDINGS = 64
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
@@ -52,10 +57,14 @@ def no_offer(program: MeasuredProgram) -> Offer:
 
 def offered(data: Data, point: Point, best: Offer) -> Offer:
     """`best` with the better of its own and the point's mechanism, and of its own and the point's rules."""
-    feasible = repaired(data, point.x)
-    value = objective(data, feasible)
     k, price = _valid(data, point)
-    bound = dual_bound(data, k, point.eta, price)
+    if data.program.minimax:
+        feasible, value = _least_leaking(data, point)
+        bound = least_ratio(data, k, point.eta, price, xp.maximum(best.bound, 0.0))
+    else:
+        feasible = repaired(data, point.x)
+        value = objective(data, feasible)
+        bound = dual_bound(data, k, point.eta, price)
     ok_p = value < best.value
     ok_d = bound > best.bound
     return Offer(
@@ -95,7 +104,13 @@ def _valid(data: Data, point: Point) -> tuple[Any, Any]:
 
 
 def dual_bound(data: Data, k: Any, eta: Any, price: Any) -> Any:
-    """sum_x min_y Z(nu = 0) - price . bounds."""
+    """sum_x min_y Z(nu = 0) - price . bounds, at a peak of 0 in minimax programs."""
+    total, spent = _costs(data, k, eta, price)
+    return xp.where(data.support, total, xp.inf).min(axis=0).sum() - spent
+
+
+def _costs(data: Data, k: Any, eta: Any, price: Any) -> tuple[Any, Any]:
+    """(Z (Y, X) at nu = 0, price . bounds)."""
     limits = data.c.shape[0]
     total = data.cost + data.tell(k)
     spent = xp.zeros((), like=k)
@@ -107,7 +122,58 @@ def dual_bound(data: Data, k: Any, eta: Any, price: Any) -> Any:
     if limits:
         total = total + xp.weigh(price[:limits], data.c)
         spent = spent + price[:limits] @ data.program.budgets
-    return xp.where(data.support, total, xp.inf).min(axis=0).sum() - spent
+    return total, spent
+
+
+def least_ratio(data: Data, k: Any, eta: Any, price: Any, start: Any) -> Any:
+    """The peak e of a minimax program up to which the rules and prices prove that no mechanism has it; -inf: none.
+
+    D(e) = sum_x min_y [ Z(nu = 0) - e sum_j eta_j rate_j ] - price . bounds > 0 proves that the limits cannot be met
+    at the peak e. It is concave, piecewise linear and falling, so that Newton's method comes down to its root on a
+    tangent of the last piece, from the second step on.
+    """
+    costs, spent = _costs(data, k, eta, price)
+    costs = xp.where(data.support, costs, xp.inf)
+    fall = xp.matmul(eta, data.rates)
+
+    def lowered(e: Any) -> tuple[Any, Any]:
+        lines = costs - e * fall
+        chosen = np.arange(fall.shape[0])[:, None] == lines.argmin(axis=0)
+        return lines.min(axis=0).sum() - spent, xp.where(chosen, fall, 0.0).sum()
+
+    def newton(_: Any, e: Any) -> Any:
+        left, slope = lowered(e)
+        return e + left / xp.maximum(slope, np.finfo(fall.dtype).tiny)
+
+    e = xp.fori_loop(0, _NEWTON_STEPS, newton, start)
+    size = abs(spent) + xp.where(data.support, abs(costs), 0.0).max(axis=0).sum()
+    rounding = _ROUNDINGS * np.finfo(fall.dtype).eps * size
+    return xp.where(lowered(e)[0] >= -rounding, e, -xp.inf)
+
+
+def largest_ratio(data: Data, x: Any) -> Any:
+    """The peak of a mechanism in a minimax program: max (phi + offset . X_y) / rate . X_y over outputs with mass."""
+    seen, tiny = data.see(x), np.finfo(x.dtype).tiny
+    ratios = []
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if term.rate is not None:
+            mass = x @ term.rate
+            leak = support(term, seen[:, place.rows]) + x @ term.offset
+            ratios.append(xp.where(mass > tiny, leak / xp.maximum(mass, tiny), -xp.inf).max())
+    return xp.stack(ratios).max()
+
+
+def _least_leaking(data: Data, point: Point) -> tuple[Any, Any]:
+    """(mechanism, its peak) of a minimax program: the point's own one, or that whose outputs of more than its peak got
+    a share of an independent release. On a face of the budgets no release is independent.
+    """
+    plain = repaired(data, point.x, xp.inf)
+    value = largest_ratio(data, plain)
+    if data.equal is not None:
+        return plain, value
+    mixed = repaired(data, point.x, point.peak)
+    other = xp.where(data.support.all(), largest_ratio(data, mixed), xp.inf)
+    return xp.where(value <= other, plain, mixed), xp.minimum(value, other)
 
 
 def objective(data: Data, x: Any) -> Any:
@@ -125,10 +191,10 @@ def objective(data: Data, x: Any) -> Any:
     return total + xp.stack(peaks).max() if data.program.peaked else total
 
 
-def repaired(data: Data, x: Any) -> Any:
+def repaired(data: Data, x: Any, peak: Any = 0.0) -> Any:
     """The least mixture of x with an independent release, then with the anchor, that meets every limit.
 
-    Equations are met first.
+    Equations are met first. `peak`: the one that outputs must keep to, of a minimax program.
     """
     program = data.program
     mass = program.mass
@@ -136,7 +202,7 @@ def repaired(data: Data, x: Any) -> Any:
         x = onto_equations(xp.of(x), program, x.T).T
     limits = [term for term in data.terms if term.role is Role.WORST]
     if limits:
-        x = _independent_share(data, x, mass)
+        x = _independent_share(data, x, mass, peak)
     anchor = program.anchor.T
     share = xp.zeros((), like=x)
     if program.budgets.shape[0]:
@@ -170,7 +236,7 @@ def _rounding(term: Term, x: Any) -> Any:
     return 2.0 * x.shape[1] * np.finfo(x.dtype).eps * size.max(axis=1)
 
 
-def _independent_share(data: Data, x: Any, mass: Any) -> Any:
+def _independent_share(data: Data, x: Any, mass: Any, peak: Any) -> Any:
     """Outputs that exceed a worst-outcome limit are given a share of an independent release.
 
     With excess e_y and an independent release of law a_y, whose slack is a_y times `own`, the mixture
@@ -180,12 +246,13 @@ def _independent_share(data: Data, x: Any, mass: Any) -> Any:
     prior = data.see(xp.ones_like(mass)[None])
     need = xp.zeros(x.shape[0], like=x)
     for term, place in zip(data.terms, data.layout, strict=True):
-        if term.role is not Role.WORST:
+        if term.role is not Role.WORST or (term.rate is not None and peak is xp.inf):
             continue
         w, base = seen[:, place.rows], prior[:, place.rows]
         if term.smooth:
-            excess = support(term, w) + x @ term.offset
-            own = -(support(term, base)[0] + term.offset.sum())
+            offset = term.offset_at(peak)
+            excess = support(term, w) + x @ offset
+            own = -(support(term, base)[0] + offset.sum())
         else:
             # What rounding alone exceeds is met here too: a release without room cannot mend it, and mixing with one
             # would lose the mechanism.

@@ -17,6 +17,7 @@ from jaxpriv.solvers.conic.mirror import (
     outcome_steps,
     uniform,
 )
+from jaxpriv.solvers.conic.offer import largest_ratio
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solvers.conic.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices
 
@@ -32,6 +33,9 @@ _LEAST_ENTRY = 0.3
 _LEAST_PAIR = 0.01
 # The least price of a budget after mirror steps.
 _LEAST_PRICE = 1e-3
+# A start under a peak to be minimised is a mixture with the anchor that leaves this share of the anchor's room in
+# every budget, of no more than so much of the anchor; its peak is this many times its largest ratio.
+_ROOM, _MOST_ANCHOR, _ABOVE = 0.5, 0.95, 1.1
 # Where the products of a start near the solution are, as a share of its gap.
 _NEAR = 0.3
 
@@ -153,6 +157,13 @@ def independent_point(data: Data, target: Any) -> Point:
     x = support.astype(a.dtype)
     x = x / x.sum(axis=0)
     mu = target / outputs
+    peak = xp.zeros((), like=a)
+    if data.program.minimax:
+        # Budgets far exceeded at the start would still be when the products have fallen. Those of the prices of the
+        # outputs sum to `target` times the peak.
+        x = _within_budgets(data, x)
+        peak = _ABOVE * largest_ratio(data, x)
+        mu = mu * peak / len(data.rates)
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
     used = (data.c * x).sum(axis=(1, 2))
     room = data.program.budgets - used
@@ -169,14 +180,15 @@ def independent_point(data: Data, target: Any) -> Point:
     g = xp.broadcast_to(g, (outputs, rows))
     t = xp.zeros((outputs, len(data.terms)), like=a)
     v = xp.zeros((outputs, rows if data.any_linear else 0), like=a)
-    sums, worst = measure_use(data, x, t, v, g, edges_of(data, g, xp.ones_like(g), 0.0))
+    sums, worst = measure_use(data, x, t, v, g, edges_of(data, g, xp.ones_like(g), 0.0), peak)
     peaks = [
         sums[place.limit] - term.bound
         for term, place in zip(data.terms, data.layout, strict=True)
         if term.role is Role.PEAK
     ]
     peaks += [xp.where(data.program.marks[i] > 0, -room[i], -xp.inf) for i in range(limits)]
-    peak = xp.stack(peaks).max() + mu if data.program.peaked else xp.zeros((), like=a)
+    if data.program.peaked:
+        peak = xp.stack(peaks).max() + mu
     sharing = xp.maximum(data.marks.sum(), 1.0)
     if data.program.peaked:
         price = xp.where(data.program.marks > 0, 1.0 / sharing, price)
@@ -193,7 +205,8 @@ def independent_point(data: Data, target: Any) -> Point:
         if place.worst is not None:
             own = xp.maximum(-worst[:, place.worst], 1e-12)
             sigma.append(own)
-            eta.append(mu / own)
+            shared = mu / own if term.rate is None else xp.ones_like(own) / (data.rates.sum(axis=0) @ x.sum(axis=0))
+            eta.append(shared)
     wide = (outputs, 0)
     sigma_array = xp.stack(sigma, axis=1) if sigma else xp.zeros(wide, like=a)
     eta_array = xp.stack(eta, axis=1) if eta else xp.zeros(wide, like=a)
@@ -221,10 +234,20 @@ def independent_point(data: Data, target: Any) -> Point:
             own_k = xp.minimum(own_k, 0.5 * term.cap * one_price[:, None])
             v = xp.put(v, np.s_[:, at], over)
         k, s = xp.put(k, np.s_[:, at], own_k), xp.put(s, np.s_[:, at], gap)
-    costs = reduced_costs(data, k, eta_array, xp.zeros(inputs, like=a), price)
+    costs = reduced_costs(data, k, eta_array, xp.zeros(inputs, like=a), price, peak)
     nu = _row_prices(data, costs, mu)
     z = xp.where(support, costs - nu, 1.0)
     return Point(x, z, k, t, s, v, eta_array, sigma_array, nu, price, slack, peak)
+
+
+def _within_budgets(data: Data, x: Any) -> Any:
+    """A mixture of x with the anchor that leaves a share of the anchor's room in every budget."""
+    anchor, budgets = data.program.anchor.T, data.program.budgets
+    used, held = ((data.c * one).sum(axis=(1, 2)) for one in (x, anchor))
+    most = budgets - _ROOM * xp.maximum(budgets - held, 0.0)
+    share = (used - most) / xp.where(used > held, used - held, 1.0)
+    share = xp.where(used > most, xp.clip(share, 0.0, _MOST_ANCHOR), 0.0).max(initial=0.0)
+    return (1.0 - share) * x + share * anchor
 
 
 def _row_prices(data: Data, costs: Any, mu: Any) -> Any:

@@ -14,6 +14,9 @@ is exactly linear, and for every row i of output y one equation couples X and th
 so that a Newton step always has the same shape: rows with a diagonal D (a block for a user's loss), and one
 normalisation for every term (`normal . dk` given). A price eta_y is one more row of that kind: the row is
 g_y A + offset, and D = sigma_y / eta_y with sigma_y the slack of the limit.
+
+Where the peak t is the largest ratio of an output, offset becomes offset - t rate: Z has the bilinear term
+-t sum_j eta_j rate_j, and the prices satisfy sum_y sum_j eta_jy rate_j . X_y = 1.
 """
 
 from typing import Any, NamedTuple
@@ -80,6 +83,7 @@ class Data(NamedTuple):
     coupled: tuple[slice, ...]  # rows of the terms whose curvature is no diagonal
     sums: tuple[Any, ...]  # of the rows of every term, (X,)
     equal: Any  # (B,) bool: limits that are equations, without slack, or None
+    rates: Any  # (W, X) of the worst-outcome limits, or None where the peak is no ratio
 
     def open(self, values: Any, blank: Any) -> Any:
         """Numbers of the limits that are inequalities, (B,); `blank` in the place of equations."""
@@ -105,6 +109,10 @@ class Data(NamedTuple):
     def any_linear(self) -> bool:
         """Whether there are linear rows: what belongs to them is left out of the computation where there are none."""
         return not all(term.smooth for term in self.program.terms)
+
+    def share(self, eta: Any, x: Any) -> Any:
+        """sum_y sum_j eta_jy rate_j . X_y: 1 at the solution of a minimax program."""
+        return (eta * xp.matmul(x, self.rates.T)).sum()
 
     def room(self, k: Any, prices: Any) -> Any:
         """What capped rows may still gain, 1 elsewhere: (Y, T)."""
@@ -163,7 +171,15 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
         else tuple(term.rows.sum(axis=0) for term in program.terms),
         coupled=tuple(at.rows for term, at in zip(program.terms, layout, strict=True) if term.rule_set.coupled),
         equal=equal,
+        rates=_rates(program),
     )
+
+
+def _rates(program: MeasuredProgram) -> Any:
+    if not program.minimax:
+        return None
+    worst = [term for term in program.terms if term.smooth and term.role is Role.WORST]
+    return xp.stack([xp.zeros_like(program.mass) if term.rate is None else term.rate for term in worst])
 
 
 def row_prices(data: Data, price: Any, eta: Any) -> Any:
@@ -188,13 +204,13 @@ def rules(data: Data, k: Any, prices: Any) -> Any:
     return xp.where(data.linear > 0, 0.0, g) if data.any_linear else g
 
 
-def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any) -> Any:
-    """Z, (Y, X): exactly linear in its arguments."""
+def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any, peak: Any = 0.0) -> Any:
+    """Z, (Y, X): exactly linear in its arguments at a fixed peak, which counts in minimax programs alone."""
     limits = data.c.shape[0]
     z = data.cost + data.tell(k) - nu
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.worst is not None:
-            z = z + eta[:, place.worst, None] * term.offset
+            z = z + eta[:, place.worst, None] * term.offset_at(peak)
     return z + xp.weigh(price[:limits], data.c) if limits else z
 
 
@@ -210,9 +226,9 @@ class Residual(NamedTuple):
     normals: Any  # (Y, T + W, N) normalisations
     level: Any  # (Y, N) what the normalisations miss
     extra: Any  # (Y, W, X) rows of the worst-outcome prices
-    columns: Any  # (B, Y, X) d Z / d price
-    responses: Any  # (B, Y, N) d level wanted / d price
-    cap_response: Any  # (B, Y, T + W) d link / d price
+    columns: Any  # (B, Y, X) d Z / d price, behind them that of the peak of a minimax program
+    responses: Any  # (B, Y, N) d level wanted / d price, and so on
+    cap_response: Any  # (B, Y, T + W) d link / d price, and so on
     use: Any  # (B,)
     bounds: Any  # (B,)
     row: Any  # (X,)
@@ -233,7 +249,7 @@ def edges_of(data: Data, g: Any, prices: Any, mu: Any) -> tuple[Any, ...]:
     )
 
 
-def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any]:
+def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any, edges: tuple[Any, ...], peak: Any = 0.0) -> tuple[Any, Any]:
     """(limits on sums (B,), worst-outcome limits (Y, W)) as the rules see them; `edges` of the rules."""
     seen = data.see(x)
     sums: list[Any] = []
@@ -253,7 +269,7 @@ def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any, edges: tuple[Any, ..
         if place.limit is not None:
             sums.append(value.sum())
         else:
-            worst.append(value + x @ term.offset)
+            worst.append(value + x @ term.offset_at(peak))
     used = (data.c * x).sum(axis=(1, 2))
     sums_array = xp.concatenate([used, xp.stack(sums)]) if sums else used
     shape = (x.shape[0], 0)
@@ -278,11 +294,11 @@ def residuals(data: Data, point: Point) -> Residual:
     edges = edges_of(data, g, prices, mu)
     d, blocks, link, levels = [], [], [], []
     normals = xp.zeros((outputs, rows + wide, count), like=point.x)
-    columns = [*data.c]
-    responses = xp.zeros((limits, outputs, count), like=point.x)
-    caps = xp.zeros((limits, outputs, rows + wide), like=point.x)
+    columns, moving = [*data.c], limits + data.program.minimax
+    responses = xp.zeros((moving, outputs, count), like=point.x)
+    caps = xp.zeros((moving, outputs, rows + wide), like=point.x)
     extra, extra_d, extra_link = [], [], []
-    sums, worst = measure_use(data, point.x, point.t, point.v, g, edges)
+    sums, worst = measure_use(data, point.x, point.t, point.v, g, edges, point.peak)
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
         at = place.rows
         if term.smooth:
@@ -302,7 +318,7 @@ def residuals(data: Data, point: Point) -> Residual:
             if place.limit is not None:
                 columns.append(data.tell_of(term, g[:, at]))
             if place.worst is not None:
-                line = data.tell_of(term, g[:, at]) + term.offset
+                line = data.tell_of(term, g[:, at]) + term.offset_at(point.peak)
                 extra.append(line)
                 eta, sigma = point.eta[:, place.worst], point.sigma[:, place.worst]
                 extra_d.append(sigma / eta)
@@ -320,6 +336,9 @@ def residuals(data: Data, point: Point) -> Residual:
             columns.append(xp.zeros_like(point.x))
             if term.cap is not None:
                 caps = xp.put(caps, np.s_[place.limit, :, at], point.v[:, at] * term.cap / room[:, at])
+    if data.program.minimax:
+        columns.append(-xp.matmul(point.eta, data.rates))
+        caps = xp.put(caps, np.s_[limits, :, rows:], -xp.matmul(point.x, data.rates.T))
     bounds = [data.program.budgets, *(term.bound[None] for term in data.terms if term.priced)]
     return Residual(
         rules=g,

@@ -1,10 +1,10 @@
 """Problems with any measures: stated, reduced, iterated on, certified.
 
-On the host `one` solves a problem, `sweep` many of one kind; `traced` solves inside of jit, vmap and grad. `reduction`
-and `known` are what they share.
+On the host `one` solves a program, `worst_outcome` finds the least worst outcome, `sweep` solves many of one kind;
+`traced` solves inside of jit, vmap and grad. `reduction` and `known` are what they share.
 """
 
-from jaxpriv.solving.measured.one import solve_measured
+from jaxpriv.solving.measured.host import solve_measured
 from jaxpriv.solving.measured.sweep import sweep_measured
 from jaxpriv.solving.measured.traced import solve_measured_traced
 

@@ -1,14 +1,13 @@
 """Problems with measures other than mutual information, or with further limits, outside of jit.
 
 Minimum distortion under limits and minimum leakage under budgets are one convex program each. The least
-worst-outcome leakage within a budget is quasi-convex in the limit (Calmon and Fawaz 2012, Theorem 2): a
-search over limits, whose ends are proved: at the upper end a mechanism meets the budgets, at the lower
-end the certified distance to the budgets is positive.
+worst outcome within budgets is not (`worst_outcome`).
 """
 
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._clock import Clock, Stop
-from jaxpriv.certificates import excess_of, interval_of, least_limit, violation_of
+from jaxpriv.certificates import excess_of, interval_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.rule_sets import Scale
@@ -26,7 +25,6 @@ from jaxpriv.problems.faces import Face, face_of
 from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.statement import (
     Limits,
-    as_budgets,
     distance_program,
     equals_least,
     finite_limits,
@@ -35,13 +33,12 @@ from jaxpriv.problems.statement import (
     measured_program,
     reading,
     terms_of_limit,
-    worst_program,
 )
-from jaxpriv.solution import Solution, Status, no_solution
+from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import ConicInteriorPoint, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import MeasuredSolver
-from jaxpriv.solving.dense import distortion_of, own_goal
+from jaxpriv.solving.dense import distortion_of
 from jaxpriv.solving.measured.finite import finite_on
 from jaxpriv.solving.measured.known import (
     entry_costs,
@@ -51,7 +48,6 @@ from jaxpriv.solving.measured.known import (
     no_rules,
     untold_rules,
 )
-from jaxpriv.solving.measured.next_limit import MOST_PROBES, next_limit
 from jaxpriv.solving.measured.reduction import Reduced
 from jaxpriv.solving.measured.tight import solve_tight
 from jaxpriv.solving.portions import ONE, run, step_seconds
@@ -94,23 +90,6 @@ class Stated:
     scale: Scale
     shift: float
     face: Face | None
-
-
-def solve_measured(
-    problem: DistortionProblem, name: str, solver: MeasuredSolver, goal: Goal, limit: int, throw: bool, clock: Clock
-) -> Solution:
-    """Solve a problem with any measures."""
-    begun = time.perf_counter()
-    goal = own_goal(problem, goal)
-    solve = Solve(problem, name, solver, limit, clock)
-    try:
-        if problem.budget is not None and problem.leakage.worst_outcome:
-            return solve.least_worst_leakage(goal, begun)
-        return solve.program_form(goal, begun)
-    except InfeasibleError:
-        if throw:
-            raise
-        return no_measured_solution(problem)
 
 
 @dataclass
@@ -162,7 +141,7 @@ class Solve:
         face = None
         if program.shares or not (any(tight) and len(program.budgets)):
             # The methods for linear programs need no interior.
-            anchor, face = self._anchor(program, limits, isinstance(self.solver, ConicInteriorPoint))
+            anchor, face = self.anchor(program, limits, isinstance(self.solver, ConicInteriorPoint))
         else:  # no anchor has room there, and none is needed
             anchor = independent_release(program)
         program = dataclasses.replace(program, anchor=anchor)
@@ -171,7 +150,7 @@ class Solve:
     def conclude(self, stated: "Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
         """The solution that an answer to the stated program is."""
         value, bound = interval_of(self.problem, stated.scale, stated.shift, answer.value, answer.bound)
-        return self._finish(answer, value, bound, goal, begun)
+        return self.finish(answer, value, bound, goal, begun)
 
     def run(
         self,
@@ -206,15 +185,28 @@ class Solve:
                 value, bound = in_units(stated, reduced, best.value, best.bound)
                 self.clock.report(self.name, steps, value, bound)
 
+        found = self.iterated(program, reduced, face, report)
+        if found is None:
+            return self.without_steps(program, limits)
+        return self.certified(program, limits, *found[:5], self.name)
+
+    def iterated(
+        self, program: MeasuredProgram, reduced: Reduced, face: Face | None, report: Callable[[Any, Any], None]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, float] | None:
+        """(mechanism, k, eta, price, steps, claimed bound of the reduced program) of the program from the iteration on
+        the reduced one, on the face if there is one; None: the clock ended it before the first portion.
+        """
         data, step = (reduced.program, reduced.goal), seconds_of(self.solver, reduced.program)
         ran = run(self.clock, ONE, self.solver, data, reduced.goal, self.limit, step, report)
         self.compiling += ran.compiling
         if ran.best is None:
-            return self.without_steps(program, limits)
-        found = reduced.expanded(ran.best)
+            return None
+        mechanism, k, eta, price = reduced.expanded(ran.best)
         if face is not None:
-            found = off_face(program, face, *found)
-        return self.certified(program, limits, *found, int(ran.steps), self.name)
+            if program.minimax:
+                program = program.at_peak(float(ran.best.bound) * reduced.factor)
+            mechanism, k, eta, price = off_face(program, face, mechanism, k, eta, price)
+        return mechanism, k, eta, price, int(ran.steps), float(ran.best.bound)
 
     def without_steps(self, program: MeasuredProgram, limits: Limits) -> Answer:
         """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""
@@ -222,7 +214,7 @@ class Solve:
 
     def closed_form(self, program: MeasuredProgram, limits: Limits) -> Answer | None:
         """The certified answer where no iteration is needed."""
-        found = known_answer(program, partial(self._excess, limits))
+        found = known_answer(program, partial(self.excess, limits))
         if found is None:
             return None
         mechanism, k, eta, price = found
@@ -240,7 +232,7 @@ class Solve:
         name: str,
     ) -> Answer:
         """What a mechanism and dual objects prove about `program`."""
-        excess = partial(self._excess, limits)
+        excess = partial(self.excess, limits)
         mechanism, certificate, over = inside(program, excess, mechanism, k, eta, price)
         violation = max(float(certificate.violation), over)
         self.steps += steps
@@ -248,7 +240,7 @@ class Solve:
             mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
         )
 
-    def _anchor(self, program: MeasuredProgram, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
+    def anchor(self, program: MeasuredProgram, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
         """(a mechanism that meets every limit, the face of the budgets if they leave no room and `faces`)."""
         if not len(program.budgets) or program.shares:
             return independent_release(program), None
@@ -261,7 +253,7 @@ class Solve:
             )
         face = face_of(program, plain.weights) if plain.boundary and faces else None
         if face is not None:
-            finite = finite_on(program, face, self._leak)
+            finite = finite_on(program, face, self.leak)
             if finite is None:
                 raise InfeasibleError(
                     "budget: it leaves no room (up to rounding it is the least distortion), and every mechanism that "
@@ -285,7 +277,7 @@ class Solve:
             )
         if face is not None:
             nearest = face.onto(program, found.mechanism)
-            if self._excess(limits, nearest) == 0:
+            if self.excess(limits, nearest) == 0:
                 return nearest, face
         if found.value > 0:
             raise NotCertifiedError(
@@ -294,78 +286,12 @@ class Solve:
             )
         return found.mechanism, face
 
-    def least_worst_leakage(self, goal: Goal, begun: float) -> Solution:
-        """Search over the limit e of a worst-outcome measure for the least one that the budgets allow."""
-        problem = self.problem
-        check_limits(problem, self.further)
-        loose = distance_program(problem, ())
-        independent = feasibility.independent(as_budgets(loose))
-        nothing = no_rules(worst_program(problem, 0.0))
-        if independent is not None:
-            return self._finish(Answer(independent, *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun)
-        start, face = self._anchor(as_budgets(loose), self.further, True)
-        low, high = 0.0, self._leak(start)
-        f_low, f_high = math.nan, math.nan
-        # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
-        best, proof = Answer(start, *nothing, 0.0, 0.0, 0.0, self.name), nothing
-        e, last, near, width = min(1.0, 0.5 * high), 0, False, high
-        open_low, open_high = math.inf, -math.inf  # the limits at which the interval of the distance held 0
-        for _ in range(MOST_PROBES):
-            if high - low <= max(goal.tol, goal.rtol * high) or self.clock.expired():
-                break
-            found = self._distance(e)
-            if face is not None and found.bound <= 0:
-                found = self._on_face(as_budgets(loose), face, found)
-            if found.bound > 0:
-                low, f_low, last, proof = e, found.bound, -1, (found.k, found.eta, found.price)
-                if face is not None:
-                    low = least_limit(problem, *proof, e, high)  # the same rules often prove a little more
-            elif found.value <= 0 and found.violation == 0 and (face is None or self._leak(found.mechanism) < high):
-                leak = self._leak(found.mechanism)  # of a mechanism that was moved onto the face it may be above e
-                high, f_high, best, last = leak if face is not None else min(e, leak), found.value, found, 1
-            else:
-                open_low, open_high = min(open_low, e), max(open_high, e)
-            self.clock.report(self.name, self.steps, high, low)
-            if open_low <= open_high:  # close in on those limits from both sides, as far as there is something to gain
-                above, below = high - open_high, open_low - low
-                if face is not None or max(above, below) <= open_high - open_low:
-                    break
-                e = open_high + _CLOSER * above if above > below else open_low - _CLOSER * below
-            elif face is None:
-                e = float(next_limit(low, high, f_low, f_high, last, goal.tol))
-            else:  # the distance is 0 at every limit that can be met: there is no secant
-                near, width = last < 0 and (not near or high - low < 0.5 * width), high - low
-                e = low + (min(0.3 * goal.tol, 0.5 * width) if near else 0.5 * width)
-        k, eta, price = proof
-        low = least_limit(problem, k, eta, price, low, high)
-        return self._finish(dataclasses.replace(best, k=k, eta=eta, price=price), high, low, goal, begun)
-
-    def _distance(self, e: float) -> Answer:
-        program = worst_program(self.problem, e)
-        program = dataclasses.replace(program, anchor=independent_release(program))
-        return self.run(program, ((self.problem.leakage, e), *self.further), Goal(1e-10, 0.1))
-
-    def _on_face(self, program: MeasuredProgram, face: Face, found: Answer) -> Answer:
-        """The answer at distance 0 that a mechanism near the face of the budgets stands for.
-
-        Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
-        """
-        best = dataclasses.replace(found, value=np.inf)
-        mass = program.mass @ found.mechanism / program.mass.sum()
-        for share in _RARE:
-            mechanism = face.onto(program, np.where(mass > share, found.mechanism, 0.0))
-            violation = max(violation_of(program, mechanism), self._excess(self.further, mechanism))
-            leak = self._leak(mechanism)
-            if violation == 0 and leak < best.value:
-                best = dataclasses.replace(found, mechanism=mechanism, value=leak, violation=0.0)
-        return dataclasses.replace(best, value=0.0) if np.isfinite(best.value) else found
-
-    def _excess(self, limits: Limits, mechanism: np.ndarray) -> float:
+    def excess(self, limits: Limits, mechanism: np.ndarray) -> float:
         """By how much the measures themselves exceed their limits, 0 up to rounding."""
         finite = finite_limits(limits)
         return excess_of(self._leaks(tuple(measure for measure, _ in finite), mechanism), finite)
 
-    def _leak(self, mechanism: np.ndarray) -> float:
+    def leak(self, mechanism: np.ndarray) -> float:
         return self._leaks((self.problem.leakage,), mechanism)[0]
 
     def _leaks(self, measures: tuple[AbstractLeakage, ...], mechanism: np.ndarray) -> list[float]:
@@ -379,9 +305,9 @@ class Solve:
             known.update((id(measure), float(np.max(values))) for measure, values in zip(missing, found, strict=True))
         return [known[id(measure)] for measure in measures]
 
-    def _finish(self, answer: Answer, value: float, bound: float, goal: Goal, begun: float) -> Solution:
+    def finish(self, answer: Answer, value: float, bound: float, goal: Goal, begun: float) -> Solution:
         problem = self.problem
-        leak = self._leak(answer.mechanism)
+        leak = self.leak(answer.mechanism)
         proved = goal.proved(dataclasses.replace(answer, value=value, bound=bound))
         stop = self.clock.stop
         code = Status.BEST_KNOWN if stop and answer.violation == 0 else Status.NOT_CERTIFIED
@@ -400,17 +326,6 @@ class Solve:
             seconds={"compile": self.compiling, "solve": time.perf_counter() - begun - self.compiling},
             stopped=np.int32(stop),
         )
-
-
-def no_measured_solution(problem: DistortionProblem) -> Solution:
-    """The solution that says that there is none, in the shapes of the others of a sweep."""
-    if problem.budget is not None and problem.leakage.worst_outcome:
-        program = worst_program(problem, 0.0)
-    else:
-        program = measured_program(problem, limits_of(problem))
-    k, eta, price = no_rules(program)
-    nothing = no_solution(problem.shape, 1, k.shape[1], len(price), len(problem.distortions))
-    return dataclasses.replace(nothing, weights=eta)
 
 
 def on_face(program: MeasuredProgram, face: Face) -> MeasuredProgram:

@@ -14,7 +14,9 @@ from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.solvers import Goal
+from jaxpriv.solvers.conic.offer import largest_ratio
 from jaxpriv.solvers.conic.sets import rule_at
+from jaxpriv.solvers.conic.system import rearrange
 from jaxpriv.solving.dense import MARGIN
 
 # Symbols of no more mass than this in all are not iterated on; the certificate counts them.
@@ -49,8 +51,9 @@ class Kept:
         terms = []
         for term, rows in zip(program.terms, self.rows, strict=True):
             cap = None if term.cap is None else term.cap[rows]
+            rate = None if term.rate is None else term.rate[x]
             parts = {"rows": term.rows[rows][:, x], "reference": term.reference[rows], "offset": term.offset[x]}
-            terms.append(dataclasses.replace(term, cap=cap, **parts))
+            terms.append(dataclasses.replace(term, cap=cap, rate=rate, **parts))
         return dataclasses.replace(
             program,
             terms=tuple(terms),
@@ -131,7 +134,10 @@ class Reduced:
 
 
 def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, Any, Any]:
-    """(program with costs above the cheapest output of each row and of size one, factor, shift)."""
+    """(program with costs above the cheapest output of each row and of size one, factor, shift).
+
+    The peak of a minimax program is counted in that of its anchor.
+    """
     xp = jnp if is_traced(program) else np
     floors = program.constraints.min(axis=2)
     constraints = program.constraints - floors[:, :, None]
@@ -144,10 +150,21 @@ def _scaled(program: MeasuredProgram) -> tuple[MeasuredProgram, Any, Any]:
     factor = np.float64(1.0)
     if free:
         factor = xp.where(shared, sizes, 0.0).max() if program.shares else cost.sum(axis=0).max()
-        factor = xp.where(factor > 0, factor, 1.0)
+    terms = program.terms
+    if program.minimax:
+        factor = largest_ratio(rearrange(program), program.anchor.T)
+    factor = xp.where(factor > 0, factor, 1.0)
+    if program.minimax:
+        terms = tuple(
+            term if term.rate is None else dataclasses.replace(term, rate=factor * term.rate) for term in terms
+        )
     scale = xp.where(shared, factor, xp.where(sizes > 0, sizes, 1.0))
     scaled = dataclasses.replace(
-        program, cost=cost / factor, constraints=constraints / scale[:, None, None], budgets=budgets / scale
+        program,
+        terms=terms,
+        cost=cost / factor,
+        constraints=constraints / scale[:, None, None],
+        budgets=budgets / scale,
     )
     return scaled, factor, lowest.sum()
 

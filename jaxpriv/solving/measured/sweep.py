@@ -15,8 +15,10 @@ from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, begin, iterate, resume
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solving.choice import MeasuredSolver
-from jaxpriv.solving.measured.one import Solve, Stated, in_units, no_measured_solution, seconds_of
+from jaxpriv.solving.measured.host import no_measured_solution
+from jaxpriv.solving.measured.one import Solve, Stated, in_units, seconds_of
 from jaxpriv.solving.measured.reduction import Reduced
+from jaxpriv.solving.measured.worst_outcome import least_worst_leakage
 from jaxpriv.solving.portions import Loop, report_points, run
 
 
@@ -42,7 +44,7 @@ def sweep_measured(
         problem = solve.problem
         try:
             if problem.budget is not None and problem.leakage.worst_outcome:
-                results[i] = solve.least_worst_leakage(goal, begun)
+                results[i] = least_worst_leakage(solve, goal, begun)
                 continue
             stated = solve.state(goal)
         except InfeasibleError:

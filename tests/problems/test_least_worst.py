@@ -1,0 +1,117 @@
+"""The least worst-outcome leakage as one program: the search's answer, on faces, under limits, for sets of joints."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import leakage as lk
+from jaxpriv._clock import Clock
+from jaxpriv.certificates import certify_measured
+from jaxpriv.problems.statement import least_worst_program, worst_program
+from jaxpriv.solvers import ConicInteriorPoint, Goal
+from jaxpriv.solvers.conic.offer import largest_ratio, least_ratio
+from jaxpriv.solvers.conic.start import first_point
+from jaxpriv.solvers.conic.system import rearrange
+from jaxpriv.solving.measured.one import Solve
+from jaxpriv.solving.measured.worst_outcome import searched
+
+MEASURES = {
+    "max-information": lk.MaxInformation(),
+    "hidden": lk.MaxInformation([0.1, -0.2, 0.05]),
+    "relative entropy": lk.RelativeEntropyPrivacy(),
+    "log": lk.MaxCostGain(lk.LogLoss()),
+    "Brier": lk.MaxCostGain(lk.BrierLoss()),
+}
+HAMMING = jp.distortion.hamming(4)
+
+
+def drawn(seed, count=1):
+    joints = np.random.default_rng(seed).dirichlet(np.ones(12), count).reshape(count, 3, 4)
+    return joints if count > 1 else joints[0]
+
+
+def by_search(problem, tol):
+    solve = Solve(problem, "interior-point", ConicInteriorPoint(), 200, Clock(None, None))
+    start = np.eye(problem.shape[1])
+    _, high, low = searched(solve, Goal(tol), start, None)
+    return low, high
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("budget", [0.05, 0.3])
+def test_the_search_and_the_one_program_prove_one_value(name, budget):
+    problem = jp.DistortionProblem(drawn(3), HAMMING, budget=budget, leakage=MEASURES[name])
+    solution = jp.solve(problem, tol=1e-8)
+    low, high = by_search(problem, 1e-6)
+    assert solution.status == "optimal"
+    assert max(low, float(solution.lower_bound)) <= min(high, float(solution.value)) + 1e-12
+    assert high - low <= 1e-6
+
+
+def test_several_joints_and_a_further_limit_on_a_rare_output():
+    """Every joint has outputs of its own to limit; so has the further measure, whose limit is no peak."""
+    measure, joints = lk.MaxInformation(), drawn(4, 2)
+    problem = jp.DistortionProblem(joints, HAMMING, budget=0.2, leakage=measure)
+    free = jp.solve(problem, tol=1e-8)
+    assert free.status == "optimal"
+    leaks = [lk.evaluate(measure, joint, free.mechanism).value for joint in joints]
+    assert max(leaks) == pytest.approx(float(free.value), abs=1e-12)
+    other = lk.RelativeEntropyPrivacy()
+    held = 0.97 * max(lk.evaluate(other, joint, free.mechanism).value for joint in joints)
+    bound = jp.solve(
+        jp.DistortionProblem(joints, HAMMING, budget=0.2, leakage=measure, limits=[(other, held)]), tol=1e-8
+    )
+    assert bound.status == "optimal"
+    assert max(lk.evaluate(other, joint, bound.mechanism).value for joint in joints) <= held * (1 + 1e-9)
+    assert free.lower_bound <= bound.value
+
+
+def test_linear_limits_beside_it():
+    measure, joint = lk.RelativeEntropyPrivacy(), drawn(5)
+    free = jp.solve(jp.DistortionProblem(joint, HAMMING, budget=0.2, leakage=measure))
+    held = 0.95 * lk.evaluate(lk.MaxLift(), joint, free.mechanism).value
+    problem = jp.DistortionProblem(joint, HAMMING, budget=0.2, leakage=measure, limits=[(lk.MaxLift(), held)])
+    solution = jp.solve(problem)
+    assert solution.status == "optimal"
+    assert lk.evaluate(lk.MaxLift(), joint, solution.mechanism).value <= held * (1 + 1e-9)
+    assert solution.value >= free.lower_bound
+
+
+def test_units_of_the_distortion_change_nothing():
+    joint, measure = drawn(6), lk.MaxInformation()
+    one, other = (
+        jp.solve(jp.DistortionProblem(joint, unit * np.asarray(1 - np.eye(4)), budget=0.2 * unit, leakage=measure))
+        for unit in (1.0, 1e9)
+    )
+    assert one.status == other.status == "optimal"
+    assert other.value == pytest.approx(float(one.value), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["max-information", "Brier"])
+def test_the_root_of_the_dual_is_what_its_rules_prove(name):
+    """Just below it the certified distance to the budgets is positive, just above it is not."""
+    problem = jp.DistortionProblem(drawn(7), HAMMING, budget=0.2, leakage=MEASURES[name])
+    loose = jp.solve(problem, tol=1e-2)
+    duals = np.asarray(loose.scores)[0], np.asarray(loose.weights), np.asarray(loose.multipliers)
+    root = float(least_ratio(rearrange(least_worst_program(problem)), *duals, 0.0))
+    assert 0 < root < float(jp.solve(problem, tol=1e-8).lower_bound)
+
+    def distance(e):
+        return certify_measured(worst_program(problem, e), np.eye(4), *duals).lower_bound
+
+    assert distance(root * (1 - 1e-9)) > 0
+    assert distance(root * (1 + 1e-9)) < 0
+
+
+def test_the_start_of_a_tight_budget_is_within_it():
+    """An infeasible one lost its way: its outputs vanished before the budget was met."""
+    joint = np.random.default_rng(5).dirichlet(np.ones(12)).reshape(3, 4)
+    table = np.random.default_rng(4).uniform(0.2, 1.0, (4, 4)) * (1.0 - np.eye(4))
+    problem = jp.DistortionProblem(joint, table, budget=0.03, leakage=lk.MaxInformation())
+    data = rearrange(dataclasses.replace(least_worst_program(problem), anchor=np.eye(4)))
+    point = first_point(data, np.array(0), 0)
+    assert ((data.c * point.x).sum(axis=(1, 2)) < data.program.budgets).all()
+    assert largest_ratio(data, point.x) < point.peak
+    assert jp.solve(problem, tol=1e-9).gap <= 1e-9
