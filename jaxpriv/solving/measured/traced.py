@@ -27,6 +27,7 @@ from jaxpriv.problems.statement import (
     as_budgets,
     distance_program,
     finite_limits,
+    least_worst_program,
     limits_of,
     measured_program,
     measured_values,
@@ -44,6 +45,8 @@ from jaxpriv.solving.measured.reduction import Reduced
 
 # What a measure may exceed its limit by, relative to 1 + limit.
 _ROUNDING = 1e-10
+# A limit that rules prove is lowered by the first of these shares that the rounding of the certificate allows.
+_LOWERED = (0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6)
 
 NO_DERIVATIVE = (
     "solve has no derivative: the iteration stops where it is good enough. Differentiate optimal_value(problem) or "
@@ -156,12 +159,15 @@ def _best(solver: ConicInteriorPoint, program: MeasuredProgram, goal: Goal, max_
 
 def _inside(program: MeasuredProgram, mechanism: Any) -> Any:
     """The mechanism, or the least of a few mixtures with releases that meet the limits, the last of them the anchor."""
-    marginal = jnp.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
-    safe = 0.5 * (marginal + program.anchor)
+    return _least_mixture(program.mass, program.anchor, mechanism, lambda one: violation_of(program, one) == 0)
+
+
+def _least_mixture(mass: Any, anchor: Any, mechanism: Any, met: Callable[[Any], Any]) -> Any:
+    marginal = jnp.broadcast_to(mass @ mechanism / mass.sum(), mechanism.shape)
+    safe = 0.5 * (marginal + anchor)
     mixed = [(1.0 - share) * mechanism + share * safe for share in (0.0, *ROUNDING_SHARES)]
-    tried = jnp.stack([*mixed, program.anchor])
-    inside = jax.vmap(lambda one: violation_of(program, one))(tried) == 0
-    return tried[jnp.argmax(inside)]
+    tried = jnp.stack([*mixed, anchor])
+    return tried[jnp.argmax(jax.vmap(met)(tried))]
 
 
 def _anchored(solver: ConicInteriorPoint, program: MeasuredProgram, away: Any, max_steps: Any) -> MeasuredProgram:
@@ -202,7 +208,7 @@ def _refused(solver: ConicInteriorPoint, primals: Any, tangents: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class LeastWorst:
-    """The search for the least limit on a worst-outcome measure that the budgets allow, as a function of tracers."""
+    """The least limit on a worst-outcome measure that the budgets allow, as a function of tracers."""
 
     parts: Any  # what is traced of the problem, the goal and the steps
     joined: Callable[[Any], tuple[DistortionProblem, Goal, Any]]  # the three again
@@ -220,12 +226,14 @@ class LeastWorst:
         return LeastWorst([leaves[i] for i in places], joined, solver)
 
     def found(self, parts: Any) -> Found:
-        """The certified search; an attempt to differentiate it is refused. Values are those of the measure."""
+        """It, certified; an attempt to differentiate it is refused. Values are those of the measure."""
 
         @jax.custom_jvp
         @jax.jit
         def without_derivative(parts: Any) -> Found:
-            return _searched(self.solver, *self.joined(parts))
+            problem, goal, max_steps = self.joined(parts)
+            found = _searched if problem.leakage.linear else _from_one_program
+            return found(self.solver, problem, goal, max_steps)
 
         @without_derivative.defjvp
         def _refused(primals: Any, tangents: Any) -> Any:
@@ -244,6 +252,50 @@ class LeastWorst:
         moved = jax.jvp(lambda parts: distance(parts, at.value), (parts,), (change,))[1]
         falls = -jax.jvp(lambda e: distance(parts, e), (at.value,), (jnp.ones_like(at.value),))[1]
         return jnp.where(at.value > 0, moved / jnp.where(falls > 0, falls, jnp.nan), 0.0)
+
+
+def _from_one_program(solver: ConicInteriorPoint, problem: DistortionProblem, goal: Goal, max_steps: Any) -> Found:
+    """The minimax program, as on the host (`worst_outcome`)."""
+    further = limits_of(problem)
+    limits = as_budgets(distance_program(problem, further, True))
+
+    def violation(mechanism: Any) -> Any:
+        return jnp.maximum(violation_of(limits, mechanism), _excess(problem, further, mechanism))
+
+    start = _start(solver, problem, further, max_steps)
+    high = _leak(problem, start)
+    program = dataclasses.replace(least_worst_program(problem, True), anchor=start)
+    reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
+    ran = iterate(solver, reduced.program, reduced.goal, jnp.where(high > goal.tol, max_steps, 0))
+    mechanism, k, eta, price = reduced.expanded(ran.best)
+    mechanism = _least_mixture(program.mass, start, mechanism, lambda one: violation(one) == 0)
+    leak = _leak(problem, mechanism)
+    total = price[: len(program.budgets)].sum()
+    total = jnp.where(total > 0, total, 1.0)
+    duals = k / total, eta / total, price / total
+
+    def proved(e: Any) -> Any:
+        return certify_measured(worst_program(problem, e, True), start, *duals).lower_bound > 0
+
+    tried = jnp.maximum(ran.best.bound * reduced.factor, 0.0) * (1.0 - jnp.asarray(_LOWERED))
+    proofs = jax.vmap(proved)(tried)
+    low = jnp.where(proofs.any(), tried[jnp.argmax(proofs)], 0.0)
+    better = leak < high
+    mechanism, high = jnp.where(better, mechanism, start), jnp.where(better, leak, high)
+    return Found(mechanism, *duals, high, low, violation(mechanism), ran.steps)
+
+
+def _leak(problem: DistortionProblem, mechanism: Any) -> Any:
+    return measured_values(problem.leakage, problem.joints, mechanism).max()
+
+
+def _start(solver: ConicInteriorPoint, problem: DistortionProblem, further: Limits, max_steps: Any) -> Any:
+    """A mechanism that meets the budgets and the further limits, if there is one: nothing is told where possible."""
+    within = as_budgets(distance_program(problem, (), True))
+    start = _anchored(solver, within, _toward_limits(problem, further), max_steps).anchor
+    free = (within.constraints.sum(axis=1) <= within.budgets[:, None]).all(axis=0)
+    symbol = jax.nn.one_hot(free.argmax(), len(free), dtype=start.dtype)
+    return jnp.where(free.any(), jnp.broadcast_to(symbol, start.shape), start)
 
 
 class _Search(NamedTuple):
@@ -269,9 +321,6 @@ def _searched(solver: ConicInteriorPoint, problem: DistortionProblem, goal: Goal
     further = limits_of(problem)
     within = as_budgets(distance_program(problem, (), True))
 
-    def leak(mechanism: Any) -> Any:
-        return measured_values(problem.leakage, problem.joints, mechanism).max()
-
     def going(at: _Search) -> Any:
         size = jnp.where(jnp.isfinite(at.high), at.high, 0.0)
         wide = at.high - at.low > jnp.maximum(goal.tol, goal.rtol * size)
@@ -285,7 +334,10 @@ def _searched(solver: ConicInteriorPoint, problem: DistortionProblem, goal: Goal
         limits = ((problem.leakage, at.e), *further)
         met = (found.violation == 0) & (_excess(problem, limits, found.mechanism) == 0)
         above = ~below & (found.value <= 0) & met
-        low, high = jnp.where(below, at.e, at.low), jnp.where(above, jnp.minimum(at.e, leak(found.mechanism)), at.high)
+        low, high = (
+            jnp.where(below, at.e, at.low),
+            jnp.where(above, jnp.minimum(at.e, _leak(problem, found.mechanism)), at.high),
+        )
         f_low, f_high = jnp.where(below, found.bound, at.f_low), jnp.where(above, found.value, at.f_high)
         last = jnp.where(below, -1, jnp.where(above, 1, at.last))
         k, eta, price = (
@@ -296,12 +348,8 @@ def _searched(solver: ConicInteriorPoint, problem: DistortionProblem, goal: Goal
         steps, probes = at.steps + found.steps, at.probes + 1
         return _Search(low, high, f_low, f_high, last, e, best, k, eta, price, steps, probes, ~(below | above))
 
-    start = _anchored(solver, within, _toward_limits(problem, further), max_steps).anchor
-    # One symbol for all tells nothing.
-    free = (within.constraints.sum(axis=1) <= within.budgets[:, None]).all(axis=0)
-    symbol = jax.nn.one_hot(free.argmax(), len(free), dtype=start.dtype)
-    start = jnp.where(free.any(), jnp.broadcast_to(symbol, start.shape), start)
-    high = leak(start)
+    start = _start(solver, problem, further, max_steps)
+    high = _leak(problem, start)
     first = jnp.minimum(1.0, 0.5 * high)
     zero, unknown = jnp.zeros_like(high), jnp.full_like(high, jnp.nan)
     k, eta, price = (jnp.asarray(part) for part in no_rules(worst_program(problem, first, True)))
