@@ -2,6 +2,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO := $(VENV)/.ready-demo
+BUILDER := $(VENV)-build
 KERNELS := jaxpriv/_native/kernels.so
 COMPARATORS := $(VENV)/.ready-benchmarks
 # The newest interpreter from 3.11 to 3.13 that can make a virtual environment, on the path or among pyenv's versions; else
@@ -20,27 +22,39 @@ SMOKE := tests/test_package.py tests/test_execution.py tests/test_regressions.py
     tests/streaming/test_gibbs_kernel.py tests/solvers/test_kernels.py tests/solvers/test_kernel_library.py \
     tests/cli/test_program.py
 
-.PHONY: install demo test smoke lint figures bench clean
+.PHONY: install demo test smoke lint figures bench wheels clean
 .DEFAULT_GOAL := install
 
-install: $(READY) $(KERNELS)
+have_python = test -n "$(PYTHON)" || \
+    { echo "Python 3.11 or later with the venv module is needed (or pass PYTHON=...)" >&2; exit 1; }
+# The editable install compiles them; this is for sources that have changed since, or a library that is gone.
+kernels = test -z "$$(find jaxpriv/_native/*.[ch] -newer $(KERNELS) 2>/dev/null || echo missing)" || $(BIN)/python hatch_build.py
 
+install: $(READY)
+	-@$(kernels)
+
+# Anew, but where only the demo has been installed: what it needs is a part of this, in the same versions.
 $(READY): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later with the venv module is needed (or pass PYTHON=...)" >&2; exit 1; }
-	$(PYTHON) -m venv --clear $(VENV)
+	@$(have_python)
+	@test -f $(DEMO) -a ! -f $@ || $(PYTHON) -m venv --clear $(VENV)
 	$(PIP) install -r requirements.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
-	@touch $@
+	@touch $(DEMO) $@
 
-# The editable install compiles them; this is for sources that have changed since, or a library that is gone.
-$(KERNELS): $(wildcard jaxpriv/_native/*.[ch]) | $(READY)
-	-@test -z "$$(find $^ -newer $@ 2>/dev/null || echo missing)" || $(BIN)/python hatch_build.py
+# Without the tools of development.
+$(DEMO): requirements-demo.lock pyproject.toml
+	@$(have_python)
+	@test -f $(READY) || $(PYTHON) -m venv --clear $(VENV)
+	$(PIP) install -r requirements-demo.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
 
 $(COMPARATORS): requirements-benchmarks.lock $(READY)
 	$(PIP) install -r requirements-benchmarks.lock
 	@touch $@
 
-demo: install
+demo: $(DEMO)
+	-@$(kernels)
 	$(BIN)/jaxpriv demo
 
 test: install
@@ -67,9 +81,18 @@ lint: $(READY)
 figures: $(READY)
 	@for plot in experiments/*/plot.py; do echo "$$plot"; $(BIN)/python "$$plot" || exit 1; done
 
-bench: $(COMPARATORS) $(KERNELS)
+bench: install $(COMPARATORS)
 	$(BIN)/python -m benchmarks.run --suite short --seed 1 --budget-seconds 540 --report
 
+# Compiled on the headers of the oldest jaxlib that pyproject.toml takes: kernels work with that one and with later ones.
+wheels:
+	@$(have_python)
+	$(PYTHON) -m venv --clear $(BUILDER)
+	$(BUILDER)/bin/python -m pip --disable-pip-version-check --quiet install auditwheel $$(grep ^hatchling== requirements.lock)
+	$(BUILDER)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps \
+	    $$(sed -n 's/^    "jaxlib>=\(.*\)",$$/jaxlib==\1/p' pyproject.toml)
+	$(BUILDER)/bin/python scripts/build_wheels.py dist
+
 clean:
-	rm -rf $(VENV) $(OLDEST) $(KERNELS) $(KERNELS:.so=.sha256) build dist out .jax_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) $(BUILDER) $(KERNELS) $(KERNELS:.so=.sha256) build dist out .jax_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find jaxpriv tests benchmarks experiments scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,18 +1,24 @@
-"""Build hook: compile the CPU kernels if there is a C compiler; without one the package is pure Python.
+"""Build hooks: the CPU kernels, compiled if there is a C compiler (without one the package is pure Python), and links.
 
-`python hatch_build.py` compiles them in place, for a checkout whose C source has changed.
+`python hatch_build.py` compiles them in place, for a checkout whose C source has changed. JAXPRIV_KERNELS=off builds
+the package without them.
 """
 
 import hashlib
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+from packaging.tags import platform_tags
 
 FOLDER = Path("jaxpriv/_native")
 LIBRARY = FOLDER / "kernels.so"
@@ -23,6 +29,8 @@ FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-Wno-psabi", "-fno-math-errno
 
 def compile_kernels(root: Path) -> str | None:
     """Compile the library beside its sources; the reason if that cannot be."""
+    if os.environ.get("JAXPRIV_KERNELS", "").lower() == "off":
+        return "switched off by JAXPRIV_KERNELS"
     compiler = os.environ.get("CC") or next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
     if compiler is None:
         return "no C compiler"
@@ -51,6 +59,38 @@ def compile_kernels(root: Path) -> str | None:
     return None
 
 
+def platform_of(library: Path) -> str:
+    """The platform tag of a wheel with this library: it depends on no Python, only on the system's C library.
+
+    With glibc, the oldest one that has every symbol the library asks for, but none before 2.17 (manylinux2014).
+    """
+    system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    if not system.startswith("linux_") or platform.libc_ver()[0] != "glibc":
+        return next(iter(platform_tags()))
+    asked = re.findall(rb"GLIBC_(\d+)\.(\d+)", library.read_bytes())
+    major, minor = max([(2, 17), *((int(major), int(minor)) for major, minor in asked)])
+    return f"manylinux_{major}_{minor}_{system.removeprefix('linux_')}"
+
+
+def absolute_links(text: str, home: str) -> str:
+    """A page of the checkout with its links as they are on a package index: to the files of the repository `home`."""
+
+    def absolute(link: re.Match[str]) -> str:
+        return f"{link[1]}{link[2]}({home}/{'raw' if link[1] else 'blob'}/main/{link[3]})"
+
+    return re.sub(r"(!?)(\[[^\]]*\])\((?![a-z]+:|#)([^)]+)\)", absolute, text)
+
+
+class ReadmeHook(MetadataHookInterface):
+    """The long description is README.md, whose links are relative in a checkout and absolute on a package index."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Called by hatchling wherever it needs the metadata."""
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        home = metadata["urls"]["Repository"]
+        metadata["readme"] = {"content-type": "text/markdown", "text": absolute_links(text, home)}
+
+
 class KernelHook(BuildHookInterface):
     """Compiles before the files are collected, and marks the wheel as one of this platform."""
 
@@ -62,7 +102,7 @@ class KernelHook(BuildHookInterface):
             return
         build_data["artifacts"] += [str(LIBRARY), str(SEAL)]
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        build_data["tag"] = f"py3-none-{platform_of(Path(self.root) / LIBRARY)}"
 
 
 if __name__ == "__main__":
