@@ -1,0 +1,62 @@
+"""The first answer: what is asked of the solvers, what a process is charged for, and the page."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import first, first_worker
+
+
+def test_instances_are_feasible_and_not_trivial():
+    for shape in first_worker.shapes(20, 9, 4):
+        joint, table = first_worker.instance(*shape, seed=3)
+        assert joint.shape == shape[:2]
+        assert table.shape == shape[1:]
+        mass = joint.sum(axis=0)
+        assert mass @ table.min(axis=1) < first_worker.budget(joint, table) < (mass @ table).min()
+        revealed = np.log(joint.shape[0])
+        assert 0 < first_worker.limit(joint) < first_worker._LIMIT * revealed
+    assert list(first_worker.shapes(5, 9, 4)) == list(first_worker.shapes(20, 9, 4))[:5]
+
+
+def test_nothing_is_imported_that_only_one_solver_needs():
+    code = "import sys, benchmarks.first_worker; print(*{n.split('.')[0] for n in sys.modules} & {'jax', 'cvxpy'})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=first.ROOT)
+    assert (done.returncode, done.stdout.split()) == (0, [])
+
+
+def test_a_process_gives_its_lines_and_its_end():
+    code = "import os; print('{\"a\": 1}'); print('no JSON'); print(os.environ['OF_THE_TEST'])"
+    found = first.process(["-c", code], OF_THE_TEST="{}")
+    assert found["lines"] == [{"a": 1}, {}]
+    assert found["processor"] > 0
+    with pytest.raises(RuntimeError, match="of no use"):
+        first.process(["-c", "raise SystemExit('of no use')"])
+
+
+def test_the_page_compares_with_clarabel_and_says_the_largest_gap():
+    def row(kind, seconds, gap=None):
+        clock = {"least": seconds, "median": seconds + 1}
+        return {"size": 8, "measure": "max-information", "kind": kind, "gap": gap, "wall": clock, "processor": clock}
+
+    def said(count, **more):
+        return [
+            {"seconds": i + 1.0, "processor": i + 1.0, "mib": 10.0 * i, "shape": (2, 2, 2), **more}
+            for i in range(count)
+        ]
+
+    record = {
+        "fresh": [row("cvxpy with Clarabel", 2.0), row("jaxpriv", 1.0, 3e-7)],
+        "many": {"jaxpriv": said(3, gap=2e-8), "clarabel": said(2)},
+        "machine": {"processor": "one", "cores": 2},
+        "versions": {"python": "3", "scs": None},
+        "load": 0.5,
+    }
+    text = first.page(json.loads(json.dumps(record)))
+    assert "| 8 | max-information | jaxpriv | 1.00, 2.00 | 1.00, 2.00 | 0.50 | 3e-07 |" in text
+    assert "| jaxpriv | 3 | 3.0 | 3.0 | 0, 20 | 2e-08 |" in text
+    assert "| cvxpy with Clarabel | 2 | 2.0 | 2.0 | 0, 10 | - |" in text
+    assert "scs" not in text
