@@ -72,12 +72,12 @@ def of_symbols(name: str, table: Any, axis: int, seen: np.ndarray) -> Any:
     return table if seen.all() else np.compress(seen, np.asarray(table), axis=axis)
 
 
+_EVALUATED = "not available as an objective or a limit; it can be evaluated on any mechanism"
+
+
 def undesigned(one: object) -> InputError:
     """The refusal of a measure, divergence or cost without rules."""
-    return InputError(
-        f"{type(one).__name__} has no decision rules of its own (`rules`): it can be evaluated on any mechanism, but "
-        "is no objective and no limit"
-    )
+    return InputError(f"{type(one).__name__} has no decision rules of its own (`rules`): it is " + _EVALUATED)
 
 
 # Why a program under a trace cannot depend on a user's function.
@@ -117,6 +117,11 @@ class AbstractLeakage(eqx.Module):
     def designable(self) -> bool:
         """Whether it has `rules`: whether it can be an objective or a limit."""
         return False
+
+    @property
+    def instead(self) -> str:
+        """Why it is neither an objective nor a limit where it has no `rules`, and what is."""
+        return f"{type(self).__name__} with a measure, divergence or cost class of your own is " + _EVALUATED
 
     @property
     def linear(self) -> bool:
@@ -185,6 +190,10 @@ class AbstractLeakage(eqx.Module):
         values = jax.vmap(self.outcome, in_axes=(1, None))(jnp.asarray(outputs), jnp.asarray(prior))
         return jnp.asarray(values)
 
+    def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
+        """The value where every entry is finite: the outcomes combined, for a measure that is made of them."""
+        return self.combine(self.outcomes(outputs, prior), jnp.sum(outputs, axis=0))
+
     def of_outputs(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
         """The value from w[s, y] = P(S=s, Y=y) and p = P_S; NaN if one of them is not finite."""
         outputs, prior = jnp.asarray(outputs), jnp.asarray(prior)
@@ -193,7 +202,7 @@ class AbstractLeakage(eqx.Module):
         valid = jnp.all(jnp.isfinite(outputs)) & jnp.all(jnp.isfinite(prior))
         factor = jnp.where(valid, 1.0, jnp.nan)
         outputs, prior = outputs * factor, prior * factor
-        value = self.combine(self.outcomes(outputs, prior), jnp.sum(outputs, axis=0))
+        value = self.value_of(outputs, prior)
         return jnp.maximum(value, 0.0) * factor
 
     def __call__(self, joint: Joint, mechanism: Mechanism) -> Scalar:

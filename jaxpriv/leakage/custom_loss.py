@@ -14,11 +14,12 @@ from jaxtyping import Array
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import positive
-from jaxpriv._types import Arr, Column, Scalar
+from jaxpriv._types import Column, Scalar
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage._base import OWN_FUNCTION, Unit, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Scale, Term, View, in_units
+from jaxpriv.leakage.simplex import least_on_simplex, simplex_gap
 from jaxpriv.leakage.user_functions import check_loss
 
 __all__ = [
@@ -88,71 +89,22 @@ class CustomLoss(AbstractCost):
     def announcement(self, w: Column) -> Column:
         """The minimiser q* in the simplex: what the adversary announces."""
         posterior = posterior_of(w)
-        return posterior if self.proper else self._minimise(posterior)
+        if self.proper:
+            return posterior
+        # Half the posterior keeps a proper loss near its solution, half uniform keeps q interior.
+        start = jax.lax.stop_gradient(0.5 * posterior + 0.5 / posterior.size)
+        return least_on_simplex(self._expected(posterior), jnp.asarray(start / jnp.sum(start)), self.steps)
 
     def accuracy(self, w: Column) -> Scalar:
         """An upper bound on the error of `least(w)`, from convexity alone (0 if `proper`)."""
         if self.proper:
             return jnp.zeros_like(jnp.sum(w))
         announced = self.announcement(w)
-        return jnp.sum(w) * _gap(jax.grad(self._expected(posterior_of(w)))(announced), announced)
+        return jnp.sum(w) * simplex_gap(jax.grad(self._expected(posterior_of(w)))(announced), announced)
 
     def _expected(self, posterior: Column) -> Callable[[Array], Array]:
         weights = jax.lax.stop_gradient(posterior)
         return lambda q: jnp.sum(jnp.where(positive(weights), weights * self.loss(q), 0.0))
-
-    def _minimise(self, posterior: Column) -> Column:
-        objective = self._expected(posterior)
-        gradient, hessian = jax.grad(objective), jax.hessian(objective)
-        size = posterior.size
-        # Half the posterior keeps a proper loss near its solution, half uniform keeps q interior.
-        start = jax.lax.stop_gradient(0.5 * posterior + 0.5 / size)
-        start = start / jnp.sum(start)
-        shortening = jnp.asarray(0.5, posterior.dtype) ** jnp.arange(12, dtype=posterior.dtype)
-
-        def step(_: Any, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            q, nearest, least = state
-            slope = gradient(q)
-            gap = _gap(slope, q)
-            nearest, least = jnp.where(gap < least, q, nearest), jnp.minimum(gap, least)
-            scale = jnp.max(jnp.abs(slope)) * jnp.finfo(q.dtype).eps
-            # At the centre of weight mu the gap is just below size * mu: aim at a tenth of it.
-            mu = jnp.maximum(0.1 * gap / size, scale + jnp.finfo(q.dtype).tiny)
-            # In the variable z = (move of q)/q the Hessian of the barrier is mu I: well conditioned.
-            matrix = q[:, None] * hessian(q) * q[None, :] + mu * jnp.eye(size, dtype=q.dtype)
-            factor = jax.scipy.linalg.cho_factor(matrix)
-            newton = jax.scipy.linalg.cho_solve(factor, q * slope - mu)
-            level = jax.scipy.linalg.cho_solve(factor, q)
-            z = level * (jnp.sum(q * newton) / jnp.sum(q * level)) - newton
-            longest = jnp.minimum(1.0, 0.95 / jnp.maximum(jnp.max(-z), 0.95))
-            lengths = longest * shortening
-
-            def point(length: Array) -> Array:
-                moved = q * (1.0 + length * z)
-                return moved / jnp.sum(moved)
-
-            def merit(candidate: Array) -> Array:
-                return objective(candidate) - mu * jnp.sum(jnp.log(candidate))
-
-            candidates = jax.vmap(point)(lengths)
-            merits = jax.vmap(merit)(candidates)
-            best = jnp.argmin(jnp.where(jnp.isnan(merits), jnp.inf, merits))
-            # Close to the minimum the merits differ by rounding only, the gap (of first order) still by much: such
-            # a step is taken, and the point of the smallest gap kept.
-            before = merit(q)
-            rounding = 4 * size * jnp.finfo(q.dtype).eps * jnp.abs(before)
-            usable = jnp.all(jnp.isfinite(candidates[best])) & (merits[best] <= before + rounding)
-            return jnp.where(usable, candidates[best], q), nearest, least
-
-        last, nearest, least = jax.lax.fori_loop(
-            0, self.steps, step, (start, start, jnp.full((), jnp.inf, start.dtype))
-        )
-        return jnp.where(_gap(gradient(last), last) < least, last, nearest)
-
-
-def _gap(slope: Array, q: Arr) -> Array:
-    """The Frank-Wolfe gap of a convex function with gradient `slope` at q in the simplex."""
-    return jnp.sum(slope * q) - jnp.min(slope)
 
 
 class Loss(AbstractCost):

@@ -12,24 +12,40 @@ import math
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
-from jaxpriv._numerics import exponential_mean, positive, safe_log
-from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
+from jaxpriv._numerics import exponential_mean, positive, safe_divide, safe_log
+from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, scalar
-from jaxpriv.leakage._base import AbstractExponentialMeanLeakage, Unit, lift_of, posterior_of
+from jaxpriv.leakage._base import (
+    AbstractExponentialMeanLeakage,
+    AbstractLeakage,
+    Unit,
+    lift_of,
+    posterior_of,
+    undesigned,
+)
 from jaxpriv.leakage.guessing import relative_guess_rules
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
-from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Power, Rules, View
+from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Power, Rules, Scale, View
+from jaxpriv.leakage.simplex import least_on_simplex
 
 __all__ = [
     "Arimoto",
+    "MaximalAlphaLeakage",
     "MaximalLeakage",
     "Sibson",
 ]
+
+
+# Newton steps for the largest prior, and the orders between which its powers are smooth and do not underflow.
+_STEPS = 60
+_LEAST_ORDER, _MOST_ORDER = 1.0 + 1e-6, 1e6
 
 
 def _order(value: Any) -> Any:
@@ -221,3 +237,127 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln max_s P(y|s)/P(y)."""
         return safe_log(jnp.max(lift_of(w, prior)))
+
+
+def _order_from_one(value: Any) -> Any:
+    order = scalar(value, "order", low=1.0, infinite=True)
+    return order if is_traced(order) else np.asarray(order)
+
+
+# No row of a report: the search for the prior would take as long to compile as half of the others together.
+@named("maximal-alpha-leakage", "average", needs=("order",), reported=())
+class MaximalAlphaLeakage(AbstractLeakage):
+    """Maximal alpha-leakage of order a in [1, inf], in nats: the most that any function of S leaks to an adversary who
+    minimises alpha-loss,
+
+        sup over U - S - Y of Arimoto's information of order a between U and Y
+            = max over priors r on the support of p of a/(a-1) ln sum_y ( sum_s r_s P(y|s)^a )^{1/a},   1 < a < inf,
+
+    the capacity of order a of S -> Y; mutual information under p itself at a = 1, maximal leakage at a = inf.
+    Non-decreasing in a on (1, inf]; it depends on p through its support alone there, and jumps at a = 1, as the limit
+    from above is the capacity and not the information. At least Sibson's and Arimoto's information, at most maximal
+    leakage.
+
+    The largest prior is found by `least_on_simplex` on the convex -sum_y( . )^{1/a}; the value is attained by it, and
+    too small by no more than `shortfall`. The gradient is the envelope theorem's, at the prior found.
+
+    As an objective or a limit it takes the orders 1 and inf. Between them it is a largest value over priors of sums
+    over the outputs, and no sum of one convex function of each output: `InputError` names the alternatives. `order` as
+    for `Sibson`; a concrete one outside [1, inf] raises `InputError`.
+
+    Liao, Kosut, Sankar and Calmon 2019, "Tunable measures for information leakage and applications to privacy-utility
+    tradeoffs", Theorem 2.
+    """
+
+    order: Any = eqx.field(converter=_order_from_one)
+
+    @property
+    def unit(self) -> Unit:
+        return "nats"
+
+    @property
+    def worst_outcome(self) -> bool:
+        return False
+
+    @property
+    def designable(self) -> bool:
+        return self._end is not None
+
+    @property
+    def _end(self) -> "Sibson | None":
+        """Sibson's information of the orders at which there is no prior to choose."""
+        order = float(np.asarray(self.order))
+        return Sibson(order) if order == 1.0 or math.isinf(order) else None
+
+    @property
+    def instead(self) -> str:
+        return (
+            f"maximal alpha-leakage of order {float(np.asarray(self.order)):.6g} is the largest over all priors, and "
+            "is an objective or a limit at orders 1 and inf alone; use MaximalLeakage() there, which is at least as "
+            "large at every order, and evaluate this one on the mechanism found"
+        )
+
+    @property
+    def linear(self) -> bool:
+        return self._end is not None and self._end.linear
+
+    @property
+    def untraceable(self) -> str | None:
+        return _traced_order(self.order, "MaximalAlphaLeakage")
+
+    def rules(self, view: View) -> Rules:
+        if self._end is None:
+            raise undesigned(self)
+        return self._end.rules(view)
+
+    def scale_for(self, symbols: int) -> Scale:
+        if self._end is None:
+            raise undesigned(self)
+        return self._end.scale_for(symbols)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.capacity(float(self.order)) if self._end is None else self._end.upper_bounds(bounds)
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        return bounds.information if self._end is None else self._end.lower_bound(bounds)
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """What one output tells under p itself: Sibson's D_a(w/|w| || p)."""
+        return Sibson(self.order).outcome(w, prior)
+
+    def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """Sibson's, under p itself."""
+        return Sibson(self.order).column(w, prior)
+
+    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
+        """Sibson's, under p itself: the value for p as the only prior."""
+        return Sibson(self.order).combine(outcomes, masses)
+
+    def value_of(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
+        channel = safe_divide(outputs, jnp.broadcast_to(prior[:, None], outputs.shape))
+        own = prior / jnp.sum(prior)
+        largest = jnp.where(self.order == 1.0, own, self.largest_prior(channel, positive(prior)))
+        return Sibson(self.order).value_of(channel * largest[:, None], largest)
+
+    def largest_prior(self, channel: Any, support: Any) -> Any:
+        """The prior r (S,), 0 off `support`, of the largest value for P(y|s) (S, Y); of no meaning at order 1."""
+        channel, support = jax.lax.stop_gradient(channel), jax.lax.stop_gradient(support)
+        found = least_on_simplex(self._negative(channel), jnp.ones_like(channel[:, 0]) / channel.shape[0], _STEPS)
+        kept = jnp.where(support, found, 0.0)
+        return kept / jnp.sum(kept)
+
+    def shortfall(self, channel: Any) -> Any:
+        """By how much the value may be below the largest, in nats: sum_y( . )^{1/a} is concave in the prior."""
+        prior = self.largest_prior(channel, jnp.ones(channel.shape[0], dtype=bool))
+        value, slope = jax.value_and_grad(self._negative(channel))(prior)
+        return jnp.log1p((jnp.sum(slope * prior) - jnp.min(slope)) / -value) / (1.0 - 1.0 / self._finite(prior))
+
+    def _finite(self, like: Any) -> Any:
+        """An order at which powers are smooth: that of infinity is maximal leakage for every prior inside."""
+        return jnp.clip(jnp.asarray(self.order).astype(like.dtype), _LEAST_ORDER, _MOST_ORDER)
+
+    def _negative(self, channel: Any) -> Any:
+        order = self._finite(channel)
+        top = jnp.max(channel, axis=0, keepdims=True)
+        shares = jnp.where(positive(top), channel / jnp.where(positive(top), top, 1.0), 1.0) ** order
+        return lambda prior: -jnp.sum(top[0] * jnp.matmul(prior, shares, precision="highest") ** (1.0 / order))

@@ -98,10 +98,7 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
     asked = [("leakage", problem.leakage), *((f"limits[{i}]", m) for i, (m, _) in enumerate(problem.limits))]
     for form, measure in asked:
         if not measure.designable:
-            raise InputError(
-                f"{form}: {type(measure).__name__} with a measure, divergence or cost class of your own is not "
-                "available as an objective or a limit; it can be evaluated on any mechanism"
-            )
+            raise InputError(f"{form}: {measure.instead}")
         if is_traced(problem) and measure.untraceable is not None:
             raise InputError(f"{form}: {measure.untraceable}")
     check_double(problem)

@@ -26,7 +26,10 @@ def test_round_trip_from_solve(run, problem, tmp_path):
     assert row["value"] == pytest.approx(solved["leakage"], abs=1e-12)
     assert row["joint"] == 0
     assert row["value"] <= record["prior_free_cap"]
-    assert {row["name"] for row in record["measures"]} >= {*jp.leakage.NAMES} - {"gain-log-loss"}
+    assert {row["name"] for row in record["measures"]} >= {*jp.leakage.NAMES} - {
+        "gain-log-loss",
+        "maximal-alpha-leakage",
+    }
 
 
 def test_infinite_values_are_text_with_a_witness(run, save):

@@ -149,7 +149,12 @@ def solved(run, *args):
 # Loose and tight problems of the same structure share one compiled program.
 def test_every_measure_can_be_minimised(run, problem):
     """With a budget that a release of one symbol meets, all need no iteration; the values are those of no release."""
-    extra = {"sibson": ["--order", "2"], "arimoto": ["--order", "0.5"], "f-information": ["--divergence", "kl"]}
+    extra = {
+        "sibson": ["--order", "2"],
+        "arimoto": ["--order", "0.5"],
+        "maximal-alpha-leakage": ["--order", "inf"],
+        "f-information": ["--divergence", "kl"],
+    }
     for name in jp.leakage.NAMES:
         for form in jp.leakage.forms_of(name):
             record = solved(run, problem, "--budget", 5, "--leakage", name, "--form", form, *extra.get(name, []))

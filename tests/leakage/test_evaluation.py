@@ -9,6 +9,7 @@ import pytest
 
 import jaxpriv.leakage as lk
 from jaxpriv.errors import InputError
+from jaxpriv.leakage.registry import names_with
 
 JOINT = np.array([[0.1, 0.2, 0.1], [0.2, 0.1, 0.3]])
 MECHANISM = np.array([[0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0.4, 0.5, 0.1, 0.0]])
@@ -23,12 +24,12 @@ def ratio(y, s, r):
 
 
 def test_every_name_has_a_measure():
-    parameters = {"sibson": {"order": 2.0}, "arimoto": {"order": 2.0}, "f-information": {"divergence": "kl"}}
+    parameters = {"f-information": {"divergence": "kl"}} | {name: {"order": 2.0} for name in names_with("order")}
     for name in lk.NAMES:
         for form in (None, *lk.forms_of(name)):
             measure = lk.by_name(name, form=form, **parameters.get(name, {}))
             chosen = form or lk.forms_of(name)[0]
-            assert isinstance(measure, lk.AbstractAverageLeakage) == (chosen == "average")
+            assert measure.worst_outcome == (chosen == "worst")
     for divergence in lk.DIVERGENCES:
         gamma = 1.5 if divergence == "e-gamma" else None
         assert isinstance(lk.by_name("f-information", divergence=divergence, gamma=gamma), lk.FInformation)
@@ -264,7 +265,7 @@ def test_evaluation_is_float64_without_x64():
 def test_report():
     joint = np.vstack([np.zeros(3), JOINT])
     nats, bits = lk.report(joint, MECHANISM), lk.report(joint, MECHANISM, units="bits")
-    assert {row.name for row in nats.rows} == set(lk.NAMES) - {"gain-log-loss"}
+    assert {row.name for row in nats.rows} == set(lk.NAMES) - {"gain-log-loss", "maximal-alpha-leakage"}
     assert len({(row.name, row.form, row.order, row.divergence) for row in nats.rows}) == len(nats.rows)
     for one, other in zip(nats.rows, bits.rows, strict=True):
         if one.units == "nats":

@@ -31,6 +31,8 @@ AVERAGE = {
     "arimoto-3": lk.Arimoto(3.0),
     "arimoto-inf": lk.Arimoto(INF),
     "maximal-leakage": lk.MaximalLeakage(),
+    "maximal-alpha-1": lk.MaximalAlphaLeakage(1.0),
+    "maximal-alpha-inf": lk.MaximalAlphaLeakage(INF),
     "min-entropy": lk.MinEntropyLeakage(),
     "correct-guess": lk.CorrectGuess(),
     "gain": lk.GainLeakage(GAINS),

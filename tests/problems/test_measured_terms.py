@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jaxpriv import leakage as lk
 from jaxpriv.certificates.measured import certify_measured, column_values
 from jaxpriv.leakage import evaluate, evaluate_all
+from jaxpriv.leakage.registry import names_with
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.terms import shift_of, terms_of
@@ -72,7 +73,7 @@ class OwnDivergence(lk.AbstractDivergence):
 def test_every_measure_is_supported_but_classes_of_ones_own():
     assert all(measure.designable for measure in MEASURES.values())
     assert {type(m).__name__ for m in MEASURES.values()} >= {
-        type(lk.by_name(name, order=2.0 if name in ("sibson", "arimoto") else None,
+        type(lk.by_name(name, order=INF if name in names_with("order") else None,
                         divergence="kl" if name == "f-information" else None)).__name__
         for name in lk.NAMES
     }  # fmt: skip
