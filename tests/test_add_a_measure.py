@@ -1,105 +1,30 @@
-"""A new measure edits one library file: two that are defined here, in no file of the library, work everywhere.
+"""A new measure edits one library file: the two of docs/add-a-measure.md, in no file of the library, work everywhere.
 
 Le Cam's divergence brings a set of rules of its own (a curve), the additive lift rows of its own.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _arrays as xp
 from jaxpriv import leakage as lk
-from jaxpriv._numerics import expectation
 from jaxpriv.cli import app
 from jaxpriv.estimation.audit.populations import leakage_bounds
 from jaxpriv.estimation.confidence import population
 from jaxpriv.leakage import registry
-from jaxpriv.leakage._base import lift_of, posterior_of
-from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
-from jaxpriv.leakage.rule_sets import LINEAR, Rules
 from jaxpriv.testing import random_joint, random_mechanisms
+from tests.pages import code_of
 
 N = 4
 TABLE = abs(np.subtract.outer(np.arange(float(N)), np.arange(float(N))))
 JOINT = 0.5 * np.diag([0.4, 0.3, 0.2, 0.1]) + 0.5 * random_joint(7, N, N)
 
 
-@dataclass(frozen=True)
-class LeCamCurve(AbstractCurve):
-    """f(t) = (t - 1)^2/(t + 1); with s = sqrt(1 - u) the ratio is t = 2/s - 1 and f*(u) = (1 - s)(3 - s)."""
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return -3.0, 1.0
-
-    def value(self, t: Any) -> Any:
-        return (t - 1.0) ** 2 / (t + 1.0)
-
-    def slope(self, t: Any) -> Any:
-        return 1.0 - 4.0 / (t + 1.0) ** 2
-
-    def conjugate(self, u: Any) -> tuple[Any, Any, Any]:
-        s = xp.sqrt(1.0 - u)
-        return (1.0 - s) * (3.0 - s), 2.0 / s - 1.0, s**-3.0
-
-    def exact(self, t: Any) -> Any:
-        return self.value(t)
-
-    def lines(self, u: Any) -> tuple[Any, Any]:
-        u = xp.clip(u, -3.0, 1.0 - 1e-12)
-        s = xp.sqrt(1.0 - u)
-        return u, (1.0 - s) * (3.0 - s)
-
-
-class LeCam(lk.AbstractMeanLeakage):
-    """Le Cam's divergence of P(s, y) from P(s) P(y)."""
-
-    @property
-    def unit(self):
-        return "dimensionless"
-
-    @property
-    def designable(self):
-        return True
-
-    def rules(self, view):
-        return f_rules(LeCamCurve(), view)
-
-    def outcome(self, w, prior):
-        return expectation(prior, LeCamCurve().value(lift_of(w, prior)))
-
-    def upper_bounds(self, bounds):
-        return {"vertices": bounds.f_information(lambda r, q: (r - q) ** 2 / (r + q))}
-
-
-class AdditiveLift(lk.AbstractWorstOutcomeLeakage):
-    """max over y and s of P(s|y) - P(s)."""
-
-    @property
-    def unit(self):
-        return "probability"
-
-    @property
-    def designable(self):
-        return True
-
-    @property
-    def linear(self):
-        return True
-
-    def rules(self, view):
-        rows = view.joint - (view.prior[:, None] + view.limit) * view.mass
-        return Rules(LINEAR, rows, np.zeros(len(rows)))
-
-    def outcome(self, w, prior):
-        return jnp.max(posterior_of(w) - prior)
-
-
+PAGE = code_of("add-a-measure.md")
+for name in ("le-cam", "additive-lift"):  # the names are those of one test below
+    registry._ENTRIES.pop(name)
+LeCam, AdditiveLift = PAGE["LeCam"], PAGE["AdditiveLift"]
 NEW = {"le-cam": LeCam(), "additive-lift": AdditiveLift()}
 
 

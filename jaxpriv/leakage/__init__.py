@@ -30,6 +30,8 @@ from jaxpriv.leakage._base import (
     AbstractLeakage,
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,
+    lift_of,
+    posterior_of,
 )
 from jaxpriv.leakage.cost_bounds import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import Evaluation, Witness, evaluate, evaluate_all, exact_values
@@ -55,7 +57,9 @@ __all__ = [
     "evaluate_all",
     "exact_values",
     "forms_of",
+    "lift_of",
     "named",
+    "posterior_of",
     "prior_free_cap",
     "report",
 ]

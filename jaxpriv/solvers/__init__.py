@@ -1,5 +1,10 @@
-"""How problems are solved: one file for each algorithm, hyper-parameters as fields."""
+"""How problems are solved: one file for each algorithm, hyper-parameters as fields.
 
+A solver of one's own is an `AbstractSolver` whose candidates come from `no_candidate` and `consider`; `Program` says
+what it is given. docs/add-a-solver.md writes one.
+"""
+
+from jaxpriv.problems.program import Form, Program
 from jaxpriv.solvers._base import (
     AbstractSolver,
     Candidate,
@@ -10,9 +15,11 @@ from jaxpriv.solvers._base import (
     begin,
     iterate,
     last_state,
+    no_candidate,
     resume,
 )
 from jaxpriv.solvers._interior_tangent import path_tangent
+from jaxpriv.solvers._own import consider, slope_of
 from jaxpriv.solvers.accelerated import AcceleratedGradient
 from jaxpriv.solvers.conic import ConicInteriorPoint
 from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient
@@ -27,17 +34,22 @@ __all__ = [
     "Candidate",
     "ConicInteriorPoint",
     "Course",
+    "Form",
     "Goal",
     "InteriorPoint",
     "LinearProgram",
     "MirrorDescent",
     "PrimalDualHybridGradient",
+    "Program",
     "Run",
     "TwoGrid",
     "advance",
     "begin",
+    "consider",
     "iterate",
     "last_state",
+    "no_candidate",
     "path_tangent",
     "resume",
+    "slope_of",
 ]

@@ -1,0 +1,44 @@
+"""What a solver of one's own needs beside `AbstractSolver`: the slope of a program, and what a mechanism is worth."""
+
+from typing import Any
+
+from jaxpriv import _arrays as xp
+from jaxpriv.problems.program import Form, Program, repair
+from jaxpriv.solvers._base import Candidate
+from jaxpriv.solvers._parts import dual_bound, leak_of, posterior_scores, score_costs
+from jaxpriv.solvers.mirror_descent import program_value
+
+
+def _weights(program: Program, weights: Any) -> Any:
+    """Ones where none are given: the leakage as it stands in the objective."""
+    return xp.ones(program.joints.shape[0], like=program.joints) if weights is None else weights
+
+
+def slope_of(program: Program, mechanism: Any, weights: Any = None) -> Any:
+    """The gradient (X, Y) of <cost, W> + sum_k weights_k I_k(S;Y) at a mechanism W > 0 on the support.
+
+    Entry (x, y) is cost(x, y) + sum_k weights_k sum_s P_k(s, x) ln( P_k(s|y)/P_k(s) ): it carries the mass of x.
+    `weights` (K,): the price of leakage of a leakage budget, the weight of every joint of a set; none: ones.
+    """
+    scores = posterior_scores(program, leak_of(program, mechanism).columns)
+    return program.cost + score_costs(program, scores, _weights(program, weights))
+
+
+def consider(
+    program: Program, best: Candidate, mechanism: Any, weights: Any = None, multipliers: Any = None
+) -> Candidate:
+    """`best`, or what is better of a mechanism: itself, and the lower bound by the rules of its own posteriors.
+
+    The mechanism (X, Y) has rows that sum to one and no mass outside of the support; it is mixed with the anchor as far
+    as a limit asks for it. `weights` (K,) as for `slope_of`, `multipliers` (R,) >= 0 the prices of the budgets (none:
+    zeros). Any numbers give a bound that holds; those near the solution's give one that is near the optimum.
+    """
+    leak = leak_of(program, mechanism)
+    scores, weights = posterior_scores(program, leak.columns), _weights(program, weights)
+    if program.form is Form.WORST:
+        weights = weights / weights.sum()
+    if multipliers is None:
+        multipliers = xp.zeros(program.budgets.shape[0], like=program.joints)
+    best = best.with_dual(scores, weights, multipliers, dual_bound(program, scores, weights, multipliers))
+    feasible = repair(xp.of(mechanism), program, mechanism, leak.values.max())
+    return best.with_primal(feasible, program_value(program, feasible))

@@ -1,0 +1,49 @@
+"""A stranger's solver, the one of docs/add-a-solver.md: its intervals are proved, whatever it does."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import solvers
+from tests.pages import code_of
+
+
+@pytest.fixture(scope="module")
+def page():
+    return code_of("add-a-solver.md")
+
+
+def test_the_page_solves_its_problem(page):
+    solution, problem = page["solution"], page["problem"]
+    reference = jp.solve(problem, tol=1e-9)
+    assert solution.status == "optimal"
+    assert solution.gap <= 1e-5
+    assert solution.lower_bound <= reference.value + 1e-12
+    assert reference.lower_bound <= solution.value + 1e-12
+
+
+def test_a_wrong_solver_proves_nothing_false(page):
+    """Steps of the wrong sign run away from the optimum: the interval stays wide, and holds it."""
+    problem = page["problem"]
+    wrong = jp.solve(problem, solver=dataclasses.replace(page["ExponentiatedGradient"](), length=-1.0), max_steps=20)
+    reference = jp.solve(problem, tol=1e-9)
+    assert wrong.status != "optimal"
+    assert wrong.lower_bound <= reference.value + 1e-12
+    assert reference.lower_bound <= wrong.value + 1e-12
+
+
+def test_the_slope_is_that_of_the_objective(page):
+    program = page["problem"].program()
+    mechanism = np.random.default_rng(0).dirichlet(np.ones(3), 3)
+    direction = np.random.default_rng(1).normal(size=(3, 3))
+    direction -= direction.mean(axis=1, keepdims=True)
+
+    def value(t):
+        moved = mechanism + t * direction
+        return float(jp.probability.mutual_information(program.joints[0] @ moved)) + (program.cost * moved).sum()
+
+    step = 1e-4 * mechanism.min()
+    slope = (solvers.slope_of(program, mechanism) * direction).sum()
+    assert slope == pytest.approx((value(step) - value(-step)) / (2 * step), rel=1e-5)
