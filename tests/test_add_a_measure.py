@@ -3,6 +3,9 @@
 Le Cam's divergence brings a set of rules of its own (a curve), the additive lift rows of its own.
 """
 
+import ast
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -77,6 +80,7 @@ def test_its_optimum_has_slopes(name):
     def least(budget):
         return jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=budget, leakage=NEW[name]), tol=1e-9).value
 
+    assert found.budget is not None
     assert found.budget[0] == pytest.approx((least(0.401) - least(0.399)) / 0.002, rel=1e-3)
 
 
@@ -91,7 +95,9 @@ def test_it_compiles(name):
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.4, leakage=NEW[name])
     solution = jp.solve(problem, tol=1e-9)
     assert float(found) == pytest.approx(solution.value, abs=2e-6)
-    assert float(slope) == pytest.approx(jp.sensitivity(problem, solution).budget[0], rel=1e-3)
+    slopes = jp.sensitivity(problem, solution).budget
+    assert slopes is not None
+    assert float(slope) == pytest.approx(slopes[0], rel=1e-3)
 
 
 def test_it_is_audited():
@@ -116,3 +122,43 @@ def test_it_has_a_name(tmp_path, capsys):
         assert f'"value": {least:.6f}'[:-1] in capsys.readouterr().out
     app(["solve", "--help"], standalone_mode=False)
     assert "additive-lift" in capsys.readouterr().out
+
+
+def classes_asked_for(tree):
+    """The names of classes in isinstance(...), in patterns and in comparisons of type(...)."""
+    for node in ast.walk(tree):
+        found = []
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+        ):
+            found = [node.args[1]]
+        elif isinstance(node, ast.MatchClass):
+            found = [node.cls]
+        elif (
+            isinstance(node, ast.Compare)
+            and isinstance(node.left, ast.Call)
+            and getattr(node.left.func, "id", "") == "type"
+        ):
+            found = node.comparators
+        for part in found:
+            yield from (one.attr if isinstance(one, ast.Attribute) else one.id for one in ast.walk(part)
+                        if isinstance(one, (ast.Attribute, ast.Name)))  # fmt: skip
+
+
+def test_no_other_part_of_the_library_asks_which_measure_it_has():
+    """Mutual information alone has methods of its own; families (average, worst outcome) are no measures."""
+    families = (lk.AbstractLeakage, lk.AbstractCost, lk.AbstractDivergence)
+    everyone = {name: getattr(lk, name) for name in lk.__all__ if isinstance(getattr(lk, name), type)}
+    measures = {name for name, one in everyone.items() if issubclass(one, families) and not name.startswith("Abstract")}
+    assert {"Sibson", "LogLoss", "ChiSquared", "MaximalAlphaLeakage"} <= measures
+    root = Path(jp.__file__).parent
+    found = {
+        (file.relative_to(root).as_posix(), name)
+        for file in root.rglob("*.py")
+        if file.relative_to(root).parts[0] != "leakage"
+        for name in classes_asked_for(ast.parse(file.read_text(encoding="utf-8")))
+        if name in measures - {"MutualInformation"}
+    }
+    assert found == set()

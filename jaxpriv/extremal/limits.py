@@ -10,8 +10,7 @@ from typing import Any
 
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
-from jaxpriv.leakage import InferentialPrivacy, Lift, LocalDifferentialPrivacy, MaxLift, MinLift
-from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
+from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage, LiftEnd
 
 # e^300 and its square root of the reciprocal are normal numbers; a tighter limit than asked for is still met.
 _LARGEST = 300.0
@@ -78,18 +77,14 @@ def parse_limits(limit: Any) -> Limits:
     return Limits(tuple(pairs), **bounds)
 
 
-def _kinds(measure: Any, number: int) -> tuple[str, ...]:
-    match measure:
-        case LocalDifferentialPrivacy(neighbours=None) | InferentialPrivacy():
-            return ("spread",)
-        case LocalDifferentialPrivacy():
-            raise InputError(f"limit[{number}]: LDP with a relation of neighbours is not supported; use all pairs")
-        case Lift():
-            return ("raised", "lowered")
-        case MaxLift():
-            return ("raised",)
-        case MinLift():
-            return ("lowered",)
-    raise InputError(
-        f"limit[{number}] must be on lift, max-lift, min-lift, LDP or inferential privacy, not {type(measure).__name__}"
-    )
+def _kinds(measure: Any, number: int) -> tuple[LiftEnd, ...]:
+    if not isinstance(measure, AbstractPointwiseLeakage):
+        raise InputError(
+            f"limit[{number}] must be on lift, max-lift, min-lift, LDP or inferential privacy, "
+            f"not {type(measure).__name__}"
+        )
+    if not measure.lift_ends:
+        raise InputError(
+            f"limit[{number}]: {type(measure).__name__} with a relation of neighbours is not supported; use all pairs"
+        )
+    return measure.lift_ends

@@ -9,7 +9,7 @@ quasi-convex: do not take subgradients of it for a bound.
 """
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -40,6 +40,8 @@ LogLift = Float[Array, " s"]
 Support = Bool[Array, " s"]
 HostColumn = Float[np.ndarray, " s"]
 Pair = tuple[int | None, int | None]
+# What a limit says of the lifts of a posterior: of the largest, of the smallest, of their ratio.
+LiftEnd = Literal["raised", "lowered", "spread"]
 
 
 class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
@@ -76,6 +78,11 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
         given = xp.where(seen[:, None], view.joint / xp.where(seen, view.prior, 1.0)[:, None], view.mass)
         rows, reference = self.compared(given, view, limit)
         return Rules(LINEAR, rows, reference) if len(rows) else None
+
+    @property
+    def lift_ends(self) -> tuple[LiftEnd, ...]:
+        """What a limit bounds, if every symbol alike: then posteriors are limited one by one (`extremal`); else ()."""
+        return ()
 
     @abstractmethod
     def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
@@ -134,6 +141,10 @@ class Lift(AbstractPointwiseLeakage):
     def row_count(self, symbols: int) -> int:
         return 2 * symbols
 
+    @property
+    def lift_ends(self) -> tuple[LiftEnd, ...]:
+        return ("raised", "lowered")
+
     def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
         lift = given[view.distinct(given)]
         return _not_positive(xp.concatenate([_above(lift, view, limit), _below(lift, view, limit)]))
@@ -160,6 +171,10 @@ class MaxLift(AbstractPointwiseLeakage):
     information privacy); Saeidian et al. 2023 (pointwise maximal leakage).
     """
 
+    @property
+    def lift_ends(self) -> tuple[LiftEnd, ...]:
+        return ("raised",)
+
     def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
         return _not_positive(_above(given[view.distinct(given)], view, limit))
 
@@ -182,6 +197,10 @@ class MinLift(AbstractPointwiseLeakage):
 
     Infinite as soon as an output excludes a symbol.
     """
+
+    @property
+    def lift_ends(self) -> tuple[LiftEnd, ...]:
+        return ("lowered",)
 
     def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
         return _not_positive(_below(given[view.distinct(given)], view, limit))
@@ -249,6 +268,10 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
         relation = of_symbols("neighbours", self.neighbours, 0, seen)
         return LocalDifferentialPrivacy(relation if seen.all() else relation[:, seen])
 
+    @property
+    def lift_ends(self) -> tuple[LiftEnd, ...]:
+        return ("spread",) if self.neighbours is None else ()
+
     def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
         if self.neighbours is None:
             return _within_a_factor(given[view.distinct(given)], limit)
@@ -304,6 +327,10 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
 
     def row_count(self, symbols: int) -> int:
         return 2 * symbols
+
+    @property
+    def lift_ends(self) -> tuple[LiftEnd, ...]:
+        return ("spread",)
 
     def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
         return _within_a_factor(given[view.distinct(given)], limit)
