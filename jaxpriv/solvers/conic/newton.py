@@ -1,5 +1,6 @@
 """One Newton system: factor once, solve for several right-hand sides, add the moves of the prices."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -11,6 +12,9 @@ from jaxpriv.solvers._linear_algebra import small_solve
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
 from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rate
 
+# Solutions are refined until every output's limit is met to this share of its own terms, or so many times.
+_ACCURATE, _MOST_REFINEMENTS = 1e-3, 3
+
 
 class Factor(NamedTuple):
     """The factored system.
@@ -21,6 +25,7 @@ class Factor(NamedTuple):
 
     system: NewtonSystem
     roots: tuple[Any, ...]  # L (Y, t, t) of every coupled term
+    equations: "Equations | None"  # what the system was made of, where its solutions are refined
 
 
 class Sides(NamedTuple):
@@ -50,7 +55,61 @@ def factorise(data: Data, point: Point, r: Residual) -> Factor:
         d = xp.concatenate([d, xp.ones(root.shape[:2], like=d)], axis=1)
     flat = any(term.massed for term in data.terms)  # the last row of these has no curvature
     system = newton_system(a, extra, di, d, xp.swapaxes(normals, 1, 2), diagonal=data.diagonal, flat=flat)
-    return Factor(system, roots)
+    limited = r.extra.shape[1] > 0
+    limits = slice(data.rows, data.rows + r.extra.shape[1])
+    return Factor(system, roots, Equations(a, extra, di, d, normals, limits) if limited else None)
+
+
+class Equations(NamedTuple):
+    """The arrays of `newton_system`, for iterative refinement.
+
+    A small limit in every outcome makes the Schur complement of the row sums ill-conditioned: moves of the mechanism
+    that the limited rows see cost that much more than the others. The solution misses the row sums, and with them the
+    limits, by its condition number times the rounding; once that is as much as the limits themselves, the iteration
+    cannot follow them.
+    """
+
+    a: Any  # (T, X), or its diagonal (X,)
+    extra: Any  # (Y, W, X)
+    di: Any  # (Y, X)
+    d: Any  # (Y, N)
+    normals: Any  # (Y, N, G)
+    limits: slice  # of N: the worst-outcome limits
+
+    def refined(self, system: NewtonSystem, *sides: Any) -> tuple[Any, Any, Any, Any]:
+        """`system.solve` of the sides and, added to it, of what that solution misses."""
+        solution = system.solve(*sides)
+        wanted = self._size(sides[1]) + self._size(self.d * solution[0])
+
+        def unfinished(carry: tuple[Any, ...]) -> Any:
+            _, left, count = carry
+            return (self._size(left[1]) > _ACCURATE * wanted).any() & (count < _MOST_REFINEMENTS)
+
+        def refine(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+            found, left, count = carry
+            found = tuple(one + more for one, more in zip(found, system.solve(*left), strict=True))
+            return found, self._missed(found, sides), count + 1
+
+        start = solution, self._missed(solution, sides), np.array(0)
+        return xp.while_loop(unfinished, refine, start)[0]
+
+    def _size(self, link: Any) -> Any:
+        """The largest entry of the limits, for every right-hand side."""
+        return abs(link[..., self.limits]).max(axis=(1, 2))
+
+    def _missed(self, solution: tuple[Any, ...], sides: tuple[Any, ...]) -> tuple[Any, Any, Any, Any]:
+        """The sides less what a solution gives; of the rows without multiples of the normals, which are free."""
+        kappa, dx, dz, _ = solution
+        rho, link, level, row = sides
+        top = dx * self.a if self.a.ndim == 1 else xp.matmul(dx, self.a.T)
+        seen = xp.concatenate([top, xp.einsum("ywx,myx->myw", self.extra, dx)], axis=-1)
+        link = link - self.d * kappa + seen
+        sizes = (self.normals**2).sum(axis=1)
+        along = xp.einsum("yng,myn->myg", self.normals, link) / xp.where(sizes > 0, sizes, 1.0)
+        link = link - xp.einsum("yng,myg->myn", self.normals, along)
+        inside = self.di > 0
+        rho = xp.where(inside, rho - dx / xp.where(inside, self.di, 1.0) - dz, 0.0)
+        return rho, link, level - xp.einsum("yng,myn->myg", self.normals, kappa), row - dx.sum(axis=1)
 
 
 def _behind(values: Any, at: slice, moved: Any, axis: int) -> Any:
@@ -65,7 +124,8 @@ def _solve(data: Data, f: Factor, rho: Any, link: Any, level: Any, row: Any) -> 
     for at, root in zip(data.coupled, f.roots, strict=True):
         lower = xp.broadcast_to(root, (len(link), *root.shape))
         link = _behind(link, at, solve_triangular(lower, link[..., at, None], lower=True)[..., 0], axis=2)
-    kappa, dx, dz, e = f.system.solve(rho, link, level, row)
+    solve = f.system.solve if f.equations is None else partial(f.equations.refined, f.system)
+    kappa, dx, dz, e = solve(rho, link, level, row)
     kappa, behind = kappa[..., :own], kappa[..., own:]
     for at, root in zip(data.coupled, f.roots, strict=True):
         size = root.shape[1]
