@@ -49,4 +49,4 @@ def test_small_limits_in_every_outcome_are_certified(seed):
     solution = jp.solve(problem, tol=1e-7)
     assert solution.status == "optimal"
     assert solution.gap <= 1e-7
-    assert float(evaluate(MaxInformation(), joint, solution.mechanism).value) <= 1e-7 * +1e-13
+    assert float(evaluate(MaxInformation(), joint, solution.mechanism).value) <= 1e-7 + 1e-13
