@@ -87,7 +87,7 @@ class Solution:
             (from inside of jit and vmap: all rows, none merged or left out),
             `multipliers` those of the budgets, then of the limits on averages; all in units of the convex
             program (of a sum over the outputs where the measure is a logarithm of one, of distances to the budgets
-            where the least worst outcome is searched for), so they prove the bound and are no slopes:
+            where the leakage in the worst outcome is minimised), so they prove the bound and are no slopes:
             `jaxpriv.sensitivity(problem, solution)` has the slopes of every form and measure.
         code: a `Status` (as an integer, so that it batches).
         steps: iterations used.

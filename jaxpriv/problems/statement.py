@@ -89,8 +89,8 @@ def reading(problem: DistortionProblem) -> tuple[Scale, Any]:
 
 
 def worst_program(problem: DistortionProblem, e: Any, whole: bool = False) -> MeasuredProgram:
-    """How far from its budgets a problem must stay while its worst-outcome measure is at most e: one step of the
-    search for the least e. Its shapes are the same for every e.
+    """How far from its budgets a problem must stay while its worst-outcome measure is at most e: positive where
+    no mechanism within them has that limit. Its shapes are the same for every e.
     """
     return distance_program(problem, ((problem.leakage, e), *limits_of(problem)), whole)
 

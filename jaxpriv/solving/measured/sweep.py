@@ -34,7 +34,7 @@ def sweep_measured(
 ) -> tuple[list[Solution], float]:
     """The same problem at many points, in batches of one compiled program; and the seconds spent compiling.
 
-    The least worst-outcome leakage at a budget is a search of its own at every point.
+    The least worst-outcome leakage at a budget is a solve of its own at every point.
     """
     solves = [Solve(one, name, solver, limit, clock) for one in asked]
     results: dict[int, Solution] = {}
