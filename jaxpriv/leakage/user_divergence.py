@@ -18,7 +18,7 @@ from jaxpriv.leakage._base import OWN_FUNCTION, Unit
 from jaxpriv.leakage.f_information import AbstractDivergence
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.leakage.rule_sets import Rules, Scale, View, in_units
-from jaxpriv.leakage.user_functions import check_f
+from jaxpriv.leakage.user_functions import check_convex, check_elementwise
 
 __all__ = [
     "UserDivergence",
@@ -78,8 +78,9 @@ class UserDivergence(AbstractDivergence):
 
     def check(self, form: str, symbols: int) -> None:
         del symbols
+        check_elementwise(form, self.f)
         curve = UserCurve.of(self)
-        check_f(form, self.f, curve.value, curve.slope, curve.tilt)
+        check_convex(form, curve.value, curve.slope, curve.tilt)
 
     @property
     def untraceable(self) -> str | None:

@@ -18,13 +18,17 @@ _ROUNDING = 1e-9
 _RATIOS, _ANNOUNCEMENTS = 200, 40
 
 
-def check_f(form: str, f: Callable[[Any], Any], value: Any, slope: Any, tilt: float) -> None:
-    """Refuse an f, of the argument `form`, that is no elementwise JAX function or not convex.
-
-    `value` and `slope` are f and f' in units of their own, with the limit at 0, less `tilt` (t - 1).
-    """
+def check_elementwise(form: str, f: Callable[[Any], Any]) -> None:
+    """Refuse an f, of the argument `form`, that is no elementwise JAX function: before anything is computed with it."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         _check_shape(f"{form}: f", f, (3, 2), "ratios t of shape (3, 2)")
+
+
+def check_convex(form: str, value: Any, slope: Any, tilt: float) -> None:
+    """Refuse an f that is not convex. `value` and `slope` are f and f' in units of their own, with the limit at 0, less
+    `tilt` (t - 1).
+    """
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         _check_convex(form, value, slope, tilt)
 
 
