@@ -15,7 +15,8 @@ import numpy as np
 _BUDGET, _LIMIT = 0.3, 0.2
 MEASURES = ("mutual-information", "max-information")
 
-Answer = dict[str, float]
+# The value is None where the solver gave up.
+Answer = dict[str, float | None]
 Solve = Callable[[np.ndarray, np.ndarray, str], Answer]
 
 
@@ -72,7 +73,10 @@ def clarabel() -> Solve:
             problem = cp.Problem(cp.Minimize(leakage), limits)
         else:
             problem, w = formulate_limit(joint, table, MaxInformation(joint, limit(joint)), "rows")
-        problem.solve(solver="CLARABEL")
+        try:
+            problem.solve(solver="CLARABEL")
+        except cp.error.SolverError:
+            return {"value": None}
         return {"value": np.asarray(problem.value).item()}
 
     return solve

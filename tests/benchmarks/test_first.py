@@ -50,13 +50,13 @@ def test_the_page_compares_with_clarabel_and_says_the_largest_gap():
 
     record = {
         "fresh": [row("cvxpy with Clarabel", 2.0), row("jaxpriv", 1.0, 3e-7)],
-        "many": {"jaxpriv": said(3, gap=2e-8), "clarabel": said(2)},
+        "many": {"jaxpriv": said(3, gap=2e-8), "clarabel": said(2, solved=False)},
         "machine": {"processor": "one", "cores": 2},
         "versions": {"python": "3", "scs": None},
         "load": 0.5,
     }
     text = first.page(json.loads(json.dumps(record)))
     assert "| 8 | max-information | jaxpriv | 1.00, 2.00 | 1.00, 2.00 | 0.50 | 3e-07 |" in text
-    assert "| jaxpriv | 3 | 3.0 | 3.0 | 0, 20 | 2e-08 |" in text
-    assert "| cvxpy with Clarabel | 2 | 2.0 | 2.0 | 0, 10 | - |" in text
+    assert "| jaxpriv | 3 | 0 | 3.0 | 3.0 | 0, 20 | 2e-08 |" in text
+    assert "| cvxpy with Clarabel | 2 | 2 | 2.0 | 2.0 | 0, 10 | - |" in text
     assert "scs" not in text
