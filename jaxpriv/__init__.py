@@ -68,7 +68,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.solution import Solution as Solution
     from jaxpriv.solution import Status as Status
     from jaxpriv.solvers import AcceleratedGradient as AcceleratedGradient
-    from jaxpriv.solvers import ConicInteriorPoint as ConicInteriorPoint
     from jaxpriv.solvers import InteriorPoint as InteriorPoint
     from jaxpriv.solvers import LinearProgram as LinearProgram
     from jaxpriv.solvers import MirrorDescent as MirrorDescent
@@ -113,7 +112,6 @@ else:
             "jaxpriv.solution": ["Solution", "Status"],
             "jaxpriv.solvers": [
                 "AcceleratedGradient",
-                "ConicInteriorPoint",
                 "InteriorPoint",
                 "LinearProgram",
                 "MirrorDescent",

@@ -64,6 +64,8 @@ def _of_several(name: str) -> Callable[..., Any]:
     host, device = getattr(np, name), getattr(jnp, name)
 
     def function(arrays: Sequence[Any], axis: int = 0) -> Any:
+        if len(arrays) == 1:
+            return arrays[0]
         for array in arrays:
             if _JAX[type(array)]:
                 return device(arrays, axis=axis)

@@ -39,7 +39,7 @@ from jaxpriv.probability import mutual_information
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import AbstractSolver, ConicInteriorPoint, Goal, InteriorPoint, last_state, path_tangent
+from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state, path_tangent
 from jaxpriv.solving.choice import STREAMING, check_double, pick_measured, pick_solver, step_limit
 from jaxpriv.solving.dense import MARGIN, own_goal
 from jaxpriv.solving.measured.traced import Found, LeastWorst, Posed, optimum, undifferentiated_optimum
@@ -292,9 +292,10 @@ def _search(solver: AbstractSolver, tol: Any, max_steps: Any, program: Program) 
     """The certified optimum, and the state in which the solver ended."""
     state, _ = last_state(solver, program, Goal(MARGIN * tol), max_steps)
     best = state.best
-    certificate = certify(program, best.mechanism, best.scores, best.weights, best.multipliers)
+    scores, weights, multipliers = program.unstacked(best.k, best.price)
+    certificate = certify(program, best.mechanism, scores, weights, multipliers)
     proved = (certificate.gap <= tol) & (certificate.violation == 0)
-    found = _Optimum(certificate.value, best.mechanism, best.weights, best.multipliers)
+    found = _Optimum(certificate.value, best.mechanism, weights, multipliers)
     return jax.tree.map(lambda leaf: jnp.where(proved, leaf, jnp.nan), found), state
 
 
@@ -312,8 +313,10 @@ def _optimum_jvp(solver: AbstractSolver, tol: float, max_steps: int, primals: An
         )
     with jax.numpy_rank_promotion("allow"):  # a rule may run long after `optimal_value` has returned
         found, state = _search(solver, tol, max_steps, program)
-        # Neither moves the optimum; the support's tangent is of no dtype that jit would take.
-        change = dataclasses.replace(change, support=program.support, anchor=program.anchor)
+        # Symbols without mass stay without. Support and anchor do not move the optimum, and the tangent of the support
+        # is of no dtype that jit would take.
+        joints = jnp.where(program.priors[..., None] > 0, change.joints, 0.0)
+        change = dataclasses.replace(change, joints=joints, support=program.support, anchor=program.anchor)
         move = _path_tangent(program, change, state.point)
         limits = program.budgets.shape[0]
         weights = jnp.zeros_like(found.weights) if program.form is Form.OBJECTIVE else move.price[limits:]
@@ -372,13 +375,13 @@ def _measured_value(problem: DistortionProblem, solver: Any, tol: float, max_ste
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _total(solver: ConicInteriorPoint, program: Any, away: Any, goal: Goal, max_steps: Any) -> Found:
+def _total(solver: InteriorPoint, program: Any, away: Any, goal: Goal, max_steps: Any) -> Found:
     """The optimum of a program; its value alone has a derivative."""
     return optimum(solver, program, away, goal, max_steps)
 
 
 @_total.defjvp
-def _total_jvp(solver: ConicInteriorPoint, primals: Any, tangents: Any) -> Any:
+def _total_jvp(solver: InteriorPoint, primals: Any, tangents: Any) -> Any:
     program, away, goal, max_steps = primals
     with jax.numpy_rank_promotion("allow"):  # a rule may run long after `optimal_value` has returned
         found = undifferentiated_optimum(solver, program, away, goal, max_steps)

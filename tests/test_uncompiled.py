@@ -16,7 +16,7 @@ import jaxpriv.leakage as lk
 from jaxpriv import _arrays as xp
 from jaxpriv._clock import Clock, Stop
 from jaxpriv.errors import InputError
-from jaxpriv.solvers import ConicInteriorPoint, Goal, PrimalDualHybridGradient
+from jaxpriv.solvers import Goal, InteriorPoint, PrimalDualHybridGradient
 from jaxpriv.solving import portions, uncompiled
 
 RNG = np.random.default_rng(31)
@@ -151,14 +151,14 @@ def test_large_programs_other_devices_and_functions_of_users_are_compiled(monkey
         terms: tuple = ()
 
     program = Program()
-    assert uncompiled.suits(ConicInteriorPoint(), program, 1e-4)
-    assert not uncompiled.suits(ConicInteriorPoint(), program, 1.0)
+    assert uncompiled.suits(InteriorPoint(), program, 1e-4)
+    assert not uncompiled.suits(InteriorPoint(), program, 1.0)
     with monkeypatch.context() as patch:
         patch.setattr(jax, "default_backend", lambda: "gpu")
-        assert not uncompiled.suits(ConicInteriorPoint(), program, 1e-4)
+        assert not uncompiled.suits(InteriorPoint(), program, 1e-4)
     monkeypatch.setenv(uncompiled.SWITCH, "never")
-    assert uncompiled.suits(ConicInteriorPoint(), program, 1.0)
-    assert not uncompiled.suits(ConicInteriorPoint(), Program((SimpleNamespace(function=len),)), 1e-4)
+    assert uncompiled.suits(InteriorPoint(), program, 1.0)
+    assert not uncompiled.suits(InteriorPoint(), Program((SimpleNamespace(function=len),)), 1e-4)
     assert not uncompiled.suits(PrimalDualHybridGradient(), program, 1e-4)
 
 
@@ -279,7 +279,7 @@ def test_a_batch_that_the_clock_ends_has_a_candidate_everywhere_or_nowhere(forgo
 
 
 def test_without_any_time_there_is_no_candidate(forgotten):
-    best, steps = uncompiled._iterate(Clock(0.0), ConicInteriorPoint(), None, Goal(1e-6), 10, lambda *_: None)
+    best, steps = uncompiled._iterate(Clock(0.0), InteriorPoint(), None, Goal(1e-6), 10, lambda *_: None)
     assert (best, steps) == (None, 0)
 
 

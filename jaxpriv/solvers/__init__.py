@@ -15,15 +15,12 @@ from jaxpriv.solvers._base import (
     begin,
     iterate,
     last_state,
-    no_candidate,
     resume,
 )
-from jaxpriv.solvers._interior_tangent import path_tangent
 from jaxpriv.solvers._own import consider, slope_of
 from jaxpriv.solvers.accelerated import AcceleratedGradient
-from jaxpriv.solvers.conic import ConicInteriorPoint
+from jaxpriv.solvers.conic import InteriorPoint, no_candidate, path_tangent
 from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient
-from jaxpriv.solvers.interior_point import InteriorPoint
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solvers.mirror_descent import MirrorDescent
 from jaxpriv.solvers.two_grid import TwoGrid
@@ -32,7 +29,6 @@ __all__ = [
     "AbstractSolver",
     "AcceleratedGradient",
     "Candidate",
-    "ConicInteriorPoint",
     "Course",
     "Form",
     "Goal",

@@ -14,7 +14,6 @@ from jax import lax
 from jaxpriv import _arrays as xp
 from jaxpriv._module import Module
 from jaxpriv._validation import is_traced
-from jaxpriv.problems.program import Program
 
 # What rounding makes of a gap of zero, relative to 1 + the value.
 _ROUNDING = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
@@ -30,9 +29,9 @@ class Candidate:
 
     mechanism: Any  # (X, Y), meets every limit
     value: Any
-    scores: Any  # (K, Y, S)
-    weights: Any  # (K,)
-    multipliers: Any  # (R,)
+    k: Any  # (Y, T) the adversary's rules times their prices, the rows of all terms stacked
+    eta: Any  # (Y, W) prices of the worst-outcome limits of smooth terms
+    price: Any  # (B,) of the budgets, then of the limits on sums
     bound: Any
 
     @property
@@ -48,30 +47,16 @@ class Candidate:
             value=xp.where(better, value, self.value),
         )
 
-    def with_dual(self, scores: Any, weights: Any, multipliers: Any, bound: Any) -> "Candidate":
+    def with_dual(self, k: Any, eta: Any, price: Any, bound: Any) -> "Candidate":
         """The better of the dual object held and the one offered."""
         better = bound > self.bound
         return dataclasses.replace(
             self,
-            scores=xp.where(better, scores, self.scores),
-            weights=xp.where(better, weights, self.weights),
-            multipliers=xp.where(better, multipliers, self.multipliers),
+            k=xp.where(better, k, self.k),
+            eta=xp.where(better, eta, self.eta),
+            price=xp.where(better, price, self.price),
             bound=xp.where(better, bound, self.bound),
         )
-
-
-def no_candidate(program: Program) -> Candidate:
-    """The anchor, and the bound that leakage >= 0 gives: the least cost of every row."""
-    groups, private, _ = program.joints.shape
-    outputs = program.cost.shape[1]
-    return Candidate(
-        mechanism=program.anchor,
-        value=xp.full((), xp.inf, like=program.joints),
-        scores=xp.zeros((groups, outputs, private), like=program.joints),
-        weights=xp.zeros(groups, like=program.joints),
-        multipliers=xp.zeros(program.budgets.shape[0], like=program.joints),
-        bound=xp.where(program.support, program.cost, xp.inf).min(axis=1).sum(),
-    )
 
 
 @jax.tree_util.register_dataclass

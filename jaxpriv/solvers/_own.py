@@ -39,6 +39,7 @@ def consider(
         weights = weights / weights.sum()
     if multipliers is None:
         multipliers = xp.zeros(program.budgets.shape[0], like=program.joints)
-    best = best.with_dual(scores, weights, multipliers, dual_bound(program, scores, weights, multipliers))
-    feasible = repair(xp.of(mechanism), program, mechanism, leak.values.max())
+    k, price = program.stacked(scores, weights, multipliers)
+    best = best.with_dual(k, best.eta, price, dual_bound(program, scores, weights, multipliers))
+    feasible = repair(program, mechanism, leak.values.max())
     return best.with_primal(feasible, program_value(program, feasible))

@@ -1,4 +1,5 @@
-"""Pieces that several solvers compute: column leakages, scores, costs of scores, the dual bound, precision."""
+"""Pieces that several solvers compute: column leakages, scores, costs of scores, the dual bound, mirror
+steps within budgets, precision."""
 
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv.certificates import leakage_of_outputs
 from jaxpriv.problems.program import Form, Program
+from jaxpriv.solvers._linear_algebra import small_solve
 
 
 class Leak(NamedTuple):
@@ -63,3 +65,41 @@ def dual_bound(program: Program, scores: Any, weights: Any, multipliers: Any) ->
 def in_precision(tree: Any, dtype: Any) -> Any:
     """Every array of real numbers of a tree in another precision."""
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, tree)
+
+
+def normalised(logits: Any) -> tuple[Any, Any]:
+    """Logs of the softmax over outputs, and the softmax: one exponential of every entry."""
+    top = logits.max(axis=1, keepdims=True)
+    e = xp.exp(logits - top)
+    total = e.sum(axis=1, keepdims=True)
+    return logits - (top + xp.log(total)), e / total
+
+
+def meet_budgets(
+    constraints: Any, budgets: Any, base: Any, tilt: Any, multipliers: Any, dual_steps: int
+) -> tuple[Any, Any]:
+    """(logits, multipliers): projected Newton on the dual of a mirror step with tilt step/m_x (X, 1),
+
+    h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D.
+    """
+    # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding.
+    relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
+
+    def logits_at(lam: Any) -> Any:
+        return base - tilt * xp.weigh(lam, constraints)
+
+    def newton(_: Any, lam: Any) -> Any:
+        _, w = normalised(logits_at(lam))
+        used = (constraints * w[None]).sum(axis=2)  # (R, X)
+        over = used.sum(axis=1) - budgets
+        tilted = constraints * tilt[None]
+        curvature = xp.einsum("rxy,qxy->rq", tilted * w, constraints) - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
+        ridge = 1e-12 + relative * xp.diagonal(curvature).max()
+        free = (lam > 0) | (over > 0)
+        matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))
+        move = small_solve(matrix, xp.where(free, over, 0.0))
+        # Doubling and halving at most keeps Newton inside the region where its model holds.
+        return xp.clip(lam + move, 0.5 * lam, 2.0 * lam + 1.0)
+
+    multipliers = xp.fori_loop(0, dual_steps, newton, multipliers)
+    return logits_at(multipliers), multipliers

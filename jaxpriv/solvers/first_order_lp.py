@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxpriv.problems.measured import MeasuredProgram
-from jaxpriv.solvers._base import AbstractSolver
+from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers._linear_offer import offered_linear
 from jaxpriv.solvers._linear_saddle import (
     Dual,
@@ -34,7 +34,7 @@ from jaxpriv.solvers._linear_saddle import (
     primal_step,
     saddle,
 )
-from jaxpriv.solvers.conic.offer import Offer, no_offer
+from jaxpriv.solvers.conic.offer import no_candidate
 from jaxpriv.solvers.conic.system import rearrange
 
 
@@ -60,7 +60,7 @@ class HybridGradientState(eqx.Module):
     last: Any  # residual at the last look
     total: Any
     stalled: Any
-    best: Offer
+    best: Candidate
 
 
 class PrimalDualHybridGradient(AbstractSolver):
@@ -83,10 +83,10 @@ class PrimalDualHybridGradient(AbstractSolver):
     gain: float = eqx.field(static=True, default=0.5)
     attempts: int = eqx.field(static=True, default=1)
 
-    def blank(self, program: MeasuredProgram) -> Offer:
-        return no_offer(program)
+    def blank(self, program: MeasuredProgram) -> Candidate:
+        return no_candidate(program)
 
-    def init(self, program: MeasuredProgram, attempt: Any, best: Offer) -> HybridGradientState:
+    def init(self, program: MeasuredProgram, attempt: Any, best: Candidate) -> HybridGradientState:
         """The uniform release and no prices."""
         data = rearrange(program, dense=True)
         s = saddle(data)

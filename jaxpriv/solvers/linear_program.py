@@ -19,8 +19,9 @@ import numpy as np
 
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers._linear_offer import offered_linear
-from jaxpriv.solvers.conic.offer import Offer, dual_bound, no_offer
+from jaxpriv.solvers.conic.offer import dual_bound, no_candidate
 from jaxpriv.solvers.conic.system import Data, rearrange
 
 # HiGHS meets its equations to 1e-7 where it is not asked for more; the certificate shows every digit of that.
@@ -41,7 +42,7 @@ class Solved(NamedTuple):
     """The answer of the backend."""
 
     outcome: Outcome
-    offer: Offer
+    offer: Candidate
     message: str
 
 
@@ -78,9 +79,9 @@ def highs(program: MeasuredProgram, seconds: float = float("inf")) -> Solved:
         answer = _solve(system.cost, system, seconds)
         if answer.status == 0:
             k, price = _multipliers(data, system, answer.ineqlin.marginals, system.size)
-            offer = offered_linear(data, _mechanism(data, system, answer.x), k, price, no_offer(program))
+            offer = offered_linear(data, _mechanism(data, system, answer.x), k, price, no_candidate(program))
             return Solved(Outcome.OPTIMAL, offer, answer.message)
-        offer = no_offer(program)
+        offer = no_candidate(program)
         if answer.status == 1 and seconds < float("inf"):
             return Solved(Outcome.STOPPED, offer, answer.message)
         outcome = Outcome.UNBOUNDED if answer.status == 3 else Outcome.FAILED

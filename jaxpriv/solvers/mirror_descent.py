@@ -19,9 +19,17 @@ import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv.problems.program import Form, Program, repair
-from jaxpriv.solvers._base import AbstractSolver, Candidate, no_candidate
-from jaxpriv.solvers._linear_algebra import small_solve
-from jaxpriv.solvers._parts import Leak, dual_bound, leak_of, posterior_scores, score_costs
+from jaxpriv.solvers._base import AbstractSolver, Candidate
+from jaxpriv.solvers._parts import (
+    Leak,
+    dual_bound,
+    leak_of,
+    meet_budgets,
+    normalised,
+    posterior_scores,
+    score_costs,
+)
+from jaxpriv.solvers.conic.offer import no_candidate
 
 
 class MirrorState(eqx.Module):
@@ -103,8 +111,10 @@ class MirrorDescent(AbstractSolver):
         mean = state.mean_scores + (gained / xp.maximum(total, 1.0)) * (scores - state.mean_scores)
         best = state.best
         for rule in (scores, mean):  # the last rule wins early, the averaged one in the long run
-            best = best.with_dual(rule, weights, multipliers, dual_bound(program, rule, weights, multipliers))
-        feasible = repair(xp.of(new), program, new, after.values.max())
+            bound = dual_bound(program, rule, weights, multipliers)
+            k, price = program.stacked(rule, weights, multipliers)
+            best = best.with_dual(k, best.eta, price, bound)
+        feasible = repair(program, new, after.values.max())
         best = best.with_primal(feasible, program_value(program, feasible))
         finite = xp.isfinite(weights @ after.values)
         return MirrorState(log_new, weights, multipliers, step_size, mean, total, ~finite, best)
@@ -155,41 +165,3 @@ def mirror_step(
     else:
         logits, multipliers = meet_budgets(program.constraints, program.budgets, base, tilt, multipliers, dual_steps)
     return *normalised(logits), multipliers
-
-
-def normalised(logits: Any) -> tuple[Any, Any]:
-    """Logs of the softmax over outputs, and the softmax: one exponential of every entry."""
-    top = logits.max(axis=1, keepdims=True)
-    e = xp.exp(logits - top)
-    total = e.sum(axis=1, keepdims=True)
-    return logits - (top + xp.log(total)), e / total
-
-
-def meet_budgets(
-    constraints: Any, budgets: Any, base: Any, tilt: Any, multipliers: Any, dual_steps: int
-) -> tuple[Any, Any]:
-    """(logits, multipliers): projected Newton on the dual of a mirror step with tilt step/m_x (X, 1),
-
-    h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D.
-    """
-    # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding.
-    relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
-
-    def logits_at(lam: Any) -> Any:
-        return base - tilt * xp.weigh(lam, constraints)
-
-    def newton(_: Any, lam: Any) -> Any:
-        _, w = normalised(logits_at(lam))
-        used = (constraints * w[None]).sum(axis=2)  # (R, X)
-        over = used.sum(axis=1) - budgets
-        tilted = constraints * tilt[None]
-        curvature = xp.einsum("rxy,qxy->rq", tilted * w, constraints) - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
-        ridge = 1e-12 + relative * xp.diagonal(curvature).max()
-        free = (lam > 0) | (over > 0)
-        matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))
-        move = small_solve(matrix, xp.where(free, over, 0.0))
-        # Doubling and halving at most keeps Newton inside the region where its model holds.
-        return xp.clip(lam + move, 0.5 * lam, 2.0 * lam + 1.0)
-
-    multipliers = xp.fori_loop(0, dual_steps, newton, multipliers)
-    return logits_at(multipliers), multipliers

@@ -46,6 +46,7 @@ def perfect_privacy(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarra
         result = linprog(cost.T.ravel(), A_eq=system, b_eq=rhs, bounds=(0, None), method="highs", options=options)
         if result.status == 0:
             mechanism = _exact(system, rhs, result.x).reshape(outputs, inputs).T
+            mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
             duals = result.eqlin.marginals[:equations].reshape(outputs, -1)
             # cost - duals.deviation >= row price, so the scores are -duals, small against the price.
             slopes = np.zeros((outputs, len(joint)))

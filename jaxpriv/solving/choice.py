@@ -16,7 +16,6 @@ from jaxpriv.solution import SINGLE_TOLERANCE
 from jaxpriv.solvers import (
     AbstractSolver,
     AcceleratedGradient,
-    ConicInteriorPoint,
     Goal,
     InteriorPoint,
     MirrorDescent,
@@ -28,7 +27,7 @@ from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solvers.two_grid import grid_of
 
 Solver: TypeAlias = AbstractSolver | TwoGrid
-MeasuredSolver: TypeAlias = ConicInteriorPoint | PrimalDualHybridGradient | LinearProgram
+MeasuredSolver: TypeAlias = InteriorPoint | PrimalDualHybridGradient | LinearProgram
 
 # Solvers by the names of the command line.
 SOLVERS: Mapping[str, Solver] = {
@@ -41,7 +40,7 @@ SOLVERS: Mapping[str, Solver] = {
 
 # Solvers for measures other than mutual information, and for further limits.
 MEASURED_SOLVERS: Mapping[str, MeasuredSolver] = {
-    "interior-point": ConicInteriorPoint(),
+    "interior-point": InteriorPoint(),
     "linear-program": LinearProgram(),
     "hybrid-gradient": PrimalDualHybridGradient(),
 }
@@ -107,7 +106,7 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
             raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
         if not problem.leakage.scale_for(problem.sizes[1]).proportional:
             raise InputError("multiplier: the logarithm of an average is not convex; use budget or leakage_budget")
-    if isinstance(solver, (ConicInteriorPoint, PrimalDualHybridGradient, LinearProgram)):
+    if isinstance(solver, (InteriorPoint, PrimalDualHybridGradient, LinearProgram)):
         name, chosen = type(solver).__name__, solver
     elif isinstance(solver, str) and solver in MEASURED_SOLVERS:
         name, chosen = solver, MEASURED_SOLVERS[solver]
@@ -120,14 +119,14 @@ def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, Measure
             f"solver {solver!r} takes mutual information without further limits only; this problem needs one of: "
             f"auto, {', '.join(MEASURED_SOLVERS)}"
         )
-    if not isinstance(chosen, ConicInteriorPoint) and not is_linear(problem):
+    if not isinstance(chosen, InteriorPoint) and not is_linear(problem):
         raise InputError(
             f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
             "'interior-point'"
         )
-    if is_traced(problem) and not isinstance(chosen, ConicInteriorPoint):
+    if is_traced(problem) and not isinstance(chosen, InteriorPoint):
         raise InputError(f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' there")
-    if isinstance(chosen, ConicInteriorPoint):
+    if isinstance(chosen, InteriorPoint):
         _, private, inputs, outputs = problem.sizes
         other = "use solver='hybrid-gradient'" if is_linear(problem) else MERGE
         need_memory(conic_bytes(problem), f"interior-point for |S|={private}, |X|={inputs}, |Y|={outputs}", other)
@@ -221,7 +220,7 @@ def default_tolerance(problem: Any) -> float:
 def step_limit(solver: Solver | MeasuredSolver | None, max_steps: Any) -> Any:
     """`max_steps`, or the default of the kind of solver (None: that of additive noise)."""
     if max_steps is None:
-        return 1000 if solver is None else 200 if isinstance(solver, (InteriorPoint, ConicInteriorPoint)) else 20000
+        return 1000 if solver is None else 200 if isinstance(solver, InteriorPoint) else 20000
     if is_traced(max_steps):
         return max_steps
     number = 0.0 if isinstance(max_steps, bool) else scalar(max_steps, "max_steps", infinite=True)

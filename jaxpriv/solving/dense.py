@@ -133,7 +133,8 @@ def expand(prepared: Prepared, best: Any, steps: int, name: str) -> Answer:
     masses = reduction.program.joints.sum(axis=(0, 1))
     program = prepared.program
     mechanism = reduction.mechanism(mechanism, masses)
-    scores, face = reduction.scores(np.asarray(best.scores)), prepared.face
+    scores, weights, multipliers = reduction.program.unstacked(np.asarray(best.k), np.asarray(best.price))
+    scores, face = reduction.scores(scores), prepared.face
     if face is not None:
         mechanism = face.onto(program, face.merged(mechanism))
         # Who sees an output that no symbol may use on the face has learned nothing from it.
@@ -142,14 +143,14 @@ def expand(prepared: Prepared, best: Any, steps: int, name: str) -> Answer:
         leakage = average_leakage(np, program.joints[0], mechanism)
     else:
         leakage = 0.0
-    mechanism = repair(np, program if face is None else face.restricted(program), mechanism, leakage)
+    mechanism = repair(program if face is None else face.restricted(program), mechanism, leakage)
     if program.form is Form.LIMIT and (program.cost * (program.anchor - mechanism)).sum() < 0:
         mechanism = program.anchor
     answer = Answer(
         mechanism,
         scores,
-        reduction.weights(np.asarray(best.weights)),
-        reduction.multipliers(np.asarray(best.multipliers)),
+        reduction.weights(weights),
+        reduction.multipliers(multipliers),
         steps,
         name,
     )

@@ -243,7 +243,7 @@ def _from_neighbours(
         share = float((place[i] - place[below]).sum()) / width if width > 0 else 0.0
         mixed = (1.0 - share) * found[below].mechanism + share * found[above].mechanism
         leak = average_leakage(np, program.joints[0], mixed) if program.form is Form.LIMIT else 0.0
-        mechanisms.append(repair(np, program, mixed, leak))
+        mechanisms.append(repair(program, mixed, leak))
     best, proved = own, own
     value, bound = own.value, own.lower_bound
     for mechanism in mechanisms[1:]:

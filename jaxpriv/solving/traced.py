@@ -46,7 +46,8 @@ def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, 
     program = traced_program(problem)
     run = _iterate(solver, program, Goal(MARGIN * goal.tol, MARGIN * goal.rtol), max_steps)
     best = run.best
-    certificate = certify(program, best.mechanism, best.scores, best.weights, best.multipliers)
+    scores, weights, multipliers = program.unstacked(best.k, best.price)
+    certificate = certify(program, best.mechanism, scores, weights, multipliers)
     proved = goal.proved(certificate)
     return Solution(
         value=certificate.value,
@@ -54,9 +55,9 @@ def solve_traced(problem: DistortionProblem, name: str, solver: AbstractSolver, 
         mechanism=best.mechanism,
         leakage=certificate.leakages.max(),
         distortion=distortion_of(jnp, problem, best.mechanism),
-        scores=best.scores,
-        weights=best.weights,
-        multipliers=best.multipliers,
+        scores=scores,
+        weights=weights,
+        multipliers=multipliers,
         code=jnp.where(proved, Status.OPTIMAL.value, Status.NOT_CERTIFIED.value),
         steps=run.steps,
         solver=name,

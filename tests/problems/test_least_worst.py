@@ -10,7 +10,7 @@ from jaxpriv import leakage as lk
 from jaxpriv._clock import Clock
 from jaxpriv.certificates import certify_measured
 from jaxpriv.problems.statement import least_worst_program, worst_program
-from jaxpriv.solvers import ConicInteriorPoint, Goal
+from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.conic.offer import largest_ratio, least_ratio
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import rearrange
@@ -33,7 +33,7 @@ def drawn(seed, count=1):
 
 
 def by_search(problem, tol):
-    solve = Solve(problem, "interior-point", ConicInteriorPoint(), 200, Clock(None, None))
+    solve = Solve(problem, "interior-point", InteriorPoint(), 200, Clock(None, None))
     start = np.eye(problem.shape[1])
     _, high, low = searched(solve, Goal(tol), start, None)
     return low, high

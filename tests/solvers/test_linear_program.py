@@ -12,7 +12,7 @@ import pytest
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.solvers._base import Goal, iterate
 from jaxpriv.solvers._linear_saddle import Dual, Primal, backward, forward, onto_simplices, saddle
-from jaxpriv.solvers.conic import ConicInteriorPoint
+from jaxpriv.solvers.conic import InteriorPoint
 from jaxpriv.solvers.conic.offer import repaired
 from jaxpriv.solvers.conic.system import rearrange
 from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient, spectral_norm
@@ -74,7 +74,7 @@ def test_highs_closes_the_gap(name):
 
 
 @each_program
-@pytest.mark.parametrize("solver", [ConicInteriorPoint(), PrimalDualHybridGradient()], ids=["interior", "first-order"])
+@pytest.mark.parametrize("solver", [InteriorPoint(), PrimalDualHybridGradient()], ids=["interior", "first-order"])
 def test_iterative_solvers_bracket_the_vertex(name, solver):
     program, exact = PROGRAMS[name](), vertex(name)
     best = run(solver, program)

@@ -6,7 +6,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.solvers import MirrorDescent
-from jaxpriv.solvers._base import no_candidate
+from jaxpriv.solvers.conic.offer import no_candidate
 from jaxpriv.solvers.mirror_descent import program_value
 from jaxpriv.testing import random_joint
 

@@ -8,9 +8,9 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.problems.statement import measured_program, reading
 from jaxpriv.solvers.conic.mirror import averaged, limited_in_every_outcome
-from jaxpriv.solvers.conic.offer import no_offer, offered
+from jaxpriv.solvers.conic.offer import no_candidate, offered
 from jaxpriv.solvers.conic.start import average_point, first_point, independent_point, outcome_point
-from jaxpriv.solvers.conic.system import rearrange, reduced_costs
+from jaxpriv.solvers.conic.system import rearrange, reduced_costs, residuals
 from jaxpriv.testing import random_joint
 
 N = 12
@@ -59,7 +59,7 @@ def test_its_gap_is_a_fraction_of_that_of_the_independent_release():
     whole = float(lk.evaluate(LIMITED["maximum information"], JOINT, np.eye(N)).value)
     data = rearrange(limited(JOINT, (LIMITED["maximum information"], 0.3 * whole)))
     warm, cold = (
-        offered(data, point, no_offer(data.program)).gap
+        offered(data, point, residuals(data, point).edges, no_candidate(data.program)).gap
         for point in (outcome_point(data, 50, 0.3), independent_point(data, 0.3))
     )
     assert 0 < warm < 0.25 * cold
@@ -77,8 +77,8 @@ def test_only_a_relative_entropy_in_every_outcome_alone_is_one():
 
 def test_fewer_newton_steps_with_it_than_without():
     problem = jp.DistortionProblem(JOINT, DISTORTION, leakage_budget=0.2, leakage=lk.MaxInformation())
-    cold = jp.solve(problem, solver=jp.ConicInteriorPoint(warm_steps=0))
-    warm = jp.solve(problem, solver=jp.ConicInteriorPoint())
+    cold = jp.solve(problem, solver=jp.InteriorPoint(warm_steps=0))
+    warm = jp.solve(problem, solver=jp.InteriorPoint())
     assert cold.status == warm.status == "optimal"
     assert warm.value == pytest.approx(cold.value, abs=2e-6)
     assert warm.steps < cold.steps
@@ -161,6 +161,6 @@ def test_what_an_adversary_proves_who_has_learned_nothing():
     """The bound before the first step: that of the prior's rules, not minus infinity."""
     for measure in (SMOOTH["Sibson 2"], lk.MaximalLeakage(), lk.FInformation(lk.TotalVariation())):
         problem = averages(random_joint(0, 6, 6), measure)
-        bound = float(no_offer(measured_program(problem, ())).bound)
+        bound = float(no_candidate(measured_program(problem, ())).bound)
         scale, _ = reading(problem)
         assert scale.outer(bound) == pytest.approx(0.0, abs=1e-12)

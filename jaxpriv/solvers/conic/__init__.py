@@ -1,5 +1,7 @@
 """The interior-point method for programs with any leakage measures."""
 
-from jaxpriv.solvers.conic.method import ConicInteriorPoint
+from jaxpriv.solvers.conic.method import InteriorPoint
+from jaxpriv.solvers.conic.offer import no_candidate
+from jaxpriv.solvers.conic.tangent import path_tangent
 
-__all__ = ["ConicInteriorPoint"]
+__all__ = ["InteriorPoint", "no_candidate", "path_tangent"]

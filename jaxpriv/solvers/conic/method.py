@@ -12,11 +12,11 @@ import equinox as eqx
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.problems.measured import MeasuredProgram
-from jaxpriv.solvers._base import AbstractSolver
+from jaxpriv.leakage.rule_sets import ENTROPIC, Role
+from jaxpriv.problems.program import AnyProgram, lowered
+from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
-from jaxpriv.solvers.conic.offer import Offer, no_offer, offered
+from jaxpriv.solvers.conic.offer import no_candidate, offered
 from jaxpriv.solvers.conic.sets import Boundary, domain
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import (
@@ -31,7 +31,7 @@ from jaxpriv.solvers.conic.system import (
     row_prices,
     rules,
     smoothing_of,
-    use_rate,
+    use_rates,
 )
 
 # A step that leaves the neighbourhood is shortened by this factor until it does not.
@@ -41,9 +41,12 @@ _BACK = 0.85
 _STRAY_OF_LOSSES = 0.5
 # The same where no limit has a price that may grow: the prices of objectives are one, or share one.
 _STRAY_OF_OBJECTIVES = 0.3
+# Rules of relative entropies, log-ratios, may change by this many times as much: a shorter step alternates between two
+# prices where outputs exclude symbols.
+_OF_LOGARITHMS = 2.0
 
 
-class ConicState(NamedTuple):
+class InteriorState(NamedTuple):
     """A point, its history of step lengths, and the best candidate."""
 
     point: Point
@@ -51,11 +54,11 @@ class ConicState(NamedTuple):
     count: Any
     short: Any
     stalled: Any
-    best: Offer
+    best: Candidate
 
 
-class ConicInteriorPoint(AbstractSolver):
-    """Interior-point method for `MeasuredProgram`.
+class InteriorPoint(AbstractSolver):
+    """Primal-dual interior-point method with dual scaling, for any measures.
 
     Args:
         warm_steps: mirror steps before the first attempt, for programs that have some (see `mirror`); twice as many
@@ -77,30 +80,31 @@ class ConicInteriorPoint(AbstractSolver):
     score_change: float = eqx.field(static=True, default=1.5)
     attempts: int = eqx.field(static=True, default=3)
 
-    def uncompiled(self, program: MeasuredProgram) -> bool:
+    def uncompiled(self, program: AnyProgram) -> bool:
         """All but users' functions, which are written in JAX: in parts, each of their operations takes 0.1 ms."""
-        return all(not term.rule_set.users for term in program.terms)
+        return all(not term.rule_set.users for term in lowered(program).terms)
 
-    def blank(self, program: MeasuredProgram) -> Offer:
-        return no_offer(program)
+    def blank(self, program: AnyProgram) -> Candidate:
+        return no_candidate(lowered(program))
 
-    def init(self, program: MeasuredProgram, attempt: Any, best: Offer) -> ConicState:
+    def init(self, program: AnyProgram, attempt: Any, best: Candidate) -> InteriorState:
         """A first point, and what it is worth."""
-        data = rearrange(program)
+        data = rearrange(lowered(program))
         point = first_point(data, attempt, self.warm_steps)
-        best = offered(data, point, best)
-        return ConicState(point, residuals(data, point), np.array(0), np.array(0), np.array(False), best)
+        residual = residuals(data, point)
+        best = offered(data, point, residual.edges, best)
+        return InteriorState(point, residual, np.array(0), np.array(0), np.array(False), best)
 
-    def step(self, program: MeasuredProgram, state: ConicState) -> ConicState:
+    def step(self, program: AnyProgram, state: InteriorState) -> InteriorState:
         """Factor, predict, correct, move; then certify."""
-        data = rearrange(program)
+        data = rearrange(lowered(program))
         point, length = _advance(self, data, state.point, state.residual)
         residual = residuals(data, point)
-        best = offered(data, point, state.best)
+        best = offered(data, point, residual.edges, state.best)
         short = xp.where(length < 0.1, state.short + 1, 0)
         broken = ~xp.isfinite(point.x.sum() + point.z.sum() + point.k.sum() + point.price.sum() + residual.mu)
         stalled = broken | (short >= 6) | ((state.count >= 30) & (length < 0.02))
-        return ConicState(point, residual, state.count + 1, short, stalled, best)
+        return InteriorState(point, residual, state.count + 1, short, stalled, best)
 
 
 def _plus(point: Point, move: Point, a: Any) -> Point:
@@ -118,13 +122,13 @@ def _after(data: Data, point: Point, move: Point, a: Any) -> Point:
     after = _plus(point, move, a)
     if data.program.minimax:
         after = after._replace(z=after.z - a * a * move.peak * xp.matmul(move.eta, data.rates))
-    k = after.k
-    for term, place in zip(data.terms, data.layout, strict=True):
-        if term.smooth and term.role is Role.PEAK:
-            price, change = point.price[place.limit], xp.minimum(move.price[place.limit], 0.0)
-            dg = move.k[:, place.rows] - point.k[:, place.rows] / price * move.price[place.limit]
-            k = xp.add_at(k, np.s_[:, place.rows], a * a * change / price * dg)
-    return after if k is after.k else after._replace(k=k, z=after.z + data.tell(k - after.k))
+    if not data.shared.any():
+        return after
+    at = np.minimum(data.priced, point.price.shape[0] - 1)
+    price, change = point.price[at], move.price[at]
+    bent = a * a * xp.minimum(change, 0.0) / price * (move.k - point.k * (change / price))
+    bent = xp.where(data.shared, bent, 0.0)
+    return after._replace(k=after.k + bent, z=after.z + data.tell(bent))
 
 
 def _products(data: Data, after: Point, prices: Any) -> tuple[Any, Any, Any]:
@@ -150,7 +154,7 @@ def _ratio(v: Any, dv: Any) -> Any:
     return xp.minimum(1.0, 1.0 / xp.maximum((-dv / v).max(), np.finfo(v.dtype).tiny))
 
 
-def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
+def _reach(solver: InteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
     """How far the rules may rise and fall in one step, (Y, T) each."""
     up, down = [], []
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -160,7 +164,8 @@ def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
             down.append(xp.full_like(own, xp.inf))
             continue
         lowest, highest = domain(term)
-        size = solver.score_change * (abs(own) if term.rule_set.proportional else xp.ones_like(own))
+        most = solver.score_change * (_OF_LOGARITHMS if term.rule_set is ENTROPIC else 1.0)
+        size = most * (abs(own) if term.rule_set.proportional else xp.ones_like(own))
         # The mass, the last row, holds the normalisation: free.
         free = np.zeros(own.shape[1], bool)
         if term.massed:
@@ -172,7 +177,7 @@ def _reach(solver: ConicInteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
     return xp.concatenate(up, axis=1), xp.concatenate(down, axis=1)
 
 
-def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, move: Point) -> Any:
+def _largest(solver: InteriorPoint, data: Data, point: Point, r: Residual, move: Point) -> Any:
     inside = data.support
     step = _ratio(xp.where(inside, point.x, 1.0), xp.where(inside, move.x, 0.0))
     step = xp.minimum(step, _ratio(point.z, xp.where(inside, move.z, 0.0)))
@@ -195,9 +200,8 @@ def _largest(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, 
     g = r.rules
     up, down = _reach(solver, data, g)
     u = move.k - g * moved_prices
-    peaks = [term.smooth and term.role is Role.PEAK for term in data.terms for _ in term.reference]
-    if any(peaks):  # at a falling price they move on a line
-        moved_prices = xp.where(np.array(peaks), xp.maximum(moved_prices, 0.0), moved_prices)
+    if data.shared.any():  # at a falling price they move on a line
+        moved_prices = xp.where(data.shared, xp.maximum(moved_prices, 0.0), moved_prices)
     smooth = data.linear == 0
     rising = xp.where(smooth & (u > 0), (u - xp.where(xp.isinf(up), 0.0, up) * moved_prices) / (up * r.prices), 0.0)
     falling = xp.where(
@@ -232,21 +236,27 @@ class _Origin(NamedTuple):
     claim: Any  # (Y, J)
 
 
-def _origin(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) -> _Origin:
+def _origin(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> _Origin:
     least, mean, _ = _products(data, point, r.prices)
     _, claim = _strayed(data, point, r.prices, r.edges)
     return _Origin(xp.minimum(solver.neighbourhood, 0.9 * least / mean), claim)
 
 
-def _allowed_stray(solver: ConicInteriorPoint, data: Data) -> float:
+def _allowed_stray(solver: InteriorPoint, data: Data) -> float | None:
+    """The share that `held` allows; None where it need not be asked.
+
+    For a relative entropy at a price of one, or of a share of one, the products see the curvature of its set.
+    """
     if data.coupled:
         return _STRAY_OF_LOSSES
     limited = any(term.smooth and term.role in (Role.AVERAGE, Role.WORST) for term in data.terms)
+    if not limited and all(term.rule_set is ENTROPIC or not term.smooth for term in data.terms):
+        return None
     return solver.stray if limited else max(solver.stray, _STRAY_OF_OBJECTIVES)
 
 
 def _into_neighbourhood(
-    solver: ConicInteriorPoint, data: Data, point: Point, r: Residual, origin: _Origin, move: Point
+    solver: InteriorPoint, data: Data, point: Point, r: Residual, origin: _Origin, move: Point
 ) -> tuple[Any, Any]:
     """(step, mean product after it): back from the boundary until every product is a fair share of the mean.
 
@@ -258,6 +268,8 @@ def _into_neighbourhood(
     stray = _allowed_stray(solver, data)
 
     def held(a: Any, after: Point, prices: Any, mean: Any) -> Any:
+        if stray is None:
+            return True
         # At the prices after the step: a price that doubles, as that of a small limit does at first, would hide
         # that its rules come nearer.
         price, claim = _strayed(data, after, prices, edges_of(data, rules(data, after.k, prices), prices, mean))
@@ -281,7 +293,8 @@ def _into_neighbourhood(
     return a, mean
 
 
-def _predictor(data: Data, point: Point, r: Residual) -> Sides:
+def predictor(data: Data, point: Point, r: Residual) -> Sides:
+    """The right-hand side of a step to products of zero: minus the products, and what the equations miss."""
     link, level = _unsmoothed(data, point, r)
     balance = xp.zeros_like(point.peak)
     if data.program.peaked:
@@ -329,11 +342,11 @@ def _centring(data: Data, point: Point, r: Residual) -> Sides:
     )
 
 
-def _advance(solver: ConicInteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, Any]:
+def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, Any]:
     """One predictor-corrector step."""
     f = factorise(data, point, r)
     response = responses(data, point, r, f) if r.columns.shape[0] else point
-    asked = (_predictor(data, point, r), _centring(data, point, r))
+    asked = (predictor(data, point, r), _centring(data, point, r))
     both = directions(data, point, r, f, Sides(*map(xp.stack, zip(*asked, strict=True))))
     predict, centre = (
         with_prices(data, point, r, Point(*(leaf[i] for leaf in both)), response, asked[i]) for i in range(2)
@@ -419,7 +432,8 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
         link = xp.put(link, np.s_[:, at], linear - t_new[:, None] * new.normal)
         level = xp.put(level, np.s_[:, n], -price[:, 0] * t * (new.level - expected))
     sums, limits = measure_use(data, after.x, after.t, after.v, g, edges, after.peak)
-    room = r.use + a * use_rate(data, point, r, move) - sums
+    rate = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
+    room = r.use + a * rate - sums
     if limits.shape[1]:
         rate = xp.einsum("ywx,yx->yw", r.extra, move.x)
         if data.program.minimax:

@@ -25,10 +25,9 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.measured import MeasuredProgram
-from jaxpriv.solvers._parts import in_precision
+from jaxpriv.solvers._parts import in_precision, meet_budgets, normalised
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solvers.conic.system import Data
-from jaxpriv.solvers.mirror_descent import meet_budgets, normalised
 
 # A price changes by the fourth root of what its output leaks over the limit, by no more than this factor a step,
 # and is at most so many times the mean price: one that ran away would shorten the steps of all.

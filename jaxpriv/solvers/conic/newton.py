@@ -10,7 +10,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxpriv import _arrays as xp
 from jaxpriv.solvers._linear_algebra import small_solve
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
-from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rate
+from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rates
 
 # Solutions are refined until every output's limit is met to this share of its own terms, or so many times.
 _ACCURATE, _MOST_REFINEMENTS = 1e-3, 3
@@ -43,7 +43,8 @@ class Sides(NamedTuple):
     balance: Any  # () of the prices that share the peak, or of `Data.share` of a minimax program
 
 
-def factorise(data: Data, point: Point, r: Residual) -> Factor:
+def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = False) -> Factor:
+    """`transposable`: see `newton_system`."""
     di = xp.where(data.support, point.x / point.z, 0.0)
     roots = tuple(jnp.linalg.cholesky(block) for block in r.blocks)
     a, extra, normals, d = data.a, r.extra, r.normals, r.d
@@ -54,8 +55,9 @@ def factorise(data: Data, point: Point, r: Residual) -> Factor:
         normals = _behind(normals, at, solve_triangular(root, normals[:, at], lower=True), axis=1)
         d = xp.concatenate([d, xp.ones(root.shape[:2], like=d)], axis=1)
     flat = any(term.massed for term in data.terms)  # the last row of these has no curvature
-    system = newton_system(a, extra, di, d, xp.swapaxes(normals, 1, 2), diagonal=data.diagonal, flat=flat)
-    limited = r.extra.shape[1] > 0
+    kind = {"diagonal": data.diagonal, "flat": flat, "transposable": transposable}
+    system = newton_system(a, extra, di, d, xp.swapaxes(normals, 1, 2), **kind)
+    limited = r.extra.shape[1] > 0 and not transposable
     limits = slice(data.rows, data.rows + r.extra.shape[1])
     return Factor(system, roots, Equations(a, extra, di, d, normals, limits) if limited else None)
 
@@ -140,16 +142,9 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sid
     dx, dz, kappa, dnu = solved
     rows = data.rows
     deta, lead = kappa[..., rows:], dx.shape[:-1]
-    parts = []  # d (price of the row's set)
-    for term, place in zip(data.terms, data.layout, strict=True):
-        size = term.rows.shape[0]
-        if place.limit is not None:
-            parts.append(xp.broadcast_to(price[..., place.limit, None, None], (*lead, size)))
-        elif place.worst is not None:
-            parts.append(xp.broadcast_to(deta[..., place.worst, None], (*lead, size)))
-        else:
-            parts.append(xp.zeros((*lead, size), like=dx))
-    by_price = xp.concatenate(parts, axis=-1)
+    nothing = xp.zeros((*lead, 1), like=dx)
+    by_limit = xp.broadcast_to(price[..., None, :], (*lead, price.shape[-1]))
+    by_price = xp.concatenate([by_limit, deta, nothing], axis=-1)[..., data.priced]  # of the row's set
     dk = kappa[..., :rows] + r.rules * by_price
     ds, dv, dt = linear_moves(data, point, r, dx, dk, by_price, sides.ks, sides.rv, sides.link[..., :rows])
     dsigma = (sides.worst - point.sigma * deta) / point.eta
@@ -201,8 +196,8 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, response: Po
     count = point.price.shape[0]
     if count == 0 and not data.program.minimax:
         return move
-    base = use_rate(data, point, r, move)
-    slopes = xp.each(lambda one: use_rate(data, point, r, one), response)  # [j, i]: d use_i / d price_j
+    base = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
+    slopes = use_rates(data, point, r, response)  # [j, i]: d use_i / d price_j
     at = data.open(point.price, 1.0)  # of an equation it may be zero, and neither slack nor pair are asked for
     matrix = xp.diag(point.slack / at) - slopes[:count].T
     rhs = sides.pair / at - sides.room + base

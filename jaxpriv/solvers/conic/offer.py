@@ -1,15 +1,13 @@
 """What a point is worth: a mechanism that meets every limit, its value, a rule in the sets, its bound."""
 
-from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.problems.measured import MeasuredProgram
-from jaxpriv.problems.program import onto_equations
+from jaxpriv.problems.program import AnyProgram, lowered, onto_equations
+from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers.conic.sets import boundary, normalised, prior_rule, support
 from jaxpriv.solvers.conic.system import Data, Point, rearrange, row_prices, rules
 
@@ -19,25 +17,9 @@ _NEWTON_STEPS = 12
 _ROUNDINGS = 64
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class Offer:
-    """The best mechanism and the best rules so far, with the solver's own view of their gap."""
-
-    mechanism: Any  # (X, Y)
-    value: Any
-    k: Any  # (Y, T) rules times prices
-    eta: Any  # (Y, W)
-    price: Any  # (B,)
-    bound: Any
-
-    @property
-    def gap(self) -> Any:
-        return self.value - self.bound
-
-
-def no_offer(program: MeasuredProgram) -> Offer:
+def no_candidate(program: AnyProgram) -> Candidate:
     """The anchor, and what an adversary who has learned nothing proves: the rules of the prior."""
+    program = lowered(program)
     data = rearrange(program)
     outputs, worst = data.cost.shape[0], sum(place.worst is not None for place in data.layout)
     price = data.marks / data.marks.sum() if program.peaked else xp.zeros_like(data.marks)
@@ -52,12 +34,15 @@ def no_offer(program: MeasuredProgram) -> Offer:
     k = xp.broadcast_to(xp.concatenate(rules), (outputs, data.rows))
     eta = xp.zeros((outputs, worst), like=k)
     value = xp.full((), xp.inf, like=k)
-    return Offer(program.anchor, value, k, eta, price, dual_bound(data, k, eta, price))
+    return Candidate(program.anchor, value, k, eta, price, dual_bound(data, k, eta, price))
 
 
-def offered(data: Data, point: Point, best: Offer) -> Offer:
-    """`best` with the better of its own and the point's mechanism, and of its own and the point's rules."""
-    k, price = _valid(data, point)
+def offered(data: Data, point: Point, edges: tuple[Any, ...], best: Candidate) -> Candidate:
+    """`best` with the better of its own and the point's mechanism, and of its own and the point's rules.
+
+    `edges`: those of the point's rules.
+    """
+    k, price = _valid(data, point, edges)
     if data.program.minimax:
         feasible, value = _least_leaking(data, point)
         bound = least_ratio(data, k, point.eta, price, xp.maximum(best.bound, 0.0))
@@ -65,32 +50,25 @@ def offered(data: Data, point: Point, best: Offer) -> Offer:
         feasible = repaired(data, point.x)
         value = objective(data, feasible)
         bound = dual_bound(data, k, point.eta, price)
-    ok_p = value < best.value
-    ok_d = bound > best.bound
-    return Offer(
-        mechanism=xp.where(ok_p, feasible.T, best.mechanism),
-        value=xp.where(ok_p, value, best.value),
-        k=xp.where(ok_d, k, best.k),
-        eta=xp.where(ok_d, point.eta, best.eta),
-        price=xp.where(ok_d, price, best.price),
-        bound=xp.where(ok_d, bound, best.bound),
-    )
+    return best.with_primal(feasible.T, value).with_dual(k, point.eta, price, bound)
 
 
-def _valid(data: Data, point: Point) -> tuple[Any, Any]:
+def _valid(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Any, Any]:
     """Rules inside their sets, and prices that share the peak."""
     price = point.price
     if data.program.peaked:
         price = price / xp.where(data.marks > 0, (data.marks * price).sum(), 1.0)
     g = rules(data, point.k, row_prices(data, point.price, point.eta))
     parts = []
-    for term, place in zip(data.terms, data.layout, strict=True):
+    for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
         own = point.k[:, place.rows]
         scale = 1.0
         if place.limit is not None:
             scale = price[place.limit]
         if term.smooth:
-            rule = normalised(term, g[:, place.rows], boundary(term, g[:, place.rows]).level)
+            # The edges of a set with kinks are those of a smoothed one.
+            edge = boundary(term, g[:, place.rows]) if term.rule_set.coupled else edges[j]
+            rule = normalised(term, g[:, place.rows], edge.level)
             parts.append(rule * (point.eta[:, place.worst, None] if place.worst is not None else scale))
         elif not term.normalised:
             parts.append(own if term.cap is None else xp.clip(own, 0.0, term.cap * scale))
@@ -199,7 +177,7 @@ def repaired(data: Data, x: Any, peak: Any = 0.0) -> Any:
     program = data.program
     mass = program.mass
     if program.equal is not None:
-        x = onto_equations(xp.of(x), program, x.T).T
+        x = onto_equations(program, x.T).T
     limits = [term for term in data.terms if term.role is Role.WORST]
     if limits:
         x = _independent_share(data, x, mass, peak)

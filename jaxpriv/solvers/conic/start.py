@@ -58,8 +58,11 @@ def first_point(data: Data, attempt: Any, warm_steps: int) -> Point:
         return point
     nearer = xp.cond(attempt == 0, lambda: near(data, warm_steps, _NEAR), lambda: point)
     # Steps that lost their way have a gap of many times what the uniform release has; those that left the range of
-    # float32 have none.
-    most = (1.0 + _gap(data, uniform(data), data.cost)) * (point.x * point.z).sum()
+    # float32 have none. The budgets count at the prices found, which are steep where there is little room.
+    costs, limits = data.cost, data.c.shape[0]
+    if limits:
+        costs = costs + xp.weigh(nearer.price[:limits], data.c)
+    most = (1.0 + _gap(data, uniform(data), costs)) * (point.x * point.z).sum()
     found = (nearer.x * nearer.z).sum() <= most
     return jax.tree.map(lambda new, old: xp.where(found, new, old), nearer, point)
 

@@ -80,6 +80,8 @@ class Data(NamedTuple):
     pairs: Any
     layout: tuple[Layout, ...]
     normed: tuple[int, ...]  # terms with a normalisation
+    priced: np.ndarray  # (T,) int: the column of [price, eta, 1] that is the price of the row's set
+    shared: np.ndarray  # (T,) bool: rows of the smooth terms that share the peak
     coupled: tuple[slice, ...]  # rows of the terms whose curvature is no diagonal
     sums: tuple[Any, ...]  # of the rows of every term, (X,)
     equal: Any  # (B,) bool: limits that are equations, without slack, or None
@@ -134,6 +136,7 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
         own_limit = limit if term.priced else None
         layout.append(Layout(slice(start, start + size), own_worst, own_limit))
         start, worst, limit = start + size, worst + (own_worst is not None), limit + (own_limit is not None)
+    sizes = [term.rows.shape[0] for term in program.terms]
     support = program.support.T
     inputs, outputs = program.cost.shape
     h = xp.where(support, 0.5 * program.mass + 0.5 / inputs, 0.0)
@@ -169,6 +172,8 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
         sums=(xp.diagonal(program.terms[0].rows),)
         if diagonal
         else tuple(term.rows.sum(axis=0) for term in program.terms),
+        priced=_priced(program.terms, layout, limit, worst),
+        shared=np.repeat(np.array([term.smooth and term.role is Role.PEAK for term in program.terms], bool), sizes),
         coupled=tuple(at.rows for term, at in zip(program.terms, layout, strict=True) if term.rule_set.coupled),
         equal=equal,
         rates=_rates(program),
@@ -182,20 +187,23 @@ def _rates(program: MeasuredProgram) -> Any:
     return xp.stack([xp.zeros_like(program.mass) if term.rate is None else term.rate for term in worst])
 
 
+def _priced(terms: tuple[Term, ...], layout: list[Layout], limits: int, worst: int) -> np.ndarray:
+    columns = [np.zeros(0, int)]
+    for term, place in zip(terms, layout, strict=True):
+        at = limits + worst
+        if place.limit is not None:
+            at = place.limit
+        elif place.worst is not None:
+            at = limits + place.worst
+        columns.append(np.full(term.rows.shape[0], at))
+    return np.concatenate(columns)
+
+
 def row_prices(data: Data, price: Any, eta: Any) -> Any:
     """The price of the set of every row, (Y, T): k = price g; for linear terms the normalisation."""
-    parts = []
     outputs = data.cost.shape[0]
-    for term, place in zip(data.terms, data.layout, strict=True):
-        size = term.rows.shape[0]
-        if place.limit is not None:
-            one = xp.broadcast_to(price[place.limit], (outputs, size))
-        elif place.worst is not None:
-            one = xp.broadcast_to(eta[:, place.worst, None], (outputs, size))
-        else:
-            one = xp.ones((outputs, size), like=data.cost)
-        parts.append(one)
-    return xp.concatenate(parts, axis=1)
+    one = xp.ones((outputs, 1), like=data.cost)
+    return xp.concatenate([xp.broadcast_to(price, (outputs, price.shape[0])), eta, one], axis=1)[:, data.priced]
 
 
 def rules(data: Data, k: Any, prices: Any) -> Any:
@@ -227,6 +235,7 @@ class Residual(NamedTuple):
     level: Any  # (Y, N) what the normalisations miss
     extra: Any  # (Y, W, X) rows of the worst-outcome prices
     columns: Any  # (B, Y, X) d Z / d price, behind them that of the peak of a minimax program
+    lines: Any  # (B, Y, X) d use / d X at fixed rules
     responses: Any  # (B, Y, N) d level wanted / d price, and so on
     cap_response: Any  # (B, Y, T + W) d link / d price, and so on
     use: Any  # (B,)
@@ -294,7 +303,7 @@ def residuals(data: Data, point: Point) -> Residual:
     edges = edges_of(data, g, prices, mu)
     d, blocks, link, levels = [], [], [], []
     normals = xp.zeros((outputs, rows + wide, count), like=point.x)
-    columns, moving = [*data.c], limits + data.program.minimax
+    columns, lines, moving = [*data.c], [*data.c], limits + data.program.minimax
     responses = xp.zeros((moving, outputs, count), like=point.x)
     caps = xp.zeros((moving, outputs, rows + wide), like=point.x)
     extra, extra_d, extra_link = [], [], []
@@ -317,6 +326,7 @@ def residuals(data: Data, point: Point) -> Residual:
             levels.append(-t * edge.level * prices[:, at.start])
             if place.limit is not None:
                 columns.append(data.tell_of(term, g[:, at]))
+                lines.append(columns[-1] - (edge.level / edge.size)[:, None] * data.sums[j])
             if place.worst is not None:
                 line = data.tell_of(term, g[:, at]) + term.offset_at(point.peak)
                 extra.append(line)
@@ -334,6 +344,7 @@ def residuals(data: Data, point: Point) -> Residual:
             levels.append(wanted - point.k[:, at] @ term.reference)
         if place.limit is not None:
             columns.append(xp.zeros_like(point.x))
+            lines.append(columns[-1])
             if term.cap is not None:
                 caps = xp.put(caps, np.s_[place.limit, :, at], point.v[:, at] * term.cap / room[:, at])
     if data.program.minimax:
@@ -351,6 +362,7 @@ def residuals(data: Data, point: Point) -> Residual:
         level=xp.stack(levels, axis=1) if levels else xp.zeros((outputs, 0), like=point.x),
         extra=xp.stack(extra, axis=1) if extra else xp.zeros((outputs, 0, point.x.shape[1]), like=point.x),
         columns=xp.stack(columns) if columns else xp.zeros((0, *point.x.shape), like=point.x),
+        lines=xp.stack(lines) if lines else xp.zeros((0, *point.x.shape), like=point.x),
         responses=responses,
         cap_response=caps,
         use=sums,
@@ -383,22 +395,21 @@ def linear_moves(
     return ds, dv, xp.stack(dt, axis=-1)
 
 
-def use_rate(data: Data, point: Point, r: Residual, move: Point) -> Any:
-    """Change of the use of every limit on a sum along a direction, (B,)."""
-    rates = [(data.c * move.x).sum(axis=(1, 2))]
+def use_rates(data: Data, point: Point, r: Residual, moves: Point) -> Any:
+    """Changes of the use of every limit on a sum along a stack of directions, (M, B)."""
+    rates = xp.einsum("byx,myx->mb", r.lines, moves.x)
+    if any(term.priced and term.smooth for term in data.terms):
+        nothing = xp.zeros_like(moves.price[:, :1])
+        by_row = xp.concatenate([moves.price, nothing], axis=1)[:, np.minimum(data.priced, point.price.shape[0])]
+        turned = (r.link[:, : data.rows] * (moves.k - r.rules * by_row[:, None]) / r.prices).sum(axis=1)
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
         if place.limit is None:
             continue
-        at = place.rows
         if term.smooth:
-            price = point.price[place.limit]
-            g = point.k[:, at] / price
-            edge = r.edges[j]
-            dg = (move.k[:, at] - g * move.price[place.limit]) / price
-            seen = data.see(move.x)[:, at]
-            along = (g * seen).sum() - (edge.level * data.scale(j, move.x, edge)).sum()
-            rates.append((along + (r.link[:, at] * dg).sum())[None])
+            rate = turned[:, place.rows].sum(axis=1)
         else:
-            over = 0.0 if term.cap is None else (term.cap * move.v[:, at]).sum()
-            rates.append((move.t[:, j].sum() + over)[None])
-    return xp.concatenate(rates)
+            rate = moves.t[..., j].sum(axis=1)
+            if term.cap is not None:
+                rate = rate + (term.cap * moves.v[..., place.rows]).sum(axis=(1, 2))
+        rates = xp.add_at(rates, np.s_[:, place.limit], rate)
+    return rates

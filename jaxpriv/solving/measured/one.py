@@ -35,7 +35,7 @@ from jaxpriv.problems.statement import (
     terms_of_limit,
 )
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import ConicInteriorPoint, Goal
+from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import MeasuredSolver
 from jaxpriv.solving.dense import distortion_of
@@ -141,7 +141,7 @@ class Solve:
         face = None
         if program.shares or not (any(tight) and len(program.budgets)):
             # The methods for linear programs need no interior.
-            anchor, face = self.anchor(program, limits, isinstance(self.solver, ConicInteriorPoint))
+            anchor, face = self.anchor(program, limits, isinstance(self.solver, InteriorPoint))
         else:  # no anchor has room there, and none is needed
             anchor = independent_release(program)
         program = dataclasses.replace(program, anchor=anchor)

@@ -36,7 +36,7 @@ from jaxpriv.problems.statement import (
 )
 from jaxpriv.problems.terms import linear_limit
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import ConicInteriorPoint, Goal, iterate
+from jaxpriv.solvers import Goal, InteriorPoint, iterate
 from jaxpriv.solving.dense import distortion_of, own_goal
 from jaxpriv.solving.measured.known import ROUNDING_SHARES, independent_release, no_rules
 from jaxpriv.solving.measured.next_limit import MOST_PROBES, next_limit
@@ -147,7 +147,7 @@ def _excess(problem: DistortionProblem, limits: Limits, mechanism: Any) -> Any:
     return over
 
 
-def _best(solver: ConicInteriorPoint, program: MeasuredProgram, goal: Goal, max_steps: Any) -> Found:
+def _best(solver: InteriorPoint, program: MeasuredProgram, goal: Goal, max_steps: Any) -> Found:
     """The solver's best for a program that holds an anchor, moved inside the limits and certified."""
     reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
     ran = iterate(solver, reduced.program, reduced.goal, max_steps)
@@ -170,7 +170,7 @@ def _least_mixture(mass: Any, anchor: Any, mechanism: Any, met: Callable[[Any], 
     return tried[jnp.argmax(jax.vmap(met)(tried))]
 
 
-def _anchored(solver: ConicInteriorPoint, program: MeasuredProgram, away: Any, max_steps: Any) -> MeasuredProgram:
+def _anchored(solver: InteriorPoint, program: MeasuredProgram, away: Any, max_steps: Any) -> MeasuredProgram:
     """The program with a mechanism that meets its limits, if there is one."""
     if away is not None:
         start = dataclasses.replace(away, anchor=independent_release(away))
@@ -184,7 +184,7 @@ def _anchored(solver: ConicInteriorPoint, program: MeasuredProgram, away: Any, m
 
 @partial(jax.jit, static_argnums=0)
 def optimum(
-    solver: ConicInteriorPoint, program: MeasuredProgram, away: MeasuredProgram | None, goal: Goal, max_steps: Any
+    solver: InteriorPoint, program: MeasuredProgram, away: MeasuredProgram | None, goal: Goal, max_steps: Any
 ) -> Found:
     """The best of a program without an anchor. `away`: the program whose solution is one, if none is known."""
     return _best(solver, _anchored(solver, program, away, max_steps), goal, max_steps)
@@ -192,14 +192,14 @@ def optimum(
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def undifferentiated_optimum(
-    solver: ConicInteriorPoint, program: MeasuredProgram, away: Any, goal: Goal, max_steps: Any
+    solver: InteriorPoint, program: MeasuredProgram, away: Any, goal: Goal, max_steps: Any
 ) -> Found:
     """`optimum`; an attempt to differentiate it is refused."""
     return optimum(solver, program, away, goal, max_steps)
 
 
 @undifferentiated_optimum.defjvp
-def _refused(solver: ConicInteriorPoint, primals: Any, tangents: Any) -> Any:
+def _refused(solver: InteriorPoint, primals: Any, tangents: Any) -> Any:
     raise InputError(NO_DERIVATIVE)
 
 
@@ -212,10 +212,10 @@ class LeastWorst:
 
     parts: Any  # what is traced of the problem, the goal and the steps
     joined: Callable[[Any], tuple[DistortionProblem, Goal, Any]]  # the three again
-    solver: ConicInteriorPoint
+    solver: InteriorPoint
 
     @staticmethod
-    def of(problem: DistortionProblem, solver: ConicInteriorPoint, goal: Goal, max_steps: Any) -> "LeastWorst":
+    def of(problem: DistortionProblem, solver: InteriorPoint, goal: Goal, max_steps: Any) -> "LeastWorst":
         leaves, tree = jax.tree.flatten((problem, goal, max_steps))
         places = [i for i, leaf in enumerate(leaves) if is_traced(leaf)]
 
@@ -254,7 +254,7 @@ class LeastWorst:
         return jnp.where(at.value > 0, moved / jnp.where(falls > 0, falls, jnp.nan), 0.0)
 
 
-def _from_one_program(solver: ConicInteriorPoint, problem: DistortionProblem, goal: Goal, max_steps: Any) -> Found:
+def _from_one_program(solver: InteriorPoint, problem: DistortionProblem, goal: Goal, max_steps: Any) -> Found:
     """The minimax program, as on the host (`worst_outcome`)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))
@@ -289,7 +289,7 @@ def _leak(problem: DistortionProblem, mechanism: Any) -> Any:
     return measured_values(problem.leakage, problem.joints, mechanism).max()
 
 
-def _start(solver: ConicInteriorPoint, problem: DistortionProblem, further: Limits, max_steps: Any) -> Any:
+def _start(solver: InteriorPoint, problem: DistortionProblem, further: Limits, max_steps: Any) -> Any:
     """A mechanism that meets the budgets and the further limits, if there is one: nothing is told where possible."""
     within = as_budgets(distance_program(problem, (), True))
     start = _anchored(solver, within, _toward_limits(problem, further), max_steps).anchor
@@ -316,7 +316,7 @@ class _Search(NamedTuple):
     stuck: Any
 
 
-def _searched(solver: ConicInteriorPoint, problem: DistortionProblem, goal: Goal, max_steps: Any) -> Found:
+def _searched(solver: InteriorPoint, problem: DistortionProblem, goal: Goal, max_steps: Any) -> Found:
     """One distance to the budgets after another, as on the host, until an interval of the distance holds 0."""
     further = limits_of(problem)
     within = as_budgets(distance_program(problem, (), True))
