@@ -1,7 +1,7 @@
 """The systems of the outputs and the Schur complement they leave, factored once for several right-hand sides.
 
-Both interior-point methods come down to this. For every output y, with rows A_y = [a; extra_y] (N, X), the diagonals
-di_y of X/Z and d_y >= 0, and normals n_y (G, N) along which kappa_y is prescribed,
+Every step of the interior-point method comes down to this. For every output y, with rows A_y = [a; extra_y] (N, X), the
+diagonals di_y of X/Z and d_y >= 0, and normals n_y (G, N) along which kappa_y is prescribed,
 
     d_y kappa_y = A_y dX_y + link_y + (multiples of n_y),     n_y' kappa_y = level_y,
     dX_y = di_y (rho_y - dZ_y),   dZ_y = A_y' kappa_y - e,    sum_y dX_y = row.

@@ -1,9 +1,16 @@
 """Primal-dual interior point with dual scaling, for any leakage measures as objective and as limits.
 
-The method of `interior_point` (mutual information) in general form: the rules of the adversary are
-variables of their own, Z is exactly linear in them times their prices, and a Newton step costs
-|Y| (T |X|^2 + min(T^2 |X| + T^3, |X|^3)) + |X|^3 for T stacked rows. See `system` for the equations.
-Sources: Mehrotra 1992; Gondzio 1996; Calmon and Fawaz 2012, Theorem 2, for the worst-outcome program.
+The rules of the adversary are variables of their own. Eliminating them through the posteriors would turn an O(1)
+error in the DIRECTION of a column of vanishing mass into an O(1) error of the bound; as independent dual variables
+they make Z exactly linear in the products of rules and prices, and the Hessian is scaled by the dual's own columns.
+See `system` for the equations. A Newton step costs |Y| (T |X|^2 + min(T^2 |X| + T^3, |X|^3)) + |X|^3 for T stacked
+rows; where they are diagonal (S = X), |Y| |X|^2 + |X|^3. Everything is batched over outputs and nothing branches on
+data, so the same program runs under jit and vmap on any device.
+
+The central path is X Z = mu h with h = (mass + 1/|X|)/2: with h = mass alone, symbols x of tiny mass leave the
+neighbourhood. Mehrotra's predictor and Gondzio's correctors choose the step.
+Sources: Mehrotra 1992; Gondzio 1996; Calmon and Fawaz 2012, Theorem 2, for the worst-outcome program; primal-dual
+scaling of the sets: own derivation.
 """
 
 from typing import Any, NamedTuple
