@@ -158,7 +158,9 @@ def test_large_programs_other_devices_and_functions_of_users_are_compiled(monkey
         assert not uncompiled.suits(InteriorPoint(), program, 1e-4)
     monkeypatch.setenv(uncompiled.SWITCH, "never")
     assert uncompiled.suits(InteriorPoint(), program, 1.0)
-    assert not uncompiled.suits(InteriorPoint(), Program((SimpleNamespace(function=len),)), 1e-4)
+    assert not uncompiled.suits(
+        InteriorPoint(), Program((SimpleNamespace(rule_set=SimpleNamespace(users=True)),)), 1e-4
+    )
     assert not uncompiled.suits(PrimalDualHybridGradient(), program, 1e-4)
 
 
