@@ -77,6 +77,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.solving.frontier import frontier as frontier
     from jaxpriv.solving.funnel_frontier import FunnelFrontier as FunnelFrontier
     from jaxpriv.solving.funnel_frontier import funnel_frontier as funnel_frontier
+    from jaxpriv.solving.many import solve_many as solve_many
     from jaxpriv.solving.solve import solve as solve
 else:
     __getattr__, __dir__, __all__ = attach(
@@ -120,6 +121,7 @@ else:
             ],
             "jaxpriv.solving.frontier": ["Frontier", "frontier"],
             "jaxpriv.solving.funnel_frontier": ["FunnelFrontier", "funnel_frontier"],
+            "jaxpriv.solving.many": ["solve_many"],
             "jaxpriv.solving.solve": ["solve"],
         },
         submodules=[

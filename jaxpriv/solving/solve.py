@@ -155,7 +155,8 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
             return solve_funnel(problem, solver, FunnelGoal(goal.tol, limit, clock))
     if not isinstance(problem, DistortionProblem):
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
-        raise InputError(f"problem must be a {known}, not {type(problem).__name__}")
+        several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""
+        raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
     if problem.measured:
         name, method = pick_measured(solver, problem)
         if is_traced(problem, goal):

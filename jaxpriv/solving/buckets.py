@@ -1,0 +1,171 @@
+"""Problems padded to a common shape (a bucket), so that one compiled program takes all of them; and the way back.
+
+A program is compiled for one shape, which takes seconds. So alphabets are rounded up to a grid, and what is added
+changes no optimal value:
+
+* S: symbols without mass, rows of zeros of the joint;
+* X: symbols without mass, columns of zeros of the joint, with cost 0 for every release;
+* Y: copies of real outputs, y + |Y| with the costs of y, and so on. An output may be split into copies at will: every
+  measure is homogeneous in the columns w_y, so that the leakage stays the same, and convex: copies gain nothing.
+
+On the way back the copies of a column are summed, and the rows and scores of what was added are left out. The scores of
+the first |Y| outputs prove the bound of the original problem, whose outputs they are. No certificate relies on any of
+this: it is computed from the original problem.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxpriv.leakage import AbstractLeakage
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.terms import terms_of
+from jaxpriv.solution import Solution
+
+# Alphabets are rounded up to multiples of the second number up to the first. Larger ones stay as they are: a step takes
+# most of the time there, and a few symbols more cost as much as compiling.
+_GRID = ((24, 4), (64, 8))
+
+
+class Bucket(NamedTuple):
+    """The sizes (|S|, |X|, |Y|) that problems are padded to."""
+
+    private: int
+    inputs: int
+    outputs: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Measures:
+    """The measures of a problem, compared by their parameters: these are part of a program, not arguments of it."""
+
+    values: tuple[AbstractLeakage, ...]
+
+    @staticmethod
+    def of(problem: DistortionProblem) -> "Measures":
+        """Its own measure, then those of its further limits."""
+        return Measures((problem.leakage, *(measure for measure, _ in problem.limits)))
+
+    @property
+    def _key(self) -> Any:
+        leaves, structure = jax.tree.flatten(self.values)
+        arrays = map(np.asarray, leaves)
+        return structure, tuple((array.shape, str(array.dtype), array.tobytes()) for array in arrays)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Measures) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def bucket_size(symbols: int) -> int:
+    """The size of an alphabet, rounded up: to multiples of 4 up to 24, of 8 up to 64, and exact above."""
+    for largest, grid in _GRID:
+        if symbols <= largest:
+            return -(-symbols // grid) * grid
+    return symbols
+
+
+def bucket_of(problem: DistortionProblem) -> Bucket:
+    """The bucket of a problem; |S| stays as it is where a measure's rules are not one row for each private symbol."""
+    _, private, inputs, outputs = problem.sizes
+    grows = _grows(Measures.of(problem))
+    return Bucket(bucket_size(private) if grows else private, bucket_size(inputs), bucket_size(outputs))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)
+class Lanes:
+    """Problems of one kind, padded to one bucket and stacked along a leading axis; or one of them, without that axis.
+
+    Of one kind: the same form, as many joints, distortions and limits, the same measures.
+    """
+
+    joints: Any  # (N, K, S, X)
+    tables: Any  # (N, M, X, Y)
+    target: Any  # (N, M) budgets or prices, or (N,) leakage budgets
+    limits: Any  # (N, L)
+    form: str = dataclasses.field(metadata={"static": True})  # the keyword of `target`
+    measures: Measures = dataclasses.field(metadata={"static": True})
+
+    @staticmethod
+    def of(problems: Sequence[DistortionProblem], bucket: Bucket) -> "Lanes":
+        """The problems, padded to a bucket that none of them exceeds."""
+        first = problems[0]
+        groups, count = first.sizes[0], len(first.distortions)
+        joints = np.zeros((len(problems), groups, bucket.private, bucket.inputs))
+        tables = np.zeros((len(problems), count, bucket.inputs, bucket.outputs))
+        for i, problem in enumerate(problems):
+            _, private, inputs, outputs = problem.sizes
+            joints[i, :, :private, :inputs] = problem.joints
+            tables[i, :, :inputs] = problem.tables()[:, :, np.arange(bucket.outputs) % outputs]
+        form = form_of(first)
+        target = np.stack([np.asarray(getattr(problem, form), dtype=np.float64) for problem in problems])
+        limits = np.array([[value for _, value in problem.limits] for problem in problems], dtype=np.float64)
+        return Lanes(joints, tables, target, limits, form, Measures.of(first))
+
+    def problem(self) -> DistortionProblem:
+        """The problem of one lane."""
+        leakage, *limited = self.measures.values
+        limits = [(measure, self.limits[i]) for i, measure in enumerate(limited)]
+        return DistortionProblem(self.joints, self.tables, leakage=leakage, limits=limits, **{self.form: self.target})
+
+
+def form_of(problem: DistortionProblem) -> str:
+    """The keyword that states the problem: `budget`, `multiplier` or `leakage_budget`."""
+    forms = ("budget", "multiplier", "leakage_budget")
+    return next(name for name in forms if getattr(problem, name) is not None)
+
+
+def restored(problem: DistortionProblem, found: Solution, bucket: Bucket) -> Solution:
+    """What was found for the padded problem, read as a candidate for `problem`; its numbers are still to be certified.
+
+    `found` holds NumPy arrays of one problem, without a leading axis. Rows of useful symbols without mass become the
+    marginal of Y, as in every solution.
+    """
+    _, private, inputs, outputs = problem.sizes
+    wide, scores, weights = found.mechanism, found.scores, found.weights
+    mechanism = np.zeros((inputs, outputs))
+    for start in range(0, wide.shape[1], outputs):
+        part = wide[:inputs, start : start + outputs]
+        mechanism[:, : part.shape[1]] += part
+    masses = problem.joints.sum(axis=(0, 1))
+    if not masses.all():
+        marginal = masses @ mechanism
+        mechanism[masses == 0] = marginal / marginal.sum()
+    scores = scores[:, :outputs]
+    if bucket.private > private:  # every term has one row for each private symbol
+        lead = scores.shape[:2]
+        scores = scores.reshape(*lead, -1, bucket.private)[..., :private].reshape(*lead, -1)
+    weights = weights[:outputs] if problem.measured else weights
+    return dataclasses.replace(found, mechanism=mechanism, scores=scores, weights=weights)
+
+
+@lru_cache(maxsize=256)
+def _grows(measures: Measures) -> bool:
+    """Whether a private symbol without mass adds nothing but a row of zeros to the rules of each measure.
+
+    Seen in the terms of two joints, of which one has such a symbol more.
+    """
+    joint = np.array([[0.3, 0.2], [0.1, 0.4]])
+    padded = np.vstack([joint, np.zeros((1, 2))])
+    for measure in measures.values:
+        if not measure.designable or measure.untraceable is not None:
+            return False
+        if any(np.ndim(leaf) for leaf in jax.tree.leaves(measure)):  # a parameter for each private symbol
+            return False
+        role = Role.WORST if measure.worst_outcome else Role.AVERAGE
+        (small,), (large,) = (terms_of(measure, one, role, _LIMIT, True) for one in (joint, padded))
+        if not np.array_equal(large.rows, np.vstack([small.rows, np.zeros((1, 2))])):
+            return False
+    return True
+
+
+# The limit at which rules are compared.
+_LIMIT = 0.1

@@ -1,0 +1,134 @@
+"""Many problems at once: those of one kind share batches of one compiled program, the others are solved one by one."""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxpriv._clock import Clock, clock_of
+from jaxpriv._validation import is_traced, scalar
+from jaxpriv.errors import InfeasibleError, InputError, JaxprivError
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.noise import NoiseProblem
+from jaxpriv.solution import Solution, Status, no_solution
+from jaxpriv.solvers import Goal
+from jaxpriv.solving.batches import Kind, kind_of, slack_of, solve_together
+from jaxpriv.solving.choice import step_limit
+from jaxpriv.solving.portions import report_points
+from jaxpriv.solving.solve import solve_within
+
+if TYPE_CHECKING:
+    from jaxpriv.funnels import FunnelSolution
+
+_KNOWN = (DistortionProblem, NoiseProblem, FunnelProblem, BottleneckProblem)
+
+
+def solve_many(
+    problems: Iterable[Any],
+    solver: Any = "auto",
+    *,
+    tol: Any = 1e-6,
+    rtol: Any = 0.0,
+    max_steps: Any = None,
+    throw: bool = False,
+    time_limit: Any = None,
+    progress: Any = None,
+) -> "list[Solution | FunnelSolution]":
+    """Solve every problem as `solve` does, to its own certificate; results in the order given.
+
+    Problems of one kind (form, measures, numbers of joints and distortions, sizes rounded up to a common bucket) run
+    side by side in one compiled program, where there are enough of them to be worth compiling one: from about a hundred
+    of 8 symbols. All others are solved one by one, and so is every problem that its batch leaves without a proof. The
+    certificate of each is computed from that problem alone, in float64.
+
+    One problem does not disturb the others: where there is no mechanism its result says `infeasible`; where its solve
+    raises, its result holds no mechanism (NaN), the interval from -inf to inf, the status `not_certified` and the
+    error in `notes`. The `seconds` of a result are its share of those of its batch.
+
+    Args:
+        problems: any that `solve` takes; those of funnels and of noise are solved one by one.
+        solver, tol, rtol, max_steps: as for `solve`, for all problems.
+        throw: raise where a problem is infeasible or cannot be solved, with its position.
+        time_limit: seconds for all problems together; one that was not reached has the status `best_known`.
+        progress: as for `solve`; the record's `done` and `total` count the problems, its numbers are those with the
+            largest gap of what was just done.
+
+    Raises:
+        InputError: an argument is wrong, or a problem is, as `problems[i]`; nothing was computed.
+    """
+    asked = list(problems)
+    if is_traced(asked, tol, rtol):
+        raise InputError("solve_many runs outside of jit and vmap only; inside, vmap `solve` over arrays")
+    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
+    step_limit(None, max_steps)
+    kinds: defaultdict[Kind | None, list[int]] = defaultdict(list)
+    for i, problem in enumerate(asked):
+        if not isinstance(problem, _KNOWN):
+            known = ", ".join(kind.__name__ for kind in _KNOWN)
+            raise InputError(f"problems[{i}] must be one of {known}, not {type(problem).__name__}")
+        try:
+            kinds[kind_of(problem, solver, goal)].append(i)
+        except JaxprivError as error:
+            raise _at(i, error) from error
+    results: list[Any] = [None] * len(asked)
+    done = 0
+    with clock_of(time_limit, progress) as clock:
+
+        def take(places: list[int], found: list[Any]) -> None:
+            nonlocal done
+            for i, one in zip(places, found, strict=True):
+                results[i] = one
+            done += len(found)
+            certified = [one for one in found if isinstance(one, Solution)]
+            report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
+
+        for kind, places in kinds.items():
+            width = 0 if kind is None else kind.width(len(places))
+            alone = places
+            if kind is not None and width:
+                alone = []
+                ordered = sorted(places, key=lambda i: slack_of(asked[i]))
+                for start in range(0, len(ordered), width):
+                    batch = ordered[start : start + width]
+                    found: list[Any] = [None] * len(batch)
+                    if not clock.expired():
+                        found = solve_together([asked[i] for i in batch], kind, goal, max_steps, width)
+                    alone += [i for i, one in zip(batch, found, strict=True) if one is None]
+                    proved = [(i, one) for i, one in zip(batch, found, strict=True) if one is not None]
+                    take([i for i, _ in proved], [one for _, one in proved])
+            for i in alone:
+                take([i], [_alone(i, asked[i], solver, goal, max_steps, throw, clock)])
+    return results
+
+
+def _alone(i: int, problem: Any, solver: Any, goal: Goal, max_steps: Any, throw: bool, clock: Clock) -> Any:
+    """The result of one problem by itself, or one that says why there is none."""
+    try:
+        return solve_within(clock, problem, solver, goal, max_steps, throw)
+    except JaxprivError as error:
+        if throw or not isinstance(problem, DistortionProblem):
+            raise _at(i, error) from error
+        return _failed(problem, f"{type(error).__name__}: {error}")
+    except Exception as error:  # the text of a foreign error may hold data values
+        if throw or not isinstance(problem, DistortionProblem):
+            raise
+        return _failed(problem, f"{type(error).__name__} while solving")
+
+
+def _failed(problem: DistortionProblem, why: str) -> Solution:
+    """The result that says nothing but why: no mechanism, and every number may be the optimum."""
+    groups, private, _, _ = problem.sizes
+    nothing = no_solution(problem.shape, groups, private, 0, len(problem.distortions))
+    code = np.int32(Status.NOT_CERTIFIED)
+    return dataclasses.replace(nothing, lower_bound=np.float64(-np.inf), code=code, notes=(why,))
+
+
+def _at(i: int, error: JaxprivError) -> JaxprivError:
+    """The same error with the position of its problem."""
+    message = f"problems[{i}]: {error}"
+    if isinstance(error, InfeasibleError):
+        return InfeasibleError(message, error.proof)
+    return type(error)(message)

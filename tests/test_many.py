@@ -1,0 +1,264 @@
+"""Problems padded to buckets and solved in batches: the padding changes no leakage and no distortion, every result is
+certified on its own problem, and one problem does not disturb the others.
+"""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.errors import InfeasibleError, InputError, ResourceError
+from jaxpriv.leakage import by_name
+from jaxpriv.solution import Solution
+from jaxpriv.solvers import Goal
+from jaxpriv.solving import batches, many
+from jaxpriv.solving.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
+from jaxpriv.testing import random_joint, random_mechanisms
+
+
+def _problem(seed: int, sizes: tuple[int, int, int] = (4, 4, 4), share: float = 0.4, **more) -> jp.DistortionProblem:
+    private, inputs, outputs = sizes
+    joint = random_joint(seed, private, inputs)
+    distortion = abs(np.subtract.outer(np.arange(inputs), np.arange(outputs))).astype(float)
+    cost = joint.sum(axis=0)[:, None] * distortion
+    least, idle = cost.min(axis=1).sum(), cost.sum(axis=0).min()
+    return jp.DistortionProblem(joint, distortion, budget=least + share * (idle - least), **more)
+
+
+@pytest.fixture(autouse=True)
+def _batches_of_any_number(monkeypatch):
+    monkeypatch.setattr(batches, "_WORTH", 0.0)
+
+
+# ------------------------------------------------------------------------------ buckets
+
+
+def test_alphabets_are_rounded_up_to_the_grid():
+    sizes = {1: 4, 4: 4, 5: 8, 21: 24, 24: 24, 25: 32, 33: 40, 64: 64, 65: 65, 1000: 1000}
+    assert {size: bucket_size(size) for size in sizes} == sizes
+
+
+def test_private_symbols_stay_where_rules_are_more_than_one_row_each():
+    assert bucket_of(_problem(0, (5, 6, 7))) == Bucket(8, 8, 8)
+    assert bucket_of(_problem(0, (5, 6, 7), leakage=by_name("sibson", order=2.0))) == Bucket(8, 8, 8)
+    assert bucket_of(_problem(0, (5, 6, 7), leakage=by_name("ldp"))) == Bucket(5, 8, 8)
+    assert bucket_of(_problem(0, (5, 6, 7), limits=[(by_name("lift"), 1.0)])) == Bucket(5, 8, 8)
+
+
+_MEASURES = [
+    by_name("mutual-information"),
+    by_name("sibson", order=2.0),
+    by_name("sibson", order=0.5),
+    by_name("arimoto", order=3.0),
+    by_name("maximal-leakage"),
+    by_name("min-entropy"),
+    by_name("f-information", divergence="chi-squared"),
+    by_name("max-information"),
+    by_name("max-lift"),
+    by_name("ldp"),
+]
+
+
+@pytest.mark.parametrize("measure", _MEASURES, ids=lambda one: type(one).__name__)
+def test_padding_changes_no_leakage_and_no_distortion(measure):
+    """Copies of outputs that share a mechanism leak as much as it, any other use of them at least what is read back."""
+    problem = _problem(1, (3, 5, 5), leakage=measure)
+    bucket = bucket_of(problem)
+    padded = jax.tree.map(lambda leaf: leaf[0], Lanes.of([problem], bucket)).problem()
+    wide = random_mechanisms(2, 6, bucket.inputs, bucket.outputs)
+    shared = np.zeros((bucket.inputs, bucket.outputs))
+    rows = random_mechanisms(3, 1, 5, 5)[0]
+    copies = np.arange(bucket.outputs) % 5
+    shared[:5] = rows[:, copies] / np.bincount(copies)[copies]
+    shared[5:, 0] = 1.0
+
+    def leaks(one: jp.DistortionProblem, mechanism: np.ndarray) -> float:
+        return float(measure(one.joints[0], mechanism))
+
+    def costs(one: jp.DistortionProblem, mechanism: np.ndarray) -> float:
+        return float((one.joints[0].sum(axis=0)[:, None] * one.tables()[0] * mechanism).sum())
+
+    def back(mechanism: np.ndarray) -> np.ndarray:
+        groups, private = 1, bucket.private
+        scores = np.zeros((groups, bucket.outputs, private))
+        empty = np.zeros(groups)
+        found = Solution(0.0, 0.0, mechanism, 0.0, empty, scores, empty, empty, 0, 0)
+        return restored(problem, found, bucket).mechanism
+
+    np.testing.assert_allclose(back(shared), rows, atol=1e-15)
+    assert leaks(padded, shared) == pytest.approx(leaks(problem, rows), abs=1e-9)
+    for one in wide:
+        assert leaks(problem, back(one)) <= leaks(padded, one) + 1e-9
+        assert costs(problem, back(one)) == pytest.approx(costs(padded, one), abs=1e-12)
+
+
+# ------------------------------------------------------------------------------ many problems
+
+
+def _programs(monkeypatch) -> list[int]:
+    """The lanes of every batch that runs."""
+    seen: list[int] = []
+    original = batches.on_host
+
+    def counted(function, solver, lanes, *rest):
+        seen.append(len(lanes.joints))
+        return original(function, solver, lanes, *rest)
+
+    monkeypatch.setattr(batches, "on_host", counted)
+    return seen
+
+
+_SIZES = [(4, 4, 4), (3, 4, 2), (2, 3, 4), (4, 2, 3), (1, 4, 4)]
+
+
+def test_mixed_shapes_share_one_program_and_agree_with_single_solves(monkeypatch):
+    seen = _programs(monkeypatch)
+    problems = [_problem(seed, _SIZES[seed % 5], 0.1 + 0.1 * seed) for seed in range(7)]
+    results = jp.solve_many(problems, tol=1e-7)
+    assert seen == [8]  # one batch, the next power of two
+    for problem, found in zip(problems, results, strict=True):
+        alone = jp.solve(problem, tol=1e-7)
+        assert found.status == "optimal"
+        assert found.mechanism.shape == problem.shape
+        assert found.lower_bound <= alone.value
+        assert alone.lower_bound <= found.value
+        proof = jp.certify(problem, found)
+        assert proof.valid
+        assert proof.agrees
+        assert proof.gap <= 1e-7
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"leakage": by_name("sibson", order=2.0)},
+        pytest.param({"limits": [(by_name("max-lift"), 1.0)]}, marks=pytest.mark.slow),
+    ],
+    ids=["sibson", "limits"],
+)
+def test_measures_are_batched_too(monkeypatch, more):
+    seen = _programs(monkeypatch)
+    problems = [_problem(seed, (3, 3, 4) if seed % 2 else (3, 4, 4), 0.3 + 0.05 * seed, **more) for seed in range(4)]
+    results = jp.solve_many(problems)
+    assert seen == [4]
+    for problem, found in zip(problems, results, strict=True):
+        alone = jp.solve(problem)
+        assert found.lower_bound <= alone.value
+        assert alone.lower_bound <= found.value
+        assert jp.certify(problem, found).agrees
+
+
+def test_problems_that_a_batch_cannot_prove_do_not_disturb_the_others(monkeypatch):
+    """No mechanism, no room, a useful symbol without mass, a lane with NaN inside."""
+    problems = [_problem(seed, (4, 4, 4), 0.1 + 0.07 * seed) for seed in range(5)]
+    plain = jp.solve_many(problems)
+    joint = random_joint(7, 4, 4)
+    table = 1.0 + abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    impossible = jp.DistortionProblem(joint, table, budget=0.5)
+    exact = jp.DistortionProblem(joint, table, budget=1.0)
+    emptied = joint.copy()
+    emptied[:, 2] = 0.0
+    empty = jp.DistortionProblem(emptied / emptied.sum(), table - 1.0, budget=0.3)
+    mixed = jp.solve_many([impossible, *problems[:3], exact, *problems[3:], empty])
+    assert mixed[0].status == "infeasible"
+    assert mixed[4].status == mixed[7].status == "optimal"
+    assert jp.certify(exact, mixed[4]).gap <= 1e-6
+    outputs = empty.joints[0].sum(axis=0) @ mixed[7].mechanism
+    np.testing.assert_allclose(mixed[7].mechanism[2], outputs, atol=1e-12)
+    for one, other in zip(plain, [*mixed[1:4], *mixed[5:7]], strict=True):
+        assert other.status == "optimal"
+        assert other.lower_bound <= one.value
+        assert one.lower_bound <= other.value
+    with pytest.raises(InfeasibleError, match=r"problems\[1\]: budget") as error:
+        jp.solve_many([problems[0], impossible, problems[1]], throw=True)
+    assert error.value.proof["bound"] > error.value.proof["allowed"]
+
+
+def test_what_a_batch_claims_is_not_believed(monkeypatch):
+    """A mechanism that is not what the lane says, or a refused batch: the problem is solved by itself."""
+    problems = [_problem(seed) for seed in range(5)]
+    original = batches.on_host
+
+    def lying(*args):
+        found, seconds = original(*args)
+        mechanism = found.mechanism.copy()
+        mechanism[1] = 1.0 / mechanism.shape[2]
+        return dataclasses.replace(found, mechanism=mechanism), seconds
+
+    monkeypatch.setattr(batches, "on_host", lying)
+    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
+        proof = jp.certify(problem, found)
+        assert proof.valid
+        assert proof.agrees
+        assert proof.gap <= 1e-6
+
+    def refusing(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+
+    monkeypatch.setattr(batches, "on_host", refusing)
+    assert [one.status for one in jp.solve_many(problems)] == ["optimal"] * 5
+
+
+def test_an_error_in_one_solve_is_its_own(monkeypatch):
+    monkeypatch.setattr(batches, "_WORTH", float("inf"))
+    problems = [_problem(seed) for seed in range(3)]
+    original = many.solve_within
+
+    def failing(clock, problem, *rest):
+        if problem is problems[1]:
+            raise ResourceError("the device ran out of memory")
+        if problem is problems[2]:
+            raise ZeroDivisionError("0.123 / 0")
+        return original(clock, problem, *rest)
+
+    monkeypatch.setattr(many, "solve_within", failing)
+    good, refused, broken = jp.solve_many(problems)
+    assert good.status == "optimal"
+    assert refused.notes == ("ResourceError: the device ran out of memory",)
+    assert broken.notes == ("ZeroDivisionError while solving",)  # no data value
+    assert refused.status == broken.status == "not_certified"
+    assert (refused.lower_bound, refused.value) == (-np.inf, np.inf)
+    assert np.isnan(refused.mechanism).all()
+    with pytest.raises(ResourceError, match=r"^problems\[1\]: the device"):
+        jp.solve_many(problems, throw=True)
+
+
+def test_wrong_arguments_are_named_with_their_position():
+    good, bad = _problem(0), _problem(1, leakage=by_name("maximal-alpha-leakage", order=2.0))
+    with pytest.raises(InputError, match=r"^problems\[2\]: leakage"):
+        jp.solve_many([good, good, bad])
+    with pytest.raises(InputError, match=r"^problems\[1\] must be one of DistortionProblem.*not str"):
+        jp.solve_many([good, "heart.npz"])
+    with pytest.raises(InputError, match=r"^problems\[0\]: solver"):
+        jp.solve_many([good], "simplex")
+    with pytest.raises(InputError, match="tol"):
+        jp.solve_many([good], tol=0.0)
+    with pytest.raises(InputError, match="solve_many takes a list"):
+        jp.solve([good])
+    assert jp.solve_many([]) == []
+
+
+def test_a_time_limit_gives_intervals_for_all():
+    problems = [_problem(seed) for seed in range(4)]
+    for problem, found in zip(problems, jp.solve_many(problems, time_limit=0.0), strict=True):
+        assert found.status == "best_known"
+        assert jp.certify(problem, found).valid
+
+
+def test_progress_counts_all_problems():
+    lines: list[jp.Progress] = []
+    jp.solve_many([_problem(seed) for seed in range(5)], progress=lines.append)
+    assert lines[-1].done == lines[-1].total == 5
+    assert [one.done for one in lines] == sorted(one.done for one in lines)
+
+
+def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
+    small = batches.kind_of(_problem(0, (8, 8, 8)), "auto", Goal(1e-6))
+    large = batches.kind_of(_problem(0, (32, 32, 32)), "auto", Goal(1e-6))
+    assert small is not None
+    assert large is not None
+    assert [small.width(count) for count in (1, 2, 3, 100, 128, 5000)] == [0, 2, 4, 128, 128, 128]
+    assert large.width(5000) * large.lane_bytes <= 2**24
+    assert batches.kind_of(_problem(0, (64, 64, 64)), "auto", Goal(1e-6)).width(5000) == 0
