@@ -30,11 +30,13 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv import gaussian as gaussian
     from jaxpriv import joints as joints
     from jaxpriv import leakage as leakage
+    from jaxpriv import mechanism as mechanism
     from jaxpriv import plotting as plotting
     from jaxpriv import probability as probability
     from jaxpriv import problems as problems
     from jaxpriv import solvers as solvers
     from jaxpriv import testing as testing
+    from jaxpriv import verifier as verifier
     from jaxpriv import watchdog as watchdog
     from jaxpriv._clock import Progress as Progress
     from jaxpriv.certificates import Certificate as Certificate
@@ -55,6 +57,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.extremal import MaximumUtility as MaximumUtility
     from jaxpriv.extremal import maximum_utility as maximum_utility
     from jaxpriv.funnels import FunnelSolution as FunnelSolution
+    from jaxpriv.mechanism import Mechanism as Mechanism
     from jaxpriv.problems import BottleneckProblem as BottleneckProblem
     from jaxpriv.problems import DistortionProblem as DistortionProblem
     from jaxpriv.problems import FunnelProblem as FunnelProblem
@@ -99,6 +102,7 @@ else:
             ],
             "jaxpriv.extremal": ["MaximumUtility", "maximum_utility"],
             "jaxpriv.funnels": ["FunnelSolution"],
+            "jaxpriv.mechanism": ["Mechanism"],
             "jaxpriv.problems": [
                 "BottleneckProblem",
                 "DistortionProblem",
@@ -138,11 +142,13 @@ else:
             "gaussian",
             "joints",
             "leakage",
+            "mechanism",
             "plotting",
             "probability",
             "problems",
             "solvers",
             "testing",
+            "verifier",
             "watchdog",
         ],
     )

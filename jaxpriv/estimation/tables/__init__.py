@@ -14,6 +14,7 @@ and rule.
 
 from jaxpriv.estimation.tables.border import Source
 from jaxpriv.estimation.tables.codebook import Codebook, Records, fit_codebook
+from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.estimation.tables.counting import CountedTable, count_table
 from jaxpriv.estimation.tables.rules import Categories, Edges, Quantiles, Rule
 
@@ -26,6 +27,7 @@ __all__ = [
     "Records",
     "Rule",
     "Source",
+    "column_distortion",
     "count_table",
     "fit_codebook",
 ]

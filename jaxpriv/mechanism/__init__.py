@@ -1,0 +1,30 @@
+"""From a table of records to a file that can be published, checked and released from.
+
+    fitted = fit("people.csv", private="income", useful=["age", "education"], rules={"age": Quantiles(4)}, budget=0.5)
+    fitted.mechanism.save("design.zip")                       # public: no count
+    fitted.evidence.save("audit.zip", fitted.mechanism)       # private: counts and certificate
+    Mechanism.load("design.zip").apply(frame)                 # one secure draw for each record
+
+The object that is certified is the one that is drawn from: a table of whole numbers whose rows sum to 2^62. Every
+number about it is computed again by `jaxpriv.verifier`, which needs nothing but Python's standard library.
+"""
+
+from typing import TYPE_CHECKING
+
+from jaxpriv._lazy import attach
+
+if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from jaxpriv.mechanism.evidence import Evidence as Evidence
+    from jaxpriv.mechanism.fitting import Fitted as Fitted
+    from jaxpriv.mechanism.fitting import fit as fit
+    from jaxpriv.mechanism.mechanism import Asked as Asked
+    from jaxpriv.mechanism.mechanism import Mechanism as Mechanism
+else:
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "jaxpriv.mechanism.evidence": ["Evidence"],
+            "jaxpriv.mechanism.fitting": ["Fitted", "fit"],
+            "jaxpriv.mechanism.mechanism": ["Asked", "Mechanism"],
+        },
+    )

@@ -1,0 +1,326 @@
+"""A mechanism as a file and as something that releases records: integer table, classes, alphabets, what was asked."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from jaxpriv._files import MAX_BYTES, atomic_write
+from jaxpriv._repr import summary
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.estimation.tables import Codebook, Source
+from jaxpriv.estimation.tables.border import row_text
+from jaxpriv.mechanism import draws
+from jaxpriv.verifier import archive
+from jaxpriv.verifier.archive import Json
+from jaxpriv.verifier.claims import BITS, Claim, without_counts
+from jaxpriv.verifier.designs import DESIGN, UNSEEN, Design, read_design
+
+Labels: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a mechanism was designed for.
+
+    Attributes:
+        problem: `budget` (least leakage at E d <= target), `leakage-budget` (least E d at leakage <= target),
+            `disclosure` (least leakage at I(X;Y) >= target) or `watchdog` (lift leakage <= target).
+        target: the number.
+        leakage: the measure, as the arguments of `jaxpriv.leakage.by_name`.
+    """
+
+    problem: str
+    target: float
+    leakage: Mapping[str, str | float | None]
+
+    @property
+    def record(self) -> Json:
+        measure: dict[str, Json] = {
+            key: value if value is None or isinstance(value, str) else repr(float(value))
+            for key, value in self.leakage.items()
+        }
+        return {"problem": self.problem, "target": repr(float(self.target)), "leakage": measure}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Asked":
+        numbers = ("order", "gamma")
+        measure = {
+            key: float(value) if key in numbers and value is not None else value
+            for key, value in record["leakage"].items()
+        }
+        return cls(record["problem"], float(record["target"]), measure)
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """W(y|x) = table / 2^62, with all that is needed to release records by it. It holds no count of a record.
+
+    Attributes:
+        table: T (X, Y) uint64, rows sum to 2^62.
+        codebook: the classes of the private and useful columns.
+        useful: (X, b) int64, the codes of the useful columns for each x.
+        released_columns, released_labels, released: names, labels and codes (Y, c) of what is released. With a
+            distortion and for watchdogs these are the useful columns themselves.
+        asked: what it was designed for.
+        distortion: d (X, Y) float64, where it was designed with one.
+        unseen: what a combination of classes without a symbol comes to: `refuse` (nothing is released), `suppress` (the
+            release of a symbol drawn uniformly, independent of the record), `nearest` (the symbol that differs in the
+            fewest columns, the first of several).
+        commitment: keyed hash of the counts and the certificate, which are kept apart (`Evidence`).
+    """
+
+    table: np.ndarray
+    codebook: Codebook
+    useful: np.ndarray
+    released_columns: tuple[str, ...]
+    released_labels: Labels
+    released: np.ndarray
+    asked: Asked
+    distortion: np.ndarray | None
+    unseen: str
+    commitment: str
+
+    __repr__ = summary
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """The file; equal mechanisms give equal bytes."""
+        from jaxpriv import __version__
+
+        arrays: dict[str, np.ndarray] = {"table.npy": self.table, "useful.npy": self.useful}
+        arrays["released.npy"] = self.released
+        if self.distortion is not None:
+            arrays["distortion.npy"] = self.distortion
+        members = {name: array_bytes(values) for name, values in arrays.items()}
+        guarantees = without_counts(self.table.tolist())
+        entries = zip(self.released_columns, self.released_labels, strict=True)
+        record: dict[str, Json] = {
+            "format": DESIGN,
+            "version": 1,
+            "tool": f"jaxpriv {__version__}",
+            "asked": self.asked.record,
+            "codebook": _codebook_record(self.codebook),
+            "released": [{"column": name, "labels": list(labels)} for name, labels in entries],
+            "unseen": self.unseen,
+            "guarantees": {name: claim.record for name, claim in guarantees.items()},
+            "commitment": self.commitment,
+            "members": {name: archive.digest(content) for name, content in members.items()},
+        }
+        return archive.pack({"design.json": archive.sealed(record), **members})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, whole or not at all."""
+        atomic_write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Mechanism":
+        """The mechanism of a file that `save` wrote.
+
+        Everything that the file states is computed again and compared (`jaxpriv.verifier`). Raises `InputError` if the
+        file is absent, `IntegrityError` if it is damaged, altered or of another kind, `ResourceError` if it cannot be
+        read.
+        """
+        return cls.from_bytes(read_file(path), str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "the design") -> "Mechanism":
+        """The inverse of `to_bytes`; `IntegrityError` naming the file `name`."""
+        design = read_design(data, name)
+        released = design.record["released"]
+        mechanism = cls(
+            table=np.array([list(row) for row in design.rows], dtype=np.uint64),
+            codebook=_codebook(design.record["codebook"], name),
+            useful=np.array(design.useful, dtype=np.int64),
+            released_columns=tuple(entry["column"] for entry in released),
+            released_labels=tuple(tuple(entry["labels"]) for entry in released),
+            released=np.array(design.released, dtype=np.int64),
+            asked=Asked.of(design.record["asked"]),
+            distortion=None
+            if design.costs is None
+            else np.array(design.costs.numbers, dtype=np.float64).reshape(design.costs.shape),
+            unseen=design.record["unseen"],
+            commitment=design.record["commitment"],
+        )
+        _freeze(mechanism)
+        return mechanism
+
+    def verify(self) -> Design:
+        """Everything that the file states, computed again with whole numbers: see `jaxpriv.verifier.Design`."""
+        return read_design(self.to_bytes(), "the mechanism")
+
+    @property
+    def sha256(self) -> str:
+        """Of the file."""
+        return archive.digest(self.to_bytes())
+
+    @property
+    def guarantees(self) -> dict[str, Claim]:
+        """What holds for every population: `maximal-leakage` and `ldp` of W."""
+        return without_counts(self.table.tolist())
+
+    def matrix(self) -> np.ndarray:
+        """W (X, Y), float64, every entry correctly rounded."""
+        return np.ldexp(self.table.astype(np.float64), -BITS)
+
+    # -- records -------------------------------------------------------------------------------------
+
+    def symbols(self, source: Source, unseen: str | None = None) -> np.ndarray:
+        """The row x of the table for every record, int64 (n,): `locate_codes` of the codes of its useful columns."""
+        return self.locate_codes(self.codebook.encode_useful(source), unseen)
+
+    def locate_codes(self, codes: np.ndarray, unseen: str | None = None) -> np.ndarray:
+        """The row x for codes (n, b) of the useful columns; by the rule `unseen` (default: its own) where there is
+        none.
+
+        With `suppress` that is a row drawn uniformly, anew for every such record. Raises `InputError` with `refuse`,
+        naming the first such row.
+        """
+        rule = self.unseen if unseen is None else unseen
+        if rule not in UNSEEN:
+            raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
+        place = {row: x for x, row in enumerate(map(tuple, self.useful.tolist()))}
+        distinct, index = _distinct(codes, [len(labels) for labels in self._labels])
+        found = np.array([place.get(row, -1) for row in map(tuple, distinct.tolist())], dtype=np.int64)
+        if rule == "nearest":
+            for unknown in np.flatnonzero(found < 0):
+                found[unknown] = int((self.useful != distinct[unknown]).sum(axis=1).argmin())
+        symbols = found[index]
+        missing = np.flatnonzero(symbols < 0)
+        if missing.size and rule == "refuse":
+            names = ", ".join(map(repr, self.codebook.useful))
+            raise InputError(
+                f"{row_text(missing[0])} combines the classes of {names} as no symbol of the mechanism does "
+                f"({missing.size} such rows); choose unseen='suppress' or 'nearest'"
+            )
+        if missing.size:
+            symbols[missing] = draws.uniform(len(self.useful), missing.size)
+        return symbols
+
+    def sample(self, symbols: Any) -> np.ndarray:
+        """One released symbol y for every x in `symbols` (n,), int64 (n,), with randomness of the operating system.
+
+        Equal x are independent draws. There is no seed. Raises `InputError` for a symbol that is none, `EntropyError`
+        if the system gives no randomness.
+        """
+        index = np.atleast_1d(np.asarray(symbols))
+        index = index.astype(np.int64) if index.size == 0 else index
+        if index.ndim != 1 or index.dtype.kind not in "iu":
+            raise InputError("symbols must be whole numbers, one axis")
+        bad = np.flatnonzero((index < 0) | (index >= len(self.table)))
+        if bad.size:
+            raise InputError(f"symbols[{bad[0]}] is not one of the {len(self.table)} useful symbols")
+        return draws.draw(self._sums, index)
+
+    def apply(self, frame: Any, unseen: str | None = None) -> Any:
+        """The released columns for the records of a frame: one fresh draw for each record, all or nothing.
+
+        A pandas, polars or Arrow frame gives one of the same kind; columns by name give a dict. For files, a
+        self-test, a receipt and a ledger against second releases use `jaxpriv.mechanism.release`. Errors as for
+        `symbols` and `sample`.
+        """
+        released = self.labels_of(self.sample(self.symbols(frame, unseen)))
+        if isinstance(frame, Mapping):
+            return released
+        import narwhals as nw  # an extra, and there: the frame was read with it
+
+        native = nw.from_native(frame, eager_only=True)
+        return nw.from_dict(
+            {name: values.tolist() for name, values in released.items()}, backend=nw.get_native_namespace(native)
+        ).to_native()
+
+    def labels_of(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
+        """The labels of released symbols (n,): for each column an array of texts (n,)."""
+        columns = {}
+        for place, (name, labels) in enumerate(zip(self.released_columns, self.released_labels, strict=True)):
+            columns[name] = np.array(labels, dtype=object)[self.released[:, place]][outputs]
+        return columns
+
+    @cached_property
+    def _sums(self) -> np.ndarray:
+        return draws.cumulative(self.table)
+
+    @property
+    def _labels(self) -> Labels:
+        return tuple(self.codebook.rules[name].labels for name in self.codebook.useful)
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file; `InputError` if it is absent or no file, `ResourceError` if unreadable or too large."""
+    try:
+        if not Path(path).exists():
+            raise InputError(f"{path} does not exist")
+        if not Path(path).is_file():
+            raise InputError(f"{path} is not a regular file")
+        if Path(path).stat().st_size > MAX_BYTES:
+            raise ResourceError(f"{path} is larger than {MAX_BYTES} bytes")
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ResourceError(f"cannot read {path}: {error.strerror}") from error
+
+
+def array_bytes(values: np.ndarray) -> bytes:
+    """A .npy file, version 1.0, little-endian, C order."""
+    import io
+
+    stream = io.BytesIO()
+    little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    np.lib.format.write_array(stream, little, version=(1, 0), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _distinct(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    from jaxpriv.datasets._layout import distinct_rows
+
+    return distinct_rows(codes, sizes)
+
+
+def _codebook_record(book: Codebook) -> Json:
+    """The classes without floats: edges are texts, which Python's `float` reads back exactly."""
+    rules = json.loads(book.to_json())["columns"]
+    for rule in rules.values():
+        if "edges" in rule:
+            rule["edges"] = [edge if isinstance(edge, str) else repr(float(edge)) for edge in rule["edges"]]
+    return {
+        side: [{"column": name, "labels": list(book.rules[name].labels), "rule": rules[name]} for name in names]
+        for side, names in (("private", book.private), ("useful", book.useful))
+    }
+
+
+def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
+    """The inverse; `IntegrityError` if a rule or its labels are not what `Codebook` makes of them."""
+    columns: dict[str, Any] = {}
+    for entry in (*record["private"], *record["useful"]):
+        rule = dict(entry["rule"]) if isinstance(entry["rule"], dict) else {}
+        if isinstance(rule.get("edges"), list):
+            rule["edges"] = [_edge(edge, name) for edge in rule["edges"]]
+        if columns.setdefault(entry["column"], rule) != rule:
+            raise IntegrityError(f"{name}: a column that is private and useful has two rules")
+    sides = {side: [entry["column"] for entry in record[side]] for side in ("private", "useful")}
+    text = json.dumps({"format": "jaxpriv-codebook", "version": 1, **sides, "columns": columns})
+    try:
+        book = Codebook.from_json(text)
+    except IntegrityError as error:
+        raise IntegrityError(f"{name}: the codebook: {error}") from None
+    if _codebook_record(book) != record:
+        raise IntegrityError(f"{name}: the codebook states other labels than its rules give")
+    return book
+
+
+def _edge(edge: Any, name: str) -> Any:
+    try:
+        return edge if edge in ("-inf", "inf") else float(edge)
+    except (TypeError, ValueError):
+        raise IntegrityError(f"{name}: the codebook has an edge that is no number") from None
+
+
+def _freeze(mechanism: Mechanism) -> None:
+    for values in (mechanism.table, mechanism.useful, mechanism.released, mechanism.distortion):
+        if values is not None:
+            values.setflags(write=False)

@@ -1,0 +1,12 @@
+"""Check a design, its audit and what was released with it, with Python's standard library alone.
+
+    python -m jaxpriv verify DESIGN.zip --private AUDIT.zip
+
+Nothing of NumPy or JAX is imported, and nothing of the rest of jaxpriv but its exceptions. Numbers are whole numbers
+and fractions; logarithms are enclosed and rounded outwards. What a file states is never used, only compared with what
+was computed. `docs/release.md` says what is proved and what is not.
+"""
+
+from jaxpriv.verifier.designs import Audit, Design, read_audit, read_design
+
+__all__ = ["Audit", "Design", "read_audit", "read_design"]

@@ -1,0 +1,223 @@
+"""What an integer table of a mechanism proves, with and without counts: exact, or enclosed and rounded outwards.
+
+The mechanism is W = T / 2^62, T (X, Y) whole numbers with rows that sum to 2^62. With counts N (S, X) of n records
+w = N T is whole too, and every probability below is a ratio of whole numbers. Only logarithms are enclosed. Nothing
+here is a statement about a population. Standard library only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from jaxpriv.errors import IntegrityError
+from jaxpriv.verifier.archive import Json, Table
+from jaxpriv.verifier.enclosures import SCALE, down, exp, log, log_of, up
+
+BITS = 62
+ONE = 2**BITS
+
+Matrix = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One number: it lies in [lower, upper], decimal texts rounded outwards; None where there is no number ("inf")."""
+
+    lower: str | None
+    upper: str | None
+    unit: str
+
+    @property
+    def record(self) -> Json:
+        """The claim as JSON."""
+        return {"lower": self.lower, "upper": self.upper, "unit": self.unit}
+
+
+INFINITE = Claim(None, None, "nats")
+
+
+def _logarithm(value: Fraction) -> Claim:
+    low, high = log_of(value)
+    return Claim(down(Fraction(max(low, 0), SCALE)), up(Fraction(max(high, 0), SCALE)), "nats")
+
+
+def matrix(table: Table, name: str) -> list[Sequence[int]]:
+    """The rows of a mechanism's integer table; `IntegrityError` for a row that does not sum to 2^62."""
+    rows = list(table.rows())
+    if not rows or not rows[0]:
+        raise IntegrityError(f"{name} is empty")
+    for x, row in enumerate(rows):
+        if sum(row) != ONE:
+            raise IntegrityError(f"{name}: row {x} does not sum to 2^{BITS}")
+    return rows
+
+
+def without_counts(rows: Matrix) -> dict[str, Claim]:
+    """What holds for every population and every adversary's knowledge: it needs the table alone.
+
+    `maximal-leakage`: ln sum_y max_x W(y|x), a bound of I(S;Y) and of what a release adds to any guess of anything;
+    `ldp`: the largest ln W(y|x)/W(y|x'), infinite where an output is possible for some records only.
+    """
+    columns = list(zip(*rows, strict=True))
+    tops = [max(column) for column in columns]
+    found = {"maximal-leakage": _logarithm(Fraction(sum(tops), ONE))}
+    bottoms = [min(column) for column, top in zip(columns, tops, strict=True) if top]
+    if 0 in bottoms:
+        found["ldp"] = INFINITE
+    else:
+        tops = [top for top in tops if top]
+        found["ldp"] = _logarithm(max(Fraction(a, b) for a, b in zip(tops, bottoms, strict=True)))
+    return found
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counts N (S, X), and w = N T (S, Y) in units of 1 / (n 2^62); private symbols without a record left out."""
+
+    counts: Matrix
+    outputs: Matrix
+    records: int
+
+    @classmethod
+    def of(cls, counts: Table, rows: Matrix, name: str) -> "Counted":
+        """`IntegrityError` for counts of another alphabet than the table's, or without a record."""
+        if counts.shape[1] != len(rows) or any(number < 0 for number in counts.numbers):
+            raise IntegrityError(f"{name} are no counts of the alphabet of the mechanism")
+        kept = [row for row in counts.rows() if any(row)]
+        if not kept:
+            raise IntegrityError(f"{name} hold no record")
+        columns = list(zip(*rows, strict=True))
+        outputs = [[sum(map(int.__mul__, row, column)) for column in columns] for row in kept]
+        return cls(kept, outputs, sum(map(sum, kept)))
+
+    @property
+    def private(self) -> list[int]:
+        """N_s."""
+        return [sum(row) for row in self.counts]
+
+    @property
+    def useful(self) -> list[int]:
+        """N_x."""
+        return [sum(column) for column in zip(*self.counts, strict=True)]
+
+    def leakage(self, measure: str) -> Claim | None:
+        """The measure of W on these counts; None for a measure that is not computed here."""
+        outputs = [list(column) for column in zip(*self.outputs, strict=True) if any(column)]
+        prior, n = self.private, self.records
+        if measure == "mutual-information":
+            return _information([list(row) for row in zip(*outputs, strict=True)], prior, n)
+        if measure == "maximal-leakage":
+            return _logarithm(
+                sum(max(Fraction(w, p * ONE) for w, p in zip(y, prior, strict=True)) for y in outputs) or Fraction(1)
+            )
+        if measure == "min-entropy":
+            return _logarithm(Fraction(sum(map(max, outputs)), max(prior) * ONE))
+        ratios = [[Fraction(w * n, sum(y) * p) for w, p in zip(y, prior, strict=True)] for y in outputs]
+        if measure == "max-lift":
+            return _logarithm(max(map(max, ratios)))
+        if measure == "lift":
+            least = min(map(min, ratios))
+            return INFINITE if least == 0 else _logarithm(max(max(map(max, ratios)), 1 / least))
+        return None
+
+    def disclosure(self, rows: Matrix) -> Claim:
+        """I(X;Y)."""
+        useful = self.useful
+        kept = [[n * weight for weight in row] for n, row in zip(useful, rows, strict=True) if n]
+        return _information(kept, [n for n in useful if n], self.records)
+
+    def expectation(self, costs: Matrix, rows: Matrix, unit: Fraction) -> Fraction:
+        """E d, exact, of costs that are whole multiples of `unit`."""
+        total = sum(
+            n * sum(map(int.__mul__, cost, row)) for n, cost, row in zip(self.useful, costs, rows, strict=True) if n
+        )
+        return total * unit / (self.records * ONE)
+
+
+def _information(w: Matrix, prior: Sequence[int], n: int) -> Claim:
+    """sum w ln( w n / (N_s w_y) ) / (n 2^62), every logarithm rounded against the claim."""
+    outputs = [sum(column) for column in zip(*w, strict=True)]
+    low = high = 0
+    for row, mass in zip(w, prior, strict=True):
+        for weight, total in zip(row, outputs, strict=True):
+            if weight:
+                below, above = log(weight * n, mass * total)
+                low += weight * below
+                high += weight * above
+    whole = n * ONE * SCALE
+    return Claim(down(max(Fraction(low, whole), Fraction(0))), up(Fraction(max(high, 0), whole)), "nats")
+
+
+def as_integers(costs: Table) -> tuple[list[list[int]], Fraction]:
+    """A table of floats (X, Y) as whole multiples of one power of two, exactly."""
+    fractions = [Fraction(value) for value in costs.numbers]
+    below = max(value.denominator for value in fractions)
+    width = costs.shape[1]
+    whole = [value.numerator * (below // value.denominator) for value in fractions]
+    return [whole[start : start + width] for start in range(0, len(whole), width)], Fraction(1, below)
+
+
+@dataclass(frozen=True)
+class Duals:
+    """The adversary's scores g_y(s) (Y, S) and two prices: of the distortion budget, and of the leakage limit."""
+
+    scores: Table
+    multiplier: float
+    weight: float
+
+
+def least_value(
+    counted: Counted, kept: Sequence[int], costs: Matrix, unit: Fraction, duals: Duals, budget: float, form: str
+) -> Fraction:
+    """A lower bound on the objective of every mechanism that meets the limit, from any scores and prices >= 0.
+
+    With sum_s p(s) e^{g_y(s)} <= 1 for every y (enforced here by lowering the scores), I(S;Y) >= sum P(s,x) W(y|x)
+    g_y(s) for every W, so
+
+        min I     s.t. E d <= D:   sum_x min_y [ sum_s P(s,x) g_y(s) + lambda P(x) d(x,y) ] - lambda D
+        min E d   s.t. I <= eps:   sum_x min_y [ P(x) d(x,y) + eta sum_s P(s,x) g_y(s) ] - eta eps
+
+    (forms "budget" and "leakage-budget"). `kept` are the rows of the scores that belong to the private symbols in
+    `counted`.
+    """
+    n, prior = counted.records, counted.private
+    if not (duals.multiplier >= 0 and duals.weight >= 0):
+        raise IntegrityError("a price in the certificate is negative")
+    price = Fraction(duals.multiplier) if form == "budget" else Fraction(1)
+    share = Fraction(1) if form == "budget" else Fraction(duals.weight)
+    rules = [_lowered([row[s] for s in kept], prior, n) for row in duals.scores.rows()]
+    # Whole numbers of 1/SCALE from here on; `share` and the price of a cost are rounded down, which keeps a bound.
+    scaled = price * unit * SCALE
+    total = 0
+    columns = list(zip(*counted.counts, strict=True))
+    for column, cost in zip(columns, costs, strict=True):
+        mass = sum(column)
+        if not mass:
+            continue
+        gains = (share * sum(map(int.__mul__, column, rule)) for rule in rules)
+        total += min(_floor(gain + mass * scaled * d) for gain, d in zip(gains, cost, strict=True))
+    spent = (price if form == "budget" else share) * Fraction(budget)
+    return max(Fraction(total, n * SCALE) - spent, Fraction(0))
+
+
+def _lowered(scores: Sequence[float], prior: Sequence[int], n: int) -> list[int]:
+    """SCALE g' rounded down with sum_s p(s) e^{g'(s)} <= 1."""
+    scores = [min(max(score, -700.0), 700.0) for score in scores]
+    total = sum((mass * exp(score) for mass, score in zip(prior, scores, strict=True)), Fraction(0)) / n
+    level = log_of(total)[1]
+    return [_floor(Fraction(score) * SCALE) - level for score in scores]
+
+
+def _floor(value: Fraction) -> int:
+    return value.numerator // value.denominator
+
+
+def number(text: Json, name: str) -> float:
+    """A finite number >= 0 that was stored as the text `repr(float)`."""
+    try:
+        value = float(text) if isinstance(text, str) else -1.0
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf") or repr(value) != text:
+        raise IntegrityError(f"{name} is not the text of a number")
+    return value

@@ -1,0 +1,252 @@
+"""A design (public) and its audit (private): what the files hold, and everything that they state computed again.
+
+The design holds the integer table, the classes of the columns, the alphabets, what was asked for and the guarantees
+that need no data. It holds no count and nothing that was computed from one but the mechanism itself. The audit holds
+counts, the adversary's scores and prices; the design names it by a keyed hash, from which nothing can be guessed
+without the key, which the audit holds. Standard library only.
+"""
+
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from jaxpriv.errors import IntegrityError
+from jaxpriv.verifier.archive import Json, Table, array, canonical, digest, unpack, unsealed
+from jaxpriv.verifier.claims import (
+    Claim,
+    Counted,
+    Duals,
+    Matrix,
+    as_integers,
+    least_value,
+    matrix,
+    number,
+    without_counts,
+)
+from jaxpriv.verifier.enclosures import down, up
+
+DESIGN, AUDIT = "jaxpriv-design", "jaxpriv-audit"
+PROBLEMS = ("budget", "leakage-budget", "disclosure", "watchdog")
+UNSEEN = ("refuse", "suppress", "nearest")
+# What a measure is, as `jaxpriv.leakage.by_name` takes it.
+MEASURE = ("name", "form", "order", "divergence", "gamma")
+
+_PUBLIC = {"table.npy": ("<u8", 2), "useful.npy": ("<i8", 2), "released.npy": ("<i8", 2)}
+_COSTS = {"distortion.npy": ("<f8", 2)}
+_PRIVATE = {"private.npy": ("<i8", 2), "counts.npy": ("<i8", 2)}
+_HELD_OUT = {"held_out.npy": ("<i8", 2)}
+_DUALS = {"scores.npy": ("<f8", 3), "weights.npy": ("<f8", 2), "multipliers.npy": ("<f8", 1)}
+
+
+@dataclass(frozen=True)
+class Design:
+    """The public part, checked: `sha256` is of the whole file, `rows` are the integer table."""
+
+    record: Mapping[str, Any]
+    sha256: str
+    rows: Matrix
+    useful: Sequence[Sequence[int]]
+    released: Sequence[Sequence[int]]
+    costs: Table | None
+    guarantees: Mapping[str, Claim]
+
+    @property
+    def problem(self) -> str:
+        """`budget`, `leakage-budget`, `disclosure` or `watchdog`."""
+        return self.record["asked"]["problem"]
+
+    @property
+    def target(self) -> float:
+        """The number that was asked for."""
+        return number(self.record["asked"]["target"], "the target of the design")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The private part, checked against its design."""
+
+    record: Mapping[str, Any]
+    counts: Table
+    held_out: Table | None
+    private: Sequence[Sequence[int]]
+    duals: Mapping[str, Table]
+    claims: Mapping[str, Claim]
+
+
+def read_design(data: bytes, name: str) -> Design:
+    """The design of a file; `IntegrityError` if anything in it is not as it is stated there."""
+    members = unpack(data, name)
+    fields = ("tool", "asked", "codebook", "released", "unseen", "guarantees", "commitment", "members")
+    record = unsealed(members.get("design.json", b""), f"{name}: design.json", DESIGN, fields)
+    tables = _tables(members, record, "design.json", _PUBLIC, [_COSTS], name)
+    rows = matrix(tables["table.npy"], f"{name}: table.npy")
+    _asked(record["asked"], name)
+    sides = _columns(record, name)
+    alphabets = {}
+    for member, labels, size in (("useful.npy", sides[0], len(rows)), ("released.npy", sides[1], len(rows[0]))):
+        alphabets[member] = _symbols(tables[member], labels, size, f"{name}: {member}")
+    costs = tables.get("distortion.npy")
+    if (costs is not None) != (record["asked"]["problem"] in ("budget", "leakage-budget")):
+        raise IntegrityError(f"{name}: a distortion goes with a distortion problem, and with nothing else")
+    if costs is not None and costs.shape != (len(rows), len(rows[0])):
+        raise IntegrityError(f"{name}: distortion.npy has another shape than table.npy")
+    guarantees = without_counts(rows)
+    if record["guarantees"] != {key: claim.record for key, claim in guarantees.items()}:
+        raise IntegrityError(f"{name}: a stated guarantee is not what the table gives")
+    if record["unseen"] not in UNSEEN or not _is_hash(record["commitment"]):
+        raise IntegrityError(f"{name}: unseen or commitment is not of a known form")
+    return Design(record, digest(data), rows, alphabets["useful.npy"], alphabets["released.npy"], costs, guarantees)
+
+
+def read_audit(data: bytes, design: Design, name: str) -> Audit:
+    """The audit of a file, for its design; `IntegrityError` if it belongs to another one or states what is not so."""
+    members = unpack(data, name)
+    fields = ("tool", "design", "key", "claims", "members")
+    record = unsealed(members.get("audit.json", b""), f"{name}: audit.json", AUDIT, fields)
+    tables = _tables(members, record, "audit.json", _PRIVATE, [_HELD_OUT, _DUALS], name)
+    if record["design"] != design.sha256:
+        raise IntegrityError(f"{name} belongs to another design")
+    if not _is_hash(record["key"]) or commitment(record["key"], record["members"]) != design.record["commitment"]:
+        raise IntegrityError(f"{name}: its arrays are not those that the design was made with")
+    duals = {member: tables[member] for member in _DUALS if member in tables}
+    audit = Audit(
+        record,
+        tables["counts.npy"],
+        tables.get("held_out.npy"),
+        list(tables["private.npy"].rows()),
+        duals,
+        claims_of(design, tables["counts.npy"], duals, f"{name}: counts.npy"),
+    )
+    private = [entry["labels"] for entry in design.record["codebook"]["private"]]
+    _symbols(tables["private.npy"], private, audit.counts.shape[0], f"{name}: private.npy")
+    held_out = audit.held_out
+    if held_out is not None and (held_out.shape != audit.counts.shape or any(count < 0 for count in held_out.numbers)):
+        raise IntegrityError(f"{name}: held_out.npy are no counts of the same alphabets")
+    if record["claims"] != {key: claim.record for key, claim in audit.claims.items()}:
+        raise IntegrityError(f"{name}: a stated number is not what counts and table give")
+    return audit
+
+
+def commitment(key: str, members: Mapping[str, Json]) -> str:
+    """HMAC-SHA256 of the hashes of the private arrays."""
+    return hmac.new(bytes.fromhex(key), canonical(dict(members)), "sha256").hexdigest()
+
+
+def claims_of(design: Design, counts: Table, duals: Mapping[str, Table], name: str) -> dict[str, Claim]:
+    """Every number of the design on its own counts.
+
+    `leakage` (where the measure is one that is computed here) and `disclosure` I(X;Y); `distortion` E d; `value` the
+    objective, `excess` over the limit (0 if it is met), and, for mutual information with a distortion, `lower_bound`
+    (no mechanism that meets the limit has a smaller objective) and `gap`.
+    """
+    counted = Counted.of(counts, design.rows, name)
+    asked = design.record["asked"]
+    measure, problem, target = asked["leakage"], design.problem, Fraction(design.target)
+    plain = measure["order"] is measure["divergence"] is measure["gamma"] is None
+    found: dict[str, Claim] = {"disclosure": counted.disclosure(design.rows)}
+    leakage = counted.leakage(measure["name"]) if plain else None
+    if leakage is not None:
+        found["leakage"] = leakage
+    if problem == "disclosure":
+        below = found["disclosure"].lower
+        found["excess"] = _excess(target - Fraction(below or 0))
+    elif problem != "budget" and leakage is not None and leakage.upper is not None:
+        found["excess"] = _excess(Fraction(leakage.upper) - target)
+    if design.costs is None:
+        return found
+    costs, unit = as_integers(design.costs)
+    spent = counted.expectation(costs, design.rows, unit)
+    found["distortion"] = Claim(down(spent), up(spent), "distortion")
+    if problem == "budget":
+        found["excess"] = _excess(spent - target)
+    if measure["name"] != "mutual-information" or not duals:
+        return found
+    kept = [s for s, row in enumerate(counts.rows()) if any(row)]
+    bound = least_value(counted, kept, costs, unit, _duals(duals, problem, counts, design), design.target, problem)
+    value = found["leakage"] if problem == "budget" else found["distortion"]
+    found["value"] = value
+    found["lower_bound"] = Claim(down(bound), None, value.unit)
+    found["gap"] = Claim("0", up(max(Fraction(value.upper or 0) - bound, Fraction(0))), value.unit)
+    return found
+
+
+def _excess(over: Fraction) -> Claim:
+    return Claim("0", up(max(over, Fraction(0))), "excess")
+
+
+def _duals(duals: Mapping[str, Table], problem: str, counts: Table, design: Design) -> Duals:
+    scores, weights, prices = (duals[member] for member in _DUALS)
+    limits = 1 if problem == "budget" else 0
+    if (
+        scores.shape != (1, len(design.rows[0]), counts.shape[0])
+        or weights.shape != (1, 1)
+        or prices.shape != (limits,)
+    ):
+        raise IntegrityError("the scores and prices of the certificate do not fit the problem")
+    return Duals(Table(scores.shape[1:], scores.numbers), prices.numbers[0] if limits else 0.0, weights.numbers[0])
+
+
+def _tables(
+    members: Mapping[str, bytes],
+    record: Mapping[str, Any],
+    own: str,
+    needed: Mapping[str, tuple[str, int]],
+    optional: Sequence[Mapping[str, tuple[str, int]]],
+    name: str,
+) -> dict[str, Table]:
+    """The arrays of a file, all of those in `needed` and all or none of each group, with the hashes that are stated."""
+    kinds = dict(needed)
+    for group in optional:
+        if any(member in members for member in group):
+            kinds |= group
+    if list(members) != [own, *kinds]:
+        raise IntegrityError(f"{name} does not have the members of such a file, in their order")
+    if record["members"] != {member: digest(members[member]) for member in kinds}:
+        raise IntegrityError(f"{name}: a member does not have the hash that {own} states")
+    return {member: array(members[member], f"{name}: {member}", *kind) for member, kind in kinds.items()}
+
+
+def _asked(asked: Any, name: str) -> None:
+    good = isinstance(asked, dict) and set(asked) == {"problem", "leakage", "target"}
+    good = good and asked["problem"] in PROBLEMS and isinstance(asked["leakage"], dict)
+    good = good and set(asked["leakage"]) == set(MEASURE) and isinstance(asked["leakage"]["name"], str)
+    if not good:
+        raise IntegrityError(f"{name}: what was asked for is not of a known form")
+    number(asked["target"], f"{name}: the target")
+
+
+def _columns(record: Mapping[str, Any], name: str) -> tuple[list[list[str]], list[list[str]]]:
+    """The labels of the useful and of the released columns."""
+    book, released = record["codebook"], record["released"]
+    if not isinstance(book, dict) or set(book) != {"private", "useful"}:
+        raise IntegrityError(f"{name}: the codebook has other parts than private and useful")
+    for entries in (book["private"], book["useful"], released):
+        if not isinstance(entries, list) or not entries:
+            raise IntegrityError(f"{name}: columns are missing")
+        for entry in entries:
+            wanted = {"column", "labels"} if entries is released else {"column", "labels", "rule"}
+            if not isinstance(entry, dict) or set(entry) != wanted or not isinstance(entry["column"], str):
+                raise IntegrityError(f"{name}: a column is not of a known form")
+            labels = entry["labels"]
+            texts = isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels)
+            if not texts or len(set(labels)) < len(labels):
+                raise IntegrityError(f"{name}: the labels of a column are not different texts")
+        if len({entry["column"] for entry in entries}) < len(entries):
+            raise IntegrityError(f"{name}: a column occurs twice")
+    return [entry["labels"] for entry in book["useful"]], [entry["labels"] for entry in released]
+
+
+def _symbols(codes: Table, labels: Sequence[Sequence[str]], size: int, name: str) -> list[Sequence[int]]:
+    """The attribute codes of an alphabet: `size` different rows, one code for each column."""
+    rows = list(codes.rows())
+    if codes.shape != (size, len(labels)) or len(set(rows)) < len(rows):
+        raise IntegrityError(f"{name} does not hold {size} different symbols of {len(labels)} columns")
+    if not all(0 <= code < len(own) for row in rows for code, own in zip(row, labels, strict=True)):
+        raise IntegrityError(f"{name} holds a code without a label")
+    return rows
+
+
+def _is_hash(text: Any) -> bool:
+    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")

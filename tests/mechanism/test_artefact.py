@@ -1,0 +1,305 @@
+"""Designs and audits as files: they come back as they were, and nothing that was changed is accepted."""
+
+import io
+import json
+import os
+import stat
+import zipfile
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.mechanism import Evidence, Mechanism, fit
+from jaxpriv.mechanism.mechanism import array_bytes
+from jaxpriv.verifier import archive, read_audit, read_design
+from tests.mechanism.conftest import COLUMNS, TARGETS
+
+
+@pytest.mark.parametrize("problem", TARGETS)
+def test_what_was_saved_comes_back(every, problem, tmp_path):
+    fitted = every[problem]
+    mechanism, evidence = fitted.mechanism, fitted.evidence
+    mechanism.save(tmp_path / "design.zip")
+    evidence.save(tmp_path / "audit.zip", mechanism)
+    loaded = Mechanism.load(tmp_path / "design.zip")
+    assert loaded.to_bytes() == (tmp_path / "design.zip").read_bytes() == mechanism.to_bytes()
+    np.testing.assert_array_equal(loaded.table, mechanism.table)
+    assert loaded.asked == mechanism.asked
+    assert loaded.codebook == mechanism.codebook
+    proofs = Evidence.load(tmp_path / "audit.zip", loaded)
+    assert proofs.to_bytes(loaded) == (tmp_path / "audit.zip").read_bytes()
+    np.testing.assert_array_equal(proofs.counts, evidence.counts)
+    assert stat.S_IMODE(os.stat(tmp_path / "audit.zip").st_mode) == 0o600
+    # Others read it as what it is: a zip of arrays and JSON.
+    with zipfile.ZipFile(tmp_path / "design.zip") as opened:
+        assert opened.testzip() is None
+        np.testing.assert_array_equal(np.load(io.BytesIO(opened.read("table.npy"))), mechanism.table)
+        assert json.loads(opened.read("design.json"))["asked"]["problem"] == problem
+
+
+@pytest.mark.parametrize("problem", TARGETS)
+def test_the_target_is_met_exactly(every, problem):
+    claims = every[problem].claims
+    assert claims["excess"].upper == "0"
+    target = Fraction(repr(next(iter(TARGETS[problem].values()))))
+    if problem == "budget":
+        assert Fraction(claims["distortion"].upper) <= target
+    elif problem == "disclosure":
+        assert Fraction(claims["disclosure"].lower) >= target
+    else:
+        assert Fraction(claims["leakage"].upper) <= target
+
+
+@pytest.mark.parametrize("problem", ["budget", "leakage-budget"])
+def test_the_bound_is_the_one_of_the_library(every, problem):
+    """Whole numbers against float64: the same certificate, to its rounding and that of the table."""
+    fitted = every[problem]
+    seen = fitted.evidence.counts.any(axis=0)
+    joint = fitted.evidence.counts[:, seen] / fitted.evidence.counts.sum()
+    limit = {problem.replace("-", "_"): fitted.mechanism.asked.target}
+    solution = jp.solve(jp.DistortionProblem(joint, fitted.mechanism.distortion[seen], **limit), tol=1e-6)
+    assert float(fitted.claims["lower_bound"].lower) == pytest.approx(float(solution.lower_bound), abs=2e-6)
+    assert float(fitted.claims["value"].upper) == pytest.approx(float(solution.value), abs=2e-6)
+    assert float(fitted.claims["gap"].upper) <= 2e-6
+    assert float(fitted.claims["lower_bound"].lower) <= float(fitted.claims["value"].upper)
+
+
+def test_the_public_part_is_the_same_for_twice_the_records(table):
+    """Nothing in it depends on how many records there are, but the keyed hash."""
+    twice = {name: np.concatenate([values, values]) for name, values in table.items()}
+    designs = [fit(one, **COLUMNS, budget=0.4, split=1.0).mechanism for one in (table, twice)]
+    assert designs[0].commitment != designs[1].commitment
+    parts = [archive.unpack(design.to_bytes(), "design") for design in designs]
+    assert {name: parts[0][name] for name in list(parts[0])[1:]} == {
+        name: parts[1][name] for name in list(parts[1])[1:]
+    }
+    records = [json.loads(part["design.json"]) for part in parts]
+    for record in records:
+        del record["commitment"], record["sha256"]
+    assert records[0] == records[1]
+
+
+def test_the_hash_of_the_counts_is_not_guessed_without_the_key(fitted):
+    assert len(fitted.evidence.key) == 64
+    again = Evidence(**{**vars(fitted.evidence), "key": "0" * 64})
+    assert again.commitment() != fitted.evidence.commitment() == fitted.mechanism.commitment
+
+
+# -- damage ----------------------------------------------------------------------------------------
+
+
+def test_no_flipped_bit_is_accepted(fitted):
+    design = fitted.mechanism.to_bytes()
+    audit = fitted.evidence.to_bytes(fitted.mechanism)
+    known = read_design(design, "design")
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, 8 * len(design), 150):
+        with pytest.raises(IntegrityError):
+            read_design(_flipped(design, place), "design")
+    for place in rng.integers(0, 8 * len(audit), 150):
+        with pytest.raises(IntegrityError):
+            read_audit(_flipped(audit, place), known, "audit")
+
+
+def _flipped(data: bytes, place: int) -> bytes:
+    changed = bytearray(data)
+    changed[place // 8] ^= 1 << (place % 8)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 30, 0.5, -1, "more", "twice"])
+def test_no_other_length_is_accepted(fitted, keep):
+    data = fitted.mechanism.to_bytes()
+    if isinstance(keep, str):
+        changed = data + (b"\0" if keep == "more" else data)
+    else:
+        changed = data[: int(keep * len(data)) if isinstance(keep, float) else keep]
+    with pytest.raises(IntegrityError):
+        Mechanism.from_bytes(changed)
+
+
+def _resealed(data: bytes, own: str, change, **arrays: bytes) -> bytes:
+    """The file as somebody would forge it: hashes, seals and sizes are right again."""
+    members = archive.unpack(data, "file") | {f"{name}.npy": content for name, content in arrays.items()}
+    record = json.loads(members.pop(own))
+    del record["sha256"]
+    change(record)
+    hashes = {name: archive.digest(content) for name, content in members.items()}
+    return archive.pack({own: archive.sealed({**record, "members": hashes}), **members})
+
+
+def _edit(*path, value):
+    def change(record):
+        for key in path[:-1]:
+            record = record[key]
+        record[path[-1]] = value
+
+    return change
+
+
+EDITS = {
+    "a smaller cap": _edit("guarantees", "maximal-leakage", "upper", value="0.1"),
+    "a finite ldp": _edit("guarantees", "ldp", value={"lower": "0", "upper": "1", "unit": "nats"}),
+    "an unknown field": _edit("extra", value=1),
+    "a later version": _edit("version", value=2),
+    "another kind": _edit("format", value="jaxpriv-audit"),
+    "a rule that is none": _edit("unseen", value="ignore"),
+    "labels of another rule": _edit("codebook", "useful", 1, "labels", value=["a", "b", "c"]),
+    "a rule of other labels": _edit("codebook", "useful", 1, "rule", "values", value=["a", "b", "c"]),
+    "no labels": _edit("released", value=[]),
+    "a label twice": _edit("released", 1, "labels", value=["a", "a", "b"]),
+    "a target that is no number": _edit("asked", "target", value="many"),
+    "a target in other digits": _edit("asked", "target", value="0.40"),
+    "a problem that is none": _edit("asked", "problem", value="other"),
+    "a measure without a name": _edit("asked", "leakage", value={}),
+    "a commitment that is none": _edit("commitment", value="0"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_no_edited_statement_is_accepted(fitted, edit):
+    with pytest.raises(IntegrityError):
+        Mechanism.from_bytes(_resealed(fitted.mechanism.to_bytes(), "design.json", EDITS[edit]))
+
+
+@pytest.mark.parametrize("claim", ["lower_bound", "gap", "value", "leakage", "disclosure", "distortion", "excess"])
+def test_no_edited_number_of_the_audit_is_accepted(fitted, claim):
+    design = read_design(fitted.mechanism.to_bytes(), "design")
+    data = fitted.evidence.to_bytes(fitted.mechanism)
+    assert read_audit(_resealed(data, "audit.json", lambda record: None), design, "audit").claims
+    for end in ("lower", "upper"):
+        forged = _resealed(data, "audit.json", _edit("claims", claim, end, value="0.000001"))
+        with pytest.raises(IntegrityError, match="stated number"):
+            read_audit(forged, design, "audit")
+
+
+def test_other_counts_scores_and_designs_are_refused(every, fitted):
+    data, design = fitted.evidence.to_bytes(fitted.mechanism), read_design(fitted.mechanism.to_bytes(), "design")
+    counts = fitted.evidence.counts.copy()
+    counts[0, 0] += 1
+    for arrays in ({"counts": array_bytes(counts)}, {"scores": array_bytes(fitted.evidence.scores + 1)}):
+        with pytest.raises(IntegrityError, match="not those that the design was made with"):
+            read_audit(_resealed(data, "audit.json", lambda record: None, **arrays), design, "audit")
+    other = read_design(every["watchdog"].mechanism.to_bytes(), "design")
+    with pytest.raises(IntegrityError, match="another design"):
+        read_audit(data, other, "audit")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([[1, 2], [3, 4]], dtype=object),
+        np.ones((2, 2)),
+        np.ones((2, 2), dtype=np.uint64),
+        np.asfortranarray(np.ones((4, 6), dtype=np.uint64)),
+        np.ones((0, 6), dtype=np.uint64),
+        np.ones((2, 2, 2), dtype=np.uint64),
+        np.ones((2, 2), dtype=">u8"),
+    ],
+)
+def test_other_arrays_are_refused_and_nothing_is_unpickled(fitted, values):
+    stream = io.BytesIO()
+    np.save(stream, values, allow_pickle=True)
+    with pytest.raises(IntegrityError):
+        Mechanism.from_bytes(
+            _resealed(fitted.mechanism.to_bytes(), "design.json", lambda record: None, table=stream.getvalue())
+        )
+
+
+def test_swapped_rows_and_symbols_are_another_design(fitted):
+    """Consistent in themselves: they are refused by whoever has the audit, or the hash."""
+    mechanism = fitted.mechanism
+    order = np.roll(np.arange(len(mechanism.table)), 1)
+    forged = _resealed(
+        mechanism.to_bytes(), "design.json", lambda record: None, table=array_bytes(mechanism.table[order])
+    )
+    accepted = read_design(forged, "design")
+    assert accepted.sha256 != mechanism.sha256
+    with pytest.raises(IntegrityError, match="another design"):
+        read_audit(fitted.evidence.to_bytes(mechanism), accepted, "audit")
+
+
+def test_members_twice_in_another_order_or_compressed(fitted):
+    members = archive.unpack(fitted.mechanism.to_bytes(), "file")
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archived:
+        for name, content in members.items():
+            archived.writestr(name, content)
+    for data in (stream.getvalue(), archive.pack(dict(reversed(members.items()))), archive.pack({})):
+        with pytest.raises(IntegrityError):
+            Mechanism.from_bytes(data)
+    nested = b"[" * 100_000 + b"]" * 100_000
+    for content in (nested, b'{"a":1,"a":1}', b"NaN", b"1.5", b"\xff", b"{", members["design.json"][:-1]):
+        with pytest.raises(IntegrityError):
+            Mechanism.from_bytes(archive.pack({**members, "design.json": content}))
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        Mechanism.load(tmp_path / "absent.zip")
+    with pytest.raises(InputError, match="not a regular file"):
+        Mechanism.load(tmp_path)
+    with pytest.raises((ResourceError, InputError)):
+        Mechanism.load("/dev/stdin")
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["dict", "pandas", "polars", "pyarrow"])
+def test_records_are_released_as_the_frame_that_they_came_in(every, table, kind):
+    mechanism = every["watchdog"].mechanism
+    source = table if kind == "dict" else _frame(kind, table)
+    released = mechanism.apply(source)
+    assert type(released) is (dict if kind == "dict" else type(source))
+    columns = {name: np.asarray(released[name]).tolist() for name in ("age", "town")}
+    assert [len(values) for values in columns.values()] == [len(table["age"])] * 2
+    labels = mechanism.codebook.rules["town"].labels
+    assert set(columns["town"]) <= set(labels)
+    # What the watchdog leaves as it is stays so.
+    symbols = mechanism.symbols(table)
+    kept = mechanism.table.max(axis=1)[symbols] == 2**62
+    assert kept.any()
+    np.testing.assert_array_equal(np.array(columns["town"])[kept], table["town"][kept])
+
+
+def _frame(kind, table):
+    module = pytest.importorskip(kind)
+    if kind == "pyarrow":
+        return module.table({name: values.tolist() for name, values in table.items()})
+    return module.DataFrame({name: values.tolist() for name, values in table.items()})
+
+
+def test_combinations_that_have_no_symbol(table):
+    few = {name: values[table["town"] != "=west"][:400] for name, values in table.items()}
+    mask = (few["age"] < 50) | (few["town"] == "north")
+    few = {name: values[mask] for name, values in few.items()}
+    mechanism = fit(few, **{**COLUMNS, "rules": {}}, budget=0.4, sparse=True).mechanism
+    records = {"age": np.array([few["age"][0], 30, few["age"].max()]), "town": np.array(["north"] * 3, dtype=object)}
+    codes = mechanism.codebook.encode_useful(records)
+    known = set(map(tuple, mechanism.useful.tolist()))
+    codes[1] = next(
+        [a, t] for a in range(len(mechanism.codebook.rules["age"].labels)) for t in range(2) if (a, t) not in known
+    )
+    with pytest.raises(InputError, match=r"row 1 \(from 0\).*1 such rows"):
+        mechanism.locate_codes(codes)
+    nearest = mechanism.locate_codes(codes, "nearest")
+    apart = (mechanism.useful != codes[1]).sum(axis=1)
+    assert nearest[1] == apart.argmin()
+    assert apart[nearest[1]] == 1
+    drawn = {int(mechanism.locate_codes(codes, "suppress")[1]) for _ in range(200)}
+    assert len(drawn) > 5
+    with pytest.raises(InputError, match="unseen must be"):
+        mechanism.locate_codes(codes, "guess")
+
+
+def test_samples_need_symbols(fitted):
+    size = len(fitted.mechanism.table)
+    assert fitted.mechanism.sample([]).shape == (0,)
+    assert fitted.mechanism.sample(0).shape == (1,)
+    for bad in ([size], [-1], [0.5], [[0]], [True]):
+        with pytest.raises(InputError, match="symbols"):
+            fitted.mechanism.sample(bad)

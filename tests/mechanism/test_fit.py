@@ -1,0 +1,101 @@
+"""From a table to a mechanism: what is counted where, what is refused, and costs by column."""
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.estimation.tables import Categories, Edges, count_table
+from jaxpriv.estimation.tables.costs import column_distortion
+from jaxpriv.mechanism import fit
+from tests.mechanism.conftest import COLUMNS
+
+
+def test_design_and_audit_share_no_record(table, fitted):
+    evidence = fitted.evidence
+    assert evidence.counts.sum() == evidence.held_out.sum() == len(table["age"]) / 2
+    whole = count_table(table, codebook=fitted.mechanism.codebook).dataset
+    np.testing.assert_array_equal(evidence.counts + evidence.held_out, whole.counts)
+    assert fitted.audit.holds_for == "this mechanism"
+    assert fitted.audit.assumptions.records == len(table["age"]) / 2
+
+
+def test_another_seed_is_another_split_and_the_same_one_is_the_same(table, fitted):
+    again = fit(table, **COLUMNS, budget=0.4)
+    np.testing.assert_array_equal(again.evidence.counts, fitted.evidence.counts)
+    other = fit(table, **COLUMNS, budget=0.4, seed=1)
+    assert (other.evidence.counts.sum(axis=0) != fitted.evidence.counts.sum(axis=0)).any()
+
+
+def test_without_a_split_there_is_no_audit(table):
+    found = fit(table, **COLUMNS, target_leakage=0.3, split=1.0)
+    assert found.audit is None
+    assert found.evidence.held_out is None
+    assert found.evidence.counts.sum() == len(table["age"])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"budget": None}, "exactly one"),
+        ({"disclosure": 0.3}, "exactly one"),
+        ({"budget": -1.0}, "budget"),
+        ({"budget": float("nan")}, "budget"),
+        ({"split": 0.0}, "split"),
+        ({"split": 1.5}, "split"),
+        ({"unseen": "drop"}, "unseen"),
+        ({"resolution": 2}, "resolution"),
+        ({"leakage": "none"}, "unknown|known"),
+        ({"private": "income", "useful": ["income", "age"]}, "private and useful"),
+        ({"useful": ["age", "absent"]}, "absent"),
+        ({"rules": {}}, "fewer than 5"),
+        ({"distortion": {"income": "changed"}}, "not among the useful"),
+        ({"distortion": {"town": "absolute"}}, "no number"),
+        ({"distortion": {"town": "far"}}, "must be one of"),
+        ({"weights": {"town": -1.0}}, "weight of column 'town'"),
+    ],
+)
+def test_bad_input_is_refused(table, change, words):
+    with pytest.raises(InputError, match=words):
+        fit(table, **{**COLUMNS, "budget": 0.4, **change})
+
+
+def test_what_cannot_be_met_is_infeasible(table):
+    with pytest.raises(InfeasibleError):
+        fit(table, **COLUMNS, disclosure=50.0)
+
+
+def test_costs_of_columns_add_up():
+    data = {
+        "age": np.arange(60) % 6 * 10.0,
+        "size": np.arange(60) % 3,
+        "town": np.array(["n", "s"], dtype=object)[np.arange(60) % 2],
+        "s": np.arange(60) // 30,
+    }
+    rules = {"age": Edges([-np.inf, 10, 30, np.inf], other=None)}
+    book = count_table(data, private="s", useful=["age", "size", "town"], rules=rules, sparse=True).codebook
+    codes = np.array([[a, b, c] for a in range(3) for b in range(3) for c in range(2)])
+    town = np.array([[0.0, 5.0], [7.0, 0.0]])
+    d = column_distortion(
+        book, codes, kinds={"age": "absolute", "size": "squared", "town": town}, weights={"age": 0.5, "size": 2.0}
+    )
+    ages, sizes = np.array([10.0, 20.0, 30.0]), np.arange(3.0)
+    for i, (a, b, c) in enumerate(codes):
+        for j, (p, q, r) in enumerate(codes):
+            expected = 0.5 * abs(ages[a] - ages[p]) + 2 * (sizes[b] - sizes[q]) ** 2 + town[c, r]
+            assert d[i, j] == pytest.approx(expected)
+    changed = column_distortion(book, codes)
+    np.testing.assert_array_equal(changed, (codes[:, None] != codes[None]).sum(axis=2))
+
+
+def test_classes_without_a_value_are_as_far_as_can_be():
+    data = {"n": np.array(["1", "4", "9", ""] * 9, dtype=object), "s": np.arange(36) % 2}
+    book = count_table(data, private="s", useful="n", rules={"n": Categories(missing="none")}).codebook
+    d = column_distortion(book, np.arange(4)[:, None], kinds={"n": "absolute"})
+    np.testing.assert_array_equal(d, [[0, 3, 8, 8], [3, 0, 5, 8], [8, 5, 0, 8], [8, 8, 8, 0]])
+
+
+def test_measures_other_than_information(table):
+    found = fit(table, **COLUMNS, leakage="maximal-leakage", budget=0.3)
+    assert found.claims["excess"].upper == "0"
+    assert "lower_bound" not in found.claims  # the verifier proves none for this measure
+    assert found.evidence.scores.ndim == 3

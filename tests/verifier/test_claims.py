@@ -1,0 +1,112 @@
+"""Numbers of the verifier against closed forms, against the library's float64, and against what it must not import."""
+
+import math
+import subprocess
+import sys
+from decimal import Decimal, getcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from jaxpriv import leakage
+from jaxpriv.mechanism.table import quantise
+from jaxpriv.verifier.archive import Table
+from jaxpriv.verifier.claims import ONE, Counted, Duals, as_integers, least_value, without_counts
+from jaxpriv.verifier.enclosures import SCALE, down, exp, log, up
+
+
+def whole(array: np.ndarray) -> Table:
+    return Table(array.shape, array.ravel().tolist())
+
+
+def between(claim, value: float, tolerance: float = 1e-11) -> bool:
+    low, high = float(claim.lower), float(claim.upper)
+    return low <= high and abs(low - value) <= tolerance and abs(high - value) <= tolerance
+
+
+def test_no_numpy_and_no_jax():
+    """The verifier and all that it imports, in a new process."""
+    code = (
+        "import sys; a = {*sys.modules}; import jaxpriv.verifier; print(*{m.split('.')[0] for m in {*sys.modules} - a})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"jaxpriv", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize(("above", "below"), [(3, 7), (10**30 + 1, 10**30), (1, 2**200), (5**90, 3**20), (1, 1)])
+def test_logarithms_are_enclosed(above, below):
+    getcontext().prec = 120
+    exact = (Decimal(above).ln() - Decimal(below).ln()) * SCALE
+    low, high = log(above, below)
+    assert low <= exact <= high
+    assert high - low <= 2 + abs(exact) * Decimal(10) ** -48
+    assert exp(1.5) >= Fraction(Decimal("1.5").exp())
+    assert exp(1.5) <= Fraction(Decimal("1.5").exp()) * Fraction(10**40 + 1, 10**40)
+
+
+def test_decimal_texts_are_rounded_outwards():
+    for value in (Fraction(1, 3), Fraction(2, 3) * 10**20, Fraction(-1, 3), Fraction(1, 7) / 10**30):
+        assert Fraction(down(value)) < value < Fraction(up(value))
+        assert Fraction(up(value)) - Fraction(down(value)) <= abs(value) / 10**11
+    assert down(Fraction(0)) == up(Fraction(0)) == "0"
+    assert down(Fraction(1, 4)) == up(Fraction(1, 4)) == "0.25"
+
+
+def test_binary_symmetric_channel():
+    """p = 1/4 and uniform counts: I = ln 2 - h(1/4), maximal leakage ln 3/2, LDP ln 3."""
+    table = quantise(np.array([[0.75, 0.25], [0.25, 0.75]]), resolution=62)
+    counted = Counted.of(whole(np.diag([5, 5])), table.tolist(), "counts")
+    entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
+    assert between(counted.leakage("mutual-information"), math.log(2) - entropy)
+    assert between(counted.disclosure(table.tolist()), math.log(2) - entropy)
+    for measure in ("maximal-leakage", "min-entropy", "max-lift"):
+        assert between(counted.leakage(measure), math.log(1.5))
+    assert between(counted.leakage("lift"), math.log(2))
+    caps = without_counts(table.tolist())
+    assert between(caps["maximal-leakage"], math.log(1.5))
+    assert between(caps["ldp"], math.log(3))
+    constant = without_counts([[ONE // 2] * 2] * 3)
+    assert {claim.upper for claim in constant.values()} == {"0"}
+    assert without_counts([[ONE, 0], [0, ONE]])["ldp"].upper is None
+
+
+@pytest.mark.parametrize("name", ["mutual-information", "maximal-leakage", "min-entropy", "max-lift", "lift"])
+@pytest.mark.parametrize("seed", range(4))
+def test_measures_are_those_of_the_library(name, seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 40, (3, 5))
+    counts[seed % 3, 1] = 0
+    w = rng.dirichlet(np.full(4, 0.5), 5)
+    w[1, 2] = 0
+    w /= w.sum(axis=1, keepdims=True)
+    table = quantise(w, resolution=62)
+    counted = Counted.of(whole(counts), table.tolist(), "counts")
+    expected = leakage.evaluate(leakage.by_name(name), counts / counts.sum(), table / ONE).value
+    assert between(counted.leakage(name), expected, 1e-10)
+
+
+def test_private_symbols_without_a_record_change_nothing():
+    counts = np.array([[3, 4, 5], [0, 0, 0], [5, 1, 2]])
+    table = quantise(np.random.default_rng(1).dirichlet(np.ones(3), 3), resolution=40).tolist()
+    all_of_them = Counted.of(whole(counts), table, "counts")
+    used = Counted.of(whole(counts[[0, 2]]), table, "counts")
+    for name in ("mutual-information", "maximal-leakage", "lift"):
+        assert all_of_them.leakage(name) == used.leakage(name)
+
+
+def test_no_scores_and_prices_prove_more_than_a_mechanism_reaches():
+    rng = np.random.default_rng(5)
+    counts, costs = rng.integers(1, 20, (3, 4)), 1.0 - np.eye(4)
+    prices, unit = as_integers(whole(costs))
+    for _ in range(200):
+        table = quantise(rng.dirichlet(np.full(4, 0.3), 4), resolution=40).tolist()
+        counted = Counted.of(whole(counts), table, "counts")
+        spent = counted.expectation(prices, table, unit)
+        scores = rng.normal(scale=rng.choice([0.1, 1.0, 300.0]), size=(4, 3))
+        duals = Duals(whole(scores), float(rng.exponential()), float(rng.exponential()))
+        budget = float(spent) + 1e-12  # the mechanism meets this
+        leaked = Fraction(counted.leakage("mutual-information").upper)
+        assert least_value(counted, range(3), prices, unit, duals, budget, "budget") <= leaked
+        limit = float(leaked) + 1e-12
+        assert least_value(counted, range(3), prices, unit, duals, limit, "leakage-budget") <= spent
