@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from jaxpriv import _command
-from jaxpriv.cli import _app, _output, audit, cache, demo, funnel, info, leakage, solve, watchdog
+from jaxpriv.cli import _app, _output, audit, cache, demo, fit, funnel, info, joint, leakage, solve, watchdog
 
 app = typer.Typer(
     cls=_app.Program,
@@ -27,6 +27,8 @@ for command in (
     funnel.funnel,
     leakage.leakage,
     watchdog.watchdog,
+    joint.joint,
+    fit.fit,
     audit.audit,
     info.info,
     cache.cache,

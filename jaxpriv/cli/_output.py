@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -103,18 +103,19 @@ def deliver(
     files: Mapping[Path, bytes] | None = None,
     *,
     private: bool = False,
+    private_files: Collection[Path] = (),
 ) -> None:
     """Stage the files and the JSON, write stdout (`text`, or the JSON if that is where it goes), name the files.
 
     If one of the steps fails, what stood under the names before stands there again. With `private` a new JSON
-    file is for its owner only.
+    file is for its owner only, and so are new files among `private_files`.
     """
     contents: dict[Any, bytes] = dict(files or {})
     if json is not None and not is_stdout(json):
         contents[json] = json_text(record).encode()
     write_together(
         contents,
-        private=[json] if private and json is not None else [],
+        private=[*private_files, *([json] if private and json is not None else [])],
         announce=lambda: emit(json_text(record) if is_stdout(json) else text),
     )
 

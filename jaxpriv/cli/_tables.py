@@ -1,14 +1,56 @@
 """Options about the columns of a table of records, the same in every command that reads one."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 
 from jaxpriv.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxpriv.estimation.tables import CountedTable
+
+PrivateOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--private", metavar="COL", help="Private column of a table; the option again for another."),
+]
+UsefulOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--useful", metavar="COL", help="Useful column of a table; the option again for another."),
+]
+SharedOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--shared", metavar="COL", help="Declare that this private column is released all the same."),
+]
+CodebookOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--codebook", metavar="BOOK.json", help="Columns and classes as stored by --codebook-out."),
+]
+CodebookOutOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--codebook-out", metavar="BOOK.json", help="Write the columns and classes of a table, without counts."
+    ),
+]
+SparseOption: TypeAlias = Annotated[
+    bool, typer.Option("--sparse", help="Allow fewer than five rows for each useful symbol.")
+]
+DistortionOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--distortion",
+        metavar="COL=KIND",
+        help="What changing a useful column of a table costs: changed (1; the default), absolute or squared (of the "
+        "values of its classes), or FILE.npz with `distortion` (k,k) for its k classes. Columns add up.",
+    ),
+]
+WeightOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--weight", metavar="COL=W", help="A factor for what changing this column costs."),
+]
 
 BinsOption: TypeAlias = Annotated[
     list[str] | None,
@@ -27,9 +69,107 @@ MissingOption: TypeAlias = Annotated[
 ]
 
 
+SYMBOLS = ("attributes", "classes")
+
+
 def is_table(path: Path) -> bool:
     """Whether a file is read as a table of records."""
     return path.suffix.lower() in (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The options about columns, as a command was given them."""
+
+    private: list[str] | None = None
+    useful: list[str] | None = None
+    shared: list[str] | None = None
+    bins: list[str] | None = None
+    missing: list[str] | None = None
+    codebook: Path | None = None
+    sparse: bool = False
+    distortion: list[str] | None = None
+    weight: list[str] | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """The options that were given."""
+        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value]
+
+    @property
+    def inputs(self) -> dict[str, Path]:
+        """Files that are read."""
+        return {} if self.codebook is None else {"--codebook": self.codebook}
+
+    def of_records(self, path: Path) -> dict[str, Any]:
+        """Columns and rules as `count_table` and `fit` take them; an `InputError` names what is missing."""
+        from jaxpriv.estimation.tables import Codebook
+
+        own = [name for name in self.given if name in ("--private", "--useful", "--shared", "--bins", "--missing")]
+        if self.codebook is not None:
+            if own:
+                raise InputError(f"--codebook has its own columns and classes: leave out {', '.join(own)}")
+            return {"codebook": Codebook.load(self.codebook)}
+        if not self.private or not self.useful:
+            raise InputError(f"{path} is a table: name its columns with --private and --useful, or give a --codebook")
+        rules = rules_of(self.bins, self.missing, [*self.private, *self.useful])
+        return {"private": self.private, "useful": self.useful, "rules": rules, "shared": self.shared or ()}
+
+    def count(self, path: Path) -> "CountedTable":
+        """The joint of a table of records."""
+        from jaxpriv.estimation.tables import count_table
+
+        return count_table(path, **self.of_records(path), sparse=self.sparse)
+
+    def costs(self) -> dict[str, dict[str, Any]]:
+        """`kinds` and `weights` of `column_distortion`."""
+        kinds, weights = _pairs(self.distortion, "--distortion"), _pairs(self.weight, "--weight")
+        return {
+            "kinds": {column: _prices(kind, column) for column, kind in kinds.items()},
+            "weights": {column: _weight(text, column) for column, text in weights.items()},
+        }
+
+
+def problem_of(
+    path: Path, columns: Columns, required: Collection[str], optional: Collection[str] = ()
+) -> "tuple[dict[str, np.ndarray], CountedTable | None]":
+    """The arrays of PROBLEM.npz, or those that a table of records makes; and that table.
+
+    Of a table: `joint` (S, X), `counts` (S, X), `attributes` (X, b) with the codes of each useful symbol, `classes`
+    (the fingerprint of the codebook), and `distortion` (X, X) if it is required. A file may have attributes and
+    classes too.
+    """
+    if not is_table(path):
+        from jaxpriv._files import load_npz_safely
+
+        if columns.given:
+            raise InputError(f"{columns.given[0]} is for tables; {path} is read as an .npz of arrays")
+        return load_npz_safely(path, required, [*optional, *SYMBOLS]), None
+    if "distortion" not in required and (columns.distortion or columns.weight):
+        raise InputError("--distortion and --weight are about problems with a distortion")
+    table = columns.count(path)
+    data, book = table.dataset, table.codebook
+    arrays = {"joint": data.joint, "counts": data.counts, "attributes": data.useful_attributes}
+    arrays["classes"] = book.fingerprint
+    if "distortion" in required:
+        from jaxpriv.estimation.tables import column_distortion
+
+        arrays["distortion"] = column_distortion(book, data.useful_attributes, **columns.costs())
+    return arrays, table
+
+
+def symbols_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What a mapping keeps of its problem, so that it can be audited on a table: which classes each x is."""
+    return {name: arrays[name] for name in SYMBOLS if name in arrays}
+
+
+def book_file(path: Path | None, table: "CountedTable | None") -> dict[Path, bytes]:
+    """The file that --codebook-out asks for; an `InputError` if there was no table."""
+    if path is None:
+        return {}
+    if table is None:
+        raise InputError("--codebook-out: codebooks are for tables; an .npz was given")
+    return {path: table.codebook.to_json().encode()}
 
 
 def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None, columns: Sequence[str]) -> dict[str, Any]:
@@ -64,28 +204,30 @@ def _known(option: str, name: str, columns: Sequence[str]) -> None:
         raise InputError(f"{option} is about column {name!r}, which no other option names")
 
 
-def counts_by_attributes(path: Path, codebook: Path, attributes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def counts_by_attributes(
+    path: Path, columns: Columns, attributes: np.ndarray, classes: np.ndarray, option: str = "--counts"
+) -> np.ndarray:
     """The records of a table as counts (S, X), the useful symbols being the rows of `attributes` (X, b).
 
     `classes` is the fingerprint of the codebook that the attributes belong to.
     """
-    from jaxpriv.estimation.tables import Codebook, count_table
     from jaxpriv.estimation.tables.border import row_text
 
-    book = Codebook.load(codebook)
+    table = replace(columns, sparse=True).count(path)
+    book = table.codebook
     if not np.array_equal(classes, book.fingerprint):
-        raise InputError(f"--codebook: {codebook} has other useful columns or classes than MECH.npz was made with")
+        named = "the columns" if columns.codebook is None else f"--codebook: {columns.codebook}"
+        raise InputError(f"{named} has other useful columns or classes than MECH.npz was made with")
     if attributes.ndim != 2 or attributes.shape[1] != len(book.useful) or attributes.dtype.kind not in "iu":
         raise InputError(
             f"MECH.npz: attributes must be whole numbers, one column for each of the {len(book.useful)} useful ones"
         )
-    table = count_table(path, codebook=book, sparse=True)
     place = {row: x for x, row in enumerate(map(tuple, attributes.tolist()))}
     found = np.array([place.get(row, -1) for row in map(tuple, table.dataset.useful_attributes.tolist())])
     unknown = np.flatnonzero(found[table.useful_symbols] < 0)
     if unknown.size:
         raise InputError(
-            f"--counts: {row_text(unknown[0])} combines classes as no symbol of the mapping does "
+            f"{option}: {row_text(unknown[0])} combines classes as no symbol of the mapping does "
             f"({unknown.size} such rows)"
         )
     counts = np.zeros((len(table.dataset.counts), len(attributes)), dtype=np.int64)
@@ -114,3 +256,35 @@ def _rule(text: str) -> tuple[str, Any]:
         raise InputError(f"{option}: {error}") from error
     except ValueError:
         raise InputError(f"{option} is not COL=quantiles:N, COL=edges:A,B,... or COL=categories") from None
+
+
+def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """`COL=VALUE` for every text; a name may hold "="."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.rpartition("=")
+        if not (equals and name and value):
+            raise InputError(f"{option} {text!r} is not COL=VALUE")
+        if name in found:
+            raise InputError(f"{option} gives column {name!r} twice")
+        found[name] = value
+    return found
+
+
+def _prices(kind: str, column: str) -> Any:
+    """The kind, or the table of a file."""
+    if not kind.lower().endswith(".npz"):
+        return kind
+    from jaxpriv._files import load_npz_safely
+
+    try:
+        return load_npz_safely(kind, ["distortion"])["distortion"]
+    except InputError as error:
+        raise InputError(f"--distortion, column {column!r}: {error}") from None
+
+
+def _weight(text: str, column: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--weight, column {column!r}: {text!r} is not a number") from None

@@ -10,7 +10,7 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
-from jaxpriv.cli._tables import BinsOption, MissingOption, counts_by_attributes, is_table, rules_of
+from jaxpriv.cli._tables import BinsOption, Columns, MissingOption, counts_by_attributes, is_table, rules_of
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 
@@ -137,7 +137,7 @@ def audit(
     data: dict[str, Any] = {}
     chosen: tuple[str, ...] = ()
     if counts is not None and codebook is not None:
-        table = counts_by_attributes(counts, codebook, stored["attributes"], stored["classes"])
+        table = counts_by_attributes(counts, Columns(codebook=codebook), stored["attributes"], stored["classes"])
         data = {"counts": table, "held_out": held_out}
         chosen = ("The private alphabet is the values that occur in these records; other values have no symbol.",)
     elif counts is not None:

@@ -9,6 +9,20 @@ import typer
 from jaxpriv.cli import _output
 from jaxpriv.cli._measures import Asked, DivergenceOption, GammaOption, LeakageOption, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import (
+    BinsOption,
+    CodebookOption,
+    CodebookOutOption,
+    Columns,
+    MissingOption,
+    PrivateOption,
+    SharedOption,
+    SparseOption,
+    UsefulOption,
+    book_file,
+    problem_of,
+    symbols_of,
+)
 from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
@@ -20,7 +34,20 @@ _NUMBERS = ("value", "lower_bound", "upper_bound", "gap", "leakage", "disclosure
 
 
 def funnel(
-    problem: Annotated[Path, typer.Argument(metavar="PROBLEM.npz", help="`joint` (S,X).")],
+    problem: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROBLEM.npz|TABLE.csv",
+            help="`joint` (S,X), or a table of records (.csv, .parquet) with --private and --useful.",
+        ),
+    ],
+    private: PrivateOption = None,
+    useful: UsefulOption = None,
+    shared: SharedOption = None,
+    bins: BinsOption = None,
+    missing: MissingOption = None,
+    codebook: CodebookOption = None,
+    sparse: SparseOption = False,
     disclosure: Annotated[
         list[float] | None,
         typer.Option(
@@ -62,8 +89,14 @@ def funnel(
     progress: ProgressOption = False,
     units: UnitsOption = Units.nats,
     out: Annotated[
-        Path | None, typer.Option(metavar="MECH.npz", help="Write the mapping: `mechanism` (X,Y), P(y|x).")
+        Path | None,
+        typer.Option(
+            metavar="MECH.npz",
+            help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
+            "and `classes`, a fingerprint of the codebook.",
+        ),
     ] = None,
+    codebook_out: CodebookOutOption = None,
     json: JsonOption = None,
 ) -> None:
     """Design the mapping P(y|x) that leaks least about S while telling enough about X, or the reverse.
@@ -75,7 +108,6 @@ def funnel(
     prove nothing: `best_known` or `stationary` is what was asked for, and ends with 0.
     """
     from jaxpriv._clock import clock_of
-    from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import joint_array, scalar
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
@@ -95,8 +127,12 @@ def funnel(
         scalar(time_limit, "--time-limit", low=0.0)
     if out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
-    _output.check_outputs({"--out": out, "--json": json}, {"PROBLEM.npz": problem})
-    joint = joint_array(load_npz_safely(problem, ["joint"])["joint"])
+    columns = Columns(private, useful, shared, bins, missing, codebook, sparse)
+    outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
+    _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
+    arrays, table = problem_of(problem, columns, ["joint"])
+    joint = joint_array(arrays["joint"])
+    files = book_file(codebook_out, table)
 
     def work(report: Any) -> list[Any]:
         found = []
@@ -118,9 +154,8 @@ def funnel(
     records = [_infeasible(one, least) if isinstance(one, InfeasibleError) else _record(one) for one in results]
     own = {} if measure.unit == "nats" else {"leakage_units": measure.unit}
     record = {**_together(records, method), "units": "nats", **own}
-    mapping = {}
     if out is not None and not isinstance(results[0], InfeasibleError):
-        mapping = {out: _output.npz_bytes(mechanism=results[0].mechanism)}
+        files = {out: _output.npz_bytes(mechanism=results[0].mechanism, **symbols_of(arrays)), **files}
     unreachable = next((one for one in results if isinstance(one, InfeasibleError)), None)
     if unreachable is not None:
         text = ""
@@ -128,7 +163,7 @@ def funnel(
         text = _summary(record, form, bottleneck, units)
     else:
         text = _table(records, targets, form, own, units)
-    _output.deliver(record, json, text, mapping)
+    _output.deliver(record, json, text, {} if unreachable is not None else files)
     if unreachable is not None:
         raise unreachable
     open_gaps = [one["gap"] for one in records if one["status"] != "optimal"]

@@ -7,6 +7,19 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import (
+    SYMBOLS,
+    BinsOption,
+    CodebookOption,
+    Columns,
+    MissingOption,
+    PrivateOption,
+    SharedOption,
+    UsefulOption,
+    counts_by_attributes,
+    is_table,
+    problem_of,
+)
 from jaxpriv.cli._work import working
 
 
@@ -15,9 +28,18 @@ def leakage(
     joint: Annotated[
         Path,
         typer.Option(
-            metavar="PROBLEM.npz", help="`joint` (S,X), or (K,S,X): each joint is reported.", show_default=False
+            metavar="PROBLEM.npz|TABLE.csv",
+            help="`joint` (S,X), or (K,S,X): each joint is reported. Or a table of records (.csv, .parquet) with the "
+            "columns and classes that MECH.npz was made with.",
+            show_default=False,
         ),
     ],
+    private: PrivateOption = None,
+    useful: UsefulOption = None,
+    shared: SharedOption = None,
+    bins: BinsOption = None,
+    missing: MissingOption = None,
+    codebook: CodebookOption = None,
     order: Annotated[
         list[float] | None,
         typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures."),
@@ -35,9 +57,15 @@ def leakage(
     from jaxpriv.leakage import by_name
 
     extra = [by_name(name, order=value) for name in ("sibson", "arimoto") for value in order or ()]
-    _output.check_outputs({"--json": json}, {"MECH.npz": mechanism, "--joint": joint})
-    channel = load_npz_safely(mechanism, ["mechanism"])["mechanism"]
-    table = load_npz_safely(joint, ["joint"])["joint"]
+    columns = Columns(private, useful, shared, bins, missing, codebook)
+    _output.check_outputs({"--json": json}, {"MECH.npz": mechanism, "--joint": joint, **columns.inputs})
+    stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
+    channel = stored["mechanism"]
+    if is_table(joint):
+        counts = counts_by_attributes(joint, columns, stored["attributes"], stored["classes"], "--joint")
+        table = counts / counts.sum()
+    else:
+        table = problem_of(joint, columns, ["joint"])[0]["joint"]
     single = real_array(table, "joint", ndim=(2, 3)).ndim == 2
     joints = [joint_array(table)] if single else [joint_array(one, f"joint[{k}]") for k, one in enumerate(table)]
     mechanism_array(channel, inputs=table.shape[-1])

@@ -11,6 +11,22 @@ import typer
 from jaxpriv.cli import _output
 from jaxpriv.cli._measures import FORMS, Asked, DivergenceOption, Form, GammaOption, LeakageOption, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import (
+    BinsOption,
+    CodebookOption,
+    CodebookOutOption,
+    Columns,
+    DistortionOption,
+    MissingOption,
+    PrivateOption,
+    SharedOption,
+    SparseOption,
+    UsefulOption,
+    WeightOption,
+    book_file,
+    problem_of,
+    symbols_of,
+)
 from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
@@ -19,11 +35,21 @@ def solve(
     problem: Annotated[
         Path,
         typer.Argument(
-            metavar="PROBLEM.npz",
+            metavar="PROBLEM.npz|TABLE.csv",
             help="`joint` (S,X) or (K,S,X) for a set of priors; `distortion` (X,Y), or (K,X,Y) with one budget each; "
-            "for ldp, if you like, `neighbours` (S,S), 0 or 1: the pairs it is about.",
+            "for ldp, if you like, `neighbours` (S,S), 0 or 1: the pairs it is about. Or a table of records (.csv, "
+            ".parquet) with --private and --useful.",
         ),
     ],
+    private: PrivateOption = None,
+    useful: UsefulOption = None,
+    shared: SharedOption = None,
+    bins: BinsOption = None,
+    missing: MissingOption = None,
+    codebook: CodebookOption = None,
+    sparse: SparseOption = False,
+    distortion: DistortionOption = None,
+    weight: WeightOption = None,
     leakage: LeakageOption = "mutual-information",
     form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
     order: OrderOption = None,
@@ -68,8 +94,14 @@ def solve(
     progress: ProgressOption = False,
     units: UnitsOption = Units.nats,
     out: Annotated[
-        Path | None, typer.Option(metavar="MECH.npz", help="Write the mapping: `mechanism` (X,Y), P(y|x).")
+        Path | None,
+        typer.Option(
+            metavar="MECH.npz",
+            help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
+            "and `classes`, a fingerprint of the codebook.",
+        ),
     ] = None,
+    codebook_out: CodebookOutOption = None,
     json: JsonOption = None,
 ) -> None:
     """Design the mapping P(y|x) with the least leakage of S at a bounded distortion of X, or the reverse.
@@ -81,7 +113,6 @@ def solve(
     """
     from jaxpriv import problems
     from jaxpriv._clock import clock_of
-    from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import scalar
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.choice import SOLVER_NAMES
@@ -101,8 +132,11 @@ def solve(
         scalar(max_steps, "--max-steps", low=1.0)
     if time_limit is not None:
         scalar(time_limit, "--time-limit", low=0.0)
-    _output.check_outputs({"--out": out, "--json": json}, {"PROBLEM.npz": problem})
-    arrays = load_npz_safely(problem, ["joint", "distortion"], ["neighbours"])
+    columns = Columns(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
+    _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
+    arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])
+    files = book_file(codebook_out, table)
     objective_measure, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
     asked = problems.DistortionProblem(
         arrays["joint"],
@@ -123,8 +157,10 @@ def solve(
         raise
     record = _record(solution, objective_measure.unit)
     objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
-    mapping = {} if out is None else {out: _output.npz_bytes(mechanism=np.asarray(solution.mechanism))}
-    _output.deliver(record, json, _summary(record, objective, units), mapping)
+    if out is not None:
+        mapping = _output.npz_bytes(mechanism=np.asarray(solution.mechanism), **symbols_of(arrays))
+        files = {out: mapping, **files}
+    _output.deliver(record, json, _summary(record, objective, units), files)
     if solution.status != "optimal":
         other = "" if "interior-point" in solution.solver else "use --solver interior-point, "
         advice = f"Allow more --max-steps, {other}or raise --tol"

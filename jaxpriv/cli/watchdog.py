@@ -4,12 +4,24 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
-from jaxpriv.cli._tables import BinsOption, MissingOption, is_table, rules_of
+from jaxpriv.cli._tables import (
+    BinsOption,
+    CodebookOption,
+    CodebookOutOption,
+    Columns,
+    MissingOption,
+    PrivateOption,
+    SharedOption,
+    SparseOption,
+    UsefulOption,
+    book_file,
+    problem_of,
+    symbols_of,
+)
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
 
@@ -32,26 +44,13 @@ def watchdog(
             help="`joint` (S,X) in an .npz, or a table of records (.csv, .parquet): then --private and --useful.",
         ),
     ],
-    private: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL", help="Private column of a table; the option again for another."),
-    ] = None,
-    useful: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL", help="Useful column of a table; the option again for another."),
-    ] = None,
-    shared: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL", help="Declare that this private column is released all the same."),
-    ] = None,
+    private: PrivateOption = None,
+    useful: UsefulOption = None,
+    shared: SharedOption = None,
     bins: BinsOption = None,
     missing: MissingOption = None,
-    codebook: Annotated[
-        Path | None, typer.Option(metavar="BOOK.json", help="Columns and classes as stored by --codebook-out.")
-    ] = None,
-    sparse: Annotated[
-        bool, typer.Option("--sparse", help="Allow fewer than five rows for each useful symbol.")
-    ] = False,
+    codebook: CodebookOption = None,
+    sparse: SparseOption = False,
     epsilon: Annotated[
         float | None, typer.Option(metavar="E", help="Release x where |ln P(s|x)/P(s)| <= E for all s (nats).")
     ] = None,
@@ -81,9 +80,7 @@ def watchdog(
             "and `classes`, a fingerprint of the codebook.",
         ),
     ] = None,
-    codebook_out: Annotated[
-        Path | None, typer.Option(metavar="BOOK.json", help="Write the columns and classes of a table, without counts.")
-    ] = None,
+    codebook_out: CodebookOutOption = None,
     json: JsonOption = None,
 ) -> None:
     """Release the symbols whose score max |ln P(s|x)/P(s)| is small, and hide which of the others it was.
@@ -94,38 +91,30 @@ def watchdog(
     tells which symbols are released and, rounded, how frequent the others are; the JSON holds exact numbers
     of the joint, and is for its owner. Exit code 3: no mapping has that utility.
     """
+    from jaxpriv._validation import joint_array
     from jaxpriv.watchdog import watchdog as find
 
+    columns = Columns(private, useful, shared, bins, missing, codebook, sparse)
     _output.check_outputs(
         {"--out": out, "--codebook-out": codebook_out, "--json": json},
-        {"TABLE": data, **({} if codebook is None else {"--codebook": codebook})},
+        {"TABLE": data, **columns.inputs},
     )
     options = {"epsilon": epsilon, "target_leakage": target_leakage, "target_utility": target_utility}
     if sum(value is not None for value in options.values()) != 1:
         raise InputError("give exactly one of --epsilon, --target-leakage and --target-utility")
     _check_numbers(options)
-    columns = {"--private": private, "--useful": useful, "--shared": shared, "--bins": bins, "--missing": missing}
-    if is_table(data):
-        table = _table(data, columns, codebook, sparse)
-        joint, book = table.dataset.joint, table.codebook
-        symbols = {"attributes": table.dataset.useful_attributes, "classes": book.fingerprint}
-        source = {"rows": int(table.dataset.counts.sum()), "sparse": table.sparse}
-    else:
-        for name, value in columns.items():
-            if value:
-                raise InputError(f"{name} is for tables; {data} is read as an .npz with `joint`")
-        if codebook is not None or codebook_out is not None:
-            raise InputError(f"codebooks are for tables; {data} is read as an .npz with `joint`")
-        joint, book, symbols, source = _joint(data), None, {}, {}
+    arrays, table = problem_of(data, columns, ["joint"])
+    joint = joint_array(arrays["joint"])
+    books = book_file(codebook_out, table)
+    source = {} if table is None else {"rows": int(arrays["counts"].sum()), "sparse": table.sparse}
     found = working("Scoring", lambda _: find(joint, perturbation=_asked(merge), **options))
     record = {**_record(found, merge), **source}
     if measures:
         record["measures"] = working("Measuring", lambda _: _measures(found))
     files: dict[Path, bytes] = {}
     if out is not None:
-        files[out] = _output.npz_bytes(mechanism=found.mechanism(), **symbols)
-    if codebook_out is not None and book is not None:
-        files[codebook_out] = book.to_json().encode()
+        files[out] = _output.npz_bytes(mechanism=found.mechanism(), **symbols_of(arrays))
+    files |= books
     text = "" if _output.is_stdout(json) else _text(record, units) + ("" if out is None else _reveals(merge))
     _output.deliver(record, json, text, files, private=True)
 
@@ -136,27 +125,6 @@ def _check_numbers(options: dict[str, float | None]) -> None:
     for name, value in options.items():
         if value is not None:
             scalar(value, f"--{name.replace('_', '-')}", low=0.0, infinite=name != "target_utility")
-
-
-def _joint(path: Path) -> np.ndarray:
-    from jaxpriv._files import load_npz_safely
-    from jaxpriv._validation import joint_array
-
-    return joint_array(load_npz_safely(path, ["joint"])["joint"])
-
-
-def _table(path: Path, columns: dict[str, list[str] | None], codebook: Path | None, sparse: bool) -> Any:
-    from jaxpriv.estimation.tables import Codebook, count_table
-
-    if codebook is not None:
-        if any(columns.values()):
-            raise InputError(f"--codebook has its own columns and classes: leave out {', '.join(columns)}")
-        return count_table(path, codebook=Codebook.load(codebook), sparse=sparse)
-    private, useful, shared = (columns[name] or [] for name in ("--private", "--useful", "--shared"))
-    if not private or not useful:
-        raise InputError(f"{path} is a table: name its columns with --private and --useful")
-    rules = rules_of(columns["--bins"], columns["--missing"], [*private, *useful])
-    return count_table(path, private=private, useful=useful, rules=rules, shared=shared, sparse=sparse)
 
 
 def _asked(merge: Merge) -> Any:

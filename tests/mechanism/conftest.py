@@ -8,7 +8,7 @@ from jaxpriv.mechanism import Fitted, fit
 
 COLUMNS = {"private": "income", "useful": ["age", "town"], "rules": {"age": Quantiles(3)}}
 TARGETS = {
-    "budget": {"budget": 0.4},
+    "budget": {"budget": 0.15},
     "leakage-budget": {"leakage_budget": 0.005},
     "disclosure": {"disclosure": 0.8},
     "watchdog": {"target_leakage": 0.3},

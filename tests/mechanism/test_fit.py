@@ -20,9 +20,9 @@ def test_design_and_audit_share_no_record(table, fitted):
 
 
 def test_another_seed_is_another_split_and_the_same_one_is_the_same(table, fitted):
-    again = fit(table, **COLUMNS, budget=0.4)
+    again = fit(table, **COLUMNS, budget=0.15)
     np.testing.assert_array_equal(again.evidence.counts, fitted.evidence.counts)
-    other = fit(table, **COLUMNS, budget=0.4, seed=1)
+    other = fit(table, **COLUMNS, budget=0.15, seed=1)
     assert (other.evidence.counts.sum(axis=0) != fitted.evidence.counts.sum(axis=0)).any()
 
 

@@ -1,0 +1,243 @@
+"""`jaxpriv fit`: from a table of records to a design that can be published, released from and checked."""
+
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._measures import DivergenceOption, Form, GammaOption, LeakageOption, OrderOption
+from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import (
+    BinsOption,
+    CodebookOption,
+    CodebookOutOption,
+    Columns,
+    DistortionOption,
+    MissingOption,
+    PrivateOption,
+    SharedOption,
+    SparseOption,
+    UsefulOption,
+    WeightOption,
+    is_table,
+)
+from jaxpriv.cli._work import working
+from jaxpriv.errors import InputError, NotCertifiedError
+
+if TYPE_CHECKING:
+    from jaxpriv.mechanism import Fitted
+    from jaxpriv.verifier.claims import Claim
+
+
+class Unseen(StrEnum):
+    """What a record comes to whose classes combine as in no record of the fit."""
+
+    refuse = "refuse"
+    suppress = "suppress"
+    nearest = "nearest"
+
+
+def fit(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE.csv", help="A table of records: .csv or .parquet.", show_default=False)
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DESIGN.zip", help="Write the design; it holds no count.", show_default=False)
+    ],
+    private: PrivateOption = None,
+    useful: UsefulOption = None,
+    shared: SharedOption = None,
+    bins: BinsOption = None,
+    missing: MissingOption = None,
+    codebook: CodebookOption = None,
+    sparse: SparseOption = False,
+    distortion: DistortionOption = None,
+    weight: WeightOption = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="D", help="Least leakage with a mean distortion of at most D.")
+    ] = None,
+    leakage_budget: Annotated[
+        float | None, typer.Option(metavar="EPS", help="Least mean distortion with at most this leakage.")
+    ] = None,
+    disclosure: Annotated[
+        float | None, typer.Option(metavar="R", help="Least leakage with I(X;Y) of at least R nats.")
+    ] = None,
+    target_leakage: Annotated[
+        float | None,
+        typer.Option(metavar="L", help="Watchdog: release what is harmless, with a lift leakage of at most L nats."),
+    ] = None,
+    leakage: LeakageOption = "mutual-information",
+    form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
+    order: OrderOption = None,
+    divergence: DivergenceOption = None,
+    gamma: GammaOption = None,
+    split: Annotated[
+        float, typer.Option(help="Share of the records for the design; the others are for its audit. 1: no audit.")
+    ] = 0.5,
+    seed: Annotated[int, typer.Option(help="Of the split.")] = 0,
+    confidence: Annotated[float, typer.Option(help="Of all bounds for the population together.")] = 0.95,
+    unseen: Annotated[
+        Unseen,
+        typer.Option(
+            help="A later record whose classes combine as in none of these: nothing is released, it is released "
+            "independently of what it is, or as the combination that differs in the fewest columns."
+        ),
+    ] = Unseen.refuse,
+    resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,
+    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
+    private_out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="AUDIT.zip", help="Write counts and certificate, for the owner of the records only (mode 0600)."
+        ),
+    ] = None,
+    codebook_out: CodebookOutOption = None,
+    units: UnitsOption = Units.nats,
+    json: JsonOption = None,
+) -> None:
+    """Design on one part of the records, audit on the other, and write what can be published.
+
+    The design is a table of whole numbers: what is certified is what `jaxpriv release` draws from. Every number printed
+    on the records of the design was computed again from that table, exactly or rounded outwards. Exit code 3: no
+    mapping meets the target. Exit code 4: the gap is above --tol; design and interval are valid and written all the
+    same.
+    """
+    from jaxpriv import mechanism
+
+    columns = Columns(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    outputs = {"--out": out, "--private-out": private_out, "--codebook-out": codebook_out, "--json": json}
+    _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
+    if not is_table(table):
+        raise InputError(f"{table}: tables are read from .csv and .parquet files")
+    targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
+    targets["target_leakage"] = target_leakage
+    if sum(value is not None for value in targets.values()) != 1:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in targets)
+        raise InputError(f"give exactly one of {options}")
+    costs = columns.costs()
+    records = columns.of_records(table)
+    found = working(
+        "Fitting",
+        lambda _: mechanism.fit(
+            table,
+            **records,
+            **targets,
+            leakage=leakage,
+            form=None if form is None else str(form),
+            order=order,
+            divergence=divergence,
+            gamma=gamma,
+            distortion=costs["kinds"] or None,
+            weights=costs["weights"] or None,
+            split=split,
+            seed=seed,
+            confidence=confidence,
+            unseen=str(unseen),
+            resolution=resolution,
+            tol=tol,
+            sparse=sparse,
+        ),
+    )
+    files = {out: found.mechanism.to_bytes()}
+    if private_out is not None:
+        files[private_out] = found.evidence.to_bytes(found.mechanism)
+    if codebook_out is not None:
+        files[codebook_out] = found.mechanism.codebook.to_json().encode()
+    secret = [] if private_out is None else [private_out]
+    _output.deliver(_record(found), json, _text(found, units), files, private=True, private_files=secret)
+    if found.status in ("not_certified", "best_known"):
+        raise NotCertifiedError(
+            f"not certified to --tol {tol:g}. The design and what is printed of it are valid. Raise --tol"
+        )
+
+
+def _record(found: "Fitted") -> dict[str, Any]:
+    from jaxpriv.verifier.archive import digest
+
+    audit = found.audit
+    return {
+        "status": found.status,
+        "design": digest(found.mechanism.to_bytes()),
+        "asked": found.mechanism.asked.record,
+        "records": {
+            "design": int(found.evidence.counts.sum()),
+            "held_out": None if found.evidence.held_out is None else int(found.evidence.held_out.sum()),
+        },
+        "alphabets": {
+            "private": len(found.evidence.counts),
+            "useful": len(found.mechanism.table),
+            "released": len(found.mechanism.released),
+        },
+        "on_the_design": {name: claim.record for name, claim in found.claims.items()},
+        "without_data": {name: claim.record for name, claim in found.mechanism.guarantees.items()},
+        "population": None
+        if audit is None
+        else {
+            "confidence": audit.confidence,
+            "holds_for": audit.holds_for,
+            "measures": [{"name": row.name, "upper": row.upper, "units": row.units} for row in audit.rows],
+            "utility_lower": audit.utility.lower,
+            "assumptions": list(audit.assumptions.statements),
+        },
+        "statements": list(found.statements),
+        "units": "nats",
+    }
+
+
+_NAMES = {
+    "leakage": "leakage",
+    "distortion": "mean distortion",
+    "disclosure": "utility I(X;Y)",
+    "lower_bound": "no mapping has less than",
+    "gap": "certified gap",
+    "excess": "excess over the target",
+}
+
+
+def _text(found: "Fitted", units: Units) -> str:
+    mechanism = found.mechanism
+    asked, audit = mechanism.asked, found.audit
+    measure = asked.leakage["name"]
+    lines = {
+        "status": found.status.replace("_", " "),
+        "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
+        "alphabets": f"|S| = {len(found.evidence.counts)}, |X| = {len(mechanism.table)}, "
+        f"|Y| = {len(mechanism.released)}",
+    }
+    records = int(found.evidence.counts.sum())
+    lines[f"on the {records} records of the design"] = ""
+    lines |= {f"  {_NAMES[name]}": _claim(claim, units) for name, claim in found.claims.items() if name in _NAMES}
+    lines["whatever the population is"] = ""
+    names = {"maximal-leakage": "  no leakage above", "ldp": "  no ratio of probabilities above e^"}
+    lines |= {names[name]: _claim(claim, units) for name, claim in mechanism.guarantees.items()}
+    if audit is not None and audit.assumptions.records is not None:
+        lines[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
+        for row in audit.rows:
+            if row.upper is not None and row.name in (measure, "mutual-information", "maximal-leakage"):
+                lines[f"  {row.name} at most"] = _upper(row.upper, row.units, units)
+        if audit.utility.lower is not None:
+            lines["  utility I(X;Y) at least"] = f"{_output.lower(audit.utility.lower * units.per_nat)} {units}"
+    width = max(map(len, lines))
+    text = "".join(f"{name:<{width}}  {value}".rstrip() + "\n" for name, value in lines.items())
+    return text + "".join(f"{sentence}\n" for sentence in found.statements)
+
+
+def _upper(value: float, unit: str, units: Units) -> str:
+    if unit != "nats":
+        return f"{_output.upper(value)} {unit}"
+    return f"{_output.upper(value * units.per_nat)} {units}"
+
+
+def _claim(claim: "Claim", units: Units) -> str:
+    """The end of the interval that is against us: the upper one, and the lower one where there is no other."""
+    down = claim.upper is None and claim.lower is not None
+    end = claim.lower if down else claim.upper
+    if end is None:
+        return "inf"
+    scale, unit = (units.per_nat, str(units)) if claim.unit == "nats" else (1.0, "")
+    value = Fraction(end) * Fraction(scale)
+    rounded = _output.lower(float(value)) if down else _output.upper(float(value))
+    return f"{rounded} {unit}".rstrip()

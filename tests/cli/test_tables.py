@@ -1,0 +1,132 @@
+"""Tables of records in every command that takes a problem: `joint`, `solve`, `funnel`, `leakage`, `audit`, `fit`."""
+
+import csv
+import os
+import stat
+
+import numpy as np
+import pytest
+
+from jaxpriv.mechanism import Evidence, Mechanism
+from tests.cli.conftest import refused, strict_json
+from tests.mechanism.conftest import people
+
+COLUMNS = ("--private", "income", "--useful", "age", "--useful", "town", "--bins", "age=quantiles:3")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("people") / "people.csv"
+    records = people(600)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(records)
+        writer.writerows(zip(*records.values(), strict=True))
+    return path
+
+
+def test_a_table_is_the_problem_that_joint_writes(run, table, tmp_path):
+    problem, book = tmp_path / "problem.npz", tmp_path / "book.json"
+    result = run("joint", table, *COLUMNS, "--out", problem, "--codebook-out", book, "--json", "-")
+    assert result.exit_code == 0, result.output
+    record = strict_json(result.stdout)
+    assert (record["records"], record["private"]["symbols"], record["useful"]["symbols"]) == (600, 2, 9)
+    assert stat.S_IMODE(os.stat(problem).st_mode) == 0o600
+    with np.load(problem) as arrays:
+        np.testing.assert_allclose(arrays["joint"], arrays["counts"] / 600, rtol=1e-15)
+        codes = arrays["attributes"]
+        np.testing.assert_array_equal(arrays["distortion"], (codes[:, None] != codes[None]).sum(axis=2))
+    mechanisms = []
+    for source in ((problem,), (table, *COLUMNS), (table, "--codebook", book)):
+        out = tmp_path / "mechanism.npz"
+        result = run("solve", *source, "--budget", 0.1, "--out", out, "--json", "-")
+        assert result.exit_code == 0, result.output
+        with np.load(out) as arrays:
+            np.testing.assert_array_equal(arrays["attributes"], codes)
+            mechanisms.append(arrays["mechanism"])
+    np.testing.assert_array_equal(mechanisms[0], mechanisms[1])
+    np.testing.assert_array_equal(mechanisms[0], mechanisms[2])
+    # The mapping can be measured and audited on records: it says which classes its symbols are.
+    found = [
+        strict_json(run("leakage", out, "--joint", *joint, "--json", "-").stdout)["measures"][0]["value"]
+        for joint in ((problem,), (table, "--codebook", book), (table, *COLUMNS))
+    ]
+    assert found[0] == found[1] == found[2] > 1e-3
+    result = run("audit", out, "--counts", table, "--codebook", book, "--json", "-")
+    assert result.exit_code == 0, result.output
+
+
+def test_a_funnel_of_a_table(run, table, tmp_path):
+    out = tmp_path / "mechanism.npz"
+    result = run("funnel", table, *COLUMNS, "--disclosure", 1.5, "--out", out, "--json", "-")
+    assert result.exit_code == 0, result.output
+    assert strict_json(result.stdout)["disclosure"] >= 1.5 - 1e-9
+    assert set(np.load(out)) == {"mechanism", "attributes", "classes"}
+
+
+def test_costs_by_column(run, table, save, tmp_path):
+    prices = save("prices.npz", distortion=np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]]))
+    out = tmp_path / "problem.npz"
+    options = ("--distortion", "age=absolute", "--distortion", f"town={prices}", "--weight", "age=0.5")
+    assert run("joint", table, *COLUMNS, *options, "--out", out).exit_code == 0
+    distortion = np.load(out)["distortion"]
+    assert distortion.shape == (9, 9)
+    assert distortion.max() > 3
+
+
+def test_what_columns_need(run, table, problem, tmp_path):
+    out = ("--out", tmp_path / "out.npz")
+    refused(run("joint", table, *out), 2, "--private and --useful")
+    refused(run("joint", problem, *out, *COLUMNS), 2, "tables are read from")
+    refused(run("solve", problem, "--budget", 1, *COLUMNS), 2, "--private is for tables")
+    refused(
+        run("solve", problem, "--budget", 1, "--codebook-out", tmp_path / "book.json"), 2, "codebooks are for tables"
+    )
+    line = ("joint", table, *COLUMNS, *out)
+    refused(run(*line, "--distortion", "age"), 2, "--distortion 'age' is not COL=VALUE")
+    refused(run(*line, "--distortion", "age=far"), 2, "column 'age'", "one of")
+    refused(run(*line, "--distortion", "town=absolute"), 2, "column 'town'", "no number")
+    refused(run(*line, "--distortion", "age=changed", "--distortion", "age=changed"), 2, "twice")
+    refused(run(*line, "--distortion", f"age={tmp_path / 'absent.npz'}"), 2, "column 'age'", "does not exist")
+    refused(run(*line, "--weight", "age=heavy"), 2, "not a number")
+    refused(run(*line, "--weight", "income=2"), 2, "not among the useful")
+    refused(run(*line, "--codebook", tmp_path / "book.json"), 2, "leave out --private")
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_a_design_of_a_table(run, table, tmp_path):
+    design, audit, book = (tmp_path / name for name in ("design.zip", "audit.zip", "book.json"))
+    files = ("--out", design, "--private-out", audit, "--codebook-out", book)
+    result = run("fit", table, *COLUMNS, "--budget", 0.15, *files, "--json", "-")
+    assert result.exit_code == 0, result.output
+    record = strict_json(result.stdout)
+    mechanism = Mechanism.load(design)
+    evidence = Evidence.load(audit, mechanism)
+    assert record["status"] == "optimal"
+    assert record["design"] == mechanism.sha256
+    assert record["records"] == {"design": 300, "held_out": 300}
+    assert record["on_the_design"] == {name: claim.record for name, claim in evidence.claims(mechanism).items()}
+    assert record["population"]["holds_for"] == "this mechanism"
+    assert [stat.S_IMODE(os.stat(path).st_mode) for path in (audit, design)] == [0o600, 0o644 & ~_umask()]
+    text = run("fit", table, *COLUMNS, "--target-leakage", 0.3, "--split", 1, "--out", design, "--units", "bits").stdout
+    assert "watchdog 0.3, leakage: lift" in text
+    assert "held-out" not in text
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_fit_that_cannot_be(run, table, problem, tmp_path):
+    line = ("fit", table, *COLUMNS, "--out", tmp_path / "design.zip")
+    refused(run(*line), 2, "exactly one of --budget")
+    refused(run(*line, "--budget", 0.1, "--disclosure", 1), 2, "exactly one of --budget")
+    refused(run(*line, "--disclosure", 50), 3)
+    refused(run("fit", problem, "--budget", 1, "--out", tmp_path / "design.zip"), 2, "tables are read from")
+    refused(run("fit", table, *COLUMNS, "--budget", 0.1, "--out", table), 2, "same file")
+    assert os.listdir(tmp_path) == ["problem.npz"]
+    result = run(*line, "--budget", 0.1, "--tol", 1e-300)
+    assert result.exit_code == 4
+    assert Mechanism.load(tmp_path / "design.zip").asked.target == 0.1
