@@ -107,6 +107,18 @@ def instruction_set() -> str | None:
     return library.jaxpriv_instructions().decode()
 
 
+def on_host(symbol: str) -> Any | None:
+    """The function `symbol` of the library, for arrays of the host, called through ctypes (which lets other threads run
+    meanwhile); None without kernels.
+    """
+    reason = absence()
+    if reason is not None:
+        if chosen() != "off":
+            _say(reason)
+        return None
+    return getattr(ctypes.CDLL(str(LIBRARY)), symbol)
+
+
 @functools.cache
 def _say(reason: str) -> None:
     """Once in a process. By the logger, which shows it on stderr where nobody has set up logging: a warning would be an

@@ -38,7 +38,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class ColumnGeneration(AbstractFunnelSolver):
-    """Global where pricing is exact (small S inside every block); the best atoms found elsewhere.
+    """Global where the pricing is proved: by `pricing.connected_pricer`, for every table of some thousand entries (funnel)
+    or a small S inside every block (bottleneck). Elsewhere, and where a proof is ended early, the best atoms found.
 
     Args:
         start: posteriors of X to begin with, shape (K, X), over the symbols of the problem's joint: those of other

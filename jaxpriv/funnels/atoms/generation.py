@@ -28,6 +28,8 @@ _FAR, _LOWERED = 100.0, 0.125
 # Quick searches end, where others can prove the bound, once the bound that would hold if their best atoms were the best
 # ones is this fraction of the gap below the value; what lowering the prices costs comes on top of it.
 _HOPED = 0.02
+# A search for a proof allows this share of what is not yet proved, and of that this share below zero.
+_COARSE, _AIM = 0.02, -0.8
 # In any case where the value has moved by less than that fraction for so many rounds.
 _STILL = 10
 # Where lambda is near a critical value the self-consistent iteration crawls: a round that does not halve the gap
@@ -79,7 +81,7 @@ def generate(
     Blocks with a quick pricer are searched with it; once nothing more is found the sure pricers of all blocks
     are asked, which prove the bound or find what was missed.
     """
-    sure = all(part.quick is None for part in parts)
+    all_sure = sure = all(part.quick is None for part in parts)
     bound, hoped, best, centre, done = objective.floor, -np.inf, None, None, 0
     last, still, provable = np.inf, 0, all(part.sure for part in parts)
     before, patience = np.inf, 1
@@ -92,7 +94,12 @@ def generate(
         still = still + 1 if last - plan.value < _HOPED * gap else 0
         last = plan.value
         here = (plan.prices, plan.lam)
-        offers = [here] if centre is None else [here, _middle(here, centre)]
+        proving = sure and not all_sure
+        offers = [here] if centre is None or proving else [here, _middle(here, centre)]
+        # The proof goes on from a coarse one: what it finds on the way changes the prices.
+        remains = plan.value - bound if np.isfinite(bound) else abs(plan.value)
+        allowed = max(gap, _COARSE * remains)
+        known = bound
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
         if not objective.funnel and plan.lam > _FLAT:
             prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam, patience, clock)
@@ -103,7 +110,7 @@ def generate(
             if number and clock.expired():
                 break
             prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
-            priced = _price(parts, prices, lam, sure, clock)
+            priced = _price(parts, prices, lam, sure, clock, _AIM * objective.sign * objective.priced(allowed, lam))
             for found, one in zip(fresh, priced, strict=True):
                 found.append(one.posteriors)
             if number == 0:
@@ -126,14 +133,15 @@ def generate(
         # Quick searches end where what the atoms found leave to be gained is as good as nothing. Where nothing proves
         # that, only many searches from new starts that bring nothing are worth anything.
         likely_done = not grown or plan.value - hoped <= (_LOWERED + _HOPED) * gap
-        if sure and not grown:
+        if sure and not grown and (allowed <= gap or bound <= known):
             return Generated(pools, plan, bound, best, done)
-        if sure or not (still >= _STILL or (provable and likely_done)):
-            pools = larger
-        elif not provable:
+        if not (sure or provable) and still >= _STILL:
             return Generated(pools, plan, bound, best, done)
-        else:
-            sure, hoped, centre, pools = True, -np.inf, None, larger
+        pools = larger
+        if proving and objective.funnel and grown and plan.value - bound > 1.1 * allowed:
+            sure, still = False, 0
+        elif not sure and (still >= _STILL or likely_done) and provable:
+            sure, hoped, centre = True, -np.inf, None
 
 
 def _bound(parts: tuple[Part, ...], objective: Objective, prices, lam: float, extremes: np.ndarray) -> float:
@@ -179,12 +187,14 @@ def _middle(here, centre):
     return tuple(0.5 * (p + o) for p, o in zip(prices, other, strict=True)), 0.5 * (lam + lam_other)
 
 
-def _price(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], lam: float, sure: bool, clock: Clock):
+def _price(
+    parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], lam: float, sure: bool, clock: Clock, aim: float
+) -> list[Priced]:
     priced = []
     for part, nu in zip(parts, prices, strict=True):
         pricer = part.sure if part.quick is None or (sure and part.sure is not None) else part.quick
         assert isinstance(pricer, AbstractPricer)
-        priced.append(pricer.price(part.turned(nu, lam), lam, 2 * len(nu) + 2, clock))
+        priced.append(pricer.price(part.turned(nu, lam), lam, 2 * len(nu) + 2, clock, aim))
     return priced
 
 

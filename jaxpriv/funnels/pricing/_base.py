@@ -32,8 +32,12 @@ class AbstractPricer(ABC):
     """Prices posteriors of one joint distribution."""
 
     @abstractmethod
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         """Bound and at most `count` good posteriors for nu = `prices` (X,) and lambda = `lam` >= 0.
 
-        A search that the clock ends gives a weaker bound, and says that it is not exact.
+        A search that the clock ends gives a weaker bound, and says that it is not exact. A search may end, too, where
+        it has shown that the minimum is at least `aim`, or found some posteriors below; pricers that are quick enough
+        without an aim pay no attention to it.
         """

@@ -53,7 +53,9 @@ class BinaryFunnelPricer(AbstractPricer):
         self._tilt_high = (self._other[self._second] - self._one[self._second]) / self._difference
         self._ends = -binary_entropy(self._one, self._other)
 
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         if not 0 <= lam < 1:
             raise ValueError("the funnel is priced for 0 <= lambda < 1")
         size = len(prices)

@@ -36,7 +36,9 @@ class BinaryBottleneckPricer(AbstractPricer):
             raise ValueError("this pricer is for a binary S")
         self._one, self._other = conditional[1], conditional[0]
 
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         if not lam >= 0:
             raise ValueError("the bottleneck is priced for lambda >= 0")
         size = float(np.abs(prices).max()) + 2.0 + lam * np.log(len(prices))

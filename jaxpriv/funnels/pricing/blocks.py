@@ -25,7 +25,9 @@ class BlockFunnelPricer(AbstractPricer):
     def __init__(self, blocks: tuple[Block, ...], pricers: tuple[AbstractPricer, ...]):
         self._blocks, self._pricers = blocks, pricers
 
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         parts = [p.price(prices[b.useful], lam, count, clock) for b, p in zip(self._blocks, self._pricers, strict=True)]
         lowest = np.array([part.bound for part in parts])
         heat = 1.0 - lam
@@ -48,7 +50,9 @@ class BlockBottleneckPricer(AbstractPricer):
     def __init__(self, blocks: tuple[Block, ...], pricers: tuple[AbstractPricer, ...]):
         self._blocks, self._pricers = blocks, pricers
 
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         parts = [p.price(prices[b.useful], lam, count, clock) for b, p in zip(self._blocks, self._pricers, strict=True)]
         highest = np.array([part.bound for part in parts])
         heat = lam - 1.0

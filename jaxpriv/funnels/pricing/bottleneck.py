@@ -57,7 +57,9 @@ class BottleneckPricer(AbstractPricer):
         pairs = np.triu_indices(useful)
         self._starts = 0.5 * (conditional[:, pairs[0]] + conditional[:, pairs[1]]).T
 
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         if not (lam >= 0 and np.isfinite(prices).all()):
             raise ValueError("lambda must be >= 0 and prices finite")
         tolerance = 0.5 * self._tolerance

@@ -7,12 +7,15 @@ from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
 from jaxpriv.funnels.pricing.binary_bottleneck import BinaryBottleneckPricer
 from jaxpriv.funnels.pricing.blocks import BlockBottleneckPricer, BlockFunnelPricer
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
+from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 from jaxpriv.funnels.pricing.components import blocks_of
 from jaxpriv.funnels.pricing.single import SingleBottleneckPricer, SingleFunnelPricer
 from jaxpriv.funnels.pricing.sparse import SparseFunnelPricer, number_of_faces
 
 # Pairs that the funnel pricer for a binary S holds at once: about a gigabyte.
 _MOST_SYMBOLS = 4000
+# Entries of T up to which boxes are divided: a box costs their number of operations many times.
+_MOST_ENTRIES = 20_000
 # Faces that one search for the funnel may begin with, and coordinates of r = Tq that one for the bottleneck may have.
 _MOST_FACES, _MOST_PRIVATE = 50_000, 5
 
@@ -41,6 +44,8 @@ def connected_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | Non
         return BinaryFunnelPricer(conditional)
     if funnel and number_of_faces(useful, min(private, useful)) <= _MOST_FACES:
         return SparseFunnelPricer(conditional)
+    if funnel and private * useful <= _MOST_ENTRIES:
+        return BoxFunnelPricer(conditional)
     if not funnel and min(private, useful) <= _MOST_PRIVATE:
         return BottleneckPricer(conditional)
     return None

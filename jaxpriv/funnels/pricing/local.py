@@ -52,7 +52,9 @@ class LocalPricer(AbstractPricer):
         self._kept = min(64 + 4 * size, _STARTS)
         self._memory = self._starts[: self._kept]
 
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         memory = (1 - _FLOOR) * self._memory + _FLOOR / len(prices)
         starts = np.log(np.vstack([_starts(len(prices), self._random), memory]))
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):

@@ -11,7 +11,9 @@ _EPS = float(np.finfo(np.float64).eps)
 class SingleFunnelPricer(AbstractPricer):
     """min_q lambda H(q) - nu.q: a symbol alone, the dearest one."""
 
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         if not lam >= 0:
             raise ValueError("lambda must be >= 0")
         order = np.argsort(-prices, kind="stable")[:count]
@@ -21,7 +23,9 @@ class SingleFunnelPricer(AbstractPricer):
 class SingleBottleneckPricer(AbstractPricer):
     """max_q lambda H(q) - nu.q = lambda ln sum_x exp(-nu_x/lambda), at q proportional to exp(-nu/lambda)."""
 
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         if not lam >= 0:
             raise ValueError("lambda must be >= 0")
         low = float(prices.min())

@@ -52,7 +52,9 @@ class SparseFunnelPricer(AbstractPricer):
                 break
             self._faces.append(symbols[independent])
 
-    def price(self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS) -> Priced:
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
         if not (lam >= 0 and np.isfinite(prices).all()):
             raise ValueError("lambda must be >= 0 and prices finite")
         private = self._conditional.shape[0]

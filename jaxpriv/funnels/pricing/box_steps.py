@@ -1,0 +1,313 @@
+"""Boxes of posteriors, tightened and bounded from below: one step of the branch and bound of `boxes`, in NumPy.
+
+This is what the kernel `_native/boxes.c` computes too, where there is one, with the same constants.
+
+Let f(q) = -H(Tq) + lambda H(q) - nu.q, r = Tq, and let q be a minimiser over the whole simplex with f(q) = m <= F. In
+a box l <= q <= u with r between `low` and `high`:
+
+1. Relaxation. lambda H is replaced by its chords over [l_x, u_x], of slope g_x. For any distribution z on S,
+   -H(r) >= r.ln z, so f >= the least c.q over the box, c = T'ln z + lambda g - nu, plus constants (a knapsack, bounded
+   by its dual at any mu). z = Tq for q from a fully corrective Frank-Wolfe iteration.
+2. Divergence. -H(r) = r.ln z + D(r || z) exactly, so D(r || z) <= F - (that bound), and the binary
+   divergence of each coordinate of r is no larger.
+3. Stationarity. On its support lambda ln q_x = T_x.ln r - nu_x - m: the multiplier is m itself. So q_x = 0, or
+
+       lambda ln q_x - sum_s T_sx ln max( low_s, a_s + b_s q_x ) + nu_x + F >= 0,
+
+   concave in ln q_x, with a + b q_x what the other symbols and x contribute to r at least: Newton's method from an
+   infeasible end never passes a root. From a lower bound on m, q_x <= exp( (T_x.ln high - nu_x - m)/lambda ).
+4. Curvature. Along e_x - q: lambda (1/q_x - 1) <= sum_s T_sx^2/r_s - 1. Along e_x - e_y, both in the support:
+   lambda (1/q_x + 1/q_y) <= sum_s (T_sx - T_sy)^2/r_s. So q_x = 0, or q_x is at least some number; and symbols that
+   tell nearly the same are not in one support.
+5. Reduced costs. q_x <= l_x + (F - bound)/(c_x - mu) where c_x > mu, and likewise from above.
+
+All of it is rounded outwards: sums of k terms by more than k eps of their absolute sum, ends of intervals by `SPECK`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxpriv.funnels.pricing.box_relaxation import ERROR, Relaxed, Search, relaxed, xlogx
+
+# The constants of `_native/boxes.c`; its comments say what they are.
+NEWTON, PASSES, ROUNDS = 6, 2, 4
+WORTH, EDGE, TO_MIDDLE, SPECK, TRUST = 0.2, 0.15, 0.6, 1e-12, 1e-2
+_FAR = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """N boxes.
+
+    Attributes:
+        rows: l, u, q (X each), low, high (S each), shape (N, 3 X + 2 S); q is the relaxed minimiser.
+        bounds: on m for minimisers in the box, shape (N,); infinite where it holds none with m <= F.
+        values: f(q), shape (N,).
+        symbol: the one whose interval is to be divided, shape (N,); -1 where no division helps.
+        cut, gap: the lower part ends at `cut`, the upper one begins at `gap`, shape (N,).
+    """
+
+    rows: np.ndarray
+    bounds: np.ndarray
+    values: np.ndarray
+    symbol: np.ndarray
+    cut: np.ndarray
+    gap: np.ndarray
+
+
+def stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
+    """`rows` tightened (a copy), with the better of `bounds` and what is proved now."""
+    size, private = search.symbols.shape
+    rows, bounds = rows.copy(), bounds.copy()
+    values, gap = np.full(len(rows), np.inf), np.zeros((len(rows), size))
+    left = np.arange(len(rows))
+    ends = (slice(0, size), slice(size, 2 * size), slice(2 * size, 3 * size))
+    spans = (slice(3 * size, 3 * size + private), slice(3 * size + private, None))
+    for _ in range(ROUNDS):
+        for _ in range(PASSES):
+            low, high = rows[left][:, ends[0]], rows[left][:, ends[1]]
+            span = rows[left][:, spans[0]], rows[left][:, spans[1]]
+            alive, low, high, gaps = _tightened(search, low, high, *span, bounds[left])
+            rows[left, ends[0]], rows[left, ends[1]], gap[left] = low, high, gaps
+            bounds[left[~alive]] = np.inf
+            left = left[alive]
+        if not len(left):
+            break
+        low, high, start = (rows[left][:, end] for end in ends)
+        found = relaxed(search, low, high, start)
+        rows[left, ends[2]] = found.q
+        bounds[left] = np.maximum(bounds[left], found.bounds)
+        alive = bounds[left] <= search.level
+        bounds[left[~alive]] = np.inf
+        left, found = left[alive], found.of(alive)
+        values[left] = np.minimum(values[left], _values(search, found.q))
+        room = search.level - found.bounds
+        rows[left, spans[0]], rows[left, spans[1]] = _ball(
+            room, found.z, rows[left][:, spans[0]], rows[left][:, spans[1]]
+        )
+        low, high, lost = _reduced(room, found, rows[left][:, ends[0]], rows[left][:, ends[1]])
+        rows[left, ends[0]], rows[left, ends[1]] = low, high
+        left = left[lost >= WORTH]
+        if not len(left):
+            break
+    return Boxes(rows, bounds, values, *_divided(search, rows, gap, bounds))
+
+
+def _tightened(
+    search: Search,
+    low: np.ndarray,
+    high: np.ndarray,
+    from_: np.ndarray,
+    to: np.ndarray,
+    bounds: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(whether anything is left (N,), l, u, gap (N, X)): q_x is 0, or at least gap_x."""
+    symbols, prices, lam, level = search.symbols, search.prices, search.lam, search.level
+    private = symbols.shape[1]
+    below, above = low.sum(axis=1), high.sum(axis=1)
+    alive = (below <= 1 + 1e-10) & (above >= 1 - 1e-10)
+    free = high > low
+    base = low @ symbols
+    rest, sure = np.maximum(0.0, 1 - below) + SPECK, np.maximum(0.0, 1 - below - SPECK)
+    least = np.where(free[:, :, None], symbols, 1.0).min(axis=1)
+    most = np.where(free[:, :, None], symbols, 0.0).max(axis=1)
+    rlo = np.maximum(from_, (base + sure[:, None] * least) * (1 - SPECK))
+    rlo = np.where(rlo > 1e-300, rlo, 0.0)
+    rhi = np.minimum(to, (base + rest[:, None] * most) * (1 + SPECK) + SPECK)
+    alive &= ~(rlo > rhi + 1e-12).any(axis=1)
+    rhi = np.maximum(rhi, rlo)
+    tiny = np.finfo(float).tiny
+    log_lo, log_hi = np.log(np.maximum(rlo, tiny)), np.log(np.maximum(rhi, tiny))
+    present = high > 0
+    positive = symbols > 0
+
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        caps = (rhi[:, None] - base[:, None] + _FAR) / symbols * (1 + SPECK) + low[:, :, None]
+    cap = np.minimum(1 - (below[:, None] - low) + SPECK, np.where(symbols > 1e-6, caps, np.inf).min(axis=2))
+    new_low = np.where(present, np.maximum(low, 1 - (above[:, None] - high) - SPECK), low)
+    new_high = np.where(present, np.minimum(high, cap), high)
+    alive &= ~(present & (new_high < new_low)).any(axis=1)
+    gap, dead = np.zeros_like(low), np.zeros_like(present)
+    if lam > 1e-12:
+        at_lo, at_hi = log_lo @ symbols.T, log_hi @ symbols.T
+        vanishes = (positive[None] & (rlo == 0)[:, None]).any(axis=2)
+        size = np.abs(prices) + abs(level) + np.abs(bounds)[:, None]
+        size = size + (np.abs(log_lo) + np.abs(log_hi)) @ symbols.T
+        error = ERROR * (private + 8) * (size + 1.0)
+        with np.errstate(over="ignore"):
+            end = (at_hi - prices - bounds[:, None] + error) / lam
+            new_high = np.where(end < 0, np.minimum(new_high, np.exp(np.minimum(end, 0.0)) * (1 + SPECK)), new_high)
+            end = (at_lo - prices - level - error) / lam
+        dead |= ~vanishes & (end > 0)
+        gap = np.where(vanishes, 0.0, np.exp(np.minimum(end, 0.0)) * (1 - SPECK))
+        dead |= gap > new_high
+        freely = free & (sure > 0)[:, None]
+        own = low[:, :, None] * symbols
+        spread = np.where(freely[:, :, None], (sure[:, None] + low)[:, :, None] * least[:, None], 0.0)
+        rho = np.maximum(0.0, base[:, None] - own - _FAR + spread) * (1 - SPECK)
+        ask = present & ~dead & (new_high > 0) & (rho + new_high[:, :, None] * symbols > rlo[:, None]).any(axis=2)
+        node, x = np.nonzero(ask)
+        if len(node):
+            slope_of = symbols[x] - np.where(freely[node, x][:, None], least[node], 0.0)
+            line = _Line(search, x, rho[node, x], slope_of, rlo[node], log_lo[node])
+            h, g, d = line.narrowed(new_low[node, x], new_high[node, x], gap[node, x])
+            new_high[node, x], gap[node, x], dead[node, x] = h, g, d
+        others = np.maximum(0.0, base[:, None] - own - _FAR) * (1 - SPECK)
+        seen = np.maximum(rlo[:, None], others + gap[:, :, None] * symbols)
+        ratio = _ratio(symbols**2, seen)
+        with np.errstate(invalid="ignore"):
+            curved = lam / (lam + np.maximum(ratio * (1 + 1e-11) - 1.0, 0.0)) * (1 - 1e-10)
+        gap = np.where(present & ~dead & (ratio < 1e12), np.maximum(gap, curved), gap)
+        for y in np.flatnonzero((low > 0).any(axis=0)):
+            rows = np.flatnonzero(low[:, y] > 0)
+            todo = present[rows] & ~dead[rows]
+            todo[:, y] = False
+            apart = np.abs(symbols - symbols[y]) + 1e-15 * np.maximum(symbols, symbols[y])
+            both = (low[rows, y][:, None] * symbols[y])[:, None] + gap[rows][:, :, None] * symbols
+            distance = _ratio(apart**2, np.maximum(rlo[rows][:, None], both * (1 - SPECK)))
+            inverse = distance * (1 + 1e-11) / lam - (1 / high[rows, y] * (1 - 1e-11))[:, None]
+            dead[rows] |= todo & (inverse < 1)
+            with np.errstate(divide="ignore"):
+                raised = np.maximum(gap[rows], (1 - 1e-10) / inverse)
+            gap[rows] = np.where(todo & (inverse >= 1) & (inverse < 1e12), raised, gap[rows])
+        dead |= gap > new_high
+    dead &= present
+    alive &= ~(dead & (new_low > 0)).any(axis=1)
+    new_high = np.where(dead, 0.0, new_high)
+    gap = np.where(dead | ~present, 0.0, gap)
+    new_low = np.where(~dead & (new_low > 0), np.maximum(new_low, gap), new_low)
+    return alive, new_low, new_high, gap
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """sum_s above/below over the last axis; 0/0 is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(above > 0, above / below, 0.0).sum(axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """The condition 3 for single symbols x (N,) as functions of y = ln q_x: `rho` and `slope` are a and b, (N, S)."""
+
+    search: Search
+    x: np.ndarray
+    rho: np.ndarray
+    slope: np.ndarray
+    low: np.ndarray
+    log_low: np.ndarray
+
+    def at(self, q: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(value, derivative in y, rounding error) at `q` (M,) for the functions `which` (M,)."""
+        search, x = self.search, self.x[which]
+        symbols, price, lam = search.symbols[x], search.prices[x], search.lam
+        z = self.rho[which] + q[:, None] * self.slope[which]
+        flat = z < self.low[which]
+        with np.errstate(divide="ignore"):
+            terms = symbols * np.where(flat, self.log_low[which], np.log(np.where(symbols > 0, z, 1.0)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            falls = np.where((symbols > 0) & ~flat, symbols * q[:, None] * self.slope[which] / z, 0.0)
+        own = lam * np.log(q)
+        value = own + price + search.level - terms.sum(axis=1)
+        size = np.abs(own) + np.abs(price) + abs(search.level) + np.abs(terms).sum(axis=1)
+        return value, lam - falls.sum(axis=1), ERROR * (symbols.shape[1] + 8) * (size + 1.0)
+
+    def narrowed(self, low: np.ndarray, high: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(u, gap, whether q_x = 0), all (N,), from `low` <= q_x <= `high`."""
+        high, gap, dead = high.copy(), gap.copy(), np.zeros(len(low), dtype=bool)
+        y, moved = np.log(high), np.zeros(len(low), dtype=bool)
+        todo, q = np.arange(len(low)), high
+        for _ in range(NEWTON):
+            value, slope, error = self.at(q[todo], todo)
+            short = value + error < 0
+            dead[todo[short & (slope - 1e-13 >= 0)]] = True
+            hold = short & (slope + 1e-13 < 0)
+            todo = todo[hold]
+            y[todo] -= ((value + error) / (slope - 1e-13) * (1 - 1e-12))[hold]
+            moved[todo] = True
+            todo = todo[y[todo] >= -690]
+            q = np.exp(y)
+        high = np.where(moved & ~dead, np.minimum(high, np.exp(y) * (1 + SPECK)), high)
+        known = np.maximum(gap, low)
+        begin = np.maximum(known, 1e-10)
+        y, moved = np.log(begin), np.zeros(len(low), dtype=bool)
+        todo, q = np.flatnonzero(~dead & (begin <= high)), begin
+        for _ in range(NEWTON):
+            value, slope, error = self.at(q[todo], todo)
+            short = value + error < 0
+            falling = short & (slope + 1e-13 <= 0)
+            dead[todo[falling & (moved[todo] | (begin[todo] <= known[todo]))]] = True
+            cut = todo[falling & ~moved[todo]]
+            high[cut] = np.maximum(np.minimum(high[cut], begin[cut]), low[cut])
+            hold = short & (slope - 1e-13 > 0)
+            todo = todo[hold]
+            y[todo] -= ((value + error) / (slope + 1e-13) * (1 - 1e-12))[hold]
+            moved[todo] = True
+            dead[todo[y[todo] > 0]] = True
+            todo = todo[y[todo] <= 0]
+            q = np.exp(np.minimum(y, 0.0))
+        gap = np.where(moved & ~dead, np.maximum(gap, np.exp(np.minimum(y, 0.0)) * (1 - SPECK)), gap)
+        return high, gap, dead
+
+
+def _values(search: Search, q: np.ndarray) -> np.ndarray:
+    value = xlogx(q @ search.symbols).sum(axis=1) - search.lam * xlogx(q).sum(axis=1) - q @ search.prices
+    return np.where(np.abs(q.sum(axis=1) - 1) < 1e-9, value, np.inf)
+
+
+def _divergence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a ln(a/b) + (1-a) ln((1-a)/(1-b))"""
+    rest = 1.0 - a
+    return xlogx(a) - a * np.log(b) + np.where(rest > 0, rest * np.log(np.where(rest > 0, rest, 1.0) / (1.0 - b)), 0.0)
+
+
+def _ball(room: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Step 2."""
+    radius = np.broadcast_to((room * (1 + 1e-9) + 1e-12)[:, None], z.shape)
+    able = (z > 1e-11) & (z < 1 - TRUST)
+    b = np.where(able, z, 0.5)
+    ends = []
+    for end, side in ((low, b > low), (high, b < high)):
+        outer, inner = np.where(able, end, 0.0), b
+        todo = able & side & (_divergence(outer, b) > radius)
+        for _ in range(20):
+            middle = 0.5 * (outer + inner)
+            beyond = _divergence(middle, b) > radius
+            outer, inner = np.where(beyond, middle, outer), np.where(beyond, inner, middle)
+        ends.append(np.where(todo, outer, end))
+    return ends[0], ends[1]
+
+
+def _reduced(
+    room: np.ndarray, found: Relaxed, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(l, u (N, X), width lost (N,)): step 5."""
+    d, error = found.costs - found.level[:, None], found.error[:, None]
+    free, room = high > low, room[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        top = (low + room / (d - 2 * error)) * (1 + SPECK)
+        end = (high - room / (-d - 2 * error)) * (1 - SPECK) - SPECK
+    down, up = free & (d > 4 * error) & (top < high), free & (d < -4 * error) & (end > low)
+    lost = np.where(down, high - top, 0.0).sum(axis=1) + np.where(up, end - low, 0.0).sum(axis=1)
+    return np.where(up, end, low), np.where(down, top, high), lost
+
+
+def _divided(
+    search: Search, rows: np.ndarray, gap: np.ndarray, bounds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(symbol, cut, gap) where lambda H loses most by its chord."""
+    size = len(search.prices)
+    low, high, q = rows[:, :size], rows[:, size : 2 * size], rows[:, 2 * size : 3 * size]
+    free = high > low
+    at = np.minimum(np.maximum(q, low), high)
+    ends = -xlogx(low), -xlogx(high)
+    chord = ends[0] + (ends[1] - ends[0]) / np.where(free, high - low, 1.0) * (at - low)
+    above = np.where(free, -xlogx(at) - chord, 0.0)
+    x, row = above.argmax(axis=1), np.arange(len(rows))
+    helps = (bounds <= search.level) & (search.lam * above[row, x] >= 1e-14)
+    begin, wide, inner = low[row, x], (high - low)[row, x], q[row, x]
+    cut = inner + TO_MIDDLE * (begin + 0.5 * wide - inner)
+    cut = np.minimum(np.maximum(cut, begin + EDGE * wide), high[row, x] - EDGE * wide)
+    apart = (begin <= 0) & (cut < gap[row, x])
+    upper = np.where(apart, np.minimum(gap[row, x], high[row, x]), cut)
+    return np.where(helps, x, -1), np.where(helps & ~apart, cut, 0.0), np.where(helps, upper, 0.0)

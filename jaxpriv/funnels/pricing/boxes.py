@@ -1,0 +1,257 @@
+"""Funnel pricing for any S, proved: the least value of f(q) = -H(Tq) + lambda H(q) - nu.q, by boxes of posteriors.
+
+The search shows that no minimiser has f <= F, best box first, or ends with the least bound of the boxes left. `F` is
+what is aimed at, or a little below the least value known. Each box is tightened by what holds at a global minimiser
+(`box_steps`: its stationarity is what disposes of most of the simplex) and halved in the symbol whose chord loses most,
+or divided into q_x = 0 and q_x >= gap.
+
+Columns of T that are equal but for rounding are one symbol: f is concave along the exchange of two of them, so some
+minimiser has all of it on the one of the higher price.
+"""
+
+import ctypes
+import heapq
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from jaxpriv import _native
+from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+from jaxpriv.funnels.pricing.box_relaxation import Search, xlogx
+from jaxpriv.funnels.pricing.box_steps import Boxes, stepped
+
+_EPS = float(np.finfo(np.float64).eps)
+# Boxes divided at a time, and numbers (boxes times symbols times S) below which one thread does them all.
+_BATCH, _SHARED = 64, 20_000
+# Bytes of boxes that wait at most; then those closest to being closed go first, which adds few.
+_MEMORY = 600_000_000
+# Columns that agree to this (relative) are one symbol; -H(Tq) changes by less than twice that times 1 + ln S.
+_EQUAL = 1e-13
+# Where a violator of the aim is known, so many boxes more are divided for others.
+_EXTRA = 4000
+# F is below the least value known by this share of what that is below the aim.
+_BELOW = 0.25
+# Points kept for the descents at the end, steps of these, and the mass that a descent has lost.
+_POINTS, _STEPS, _TRACE = 256, 60, 1e-12
+_DECIMALS = 7
+
+
+class BoxFunnelPricer(AbstractPricer):
+    """min_q -H(Tq) + lambda H(q) - nu.q for T = `conditional` (S, X), lambda >= 0.
+
+    Args:
+        conditional: T = P(S|X), columns sum to one.
+        tolerance: without an aim the bound is at most this far below the minimum (nats), unless `budget` ran out.
+        budget: boxes looked at in one search, times the entries of T.
+    """
+
+    def __init__(self, conditional: np.ndarray, tolerance: float = 1e-8, budget: int = 200_000_000):
+        self._conditional, self._tolerance = conditional, tolerance
+        self._budget = max(1000, budget // conditional.size)
+        self._classes = _classes(conditional)
+
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
+        if not (lam >= 0 and np.isfinite(prices).all()):
+            raise ValueError("lambda must be >= 0 and prices finite")
+        best = np.array([group[np.argmax(prices[group])] for group in self._classes])
+        symbols = np.ascontiguousarray(self._conditional.T[best])
+        run = _Run(symbols, prices[best], lam, self._tolerance, aim)
+        run.go(self._budget, clock)
+        private = symbols.shape[1]
+        size = 3.0 + np.log(private) + lam * np.log(len(prices)) + float(np.abs(prices).max())
+        slack = 8 * _EPS * (sum(symbols.shape) + 16) * size
+        if len(best) < len(prices):
+            slack += 4 * _EQUAL * (1 + np.log(private))
+        points = _descended(symbols, prices[best], lam, run.points())
+        posteriors = np.zeros((len(points), len(prices)))
+        posteriors[:, best] = points
+        return Priced(run.bound - slack, not run.left, posteriors[:count])
+
+
+class _Run:
+    """One search: boxes that wait, the least value known, and what is proved."""
+
+    def __init__(self, symbols: np.ndarray, prices: np.ndarray, lam: float, tolerance: float, aim: float | None):
+        size, private = symbols.shape
+        alone = xlogx(symbols).sum(axis=1) - prices
+        self._symbols, self._prices, self._lam = symbols, prices, lam
+        self._points, self._values = [np.eye(size)], [alone]
+        self.value = float(alone.min())
+        self._tolerance, self._aim = tolerance, np.inf if aim is None else aim
+        self._close = 0.1 * tolerance
+        self.left, self._stuck = False, np.inf
+        self._heap: list[tuple[float, int]] = []
+        width = 3 * size + 2 * private
+        self._most = max(4 * _BATCH, _MEMORY // (8 * width))
+        self._boxes = Boxes(
+            np.empty((0, width)), np.empty(0), np.empty(0), np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
+        )
+        self._free: list[int] = []
+        root = np.zeros((1, width))
+        root[0, size : 2 * size], root[0, 2 * size : 3 * size] = 1.0, 1.0 / size
+        root[0, 3 * size + private :] = 1.0
+        self._add(root, np.array([-np.log(private) - float(prices.max()) - 1e-9]))
+        self.done = 1
+
+    @property
+    def level(self) -> float:
+        """F."""
+        if self.value >= self._aim:
+            return self._aim
+        missed = self._aim - self.value
+        return self.value - max(self._tolerance, _BELOW * missed if np.isfinite(missed) else 0.0)
+
+    @property
+    def bound(self) -> float:
+        """No q has a smaller f."""
+        least = min((bound for bound, _ in self._heap), default=np.inf)
+        return min(self.level, self._stuck, least)
+
+    def go(self, budget: int, clock: Clock) -> None:
+        """Divide boxes until none is left; `left` says whether some are."""
+        size = len(self._prices)
+        enough = budget
+        while self._heap:
+            if self.done > enough or clock.expired():
+                self.left = True
+                break
+            numbers, bounds = self._taken()
+            if not len(numbers):
+                continue
+            rows, row = self._boxes.rows[np.concatenate([numbers, numbers])], np.arange(len(numbers))
+            symbol = self._boxes.symbol[numbers]
+            rows[row, size + symbol] = self._boxes.cut[numbers]
+            rows[len(numbers) + row, symbol] = self._boxes.gap[numbers]
+            self._add(rows, np.concatenate([bounds, bounds]))
+            self.done += len(rows)
+            if self.value < self._aim < np.inf:
+                enough = min(enough, self.done + _EXTRA)
+        self.left |= self._stuck < self.level - 2 * self._close
+
+    def points(self) -> np.ndarray:
+        """The best points seen, (n, X)."""
+        points, values = np.vstack(self._points), np.concatenate(self._values)
+        return points[np.argsort(values, kind="stable")[:_POINTS]]
+
+    def _taken(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and bounds of the boxes that are divided next; those that are closed by now are dropped."""
+        level, numbers, bounds = self.level, [], []
+        if len(self._heap) > self._most:
+            last = sorted(self._heap)
+            self._heap, chosen = last[:-_BATCH], last[-_BATCH:]
+        else:
+            chosen = [heapq.heappop(self._heap) for _ in range(min(_BATCH, len(self._heap)))]
+        for bound, number in chosen:
+            self._free.append(number)
+            if bound <= level:
+                numbers.append(number)
+                bounds.append(bound)
+        return np.array(numbers, dtype=int), np.array(bounds)
+
+    def _add(self, rows: np.ndarray, bounds: np.ndarray, again: bool = True) -> None:
+        """Step the boxes `rows`, those that cannot be divided once more, and keep what is left."""
+        size = len(self._prices)
+        search = Search(self._symbols, self._prices, self._lam, self.level, self._close)
+        found = _stepped(search, rows, bounds)
+        good = np.flatnonzero(found.values <= min(self.value, self._aim) + 10 * self._close)
+        if len(good):
+            q = found.rows[good, 2 * size : 3 * size]
+            self._points.append(q / q.sum(axis=1, keepdims=True))
+            self._values.append(found.values[good])
+            self.value = min(self.value, float(found.values[good].min()))
+            if sum(map(len, self._values)) > 8 * _POINTS:
+                points, values = np.vstack(self._points), np.concatenate(self._values)
+                best = np.argsort(values, kind="stable")[:_POINTS]
+                self._points, self._values = [points[best]], [values[best]]
+        open_ = found.bounds <= self.level
+        final = np.flatnonzero(open_ & (found.symbol < 0))
+        if len(final) and again:  # F may have fallen to what was found in them
+            self._add(found.rows[final], found.bounds[final], again=False)
+        elif len(final):
+            self._stuck = min(self._stuck, float(found.bounds[final].min()))
+        keep = np.flatnonzero(open_ & (found.symbol >= 0))
+        if len(self._free) < len(keep):
+            self._grow(len(keep))
+        numbers = [self._free.pop() for _ in keep]
+        for name in ("rows", "symbol", "cut", "gap"):
+            getattr(self._boxes, name)[numbers] = getattr(found, name)[keep]
+        for bound, number in zip(found.bounds[keep].tolist(), numbers, strict=True):
+            heapq.heappush(self._heap, (bound, number))
+
+    def _grow(self, more: int) -> None:
+        boxes, known = self._boxes, len(self._boxes.rows)
+        extra = max(more, known, 256)
+
+        def longer(array: np.ndarray) -> np.ndarray:
+            return np.concatenate([array, np.empty((extra, *array.shape[1:]), dtype=array.dtype)])
+
+        self._boxes = Boxes(
+            longer(boxes.rows), boxes.bounds, boxes.values, longer(boxes.symbol), longer(boxes.cut), longer(boxes.gap)
+        )
+        self._free += range(known, known + extra)
+
+
+def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
+    """`stepped`, by the kernel where there is one: `rows` and `bounds` are then overwritten."""
+    kernel = _native.on_host("jaxpriv_boxes")
+    if kernel is None:
+        return stepped(search, rows, bounds)
+    count = len(rows)
+    found = Boxes(rows, bounds, np.empty(count), np.empty(count, dtype=np.int64), np.empty(count), np.empty(count))
+    prices = np.ascontiguousarray(search.prices)
+
+    def part(begin: int, end: int) -> int:
+        arrays = (rows, bounds, found.values, found.symbol, found.cut, found.gap)
+        return kernel(
+            *(ctypes.c_long(number) for number in (end - begin, *search.symbols.shape)),
+            *(ctypes.c_void_p(array.ctypes.data) for array in (search.symbols, prices)),
+            *(ctypes.c_double(number) for number in (search.lam, search.level, search.close)),
+            *(ctypes.c_void_p(array[begin:].ctypes.data) for array in arrays),
+        )
+
+    threads = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, count)
+    if threads == 1 or count * search.symbols.size < _SHARED:
+        done = [part(0, count)]
+    else:
+        ends = np.linspace(0, count, threads + 1).astype(int).tolist()
+        with ThreadPoolExecutor(threads) as pool:
+            done = list(pool.map(part, ends[:-1], ends[1:]))
+    if not all(done):
+        raise MemoryError("no memory for one box")
+    return found
+
+
+def _classes(conditional: np.ndarray) -> list[np.ndarray]:
+    """The symbols in classes of columns that are equal but for rounding."""
+    order = np.lexsort(np.round(conditional, 12))
+    classes, first = [[order[0]]], conditional[:, order[0]]
+    for number in order[1:]:
+        column = conditional[:, number]
+        if (np.abs(column - first) <= _EQUAL * np.minimum(column, first)).all():
+            classes[-1].append(number)
+        else:
+            classes.append([number])
+            first = column
+    return [np.array(group) for group in classes]
+
+
+def _descended(symbols: np.ndarray, prices: np.ndarray, lam: float, points: np.ndarray) -> np.ndarray:
+    """Distinct points below `points` (n, X), best first: q <- q^{1 + lambda} exp( nu - T'ln Tq ) never raises f."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(points)
+    for _ in range(_STEPS):
+        mixed = np.maximum(np.exp(logs) @ symbols, 1e-300)
+        logs = (1 + lam) * logs + prices - np.log(mixed) @ symbols.T
+        logs -= logs.max(axis=1, keepdims=True)
+        logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    found = np.exp(logs)
+    found = np.where(found > _TRACE, found, 0.0)
+    found /= found.sum(axis=1, keepdims=True)
+    values = xlogx(found @ symbols).sum(axis=1) - lam * xlogx(found).sum(axis=1) - found @ prices
+    found = found[np.argsort(values, kind="stable")]
+    _, first = np.unique(np.round(found, _DECIMALS) + 0.0, axis=0, return_index=True)
+    return found[np.sort(first)]

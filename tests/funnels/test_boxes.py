@@ -1,0 +1,192 @@
+"""Branch and bound over boxes of posteriors: nothing is cut off that could be best, in C and in NumPy alike."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _native
+from jaxpriv._clock import Clock
+from jaxpriv.funnels.pricing import boxes
+from jaxpriv.funnels.pricing.box_relaxation import Search, relaxed
+from jaxpriv.funnels.pricing.box_steps import stepped
+from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
+
+from .cases import entropy, psi, random_joint, source_of
+from .general import CASES, LAMBDAS, cloud, near_vertices
+
+kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+
+
+def instance(seed, private, useful, shape=1.0, zeros=0.0):
+    """(T, prices of symbols alone less a random amount, lambda)."""
+    rng = np.random.default_rng(seed)
+    joint = rng.dirichlet(np.full(private * useful, shape)).reshape(private, useful)
+    joint[(rng.random(joint.shape) < zeros) & (joint < joint.max(axis=0))] = 0.0
+    joint = joint[joint.sum(axis=1) > 0]
+    conditional = joint / joint.sum(axis=0)
+    lam = float(rng.choice([0.02, 0.1, 0.3, 0.6, 0.9]))
+    alone = psi(np.eye(useful), conditional, 0.0)
+    return conditional, alone - lam * rng.choice([0.1, 0.5]) * rng.random(useful), lam
+
+
+def value(points, conditional, prices, lam):
+    return psi(points, conditional, lam) - points @ prices
+
+
+def rows_about(points, private, rng, room=0.0):
+    """Boxes with the rows of `points` (N, X) inside, at least `room` from their ends; r is not confined."""
+    count = len(points)
+    low = np.maximum(points * rng.choice([0.0, 0.5, 0.99, 1.0], points.shape) - room, 0.0)
+    high = np.minimum(points + (1 - points) * rng.choice([0.0, 1e-3, 0.2, 1.0], points.shape) + room, 1.0)
+    high = np.where(high.sum(axis=1, keepdims=True) < 1 + 1e-9, 1.0, high)
+    return np.hstack([low, high, points, np.zeros((count, private)), np.ones((count, private))])
+
+
+def settled(point, conditional, prices, lam):
+    """The end of q <- q^{1 + lambda} exp( nu - T'ln Tq ) from `point` (X,)."""
+    used = point > 1e-9
+    logs, columns = np.log(point[used]), conditional[:, used]
+    for _ in range(20_000):
+        mixed = columns @ np.exp(logs)
+        seen = np.log(np.where(mixed > 0, mixed, 1.0))
+        logs = (1 + lam) * logs + prices[used] - seen @ columns
+        logs -= np.log(np.exp(logs).sum())
+    found = np.zeros(len(point))
+    found[used] = np.exp(logs)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bound_holds_and_is_attained(name):
+    joint = CASES[name]
+    conditional = joint / joint.sum(axis=0)
+    pricer, points = BoxFunnelPricer(conditional), cloud(joint.shape[1], 4000)
+    for lam in LAMBDAS:
+        for scale in (0.0, 0.02, 0.3):
+            prices = near_vertices(conditional, scale)
+            priced = pricer.price(prices, lam, 8)
+            assert priced.bound <= value(points, conditional, prices, lam).min()
+            found = value(priced.posteriors, conditional, prices, lam)
+            assert priced.bound <= found[0]
+            assert found[0] == found.min()
+            assert found[0] - priced.bound < 1e-6
+            np.testing.assert_allclose(priced.posteriors.sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", [stepped, boxes._stepped], ids=["numpy", "kernel"])
+@pytest.mark.parametrize("seed", range(12))
+def test_boxes_about_a_minimiser_keep_it(seed, step):
+    """Any box that holds a global minimiser still holds it after a step at a level of its value or more."""
+    conditional, prices, lam = instance(
+        seed, 2 + seed % 5, 4 + seed, shape=(0.3, 1.0)[seed % 2], zeros=0.2 * (seed % 3)
+    )
+    priced = BoxFunnelPricer(conditional, tolerance=1e-10).price(prices, lam, 1)
+    best = settled(priced.posteriors[0], conditional, prices, lam)
+    least = float(value(best[None], conditional, prices, lam)[0])
+    rng = np.random.default_rng(seed)
+    rows = rows_about(np.repeat(best[None], 60, axis=0), len(conditional), rng, room=1e-6)
+    useful = len(prices)
+    for above in (1e-9, 1e-4, 1e-2):
+        search = Search(np.ascontiguousarray(conditional.T), prices, lam, least + above, 1e-9)
+        found = step(search, rows.copy(), np.full(len(rows), least - 0.5))
+        assert (found.bounds <= least + 1e-12).all()
+        low, high = found.rows[:, :useful], found.rows[:, useful : 2 * useful]
+        # The minimiser is known to the accuracy of a descent only.
+        assert (low <= best + 1e-6).all()
+        assert (high >= best - 1e-6).all()
+        r = conditional @ best
+        spans = np.split(found.rows[:, 3 * useful :], 2, axis=1)
+        assert (spans[0] <= r + 1e-6).all()
+        assert (spans[1] >= r - 1e-6).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_relaxation_is_below_f_in_the_whole_box(seed):
+    conditional, prices, lam = instance(20 + seed, 3, 7)
+    rng = np.random.default_rng(seed)
+    points = rng.dirichlet(np.full(7, 0.5), 80)
+    low, high, start = np.split(rows_about(points, 3, rng)[:, :21], 3, axis=1)
+    values = value(points, conditional, prices, lam)
+    for level in (values.min() - 1e-3, values.max()):
+        search = Search(np.ascontiguousarray(conditional.T), prices, lam, float(level), 1e-9)
+        assert (relaxed(search, low, high, start).bounds <= values + 1e-15).all()
+
+
+@kernels
+@pytest.mark.parametrize("seed", range(8))
+def test_the_kernel_computes_what_numpy_does(seed):
+    conditional, prices, lam = instance(40 + seed, 2 + seed % 7, 5 + 3 * seed, zeros=0.15 * (seed % 2))
+    rng = np.random.default_rng(seed)
+    private = len(conditional)
+    best = BoxFunnelPricer(conditional).price(prices, lam, 1).posteriors
+    rows = rows_about(np.repeat(best, 60, axis=0), private, rng, room=1e-3)
+    least = float(value(best, conditional, prices, lam)[0])
+    search = Search(np.ascontiguousarray(conditional.T), prices, lam, least + 1e-4, 1e-7)
+    start = np.full(len(rows), -np.log(private) - prices.max())
+    one, other = stepped(search, rows, start), boxes._stepped(search, rows.copy(), start.copy())
+    open_ = np.isfinite(one.bounds)
+    assert open_.any()
+    np.testing.assert_array_equal(open_, np.isfinite(other.bounds))
+    np.testing.assert_allclose(other.bounds[open_], one.bounds[open_], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(other.rows[open_], one.rows[open_], rtol=0, atol=1e-7)
+    np.testing.assert_array_equal(other.symbol[open_], one.symbol[open_])
+    np.testing.assert_allclose(other.cut[open_], one.cut[open_], atol=1e-7)
+    np.testing.assert_allclose(other.gap[open_], one.gap[open_], atol=1e-7)
+    np.testing.assert_allclose(other.values[open_], one.values[open_], atol=1e-7)
+
+
+def test_without_kernels_the_bound_is_the_same(monkeypatch):
+    conditional, prices, lam = instance(3, 4, 8)
+    sure = BoxFunnelPricer(conditional).price(prices, lam, 3)
+    monkeypatch.setattr(_native, "absence", lambda: "switched off by this test")
+    monkeypatch.setattr(_native, "chosen", lambda: "off")
+    slow = BoxFunnelPricer(conditional).price(prices, lam, 3)
+    assert slow.exact
+    assert slow.bound == pytest.approx(sure.bound, abs=2e-8)
+
+
+def test_an_aim_that_holds_is_proved_and_no_more():
+    conditional, prices, lam = instance(5, 6, 12)
+    pricer = BoxFunnelPricer(conditional)
+    least = pricer.price(prices, lam, 1).bound
+    for below in (1e-2, 1e-5):
+        priced = pricer.price(prices, lam, 1, aim=least - below)
+        assert priced.exact
+        assert least - below - 1e-10 <= priced.bound <= least
+    missed = pricer.price(prices, lam, 4, aim=least + 0.01)
+    assert missed.bound <= least + 1e-8
+    assert value(missed.posteriors[:1], conditional, prices, lam)[0] < least + 0.01
+
+
+def test_a_search_without_time_proves_little_but_nothing_wrong():
+    conditional, prices, lam = instance(8, 8, 40)
+    pricer = BoxFunnelPricer(conditional)
+    early = pricer.price(prices, lam, 4, Clock(0.0))
+    assert not early.exact
+    few = BoxFunnelPricer(conditional, budget=1).price(prices, lam, 4)
+    least = value(pricer.price(prices, lam, 1).posteriors, conditional, prices, lam)[0]
+    assert early.bound <= few.bound <= least
+
+
+def test_columns_that_are_equal_but_for_rounding_are_one_symbol():
+    conditional, prices, lam = instance(9, 3, 6)
+    twice = np.hstack([conditional, conditional * (1 + 1e-15)])
+    more = np.concatenate([prices, prices - 0.1])
+    pricer = BoxFunnelPricer(twice)
+    assert len(pricer._classes) == 6
+    both = pricer.price(more, lam, 3)
+    assert both.bound == pytest.approx(BoxFunnelPricer(conditional).price(prices, lam, 3).bound, abs=2e-8)
+    assert both.posteriors[:, 6:].max() == 0.0
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.95])
+def test_a_dense_table_of_eight_private_symbols_is_proved(share):
+    joint = random_joint(1, 8, 20)
+    problem = jp.FunnelProblem(joint, disclosure=share * entropy(source_of(joint)))
+    solution = jp.solve(problem)
+    assert solution.status == "optimal"
+    assert solution.gap <= 1e-6
+    sure = BoxFunnelPricer(problem.core / source_of(problem.core))
+    proof = solution.proof
+    assert proof is not None
+    assert sure.price(proof.prices, proof.multiplier, 1, aim=proof.bound - 1e-9).bound >= proof.bound - 2e-9
