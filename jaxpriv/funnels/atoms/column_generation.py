@@ -38,7 +38,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class ColumnGeneration(AbstractFunnelSolver):
-    """Global where the pricing is proved: by `pricing.connected_pricer`, for every table of some thousand entries (funnel)
+    """Global where pricing is proved (`pricing.connected_pricer`): for every table of some thousand entries (funnel)
     or a small S inside every block (bottleneck). Elsewhere, and where a proof is ended early, the best atoms found.
 
     Args:
