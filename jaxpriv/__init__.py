@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv import probability as probability
     from jaxpriv import problems as problems
     from jaxpriv import solvers as solvers
+    from jaxpriv import sweeps as sweeps
     from jaxpriv import testing as testing
     from jaxpriv import verifier as verifier
     from jaxpriv import watchdog as watchdog
@@ -82,6 +83,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.solving.funnel_frontier import funnel_frontier as funnel_frontier
     from jaxpriv.solving.many import solve_many as solve_many
     from jaxpriv.solving.solve import solve as solve
+    from jaxpriv.sweeps.running import sweep as sweep
 else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
@@ -127,6 +129,7 @@ else:
             "jaxpriv.solving.funnel_frontier": ["FunnelFrontier", "funnel_frontier"],
             "jaxpriv.solving.many": ["solve_many"],
             "jaxpriv.solving.solve": ["solve"],
+            "jaxpriv.sweeps.running": ["sweep"],
         },
         submodules=[
             "baselines",
@@ -147,6 +150,7 @@ else:
             "probability",
             "problems",
             "solvers",
+            "sweeps",
             "testing",
             "verifier",
             "watchdog",

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from jaxpriv import _command
-from jaxpriv.cli import _app, _output, audit, cache, demo, fit, funnel, info, joint, leakage, solve, watchdog
+from jaxpriv.cli import _app, _output, audit, cache, demo, fit, funnel, info, joint, leakage, solve, sweep, watchdog
 
 app = typer.Typer(
     cls=_app.Program,
@@ -26,6 +26,7 @@ for command in (
     solve.solve,
     funnel.funnel,
     leakage.leakage,
+    sweep.sweep,
     watchdog.watchdog,
     joint.joint,
     fit.fit,

@@ -105,21 +105,23 @@ def solve_many(
 
 
 def _alone(i: int, problem: Any, solver: Any, goal: Goal, max_steps: Any, throw: bool, clock: Clock) -> Any:
-    """The result of one problem by itself, or one that says why there is none."""
-    try:
-        return solve_within(clock, problem, solver, goal, max_steps, throw)
-    except JaxprivError as error:
-        if throw or not isinstance(problem, DistortionProblem):
+    """The result of one problem by itself."""
+    if throw or not isinstance(problem, DistortionProblem):
+        try:
+            return solve_within(clock, problem, solver, goal, max_steps, throw)
+        except JaxprivError as error:
             raise _at(i, error) from error
-        return _failed(problem, f"{type(error).__name__}: {error}")
+    return solve_or_say_why(clock, problem, solver, goal, max_steps)
+
+
+def solve_or_say_why(clock: Clock, problem: DistortionProblem, solver: Any, goal: Goal, max_steps: Any) -> Solution:
+    """The solution of a problem, or one that says why there is none: no mechanism, and an interval without ends."""
+    try:
+        return solve_within(clock, problem, solver, goal, max_steps, False)
+    except JaxprivError as error:
+        why = f"{type(error).__name__}: {error}"
     except Exception as error:  # the text of a foreign error may hold data values
-        if throw or not isinstance(problem, DistortionProblem):
-            raise
-        return _failed(problem, f"{type(error).__name__} while solving")
-
-
-def _failed(problem: DistortionProblem, why: str) -> Solution:
-    """The result that says nothing but why: no mechanism, and every number may be the optimum."""
+        why = f"{type(error).__name__} while solving"
     groups, private, _, _ = problem.sizes
     nothing = no_solution(problem.shape, groups, private, 0, len(problem.distortions))
     code = np.int32(Status.NOT_CERTIFIED)

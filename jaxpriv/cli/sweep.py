@@ -1,0 +1,156 @@
+"""`jaxpriv sweep`: a declared study, in chunks that survive whatever ends the process."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import JsonOption
+from jaxpriv.cli._work import ProgressOption, working
+from jaxpriv.errors import NotCertifiedError, ResourceError
+
+if TYPE_CHECKING:
+    from jaxpriv.sweeps import Plan, Sweep
+
+
+def sweep(
+    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The grids of problems: docs/sweeps.md.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder for the results; made if need be.")],
+    workers: Annotated[int, typer.Option(metavar="N", help="Processes that compute.")] = 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan, with predicted time and memory; compute nothing.")
+    ] = False,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Begin no chunk after so long.", show_default="none")
+    ] = None,
+    progress: ProgressOption = False,
+    json: JsonOption = None,
+) -> None:
+    """Solve every problem of a declared study, each with its certificate, and keep them in a folder chunk by chunk.
+
+    Run it again after any interruption: what is there is not computed again. DIR/table.parquet holds all rows once the
+    study is complete. Exit code 4: a problem is not certified to its tolerance or was refused, or the time limit or
+    Ctrl-C came first. Exit code 6: chunks are missing, because a worker died or the disk is full.
+    """
+    from jaxpriv._clock import clock_of
+    from jaxpriv.errors import InputError
+    from jaxpriv.sweeps.declaration import Study
+    from jaxpriv.sweeps.rows import polars_or_refuse
+    from jaxpriv.sweeps.running import listener, sweep_within
+    from jaxpriv.sweeps.running import sweep as run
+
+    if workers < 1:
+        raise InputError("--workers must be at least 1")
+    _output.check_outputs({"--json": json}, {"STUDY.toml": study})
+    polars_or_refuse()
+    clock = clock_of(time_limit, None)
+    declared = Study.of(study)
+    if dry_run:
+        plan = working("Planning", lambda _: run(declared, out, dry_run=True).plan)
+        record = _plan_record(declared, plan)
+        _output.deliver(record, json, _plan_text(record))
+        return
+    listen = listener(progress)
+
+    def work(report: Any) -> "Sweep":
+        def each(record: Any) -> None:
+            report(record.done, record.total)
+            if listen is not None:
+                listen(record)
+
+        return sweep_within(clock, declared, out, workers, None, each)
+
+    done = working("Solving", work, clock)
+    record = _record(done)
+    _output.deliver(record, json, _text(record))
+    if done.failures:
+        number, why = next(iter(done.failures.items()))
+        raise ResourceError(
+            f"{len(done.failures)} of {len(done.plan.chunks)} chunks are missing (chunk {number}: {why}); what is done "
+            "is kept: run the command again"
+        )
+    if not done.complete:
+        raise NotCertifiedError(
+            f"{_output.stopped(done.stopped)}{record['problems'] - record['done']} problems are not done; what is done "
+            "is kept: run the command again"
+        )
+    if record["unproved"] or record["refused"]:
+        raise NotCertifiedError(
+            f"{record['unproved']} problems are not certified to their tolerances, {record['refused']} were refused; "
+            "all rows are written, with their intervals and the reasons (column notes)"
+        )
+
+
+def _record(done: "Sweep") -> dict[str, Any]:
+    table = done.table
+    counts = dict(sorted(table["status"].value_counts().iter_rows()))
+    gaps = table.filter(table["gap"].is_finite())["gap"]
+    return {
+        "name": done.study.name,
+        "study": done.study.hash,
+        "folder": str(done.folder),
+        "problems": len(done.study.cases),
+        "done": len(table),
+        "statuses": counts,
+        "unproved": sum(counts.get(name, 0) for name in ("not_certified", "best_known")),
+        "refused": counts.get("refused", 0),
+        "worst_gap": gaps.max() if len(gaps) else None,
+        "chunks": {"total": len(done.plan.chunks), "new": done.new, "redone": done.redone},
+        "failures": {str(number): why for number, why in done.failures.items()},
+    }
+
+
+def _text(record: dict[str, Any]) -> str:
+    chunks = record["chunks"]
+    lines = {
+        "problems": f"{record['done']} of {record['problems']} done",
+        **{name.replace("_", " "): str(count) for name, count in record["statuses"].items()},
+        "worst gap": "none" if record["worst_gap"] is None else _output.upper(record["worst_gap"], 3),
+        "chunks": f"{chunks['total']}, {chunks['new']} of them new, {chunks['redone']} redone",
+        "folder": record["folder"],
+    }
+    return _lines(lines)
+
+
+def _plan_record(study: Any, plan: "Plan") -> dict[str, Any]:
+    groups = [
+        {
+            "what": one.what,
+            "problems": one.cases,
+            "chunks": one.chunks,
+            "lanes": one.width,
+            "seconds": one.seconds,
+            "bytes": one.bytes,
+        }
+        for one in plan.groups
+    ]
+    return {
+        "name": study.name,
+        "study": study.hash,
+        "problems": len(study.cases),
+        "chunks": len(plan.chunks),
+        "groups": groups,
+        "refused": {str(i): why for i, why in plan.refused.items()},
+        "predicted": {"seconds": plan.seconds, "bytes": plan.bytes},
+    }
+
+
+def _plan_text(record: dict[str, Any]) -> str:
+    rows = [
+        f"{one['problems']:>8} {one['chunks']:>7} {one['lanes'] or '-':>6} {one['seconds']:>9.1f}  {one['what']}\n"
+        for one in record["groups"]
+    ]
+    head = f"{'problems':>8} {'chunks':>7} {'lanes':>6} {'seconds':>9}\n"
+    lines = {
+        "problems": f"{record['problems']} in {record['chunks']} chunks",
+        "refused": str(len(record["refused"])),
+        "predicted": f"{record['predicted']['seconds']:.0f} s on one core, compiling included",
+        "memory": f"{record['predicted']['bytes'] / 2**20:.0f} MiB for each process",
+    }
+    return head + "".join(rows) + _lines(lines)
+
+
+def _lines(lines: dict[str, str]) -> str:
+    width = max(map(len, lines))
+    return "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())

@@ -1,0 +1,12 @@
+"""Declared studies: thousands of certified solves from one file, in chunks that survive whatever ends the process."""
+
+from jaxpriv._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "jaxpriv.sweeps.declaration": ["Study"],
+        "jaxpriv.sweeps.planning": ["Plan"],
+        "jaxpriv.sweeps.running": ["Sweep", "SweepProgress", "sweep"],
+    },
+)

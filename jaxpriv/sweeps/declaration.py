@@ -1,0 +1,329 @@
+"""A study as it is declared: grids of joints, distortions, measures, targets and tolerances; and the cases they hold.
+
+A case is plain data (numbers and strings), so that its hash names it and that it can be sent anywhere.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from jaxpriv._files import load_npz_safely
+from jaxpriv.errors import InputError, JaxprivError, ResourceError
+from jaxpriv.leakage import AbstractLeakage, by_name
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.sweeps.families import DISTORTIONS, FAMILIES, distortion_of, joint_of
+
+Config: TypeAlias = dict[str, Any]
+
+# What the hashes below are made from: changed whenever equal cases would give other rows.
+FORMAT = 1
+# Rows of a file, where the declaration does not say how many.
+CHUNK_ROWS = 1024
+
+_FORMS = ("budget", "budget_share", "multiplier", "leakage_budget")
+_INFINITE = "inf"  # TOML knows the number, strict JSON does not
+_MEASURE = ("name", "form", "order", "divergence", "gamma")
+_MOST_CASES, _MOST_BYTES, _MOST_SYMBOLS = 10**7, 2**20, 2**16
+
+
+@dataclass(frozen=True)
+class Study:
+    """A declared study.
+
+    Attributes:
+        name: for people.
+        cases: one configuration for each problem, in the order of the declaration (the last axis changes first).
+        tables: the arrays of files, by the SHA-256 that configurations refer to.
+        chunk_rows: how many problems are kept in one file at most.
+    """
+
+    name: str
+    cases: tuple[Config, ...]
+    tables: Mapping[str, np.ndarray]
+    chunk_rows: int = CHUNK_ROWS
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of all cases: a changed case is another study; the name and the chunks are no part of it."""
+        return digest({"format": FORMAT, "cases": self.cases})
+
+    @staticmethod
+    def of(declaration: Any, folder: Path | None = None) -> "Study":
+        """The study of a TOML file (a path), or of the same as a mapping, whose files are relative to `folder`.
+
+        Raises:
+            InputError: what is wrong, with its place in the declaration.
+            ResourceError, IntegrityError: a file cannot be read, or is damaged.
+        """
+        if isinstance(declaration, Study):
+            return declaration
+        if isinstance(declaration, (str, Path)):
+            path = Path(declaration)
+            return Study._of_mapping(_read(path), path.parent)
+        if not isinstance(declaration, Mapping):
+            raise InputError(f"study must be a path to a TOML file or a mapping, not {type(declaration).__name__}")
+        return Study._of_mapping(declaration, Path.cwd() if folder is None else folder)
+
+    @staticmethod
+    def _of_mapping(declared: Mapping[str, Any], folder: Path) -> "Study":
+        _only(declared, ("name", "chunk_rows", "grid"), "study")
+        name = declared.get("name", "")
+        if not isinstance(name, str):
+            raise InputError("name must be a string")
+        grids = declared.get("grid")
+        if not isinstance(grids, (list, tuple)) or not grids:
+            raise InputError("study has no [[grid]]; it needs at least one")
+        size = _whole(declared.get("chunk_rows", CHUNK_ROWS), "chunk_rows", 1)
+        files = _Files(folder)
+        cases: list[Config] = []
+        for i, grid in enumerate(grids):
+            for case in _cases(grid, f"grid[{i}]", files):
+                if len(cases) == _MOST_CASES:
+                    raise InputError(f"study has more than {_MOST_CASES} problems; declare several studies")
+                cases.append(case)
+        _refuse_twins(cases)
+        return Study(name, tuple(cases), files.tables, size)
+
+    def problem(self, i: int) -> DistortionProblem:
+        """The problem of case `i`."""
+        return problem_of(self.cases[i], self.tables)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of plain data: of the JSON with sorted keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def problem_of(case: Config, tables: Mapping[str, np.ndarray]) -> DistortionProblem:
+    """The problem of a case; `tables` holds the arrays of files by their hash.
+
+    A `budget_share` t stands for the budget a + t (b - a) between the least distortion a of any mechanism and that of
+    the best constant release, b.
+    """
+    joint, distortion = case["joint"], case["distortion"]
+    table = tables[joint["sha256"]] if "file" in joint else joint_of(joint)
+    costs = tables[distortion["sha256"]] if "file" in distortion else distortion_of(distortion, table.shape[-1])
+    form, target = case["form"], case["target"]
+    if form == "budget_share":
+        masses = table.sum(axis=-2) if table.ndim == 2 else table.sum(axis=1).mean(axis=0)
+        weighted = masses[:, None] * costs
+        least, idle = weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
+        form, target = "budget", least + target * (idle - least)
+    return DistortionProblem(table, costs, leakage=_measure_of(case["leakage"]), **{form: target})
+
+
+def _measure_of(config: Config) -> AbstractLeakage:
+    given: Config = {key: math.inf if one == _INFINITE else one for key, one in config.items()}
+    return by_name(**given)
+
+
+# ------------------------------------------------------------------------------ reading
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(f"{path} has more than {_MOST_BYTES} bytes; it is no declaration of a study")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist") from error
+    except OSError as error:
+        raise ResourceError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+
+
+class _Files:
+    """The arrays of .npz files, each read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[tuple[str, str], str] = {}
+        self.tables: dict[str, np.ndarray] = {}
+
+    def take(self, name: str, array: str, place: str) -> tuple[str, np.ndarray]:
+        """(SHA-256, array) of one array of a file."""
+        if (name, array) not in self._known:
+            try:
+                table = load_npz_safely(self._folder / name, [array])[array].astype(np.float64)
+            except JaxprivError as error:
+                raise type(error)(f"{place}: {error}") from error
+            hashed = hashlib.sha256(f"{table.shape}".encode() + np.ascontiguousarray(table).tobytes()).hexdigest()
+            self._known[name, array] = hashed
+            self.tables[hashed] = table
+        hashed = self._known[name, array]
+        return hashed, self.tables[hashed]
+
+
+def _cases(grid: Any, place: str, files: _Files) -> Iterator[Config]:
+    """The product of the axes of one grid."""
+    if not isinstance(grid, Mapping):
+        raise InputError(f"{place} must be a table")
+    _only(grid, ("joint", "distortion", "leakage", *_FORMS, "solver", "tol", "rtol", "max_steps"), place)
+    given = [name for name in _FORMS if name in grid]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        raise InputError(f"{place} needs exactly one of {', '.join(_FORMS)} ({found} given)")
+    if "joint" not in grid:
+        raise InputError(f"{place} has no joint")
+    (form,) = given
+    joints = [_joint(one, f"{place}.joint", files) for one in _alternatives(grid["joint"], f"{place}.joint")]
+    costs = _alternatives(grid.get("distortion", "absolute"), f"{place}.distortion")
+    leakages = _alternatives(grid.get("leakage", "mutual-information"), f"{place}.leakage")
+    axes = [
+        joints,
+        costs,
+        [_leakage(one, f"{place}.leakage") for one in leakages],
+        [_number(one, f"{place}.{form}") for one in _alternatives(grid[form], f"{place}.{form}")],
+        [_solver(one, f"{place}.solver") for one in _alternatives(grid.get("solver", "auto"), f"{place}.solver")],
+        [_number(one, f"{place}.tol", above=True) for one in _alternatives(grid.get("tol", 1e-6), f"{place}.tol")],
+        [_number(one, f"{place}.rtol", low=0.0) for one in _alternatives(grid.get("rtol", 0.0), f"{place}.rtol")],
+        [_steps(one, f"{place}.max_steps") for one in _alternatives(grid.get("max_steps", 0), f"{place}.max_steps")],
+    ]
+    for joint, cost, leakage, target, solver, tol, rtol, steps in itertools.product(*axes):
+        yield {
+            "joint": joint,
+            "distortion": _distortion(cost, joint["useful"], f"{place}.distortion", files),
+            "leakage": leakage,
+            "form": form,
+            "target": target,
+            "solver": solver,
+            "tol": tol,
+            "rtol": rtol,
+            "max_steps": steps,
+        }
+
+
+def _alternatives(value: Any, place: str) -> list[Any]:
+    """A list is its entries, a table the product of its values; {first, count} counts from the first number on."""
+    if isinstance(value, (list, tuple)):
+        if not value:
+            raise InputError(f"{place} is an empty list: the grid would hold nothing")
+        return [one for i, entry in enumerate(value) for one in _alternatives(entry, f"{place}[{i}]")]
+    if isinstance(value, Mapping):
+        if set(value) == {"first", "count"}:
+            first, count = (_whole(value[key], f"{place}.{key}", low) for key, low in (("first", 0), ("count", 1)))
+            return list(range(first, first + count))
+        parts = [_alternatives(entry, f"{place}.{key}") for key, entry in value.items()]
+        return [dict(zip(value, chosen, strict=True)) for chosen in itertools.product(*parts)]
+    return [value]
+
+
+def _joint(value: Any, place: str, files: _Files) -> Config:
+    if isinstance(value, str):
+        value = {"file": value}
+    if not isinstance(value, Mapping):
+        raise InputError(f"{place} must name a file or a family")
+    if "file" in value:
+        _only(value, ("file", "array"), place)
+        hashed, table = files.take(_text(value["file"], f"{place}.file"), value.get("array", "joint"), place)
+        if table.ndim not in (2, 3):
+            raise InputError(f"{place}: the array has {table.ndim} axes; (S, X) or (K, S, X) is needed")
+        return {"file": value["file"], "sha256": hashed, "private": table.shape[-2], "useful": table.shape[-1]}
+    family = value.get("family")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise InputError(f"{place}.family is unknown; known: {', '.join(FAMILIES)}")
+    parameters = FAMILIES[family][1]
+    _only(value, ("family", "private", "useful", "seed", *parameters), place)
+    sizes = {name: _whole(value.get(name), f"{place}.{name}", 1) for name in ("private", "useful")}
+    seed = _whole(value.get("seed", 0), f"{place}.seed", 0)
+    numbers = {
+        name: _number(value.get(name, default), f"{place}.{name}", low=low, high=high)
+        for name, (default, low, high) in parameters.items()
+    }
+    if max(sizes.values()) > _MOST_SYMBOLS:
+        raise InputError(f"{place} has more than {_MOST_SYMBOLS} symbols")
+    return {"family": family, **sizes, "seed": seed, **numbers}
+
+
+def _distortion(value: Any, useful: int, place: str, files: _Files) -> Config:
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, Mapping):
+        raise InputError(f"{place} must be a name or a table")
+    if "file" in value:
+        _only(value, ("file", "array"), place)
+        hashed, table = files.take(_text(value["file"], f"{place}.file"), value.get("array", "distortion"), place)
+        if table.ndim != 2 or table.shape[0] != useful:
+            raise InputError(f"{place}: the array has shape {table.shape}; the joint needs ({useful}, Y)")
+        return {"file": value["file"], "sha256": hashed, "released": table.shape[1]}
+    name = value.get("name")
+    if name not in (*DISTORTIONS, "uniform"):
+        raise InputError(f"{place}.name is unknown; known: {', '.join((*DISTORTIONS, 'uniform'))}")
+    _only(value, ("name", "released", *(("seed",) if name == "uniform" else ())), place)
+    released = _whole(value.get("released", useful), f"{place}.released", 1)
+    seed = {"seed": _whole(value.get("seed", 0), f"{place}.seed", 0)} if name == "uniform" else {}
+    return {"name": name, "released": released, **seed}
+
+
+def _leakage(value: Any, place: str) -> Config:
+    config = {"name": value} if isinstance(value, str) else value
+    if not isinstance(config, Mapping):
+        raise InputError(f"{place} must be a name or a table")
+    _only(config, _MEASURE, place)
+    config = {key: float(one) if type(one) is int else one for key, one in config.items()}
+    if "name" not in config:
+        raise InputError(f"{place} has no name")
+    try:
+        by_name(**config)
+    except (InputError, TypeError) as error:
+        raise InputError(f"{place}: {error}") from error
+    return {key: _INFINITE if one == math.inf else one for key, one in config.items()}
+
+
+def _solver(value: Any, place: str) -> str:
+    from jaxpriv.solving.choice import SOLVER_NAMES
+
+    if value not in SOLVER_NAMES:
+        raise InputError(f"{place} is unknown; known: {', '.join(SOLVER_NAMES)}")
+    return value
+
+
+def _steps(value: Any, place: str) -> int | None:
+    return None if value == 0 else _whole(value, place, 1)
+
+
+def _number(value: Any, place: str, *, low: float = -math.inf, high: float = math.inf, above: bool = False) -> float:
+    """A finite number; `above`: positive."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InputError(f"{place} must be a finite number")
+    if not (low <= value <= high) or (above and not value > 0):
+        wanted = "positive" if above else f"in [{low:g}, {high:g}]"
+        raise InputError(f"{place} must be {wanted}")
+    return float(value)
+
+
+def _whole(value: Any, place: str, low: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**53:
+        raise InputError(f"{place} must be a whole number >= {low}")
+    return value
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{place} must be a string")
+    return value
+
+
+def _only(value: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+    for key in value:
+        if key not in known:
+            raise InputError(f"{place} has an unknown key {key!r}; known: {', '.join(known)}")
+
+
+def _refuse_twins(cases: list[Config]) -> None:
+    """Every problem once: two equal rows would be computed twice."""
+    seen: dict[str, int] = {}
+    for i, case in enumerate(cases):
+        first = seen.setdefault(digest(case), i)
+        if first != i:
+            raise InputError(f"study declares the same problem twice, as numbers {first} and {i}; remove one of them")

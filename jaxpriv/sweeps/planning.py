@@ -1,0 +1,169 @@
+"""How a study is computed: cases of one kind in chunks, one file each, and what that is predicted to take.
+
+A chunk holds cases that share one compiled program (or none, where they are solved one by one), ordered by difficulty,
+because a batch waits for its slowest member. The plan follows from the study alone and is kept with its results: a run
+that goes on, elsewhere or with another version of the library, goes on with the same chunks.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from jaxpriv.errors import JaxprivError
+from jaxpriv.solvers import Goal
+from jaxpriv.solving.batches import Kind, kind_of
+from jaxpriv.solving.portions import step_seconds
+from jaxpriv.sweeps.declaration import FORMAT, Config, Study, digest
+
+# A chunk is predicted to take about so many seconds, and has at most the rows that the study says.
+_SECONDS = 3.0
+# Seconds that a problem of a batch takes beside its steps, most of them for its certificate; that one takes by itself
+# in NumPy; and that a new kind of problems takes to compile. Measured on one core of a server of 2024.
+_CERTIFY, _ALONE, _COMPILE = 6e-4, 1.5e-2, 8.0
+# Steps of a solve, and of the search for the least worst outcome; seconds of a step that no size explains.
+_STEPS, _SEARCH, _OVERHEAD = 10.0, 80.0, 2e-4
+# Memory of a process before it solves anything, in bytes.
+_PROCESS = 4.5e8
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Cases that are computed together and kept in one file.
+
+    Attributes:
+        positions: of the cases in the study.
+        width: lanes of the batches, 0 where the cases are solved one by one.
+        key: SHA-256 of the configurations and the width, which names the file.
+    """
+
+    positions: tuple[int, ...]
+    width: int
+    key: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """One line of a plan: the cases of one kind, with what computing them is predicted to take."""
+
+    what: str
+    cases: int
+    chunks: int
+    width: int
+    seconds: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep will do.
+
+    Attributes:
+        chunks: in the order in which they are computed.
+        groups: the kinds of problems, with the seconds and bytes that are predicted for one core.
+            Those of chunks that were known are not among them.
+        refused: cases that cannot be solved, by position, and why; nothing is computed for them.
+    """
+
+    chunks: tuple[Chunk, ...]
+    groups: tuple[Group, ...]
+    refused: dict[int, str]
+
+    @property
+    def seconds(self) -> float:
+        """Predicted seconds on one core, compiling included."""
+        return sum(group.seconds for group in self.groups)
+
+    @property
+    def bytes(self) -> float:
+        """Predicted memory of one process."""
+        return _PROCESS + max((group.bytes for group in self.groups), default=0.0)
+
+
+def plan_of(study: Study, known: tuple[Chunk, ...] = ()) -> Plan:
+    """The plan of a study, after chunks that are `known` and stay as they are.
+
+    One case of each kind is built; whether it can be solved is decided for all of them.
+    """
+    planned = {i for chunk in known for i in chunk.positions}
+    alike: defaultdict[Any, list[int]] = defaultdict(list)
+    for i, case in enumerate(study.cases):
+        if i in planned:
+            continue
+        alike[_alike(case)].append(i)
+    chunks = list(known)
+    refused: dict[int, str] = {}
+    kinds: dict[Any, tuple[Kind | None, list[int]]] = {}
+    for number, places in enumerate(alike.values()):
+        case = study.cases[places[0]]
+        try:
+            kind = kind_of(study.problem(places[0]), case["solver"], goal_of(case))
+        except JaxprivError as error:
+            refused.update({i: f"{type(error).__name__}: {error}" for i in places})
+            continue
+        # Problems of one kind are computed together where they are certified to the same goal.
+        settings = (case["tol"], case["rtol"], case["max_steps"])
+        _, members = kinds.setdefault((number if kind is None else kind, settings), (kind, []))
+        members += places
+    groups = []
+    for kind, places in kinds.values():
+        places.sort(key=lambda i: (study.cases[i]["target"], i))
+        width = 0 if kind is None else kind.width(len(places))
+        if width > study.chunk_rows:  # the next power of two below
+            width = 1 << (study.chunk_rows.bit_length() - 1)
+        case = study.cases[places[0]]
+        each = _seconds_of_one(case, kind, width)
+        size = max(1, min(study.chunk_rows, int(_SECONDS / each)))
+        if width:
+            size = max(1, size // width) * width
+        own = [_chunk(study.cases, places[start : start + size], width) for start in range(0, len(places), size)]
+        chunks += own
+        compiling = _COMPILE if width else 0.0
+        memory = 0.0 if kind is None else max(width, 1) * kind.lane_bytes
+        groups.append(
+            Group(_described(case, kind), len(places), len(own), width, compiling + each * len(places), memory)
+        )
+    return Plan(tuple(chunks), tuple(groups), refused)
+
+
+def goal_of(case: Config) -> Goal:
+    """The tolerances of a case."""
+    return Goal(case["tol"], case["rtol"])
+
+
+def chunk_key(cases: Iterable[Config], width: int) -> str:
+    """The name of a chunk: the SHA-256 of all that its rows depend on."""
+    return digest({"format": FORMAT, "width": width, "cases": list(cases)})
+
+
+def _chunk(cases: tuple[Config, ...], places: list[int], width: int) -> Chunk:
+    return Chunk(tuple(places), width, chunk_key((cases[i] for i in places), width))
+
+
+def _alike(case: Config) -> Any:
+    """What decides by itself how a case is computed: all but seeds, targets and parameters of families."""
+    joint = case["joint"]
+    shape = [joint.get(name) for name in ("private", "useful", "sha256", "family")]
+    rest = [case[name] for name in ("form", "solver", "tol", "rtol", "max_steps")]
+    return (*shape, case["distortion"]["released"], case["target"] < 0, *case["leakage"].items(), *rest)
+
+
+def _seconds_of_one(case: Config, kind: Kind | None, width: int) -> float:
+    """About what a case takes on one core, without compiling."""
+    if kind is None:
+        joint = case["joint"]
+        step = step_seconds(None, joint["private"], joint["useful"], case["distortion"]["released"], 1, False)
+        return _ALONE + 10 * _STEPS * step
+    search = case["form"] in ("budget", "budget_share") and kind.measures.values[0].worst_outcome
+    steps = _SEARCH if search else _STEPS
+    if width:
+        return _CERTIFY + steps * (kind.step_seconds - _OVERHEAD)
+    return _ALONE * steps / _STEPS + 2 * steps * kind.step_seconds
+
+
+def _described(case: Config, kind: Kind | None) -> str:
+    leakage = ":".join(str(value) for value in case["leakage"].values())
+    joint = case["joint"]
+    sizes = (joint["private"], joint["useful"], case["distortion"]["released"]) if kind is None else kind.bucket
+    how = "one by one" if kind is None else "interior-point"
+    return f"{leakage}, {case['form']}, {'x'.join(map(str, sizes))}, {how}"

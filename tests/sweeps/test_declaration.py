@@ -1,0 +1,124 @@
+"""Studies as they are declared: what a grid holds, what is refused with its place, and what names a study."""
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.sweeps import Study
+
+GRID = {
+    "joint": {"family": "dirichlet", "private": 3, "useful": 4, "seed": {"first": 5, "count": 3}},
+    "budget_share": [0.2, 0.5],
+}
+
+
+def _study(**changes) -> Study:
+    return Study.of({"grid": [{**GRID, **changes}]})
+
+
+def test_a_grid_is_the_product_of_its_lists():
+    study = _study(leakage=["mutual-information", {"name": "sibson", "order": [2, float("inf")]}], tol=[1e-4, 1e-6])
+    assert len(study.cases) == 3 * 2 * 3 * 2
+    assert [case["joint"]["seed"] for case in study.cases[:: 2 * 3 * 2]] == [5, 6, 7]
+    assert {str(case["leakage"]) for case in study.cases} == {
+        "{'name': 'mutual-information'}",
+        "{'name': 'sibson', 'order': 2.0}",
+        "{'name': 'sibson', 'order': 'inf'}",
+    }
+    assert [case["tol"] for case in study.cases[:2]] == [1e-4, 1e-6]
+    assert study.problem(len(study.cases) - 1).leakage.order == np.inf
+
+
+def test_a_share_lies_between_the_least_distortion_and_that_of_the_best_constant():
+    least, half, idle = (_study(budget_share=share).problem(0) for share in (0.0, 0.5, 1.0))
+    weighted = half.joints[0].sum(axis=0)[:, None] * half.tables()[0]
+    assert least.budget[0] == pytest.approx(weighted.min(axis=1).sum(), abs=1e-15)
+    assert idle.budget[0] == pytest.approx(weighted.sum(axis=0).min(), abs=1e-15)
+    assert half.budget[0] == pytest.approx((least.budget[0] + idle.budget[0]) / 2, abs=1e-15)
+
+
+def test_families_are_what_they_say():
+    joint = {"family": "correlated", "private": 4, "useful": 4, "correlation": [0.0, 1.0], "seed": 3}
+    alone, same = (one.joints[0] for one in map(_study(joint=joint, budget_share=0.5).problem, (0, 1)))
+    np.testing.assert_allclose(alone, np.outer(alone.sum(axis=1), alone.sum(axis=0)), atol=1e-15)
+    np.testing.assert_allclose(same, np.diag(np.diag(same)), atol=1e-15)
+    emptied = _study(joint={**GRID["joint"], "zeros": 1.0}).problem(0).joints[0]
+    assert (emptied.sum(axis=0) > 0).all()
+    assert (emptied.sum(axis=1) > 0).all()
+    assert (emptied == 0).sum() >= 12 - 4 - 3
+
+
+def test_files_are_read_beside_the_declaration_and_named_by_their_content(tmp_path):
+    joint = np.full((2, 4), 1 / 8)
+    np.savez(tmp_path / "data.npz", joint=joint, distortion=1.0 - np.eye(4))
+    (tmp_path / "study.toml").write_text(
+        '[[grid]]\njoint = "data.npz"\ndistortion = { file = "data.npz" }\nbudget = [0.1, 0.2]\n'
+    )
+    study = Study.of(tmp_path / "study.toml")
+    np.testing.assert_array_equal(study.problem(1).joints[0], joint)
+    before = study.hash
+    np.savez(tmp_path / "data.npz", joint=joint[::-1], distortion=1.0 - np.eye(4))
+    assert Study.of(tmp_path / "study.toml").hash == before  # the same numbers
+    np.savez(tmp_path / "data.npz", joint=joint, distortion=2.0 - np.eye(4))
+    assert Study.of(tmp_path / "study.toml").hash != before
+    (tmp_path / "data.npz").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(IntegrityError, match=r"grid\[0\].joint: .*not a complete .npz"):
+        Study.of(tmp_path / "study.toml")
+
+
+def test_the_hash_is_that_of_the_problems():
+    assert Study.of({"name": "a", "grid": [GRID]}).hash == Study.of({"chunk_rows": 2, "grid": [GRID]}).hash
+    assert _study().hash != _study(tol=1e-5).hash
+    assert _study(tol=1).hash == _study(tol=1.0).hash
+    split = [{**GRID, "joint": {**GRID["joint"], "seed": seed}} for seed in (5, 6, 7)]
+    assert Study.of({"grid": split}).hash == _study().hash
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"budget": 0.1}, r"grid\[0\] needs exactly one of .*budget and budget_share given"),
+        ({"budget_share": []}, r"grid\[0\].budget_share is an empty list"),
+        ({"joint": None}, r"grid\[0\].joint must name a file or a family"),
+        ({"joint": {"family": "gaussian"}}, r"grid\[0\].joint.family is unknown; known: dirichlet, correlated"),
+        ({"joint": {"family": "dirichlet", "private": 0, "useful": 2}}, r"joint.private must be a whole number >= 1"),
+        ({"joint": {"family": "dirichlet", "private": True, "useful": 2}}, r"joint.private must be a whole number"),
+        ({"joint": {"family": "dirichlet", "private": 2, "useful": 2, "rho": 1}}, r"joint has an unknown key 'rho'"),
+        ({"joint": {"family": "dirichlet", "private": 2, "useful": 2, "zeros": 2}}, r"joint.zeros must be in \[0, 1\]"),
+        ({"joint": "absent.npz"}, r"grid\[0\].joint: .*does not exist"),
+        ({"distortion": "euclidean"}, r"distortion.name is unknown"),
+        ({"distortion": {"name": "hamming", "seed": 1}}, r"distortion has an unknown key 'seed'"),
+        ({"leakage": "entropy"}, r"grid\[0\].leakage: .*known"),
+        ({"leakage": "sibson"}, r"grid\[0\].leakage: sibson needs order"),
+        ({"solver": "simplex"}, r"grid\[0\].solver is unknown"),
+        ({"tol": 0}, r"grid\[0\].tol must be positive"),
+        ({"tol": float("nan")}, r"grid\[0\].tol must be a finite number"),
+        ({"budget_share": "0.1"}, r"grid\[0\].budget_share must be a finite number"),
+        ({"max_steps": 0.5}, r"grid\[0\].max_steps must be a whole number"),
+        ({"bugdet": 1}, r"grid\[0\] has an unknown key 'bugdet'"),
+        ({"tol": [1e-6, 1e-6]}, r"the same problem twice, as numbers 0 and 1"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_place(changes, words):
+    with pytest.raises(InputError, match=words):
+        _study(**changes)
+
+
+def test_files_that_are_no_declarations(tmp_path):
+    path = tmp_path / "study.toml"
+    with pytest.raises(InputError, match="does not exist"):
+        Study.of(path)
+    path.write_text("[[grid]\n")
+    with pytest.raises(InputError, match="is not TOML"):
+        Study.of(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="is not TOML"):
+        Study.of(path)
+    path.write_text("name = 3\n[[grid]]\n")
+    with pytest.raises(InputError, match="name must be a string"):
+        Study.of(path)
+    path.write_text("")
+    with pytest.raises(InputError, match=r"no \[\[grid\]\]"):
+        Study.of(path)
+    with pytest.raises(InputError, match="must be a path"):
+        Study.of(3)
