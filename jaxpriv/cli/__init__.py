@@ -13,7 +13,23 @@ from typing import Annotated
 import typer
 
 from jaxpriv import _command
-from jaxpriv.cli import _app, _output, audit, cache, demo, fit, funnel, info, joint, leakage, solve, sweep, watchdog
+from jaxpriv.cli import (
+    _app,
+    _output,
+    audit,
+    cache,
+    demo,
+    fit,
+    funnel,
+    info,
+    joint,
+    leakage,
+    release,
+    solve,
+    sweep,
+    verify,
+    watchdog,
+)
 
 app = typer.Typer(
     cls=_app.Program,
@@ -30,12 +46,19 @@ for command in (
     watchdog.watchdog,
     joint.joint,
     fit.fit,
+    release.release,
     audit.audit,
     info.info,
     cache.cache,
     demo.demo,
 ):
     app.command(cls=_app.Command)(command)
+# Its options are those of a program of its own.
+app.command(
+    cls=_app.Command,
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)(verify.verify)
 
 
 def _show_version(asked: bool) -> bool:

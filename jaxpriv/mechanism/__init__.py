@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.fitting import fit as fit
     from jaxpriv.mechanism.mechanism import Asked as Asked
     from jaxpriv.mechanism.mechanism import Mechanism as Mechanism
+    from jaxpriv.mechanism.releasing import Released as Released
+    from jaxpriv.mechanism.releasing import release as release
 else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
@@ -26,5 +28,6 @@ else:
             "jaxpriv.mechanism.evidence": ["Evidence"],
             "jaxpriv.mechanism.fitting": ["Fitted", "fit"],
             "jaxpriv.mechanism.mechanism": ["Asked", "Mechanism"],
+            "jaxpriv.mechanism.releasing": ["Released", "release"],
         },
     )

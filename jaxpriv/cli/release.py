@@ -1,0 +1,102 @@
+"""`jaxpriv release`: a table of records, released by a design into a file, with a receipt."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import JsonOption
+from jaxpriv.cli._tables import is_table
+from jaxpriv.cli._work import working
+from jaxpriv.cli.fit import Unseen
+from jaxpriv.errors import InputError
+
+
+def release(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE.csv", help="A table of records: .csv or .parquet.", show_default=False)
+    ],
+    design: Annotated[Path, typer.Option(metavar="DESIGN.zip", help="What `jaxpriv fit` wrote.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="RELEASED.csv", help="The released file: .csv or .parquet.", show_default=False),
+    ],
+    receipt: Annotated[
+        Path,
+        typer.Option(metavar="RECEIPT.json", help="Says what was released by which design.", show_default=False),
+    ],
+    unseen: Annotated[
+        Unseen | None,
+        typer.Option(
+            help="Records whose classes combine as in none of the fit: release nothing, release them independently of "
+            "what they are, or as the combination that differs in the fewest columns. By default as the design says.",
+            show_default=False,
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="LEDGER",
+            help="A file of what was released for whom (mode 0600): a record in it gets the same draw again.",
+        ),
+    ] = None,
+    identity: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--id", metavar="COL", help="Column that says who a record is, for the ledger; by default table and row."
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL", help="A further column that goes into the file as it is; no audit covers it."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace files that exist, though they may have been published.")
+    ] = False,
+    json: JsonOption = None,
+) -> None:
+    """Release every record by one draw from the design, with randomness of the operating system.
+
+    All or nothing: if a record cannot be released, none is. The receipt is written last. A second draw for the same
+    records would tell more about them: it is refused, or with --ledger gives what the first one gave.
+    """
+    from jaxpriv import mechanism
+
+    inputs = {"TABLE": table, "--design": design}
+    outputs = {"--out": out, "--receipt": receipt, "--ledger": ledger, "--json": json}
+    _output.check_outputs(outputs, inputs)
+    if not is_table(table):
+        raise InputError(f"{table}: tables are read from .csv and .parquet files")
+
+    def work(_: object) -> mechanism.Released:
+        return mechanism.release(
+            table,
+            mechanism.Mechanism.load(design),
+            out,
+            receipt,
+            unseen=None if unseen is None else str(unseen),
+            ledger=ledger,
+            identity=identity or (),
+            keep=keep or (),
+            force=force,
+        )
+
+    found = working("Releasing", work)
+    record = {
+        "receipt": dict(found.receipt),
+        "rows": len(found.outputs),
+        "unseen": found.unseen,
+        "served": found.served,
+        "escaped": found.escaped,
+    }
+    lines = [f"{len(found.outputs)} records released; receipt in {receipt}"]
+    if found.served:
+        lines.append(f"{found.served} records were in the ledger and got the draw of then")
+    if found.unseen:
+        lines.append(f"{found.unseen} records combine classes as none of the fit did: {found.receipt['unseen']}")
+    if found.escaped:
+        lines.append(f"{found.escaped} cells got an apostrophe: spreadsheets would have taken them for formulas")
+    if keep:
+        lines.append(f"not covered by any audit: {', '.join(keep)}")
+    _output.deliver(record, json, "".join(f"{line}\n" for line in lines), private=True)

@@ -1,0 +1,89 @@
+"""`jaxpriv verify`, and `python -m jaxpriv.verifier`: the command line of the verifier. Standard library only."""
+
+import argparse
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from jaxpriv.errors import InputError, IntegrityError, JaxprivError, NotCertifiedError, ResourceError
+from jaxpriv.verifier.findings import verify
+
+_CODES = ((InputError, 2), (NotCertifiedError, 4), (IntegrityError, 5), (ResourceError, 6))
+
+
+def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
+    """Check what the arguments name; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog=name,
+        description="Check a design, its audit, a receipt and a released file, with Python's standard library alone: "
+        "every stated number is computed again, exactly or rounded outwards.",
+        epilog="Exit codes: 0 all is as stated, 2 bad input, 4 the design exceeds its target, 5 something is not as "
+        "stated, 6 a file cannot be read.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", metavar="DESIGN.zip|RECEIPT.json", type=Path)
+    parser.add_argument("--private", metavar="AUDIT.zip", type=Path, help="counts and certificate of the design")
+    parser.add_argument("--design", metavar="DESIGN.zip", type=Path, help="the design of a receipt")
+    parser.add_argument("--receipt", metavar="RECEIPT.json", type=Path, help="the receipt of a released file")
+    parser.add_argument("--released", metavar="FILE", type=Path, help="a released file")
+    parser.add_argument(
+        "--records", metavar="TABLE.csv", type=Path, help="what it was released from: tests the pairs of both"
+    )
+    parser.add_argument("--json", metavar="PATH|-", help="write the result as JSON; - is stdout")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    try:
+        given = parser.parse_args(list(arguments))
+    except SystemExit as end:  # --help, or a usage error, which argparse has printed
+        return end.code if isinstance(end.code, int) else 2
+    try:
+        found = verify(
+            given.file,
+            private=given.private,
+            design=given.design,
+            receipt=given.receipt,
+            released=given.released,
+            records=given.records,
+        )
+        text = json.dumps(found.record, indent=2) + "\n"
+        _emit(text if given.json == "-" else found.text)
+        if given.json not in (None, "-"):
+            _write(Path(given.json), text, [path for path in vars(given).values() if isinstance(path, Path)])
+    except (JaxprivError, MemoryError) as error:
+        if given.debug:
+            traceback.print_exc()
+        message = " ".join(str(error).split()) or type(error).__name__
+        print(f"jaxpriv: error: {message}", file=sys.stderr, flush=True)
+        return next((code for kind, code in _CODES if isinstance(error, kind)), 6)
+    return 0
+
+
+def _write(path: Path, text: str, inputs: list[Path]) -> None:
+    """A new file, whole or not at all; it replaces no input."""
+    if any(path.resolve() == other.resolve() for other in inputs):
+        raise InputError("--json is the same file as an input; name another one")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("x") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ResourceError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _emit(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would fail again at exit
+        raise ResourceError(f"cannot write to standard output: {error.strerror}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:], "python -m jaxpriv.verifier"))

@@ -1,0 +1,434 @@
+"""Released files: what they hold, that nothing that was changed is accepted, no second draw, killed at any time."""
+
+import csv
+import io
+import json
+import os
+import random
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
+from jaxpriv.estimation.tables import Edges
+from jaxpriv.mechanism import Mechanism, draws, fit, release
+from jaxpriv.mechanism.ledger import Ledger, locked
+from jaxpriv.verifier import archive, verify
+from jaxpriv.verifier.conformity import conformity
+from jaxpriv.verifier.releases import escaped
+from tests.mechanism.conftest import COLUMNS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def mechanism(fitted) -> Mechanism:
+    return fitted.mechanism
+
+
+@pytest.fixture
+def files(tmp_path, table, fitted) -> dict[str, Path]:
+    """A finished release of the table, with everything beside it."""
+    names = {"design": "design.zip", "audit": "audit.zip", "out": "out.csv", "receipt": "receipt.json"}
+    found = {key: tmp_path / name for key, name in {**names, "records": "records.csv"}.items()}
+    fitted.mechanism.save(found["design"])
+    fitted.evidence.save(found["audit"], fitted.mechanism)
+    write(found["records"], table)
+    release(found["records"], fitted.mechanism, found["out"], found["receipt"])
+    return found
+
+
+def write(path: Path, table: dict[str, np.ndarray]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def everything(files):
+    return verify(
+        files["receipt"],
+        design=files["design"],
+        private=files["audit"],
+        released=files["out"],
+        records=files["records"],
+    )
+
+
+def test_a_release_is_what_its_receipt_says(files, table, mechanism):
+    found = everything(files)
+    assert found.rows == len(table["age"])
+    assert found.design == mechanism.sha256
+    assert found.conformity.p_value > 1e-6
+    assert 0 < found.conformity.detectable < 1
+    header, *rows = rows_of(files["out"])
+    assert header == ["age", "town"]
+    assert {row[1] for row in rows} == {"north", "south", "'=west"}
+    record = json.loads(files["receipt"].read_text())
+    assert record["released"]["rows"] == len(rows)
+    assert record["kept"] == []
+
+
+# -- nothing that was changed is accepted ----------------------------------------------------------
+
+
+def test_no_flipped_bit_of_a_receipt_or_a_released_file_is_accepted(files):
+    for key in ("receipt", "out"):
+        data = files[key].read_bytes()
+        for place in np.random.default_rng(1).integers(0, 8 * len(data), 60):
+            changed = bytearray(data)
+            changed[place // 8] ^= 1 << (place % 8)
+            files[key].write_bytes(bytes(changed))
+            with pytest.raises((IntegrityError, InputError)):
+                verify(files["receipt"], design=files["design"], released=files["out"])
+        files[key].write_bytes(data)
+    assert verify(files["receipt"], design=files["design"], released=files["out"]).rows
+
+
+def test_swapped_removed_and_added_rows_are_refused(files):
+    lines = files["out"].read_text().splitlines(keepends=True)
+    other = next(place for place in range(2, len(lines)) if lines[place] != lines[1])
+    swapped = lines.copy()
+    swapped[1], swapped[other] = lines[other], lines[1]
+    for changed in (swapped, lines[:-1], [*lines, lines[1]], lines[:1]):
+        files["out"].write_text("".join(changed))
+        with pytest.raises(IntegrityError, match="not the file that the receipt is about"):
+            verify(files["receipt"], released=files["out"])
+
+
+def test_what_the_design_never_releases_is_refused(files):
+    lines = files["out"].read_text().splitlines(keepends=True)
+    for content, words in (
+        ([*lines[:5], "99,nowhere\n", *lines[6:]], r"row 4 \(from 0\)"),
+        (["age,place\n", *lines[1:]], "other columns"),
+        ([*lines, "1\n"], "number of fields"),
+        (['age,town\n"'], "well-formed"),
+        ([], "empty"),
+    ):
+        files["out"].write_text("".join(content))
+        with pytest.raises(IntegrityError, match=words):
+            verify(files["design"], released=files["out"])
+
+
+def test_other_receipts_and_designs_are_refused(files, every, tmp_path):
+    every["watchdog"].mechanism.save(tmp_path / "other.zip")
+    with pytest.raises(IntegrityError, match="another design"):
+        verify(files["receipt"], design=tmp_path / "other.zip")
+    with pytest.raises(IntegrityError, match="another design"):
+        verify(tmp_path / "other.zip", private=files["audit"])
+    record = json.loads(files["receipt"].read_text())
+    del record["sha256"]
+    for edit in (
+        {"columns": []},
+        {"columns": ["age"]},
+        {"unseen": "ignore"},
+        {"extra": 1},
+        {"released": {**record["released"], "rows": -1}},
+        {"released": {**record["released"], "rows": 7}},
+        {"released": {**record["released"], "format": "xls"}},
+    ):
+        files["receipt"].write_bytes(archive.sealed({**record, **edit}))
+        with pytest.raises(IntegrityError):
+            verify(files["receipt"], design=files["design"], released=files["out"])
+
+
+def test_files_that_do_not_go_together(files):
+    with pytest.raises(InputError, match="itself"):
+        verify(files["design"], design=files["design"])
+    with pytest.raises(InputError, match="goes with a design"):
+        verify(files["receipt"], private=files["audit"])
+    with pytest.raises(InputError, match="goes with released"):
+        verify(files["design"], records=files["records"])
+    with pytest.raises(InputError, match="does not exist"):
+        verify(files["design"], released=files["out"].with_name("absent.csv"))
+
+
+def test_a_design_that_exceeds_its_target_is_not_certified(table, tmp_path):
+    """The watchdog of one half, stated for a smaller target than it meets."""
+    fitted = fit(table, **COLUMNS, target_leakage=0.3)
+    over = {
+        **vars(fitted.mechanism),
+        "asked": fitted.mechanism.asked.__class__("watchdog", 0.01, fitted.mechanism.asked.leakage),
+    }
+    mechanism = Mechanism(**{name: value for name, value in over.items() if not name.startswith("_")})
+    mechanism.save(tmp_path / "design.zip")
+    fitted.evidence.save(tmp_path / "audit.zip", mechanism)
+    with pytest.raises(NotCertifiedError, match="exceeds its target"):
+        verify(tmp_path / "design.zip", private=tmp_path / "audit.zip")
+
+
+# -- the pairs of a release ------------------------------------------------------------------------
+
+
+def test_a_leak_is_found_and_an_honest_release_is_not(files, mechanism):
+    symbols = mechanism.symbols(files["records"])
+    rows, own = mechanism.table.tolist(), [int(x) for x in range(len(mechanism.table))]
+    honest = [
+        conformity(rows, symbols.tolist(), mechanism.sample(symbols).tolist(), own, tables=199).p_value
+        for _ in range(10)
+    ]
+    assert sum(p <= 0.01 for p in honest) <= 4  # chance 2e-6
+    leaky = mechanism.sample(symbols)
+    leaky[: len(leaky) // 2] = symbols[: len(leaky) // 2]  # released as they are
+    found = conformity(rows, symbols.tolist(), leaky.tolist(), own)
+    assert found.p_value <= 0.001
+    assert found.detectable < 0.5
+    constant = np.full(len(symbols), int(mechanism.table[symbols].min(axis=0).argmax()))
+    assert conformity(rows, symbols.tolist(), constant.tolist(), None).p_value <= 0.001
+
+
+def test_a_forged_release_with_a_receipt_of_its_own_is_found(files, mechanism):
+    """The records themselves, released as they are, with hashes that are right."""
+    symbols = mechanism.symbols(files["records"])
+    labels = [[escaped(cell) for cell in column] for column in mechanism.labels_of(symbols).values()]
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(mechanism.released_columns)
+    writer.writerows(zip(*labels, strict=True))
+    data = stream.getvalue().encode()
+    record = json.loads(files["receipt"].read_text())
+    del record["sha256"]
+    record["released"] |= {"sha256": archive.digest(data), "bytes": len(data)}
+    files["out"].write_bytes(data)
+    files["receipt"].write_bytes(archive.sealed(record))
+    assert verify(files["receipt"], design=files["design"], released=files["out"]).rows == len(symbols)
+    with pytest.raises(IntegrityError, match="does not come from the design"):
+        everything(files)
+
+
+def test_an_impossible_pair_is_named():
+    one = 2**62
+    found = conformity([[one, 0], [one // 2, one // 2]], [0, 1, 0], [0, 1, 1], None)
+    assert found.p_value == 0
+    assert found.impossible == (2,)
+
+
+@pytest.mark.parametrize("rule", ["suppress", "nearest"])
+def test_records_of_unseen_combinations_are_tested_too(tmp_path, table, rule):
+    few = {name: values[(table["town"] != "south") | (table["age"] < 57)] for name, values in table.items()}
+    fixed = {**COLUMNS, "rules": {"age": Edges([18, 40, 57, 80])}}
+    mechanism = fit(few, **fixed, unseen=rule, budget=0.15).mechanism
+    write(tmp_path / "all.csv", table)
+    mechanism.save(tmp_path / "design.zip")
+    found = release(tmp_path / "all.csv", mechanism, tmp_path / "out.csv", tmp_path / "receipt.json")
+    assert found.unseen > 20
+    names = {key: tmp_path / name for key, name in (("design", "design.zip"), ("released", "out.csv"))}
+    checked = verify(tmp_path / "receipt.json", **names, records=tmp_path / "all.csv")
+    assert checked.conformity.p_value > 1e-6
+    with pytest.raises(InputError, match=r"\(from 0\)"):
+        release(tmp_path / "all.csv", mechanism, tmp_path / "2.csv", tmp_path / "2.json", unseen="refuse")
+    assert not (tmp_path / "2.csv").exists()
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_a_second_release_is_refused(files, mechanism):
+    before = {key: path.read_bytes() for key, path in files.items()}
+    with pytest.raises(InputError, match="second draw"):
+        release(files["records"], mechanism, files["out"], files["receipt"])
+    with pytest.raises(InputError, match="second draw"):
+        release(files["records"], mechanism, files["out"].with_name("new.csv"), files["receipt"])
+    assert before == {key: path.read_bytes() for key, path in files.items()}
+    release(files["records"], mechanism, files["out"], files["receipt"], force=True)
+    assert files["out"].read_bytes() != before["out"]
+    everything(files)
+
+
+def test_parquet(tmp_path, table, mechanism):
+    polars = pytest.importorskip("polars")
+    out, proof = tmp_path / "out.parquet", tmp_path / "receipt.json"
+    release(table, mechanism, out, proof)
+    frame = polars.read_parquet(out)
+    assert frame.columns == ["age", "town"]
+    assert len(frame) == len(table["age"])
+    assert set(frame["town"].to_list()) == {"north", "south", "=west"}
+    assert verify(proof, released=out).rows == len(frame)
+    out.write_bytes(out.read_bytes()[:-1] + b"\0")
+    with pytest.raises(IntegrityError):
+        verify(proof, released=out)
+
+
+def test_kept_columns_are_named_and_private_ones_are_not_kept(tmp_path, table, mechanism):
+    more = {**table, "visits": np.arange(len(table["age"])), "note": np.array(["+1", "-2", "@x", "ok"] * 300, object)}
+    out, proof = tmp_path / "out.csv", tmp_path / "receipt.json"
+    for name, words in (("income", "private"), ("age", "another form")):
+        with pytest.raises(InputError, match=words):
+            release(more, mechanism, out, proof, keep=[name])
+    with pytest.raises(InputError, match="twice"):
+        release(more, mechanism, out, proof, keep=["note", "note"])
+    found = release(more, mechanism, out, proof, keep=["visits", "note"])
+    header, *rows = rows_of(out)
+    assert header == ["age", "town", "visits", "note"]
+    assert [row[2] for row in rows] == [str(n) for n in range(1200)]
+    assert [row[3] for row in rows[:4]] == ["+1", "-2", "'@x", "ok"]
+    assert found.escaped == 300 + sum(row[1] == "'=west" for row in rows)
+    mechanism.save(tmp_path / "design.zip")
+    assert verify(proof, design=tmp_path / "design.zip", released=out).rows == 1200
+    assert json.loads(proof.read_text())["kept"] == ["visits", "note"]
+
+
+@pytest.mark.parametrize("fault", ["entropy", "self-test", "disk", "value", "unseen", "kind"])
+def test_what_fails_releases_nothing(tmp_path, table, mechanism, monkeypatch, fault):
+    out, proof, ledger = tmp_path / "out.csv", tmp_path / "receipt.json", tmp_path / "ledger"
+    records, expected = dict(table), InputError
+    if fault == "entropy":
+
+        def fails(count: int) -> bytes:
+            raise OSError("no entropy")
+
+        monkeypatch.setattr(draws, "_random_bytes", fails)
+        expected = EntropyError
+    elif fault == "self-test":
+        monkeypatch.setattr(draws, "_random_bytes", lambda count: b"\x01" * count)
+        expected = EntropyError
+    elif fault == "disk":
+        out, expected = tmp_path / "absent" / "out.csv", ResourceError
+    elif fault == "value":
+        records["town"] = np.where(np.arange(1200) == 700, "elsewhere", table["town"]).astype(object)
+    elif fault == "kind":
+        out = tmp_path / "out.xls"
+    else:
+        with pytest.raises(InputError, match="unseen must be"):
+            release(records, mechanism, out, proof, unseen="guess")
+        records.pop("age")
+    with pytest.raises(expected) as error:
+        release(records, mechanism, out, proof)
+    assert "elsewhere" not in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == []
+    assert not ledger.exists()
+
+
+# -- the ledger ------------------------------------------------------------------------------------
+
+
+def test_a_ledger_gives_the_same_draw_again(tmp_path, table, mechanism):
+    people = {**table, "id": np.arange(1200)}
+    ledger = tmp_path / "ledger"
+
+    def released(name, records, **options):
+        return release(
+            records, mechanism, tmp_path / f"{name}.csv", tmp_path / f"{name}.json", ledger=ledger, **options
+        )
+
+    first = released("first", people, identity=["id"])
+    assert stat.S_IMODE(os.stat(ledger).st_mode) == 0o600
+    assert first.served == 0
+    order = np.random.default_rng(0).permutation(1200)[:800]
+    part = {name: values[order] for name, values in people.items()}
+    part["id"] = np.concatenate([part["id"][:-100], np.arange(5000, 5100)])  # a hundred others
+    second = released("second", part, identity=["id"])
+    assert second.served == 700
+    np.testing.assert_array_equal(second.outputs[:-100], first.outputs[order[:-100]])
+    changed = {**people, "town": np.roll(people["town"], 1)}
+    with pytest.raises(InputError, match="other values or by another design"):
+        released("third", changed, identity=["id"])
+    twice = {name: np.concatenate([values[:5], values[:5]]) for name, values in people.items()}
+    twice["id"] = twice["id"] + 9000
+    found = released("fourth", twice, identity=["id"]).outputs
+    np.testing.assert_array_equal(found[:5], found[5:])
+    twice["town"] = np.where(np.arange(10) == 7, "south", np.where(np.arange(10) == 2, "north", twice["town"]))
+    twice["id"] = twice["id"] + 90
+    with pytest.raises(InputError, match="row 7"):
+        released("fifth", {**twice, "town": twice["town"].astype(object)}, identity=["id"])
+    # Without columns that say who a record is: the table itself.
+    again = [released(name, table).outputs for name in ("sixth", "seventh")]
+    np.testing.assert_array_equal(*again)
+    assert released("eighth", {name: values[1:] for name, values in table.items()}).served == 0
+
+
+def test_other_designs_are_not_served_from_a_ledger(tmp_path, table, every):
+    ledger = tmp_path / "ledger"
+    release(table, every["budget"].mechanism, tmp_path / "a.csv", tmp_path / "a.json", ledger=ledger)
+    with pytest.raises(InputError, match="another design"):
+        release(table, every["watchdog"].mechanism, tmp_path / "b.csv", tmp_path / "b.json", ledger=ledger)
+    assert not (tmp_path / "b.csv").exists()
+
+
+def test_a_damaged_or_busy_ledger_is_refused(tmp_path, table, mechanism):
+    ledger, out, proof = (tmp_path / name for name in ("ledger", "out.csv", "receipt.json"))
+    release(table, mechanism, out, proof, ledger=ledger)
+    data = ledger.read_bytes()
+    for place in np.random.default_rng(2).integers(0, 8 * len(data), 60):
+        changed = bytearray(data)
+        changed[place // 8] ^= 1 << (place % 8)
+        ledger.write_bytes(bytes(changed))
+        with pytest.raises(IntegrityError):
+            Ledger.load(ledger)
+    ledger.write_bytes(data[:-1])
+    with pytest.raises(IntegrityError):
+        release(table, mechanism, out, proof, ledger=ledger, force=True)
+    ledger.write_bytes(data)
+    with locked(ledger), pytest.raises(ResourceError, match="in use"):
+        release(table, mechanism, out, proof, ledger=ledger, force=True)
+    # Neither the records nor who they are can be read in it.
+    people = {**table, "name": np.array([f"Person {n}" for n in range(1200)], dtype=object)}
+    release(people, mechanism, tmp_path / "2.csv", tmp_path / "2.json", ledger=tmp_path / "2", identity=["name"])
+    content = (tmp_path / "2").read_bytes()
+    assert all(word not in content for word in (b"Person", b"north", b"south", b"high"))
+
+
+# -- killed ----------------------------------------------------------------------------------------
+
+# A process that has imported everything, and for every delay that it reads a child that is killed after it.
+RELEASING = """
+import os, signal, sys, time
+from pathlib import Path
+import scipy.stats, jaxpriv.estimation.audit
+from jaxpriv.mechanism import Mechanism, release
+folder = Path(sys.argv[1])
+mechanism = Mechanism.load(folder / "design.zip")
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        files = (folder / "out.csv", folder / "receipt.json")
+        release(folder / "records.csv", mechanism, *files, ledger=folder / "ledger")
+        os._exit(0)
+    time.sleep(float(line))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    print(flush=True)
+"""
+
+
+def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tmp_path, table, mechanism):
+    mechanism.save(tmp_path / "design.zip")
+    write(tmp_path / "records.csv", table)
+    out, proof, ledger = (tmp_path / name for name in ("out.csv", "receipt.json", "ledger"))
+    generator, drawn, states = random.Random(4), None, set()
+    with subprocess.Popen(
+        [sys.executable, "-c", RELEASING, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        text=True,
+    ) as process:
+        for _ in range(40):
+            print(generator.uniform(0.0, 0.15), file=process.stdin, flush=True)
+            assert process.stdout.readline() == "\n"
+            states.add((ledger.exists(), out.exists(), proof.exists()))
+            if proof.exists():
+                assert verify(proof, design=tmp_path / "design.zip", released=out).rows == len(table["age"])
+            if out.exists():
+                assert verify(tmp_path / "design.zip", released=out).rows == len(table["age"])
+            if ledger.exists():
+                entries = Ledger.load(ledger).entries
+                assert len(entries) == len(table["age"])
+                assert drawn in (None, entries)
+                drawn = entries
+            for path in (out, proof):  # as if they had not been published
+                path.unlink(missing_ok=True)
+        process.stdin.close()
+    assert states <= {(False, False, False), (True, False, False), (True, True, False), (True, True, True)}
+    found = release(tmp_path / "records.csv", mechanism, out, proof, ledger=ledger)
+    assert found.served == (0 if drawn is None else len(table["age"]))
+    assert drawn in (None, Ledger.load(ledger).entries)
