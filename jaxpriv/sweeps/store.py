@@ -80,13 +80,12 @@ class Store:
         """All rows that are there, in the order of the study, without certificates."""
         pl = rows.polars_or_refuse()
         parts = [table.select(rows.COLUMNS) for table in self.tables()]
-        parts.append(
-            rows.frame(
-                [{**rows.asked(i, self.study.cases[i]), **rows.refused(why)} for i, why in self.plan.refused.items()],
-                False,
+        refused = self.plan.refused.items()
+        if refused:
+            parts.append(
+                rows.frame([{**rows.asked(i, self.study.cases[i]), **rows.refused(why)} for i, why in refused], False)
             )
-        )
-        return pl.concat(parts).sort("index")
+        return pl.concat(parts).sort("index") if parts else rows.empty()
 
     def _files(self, chunk: Chunk) -> list[Path]:
         return sorted((self.folder / _CHUNKS).glob(f"{chunk.key[:_LETTERS]}-*.parquet"))
