@@ -10,7 +10,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv._clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
-from jaxpriv.funnels.pricing.sparse import SparseFunnelPricer
+from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 from jaxpriv.solving import execution
 
 RNG = np.random.default_rng(17)
@@ -323,12 +323,13 @@ def test_a_funnel_frontier_that_is_interrupted_proves_the_rest_by_the_prices_tha
 
 def test_pricers_that_the_clock_ends_give_valid_bounds():
     conditional = RNG.dirichlet(np.ones(3), 5).T
-    prices, lam = RNG.normal(size=5) * 0.2, 0.3
+    lam = 0.3
+    prices = xlogx(conditional.T) - 0.02 * RNG.random(5)
     points = np.vstack([RNG.dirichlet(np.full(5, 0.3), 20_000), np.eye(5)])
     seen = points @ conditional.T
     values = xlogx(seen) - lam * xlogx(points) - points @ prices
     ended = Clock(0.0)
-    low = SparseFunnelPricer(conditional).price(prices, lam, 4, ended)
+    low = BoxFunnelPricer(conditional).price(prices, lam, 4, ended)
     assert not low.exact
     assert -np.inf < low.bound <= values.min()
     high = BottleneckPricer(conditional).price(prices, lam, 4, ended)

@@ -5,7 +5,7 @@ import pytest
 
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.bottleneck_dual import free_energy, objective, risen, tightened
-from jaxpriv.funnels.pricing.branch_cells import xlogx
+from jaxpriv.funnels.pricing.branch_cells import distances, halves, xlogx
 
 from .general import CASES, LAMBDAS, cloud, near_vertices
 
@@ -100,3 +100,16 @@ def test_bad_input():
         pricer.price(np.zeros(7), float("nan"), 1)
     with pytest.raises(ValueError, match="prices"):
         pricer.price(np.full(7, np.inf), 0.1, 1)
+
+
+def test_halves_fill_the_cell():
+    cells = np.eye(4)[None]
+    for _ in range(12):
+        cells = halves(cells, distances(cells))
+    assert len(cells) == 2**12
+    np.testing.assert_array_equal(cells.sum(axis=2), 1.0)
+    volume = np.abs(np.linalg.det(cells)).sum()
+    np.testing.assert_allclose(volume, 1.0, rtol=1e-12)
+    points = np.random.default_rng(0).dirichlet(np.ones(4), 50)
+    inside = np.linalg.solve(cells.transpose(0, 2, 1)[None], points[:, None, :, None])[..., 0]
+    assert ((inside > -1e-12).all(axis=2).sum(axis=1) >= 1).all()

@@ -1,5 +1,7 @@
 """Branch and bound over boxes of posteriors: nothing is cut off that could be best, in C and in NumPy alike."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,15 @@ import jaxpriv as jp
 from jaxpriv import _native
 from jaxpriv._clock import Clock
 from jaxpriv.funnels.pricing import boxes
+from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
 from jaxpriv.funnels.pricing.box_relaxation import Search, relaxed
 from jaxpriv.funnels.pricing.box_steps import stepped
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 
 from .cases import entropy, psi, random_joint, source_of
 from .general import CASES, LAMBDAS, cloud, near_vertices
+
+TOLERANCE = 1e-8
 
 kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
 
@@ -177,6 +182,64 @@ def test_columns_that_are_equal_but_for_rounding_are_one_symbol():
     both = pricer.price(more, lam, 3)
     assert both.bound == pytest.approx(BoxFunnelPricer(conditional).price(prices, lam, 3).bound, abs=2e-8)
     assert both.posteriors[:, 6:].max() == 0.0
+
+
+def test_a_constant_in_the_prices_moves_the_bound():
+    conditional, prices, _ = instance(10, 3, 6)
+    pricer = BoxFunnelPricer(conditional)
+    for lam in (0.0, 0.01, 0.4):
+        plain, moved = pricer.price(prices, lam, 3), pricer.price(prices + 0.7, lam, 3)
+        assert abs(moved.bound - (plain.bound - 0.7)) <= 2 * TOLERANCE
+
+
+def test_order_of_symbols_does_not_matter():
+    conditional, prices, _ = instance(11, 4, 7, zeros=0.3)
+    rng = np.random.default_rng(3)
+    rows, columns = rng.permutation(len(conditional)), rng.permutation(len(prices))
+    for lam in (0.01, 0.4):
+        plain = BoxFunnelPricer(conditional).price(prices, lam, 3).bound
+        turned = BoxFunnelPricer(conditional[rows][:, columns]).price(prices[columns], lam, 3).bound
+        assert abs(plain - turned) <= 2 * TOLERANCE
+
+
+def test_splitting_a_private_symbol_is_a_change_of_prices():
+    """Rows a t and (1 - a) t in place of t: -H(Tq) falls by h(a) t.q."""
+    conditional, prices, _ = instance(12, 3, 6)
+    share = 0.3
+    split = np.vstack([share * conditional[0], (1 - share) * conditional[0], conditional[1:]])
+    less = -(share * np.log(share) + (1 - share) * np.log(1 - share)) * conditional[0]
+    for lam in (0.01, 0.4):
+        plain = BoxFunnelPricer(conditional).price(prices, lam, 3).bound
+        other = BoxFunnelPricer(split).price(prices - less, lam, 3).bound
+        assert abs(plain - other) <= 2 * TOLERANCE
+
+
+@pytest.mark.parametrize("private", [2, 3, 5])
+def test_no_face_of_few_symbols_is_below(private):
+    """Some minimiser has at most |S| symbols: a fine grid on every face, for |S| = 2 the exact pricer."""
+    conditional, prices, lam = instance(13 + private, private, 6)
+    bound = BoxFunnelPricer(conditional).price(prices, lam, 1).bound
+    w = np.linspace(0, 1, 41)
+    grid = np.array([(a, b, 1 - a - b) for a in w for b in w if a + b <= 1 + 1e-12])
+    for face in itertools.combinations(range(6), 3):
+        points = np.zeros((len(grid), 6))
+        points[:, list(face)] = np.maximum(grid, 0)
+        assert bound <= value(points, conditional, prices, lam).min() + 1e-15
+    if private == 2:
+        assert abs(BinaryFunnelPricer(conditional).price(prices, lam, 1).bound - bound) <= 2 * TOLERANCE
+
+
+@pytest.mark.parametrize("lam", [-1e-9, float("nan")])
+def test_bad_multiplier(lam):
+    conditional, prices, _ = instance(10, 3, 6)
+    with pytest.raises(ValueError, match="lambda"):
+        BoxFunnelPricer(conditional).price(prices, lam, 1)
+
+
+def test_bad_prices():
+    conditional, prices, _ = instance(10, 3, 6)
+    with pytest.raises(ValueError, match="prices"):
+        BoxFunnelPricer(conditional).price(np.full(len(prices), np.nan), 0.1, 1)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8, 0.95])

@@ -44,7 +44,7 @@ def check(solution, problem, *, optimal=True):
         assert solution.gap <= 1e-6
     if solution.proof is not None:
         pricer = exact_pricer(problem.core, funnel=isinstance(problem, jp.FunnelProblem))
-        priced = pricer.price(solution.proof.prices, solution.multiplier, 1)
+        priced = pricer.price(solution.proof.prices, solution.multiplier, 1, aim=solution.proof.bound - 5e-12)
         sign = 1.0 if problem.minimises_leakage else -1.0
         assert sign * (priced.bound - solution.proof.bound) >= -1e-11
 
@@ -343,13 +343,13 @@ def test_a_search_without_proofs_hands_over_to_the_proof(seed, useful):
 
 
 @pytest.mark.slow
-def test_a_target_and_its_rounding_lead_to_the_same_release_where_nothing_is_proved():
+def test_a_target_and_its_rounding_lead_to_the_same_release():
     """Local searches from one list of starts ended at 0.56358 here, wherever nothing in that list found more."""
     joint = np.random.default_rng(0).dirichlet(np.full(8 * 48, 0.1)).reshape(8, 48)
     target = 0.8 * entropy(source_of(joint))
-    values = [jp.solve(jp.FunnelProblem(joint, disclosure=target * (1 + k * 1e-12))).value for k in range(2)]
-    assert max(values) < 0.56285
-    assert abs(values[1] - values[0]) < 1e-6
+    solutions = [jp.solve(jp.FunnelProblem(joint, disclosure=target * (1 + k * 1e-12))) for k in range(2)]
+    assert [solution.status for solution in solutions] == ["optimal", "optimal"]
+    assert abs(solutions[1].value - solutions[0].value) < 1e-6
 
 
 def test_the_first_rounds_are_near_the_end_already():

@@ -34,6 +34,8 @@ from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 _EPS = float(np.finfo(np.float64).eps)
+# Tables with no more entries are priced with proof at once: that takes less than many local searches.
+_SMALL = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +237,8 @@ class Program:
 def _part(block: Block, funnel: bool) -> Part:
     sure = connected_pricer(block.joint, funnel=funnel)
     quick = None
-    if sure is None or len(block.prior) > 2:
+    small = len(block.prior) <= 2 or (funnel and block.joint.size <= _SMALL)
+    if sure is None or not small:
         quick = LocalPricer(block.conditional, funnel=funnel)
     return Part(block, quick, sure)
 

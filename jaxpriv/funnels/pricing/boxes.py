@@ -33,9 +33,13 @@ _EQUAL = 1e-13
 _EXTRA = 4000
 # F is below the least value known by this share of what that is below the aim.
 _BELOW = 0.25
+# Rounding is not much less than this.
+_FINEST = 1e-12
 # Points kept for the descents at the end, steps of these, and the mass that a descent has lost.
 _POINTS, _STEPS, _TRACE = 256, 60, 1e-12
 _DECIMALS = 7
+# A relaxation ends at a share of what is left to F, and F falls with the values found: relaxed so often at most.
+_AGAIN = 10
 
 
 class BoxFunnelPricer(AbstractPricer):
@@ -81,6 +85,8 @@ class _Run:
         self._symbols, self._prices, self._lam = symbols, prices, lam
         self._points, self._values = [np.eye(size)], [alone]
         self.value = float(alone.min())
+        if aim is not None:
+            tolerance = max(_FINEST, min(tolerance, _BELOW * abs(aim)))
         self._tolerance, self._aim = tolerance, np.inf if aim is None else aim
         self._close = 0.1 * tolerance
         self.left, self._stuck = False, np.inf
@@ -152,8 +158,8 @@ class _Run:
                 bounds.append(bound)
         return np.array(numbers, dtype=int), np.array(bounds)
 
-    def _add(self, rows: np.ndarray, bounds: np.ndarray, again: bool = True) -> None:
-        """Step the boxes `rows`, those that cannot be divided once more, and keep what is left."""
+    def _add(self, rows: np.ndarray, bounds: np.ndarray, again: int = _AGAIN) -> None:
+        """Step the boxes `rows`, those that cannot be divided `again` times, and keep what is left."""
         size = len(self._prices)
         search = Search(self._symbols, self._prices, self._lam, self.level, self._close)
         found = _stepped(search, rows, bounds)
@@ -170,7 +176,7 @@ class _Run:
         open_ = found.bounds <= self.level
         final = np.flatnonzero(open_ & (found.symbol < 0))
         if len(final) and again:  # F may have fallen to what was found in them
-            self._add(found.rows[final], found.bounds[final], again=False)
+            self._add(found.rows[final], found.bounds[final], again - 1)
         elif len(final):
             self._stuck = min(self._stuck, float(found.bounds[final].min()))
         keep = np.flatnonzero(open_ & (found.symbol >= 0))

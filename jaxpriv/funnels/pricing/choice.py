@@ -10,14 +10,13 @@ from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 from jaxpriv.funnels.pricing.components import blocks_of
 from jaxpriv.funnels.pricing.single import SingleBottleneckPricer, SingleFunnelPricer
-from jaxpriv.funnels.pricing.sparse import SparseFunnelPricer, number_of_faces
 
 # Pairs that the funnel pricer for a binary S holds at once: about a gigabyte.
 _MOST_SYMBOLS = 4000
 # Entries of T up to which boxes are divided: a box costs their number of operations many times.
 _MOST_ENTRIES = 20_000
-# Faces that one search for the funnel may begin with, and coordinates of r = Tq that one for the bottleneck may have.
-_MOST_FACES, _MOST_PRIVATE = 50_000, 5
+# Coordinates of r = Tq that one search for the bottleneck may have.
+_MOST_PRIVATE = 5
 
 
 def exact_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | None:
@@ -42,8 +41,6 @@ def connected_pricer(joint: np.ndarray, *, funnel: bool) -> AbstractPricer | Non
         return BinaryBottleneckPricer(conditional)
     if private == 2 and useful <= _MOST_SYMBOLS:
         return BinaryFunnelPricer(conditional)
-    if funnel and number_of_faces(useful, min(private, useful)) <= _MOST_FACES:
-        return SparseFunnelPricer(conditional)
     if funnel and private * useful <= _MOST_ENTRIES:
         return BoxFunnelPricer(conditional)
     if not funnel and min(private, useful) <= _MOST_PRIVATE:
