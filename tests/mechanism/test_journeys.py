@@ -1,0 +1,92 @@
+"""From a raw file to a checked release: the census and COMPAS, where their files are beside the repository."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from jaxpriv import datasets
+from jaxpriv.cli import app
+from jaxpriv.mechanism import Mechanism, fit, release
+from jaxpriv.verifier import verify
+
+
+def run(*line):
+    result = CliRunner().invoke(app, [str(word) for word in line])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def write(path, columns):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+
+
+@pytest.mark.slow
+def test_the_census_by_commands(shared, tmp_path):
+    if not (shared / "data" / "adult.data").exists():
+        pytest.skip(f"the raw census files are not in {shared / 'data'}")
+    columns = datasets.load_adult(shared / "data")
+    write(tmp_path / "census.csv", {name: columns[name] for name in ("age", "sex", "race", "income")})
+    design, audit, out, receipt = (tmp_path / name for name in ("design.zip", "audit.zip", "out.csv", "receipt.json"))
+    table = ("--private", "income", "--useful", "age", "--useful", "sex", "--useful", "race")
+    bins = ("--bins", "age=edges:17,30,40,50,60,inf")
+    files = ("--out", design, "--private-out", audit)
+    fitted = run("fit", tmp_path / "census.csv", *table, *bins, "--budget", 0.2, *files, "--json", "-")
+    assert fitted["records"] == {"design": 24421, "held_out": 24421}
+    assert fitted["alphabets"]["useful"] <= 50
+    claims = fitted["on_the_design"]
+    assert (
+        float(claims["gap"]["upper"]) <= 2e-6 < float(claims["lower_bound"]["lower"]) < float(claims["value"]["upper"])
+    )
+    bound = next(row for row in fitted["population"]["measures"] if row["name"] == "mutual-information")
+    assert float(claims["leakage"]["lower"]) < bound["upper"] < 0.2
+    released = run(
+        "release", tmp_path / "census.csv", "--design", design, "--out", out, "--receipt", receipt, "--json", "-"
+    )
+    assert (released["rows"], released["unseen"]) == (48842, 0)
+    line = ("verify", receipt, "--design", design, "--private", audit, "--released", out, "--json", "-")
+    found = run(*line, "--records", tmp_path / "census.csv")
+    assert found["on_the_design"] == claims
+    assert float(found["conformity"]["p_value"]) > 1e-6
+    assert float(found["conformity"]["detectable"]) < 0.02
+
+
+def test_compas_in_python(shared, tmp_path):
+    if not (shared / "data" / "compas-scores-two-years.csv").exists():
+        pytest.skip(f"the raw COMPAS file is not in {shared / 'data'}")
+    columns = datasets.load_compas(shared / "data")
+    records = {name: columns[name] for name in ("race", "gender", "recidivism_score")}
+    fitted = fit(
+        records,
+        private="race",
+        useful=["gender", "recidivism_score"],
+        distortion={"recidivism_score": "absolute"},
+        leakage_budget=0.01,
+    )
+    assert fitted.status == "optimal"
+    assert float(fitted.claims["leakage"].upper) <= 0.01
+    fitted.mechanism.save(tmp_path / "design.zip")
+    fitted.evidence.save(tmp_path / "audit.zip", fitted.mechanism)
+    mechanism = Mechanism.load(tmp_path / "design.zip")
+    write(tmp_path / "records.csv", records)
+    release(tmp_path / "records.csv", mechanism, tmp_path / "out.csv", tmp_path / "receipt.json")
+    found = verify(
+        tmp_path / "receipt.json",
+        design=tmp_path / "design.zip",
+        private=tmp_path / "audit.zip",
+        released=tmp_path / "out.csv",
+        records=tmp_path / "records.csv",
+    )
+    assert found.rows == 5278
+    assert found.conformity.p_value > 1e-6
+    # The mean difference of released scores is the one that was certified, on these records.
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    score, gender = (np.array([row[name] for row in rows]) for name in ("recidivism_score", "gender"))
+    spent = abs(score.astype(int) - records["recidivism_score"]) + (gender != records["gender"])
+    assert abs(spent.mean() - float(found.claims["distortion"].upper)) < 0.2
