@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv import plotting as plotting
     from jaxpriv import probability as probability
     from jaxpriv import problems as problems
+    from jaxpriv import report as report
     from jaxpriv import solvers as solvers
     from jaxpriv import sweeps as sweeps
     from jaxpriv import testing as testing
@@ -149,6 +150,7 @@ else:
             "plotting",
             "probability",
             "problems",
+            "report",
             "solvers",
             "sweeps",
             "testing",

@@ -1,0 +1,253 @@
+"""A design as one page for people: no network, no other file, readable on a phone, usable with the keyboard."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from html import escape
+
+import numpy as np
+
+from jaxpriv._validation import scalar
+from jaxpriv.mechanism import Evidence, Mechanism
+from jaxpriv.report.numbers import Curve, Guess, Numbers, numbers
+from jaxpriv.report.pictures import curve_picture, mapping_picture
+from jaxpriv.verifier.claims import Claim
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1b2733;--soft:#5b6b7a;--paper:#fff;--tint:#eef3f8;--blue:#1f5fa8;--warm:#b4540a}
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9fb0c0;--paper:#12181f;--tint:#1c2630;--blue:#7ab3f0;
+--warm:#f0a35e}}
+*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}
+main{max-width:46rem;margin:0 auto;padding:1.2rem 1rem 4rem}h1{font-size:1.7rem;line-height:1.2;margin:.6rem 0}
+h2{font-size:1.2rem;margin:2.2rem 0 .6rem}p,ul,table{margin:.6rem 0}.lead{font-size:1.1rem}.soft{color:var(--soft)}
+.box{background:var(--tint);border-radius:.6rem;padding:.8rem 1rem}.scroll{overflow-x:auto}
+table{border-collapse:collapse;width:100%}th,td{text-align:right;padding:.35rem .5rem;border-bottom:1px solid
+var(--tint)}
+th:first-child,td:first-child{text-align:left}svg{width:100%;height:auto;display:block}input[type=range]{width:100%}
+code{overflow-wrap:anywhere;font-size:.85em}.band{fill:var(--blue);opacity:.25}
+.line{fill:none;stroke:var(--blue);stroke-width:2}
+.axis{stroke:var(--soft)}.grid{stroke:var(--soft);opacity:.25}.tick,.label,.name{fill:var(--ink)}.tick{font-size:12px}
+.label{font-size:13px}.chosen{fill:var(--warm)}.point{fill:none;stroke:var(--warm);stroke-width:2.5}
+.cell{fill:var(--blue)}.frame{fill:none;stroke:var(--soft)}td{white-space:nowrap}
+@media(max-width:32rem){.tick,.label{font-size:19px}}
+"""
+
+_SCRIPT = """
+(function(){var data=JSON.parse(document.getElementById('data').textContent);
+var slider=document.getElementById('slider'),said=document.getElementById('said');
+var point=document.getElementById('point');function number(name){return parseFloat(point.dataset[name]);}
+function show(){var one=data[slider.value];
+point.setAttribute('cx',number('left')+number('wide')*one[0]/number('right'));
+point.setAttribute('cy',number('zero')-number('tall')*one[2]/number('top'));
+said.textContent='Mean distortion '+one[3]+': the least leakage lies between '+one[4]+' and '+one[5]+' nats.';
+slider.setAttribute('aria-valuetext',said.textContent);}
+slider.addEventListener('input',show);show();})();
+"""
+
+
+_ALPHABETS = (
+    "Here the alphabets are those of all records of the table: the combinations that occur, categories as they are "
+    "and, for quantiles, those of the records of the design."
+)
+
+
+def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence: float = 0.95) -> str:
+    """The page, HTML text.
+
+    Without evidence it says what holds for every population, and shows the mapping; with it, what a reader of the
+    release can learn of each private class, the certified curve, and bounds for the population. A page with evidence
+    holds shares
+    of private classes: it is for the owner of the records and those who may know them.
+
+    Raises `InputError` for a confidence outside of (0, 1).
+    """
+    level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
+    found = numbers(mechanism, evidence, level)
+    sections = [
+        _head(mechanism, evidence),
+        _learned(mechanism, found),
+        _classes(found.guesses),
+        _curve(found.curve),
+        _mapping(mechanism),
+        _population(found),
+        _limits(mechanism, evidence),
+    ]
+    script = "" if found.curve is None else f"<script>{_SCRIPT}</script>"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Privacy report</title><style>{_STYLE}</style></head>\n<body><main>"
+        + "\n".join(section for section in sections if section)
+        + f"</main>{script}</body></html>\n"
+    )
+
+
+def _head(mechanism: Mechanism, evidence: Evidence | None) -> str:
+    book, asked = mechanism.codebook, mechanism.asked
+    target = {
+        "budget": f"to change the useful columns by at most {asked.target:g} on average, and to leak as little as "
+        "possible",
+        "leakage-budget": f"to leak at most {asked.target:g} nats, and to change the useful columns as little as "
+        "possible",
+        "disclosure": f"to tell at least {asked.target:g} nats of the useful columns, and to leak as little as "
+        "possible",
+        "watchdog": "to release what is harmless as it is, and to hide the rest, with no posterior more than a factor "
+        f"{math.exp(asked.target):.3g} from the prior",
+    }[asked.problem]
+    records = "" if evidence is None else f" It was designed on {int(evidence.counts.sum())} records."
+    return (
+        "<h1>What this release reveals</h1>"
+        f'<p class="lead">Private: <b>{_list(book.private)}</b>. Useful: <b>{_list(book.useful)}</b>. Every record is '
+        f"released in a changed form: <b>{_list(mechanism.released_columns)}</b>, drawn at random by fixed "
+        f"probabilities.</p><p>The design was asked {escape(target)}.{records}</p>"
+        f'<p class="soft">Design <code>{mechanism.sha256}</code></p>'
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(escape(name) for name in names)
+
+
+def _learned(mechanism: Mechanism, found: Numbers) -> str:
+    cap = mechanism.guarantees["maximal-leakage"]
+    factor = math.exp(float(cap.upper or math.inf))
+    parts = ["<h2>Who can learn what</h2>"]
+    if found.right_before is not None and found.right_after is not None:
+        parts.append(
+            f'<p class="box lead">Somebody who guesses the private class of a person is right in '
+            f"<b>{_percent_down(found.right_before)}</b> of the cases without the release, and in at most "
+            f"<b>{_percent_up(found.right_after)}</b> with it (on the records of the design).</p>"
+        )
+    bound = "the chance of any guess, of anything about a person, grows at most by a factor of "
+    parts.append(
+        f"<p>Whatever the population is and whatever the reader knows already: {bound}<b>{_up(factor)}</b>.</p>"
+    )
+    return "".join(parts)
+
+
+def _classes(guesses: tuple[Guess, ...] | None) -> str:
+    if guesses is None:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(one.label)}</td><td>{_percent(one.share)}</td><td>{_percent(one.mean)}</td>"
+        f"<td>{_percent_up(one.highest)}</td><td>{_percent_down(one.lowest)}</td></tr>"
+        for one in guesses
+    )
+    return (
+        "<h2>For each private class</h2><p>How likely the class is for a reader: before the release, on average after "
+        "it for those who have it, and after the output that raises and the one that lowers it most.</p>"
+        '<div class="scroll"><table><thead><tr><th scope="col">class</th><th scope="col">before</th>'
+        '<th scope="col">after, on average</th><th scope="col">at most</th><th scope="col">at least</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _curve(curve: Curve | None) -> str:
+    if curve is None:
+        return ""
+    known = np.isfinite(curve.upper) & np.isfinite(curve.lower)
+    points = zip(curve.points[known], curve.lower[known], curve.upper[known], strict=True)
+    data = [[float(x), float(low), float(high), f"{x:.4g}", _down(max(low, 0.0)), _up(high)] for x, low, high in points]
+    start = int(np.argmin(abs(curve.points[known] - curve.chosen[0])))
+    return (
+        "<h2>The choice</h2><p>Less change means more leakage. The line is what the best possible mapping leaks, the "
+        "band what is proved about it; the dot is this design.</p>"
+        f"{curve_picture(curve)}"
+        '<label for="slider">Move along the line (arrow keys work):</label>'
+        f'<input type="range" id="slider" min="0" max="{len(data) - 1}" value="{start}" step="1">'
+        '<p class="box" id="said" aria-live="polite"></p>'
+        f'<script type="application/json" id="data">{json.dumps(data)}</script>'
+    )
+
+
+def _mapping(mechanism: Mechanism) -> str:
+    useful = _names(mechanism.useful, [mechanism.codebook.rules[name].labels for name in mechanism.codebook.useful])
+    released = _names(mechanism.released, mechanism.released_labels)
+    picture = mapping_picture(mechanism.matrix(), useful, released)
+    text = (
+        f"<p>{len(useful)} original and {len(released)} released combinations: too many to draw.</p>"
+        if picture is None
+        else "<p>Down: what a record is. Across: what is released for it; darker is more likely.</p>"
+        f'<div class="scroll">{picture}</div>'
+    )
+    return f"<h2>The mapping</h2>{text}"
+
+
+def _names(codes: np.ndarray, labels: Sequence[tuple[str, ...]]) -> list[str]:
+    return [" · ".join(own[code] for own, code in zip(labels, row, strict=True)) for row in codes.tolist()]
+
+
+def _population(found: Numbers) -> str:
+    audit = found.audit
+    if audit is None or audit.confidence is None:
+        return (
+            "<h2>For the population</h2><p>No records were held out, so nothing is said here of people who are not in "
+            "the table.</p>"
+        )
+    wanted = ("mutual-information", "maximal-leakage", "min-entropy")
+    rows = "".join(
+        f"<tr><td>{escape(row.name)}</td><td>{_up(row.fitted or 0.0)}</td><td>{_up(row.upper)}</td>"
+        f"<td>{'' if row.cap is None else _up(row.cap)}</td></tr>"
+        for row in audit.rows
+        if row.name in wanted and row.upper is not None and row.units == "nats"
+    )
+    statements = (*audit.assumptions.statements, _ALPHABETS)
+    sentences = "".join(f"<li>{escape(text)}</li>" for text in statements)
+    return (
+        f"<h2>For the population</h2><p>From {audit.assumptions.records} records that the design does not depend on; "
+        f"all bounds together hold with confidence {audit.confidence:g}. Nats.</p>"
+        '<div class="scroll"><table><thead><tr><th scope="col">measure</th><th scope="col">on these records</th>'
+        '<th scope="col">population, at most</th><th scope="col">any population, at most</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div><p>This stands on:</p><ul>{sentences}</ul>"
+    )
+
+
+def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
+    claims = {} if evidence is None else evidence.claims(mechanism)
+    proved = ""
+    if "gap" in claims and "lower_bound" in claims:
+        proved = (
+            "<p>No other mapping does better than this one by more than "
+            f"{_claim(claims['gap'])}: the bound was computed again with whole numbers.</p>"
+        )
+    return (
+        "<h2>What it does not protect against</h2><ul>"
+        "<li>A second release of the same people, by this or another design: two draws tell more than one.</li>"
+        "<li>Columns that are released beside it as they are, and anything else that is known of a person.</li>"
+        "<li>Inference about a group: that two things go together stays visible; the release is for that.</li>"
+        "<li>A population other than that of the records, for every number but the ones that say “any”.</li>"
+        f"</ul>{proved}"
+        '<p class="soft">How to check: <code>jaxpriv verify DESIGN.zip --private AUDIT.zip</code></p>'
+    )
+
+
+def _claim(claim: Claim) -> str:
+    return f"{_up(float(Fraction(claim.upper or '0')))} {escape(claim.unit)}"
+
+
+def _up(value: float) -> str:
+    return _digits(value, math.ceil)
+
+
+def _down(value: float) -> str:
+    return _digits(value, math.floor)
+
+
+def _digits(value: float, rounding: Callable[[float], int]) -> str:
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    step = 10.0 ** (math.floor(math.log10(abs(value))) - 3)
+    return f"{rounding(value / step) * step:.4g}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _percent_up(share: float) -> str:
+    return f"{min(math.ceil(1000 * share), 1000) / 10:.1f} %"
+
+
+def _percent_down(share: float) -> str:
+    return f"{math.floor(1000 * share) / 10:.1f} %"
