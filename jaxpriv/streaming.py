@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, PartitionSpec
 
 from jaxpriv._gibbs import gibbs_block
@@ -44,6 +45,23 @@ def all_devices() -> Mesh | None:
     return Mesh(np.array(devices), ("x",)) if len(devices) > 1 else None
 
 
+def shared(mesh: Mesh | None) -> bool:
+    """Whether processes share a mesh: all of them then take the same steps, or wait for one another for ever."""
+    return mesh is not None and mesh.is_multi_process
+
+
+def agreed(mesh: Mesh | None, number: float) -> float:
+    """The largest of the numbers that the processes of a mesh have; the number itself where there is only one."""
+    if not shared(mesh):
+        return number
+    return float(np.max(multihost_utils.process_allgather(np.asarray(number, dtype=np.float64))))
+
+
+def of_first(mesh: Mesh | None, tree: Any) -> Any:
+    """The arrays of the first process of a mesh, for all of them: processors of other kinds round in other ways."""
+    return multihost_utils.broadcast_one_to_all(tree) if shared(mesh) else tree
+
+
 def check_mesh(mesh: Any, name: str) -> None:
     """None, or a mesh of one axis "x"."""
     if mesh is not None and not (isinstance(mesh, Mesh) and mesh.axis_names == ("x",)):
@@ -62,6 +80,8 @@ def stream(
     shares = 1 if mesh is None else mesh.size
     blocks = -(-inputs // (size * shares)) * shares
     starts = jnp.arange(blocks) * size
+    # No process can read the rows of another one: where several share the mesh, each gets all.
+    whole = shared(mesh)
 
     def once(total: Any, start: Any) -> tuple[Any, Any]:
         index = start + jnp.arange(size)
@@ -72,6 +92,8 @@ def stream(
         shapes = jax.eval_shape(lambda: function(jnp.arange(size), jnp.ones(size, bool))[0])
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         total, rows = lax.scan(once, zero, starts)
+        if whole:
+            rows = jax.tree.map(lambda part: lax.all_gather(part, "x", tiled=True), rows)
         return total if mesh is None else lax.psum(total, "x"), rows
 
     if mesh is None:
@@ -79,7 +101,8 @@ def stream(
     else:
         sharded = PartitionSpec("x")
         # Unchecked: what JAX would check, it cannot know of the results of a kernel.
-        run = jax.shard_map(local, mesh=mesh, in_specs=sharded, out_specs=(PartitionSpec(), sharded), check_vma=False)
+        outputs = PartitionSpec(), PartitionSpec() if whole else sharded
+        run = jax.shard_map(local, mesh=mesh, in_specs=sharded, out_specs=outputs, check_vma=False)
         total, rows = run(starts)
     return total, jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[:inputs], rows)
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxpriv import _resources
-from jaxpriv._clock import Clock
+from jaxpriv._clock import Clock, Stop
 from jaxpriv._validation import SUM_TOLERANCE
 from jaxpriv.certificates import Certificate, certify_streamed
 from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
@@ -27,7 +27,7 @@ from jaxpriv.solvers.two_grid import Coarse, coarsen
 from jaxpriv.solving.choice import newton_bytes
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import compiled
-from jaxpriv.streaming import Survey, all_devices, leakage, marginal, posterior_scores, survey
+from jaxpriv.streaming import Survey, agreed, all_devices, leakage, marginal, of_first, posterior_scores, survey
 
 # Shares of the allowed gap: what the coarse problem may use of it, and what an iteration stops at
 # (the certificate differs from the solver's own view by rounding and by the repair of a budget).
@@ -80,9 +80,15 @@ class Task:
         self.compiling += spent
         return run()
 
+    def expired(self, mesh: Mesh | None) -> bool:
+        """Whether the work has to end here; processes that share `mesh` end it together."""
+        self.clock.expired()
+        self.clock.stop = Stop(int(agreed(mesh, self.clock.stop)))
+        return self.clock.stop is not Stop.NONE
+
     def goes_on(self, found: "Found") -> bool:
         """Whether another method is to be tried after this result."""
-        return not self.goal.met(found.certificate) and not self.clock.expired()
+        return not self.goal.met(found.certificate) and not self.expired(self.mesh)
 
     def seconds(self) -> dict[str, float]:
         return {"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling}
@@ -113,7 +119,7 @@ def solve_streamed(
         _, private, _, _ = problem.sizes
         return no_solution(problem.shape, 1, private, len(problem.distortions), len(problem.distortions))
     found = _closed_form(program, known, mesh)
-    if found is None and clock.expired():
+    if found is None and task.expired(mesh):
         found = _nearest(program, known, np.zeros(len(program.distortions)), mesh)._replace(solver="none")
     if found is None and isinstance(solver, TwoGrid):
         found = _two_grid(task, program, known, solver)
@@ -329,7 +335,7 @@ def _iterate(
         state, used = _run(task, quick, problem, task.run(_start, quick, problem), coarser, 0)
         found.append(jax.device_get(state.best))
         gap, value = float(state.best.gap), abs(float(state.best.value))
-        if (inner.met(state.best) and gap > _SINGLE_TRUST * value) or used >= task.left or task.clock.expired():
+        if (inner.met(state.best) and gap > _SINGLE_TRUST * value) or used >= task.left or task.expired(solver.mesh):
             task.left -= used
             return found, used
         task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
@@ -338,7 +344,7 @@ def _iterate(
     if resumed is not None:
         state, used = _run(task, exact, problem, task.run(_resumed, exact, problem, resumed), inner, used)
         found.append(jax.device_get(state.best))
-    if resumed is None or not (inner.met(state.best) or used >= task.left or task.clock.expired()):
+    if resumed is None or not (inner.met(state.best) or used >= task.left or task.expired(solver.mesh)):
         state, used = _run(task, exact, problem, task.run(_start, exact, problem), inner, used)
         found.append(jax.device_get(state.best))
     task.left -= used
@@ -354,7 +360,7 @@ def _run(
 ) -> tuple[AcceleratedState, int]:
     """Steps in short portions, so that a time limit or an interrupt can end them."""
     portion = 1
-    while not (goal.met(state.best) or state.stalled or used >= task.left or task.clock.expired()):
+    while not (goal.met(state.best) or state.stalled or used >= task.left or task.expired(solver.mesh)):
         begun, compiling = time.perf_counter(), task.compiling
         until = min(used + portion, task.left)
         with task.clock.held():
@@ -363,7 +369,8 @@ def _run(
             best = state.best
             task.clock.report("accelerated", task.limit - task.left + used, best.value, best.bound)
         spent = time.perf_counter() - begun - (task.compiling - compiling)
-        portion = max(1, min(2 * portion, int(portion * min(_PORTION, task.clock.left) / max(spent, 1e-3))))
+        wanted = int(portion * min(_PORTION, task.clock.left) / max(spent, 1e-3))
+        portion = int(agreed(solver.mesh, max(1, min(2 * portion, wanted))))
     return state, used
 
 
@@ -431,7 +438,11 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
         width = 2 ** int(np.ceil(np.log2(symbols / cells)))
         coarse = coarsen(program, width, mesh)
         seen = _look(coarse.program.joint, coarse.program.distortions, program.budgets, None)
-        (solved, *_), used = _iterate(task, coarse.program, seen, on_cells, inner)
+        left = task.left
+        (solved, *_), used = _iterate(task, coarse.program, seen, on_cells, inner)  # every process by itself
+        solved, used = of_first(mesh, (solved, np.asarray(used)))
+        used = int(used)
+        task.left = left - used
         steps += used
         moves = _gibbs(coarse.program, solved).matrix()
 
@@ -440,8 +451,8 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
             rule = by.rule(np.asarray(solved.rule))
             return _certified(on, mechanism, rule, solved.multipliers, mesh, 0, "two-grid")
 
-        stop = cells >= min(solver.most_cells, symbols) or task.left <= 0 or task.clock.expired()
-        large = program.shape[0] * program.shape[1] > _DEAR and not task.clock.expired()
+        stop = cells >= min(solver.most_cells, symbols) or task.left <= 0 or task.expired(mesh)
+        large = program.shape[0] * program.shape[1] > _DEAR and not task.expired(mesh)
         between = max(1, width // solver.refine) if large else 1
         promising = between == 1
         if between > 1:
@@ -449,7 +460,7 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
             seen = _look(middle.joint, middle.distortions, program.budgets, mesh)
             tried = read(middle, seen, coarsen(middle, width // between, None)).certificate
             said.append(f"two-grid: {len(coarse.x.centres)} cells, gap {tried.gap:.2e} seen on {middle.shape[0]}")
-            stop = stop or tried.gap >= _STILL_FALLING * last or task.clock.expired()
+            stop = stop or tried.gap >= _STILL_FALLING * last or task.expired(mesh)
             # The full grid adds a little to the gap seen on a smaller one.
             promising = Goal(_MARGIN * goal.tol, _MARGIN * goal.rtol).met(tried)
             last = min(last, tried.gap)
