@@ -31,7 +31,7 @@ modules = sorted(sys.modules)
 root = pathlib.Path(jaxpriv.__file__).parent
 for path in sorted(root.rglob("*.py")):
     name = ".".join(["jaxpriv", *path.relative_to(root).with_suffix("").parts]).removesuffix(".__init__")
-    if not name.startswith(("jaxpriv.cli", "jaxpriv.plotting", "jaxpriv.testing")):
+    if not name.startswith(("jaxpriv.cli", "jaxpriv.plotting", "jaxpriv.sklearn", "jaxpriv.testing")):
         importlib.import_module(name)
 after = dict(jax.config.values)
 print(json.dumps({
