@@ -1,5 +1,6 @@
 """`jaxpriv watchdog`: release what tells little about S, merge the rest; from a joint or from a table of records."""
 
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,9 @@ from jaxpriv.cli._tables import (
 )
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
+
+# How many causes of what is withheld are printed; the JSON has all.
+_CAUSES = 3
 
 
 class Merge(StrEnum):
@@ -92,6 +96,7 @@ def watchdog(
     of the joint, and is for its owner. Exit code 3: no mapping has that utility.
     """
     from jaxpriv._validation import joint_array
+    from jaxpriv.watchdog import explain
     from jaxpriv.watchdog import watchdog as find
 
     columns = Columns(private, useful, shared, bins, missing, codebook, sparse)
@@ -109,6 +114,8 @@ def watchdog(
     source = {} if table is None else {"rows": int(arrays["counts"].sum()), "sparse": table.sparse}
     found = working("Scoring", lambda _: find(joint, perturbation=_asked(merge), **options))
     record = {**_record(found, merge), **source}
+    causes = explain(found, counts=arrays.get("counts"))
+    record["withheld"] = [asdict(cause) for cause in causes]
     if measures:
         record["measures"] = working("Measuring", lambda _: _measures(found))
     files: dict[Path, bytes] = {}
@@ -204,4 +211,18 @@ def _text(record: dict[str, Any], units: Units) -> str:
     text = "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())
     if bounds is not None and bounds["explanation"] is not None:
         text += f"gamma: {bounds['explanation']}\n"
-    return text
+    return text + "".join(map(_cause, record["withheld"][:_CAUSES]))
+
+
+def _cause(cause: dict[str, Any]) -> str:
+    """Why symbols are withheld, in a sentence or two."""
+    excluded = f", {cause['excluded']} of them because none of their records has it" if cause["excluded"] else ""
+    records = "" if cause["records"] is None else f" ({cause['records']} records)"
+    needed = cause["records_needed"]
+    text = (
+        f"withheld: {cause['symbols']} symbols, {cause['mass']:.2%} of the mass, by private symbol {cause['private']}"
+        f"{records}{excluded}; without it {cause['share_without']:.2%} would be released"
+    )
+    if cause["excluded"] and needed is not None:
+        text += f". Fewer than {needed} records of a symbol cannot show that it has enough of them"
+    return text + "\n"

@@ -13,6 +13,7 @@ fields of their own (`sampled`). Logarithms are natural; everything runs on the 
 
 from jaxpriv.watchdog.bounds import Bounds, proved_bounds
 from jaxpriv.watchdog.design import Watchdog, compare, watchdog
+from jaxpriv.watchdog.explanation import Cause, explain
 from jaxpriv.watchdog.perturbation import CompleteMerging, Perturbation, RandomisedResponse, SubsetMerging
 from jaxpriv.watchdog.sampled import EstimatedStaircase, EstimatedWatchdog, estimated_staircase, estimated_watchdog
 from jaxpriv.watchdog.scores import log_lift, scores
@@ -20,6 +21,7 @@ from jaxpriv.watchdog.staircase import Staircase, staircase
 
 __all__ = [
     "Bounds",
+    "Cause",
     "CompleteMerging",
     "EstimatedStaircase",
     "EstimatedWatchdog",
@@ -31,6 +33,7 @@ __all__ = [
     "compare",
     "estimated_staircase",
     "estimated_watchdog",
+    "explain",
     "log_lift",
     "proved_bounds",
     "scores",

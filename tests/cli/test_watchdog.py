@@ -165,3 +165,18 @@ def test_nothing_is_written_where_something_is_wrong(run, people, tmp_path):
     refused(run("watchdog", people, *TABLE, *line), 3, "H(X)")
     assert not out.exists()
     assert not book.exists()
+
+
+def test_what_is_withheld_has_a_reason(run, tmp_path):
+    """Eight private classes, one with a single record: without a word everything would be hidden."""
+    path = tmp_path / "people.csv"
+    rows = [f"{i % 7},{i % 3}" for i in range(420)]
+    path.write_text("\n".join(["s,town", *rows, "7,0"]))
+    line = ("watchdog", path, "--private", "s", "--useful", "town", "--epsilon", 0.5)
+    result = run(*line)
+    assert result.exit_code == 0, result.output
+    (sentence,) = (one for one in result.stdout.splitlines() if one.startswith("withheld"))
+    assert "3 symbols, 100.00% of the mass, by private symbol 7 (1 records), 2 of them because none" in sentence
+    assert "without it 100.00% would be released" in sentence
+    (cause,) = strict_json(run(*line, "--json", "-").stdout)["withheld"]
+    assert (cause["private"], cause["excluded"]) == (7, 2)

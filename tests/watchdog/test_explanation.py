@@ -1,0 +1,68 @@
+"""Why symbols are withheld: by which private symbol, what would be released without it, and how many records it
+takes."""
+
+import math
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InputError
+from jaxpriv.watchdog import explain, scores, watchdog
+
+
+def rare() -> np.ndarray:
+    """Independent classes, and one private class with a single record."""
+    counts = np.outer([300, 200, 100], [1, 2, 3, 4])
+    return np.concatenate([counts, [[0, 0, 1, 0]]])
+
+
+def test_one_record_withholds_everything_and_is_named():
+    counts = rare()
+    found = watchdog(counts / counts.sum(), epsilon=0.5)
+    assert not found.released.any()
+    (cause,) = explain(found, counts=counts)
+    assert (cause.private, cause.symbols, cause.excluded, cause.records) == (3, 4, 3, 1)
+    assert cause.mass == pytest.approx(1)
+    assert cause.share_without == pytest.approx(1)
+    share = 1 / counts.sum()
+    assert cause.records_needed == math.ceil(math.log(20) / share * math.exp(0.5))
+    # That many records: a cell as empty as epsilon allows is seen with the confidence.
+    assert (1 - share * math.exp(-0.5)) ** cause.records_needed <= 0.05 + 1e-9
+
+
+def test_causes_are_those_of_the_scores():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        joint = rng.dirichlet(np.full(24, 0.4)).reshape(3, 8)
+        joint[0, 2] = 0
+        joint /= joint.sum()
+        found = watchdog(joint, epsilon=0.4)
+        causes = explain(found)
+        withheld = ~found.released
+        assert sum(cause.symbols for cause in causes) == withheld.sum()
+        assert sum(cause.mass for cause in causes) == pytest.approx(joint[:, withheld].sum())
+        assert [cause.mass for cause in causes] == sorted((cause.mass for cause in causes), reverse=True)
+        prior = joint.sum(axis=1)
+        for cause in causes:
+            assert cause.records is None
+            with np.errstate(divide="ignore"):
+                lift = np.abs(np.log(joint / joint.sum(axis=0) / prior[:, None]))
+            others = np.delete(lift, cause.private, axis=0).max(axis=0)
+            assert cause.share_without == pytest.approx(joint[:, others <= 0.4].sum())
+        assert (scores(joint)[withheld] > 0.4).all()
+
+
+def test_nothing_withheld_has_no_cause():
+    joint = rare() / rare().sum()
+    assert explain(watchdog(joint, epsilon=np.inf)) == ()
+    independent = np.outer([0.5, 0.5], [0.25, 0.75])
+    assert explain(watchdog(independent, epsilon=0.1)) == ()
+
+
+def test_bad_input():
+    found = watchdog(rare() / rare().sum(), epsilon=0.5)
+    with pytest.raises(InputError, match="counts has shape"):
+        explain(found, counts=rare()[:2])
+    for confidence in (0.0, 1.0, float("nan")):
+        with pytest.raises(InputError, match="confidence"):
+            explain(found, confidence=confidence)
