@@ -5,7 +5,12 @@ Funnel. With I = I(S;X), h = H(X|S) = H(X) - I:
     max(0, R - h) <= PF(R) <= I R/H(X),
 
 because I(X;Y) - I(S;Y) = I(X;Y|S) <= h, and because X itself may be released a part of the time. Bottleneck:
-I R/H(X) <= IB(R) <= min(R, I). For prices nu and any lambda, every release satisfies (sum m_k q_k = P_X)
+I R/H(X) <= IB(R) <= min(R, I). Without leakage every posterior q has Tq = P_S, so q_x T_sx <= P_s for all s and
+
+    I(X;Y) <= H(X) - sum_x p_x max_s ln( T_sx/P_s ),
+
+which is below H(X|S): the mean over s in place of the maximum gives that. For prices nu and any lambda, every release
+satisfies (sum m_k q_k = P_X)
 
     I(S;Y) - lambda I(X;Y) = H(S) - lambda H(X) + nu.P_X + sum_k m_k [ psi(q_k) - nu.q_k ],
 
@@ -42,9 +47,20 @@ def elementary_bound(problem: FunnelProblem | BottleneckProblem) -> float:
     if problem.form == "disclosure":
         return max(0.0, target - hidden)
     if problem.form == "leakage_budget":
-        return min(whole, target + hidden)
+        return min(whole, target + hidden) if target > 0 else min(whole, hidden, silent_bound(problem.joint))
     # The line max(0, R - h) - l R is least at R = h, or at H(X) for l >= 1.
     return -target * hidden if target <= 1 else low - target * whole
+
+
+def silent_bound(joint: np.ndarray) -> float:
+    """At most this many nats of X are told where Y is independent of S, rounded up; `joint` is P(S,X)."""
+    source = joint.sum(axis=0)
+    joint, source = joint[:, source > 0], source[source > 0]
+    prior = joint.sum(axis=1)
+    lifts = (joint[prior > 0] / prior[prior > 0, None] / source).max(axis=0)
+    told = -float(source @ np.log(source)) - float(source @ np.log(np.maximum(lifts, 1.0)))
+    size = float(source @ (np.abs(np.log(source)) + np.log(np.maximum(lifts, 1.0)))) + 1.0
+    return max(0.0, told) + 4.0 * (sum(joint.shape) + 8) * _EPS * size
 
 
 def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:

@@ -5,8 +5,10 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets
+from jaxpriv.funnels import Goal
+from jaxpriv.funnels.atoms import ColumnGeneration
 
-from .cases import block_joint, entropy, information
+from .cases import block_joint, entropy, information, random_joint, source_of
 
 JOINT = block_joint(2, [(2, 4), (2, 3), (1, 2)])
 MOST = entropy(JOINT.sum(axis=0))
@@ -88,3 +90,18 @@ def test_census_curve_is_solved_globally():
     assert set(curve.status) == {"optimal"}
     assert curve.gap.max() <= 1e-6
     assert max(solution.mechanism.shape[1] for solution in curve.solutions) <= joint.shape[1] + 1
+
+
+def test_prices_proved_for_one_target_serve_the_next():
+    """A target asked for once more needs no round: its prices and its proof are known."""
+    joint = random_joint(4, 3, 6)
+    most = entropy(source_of(joint))
+    first = jp.FunnelProblem(joint, disclosure=0.9 * most)
+    find = ColumnGeneration().prepare(first)
+    found = find(first, Goal(1e-6))
+    assert found.steps > 0
+    again = find(first, Goal(1e-6))
+    assert again.steps == 0
+    assert again.proof is not None
+    assert again.proof.bound == found.proof.bound
+    np.testing.assert_array_equal(again.proof.prices, found.proof.prices)

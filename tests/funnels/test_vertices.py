@@ -6,8 +6,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+import jaxpriv as jp
 from jaxpriv._clock import Clock
+from jaxpriv.funnels.atoms import perfect
 from jaxpriv.funnels.atoms.perfect import perfect_release
+from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import blocks_of
 
 
@@ -78,3 +81,41 @@ def test_perfect_privacy_of_a_binary_s_is_the_monotone_transport():
     assert found.bound - found.value <= 1e-9
     np.testing.assert_allclose(found.weights @ found.posteriors, block.source, atol=1e-13)
     np.testing.assert_allclose(found.posteriors @ block.conditional.T, np.tile(block.prior, (len(found.weights), 1)))
+
+
+@pytest.mark.parametrize("shape", [(2, 6), (3, 7), (4, 8)])
+def test_what_is_told_without_leakage_is_below_the_elementary_bound(shape):
+    for seed in range(4):
+        joint = np.random.default_rng(seed).dirichlet(np.full(shape[0] * shape[1], (0.3, 2.0)[seed % 2])).reshape(shape)
+        (block,) = blocks_of(joint)
+        value = perfect_release(block).value
+        source, prior = joint.sum(axis=0), joint.sum(axis=1)
+        hidden = -(joint * np.log(joint / prior[:, None])).sum()  # H(X|S)
+        assert value <= silent_bound(joint) <= hidden + 1e-12
+        if shape[0] == 2:
+            assert silent_bound(joint) <= -(source @ np.log(source))
+
+
+def test_vertices_that_are_searched_for_are_as_good_as_those_that_are_listed(monkeypatch):
+    joint = np.random.default_rng(5).dirichlet(np.ones(3 * 9)).reshape(3, 9)
+    (block,) = blocks_of(joint)
+    listed = perfect_release(block)
+    monkeypatch.setattr(perfect, "vertices_of", lambda _: None)
+    searched = perfect_release(block)
+    assert 0.999 * listed.value <= searched.value <= listed.bound
+    assert searched.bound == silent_bound(block.joint) >= listed.value
+    np.testing.assert_allclose(searched.weights @ searched.posteriors, block.source, atol=1e-12)
+    np.testing.assert_allclose(
+        searched.posteriors @ block.conditional.T, np.tile(block.prior, (len(searched.weights), 1))
+    )
+    early = perfect_release(block, enough=0.5 * listed.value)
+    assert 0.5 * listed.value <= early.value <= listed.bound
+
+
+def test_a_large_table_tells_much_without_leakage():
+    """Its vertices are too many to list; half of H(X) is known to be free of leakage from their search."""
+    joint = np.random.default_rng(1).dirichlet(np.ones(8 * 50)).reshape(8, 50)
+    source = joint.sum(axis=0)
+    solution = jp.solve(jp.FunnelProblem(joint, disclosure=-0.5 * float(source @ np.log(source))))
+    assert solution.status == "optimal"
+    assert solution.leakage < 1e-20

@@ -22,11 +22,12 @@ from jaxpriv._validation import nonnegative, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.coupling import hidden_attribute, told_attribute
 from jaxpriv.funnels.atoms.descents import descended_atoms
-from jaxpriv.funnels.atoms.generation import Generated, generate
+from jaxpriv.funnels.atoms.generation import Generated, Prices, generate
 from jaxpriv.funnels.atoms.master import best_plan
 from jaxpriv.funnels.atoms.objective import Objective
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
 from jaxpriv.funnels.atoms.pool import Part, Pool, first_atoms, parts_of, pool_of
+from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.found import NOTHING, AbstractFunnelSolver, Found, Goal, Proof
 from jaxpriv.funnels.pricing import Block, blocks_of, connected_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
@@ -36,6 +37,10 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 _EPS = float(np.finfo(np.float64).eps)
 # Tables with no more entries are priced with proof at once: that takes less than many local searches.
 _SMALL = 80
+# Leakage budgets below this share of I(S;X|A) are nearly none.
+_SILENT = 0.02
+# Of a time limit, what the search for releases without leakage may take.
+_FOR_SILENCE = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +67,7 @@ class ColumnGeneration(AbstractFunnelSolver):
 
 
 class Program:
-    """The blocks of a joint and the atoms known for each: shared by the points of a curve."""
+    """The blocks of a joint, the atoms known for each and the prices proved: shared by the points of a curve."""
 
     def __init__(self, problem: FunnelProblem | BottleneckProblem, start: Any = None):
         if not isinstance(problem.leakage, MutualInformation):
@@ -78,6 +83,7 @@ class Program:
         masses = np.array([block.mass for block in self.blocks])
         self.attribute = entropy(masses) if len(masses) > 1 else 0.0
         self.hidden = float(masses @ [entropy(block.source) for block in self.blocks])  # H(X|A)
+        self.proved: list[Prices] = []
         self._perfect: tuple[Perfect, ...] | None = None
         self._descended = False
         each = [information_interval(block.joint, np.eye(len(block.source)))[1] for block in self.blocks]
@@ -99,10 +105,11 @@ class Program:
             target = self._inside(form, target, most)
             if self.funnel and form == "side" and problem.target <= NOTHING:
                 return self._silent(None, goal.clock)
-            if self.funnel and self._perfect is None and all(few_vertices(block) for block in self.blocks):
+            wanted = target if form == "disclosure" else np.inf
+            if self.funnel and self._perfect is None and self._almost_silent(form, target):
                 self.pools = tuple(
                     pool + pool_of(block, one.posteriors)
-                    for pool, block, one in zip(self.pools, self.blocks, self._silence(goal.clock), strict=True)
+                    for pool, block, one in zip(self.pools, self.blocks, self._silence(goal.clock, wanted), strict=True)
                 )
             if self.funnel and form == "disclosure" and self._perfect is not None and target <= self._reach(goal.clock):
                 return self._silent(target, goal.clock)
@@ -130,8 +137,11 @@ class Program:
             rounds=limit,
             clock=goal.clock,
             report=report,
+            known=self.proved,
         )
         self.pools = run.pools
+        if run.best is not None and not any(one is run.best for one in self.proved):
+            self.proved.append(run.best)
         if (
             self.funnel
             and form == "side"
@@ -150,10 +160,20 @@ class Program:
             return min(target + hair, most)
         return max(target - hair, 0.9 * target)  # of a tiny limit hardly anything depends on the last tenth
 
-    def _silence(self, clock: Clock) -> tuple[Perfect, ...]:
-        """The best releases of every block that tell nothing about S."""
+    def _almost_silent(self, form: str, target: float) -> bool:
+        """Whether releases without leakage may be all or most of the answer, or cost next to nothing to find."""
+        if all(few_vertices(block) for block in self.blocks):
+            return True
+        if form == "side":
+            return target <= _SILENT * self.told
+        return target <= sum(block.mass * silent_bound(block.joint) for block in self.blocks)
+
+    def _silence(self, clock: Clock, target: float = np.inf) -> tuple[Perfect, ...]:
+        """The best releases of every block that tell nothing about S; with one block no more than `target` is tried."""
         if self._perfect is None:
-            self._perfect = tuple(perfect_release(block, clock) for block in self.blocks)
+            enough = target if len(self.blocks) == 1 else np.inf
+            with clock.share(_FOR_SILENCE):
+                self._perfect = tuple(perfect_release(block, clock, enough) for block in self.blocks)
         return self._perfect
 
     def _reach(self, clock: Clock) -> float:

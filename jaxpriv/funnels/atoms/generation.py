@@ -5,7 +5,7 @@ kept. Prices jump from round to round: besides the current ones, their mean with
 closer to the optimum more often than not), and its atoms are added as well.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,11 +41,15 @@ _SEEDS, _SEED_MASS = 2, 0.02
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices of every block (X_a,) for psi_a, lambda, and the proved minima (bottleneck: maxima) of the blocks."""
+    """Prices of every block (X_a,) for psi_a, lambda, and the proved minima (bottleneck: maxima) of the blocks.
+
+    `line`: what a - lambda b is at least (bottleneck: at most) in the average of every release.
+    """
 
     prices: tuple[np.ndarray, ...]
     lam: float
     extremes: np.ndarray
+    line: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +77,11 @@ def generate(
     rounds: int,
     clock: Clock,
     report: Callable[[int, float, float], None],
+    known: Sequence[Prices] = (),
 ) -> Generated:
     """Rounds until the proved gap is at most `gap`, nothing new is found, `rounds` are used up, or the clock ends them.
 
+    `known` are prices with what was proved for them, for other targets.
     `report` is called with the round, the value and the bound of the minimised cost.
 
     Blocks with a quick pricer are searched with it; once nothing more is found the sure pricers of all blocks
@@ -83,12 +89,16 @@ def generate(
     """
     all_sure = sure = all(part.quick is None for part in parts)
     bound, hoped, best, centre, done = objective.floor, -np.inf, None, None, 0
+    for one in known:
+        proved = objective.bound(one.line, one.lam)
+        if proved > bound:
+            bound, best = proved, one
     last, still, provable = np.inf, 0, all(part.sure for part in parts)
     before, patience = np.inf, 1
     seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
     while True:
         plan = best_plan(parts, pools, objective)
-        if clock.expired():
+        if clock.expired() or plan.value - bound <= gap:
             return Generated(pools, plan, bound, best, done)
         done += 1
         still = still + 1 if last - plan.value < _HOPED * gap else 0
@@ -99,7 +109,7 @@ def generate(
         # The proof goes on from a coarse one: what it finds on the way changes the prices.
         remains = plan.value - bound if np.isfinite(bound) else abs(plan.value)
         allowed = max(gap, _COARSE * remains)
-        known = bound
+        before_round = bound
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
         if not objective.funnel and plan.lam > _FLAT:
             prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam, patience, clock)
@@ -117,11 +127,12 @@ def generate(
                 seeds = [one.posteriors[:_SEEDS] for one in priced]
             extremes = np.array([one.bound for one in priced])
             if np.isfinite(extremes).all():
-                proved = _bound(parts, objective, prices, lam, extremes)
-                if proved > bound:
+                line = _line(parts, prices, extremes)
+                if objective.bound(line, lam) > bound:
                     turned = tuple(part.turned(nu, lam) for part, nu in zip(parts, prices, strict=True))
-                    bound, best = proved, Prices(turned, lam, extremes)
-            likely = _bound(parts, objective, prices, lam, _extremes(parts, prices, lam, priced, objective.sign))
+                    bound, best = objective.bound(line, lam), Prices(turned, lam, extremes, line)
+            best_found = _extremes(parts, prices, lam, priced)
+            likely = objective.bound(_line(parts, prices, best_found), lam)
             if likely > hoped:
                 hoped, centre = likely, (offered, lam)
         patience = 1 if plan.value - bound <= 0.5 * before else min(2 * patience, _PATIENCE)
@@ -133,7 +144,7 @@ def generate(
         # Quick searches end where what the atoms found leave to be gained is as good as nothing. Where nothing proves
         # that, only many searches from new starts that bring nothing are worth anything.
         likely_done = not grown or plan.value - hoped <= (_LOWERED + _HOPED) * gap
-        if sure and not grown and (allowed <= gap or bound <= known):
+        if sure and not grown and (allowed <= gap or bound <= before_round):
             return Generated(pools, plan, bound, best, done)
         if not (sure or provable) and still >= _STILL:
             return Generated(pools, plan, bound, best, done)
@@ -144,13 +155,13 @@ def generate(
             sure, hoped, centre = True, -np.inf, None
 
 
-def _bound(parts: tuple[Part, ...], objective: Objective, prices, lam: float, extremes: np.ndarray) -> float:
+def _line(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], extremes: np.ndarray) -> float:
     masses = np.array([part.block.mass for part in parts])
     inner = np.array([float(nu @ part.block.source) for nu, part in zip(prices, parts, strict=True)])
-    return objective.bound(float(masses @ (inner + extremes)), lam)
+    return float(masses @ (inner + extremes))
 
 
-def _extremes(parts: tuple[Part, ...], prices, lam: float, priced: list[Priced], sign: float) -> np.ndarray:
+def _extremes(parts: tuple[Part, ...], prices, lam: float, priced: list[Priced]) -> np.ndarray:
     """The extremes of a - lambda b - nu.q over the atoms that were found: what exact pricing would prove."""
     found = []
     for part, nu, one in zip(parts, prices, priced, strict=True):

@@ -6,7 +6,8 @@ is a linear program: Y is independent of S where every posterior lies on the fib
 convex, so the vertices of the fibre are enough. With a shared attribute Y is independent of it too, and the blocks
 separate. Rassouli and Gunduz 2020.
 
-The duals of that program, priced over all vertices, prove an upper bound.
+The duals of that program, priced over all vertices, prove an upper bound. Where the vertices are too many to list, some
+are searched for: D(q || P_X) - nu.q is convex, so the vertex that is best for its slope at q is better than q.
 """
 
 import math
@@ -15,15 +16,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv._divergence import divergence
 from jaxpriv.funnels.atoms.master import best_plan
 from jaxpriv.funnels.atoms.objective import Objective
-from jaxpriv.funnels.atoms.pool import Part, Pool
+from jaxpriv.funnels.atoms.pool import Part, Pool, pool_of
 from jaxpriv.funnels.atoms.vertices import AbstractVertices, vertices_of
+from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import Block
 
 # Vertices taken into the linear program at once.
 _AT_ONCE = 3000
 _ROUNDS = 100
+# Vertices searched for in one round, slopes followed for each, rounds without a gain, rounds in all.
+_SEARCHES, _SLOPES, _IDLE, _SEARCHED = 24, 3, 2, 60
+# Decompositions of P_X into vertices to begin with.
+_PEELS = 3
+# A symbol that a vertex lacks counts as this share of its mass in a slope.
+_ABSENT = 1e-3
 # Up to here the vertices of a fibre are listed for every problem.
 _FEW_SYMBOLS, _FEW_BASES = 1000, 5000
 # Atoms without leakage, so that any limit on it holds: maximise sum m b.
@@ -54,12 +63,15 @@ def few_vertices(block: Block) -> bool:
     return useful <= _FEW_SYMBOLS if private <= 2 else math.comb(useful, min(private, useful)) <= _FEW_BASES
 
 
-def perfect_release(block: Block, clock: Clock = ENDLESS) -> Perfect:
-    """The linear program over the vertices of one block; a worse release and bound where the clock ends it."""
+def perfect_release(block: Block, clock: Clock = ENDLESS, enough: float = np.inf) -> Perfect:
+    """The linear program over the vertices of one block; a worse release and bound where the clock ends it.
+
+    A search for vertices ends, too, where `enough` nats of X are told.
+    """
     source = block.source
     vertices = vertices_of(block)
     if vertices is None:
-        return Perfect(source[None], np.ones(1), 0.0, np.inf, np.zeros(len(source)))
+        return _searched(block, clock, enough)
     chosen = vertices.first(min(_AT_ONCE, 6 * len(source)))
     part = (Part(block, None, None),)
     done = 0
@@ -89,3 +101,82 @@ def _bound(vertices: AbstractVertices, prices: np.ndarray, source: np.ndarray) -
     reach = vertices.values - vertices.scores(prices) + vertices.entries * errors * moved
     size = 2.0 * float(np.abs(prices).max()) + float(vertices.values.max()) + 1.0
     return float(prices @ source) + float(reach.max()) + 1e-12 * size
+
+
+def _searched(block: Block, clock: Clock, enough: float) -> Perfect:
+    """The program over vertices that are found for its prices; the bound is that without prices."""
+    source, conditional, prior = block.source, block.conditional, block.prior
+    random = np.random.default_rng(0)
+    part, prices, idle = (Part(block, None, None),), np.zeros(len(source)), 0
+    atoms, values, weights, value = source[None], np.zeros(1), np.ones(1), 0.0
+    for done in range(_SEARCHED):
+        found = [] if done else [vertex for _ in range(_PEELS) for vertex in _peeled(block, random)]
+        for number in range(_SEARCHES):
+            slope = np.log(random.dirichlet(np.full(len(source), 0.5)) + 1e-9) - np.log(source)
+            if done and number < len(atoms) and number % 2:
+                slope = np.log(np.maximum(atoms[-number] / source, _ABSENT)) + random.normal(size=len(source))
+            best, merit = None, -np.inf
+            for _ in range(_SLOPES):
+                vertex = _best_vertex(conditional, prior, slope - prices)
+                if vertex is None:
+                    break
+                gain = float(divergence(vertex[None] / source, source)[0] - prices @ vertex)
+                if gain <= merit:
+                    break
+                best, merit = vertex, gain
+                slope = np.log(np.maximum(vertex / source, _ABSENT))
+            if best is not None:
+                found.append(best)
+            if clock.expired():
+                break
+        if not found:
+            break
+        pool = pool_of(block, np.vstack([atoms, *found]))
+        plan = best_plan(part, (Pool(pool.posteriors, np.zeros(len(pool.b)), pool.b),), _NO_LEAKAGE)
+        weights, prices = plan.weights[0], -plan.prices[0]
+        better = float(weights @ pool.b)
+        idle = idle + 1 if better - value <= 1e-6 * value else 0
+        kept = np.flatnonzero((weights > 0) | (pool.b - pool.posteriors @ prices > -0.5))
+        kept = np.union1d([0], kept)
+        atoms, values, weights, value = pool.posteriors[kept], pool.b[kept], weights[kept], better
+        if value >= enough or idle >= _IDLE or clock.expired():
+            break
+    used = weights > 0
+    return Perfect(atoms[used], weights[used], float(weights @ values), silent_bound(block.joint), prices)
+
+
+def _peeled(block: Block, random: np.random.Generator) -> list[np.ndarray]:
+    """Vertices whose mixture is P_X: one after the other is taken off until a symbol is used up."""
+    rest, found = block.source.copy(), []
+    for _ in range(len(rest)):
+        left = np.flatnonzero(rest > 1e-12)
+        if not len(left):
+            break
+        shown = block.conditional[:, left] @ rest[left] / rest[left].sum()
+        if np.abs(shown - block.prior).max() > 1e-9:  # rounding has grown
+            break
+        vertex = _best_vertex(block.conditional[:, left], block.prior, random.exponential(size=len(left)))
+        if vertex is None:
+            break
+        whole = np.zeros(len(rest))
+        whole[left] = vertex
+        found.append(whole)
+        used = whole > 0
+        rest = np.where(used, rest - (rest[used] / whole[used]).min() * whole, rest)
+        rest[rest <= 1e-12] = 0.0
+    return found
+
+
+def _best_vertex(conditional: np.ndarray, prior: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    """The vertex of { q >= 0 : Tq = P_S } with the greatest slope.q, by its support; None without one."""
+    from scipy.optimize import linprog  # costs a third of a second: imported where needed
+
+    result = linprog(-slope, A_eq=conditional, b_eq=prior, bounds=(0, None), method="highs-ds")
+    if result.status != 0:
+        return None
+    support = np.flatnonzero(result.x > 1e-9)
+    q = np.zeros(len(slope))
+    q[support] = np.linalg.lstsq(conditional[:, support], prior, rcond=None)[0]
+    if not (q.min() >= 0 and np.abs(conditional @ q - prior).max() <= 1e-13):
+        return None
+    return q / q.sum()
