@@ -262,3 +262,38 @@ def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
     assert [small.width(count) for count in (1, 2, 3, 100, 128, 5000)] == [0, 2, 4, 128, 128, 128]
     assert large.width(5000) * large.lane_bytes <= 2**24
     assert batches.kind_of(_problem(0, (64, 64, 64)), "auto", Goal(1e-6)).width(5000) == 0
+
+
+def _kind(sizes: tuple[int, int, int], **more) -> batches.Kind:
+    kind = batches.kind_of(_problem(0, sizes, **more), "auto", Goal(1e-6))
+    assert kind is not None
+    return kind
+
+
+def test_kinds_that_fit_into_a_larger_bucket_share_its_program(monkeypatch):
+    """Where that costs less than a program of their own, or than solving them one by one."""
+    monkeypatch.undo()
+    tiny, small, large = (_kind((n, n, n)) for n in (4, 8, 32))
+    assert batches.joined({tiny: 1000, small: 1000}) == {tiny: small, small: small}
+    few = {tiny: 200, small: 200}
+    assert [kind.width(200) for kind in few] == [0, 0]
+    assert batches.joined(few) == {tiny: small, small: small}
+    assert small.width(400) == 128
+    # Three large problems are no reason to compute a thousand small ones in their size.
+    assert batches.joined({small: 1000, large: 3}) == {small: small, large: large}
+    assert batches.joined({small: 100_000, large: 10_000}) == {small: small, large: large}
+    other = _kind((4, 4, 4), limits=[(by_name("max-lift"), 1.0)])
+    assert batches.joined({other: 1000, small: 1000}) == {other: other, small: small}
+    three, five = (_kind((n, 4, 4), leakage=by_name("ldp")) for n in (3, 5))  # rows of pairs of private symbols
+    assert batches.joined({three: 1000, five: 1000}) == {three: three, five: five}
+
+
+def test_problems_padded_to_the_bucket_of_others_are_certified(monkeypatch):
+    seen = _programs(monkeypatch)
+    problems = [_problem(seed, (2, 2, 2) if seed % 2 else (3, 5, 3), 0.5) for seed in range(8)]
+    for problem, found in zip(problems, jp.solve_many(problems), strict=True):
+        proof = jp.certify(problem, found)
+        assert proof.valid
+        assert proof.agrees
+        assert proof.gap <= 1e-6
+    assert seen == [8]

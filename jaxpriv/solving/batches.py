@@ -8,7 +8,7 @@ does not meet the goal there is left to a solve of its own.
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -20,7 +20,7 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving import uncompiled
-from jaxpriv.solving.buckets import Bucket, Lanes, Measures, bucket_of, form_of, restored
+from jaxpriv.solving.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, restored
 from jaxpriv.solving.choice import pick_measured, pick_solver, step_limit
 from jaxpriv.solving.dense import own_goal
 from jaxpriv.solving.execution import on_host, own_settings
@@ -33,11 +33,14 @@ _BYTES = 2.0**24
 _ARRAYS = 6
 # Fewer lanes than the first share too little to be worth a program of their own; more than the second share no more.
 _FEWEST, _MOST = 4, 128
-# Predicted seconds of single solves in NumPy from which a kind of problems is compiled, about a third of what that
-# takes: the next process finds the program kept on disk.
-_WORTH = 1.5
-# About the steps of a solve, and the seconds that NumPy takes for one that is small.
-_STEPS, _SMALLEST = 20, 0.01
+# Predicted seconds of single solves in NumPy from which a kind of problems is compiled: about half of what that takes,
+# since the next process finds the program kept on disk.
+_WORTH = 4.0
+# About the steps of a solve (compiled, and in NumPy, where a step takes longer), and of the search for the least worst
+# outcome relative to those; the seconds of a small solve in NumPy; and those of a step that no size explains.
+STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 8, 0.01, 2e-4
+# Processor seconds that compiling a batch takes, most often.
+COMPILE = 8.0
 
 
 class Kind(NamedTuple):
@@ -70,21 +73,67 @@ class Kind(NamedTuple):
         return int(min(_MOST, _BYTES // self.lane_bytes))
 
     @property
-    def step_seconds(self) -> float:
-        """About what a step of one lane takes, compiled."""
+    def _relative_steps(self) -> float:
+        return _SEARCH if self.form == "budget" and self.measures.values[0].worst_outcome else 1.0
+
+    @property
+    def _step_seconds(self) -> float:
         _, inputs, outputs = self.bucket
         return step_seconds(self.solver, self._rows, inputs, outputs, self.distortions, False)
+
+    @property
+    def lane_seconds(self) -> float:
+        """About what the iteration of one lane takes."""
+        return STEPS * self._relative_steps * max(self._step_seconds - _OVERHEAD, 0.0)
+
+    @property
+    def single_seconds(self) -> float:
+        """About what one problem takes by itself, in NumPy."""
+        return self._relative_steps * (_SMALLEST + _NUMPY_STEPS * self._step_seconds)
 
     def width(self, count: int) -> int:
         """The lanes of the program for `count` problems: a power of two, or as many as there may be.
 
         So another number of problems seldom compiles another program. 0: they are better solved one by one.
         """
-        alone = count * (_SMALLEST + _STEPS * self.step_seconds)
-        worth = count > 1 and alone >= _WORTH if not uncompiled.chosen() else uncompiled.chosen() == "always"
+        worth = (
+            count > 1 and count * self.single_seconds >= _WORTH
+            if not uncompiled.chosen()
+            else uncompiled.chosen() == "always"
+        )
         if not worth or self.lanes < _FEWEST:
             return 0
         return min(self.lanes, 1 << (count - 1).bit_length())
+
+    def covers(self, other: "Kind") -> bool:
+        """Whether problems of the other kind can be padded to this bucket."""
+        if self._replace(bucket=other.bucket) != other:
+            return False
+        private = self.bucket.private == other.bucket.private or grows(self.measures)
+        return private and all(own >= size for own, size in zip(self.bucket, other.bucket, strict=True))
+
+
+def joined(counts: Mapping[Kind, int]) -> dict[Kind, Kind]:
+    """The kind in whose bucket the problems of each kind are computed, for so many of each.
+
+    Kinds that are too few for a program of their own are padded on to the next larger bucket that there is, as long as
+    that takes no longer than solving them one by one; others where it takes less time than compiling would.
+    """
+    members = {kind: [kind] for kind in counts}
+    total = dict(counts)
+    for kind in sorted(counts, key=lambda one: (np.prod(one.bucket), one.bucket)):
+        own, count = kind.width(total[kind]), total[kind]
+        larger = [one for one in total if one != kind and one.covers(kind) and one.lanes >= _FEWEST]
+        if own:
+            larger = [one for one in larger if one.width(total[one])]
+        if not larger:
+            continue
+        target = min(larger, key=lambda one: (one.lane_seconds, one.bucket))
+        extra = count * (target.lane_seconds - kind.lane_seconds)
+        if extra < (COMPILE if own else count * kind.single_seconds):
+            total[target] += total.pop(kind)
+            members[target] += members.pop(kind)
+    return {one: target for target, ones in members.items() for one in ones}
 
 
 def kind_of(problem: Any, solver: Any, goal: Goal) -> Kind | None:

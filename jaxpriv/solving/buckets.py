@@ -75,8 +75,8 @@ def bucket_size(symbols: int) -> int:
 def bucket_of(problem: DistortionProblem) -> Bucket:
     """The bucket of a problem; |S| stays as it is where a measure's rules are not one row for each private symbol."""
     _, private, inputs, outputs = problem.sizes
-    grows = _grows(Measures.of(problem))
-    return Bucket(bucket_size(private) if grows else private, bucket_size(inputs), bucket_size(outputs))
+    rounded = bucket_size(private) if grows(Measures.of(problem)) else private
+    return Bucket(rounded, bucket_size(inputs), bucket_size(outputs))
 
 
 @jax.tree_util.register_dataclass
@@ -148,7 +148,7 @@ def restored(problem: DistortionProblem, found: Solution, bucket: Bucket) -> Sol
 
 
 @lru_cache(maxsize=256)
-def _grows(measures: Measures) -> bool:
+def grows(measures: Measures) -> bool:
     """Whether a private symbol without mass adds nothing but a row of zeros to the rules of each measure.
 
     Seen in the terms of two joints, of which one has such a symbol more.

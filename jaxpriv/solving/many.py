@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.batches import Kind, kind_of, slack_of, solve_together
+from jaxpriv.solving.batches import Kind, joined, kind_of, slack_of, solve_together
 from jaxpriv.solving.choice import step_limit
 from jaxpriv.solving.portions import report_points
 from jaxpriv.solving.solve import solve_within
@@ -40,7 +40,7 @@ def solve_many(
     """Solve every problem as `solve` does, to its own certificate; results in the order given.
 
     Problems of one kind (form, measures, numbers of joints and distortions, sizes rounded up to a common bucket) run
-    side by side in one compiled program, where there are enough of them to be worth compiling one: from about a hundred
+    side by side in one compiled program, where there are enough of them to be worth compiling one: from a few hundred
     of 8 symbols. All others are solved one by one, and so is every problem that its batch leaves without a proof. The
     certificate of each is computed from that problem alone, in float64.
 
@@ -85,7 +85,7 @@ def solve_many(
             certified = [one for one in found if isinstance(one, Solution)]
             report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
 
-        for kind, places in kinds.items():
+        for kind, places in _together(kinds).items():
             width = 0 if kind is None else kind.width(len(places))
             alone = places
             if kind is not None and width:
@@ -102,6 +102,15 @@ def solve_many(
             for i in alone:
                 take([i], [_alone(i, asked[i], solver, goal, max_steps, throw, clock)])
     return results
+
+
+def _together(kinds: Mapping[Kind | None, list[int]]) -> dict[Kind | None, list[int]]:
+    """The positions by the kind in whose bucket they are computed."""
+    target = joined({kind: len(places) for kind, places in kinds.items() if kind is not None})
+    together: defaultdict[Kind | None, list[int]] = defaultdict(list)
+    for kind, places in kinds.items():
+        together[None if kind is None else target[kind]] += places
+    return together
 
 
 def _alone(i: int, problem: Any, solver: Any, goal: Goal, max_steps: Any, throw: bool, clock: Clock) -> Any:

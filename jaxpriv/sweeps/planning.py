@@ -12,17 +12,15 @@ from typing import Any
 
 from jaxpriv.errors import JaxprivError
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.batches import Kind, kind_of
+from jaxpriv.solving.batches import COMPILE, STEPS, Kind, joined, kind_of
 from jaxpriv.solving.portions import step_seconds
 from jaxpriv.sweeps.declaration import FORMAT, Config, Study, digest
 
 # A chunk is predicted to take about so many seconds, and has at most the rows that the study says.
 _SECONDS = 3.0
-# Seconds that a problem of a batch takes beside its steps, most of them for its certificate; that one takes by itself
-# in NumPy; and that a new kind of problems takes to compile. Measured on one core of a server of 2024.
-_CERTIFY, _ALONE, _COMPILE = 6e-4, 1.5e-2, 8.0
-# Steps of a solve, and of the search for the least worst outcome; seconds of a step that no size explains.
-_STEPS, _SEARCH, _OVERHEAD = 10.0, 80.0, 2e-4
+# Seconds that a problem of a batch takes beside its steps, most of them for its certificate; and that one takes by
+# itself beside its steps where it is of no kind. Measured on one core of a server of 2024.
+_CERTIFY, _ALONE = 6e-4, 1.5e-2
 # Memory of a process before it solves anything, in bytes.
 _PROCESS = 4.5e8
 
@@ -34,11 +32,13 @@ class Chunk:
     Attributes:
         positions: of the cases in the study.
         width: lanes of the batches, 0 where the cases are solved one by one.
-        key: SHA-256 of the configurations and the width, which names the file.
+        bucket: the sizes that batches are padded to, empty where there are none.
+        key: SHA-256 of the configurations, the width and the bucket, which names the file.
     """
 
     positions: tuple[int, ...]
     width: int
+    bucket: tuple[int, ...]
     key: str
 
 
@@ -93,20 +93,28 @@ def plan_of(study: Study, known: tuple[Chunk, ...] = ()) -> Plan:
         alike[_alike(case)].append(i)
     chunks = list(known)
     refused: dict[int, str] = {}
-    kinds: dict[Any, tuple[Kind | None, list[int]]] = {}
-    for number, places in enumerate(alike.values()):
+    kinds: defaultdict[Any, dict[Kind, list[int]]] = defaultdict(dict)  # by what they are certified to
+    parts: list[tuple[Kind | None, list[int]]] = []
+    for places in alike.values():
         case = study.cases[places[0]]
         try:
             kind = kind_of(study.problem(places[0]), case["solver"], goal_of(case))
         except JaxprivError as error:
             refused.update({i: f"{type(error).__name__}: {error}" for i in places})
             continue
-        # Problems of one kind are computed together where they are certified to the same goal.
-        settings = (case["tol"], case["rtol"], case["max_steps"])
-        _, members = kinds.setdefault((number if kind is None else kind, settings), (kind, []))
-        members += places
+        if kind is None:
+            parts.append((None, places))
+        else:
+            settings = (case["tol"], case["rtol"], case["max_steps"])
+            kinds[settings].setdefault(kind, []).extend(places)
+    for own_kinds in kinds.values():
+        target = joined({kind: len(places) for kind, places in own_kinds.items()})
+        together: defaultdict[Kind, list[int]] = defaultdict(list)
+        for kind, places in own_kinds.items():
+            together[target[kind]] += places
+        parts += together.items()
     groups = []
-    for kind, places in kinds.values():
+    for kind, places in parts:
         places.sort(key=lambda i: (study.cases[i]["target"], i))
         width = 0 if kind is None else kind.width(len(places))
         if width > study.chunk_rows:  # the next power of two below
@@ -116,9 +124,13 @@ def plan_of(study: Study, known: tuple[Chunk, ...] = ()) -> Plan:
         size = max(1, min(study.chunk_rows, int(_SECONDS / each)))
         if width:
             size = max(1, size // width) * width
-        own = [_chunk(study.cases, places[start : start + size], width) for start in range(0, len(places), size)]
+        bucket = tuple(kind.bucket) if kind is not None and width else ()
+        own = []
+        for start in range(0, len(places), size):
+            part = tuple(places[start : start + size])
+            own.append(Chunk(part, width, bucket, chunk_key((study.cases[i] for i in part), width, bucket)))
         chunks += own
-        compiling = _COMPILE if width else 0.0
+        compiling = COMPILE if width else 0.0
         memory = 0.0 if kind is None else max(width, 1) * kind.lane_bytes
         groups.append(
             Group(_described(case, kind), len(places), len(own), width, compiling + each * len(places), memory)
@@ -131,13 +143,9 @@ def goal_of(case: Config) -> Goal:
     return Goal(case["tol"], case["rtol"])
 
 
-def chunk_key(cases: Iterable[Config], width: int) -> str:
+def chunk_key(cases: Iterable[Config], width: int, bucket: tuple[int, ...]) -> str:
     """The name of a chunk: the SHA-256 of all that its rows depend on."""
-    return digest({"format": FORMAT, "width": width, "cases": list(cases)})
-
-
-def _chunk(cases: tuple[Config, ...], places: list[int], width: int) -> Chunk:
-    return Chunk(tuple(places), width, chunk_key((cases[i] for i in places), width))
+    return digest({"format": FORMAT, "width": width, "bucket": bucket, "cases": list(cases)})
 
 
 def _alike(case: Config) -> Any:
@@ -150,15 +158,11 @@ def _alike(case: Config) -> Any:
 
 def _seconds_of_one(case: Config, kind: Kind | None, width: int) -> float:
     """About what a case takes on one core, without compiling."""
-    if kind is None:
-        joint = case["joint"]
-        step = step_seconds(None, joint["private"], joint["useful"], case["distortion"]["released"], 1, False)
-        return _ALONE + 10 * _STEPS * step
-    search = case["form"] in ("budget", "budget_share") and kind.measures.values[0].worst_outcome
-    steps = _SEARCH if search else _STEPS
-    if width:
-        return _CERTIFY + steps * (kind.step_seconds - _OVERHEAD)
-    return _ALONE * steps / _STEPS + 2 * steps * kind.step_seconds
+    if kind is not None:
+        return _CERTIFY + kind.lane_seconds if width else kind.single_seconds
+    joint = case["joint"]
+    step = step_seconds(None, joint["private"], joint["useful"], case["distortion"]["released"], 1, False)
+    return _ALONE + 10 * STEPS * step
 
 
 def _described(case: Config, kind: Kind | None) -> str:

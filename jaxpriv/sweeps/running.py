@@ -236,7 +236,7 @@ class _Course:
         cases = tuple(study.cases[i] for i in chunk.positions)
         named = {part.get("sha256") for case in cases for part in (case["joint"], case["distortion"])}
         tables = {name: table for name, table in study.tables.items() if name in named}
-        return Work(chunk.positions, cases, chunk.width, tables)
+        return Work(chunk.positions, cases, chunk.width, chunk.bucket, tables)
 
     def keep(self, number: int, content: Any) -> None:
         """Check and write what a worker returned for a chunk; nonsense is a failure of that chunk alone."""

@@ -132,7 +132,10 @@ def _planned(folder: Path, study: Study) -> Plan:
     known = _known(folder, study)
     plan = plan_of(study, known)
     if plan.chunks != known:
-        chunks = [{"key": one.key, "width": one.width, "positions": list(one.positions)} for one in plan.chunks]
+        chunks = [
+            {"key": one.key, "width": one.width, "bucket": list(one.bucket), "positions": list(one.positions)}
+            for one in plan.chunks
+        ]
         record = {"format": FORMAT, "study": study.hash, "name": study.name, "cases": len(study.cases)}
         content = {**record, "chunks": chunks, "plan": digest(chunks)}
         atomic_write(folder / _STUDY, (json.dumps(content) + "\n").encode())
@@ -159,7 +162,9 @@ def _known(folder: Path, study: Study) -> tuple[Chunk, ...]:
             "changed there)"
         )
     try:
-        chunks = tuple(Chunk(tuple(one["positions"]), one["width"], one["key"]) for one in record["chunks"])
+        chunks = tuple(
+            Chunk(tuple(one["positions"]), one["width"], tuple(one["bucket"]), one["key"]) for one in record["chunks"]
+        )
         sound = digest(record["chunks"]) == record["plan"]
         sound = sound and all(one.key == _key(study, one) for one in chunks)
     except (KeyError, TypeError, IndexError):
@@ -168,7 +173,7 @@ def _known(folder: Path, study: Study) -> tuple[Chunk, ...]:
 
 
 def _key(study: Study, chunk: Chunk) -> str:
-    return chunk_key((study.cases[i] for i in chunk.positions), chunk.width)
+    return chunk_key((study.cases[i] for i in chunk.positions), chunk.width, chunk.bucket)
 
 
 def _name(chunk: Chunk, content: bytes) -> str:

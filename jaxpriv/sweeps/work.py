@@ -9,6 +9,7 @@ from jaxpriv._clock import ENDLESS
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solving.batches import kind_of, solve_together
+from jaxpriv.solving.buckets import Bucket
 from jaxpriv.solving.many import solve_or_say_why
 from jaxpriv.solving.uncompiled import repeatable
 from jaxpriv.sweeps import rows
@@ -23,6 +24,7 @@ class Work:
     positions: tuple[int, ...]
     cases: tuple[Config, ...]
     width: int
+    bucket: tuple[int, ...]
     tables: Mapping[str, np.ndarray]
 
 
@@ -30,7 +32,7 @@ def compute(work: Work) -> bytes:
     """The Parquet file of a chunk. The same on every call: nothing in it depends on what was computed before."""
     problems = [problem_of(case, work.tables) for case in work.cases]
     with repeatable():
-        solutions = _solutions(problems, work.cases, work.width)
+        solutions = _solutions(problems, work)
     table = [
         {**rows.asked(i, case), **rows.found(one)}
         for i, case, one in zip(work.positions, work.cases, solutions, strict=True)
@@ -38,14 +40,16 @@ def compute(work: Work) -> bytes:
     return rows.encoded(rows.frame(table))
 
 
-def _solutions(problems: list[DistortionProblem], cases: tuple[Config, ...], width: int) -> list[Solution]:
-    """The solution of every problem; all have the goal, the solver and the steps of the first."""
+def _solutions(problems: list[DistortionProblem], work: Work) -> list[Solution]:
+    """The solution of every problem; those of a batch have the goal, the solver and the steps of the first."""
+    cases, width = work.cases, work.width
     case, goal = cases[0], goal_of(cases[0])
     solver, steps = case["solver"], case["max_steps"]
     found: list[Solution | None] = [None] * len(problems)
     if width:
         kind = kind_of(problems[0], solver, goal)
         assert kind is not None  # the plan has a width for those only
+        kind = kind._replace(bucket=Bucket(*work.bucket))
         for start in range(0, len(problems), width):
             found[start : start + width] = solve_together(problems[start : start + width], kind, goal, steps, width)
     return [
