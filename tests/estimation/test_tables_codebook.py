@@ -38,11 +38,31 @@ def test_quantile_classes_are_the_quantiles(values, count):
     order = np.argsort(values, kind="stable")
     assert (np.diff(codes[order]) >= 0).all()
     inner = rule.edges[1:-1]
-    assert set(inner) <= set(map(float, values)) - {float(min(values))}
     for edge in inner:
-        share = np.mean(np.array(values) <= edge)
-        below = np.mean(np.array(values) < edge)
+        above = min(value for value in values if value >= edge)  # the quantile that the edge stands for
+        share = np.mean(np.array(values) <= above)
+        below = np.mean(np.array(values) < above)
         assert any(below < k / count + 1e-12 and k / count - 1e-12 <= share for k in range(1, count))
+        assert edge not in values or edge - 1 in values  # nobody's value, where there is another number
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=60, unique=True), st.integers(2, 5))
+def test_edges_of_quantiles_are_nobodys_value(values, count):
+    numbers = np.array(values) + 1e-7
+    rule = Quantiles(count).fit(column(numbers))
+    exact = np.unique(np.quantile(numbers, np.arange(1, count) / count, method="inverted_cdf"))
+    exact = exact[exact > numbers.min()]
+    # The same rows in the same classes.
+    np.testing.assert_array_equal(rule.encode(column(numbers)), np.searchsorted(exact, numbers, side="right"))
+    spread = np.diff(np.sort(numbers))
+    if spread.min() > 1e-6:
+        assert not set(rule.edges) & set(numbers.tolist())
+
+
+def test_edges_have_few_digits():
+    numbers = np.array([48190.2, 48213.77, 47001.13, 52899.9, 61234.5, 39111.0])
+    assert Quantiles(2).fit(column(numbers)).edges[1] in (48000.0, 48200.0)
+    assert Quantiles(2).fit(column(np.array([1, 5, 1000, 1001]))).edges[1] == 2.0
 
 
 def test_quantiles_without_ties_are_equally_many():

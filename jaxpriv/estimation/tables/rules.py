@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -127,10 +128,12 @@ class Edges:
 class Quantiles:
     """`count` intervals with about equally many rows each, fitted to the data and then fixed.
 
-    The inner edges are the smallest values v with at least the fraction k/count of the rows below
-    or at v, as in an empirical distribution function; an interval begins at such a value. The first
-    and the last interval are half-lines: the smallest and the largest value, each somebody's, are
-    not stored. Equal edges (ties in the data) are one edge, so there may be fewer intervals.
+    An interval begins at the smallest value v with at least the fraction k/count of the rows below
+    or at v, as in an empirical distribution function. What is stored is the number of fewest decimal
+    digits between v and the next smaller value, which divides the rows in the same way and is nobody's
+    (v itself where nothing lies between, as for neighbouring whole numbers). The first and the last interval
+    are half-lines: the smallest and the largest value are not stored either. Equal edges (ties in the data)
+    are one edge, so there may be fewer intervals.
     """
 
     count: Any
@@ -153,6 +156,9 @@ class Quantiles:
         inner = inner[inner > numbers.min()]  # nothing would lie below
         if not inner.size:
             raise InputError(f"column {column.name!r}: all quantiles are its smallest value; use Edges or Categories")
+        distinct = np.unique(numbers)
+        below = distinct[np.searchsorted(distinct, inner) - 1]
+        inner = np.array([_roundest(low, high) for low, high in zip(below.tolist(), inner.tolist(), strict=True)])
         return Edges((-math.inf, *inner.tolist(), math.inf), missing=self.missing, tokens=self.tokens)
 
 
@@ -168,6 +174,23 @@ def default_rule(column: Column) -> Categories:
             "different whole values)"
         )
     return Categories()
+
+
+def _roundest(low: float, high: float) -> float:
+    """The number of fewest decimal digits between `low` and `high`; `high` if they are neighbours.
+
+    Between whole numbers it is a whole number.
+    """
+    bottom, top = Decimal(low), Decimal(high)
+    largest = max(abs(bottom), abs(top)).adjusted() + 1
+    finest = 0 if low == math.floor(low) and high == math.floor(high) else largest - 17
+    with localcontext(prec=800):  # floats are exact here
+        for power in range(largest, finest - 1, -1):
+            step = Decimal(1).scaleb(power)
+            candidate = ((bottom / step).to_integral_value(ROUND_FLOOR) + 1) * step
+            if candidate < top and low < float(candidate) < high:
+                return float(candidate)
+    return high
 
 
 def _fixed(rule: Any, field: str, kind: type) -> None:
