@@ -13,7 +13,7 @@ from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism
 from jaxpriv.estimation.tables import Codebook, Quantiles, Source, fit_codebook
-from jaxpriv.estimation.tables.border import Column, read_columns
+from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism.evidence import Evidence
@@ -211,14 +211,13 @@ def _counted(
         first[order[max(1, round(share * total)) :]] = False
         if first.all():
             raise InputError(f"split: {total} records are too few for two parts")
-    arrays = {name: _array(column) for name, column in columns.items()}
     if codebook is None:
         fitted = dict(rules or {})
         for name, rule in fitted.items():
             if isinstance(rule, Quantiles) and name in columns:
-                fitted[name] = rule.fit(_part(columns[name], first))
-        codebook = fit_codebook(arrays, private=private, useful=useful, rules=fitted, shared=shared)
-    codes = codebook.encode(arrays)
+                fitted[name] = rule.fit(columns[name].part(first))
+        codebook = fit_codebook(columns, private=private, useful=useful, rules=fitted, shared=shared)
+    codes = codebook.encode(columns)
     sides = []
     for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful)):
         sides.append(distinct_rows(own, [len(codebook.rules[name].labels) for name in names]))
@@ -238,14 +237,6 @@ def _counted(
 
 def _names(names: Any) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _array(column: Column) -> Any:
-    return np.ma.MaskedArray(column.values, mask=column.missing) if column.missing.any() else column.values
-
-
-def _part(column: Column, rows: np.ndarray) -> Column:
-    return Column(column.name, column.kind, column.values[rows], column.missing[rows])
 
 
 def _designed(

@@ -8,11 +8,11 @@ its owner only.
 
 import contextlib
 import fcntl
-import hmac
 import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from jaxpriv.verifier import archive
 
 _FORMAT = "jaxpriv-ledger"
 _WHO, _WHAT = 16, 8  # bytes kept of each hash: by chance two of 2^40 records share one with probability 2^-49
-_ENTRY = struct.Struct(f"<{_WHO}s{_WHAT}sI")
+_ENTRIES = np.dtype([("who", f"V{_WHO}"), ("what", f"V{_WHAT}"), ("symbol", "<u4")])
 
 
 @dataclass
@@ -34,18 +34,27 @@ class Ledger:
     key: bytes
     entries: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
 
+    def keyed(self, who: Sequence[bytes], what: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """The keyed hashes of who each record is, and of what it was and by which design."""
+        one = [blake2b(name, key=self.key, digest_size=_WHO).digest() for name in who]
+        both = [
+            blake2b(name + content, key=self.key, digest_size=_WHAT).digest()
+            for name, content in zip(one, what, strict=True)
+        ]
+        return one, both
+
     def recorded(self, who: Sequence[bytes], what: Sequence[bytes]) -> np.ndarray:
-        """The symbol of each record that was released before, int64 (n,); -1 for the others.
+        """The symbol of each record that was released before, int64 (n,); -1 for the others. Hashes as `keyed` gives.
 
         Raises `InputError` for a record that was released before with other values or by another design.
         """
         found = np.full(len(who), -1, dtype=np.int64)
         changed = []
         for row, (one, content) in enumerate(zip(who, what, strict=True)):
-            entry = self.entries.get(self._hash(one, _WHO))
+            entry = self.entries.get(one)
             if entry is not None:
                 found[row] = entry[1]
-                if entry[0] != self._hash(one + b"\0" + content, _WHAT):
+                if entry[0] != content:
                     changed.append(row)
         if changed:
             raise InputError(
@@ -56,12 +65,17 @@ class Ledger:
 
     def add(self, who: Sequence[bytes], what: Sequence[bytes], symbols: np.ndarray) -> None:
         """Record what is about to be released."""
-        for one, content, symbol in zip(who, what, symbols.tolist(), strict=True):
-            self.entries[self._hash(one, _WHO)] = (self._hash(one + b"\0" + content, _WHAT), symbol)
+        self.entries.update(zip(who, zip(what, symbols.tolist(), strict=True), strict=True))
 
     def to_bytes(self) -> bytes:
         """The file, in the order of the hashes."""
-        payload = b"".join(_ENTRY.pack(who, *entry) for who, entry in sorted(self.entries.items()))
+        table = np.zeros(len(self.entries), dtype=_ENTRIES)
+        names = b"".join(self.entries)
+        table["who"] = np.frombuffer(names, dtype=f"V{_WHO}")
+        table["what"] = np.frombuffer(b"".join([entry[0] for entry in self.entries.values()]), dtype=f"V{_WHAT}")
+        table["symbol"] = np.array([entry[1] for entry in self.entries.values()], dtype="<u4")
+        parts = np.frombuffer(names, dtype=">u8").reshape(-1, 2)
+        payload = table[np.lexsort((parts[:, 1], parts[:, 0]))].tobytes()
         header = {"format": _FORMAT, "version": 1, "key": self.key.hex(), "entries": len(self.entries)}
         return archive.sealed({**header, "payload": archive.digest(payload)}) + payload
 
@@ -73,13 +87,11 @@ class Ledger:
         data = read_file(path)
         line, newline, payload = data.partition(b"\n")
         record = archive.unsealed(line + newline, str(path), _FORMAT, ("key", "entries", "payload"))
-        if archive.digest(payload) != record["payload"] or len(payload) != record["entries"] * _ENTRY.size:
+        if archive.digest(payload) != record["payload"] or len(payload) != record["entries"] * _ENTRIES.itemsize:
             raise IntegrityError(f"{path} is damaged: its entries are not those that it states")
-        entries = {who: (what, symbol) for who, what, symbol in _ENTRY.iter_unpack(payload)}
+        layout = struct.Struct(f"<{_WHO}s{_WHAT}sI")
+        entries = {who: (what, symbol) for who, what, symbol in layout.iter_unpack(payload)}
         return cls(bytes.fromhex(record["key"]), entries)
-
-    def _hash(self, content: bytes, size: int) -> bytes:
-        return hmac.digest(self.key, content, "sha256")[:size]
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxpriv._files import MAX_BYTES, atomic_write
 from jaxpriv._repr import summary
+from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.estimation.tables import Codebook, Source
 from jaxpriv.estimation.tables.border import row_text
@@ -185,9 +186,7 @@ class Mechanism:
         rule = self.unseen if unseen is None else unseen
         if rule not in UNSEEN:
             raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
-        place = {row: x for x, row in enumerate(map(tuple, self.useful.tolist()))}
-        distinct, index = _distinct(codes, [len(labels) for labels in self._labels])
-        found = np.array([place.get(row, -1) for row in map(tuple, distinct.tolist())], dtype=np.int64)
+        distinct, index, found = self._found(codes)
         if rule == "nearest":
             for unknown in np.flatnonzero(found < 0):
                 found[unknown] = int((self.useful != distinct[unknown]).sum(axis=1).argmin())
@@ -202,6 +201,18 @@ class Mechanism:
         if missing.size:
             symbols[missing] = draws.uniform(len(self.useful), missing.size)
         return symbols
+
+    def unknown(self, codes: np.ndarray) -> np.ndarray:
+        """Which rows of codes (n, b) have no symbol, (n,) truth values."""
+        _, index, found = self._found(codes)
+        return (found < 0)[index]
+
+    def _found(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(the different codes, the place of each row among them, their symbols or -1)."""
+        place = {row: x for x, row in enumerate(map(tuple, self.useful.tolist()))}
+        distinct, index = distinct_rows(codes, [len(labels) for labels in self._labels])
+        found = np.array([place.get(row, -1) for row in map(tuple, distinct.tolist())], dtype=np.int64)
+        return distinct, index, found
 
     def sample(self, symbols: Any) -> np.ndarray:
         """One released symbol y for every x in `symbols` (n,), int64 (n,), with randomness of the operating system.
@@ -273,12 +284,6 @@ def array_bytes(values: np.ndarray) -> bytes:
     little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
     np.lib.format.write_array(stream, little, version=(1, 0), allow_pickle=False)
     return stream.getvalue()
-
-
-def _distinct(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    from jaxpriv.datasets._layout import distinct_rows
-
-    return distinct_rows(codes, sizes)
 
 
 def _codebook_record(book: Codebook) -> Json:

@@ -18,6 +18,7 @@ import numpy as np
 
 from jaxpriv._files import atomic_write, write_together
 from jaxpriv._repr import summary
+from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables.border import Column, Source, read_columns, row_text
 from jaxpriv.mechanism import draws
@@ -99,9 +100,8 @@ def release(
             )
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
-    useful = {name: _plain(columns[name]) for name in mechanism.codebook.useful}
-    codes = mechanism.codebook.encode_useful(useful)
-    new = _unseen(mechanism, codes)
+    codes = mechanism.codebook.encode_useful(columns)
+    new = int(mechanism.unknown(codes).sum())
     symbols = mechanism.locate_codes(codes, rule)
     draws.self_test(mechanism.table, np.unique(symbols))
     path = None if ledger is None else Path(ledger)
@@ -128,23 +128,16 @@ def _check_columns(mechanism: Mechanism, identity: Sequence[str], keep: Sequence
             raise InputError(f"keep: column {name!r} is named twice, or says who a record is")
 
 
-def _unseen(mechanism: Mechanism, codes: np.ndarray) -> int:
-    known = set(map(tuple, mechanism.useful.tolist()))
-    return sum(row not in known for row in map(tuple, codes.tolist()))
-
-
-def _plain(column: Column) -> Any:
-    return np.ma.MaskedArray(column.values, mask=column.missing) if column.missing.any() else column.values
-
-
 def _recorded(
     path: Path, mechanism: Mechanism, codes: np.ndarray, identity: Sequence[Column], outputs: np.ndarray
 ) -> int:
     """Put the draws of then into `outputs`, write the ledger with the new ones, and say how many there were."""
     book = Ledger.load(path)
-    who = _who(identity, codes)
     design = archive.digest(mechanism.table.tobytes() + mechanism.released.tobytes()).encode()
-    what = [design + row.tobytes() for row in np.ascontiguousarray(codes)]
+    sizes = [len(mechanism.codebook.rules[name].labels) for name in mechanism.codebook.useful]
+    distinct, place = distinct_rows(codes, sizes)
+    contents = [design + row.tobytes() for row in distinct]
+    who, what = book.keyed(_who(identity, codes), [contents[x] for x in place.tolist()])
     before = book.recorded(who, what)
     outputs[before >= 0] = before[before >= 0]
     first: dict[bytes, int] = {}

@@ -1,5 +1,7 @@
 """Tables come in: the same columns from every kind of source, and what is refused, without showing a value."""
 
+import csv
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -274,3 +276,25 @@ def test_without_the_extra(package, name, tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ResourceError, match=r"jaxpriv\[tables\]"):
         read_columns(source, ["a"])
+
+
+def test_a_long_file_is_read_in_portions_as_if_it_were_one(tmp_path):
+    """More records than are looked at together, with line breaks inside of fields, and a fault far behind."""
+    path = tmp_path / "long.csv"
+    rows = [(str(n % 7), "a\nb" if n % 1000 == 0 else f"t{n % 3}") for n in range(70_000)]
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["n", "t"])
+        writer.writerows(rows)
+    columns = read_columns(path, ["t", "n"])
+    assert columns["n"].values.tolist() == [one for one, _ in rows]
+    assert columns["t"].values.tolist() == [other for _, other in rows]
+    distinct, place = columns["t"].factors
+    assert len(distinct) == 4
+    assert (distinct[place] == columns["t"].values).all()
+    part = columns["t"].part(np.arange(70_000) % 2 == 1)
+    assert part.mapped(len, int).tolist() == [len(other) for _, other in rows[1::2]]
+    with path.open("a", newline="") as file:
+        file.write("1\n")
+    with pytest.raises(InputError, match=r"line 70072, row 70000 \(from 0\): 1 fields, 2 needed"):
+        read_columns(path, ["n"])

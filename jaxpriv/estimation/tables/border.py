@@ -13,8 +13,10 @@ needs numbers parses them.
 import csv
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,15 +30,35 @@ Source = Any
 
 Kind = Literal["integer", "number", "text"]
 
+_AT_ONCE = 2**15  # records of a CSV file that are looked at together
+
 
 @dataclass(frozen=True)
 class Column:
-    """One column: int64, float64 or (object) str values (n,), arbitrary where `missing` (n,)."""
+    """One column: int64, float64 or (object) str values (n,), arbitrary where `missing` (n,).
+
+    `factors`: the different values of a text column, (k,), and the place of each row's among them, (n,), where the
+    reader
+    knows them: rules then look at k values in place of n.
+    """
 
     name: str
     kind: Kind
     values: np.ndarray
     missing: np.ndarray
+    factors: tuple[np.ndarray, np.ndarray] | None = None
+
+    def mapped(self, function: Callable[[Any], Any], kind: type) -> np.ndarray:
+        """`function` of every value, missing ones too, as an array (n,) of `kind`."""
+        if self.factors is None:
+            return np.fromiter(map(function, self.values.tolist()), dtype=kind, count=len(self.values))
+        distinct, place = self.factors
+        return np.fromiter(map(function, distinct.tolist()), dtype=kind, count=len(distinct))[place]
+
+    def part(self, rows: np.ndarray) -> "Column":
+        """The rows that a mask (n,) chooses."""
+        factors = None if self.factors is None else (self.factors[0], self.factors[1][rows])
+        return Column(self.name, self.kind, self.values[rows], self.missing[rows], factors)
 
     def where(self, row: Any) -> str:
         """How messages name a place."""
@@ -129,6 +151,8 @@ def _from_series(nw: Any, name: str, series: Any) -> Column:
 
 
 def _from_array(name: str, values: Any) -> Column:
+    if isinstance(values, Column):  # read before
+        return values
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         missing = np.ma.getmaskarray(values)
         values = np.ma.getdata(values)
@@ -231,36 +255,58 @@ def _from_csv(path: Path, names: Sequence[str]) -> dict[str, Column]:
     try:
         # A byte order mark is no part of the first name.
         with open(path, encoding="utf-8-sig", newline="") as file:
-            return _parse(csv.reader(file, strict=True), path, names)
+            columns = _parse(csv.reader(file, strict=True), path, names)
+        if columns is None:
+            with open(path, encoding="utf-8-sig", newline="") as file:
+                raise _ragged(csv.reader(file, strict=True), path)
+        return columns
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; convert it first") from None
 
 
-def _parse(reader: Any, path: Path, names: Sequence[str]) -> dict[str, Column]:
-    collected: list[list[str]] = [[] for _ in names]
-    seen: list[dict[str, str]] = [{} for _ in names]
+class _Places(dict[str, int]):
+    """The place of each text among the different ones, in the order in which they come."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = place = len(self)
+        return place
+
+
+def _parse(reader: Any, path: Path, names: Sequence[str]) -> dict[str, Column] | None:
+    """The columns; None if a record has another number of fields than the header."""
+    known: list[_Places] = [_Places() for _ in names]
+    parts: list[list[np.ndarray]] = [[] for _ in names]
     try:
         header = next(reader, None)
         if header is None:
             raise InputError(f"{path} is empty")
         _need(header, names, str(path))
-        places = [header.index(name) for name in names]
-        for fields in reader:
-            if len(fields) != len(header):
-                blank = "" if fields else " (the line is blank: remove it)"
-                raise InputError(
-                    f"{path}, line {reader.line_num}, {row_text(len(collected[0]))}: {len(fields)} fields, "
-                    f"{len(header)} needed{blank}"
-                )
-            for values, known, place in zip(collected, seen, places, strict=True):
-                # Equal texts are stored once: a column of few values costs one pointer a row.
-                values.append(known.setdefault(fields[place], fields[place]))
+        fields = [itemgetter(header.index(name)) for name in names]
+        while records := list(islice(reader, _AT_ONCE)):
+            if set(map(len, records)) != {len(header)}:
+                return None
+            for field, places, part in zip(fields, known, parts, strict=True):
+                texts = map(places.__getitem__, map(field, records))
+                part.append(np.fromiter(texts, dtype=np.int64, count=len(records)))
     except csv.Error:
         raise InputError(f"{path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)") from None
-    return {
-        name: _text(name, values, np.zeros(len(values), dtype=bool))
-        for name, values in zip(names, collected, strict=True)
-    }
+    columns = {}
+    for name, places, part in zip(names, known, parts, strict=True):
+        distinct, place = _objects(list(places)), np.concatenate([*part, np.zeros(0, dtype=np.int64)])
+        columns[name] = Column(name, "text", distinct[place], np.zeros(len(place), dtype=bool), (distinct, place))
+    return columns
+
+
+def _ragged(reader: Any, path: Path) -> InputError:
+    """Which record has another number of fields than the header."""
+    header = next(reader)
+    for row, fields in enumerate(reader):
+        if len(fields) != len(header):
+            blank = "" if fields else " (the line is blank: remove it)"
+            return InputError(
+                f"{path}, line {reader.line_num}, {row_text(row)}: {len(fields)} fields, {len(header)} needed{blank}"
+            )
+    return InputError(f"{path} changed while it was read")
 
 
 def _from_parquet(path: Path, names: Sequence[str]) -> dict[str, Column]:

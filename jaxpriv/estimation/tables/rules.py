@@ -56,8 +56,12 @@ class Categories:
         """The rule with the classes of a column, where it has none of its own."""
         if self.values is not None:
             return self
-        texts, missing = _texts(column), _missing(column, self)
-        found = sorted(set(texts[~missing].tolist()), key=_order)
+        missing = _missing(column, self)
+        if column.factors is None:
+            present = _texts(column)[~missing]
+        else:
+            present = column.factors[0][np.unique(column.factors[1][~missing])]
+        found = sorted(set(present.tolist()), key=_order)
         try:
             return replace(self, values=tuple(found))
         except InputError as error:
@@ -66,8 +70,8 @@ class Categories:
     def encode(self, column: Column) -> np.ndarray:
         """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
         place = {value: code for code, value in enumerate(self.values or ())}
-        texts = _texts(column)
-        codes = np.fromiter((place.get(text, -1) for text in texts), dtype=np.int64, count=len(texts))
+        texts = column if column.kind == "text" else Column(column.name, "text", _texts(column), column.missing)
+        codes = texts.mapped(lambda text: place.get(text, -1), np.int64)
         return _closed(codes, len(place), column, self, "is not among the categories")
 
 
@@ -238,9 +242,7 @@ def _missing(column: Column, rule: Rule) -> np.ndarray:
     if column.kind != "text":
         return column.missing
     tokens = set(rule.tokens)
-    return column.missing | np.fromiter(
-        (text in tokens for text in column.values), dtype=bool, count=len(column.values)
-    )
+    return column.missing | column.mapped(tokens.__contains__, bool)
 
 
 def _texts(column: Column) -> np.ndarray:
@@ -263,14 +265,15 @@ def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
     """Values as float64; 0 where missing."""
     if column.kind != "text":
         return np.where(missing, 0.0, column.values.astype(np.float64))
-    numbers = np.zeros(len(column.values))
-    for row in np.flatnonzero(~missing):
-        text = column.values[row]
-        value = float(text) if _NUMBER.fullmatch(text) else math.nan
-        if not math.isfinite(value):
-            raise InputError(f"{column.where(row)} is not a finite decimal number; the rule needs one")
-        numbers[row] = value
-    return numbers
+
+    def parsed(text: str) -> float:
+        return float(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else math.nan
+
+    numbers = column.mapped(parsed, np.float64)
+    broken = np.flatnonzero(~np.isfinite(numbers) & ~missing)
+    if broken.size:
+        raise InputError(f"{column.where(broken[0])} is not a finite decimal number; the rule needs one")
+    return np.where(missing, 0.0, numbers)
 
 
 def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, fault: str) -> np.ndarray:
