@@ -253,3 +253,15 @@ def test_a_dense_table_of_eight_private_symbols_is_proved(share):
     proof = solution.proof
     assert proof is not None
     assert sure.price(proof.prices, proof.multiplier, 1, aim=proof.bound - 1e-9).bound >= proof.bound - 2e-9
+
+
+def test_the_proof_goes_on_from_a_coarse_one():
+    """A time limit would have left a bound: they rise, and several come before the last."""
+    joint, records = random_joint(1, 8, 20), []
+    target = 0.8 * entropy(source_of(joint))
+    solution = jp.solve(jp.FunnelProblem(joint, disclosure=target), progress=records.append)
+    bounds, values = [record.bound for record in records], [record.value for record in records]
+    assert bounds == sorted(bounds)
+    assert values == sorted(values, reverse=True) or np.ptp(values[-3:]) < 1e-9
+    assert len({bound for bound in bounds if bound > 0}) >= 2
+    assert max(bounds) <= solution.value

@@ -102,6 +102,7 @@ def test_prices_proved_for_one_target_serve_the_next():
     assert found.steps > 0
     again = find(first, Goal(1e-6))
     assert again.steps == 0
+    assert found.proof is not None
     assert again.proof is not None
     assert again.proof.bound == found.proof.bound
     np.testing.assert_array_equal(again.proof.prices, found.proof.prices)

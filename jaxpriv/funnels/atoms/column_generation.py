@@ -39,6 +39,8 @@ _EPS = float(np.finfo(np.float64).eps)
 _SMALL = 80
 # Leakage budgets below this share of I(S;X|A) are nearly none.
 _SILENT = 0.02
+# Of the bound on what can be told without leakage, the share that is sometimes reached: 0.63 to 0.81 in tables tried.
+_TOLD = 0.85
 # Of a time limit, what the search for releases without leakage may take.
 _FOR_SILENCE = 0.3
 
@@ -166,7 +168,7 @@ class Program:
             return True
         if form == "side":
             return target <= _SILENT * self.told
-        return target <= sum(block.mass * silent_bound(block.joint) for block in self.blocks)
+        return target <= _TOLD * sum(block.mass * silent_bound(block.joint) for block in self.blocks)
 
     def _silence(self, clock: Clock, target: float = np.inf) -> tuple[Perfect, ...]:
         """The best releases of every block that tell nothing about S; with one block no more than `target` is tried."""

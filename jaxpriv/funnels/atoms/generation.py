@@ -29,7 +29,9 @@ _FAR, _LOWERED = 100.0, 0.125
 # ones is this fraction of the gap below the value; what lowering the prices costs comes on top of it.
 _HOPED = 0.02
 # A search for a proof allows this share of what is not yet proved, and of that this share below zero.
-_COARSE, _AIM = 0.02, -0.8
+_COARSE, _AIM = 0.03, -0.8
+# What quick searches may leave of that before a proof that is not the last, and its part of a time limit.
+_LITTLE, _PROVING = 0.3, 0.5
 # In any case where the value has moved by less than that fraction for so many rounds.
 _STILL = 10
 # Where lambda is near a critical value the self-consistent iteration crawls: a round that does not halve the gap
@@ -84,11 +86,12 @@ def generate(
     `known` are prices with what was proved for them, for other targets.
     `report` is called with the round, the value and the bound of the minimised cost.
 
-    Blocks with a quick pricer are searched with it; once nothing more is found the sure pricers of all blocks
-    are asked, which prove the bound or find what was missed.
+    Blocks with a quick pricer are searched with it; once little more is found the sure pricers of all blocks
+    are asked, which prove the bound or find what was missed: coarsely first, to the gap in the end.
     """
     all_sure = sure = all(part.quick is None for part in parts)
     bound, hoped, best, centre, done = objective.floor, -np.inf, None, None, 0
+    lowest = np.zeros(len(parts))
     for one in known:
         proved = objective.bound(one.line, one.lam)
         if proved > bound:
@@ -105,11 +108,13 @@ def generate(
         last = plan.value
         here = (plan.prices, plan.lam)
         proving = sure and not all_sure
+        # The prices for which local searches find least are those to be proved.
+        settled = proving and objective.funnel and centre is not None
         offers = [here] if centre is None or proving else [here, _middle(here, centre)]
-        # The proof goes on from a coarse one: what it finds on the way changes the prices.
-        remains = plan.value - bound if np.isfinite(bound) else abs(plan.value)
-        allowed = max(gap, _COARSE * remains)
-        before_round = bound
+        aims = np.zeros(len(parts))
+        if settled and centre is not None:
+            offers, aims = [centre], np.minimum(0.0, lowest)
+        allowed, before_round = _allowed(plan, bound, gap), bound
         fresh: list[list[np.ndarray]] = [[] for _ in parts]
         if not objective.funnel and plan.lam > _FLAT:
             prices, better = self_consistent(parts, *_active(pools, plan, seeds), plan.lam, patience, clock)
@@ -120,7 +125,9 @@ def generate(
             if number and clock.expired():
                 break
             prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
-            priced = _price(parts, prices, lam, sure, clock, _AIM * objective.sign * objective.priced(allowed, lam))
+            below = aims + _AIM * objective.sign * objective.priced(allowed, lam)
+            with clock.share(_PROVING if proving else 1.0):
+                priced = _price(parts, prices, lam, sure, clock, below)
             for found, one in zip(fresh, priced, strict=True):
                 found.append(one.posteriors)
             if number == 0:
@@ -134,25 +141,37 @@ def generate(
             best_found = _extremes(parts, prices, lam, priced)
             likely = objective.bound(_line(parts, prices, best_found), lam)
             if likely > hoped:
-                hoped, centre = likely, (offered, lam)
+                hoped, centre, lowest = likely, (offered, lam), best_found
         patience = 1 if plan.value - bound <= 0.5 * before else min(2 * patience, _PATIENCE)
         before = plan.value - bound
         report(done, plan.value, bound)
         if plan.value - bound <= gap or done >= rounds:
             return Generated(pools, plan, bound, best, done)
         larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * objective.priced(gap, plan.lam))
-        # Quick searches end where what the atoms found leave to be gained is as good as nothing. Where nothing proves
-        # that, only many searches from new starts that bring nothing are worth anything.
-        likely_done = not grown or plan.value - hoped <= (_LOWERED + _HOPED) * gap
-        if sure and not grown and (allowed <= gap or bound <= before_round):
+        if sure and not grown and bound <= before_round and not settled:
             return Generated(pools, plan, bound, best, done)
         if not (sure or provable) and still >= _STILL:
             return Generated(pools, plan, bound, best, done)
         pools = larger
-        if proving and objective.funnel and grown and plan.value - bound > 1.1 * allowed:
-            sure, still = False, 0
-        elif not sure and (still >= _STILL or likely_done) and provable:
-            sure, hoped, centre = True, -np.inf, None
+        if proving and not objective.funnel:
+            continue
+        coarser, allowed = allowed, _allowed(plan, bound, gap)
+        if proving and (coarser <= gap or bound <= before_round or allowed > 0.5 * coarser):
+            sure, still, hoped, centre = not grown, 0, -np.inf, None
+            continue
+        # Quick searches end where what the atoms found leave to be gained is little of what the next proof allows, at
+        # the end as good as nothing. Where nothing proves that, only many searches from new starts that bring nothing
+        # are worth anything.
+        little = _LOWERED * gap + (_HOPED if allowed <= gap else _LITTLE) * allowed
+        if not all_sure:
+            sure = provable and (still >= _STILL or not grown or plan.value - hoped <= little)
+            if sure and not objective.funnel:
+                hoped, centre = -np.inf, None
+
+
+def _allowed(plan: Plan, bound: float, gap: float) -> float:
+    """How far below the value the next proof may end: proofs go on from coarse ones, which change the prices."""
+    return max(gap, _COARSE * (plan.value - bound if np.isfinite(bound) else abs(plan.value)))
 
 
 def _line(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], extremes: np.ndarray) -> float:
@@ -199,13 +218,13 @@ def _middle(here, centre):
 
 
 def _price(
-    parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], lam: float, sure: bool, clock: Clock, aim: float
+    parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], lam: float, sure: bool, clock: Clock, aims: np.ndarray
 ) -> list[Priced]:
     priced = []
-    for part, nu in zip(parts, prices, strict=True):
+    for part, nu, aim in zip(parts, prices, aims, strict=True):
         pricer = part.sure if part.quick is None or (sure and part.sure is not None) else part.quick
         assert isinstance(pricer, AbstractPricer)
-        priced.append(pricer.price(part.turned(nu, lam), lam, 2 * len(nu) + 2, clock, aim))
+        priced.append(pricer.price(part.turned(nu, lam), lam, 2 * len(nu) + 2, clock, float(aim)))
     return priced
 
 
