@@ -61,3 +61,19 @@ def test_binary_pairs_meet_the_closed_forms():
             assert float(row["reached"]) == pytest.approx(exact, abs=1e-7)
             assert sign * (exact - float(row["proved"])) >= -1e-12
             assert row["status"] == "optimal"
+
+
+def test_no_mechanism_beats_the_least_of_a_measure():
+    """Factors between measures are at least 1, up to the tolerance of 1e-6 over the least that counts, 1e-3."""
+    path = EXPERIMENTS / "ldp_and_information" / "data" / "factors.csv"
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    with open(path, newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    q10, median, q90 = (column(rows, name) for name in ("q10", "median", "q90"))
+    assert (q10 >= 1.0 - 1e-3).all()
+    assert (median >= q10).all()
+    assert (q90 >= median).all()
+    own = np.array([row["optimised"] == row["measured"] for row in rows])
+    np.testing.assert_allclose(q90[own], 1.0, atol=1e-3)
+    assert len({(row["family"], row["size"], row["share"]) for row in rows}) == 4 * 2 * 7

@@ -109,17 +109,19 @@ class Sweep:
                     return rows.solution_of(table.row(chunk.positions.index(position), named=True))
         raise InputError(f"problem {i} has no result in {self.folder}")
 
+    def solutions(self) -> Iterator[tuple[int, Solution]]:
+        """(position, solution) of every problem that has a mechanism, one chunk of the plan after another."""
+        for table in self._store.tables():
+            for row in table.iter_rows(named=True):
+                if np.isfinite(row["value"]):
+                    yield row["index"], rows.solution_of(row)
+
     def verify(self) -> dict[int, Verification]:
         """Every certificate computed again, from the declaration and the stored arrays alone: `jaxpriv.certify`.
 
         Infeasible and failed problems, which hold no mechanism, are left out.
         """
-        checked: dict[int, Verification] = {}
-        for chunk in self.plan.chunks:
-            table = self._store.valid(chunk)
-            for row in () if table is None else table.iter_rows(named=True):
-                if np.isfinite(row["value"]):
-                    checked[row["index"]] = certify(self.study.problem(row["index"]), rows.solution_of(row))
+        checked = {i: certify(self.study.problem(i), solution) for i, solution in self.solutions()}
         return dict(sorted(checked.items()))
 
     @property
