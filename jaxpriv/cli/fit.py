@@ -1,5 +1,6 @@
 """`jaxpriv fit`: from a table of records to a design that can be published, released from and checked."""
 
+from dataclasses import asdict
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
@@ -79,6 +80,14 @@ def fit(
     ] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the split.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of all bounds for the population together.")] = 0.95,
+    population: Annotated[
+        bool,
+        typer.Option(
+            "--population",
+            help="The leakage budget holds for the population with the confidence: the other records choose from a "
+            "sequence of designs the last that they certify.",
+        ),
+    ] = False,
     unseen: Annotated[
         Unseen,
         typer.Option(
@@ -135,6 +144,7 @@ def fit(
             split=split,
             seed=seed,
             confidence=confidence,
+            population=population,
             unseen=str(unseen),
             resolution=resolution,
             tol=tol,
@@ -173,6 +183,7 @@ def _record(found: "Fitted") -> dict[str, Any]:
         },
         "on_the_design": {name: claim.record for name, claim in found.claims.items()},
         "without_data": {name: claim.record for name, claim in found.mechanism.guarantees.items()},
+        "population_limit": None if found.limit is None else asdict(found.limit),
         "population": None
         if audit is None
         else {
@@ -213,6 +224,10 @@ def _text(found: "Fitted", units: Units) -> str:
     lines["whatever the population is"] = ""
     names = {"maximal-leakage": "  no leakage above", "ldp": "  no ratio of probabilities above e^"}
     lines |= {names[name]: _claim(claim, units) for name, claim in mechanism.guarantees.items()}
+    limit = found.limit
+    if limit is not None:
+        lines[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
+        lines[f"  {measure} at most"] = _output.upper(limit.upper)
     if audit is not None and audit.assumptions.records is not None:
         lines[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
         for row in audit.rows:

@@ -16,6 +16,7 @@ from jaxpriv._lazy import attach
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.evidence import Evidence as Evidence
     from jaxpriv.mechanism.fitting import Fitted as Fitted
+    from jaxpriv.mechanism.fitting import PopulationLimit as PopulationLimit
     from jaxpriv.mechanism.fitting import fit as fit
     from jaxpriv.mechanism.mechanism import Asked as Asked
     from jaxpriv.mechanism.mechanism import Mechanism as Mechanism
@@ -26,7 +27,7 @@ else:
         __name__,
         {
             "jaxpriv.mechanism.evidence": ["Evidence"],
-            "jaxpriv.mechanism.fitting": ["Fitted", "fit"],
+            "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
             "jaxpriv.mechanism.mechanism": ["Asked", "Mechanism"],
             "jaxpriv.mechanism.releasing": ["Released", "release"],
         },

@@ -1,17 +1,19 @@
 """From a table of records to a mechanism: design on one part of the records, audit on the other."""
 
+import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from jaxpriv._repr import summary
 from jaxpriv._validation import scalar
 from jaxpriv.datasets._layout import distinct_rows
-from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism
+from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
+from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism, leakage_bounds
+from jaxpriv.estimation.confidence import population as sets_of_population
 from jaxpriv.estimation.tables import Codebook, Quantiles, Source, fit_codebook
 from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import column_distortion
@@ -22,12 +24,17 @@ from jaxpriv.mechanism.table import quantise, within_distortion, within_leakage
 from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solving.solve import solve
-from jaxpriv.verifier.claims import Claim
+from jaxpriv.verifier.claims import ONE, Claim
 from jaxpriv.verifier.designs import UNSEEN
 
 # A table of this many entries is a file of 128 MiB, and the verifier goes through it entry by entry.
 _LARGEST = 2**24
 _ROWS_PER_SYMBOL = 5
+_RUNGS = 12
+
+# A table with the names, labels and codes of its outputs; scores, weights and multipliers.
+_Drawn: TypeAlias = tuple[np.ndarray, tuple[str, ...], Labels, np.ndarray]
+_Duals: TypeAlias = tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +46,9 @@ class Fitted:
         evidence: counts and certificate, which may not.
         claims: every number of the mechanism on the records of its design, computed again from the integer table.
         status: of the solution: `optimal`, `not_certified`, `best_known` or `stationary`.
-        audit: bounds for the population from the records that were held out; None without a split.
-        left_out: held-out records without a symbol, which the audit does not count.
+        audit: bounds for the population from the records that were held out; None without a split, and where these
+            records chose the mechanism.
+        limit: what they certify then.
         statements: what the numbers stand on, sentences.
     """
 
@@ -49,9 +57,26 @@ class Fitted:
     claims: Mapping[str, Claim]
     status: str
     audit: MechanismAudit | None
+    limit: "PopulationLimit | None"
     statements: tuple[str, ...]
 
     __repr__ = summary
+
+
+@dataclass(frozen=True)
+class PopulationLimit:
+    """The leakage of the mechanism in the population is at most `limit`, with this confidence.
+
+    Attributes:
+        upper: the bound that the held-out records give for the chosen mechanism, at most `limit`.
+        rung, rungs: the mechanism is number `rung` of a sequence of `rungs` that was fixed before.
+    """
+
+    confidence: float
+    limit: float
+    upper: float
+    rung: int
+    rungs: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +112,7 @@ def fit(
     split: float = 0.5,
     seed: int = 0,
     confidence: float = 0.95,
+    population: bool = False,
     unseen: str = "refuse",
     resolution: int = 32,
     tol: float = 1e-6,
@@ -105,16 +131,23 @@ def fit(
         split: the share of the records that the mechanism is designed on; the others are for its audit. 1: no audit.
         seed: of the split.
         confidence: of the bounds for the population.
+        population: `leakage_budget` holds for the population, with the confidence. A sequence of mechanisms is
+            designed on one part of the records, for 1/12, 2/12, ... of the budget; the other part bounds the leakage
+            of one after the other, and the last before the first whose bound is above the budget is taken. The
+            sequence is fixed before these records are looked at, so the first mechanism that leaks more than the
+            budget is passed with at most the probability 1 - confidence, however many there are (fixed-sequence
+            testing).
         unseen: what a later record comes to whose classes combine as in no record of the table: see `Mechanism`.
         resolution: bits of the probabilities.
         tol: the certified gap that counts as optimal.
 
-    The classes are those of all records, except for quantiles, which are those of the design's; so is the alphabet X
-    of the combinations that occur. A combination that no record of the design has gets the row of the nearest one that
-    has.
+    The classes are those of all records, except for quantiles, which are those of the design's. The alphabet X is that
+    of the combinations that occur; one that no record of the design has gets the row of the nearest one that has, and
+    only those are released that a record of the design has: the mapping is a function of the records of the design.
 
     Raises `InputError` for bad columns, numbers and options, `InfeasibleError` if no mechanism meets the target,
-    `ResourceError` for a table that is too large.
+    `NotCertifiedError` if the records are too few to certify any mechanism for the population, `ResourceError` for a
+    table that is too large.
     """
     targets = {"budget": budget, "leakage-budget": leakage_budget, "disclosure": disclosure, "watchdog": target_leakage}
     given = {name: value for name, value in targets.items() if value is not None}
@@ -147,24 +180,35 @@ def fit(
     costs = None
     if problem in ("budget", "leakage-budget"):
         costs = column_distortion(records.codebook, records.useful, kinds=distortion, weights=weights)
-    goal = _goal(joint, target, resolution) if problem == "disclosure" else target
-    matrix, duals, status = _designed(problem, goal, joint, None if costs is None else costs[seen], measure, tol)
-    columns, labels, released, matrix = _alphabet(problem, records, seen, matrix)
-    table = np.zeros((size, matrix.shape[1]), dtype=np.uint64)
-    table[seen] = quantise(
-        matrix,
-        resolution=resolution,
-        costs=None if costs is None else costs[seen],
-        support=name != "mutual-information" and problem != "watchdog",
-    )
-    if problem == "budget" and costs is not None:
-        table[seen] = within_distortion(table[seen], records.design[:, seen], costs[seen], target)
-    if problem == "leakage-budget" and order is divergence is gamma is None:
-        table[seen] = within_leakage(table[seen], records.design[:, seen], name, target)
-    for x in np.flatnonzero(~seen):
-        apart = (records.useful[seen] != records.useful[x]).sum(axis=1)
-        table[x] = table[seen][int(apart.argmin())]
+        costs = costs[:, seen]
+    exact = order is divergence is gamma is None
+    # What a measure of ratios compares stays positive.
+    support = name != "mutual-information" and problem != "watchdog"
 
+    def designed(goal: float) -> tuple[_Drawn, _Duals, str]:
+        asked_of_solver = _goal(joint, goal, resolution) if problem == "disclosure" else goal
+        prices = None if costs is None else costs[seen]
+        matrix, duals, status = _designed(problem, asked_of_solver, joint, prices, measure, tol)
+        columns, labels, released, matrix = _alphabet(problem, records, seen, matrix)
+        table = np.zeros((size, matrix.shape[1]), dtype=np.uint64)
+        table[seen] = quantise(matrix, resolution=resolution, costs=prices, support=support)
+        if problem == "budget" and prices is not None:
+            table[seen] = within_distortion(table[seen], records.design[:, seen], prices, goal)
+        if problem == "leakage-budget" and exact:
+            table[seen] = within_leakage(table[seen], records.design[:, seen], name, goal)
+        for x in np.flatnonzero(~seen):
+            apart = (records.useful[seen] != records.useful[x]).sum(axis=1)
+            table[x] = table[seen][int(apart.argmin())]
+        return (table, columns, labels, released), duals, status
+
+    limit = None
+    if population:
+        limit, goal, (drawn, duals, status) = _certified(records, problem, target, measure, confidence, designed)
+        asked = replace(asked, target=goal)
+        records = replace(records, held_out=None)  # they chose the mechanism: no audit may take them for held out
+    else:
+        drawn, duals, status = designed(target)
+    table, columns, labels, released = drawn
     evidence = Evidence(records.private, records.design, records.held_out, *duals, key=os.urandom(32).hex())
     mechanism = Mechanism(
         table=table,
@@ -181,7 +225,44 @@ def fit(
     audit = None
     if records.held_out is not None:
         audit = audit_mechanism(mechanism.matrix(), counts=records.held_out, confidence=confidence, held_out=True)
-    return Fitted(mechanism, evidence, evidence.claims(mechanism), status, audit, _statements(records, seen))
+    return Fitted(mechanism, evidence, evidence.claims(mechanism), status, audit, limit, _statements(seen))
+
+
+def _certified(
+    records: _Counted,
+    problem: str,
+    target: float,
+    measure: Any,
+    confidence: float,
+    designed: Callable[[float], tuple[_Drawn, _Duals, str]],
+) -> tuple[PopulationLimit, float, tuple[_Drawn, _Duals, str]]:
+    """The last of the sequence before the first whose bound is above the target, and its own target."""
+    if problem != "leakage-budget":
+        raise InputError("population is about leakage_budget; for other targets the audit bounds the population")
+    if records.held_out is None:
+        raise InputError("population needs held-out records: give a split below 1")
+    level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
+    if not level < 1:
+        raise InputError("confidence must be below 1")
+    known = sets_of_population(records.held_out, 1 - level, held_out=True)
+    best, upper = None, math.inf
+    for rung in range(1, _RUNGS + 1):
+        goal = target * rung / _RUNGS
+        found = designed(goal)
+        (bound,) = leakage_bounds(known, found[0][0] / ONE, (measure,))
+        if bound is None:
+            raise InputError("leakage: no sound bound for a population is known for this measure")
+        upper = float(bound.upper[0, 0])
+        if not upper <= target:
+            break
+        best = PopulationLimit(level, target, upper, rung, _RUNGS), goal, found
+    if best is None:
+        raise NotCertifiedError(
+            f"{int(records.held_out.sum())} held-out records cannot certify any mapping but a constant one: the first "
+            f"of the sequence leaks {target / _RUNGS:.3g} on the records of the design, is bounded by {upper:.3g} in "
+            f"the population, and {target:.3g} is asked for: take more records, fewer classes or a larger budget"
+        )
+    return best
 
 
 def _counted(
@@ -241,7 +322,7 @@ def _names(names: Any) -> tuple[str, ...]:
 
 def _designed(
     problem: str, target: float, joint: np.ndarray, costs: np.ndarray | None, measure: Any, tol: float
-) -> tuple[np.ndarray, tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None], str]:
+) -> tuple[np.ndarray, _Duals, str]:
     """(the mechanism (X, Y), the duals, the status); private symbols without a record stay in the duals."""
     if problem == "watchdog":
         from jaxpriv.watchdog import watchdog
@@ -275,17 +356,18 @@ def _alphabet(
     """(names, labels, codes (Y, c), mechanism): useful symbols, or for a funnel numbered symbols of one column."""
     book = records.codebook
     labels = tuple(book.rules[name].labels for name in book.useful)
-    if problem in ("budget", "leakage-budget"):  # the bound is about all outputs: none is left out
-        return book.useful, labels, records.useful, matrix
     used = matrix.any(axis=0)
+    if problem == "disclosure":
+        size = int(used.sum())
+        return ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None], matrix[:, used]
     if problem == "watchdog":
         return book.useful, labels, records.useful[seen][used], matrix[:, used]
-    size = int(used.sum())
-    return ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None], matrix[:, used]
+    # The bound is about all outputs: none is left out.
+    return book.useful, labels, records.useful[seen], matrix
 
 
-def _statements(records: _Counted, seen: np.ndarray) -> tuple[str, ...]:
-    found = ["The classes and the alphabet of combinations were taken from all records, those held out too."]
+def _statements(seen: np.ndarray) -> tuple[str, ...]:
+    found = ["The classes were taken from all records, those held out too; the mapping from those of the design."]
     if not seen.all():
         found.append(
             f"{int((~seen).sum())} of {len(seen)} combinations have no record in the design: each is released as the "

@@ -47,8 +47,8 @@ slider.addEventListener('input',show);show();})();
 
 
 _ALPHABETS = (
-    "Here the alphabets are those of all records of the table: the combinations that occur, categories as they are "
-    "and, for quantiles, those of the records of the design."
+    "Here the classes of private and useful columns are those of all records of the table (quantiles: of those of the "
+    "design)."
 )
 
 

@@ -130,3 +130,14 @@ def test_a_fit_that_cannot_be(run, table, problem, tmp_path):
     result = run(*line, "--budget", 0.1, "--tol", 1e-300)
     assert result.exit_code == 4
     assert Mechanism.load(tmp_path / "design.zip").asked.target == 0.1
+
+
+def test_a_limit_for_the_population(run, table, tmp_path):
+    line = ("fit", table, *COLUMNS, "--out", tmp_path / "design.zip", "--population")
+    result = run(*line, "--leakage-budget", 0.6, "--json", "-")
+    assert result.exit_code == 0, result.output
+    limit = strict_json(result.stdout)["population_limit"]
+    assert limit["upper"] <= limit["limit"] == 0.6
+    assert "population, confidence 0.95" in run(*line, "--leakage-budget", 0.6).stdout
+    refused(run(*line, "--leakage-budget", 0.01), 4, "held-out records cannot certify")
+    refused(run(*line, "--budget", 0.1), 2, "population is about leakage_budget")

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 from jaxpriv.estimation.tables import Categories, Edges, count_table
 from jaxpriv.estimation.tables.costs import column_distortion
+from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.mechanism import fit
 from tests.mechanism.conftest import COLUMNS
 
@@ -99,3 +100,53 @@ def test_measures_other_than_information(table):
     assert found.claims["excess"].upper == "0"
     assert "lower_bound" not in found.claims  # the verifier proves none for this measure
     assert found.evidence.scores.ndim == 3
+
+
+# -- limits for the population ---------------------------------------------------------------------
+
+POPULATION = np.array([[0.22, 0.13, 0.10, 0.05], [0.05, 0.10, 0.15, 0.20]])
+
+
+def sample(records: int, seed: int) -> dict[str, np.ndarray]:
+    cells = np.random.default_rng(seed).choice(8, size=records, p=POPULATION.ravel())
+    return {"s": cells // 4, "x": cells % 4}
+
+
+def test_a_limit_holds_for_the_population():
+    """Of 12 samples hardly any may choose a mapping that leaks more than the limit: each with probability 0.05."""
+    leaks, over = [], 0
+    for seed in range(12):
+        found = fit(sample(4000, seed), private="s", useful="x", leakage_budget=0.08, population=True, seed=seed)
+        w = found.mechanism.matrix()
+        leaks.append(evaluate(MutualInformation(), POPULATION, w).value)
+        assert found.limit.upper <= found.limit.limit == 0.08
+        assert found.mechanism.asked.target == pytest.approx(0.08 * found.limit.rung / 12)
+        assert found.audit is None
+        assert found.evidence.held_out is None
+        over += leaks[-1] > 0.08
+    assert over <= 6  # chance below 1e-6 at a failure probability of 0.05
+    assert np.median(leaks) > 0.01  # and not by releasing nothing
+
+
+def test_what_cannot_be_certified_for_the_population():
+    few = sample(200, 0)
+    with pytest.raises(NotCertifiedError, match="cannot certify any mapping"):
+        fit(few, private="s", useful="x", leakage_budget=0.01, population=True)
+    for change, words in (
+        ({"budget": 0.1}, "leakage_budget"),
+        ({"leakage_budget": 0.1, "split": 1.0}, "held-out"),
+        ({"leakage_budget": 0.1, "confidence": 1.0}, "confidence"),
+    ):
+        with pytest.raises(InputError, match=words):
+            fit(few, private="s", useful="x", population=True, **change)
+
+
+def test_the_mapping_is_a_function_of_the_records_of_the_design(table):
+    """Other held-out records, with a combination that the design has not: the same rows, the same outputs."""
+    first = fit(table, **COLUMNS, budget=0.15)
+    order = np.random.default_rng(0).permutation(len(table["age"]))[len(table["age"]) // 2 :]
+    changed = {name: values.copy() for name, values in table.items()}
+    changed["income"][order] = "low"
+    second = fit(changed, **COLUMNS, budget=0.15)
+    np.testing.assert_array_equal(first.mechanism.table, second.mechanism.table)
+    np.testing.assert_array_equal(first.mechanism.released, second.mechanism.released)
