@@ -21,6 +21,7 @@ from jaxpriv._validation import mechanism_array, scalar
 from jaxpriv.datasets import Dataset
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.solving.frontier import Frontier
+from jaxpriv.solving.funnel_frontier import FunnelFrontier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,14 +75,14 @@ def save(figure: "Figure", path: str | os.PathLike[str]) -> None:
 
 
 def plot_frontier(
-    curve: Frontier,
+    curve: Frontier | FunnelFrontier,
     *,
     units: Literal["nats", "bits"] = "bits",
     tol: float | None = None,
     others: Sequence[tuple[float, float, str]] = (),
     others_label: str = "other mechanisms",
     free: float | None = None,
-    xlabel: str = "distortion budget",
+    xlabel: str | None = None,
     ylabel: str = "leakage of S",
 ) -> "Figure":
     """The curve with what is proved about it, above the width of the proof.
@@ -91,24 +92,34 @@ def plot_frontier(
     axis: the width of that band; at the points themselves it is their certified gap.
 
     Args:
-        curve: over one budget (`frontier(..., budgets=...)`).
+        curve: over one budget (`frontier(..., budgets=...)`), or a boundary of I(S;Y) over I(X;Y)
+            (`funnel_frontier(..., disclosures=...)`, of a funnel or a bottleneck; chords are then on its other side).
         units: of the leakage axis.
         tol: the tolerance of the solve, nats; drawn as a line below.
-        others: further mechanisms as (distortion, leakage in nats, name).
+        others: further mechanisms as (distortion or I(X;Y), leakage in nats, name).
         others_label: what they are, for the legend.
         free: the least distortion at which nothing leaks, if known; marked above.
         xlabel, ylabel: what the budget and the leakage are; units are appended to the latter.
     """
-    if curve.parameter != "budget":
-        raise InputError(f"plot_frontier needs a curve over budgets, not over {curve.parameter}s")
+    funnel = isinstance(curve, FunnelFrontier)
+    parameter = curve.form if funnel else curve.parameter
+    if parameter != ("disclosure" if funnel else "budget"):
+        wanted = "disclosures" if funnel else "budgets"
+        raise InputError(f"plot_frontier needs a curve over {wanted}, not over {parameter}s")
     if units not in ("nats", "bits"):
         raise InputError("units must be 'nats' or 'bits'")
     scale = 1.0 if units == "nats" else 1.0 / np.log(2.0)
-    solved = np.isfinite(np.asarray(curve.solution.value))
-    if not solved.any():
+    if funnel:
+        points, value, width = curve.targets, curve.value * scale, curve.gap * scale
+        xlabel = "I(X;Y) (nats)" if xlabel is None else xlabel
+    else:
+        solved = np.isfinite(np.asarray(curve.solution.value))
+        points = np.asarray(curve.points).reshape(-1)[solved]
+        value, bound = (np.asarray(end)[solved] * scale for end in (curve.solution.value, curve.solution.lower_bound))
+        width = value - bound
+        xlabel = "distortion budget" if xlabel is None else xlabel
+    if not len(points):
         raise InputError("curve has no point that could be solved")
-    points = np.asarray(curve.points).reshape(-1)[solved]
-    value, bound = (np.asarray(end)[solved] * scale for end in (curve.solution.value, curve.solution.lower_bound))
     x = np.sort(points)
     # The points themselves are on the grid, so that the band narrows to their gaps.
     grid = np.unique(np.concatenate([x, *(np.linspace(a, b, 25) for a, b in itertools.pairwise(x))]))
@@ -142,7 +153,7 @@ def plot_frontier(
         above.legend(loc="center right", bbox_to_anchor=(1.0, 0.62))
 
         below.semilogy(grid, _above_floor(high - low), color="C5", lw=0.8, label="between points")
-        below.semilogy(points, _above_floor(value - bound), "o", color="C0", ms=2.6, label="at a point", clip_on=False)
+        below.semilogy(points, _above_floor(width), "o", color="C0", ms=2.6, label="at a point", clip_on=False)
         if tol is not None:
             below.axhline(tol * scale, color="C1", lw=0.8, ls="--", label="tolerance")
         below.set_ylim(_NARROWEST, None)

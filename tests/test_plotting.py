@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 import pytest
 
+import jaxpriv as jp
 from jaxpriv import datasets, plotting
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.solution import Solution
@@ -62,6 +63,23 @@ def test_units_are_a_choice():
     figure = plotting.plot_frontier(curve(), units="nats")
     assert max(figure.axes[0].get_lines()[0].get_ydata()) == 1.0
     assert "leakage of S (nats)" in texts(figure)
+
+
+def test_funnel_boundaries_are_drawn_like_curves_over_budgets():
+    joint = np.random.default_rng(0).dirichlet(np.ones(8)).reshape(2, 4)
+    targets = np.array([0.5, 0.9, 1.1])
+    for kind in (jp.FunnelProblem, jp.BottleneckProblem):
+        boundary = jp.funnel_frontier(kind(joint, disclosure=0.5), disclosures=targets)
+        above, below = plotting.plot_frontier(boundary, units="nats").axes
+        drawn = {line.get_label(): line for line in above.get_lines()}
+        assert drawn["certified optimum"].get_xdata() == pytest.approx(targets)
+        assert drawn["certified optimum"].get_ydata() == pytest.approx(boundary.value)
+        widths = {line.get_label(): line.get_ydata() for line in below.get_lines()}
+        assert widths["at a point"] == pytest.approx(np.maximum(boundary.gap, 1e-9))
+        assert below.get_xlabel() == "I(X;Y) (nats)"
+    prices = jp.funnel_frontier(jp.FunnelProblem(joint, disclosure=0.5), multipliers=[0.3])
+    with pytest.raises(InputError, match="curve over disclosures, not over multipliers"):
+        plotting.plot_frontier(prices)
 
 
 @pytest.mark.parametrize("gap", [0.0, 1e-12])
