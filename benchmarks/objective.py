@@ -79,7 +79,7 @@ class DistortionObjective(Objective):
             share = min((used - self.budget) / (used - least), 1.0)
             cheapest = np.eye(self.table.shape[1])[self.table.argmin(axis=1)]
             mechanism = (1.0 - share) * mechanism + share * cheapest
-        value = float(average_leakage(np, self.joint, mechanism))
+        value = float(average_leakage(self.joint, mechanism))
         if self.multiplier is not None:
             value += self.multiplier * used
         return Score((value,), share)
@@ -126,9 +126,9 @@ class FunnelObjective(Objective):
         outputs = np.shape(candidate)[1] if np.ndim(candidate) == 2 else 0
         mechanism = as_mechanism(candidate, (size, outputs))
         source = np.diag(self.joint.sum(axis=0))
-        told, whole = (float(average_leakage(np, source, one)) for one in (mechanism, np.eye(size)))
+        told, whole = (float(average_leakage(source, one)) for one in (mechanism, np.eye(size)))
         share = float(np.clip((self.disclosure - told) / (whole - told), 0.0, 1.0)) if told < self.disclosure else 0.0
-        leaked, most = (float(average_leakage(np, self.joint, one)) for one in (mechanism, np.eye(size)))
+        leaked, most = (float(average_leakage(self.joint, one)) for one in (mechanism, np.eye(size)))
         return Score(((1.0 - share) * leaked + share * most,), share)
 
 

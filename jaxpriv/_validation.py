@@ -152,7 +152,8 @@ def scalar(
     if not (inside and (infinite or np.isfinite(number))):
         limits = [f"{'>' if open_low else '>='} {low:g}"] if low > -np.inf else []
         limits += [f"<= {high:g}"] if high < np.inf else []
-        raise InputError(f"{name} must be a {'' if infinite else 'finite '}number {' and '.join(limits)}".rstrip())
+        wanted = " ".join(["number" if infinite else "finite number", *[" and ".join(limits)] * bool(limits)])
+        raise InputError(f"{name} must be a {wanted}{', not NaN' if np.isnan(number) else ''}")
     return number
 
 

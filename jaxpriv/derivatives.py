@@ -1,16 +1,12 @@
 """Derivatives of optimal values and optimal mechanisms with respect to everything a problem is made of.
 
-Write V for the optimal value of a `DistortionProblem`, and for multipliers lambda, a price eta of leakage
-
-    L = <cost, W> + sum_k eta_k I_k(S;Y) + sum_k,m lambda_{k,m} ( E_k d_m(X,Y) - D_m ) - eta eps
-
-for the Lagrangian at the mechanism W (budget form: cost = 0, eta = 1, or the worst joints' weights;
-multiplier form: cost = sum_m l_m p(x) d_m and no lambda; leakage-budget form: cost = p(x) d).
+Write V for the optimal value of a `DistortionProblem`, W for the mechanism and L for the Lagrangian of its program
+(`certificates/lagrangian.py`), costs plus leakage at the rules and prices of the dual.
 
 * The VALUE by the envelope theorem (Danskin 1967; Milgrom and Segal 2002, Theorem 5 for saddle points):
   where primal and dual optima are unique, V is differentiable and its derivative is that of L at fixed
-  W, lambda, eta. Any solver's solution will do: nothing is solved again.
-* The MECHANISM by the implicit function theorem at the end of the central path (`_interior_tangent`):
+  mechanism, rules and prices. Any solver's solution will do: nothing is solved again.
+* The MECHANISM by the implicit function theorem at the end of the central path (`solvers/conic/tangent.py`):
   the one matrix that a step of the interior-point method factors, and a few products with it.
 
 Probabilities live on a simplex, where a gradient is defined up to a constant. Here the joint is
@@ -19,10 +15,9 @@ entry (s, x) is the slope of V when mass moves to the cell (s, x) from all cells
 d/dh V((1 - h) J + h e_{s,x}): the influence function of V.
 """
 
-import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -30,21 +25,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._repr import summary
-from jaxpriv._validation import is_traced, mechanism_array, scalar
-from jaxpriv.certificates import certify
+from jaxpriv._validation import is_traced, scalar
 from jaxpriv.certificates.lagrangian import along
 from jaxpriv.certificates.slopes import slopes
 from jaxpriv.errors import InputError, NotCertifiedError
-from jaxpriv.probability import mutual_information
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.program import Form, Program
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state, path_tangent
-from jaxpriv.solving.choice import STREAMING, check_double, pick_measured, pick_solver, step_limit
-from jaxpriv.solving.dense import MARGIN, own_goal
-from jaxpriv.solving.measured.traced import Found, LeastWorst, Posed, optimum, undifferentiated_optimum
+from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
+from jaxpriv.solving.choice import check_double, pick_solver, step_limit
+from jaxpriv.solving.host import own_goal
 from jaxpriv.solving.solve import solve
-from jaxpriv.solving.traced import traced_program
+from jaxpriv.solving.traced_program import Found, Posed, optimum, optimum_and_moves
+from jaxpriv.solving.traced_worst_outcome import LeastWorst
 
 
 def optimal_value(
@@ -59,9 +51,8 @@ def optimal_value(
 
     Forward and reverse mode, jit and vmap work in any order, for every form, measure and limit and every solver that
     runs there (a function f or loss of one's own, and a traced order of Sibson or Arimoto, raise InputError); the
-    gradient is that of the Lagrangian (module docstring; other measures: `certificates/lagrangian.py`) and costs little
-    more than the solve. Second derivatives come from the derivative of the mechanism: for mutual information without
-    further limits, by the interior-point method.
+    gradient is that of the Lagrangian (module docstring) and costs little more than the solve. Second derivatives come
+    from the derivative of the optimum, by the interior-point method.
 
     Where the optimum is not unique the result is the slope for the solution that was found. In a
     budget it is still a subgradient up to the gap (V is convex there): V(D') >= V(D) - lambda (D' - D)
@@ -93,20 +84,15 @@ def optimal_value(
         return _certified(problem, solver, tol, max_steps).value
     with jax.numpy_rank_promotion("allow"):
         problem = _normalised(problem)
-        if problem.measured:
-            _, method = pick_measured(solver, problem)
-            return _measured_value(problem, method, tol, step_limit(method, max_steps))
-        program = traced_program(problem)
-        name, chosen, _ = pick_solver("interior-point" if solver == "auto" else solver, problem, Goal(tol))
-        if isinstance(chosen, STREAMING):
-            raise InputError(f"solver: {name} runs outside of transformations only; `sensitivity` takes its result")
-        return _value(chosen, tol, step_limit(chosen, max_steps), program)
+        _, chosen, _ = pick_solver("interior-point" if solver == "auto" else solver, problem, Goal(tol))
+        value, proved, _ = _optimum_of(problem, chosen, tol, step_limit(chosen, max_steps), _value_of, _least_value_of)
+        return value * proved
 
 
 def optimal_mechanism(problem: DistortionProblem, *, tol: Any = 1e-10, max_steps: Any = None) -> Any:
     """The optimal mechanism of `problem`, shape (X, Y), differentiable like `optimal_value`.
 
-    Of mutual information without further limits where it is differentiated. By the interior-point method. Its
+    By the interior-point method, for every form, measure and limit that `optimal_value` takes. Its
     derivative solves the linearised optimality conditions of the central path at its end, every product X Z
     held fixed; for a unique, strictly complementary optimum the error is of the order of tol (some 1e-7
     relative at the default on random problems, more where a probability or its price is nearly zero). Below
@@ -123,8 +109,11 @@ def optimal_mechanism(problem: DistortionProblem, *, tol: Any = 1e-10, max_steps
     if not _differentiable(problem):
         return _certified(problem, "interior-point", tol, max_steps).mechanism
     with jax.numpy_rank_promotion("allow"):
-        chosen = InteriorPoint()
-        return _optimum(chosen, tol, step_limit(chosen, max_steps), traced_program(_normalised(problem))).mechanism
+        problem, chosen = _normalised(problem), InteriorPoint()
+        pick_solver(chosen, problem, Goal(tol))
+        steps = step_limit(chosen, max_steps)
+        _, proved, mechanism = _optimum_of(problem, chosen, tol, steps, _optimum, _least_worst)
+        return mechanism * proved
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,33 +178,6 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
         raise InputError("solution has no mechanism: it says infeasible")
     if np.shape(solution.mechanism) != problem.shape:
         raise InputError(f"solution has a mechanism of shape {np.shape(solution.mechanism)}, not {problem.shape}")
-    if problem.measured:
-        return _of_measures(problem, solution)
-    joints, tables = problem.joints, problem.tables()
-    groups, count = joints.shape[0], len(tables)
-    mechanism = mechanism_array(solution.mechanism, "solution.mechanism")
-    by_form: dict[str, np.ndarray] = {}
-    weights = np.ones(1)
-    if problem.budget is not None:
-        # Prices of budgets, one for each joint and distortion; weights that sum to one.
-        prices = np.asarray(solution.multipliers, dtype=np.float64).reshape(groups, count)
-        weights = weights if groups == 1 else np.asarray(solution.weights) / np.sum(solution.weights)
-        by_form["budget"] = -prices.sum(axis=0)
-    elif problem.multiplier is not None:
-        prices = problem.multiplier[None]
-        by_form["multiplier"] = np.einsum("x,mxy,xy->m", joints[0].sum(axis=0), tables, mechanism)
-    else:
-        prices, weights = np.ones((1, 1)), np.asarray(solution.weights, dtype=np.float64)
-        by_form["leakage_budget"] = np.asarray(-weights[0])
-    lifts = np.stack([_log_lift(joint, mechanism) for joint in joints])
-    gradient = weights[:, None, None] * (lifts @ mechanism.T)
-    gradient = gradient + (prices @ (tables * mechanism).sum(axis=2))[:, None, :]
-    gradient = gradient - (gradient * joints).sum(axis=(1, 2), keepdims=True)
-    by_table = np.einsum("km,kx,xy->mxy", prices, joints.sum(axis=1), mechanism)
-    return Sensitivity(gradient, by_table, **by_form)
-
-
-def _of_measures(problem: DistortionProblem, solution: Solution) -> Sensitivity:
     found = slopes(problem, solution)
     gradient = found.joint - (found.joint * problem.joints).sum(axis=(1, 2), keepdims=True)
     limits = found.limits
@@ -229,14 +191,6 @@ def _of_measures(problem: DistortionProblem, solution: Solution) -> Sensitivity:
     if problem.limits:
         by_form["limits"] = limits
     return Sensitivity(gradient, found.distortion, **by_form)
-
-
-def _log_lift(joint: np.ndarray, mechanism: np.ndarray) -> np.ndarray:
-    """ln P(s|y)/P(s), shape (S, Y); 0 where P(s, y) = 0."""
-    w = joint @ mechanism
-    product = w.sum(axis=1, keepdims=True) * w.sum(axis=0)
-    present = np.minimum(w, product) >= np.finfo(np.float64).tiny
-    return np.log(np.where(present, w, 1.0) / np.where(present, product, 1.0))
 
 
 # ------------------------------------------------------------------------------ arguments
@@ -278,116 +232,67 @@ def _normalised(problem: DistortionProblem) -> DistortionProblem:
 # ------------------------------------------------------------------------------ the optimum
 
 
-class _Optimum(NamedTuple):
-    """What the Lagrangian is made of, NaN throughout where it is not certified."""
+def _optimum_of(
+    problem: DistortionProblem, solver: Any, tol: float, max_steps: Any, of_program: Any, of_least_worst: Any
+) -> tuple[Any, Any, Any]:
+    """(value, 1 where it is proved and NaN elsewhere, mechanism): a factor, so that it reaches the derivatives.
 
-    value: Any
-    mechanism: Any  # (X, Y)
-    weights: Any  # (K,)
-    multipliers: Any  # (R,)
-
-
-@partial(jax.jit, static_argnums=0)
-def _search(solver: AbstractSolver, tol: Any, max_steps: Any, program: Program) -> tuple[_Optimum, Any]:
-    """The certified optimum, and the state in which the solver ended."""
-    state, _ = last_state(solver, program, Goal(MARGIN * tol), max_steps)
-    best = state.best
-    scores, weights, multipliers = program.unstacked(best.k, best.price)
-    certificate = certify(program, best.mechanism, scores, weights, multipliers)
-    proved = (certificate.gap <= tol) & (certificate.violation == 0)
-    found = _Optimum(certificate.value, best.mechanism, weights, multipliers)
-    return jax.tree.map(lambda leaf: jnp.where(proved, leaf, jnp.nan), found), state
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _optimum(solver: AbstractSolver, tol: float, max_steps: int, program: Program) -> _Optimum:
-    return _search(solver, tol, max_steps, program)[0]
-
-
-@_optimum.defjvp
-def _optimum_jvp(solver: AbstractSolver, tol: float, max_steps: int, primals: Any, tangents: Any) -> Any:
-    (program,), (change,) = primals, tangents
-    if not isinstance(solver, InteriorPoint):
-        raise InputError(
-            f"solver: second derivatives of the optimal value need solver='interior-point', not {type(solver).__name__}"
-        )
-    with jax.numpy_rank_promotion("allow"):  # a rule may run long after `optimal_value` has returned
-        found, state = _search(solver, tol, max_steps, program)
-        # Symbols without mass stay without. Support and anchor do not move the optimum, and the tangent of the support
-        # is of no dtype that jit would take.
-        joints = jnp.where(program.priors[..., None] > 0, change.joints, 0.0)
-        change = dataclasses.replace(change, joints=joints, support=program.support, anchor=program.anchor)
-        move = _path_tangent(program, change, state.point)
-        limits = program.budgets.shape[0]
-        weights = jnp.zeros_like(found.weights) if program.form is Form.OBJECTIVE else move.price[limits:]
-        # A factor, so that it reaches both modes.
-        known = jnp.where(jnp.isnan(found.value), jnp.nan, 1.0)
-        parts = _Optimum(_envelope(program, change, found), move.x.T, weights, move.price[:limits])
-        return found, jax.tree.map(lambda part: known * part, parts)
-
-
-_path_tangent = jax.jit(path_tangent)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _value(solver: AbstractSolver, tol: float, max_steps: int, program: Program) -> Any:
-    return _optimum(solver, tol, max_steps, program).value
-
-
-@_value.defjvp
-def _value_jvp(solver: AbstractSolver, tol: float, max_steps: int, primals: Any, tangents: Any) -> Any:
-    (program,), (change,) = primals, tangents
-    with jax.numpy_rank_promotion("allow"):
-        # Differentiated once more, `found` moves too: by `_optimum_jvp`.
-        found = _optimum(solver, tol, max_steps, program)
-        return found.value, _envelope(program, change, found)
-
-
-def _envelope(program: Program, change: Program, at: _Optimum) -> Any:
-    """The derivative of the Lagrangian at a fixed primal and dual optimum."""
-    moving = lambda p: (p.joints, p.cost, p.constraints, p.budgets, p.limit)  # noqa: E731
-
-    def lagrangian(parts: Any) -> Any:
-        joints, cost, constraints, budgets, limit = parts
-        w = jnp.matmul(joints, at.mechanism, precision="highest")
-        leaked = at.weights @ jnp.stack([mutual_information(one) for one in w])
-        total = (cost * at.mechanism).sum() + leaked
-        if program.form is Form.LIMIT:
-            total = total - at.weights.sum() * limit
-        return total + at.multipliers @ ((constraints * at.mechanism).sum(axis=(1, 2)) - budgets)
-
-    return jax.jvp(lagrangian, (moving(program),), (moving(change),))[1]
-
-
-# ------------------------------------------------------------------------------ any measures
-
-
-def _measured_value(problem: DistortionProblem, solver: Any, tol: float, max_steps: Any) -> Any:
-    """The optimal value with any measures: a function of the value of the program's total, which has a derivative."""
+    `of_program` and `of_least_worst` say what has a derivative.
+    """
     if problem.budget is not None and problem.leakage.worst_outcome:
-        value, bound, violation = _least_worst(LeastWorst.of(problem, solver, Goal(tol), max_steps))
+        asked = LeastWorst.of(problem, solver, Goal(tol), max_steps)
+        found = of_least_worst(asked)
+        value, bound, violation = found.value, found.bound, found.violation
     else:
         posed = Posed.of(problem)
-        found = _total(solver, posed.program, posed.away, posed.inner(own_goal(problem, Goal(tol))), max_steps)
+        goal = posed.inner(own_goal(problem, Goal(tol)))
+        found = of_program(solver, posed.program, posed.away, goal, max_steps)
         value, bound, violation = posed.certified(found)
-    proved = (value - bound <= tol) & (violation == 0)
-    return value * jnp.where(proved, 1.0, jnp.nan)  # a factor, so that it reaches the derivative
+    proved = jnp.where((value - bound <= tol) & (violation == 0), 1.0, jnp.nan)
+    return value, proved, found.mechanism
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _total(solver: InteriorPoint, program: Any, away: Any, goal: Goal, max_steps: Any) -> Found:
+def _value_of(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_steps: Any) -> Found:
     """The optimum of a program; its value alone has a derivative."""
     return optimum(solver, program, away, goal, max_steps)
 
 
-@_total.defjvp
-def _total_jvp(solver: InteriorPoint, primals: Any, tangents: Any) -> Any:
+@_value_of.defjvp
+def _value_of_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
     program, away, goal, max_steps = primals
     with jax.numpy_rank_promotion("allow"):  # a rule may run long after `optimal_value` has returned
-        found = undifferentiated_optimum(solver, program, away, goal, max_steps)
+        # Differentiated once more, `found` moves too: by `_optimum_jvp`.
+        found = _optimum(solver, program, away, goal, max_steps)
         slope = along(program, tangents[0], found.mechanism, found.k, found.eta, found.price)
+        return found, jax.tree.map(_no_tangent, found)._replace(value=slope)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _optimum(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_steps: Any) -> Found:
+    """The optimum of a program: value, mechanism, rules and prices have derivatives."""
+    return optimum(solver, program, away, goal, max_steps)
+
+
+@_optimum.defjvp
+def _optimum_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
+    program, away, goal, max_steps = primals
+    _second_derivatives_of(solver)
+    with jax.numpy_rank_promotion("allow"):
+        program = jax.tree.map(jnp.asarray, program)
+        change = eqx.filter(tangents[0], jax.tree.map(eqx.is_inexact_array, program))
+        found, moves = optimum_and_moves(solver, program, away, goal, max_steps, change)
+        slope = along(program, tangents[0], found.mechanism, found.k, found.eta, found.price)
+        mechanism, k, eta, price = moves
         still = jax.tree.map(_no_tangent, found)
-        return found, still._replace(value=slope)
+        return found, still._replace(mechanism=mechanism, k=k, eta=eta, price=price, value=slope)
+
+
+def _second_derivatives_of(solver: AbstractSolver) -> None:
+    if not isinstance(solver, InteriorPoint):
+        raise InputError(
+            f"solver: second derivatives of the optimal value need solver='interior-point', not {type(solver).__name__}"
+        )
 
 
 def _no_tangent(primal: Any) -> Any:
@@ -395,8 +300,8 @@ def _no_tangent(primal: Any) -> Any:
     return np.zeros(primal.shape, dtype)
 
 
-def _least_worst(asked: LeastWorst) -> tuple[Any, Any, Any]:
-    """(value, lower bound, violation) of the least worst outcome; its value alone has a derivative."""
+def _least_value_of(asked: LeastWorst) -> Found:
+    """The least worst outcome; its value alone has a derivative."""
 
     @jax.custom_jvp
     def found(parts: Any) -> Found:
@@ -405,10 +310,30 @@ def _least_worst(asked: LeastWorst) -> tuple[Any, Any, Any]:
     @found.defjvp
     def _jvp(primals: Any, tangents: Any) -> Any:
         (parts,), (change,) = primals, tangents
-        best = asked.found(parts)
+        best = _differentiable_least(asked)(parts)
         with jax.numpy_rank_promotion("allow"):
             slope = asked.slope(parts, change, best)
         return best, jax.tree.map(_no_tangent, best)._replace(value=slope)
 
-    best = found(asked.parts)
-    return best.value, best.bound, best.violation
+    return found(asked.parts)
+
+
+def _least_worst(asked: LeastWorst) -> Found:
+    """The least worst outcome: value, mechanism, rules and prices have derivatives."""
+    return _differentiable_least(asked)(asked.parts)
+
+
+def _differentiable_least(asked: LeastWorst) -> Any:
+    @jax.custom_jvp
+    def found(parts: Any) -> Found:
+        return asked.found(parts)
+
+    @found.defjvp
+    def _jvp(primals: Any, tangents: Any) -> Any:
+        (parts,), (change,) = primals, tangents
+        best, moved = asked.found_and_moves(parts, change)
+        still = jax.tree.map(_no_tangent, best)
+        names = ("mechanism", "k", "eta", "price", "value")
+        return best, still._replace(**{name: getattr(moved, name) for name in names})
+
+    return found

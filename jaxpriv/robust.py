@@ -125,7 +125,7 @@ def solve_prior_ball(
         NotCertifiedError: no mechanism that was found keeps the budgets on the whole ball.
         ResourceError: a finite program would need more memory than there is.
     """
-    if not isinstance(problem, DistortionProblem) or problem.budget is None or problem.measured:
+    if not isinstance(problem, DistortionProblem) or problem.budget is None or not problem.of_information:
         raise InputError(
             "problem must be a DistortionProblem with a budget, on mutual information without further limits"
         )
@@ -171,12 +171,12 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
                 raise
             hair = np.zeros_like(hair)  # the budgets leave no room for it, which says nothing about them
             finite = _finite(problem, joints, hair, tol, clock)
-        prices = np.asarray(finite.multipliers).reshape(len(joints), -1)
+        weights, prices = _weights_and_prices(finite, len(joints))
         raised = float(finite.lower_bound - (prices @ hair).sum() * (1 + 8 * _EPS))
         kept = priors
         if raised > bound + tol:
             # Priors without a price may go: the bound rises each time, so none comes back for ever.
-            use = np.asarray(finite.weights) + prices @ span
+            use = weights + prices @ span
             kept = [one for k, one in enumerate(priors) if use[k :: len(priors)].max() > _IDLE]
         if raised > bound:
             bound, proof = raised, priors
@@ -250,6 +250,14 @@ class _Judge:
         prior, value = self.ball.worst_leakage(self.given @ mechanism, self.gap, self.clock)
         kept = bool(np.all(distortion <= self.allowed))
         return _Found(mechanism, prior, value, distortion) if kept else None, [*worst, prior]
+
+
+def _weights_and_prices(finite: Solution, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The weights (K,) of the joints of a finite program and the prices (K, M) of their budgets."""
+    multipliers = np.asarray(finite.multipliers)
+    if count == 1:
+        return np.ones(1), multipliers[None]
+    return multipliers[-count:], multipliers[:-count].reshape(count, -1)
 
 
 def _others(priors: list[np.ndarray], known: list[np.ndarray]) -> list[np.ndarray]:

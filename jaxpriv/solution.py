@@ -77,18 +77,20 @@ class Solution:
         lower_bound: a proved lower bound on the optimum, from `scores`, `weights`, `multipliers` alone.
         mechanism: P(y|x), shape (X, Y), rows sum to one, every limit met: an array, or a
             `jaxpriv.channel` operator where the solver streams (`rows`, `sample`, `matrix`).
-        leakage: I(S;Y) of the mechanism, nats (the largest over a set of joints).
+        leakage: the problem's measure at the mechanism, mutual information in nats by default (the largest over a set
+            of joints).
         distortion: E d_k, shape (M,) (the largest over a set of joints).
-        scores: the adversary's rule g_{k,y}(s), shape (K, Y, S) (certificates/dense.py).
-        weights: the weight of each joint's leakage, shape (K,).
-        multipliers: the price of each budget, shape (R,): minus the slope of the optimal value.
-            With other measures or further limits (certificates/measured.py): `scores` holds the rules times
-            their prices, (1, Y, T) for T rows, `weights` the prices of worst-outcome limits, (Y, W),
-            (from inside of jit and vmap: all rows, none merged or left out),
-            `multipliers` those of the budgets, then of the limits on averages; all in units of the convex
-            program (of a sum over the outputs where the measure is a logarithm of one, of distances to the budgets
-            where the leakage in the worst outcome is minimised), so they prove the bound and are no slopes:
-            `jaxpriv.sensitivity(problem, solution)` has the slopes of every form and measure.
+        scores: the adversary's rules times their prices, shape (1, Y, T) for the T rows of all terms of the program
+            (`problems.program_of`, certificates/tables.py). Of mutual information in the objective these are
+            ln P(s|y)/P(s) at the optimum, joint by joint for every private symbol; other measures have rows for symbols
+            of positive mass that say something of their own (from inside of jit and vmap: for all).
+        weights: the prices of smooth worst-outcome limits at every output, shape (Y, W); W is 0 where there is none.
+        multipliers: the prices of the budgets, one for each joint and distortion, then those of limits on averages,
+            then (of a set of joints) the weights of the joints, which sum to one. With mutual information each price is
+            minus the slope of the optimal value. All are in units of the convex program (of a sum over the outputs
+            where the measure is a logarithm of one, of distances to the budgets where the leakage in the worst outcome
+            is minimised): they prove the bound; `jaxpriv.sensitivity(problem, solution)` has the slopes of every form
+            and measure.
         code: a `Status` (as an integer, so that it batches).
         steps: iterations used.
         solver: the name of the solver that found the mechanism, or of both that found mechanism and bound.
@@ -158,17 +160,17 @@ class Solution:
         return jax.tree.map(lambda leaf: leaf[index] if np.ndim(leaf) else leaf, self)
 
 
-def no_solution(shape: tuple[int, int], groups: int, private: int, limits: int, distortions: int) -> Solution:
-    """The solution that says that there is none: infinite value and bound."""
+def no_solution(shape: tuple[int, int], rows: int, worst: int, prices: int, distortions: int) -> Solution:
+    """The solution that says that there is none, infinite value and bound, with duals of the program's shapes."""
     return Solution(
         value=np.float64(np.inf),
         lower_bound=np.float64(np.inf),
         mechanism=np.full(shape, np.nan),
         leakage=np.float64(np.nan),
         distortion=np.full(distortions, np.nan),
-        scores=np.zeros((groups, shape[1], private)),
-        weights=np.zeros(groups),
-        multipliers=np.zeros(limits),
+        scores=np.zeros((1, shape[1], rows)),
+        weights=np.zeros((shape[1], worst)),
+        multipliers=np.zeros(prices),
         code=np.int32(Status.INFEASIBLE),
         steps=np.int32(0),
         solver="none",

@@ -176,7 +176,7 @@ def test_without_any_time_there_is_a_mechanism_and_an_interval(asked, solver):
         return
     if asked.budget is not None:
         assert paid(mechanism) <= BUDGET + 1e-12
-        if not asked.measured and len(asked.joints) == 1:
+        if asked.of_information and len(asked.joints) == 1:
             assert solution.value == pytest.approx(leaked(mechanism), abs=1e-12)
     if asked.leakage_budget is not None:
         assert jp.leakage.evaluate(asked.leakage, JOINT, mechanism).value <= asked.leakage_budget + 1e-12

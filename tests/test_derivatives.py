@@ -140,7 +140,9 @@ def test_scaling_laws(solved):
         np.testing.assert_allclose(along_table, value, rtol=1e-9)
     else:
         np.testing.assert_allclose(along_table, -along_level, rtol=1e-6)
-        prices = jp.solve(FORMS[form][1](*parts), tol=TOL).multipliers.reshape(-1, len(parts[2]))
+        problem = FORMS[form][1](*parts)
+        groups, count = problem.sizes[0], len(parts[2])
+        prices = jp.solve(problem, tol=TOL).multipliers[: groups * count].reshape(groups, count)
         np.testing.assert_allclose(by_level, -prices.sum(axis=0), rtol=1e-6)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.certificates import certify
+from jaxpriv.problems import program_of
+from tests.information import certify
 
 JOINT = np.random.default_rng(0).dirichlet(np.ones(20)).reshape(4, 5)
 TABLE = abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
@@ -26,7 +27,7 @@ def test_a_negative_traced_limit_leaves_the_mechanism_in_the_simplex():
 
 @pytest.mark.parametrize("change", [[[-0.5, 0.5]], [[1e-6, 0.0]]])
 def test_what_is_no_mechanism_is_a_violation(change):
-    program = jp.DistortionProblem(np.eye(2) / 2, np.zeros((2, 2)), multiplier=1.0).program()
+    program = program_of(jp.DistortionProblem(np.eye(2) / 2, np.zeros((2, 2)), multiplier=1.0))
     mechanism = np.array([[0.2, 0.8], [0.2, 0.8]]) + np.array(change)
     zeros = np.zeros((1, 2, 2))
     assert certify(program, mechanism, zeros, np.ones(1), np.zeros(0)).violation > 0

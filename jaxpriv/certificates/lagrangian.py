@@ -17,13 +17,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxpriv.certificates.dense import nonnegative
-from jaxpriv.certificates.measured import column_values, shared_prices
+from jaxpriv.certificates._base import nonnegative
+from jaxpriv.certificates.tables import column_values, shared_prices
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 
 
-def lagrangian(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any, price: Any) -> Any:
+def lagrangian(program: Program, mechanism: Any, k: Any, eta: Any, price: Any) -> Any:
     """Lambda; differentiate it in the arrays of `program`."""
     limits = len(program.budgets)
     eta, price = nonnegative(jnp, jnp.asarray(eta)), nonnegative(jnp, jnp.asarray(price))
@@ -75,18 +75,18 @@ def _claimed_above(term: Term, k: Any, w: Any) -> Any:
     return (k * (w - reference * jax.lax.stop_gradient(t))).sum()
 
 
-def along(program: MeasuredProgram, change: MeasuredProgram, *at: Any) -> Any:
+def along(program: Program, change: Program, *at: Any) -> Any:
     """The derivative of the Lagrangian as the arrays of the program change, at a fixed (mechanism, k, eta, price)."""
     return jax.jvp(lambda parts: lagrangian(_with_parts(program, parts), *at), (_parts(program),), (_parts(change),))[1]
 
 
-def _parts(program: MeasuredProgram) -> Any:
+def _parts(program: Program) -> Any:
     """The arrays that the Lagrangian depends on."""
     terms = [(term.rows, term.reference, term.cap, term.offset, term.bound) for term in program.terms]
     return terms, program.cost, program.constraints, program.budgets
 
 
-def _with_parts(program: MeasuredProgram, parts: Any) -> MeasuredProgram:
+def _with_parts(program: Program, parts: Any) -> Program:
     terms, cost, constraints, budgets = parts
     names = ("rows", "reference", "cap", "offset", "bound")
     changed = [

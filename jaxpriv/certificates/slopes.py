@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._validation import mechanism_array
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.distortion import Matrix
 from jaxpriv.errors import InputError
@@ -46,7 +47,7 @@ class Slopes:
 def slopes(problem: DistortionProblem, solution: Any) -> Slopes:
     """The slopes of a solution of a problem with any measures; raises InputError where it holds no prices."""
     search = problem.budget is not None and problem.leakage.worst_outcome
-    mechanism, value = np.asarray(solution.mechanism, dtype=np.float64), float(solution.value)
+    mechanism, value = mechanism_array(solution.mechanism, "solution.mechanism"), float(solution.value)
     limits = limits_of(problem)
     asked = ((problem.leakage, value), *limits) if search else limits
     _, whole = proved_program(problem, solution, value)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._validation import is_traced
-from jaxpriv.certificates.measured import certify_measured
+from jaxpriv.certificates.tables import certify_program
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.rule_sets import Scale
 from jaxpriv.problems.distortion import DistortionProblem
@@ -60,7 +60,7 @@ def least_limit(
     anything = np.full(problem.shape, 1.0 / problem.shape[1])
 
     def proves(e: float) -> bool:
-        return bool(certify_measured(worst_program(problem, e, whole), anything, k, eta, price).lower_bound > 0)
+        return bool(certify_program(worst_program(problem, e, whole), anything, k, eta, price).lower_bound > 0)
 
     low, step = 0.0, _BISECTION * (1.0 + claimed)
     if 0 < claimed <= high:

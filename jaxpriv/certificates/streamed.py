@@ -1,4 +1,4 @@
-"""The certificate of `dense`, for operators: the same two numbers from sums over blocks, in float64."""
+"""The certificate of mutual information for operators: the numbers of `tables`, from sums over blocks, in float64."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxpriv.certificates.dense import Certificate, nonnegative, valid_scores
+from jaxpriv.certificates._base import Certificate, nonnegative
+from jaxpriv.certificates.information import valid_scores
 from jaxpriv.channel import AbstractChannel, push
 from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.streaming import cheapest, leakage
@@ -43,7 +44,7 @@ def _value(program: StreamedProgram, mechanism: AbstractChannel, mesh: Mesh | No
     pushed = push(mechanism, program.joint, program.distortions, mesh)
     columns, used = np.asarray(pushed.columns), np.asarray(pushed.distortions)
     leaked = float(_leakage(columns, columns.sum(axis=0)))
-    # As in `dense`, and every W[x, y] may be off by a relative `rounding`: with sum w |ln(w/(p|w|))| <= I + 2/e
+    # As in `tables`, and every W[x, y] may be off by a relative `rounding`: with sum w |ln(w/(p|w|))| <= I + 2/e
     # this moves I by no more than rounding (I + 1), and E d by rounding times itself.
     slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * _UNIT + float(pushed.rounding)
     # Nobody learns more than S has to say, whatever rounding may do.
@@ -64,7 +65,7 @@ def _bound(program: StreamedProgram, scores: np.ndarray, multipliers: np.ndarray
     else:
         prices = nonnegative(np, multipliers)
         spent = float(prices @ program.budgets)
-    rule, level = (part[0] for part in valid_scores(np, prior[None], scores[None]))
+    rule, level = valid_scores(prior, scores)
     total, size = _cheapest(program.joint, program.distortions, prior, rule, prices, mesh=mesh)
     # |fl(sum) - sum| <= n u sum|terms|: chains over s inside a row, then over x. At the cheapest y the price
     # of the distortion is at most |least| plus the largest score.

@@ -13,11 +13,10 @@ import numpy as np
 
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced
-from jaxpriv.certificates.dense import certify as certify_dense
-from jaxpriv.certificates.dense import certify_noise
-from jaxpriv.certificates.measured import certify_measured, violation_of
+from jaxpriv.certificates.information import certify_noise
 from jaxpriv.certificates.statement import excess_of, interval_of, largest, least_limit
 from jaxpriv.certificates.streamed import certify_streamed
+from jaxpriv.certificates.tables import certify_program, violation_of
 from jaxpriv.channel import AbstractChannel
 from jaxpriv.errors import InputError
 from jaxpriv.joints import in_double
@@ -137,10 +136,8 @@ def certify(problem: Any, solution: Any) -> Verification:
             numbers = _of_noise(problem, solution)
         elif isinstance(solution.mechanism, AbstractChannel):
             numbers = _of_operators(problem, solution)
-        elif problem.measured:
-            numbers = _of_measures(problem, solution)
         else:
-            numbers = _of_information(problem, solution)
+            numbers = _of_tables(problem, solution)
     value, bound, violation, leakage, distortion = numbers
     stored = {
         "value": (solution.value, value),
@@ -170,27 +167,7 @@ def _fitting(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-def _of_information(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
-    program = problem.program()
-    groups, private, _ = program.joints.shape
-    certificate = certify_dense(
-        program,
-        solution.mechanism,
-        _fitting("scores", solution.scores, (groups, problem.shape[1], private)),
-        _fitting("weights", solution.weights, (groups,)),
-        _fitting("multipliers", solution.multipliers, (len(program.budgets),)),
-    )
-    distortion = _distortion(problem, np.asarray(solution.mechanism, dtype=np.float64))
-    return (
-        certificate.value,
-        certificate.lower_bound,
-        certificate.violation,
-        certificate.leakages.max(),
-        distortion,
-    )
-
-
-def _of_measures(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
+def _of_tables(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
     search = problem.budget is not None and problem.leakage.worst_outcome
     program, whole = proved_program(problem, solution, 0.0)
     mechanism = np.asarray(solution.mechanism, dtype=np.float64)
@@ -212,7 +189,7 @@ def _of_measures(problem: DistortionProblem, solution: Solution) -> tuple[Any, .
         value, bound = leak, least_limit(problem, k, eta, price, float(solution.lower_bound), leak, whole)
         violation = violation_of(as_budgets(distance_program(problem, limits_of(problem))), mechanism)
         return value, bound, max(float(violation), over), leak, distortion
-    certificate = certify_measured(program, mechanism, k, eta, price)
+    certificate = certify_program(program, mechanism, k, eta, price)
     value, bound = interval_of(problem, *reading(problem), float(certificate.value), float(certificate.lower_bound))
     return value, bound, max(float(certificate.violation), over), leak, distortion
 

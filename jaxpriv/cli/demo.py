@@ -142,7 +142,7 @@ def _suppressions(data: Any, distances: np.ndarray) -> list[tuple[float, float, 
                 mechanism[inside, released] = 1.0
             distortion = float((mass[:, None] * distances * mechanism).sum())
             names = tuple(data.useful_names[a] for a in hidden)
-            found.append((distortion, float(average_leakage(np, data.joint, mechanism)), names))
+            found.append((distortion, float(average_leakage(data.joint, mechanism)), names))
     return found
 
 

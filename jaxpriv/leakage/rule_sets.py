@@ -209,6 +209,7 @@ class AbstractRuleSet(ABC):
     massed: ClassVar[bool] = False  # the last row is the mass of the output, which no rule is asked for
     coupled: ClassVar[bool] = False  # the Hessian of h is no diagonal matrix, and a user's function answers
     users: ClassVar[bool] = False  # a user's function in JAX, with constants of its own precision
+    additive: ClassVar[bool] = False  # rows in proportion to each other and to their references are one: they add up
     proportional: ClassVar[bool] = False  # rules change by shares of themselves, and keep their sign
 
     # What a solver needs.
@@ -268,6 +269,8 @@ class AbstractRuleSet(ABC):
 class Entropic(AbstractRuleSet):
     """sum_i r_i e^{g_i} <= 1: relative entropy to r, phi(w) = sum_i w_i ln( w_i/(r_i |w|) )."""
 
+    additive: ClassVar[bool] = True
+
     def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
         del smoothing
         seen = term.reference > 0
@@ -308,7 +311,8 @@ class Entropic(AbstractRuleSet):
         return super().merged(rows, reference, cap)
 
     def unseen(self, reference: np.ndarray) -> Any:
-        return UNSEEN - np.log(reference)
+        seen = reference > 0
+        return np.where(seen, UNSEEN - np.log(np.where(seen, reference, 1.0)), 0.0)
 
     def columns(self, term: Term, w: Any) -> Any:
         r = term.reference[:, None]

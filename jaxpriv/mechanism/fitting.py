@@ -17,7 +17,7 @@ from jaxpriv.estimation.confidence import population as sets_of_population
 from jaxpriv.estimation.tables import Codebook, Quantiles, Source, fit_codebook
 from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import column_distortion
-from jaxpriv.leakage import by_name
+from jaxpriv.leakage import MutualInformation, by_name
 from jaxpriv.mechanism.evidence import Evidence
 from jaxpriv.mechanism.mechanism import Asked, Labels, Mechanism
 from jaxpriv.mechanism.table import quantise, within_distortion, within_leakage
@@ -334,13 +334,15 @@ def _designed(
     limit = {"budget": target} if problem == "budget" else {"leakage_budget": target}
     solution = solve(DistortionProblem(joint, costs, leakage=measure, **limit), tol=tol)
     assert isinstance(solution, Solution)
-    scores = np.asarray(solution.scores, dtype=np.float64)
-    duals = (
-        scores,
-        np.atleast_2d(np.asarray(solution.weights, np.float64)),
-        np.asarray(solution.multipliers, np.float64),
-    )
-    return np.asarray(solution.mechanism), duals, str(solution.status)
+    duals = solution.scores, solution.weights, solution.multipliers
+    if isinstance(measure, MutualInformation):
+        # The verifier takes scores and the price of leakage, not their product.
+        prices = np.asarray(solution.multipliers)
+        price = 1.0 if problem == "budget" else float(prices[-1])
+        scores = np.asarray(solution.scores) / price if price > 0 else np.zeros_like(solution.scores)
+        duals = scores, np.array([[price]]), prices if problem == "budget" else prices[:-1]
+    rules, weights, prices = (np.asarray(part, np.float64) for part in duals)
+    return np.asarray(solution.mechanism), (rules, weights, prices), str(solution.status)
 
 
 def _goal(joint: np.ndarray, target: float, resolution: int) -> float:

@@ -1,6 +1,5 @@
 """Calmon-Fawaz Theorem 1: least average leakage at bounded distortion, in all its forms."""
 
-import dataclasses
 import inspect
 import math
 from typing import Any
@@ -17,7 +16,6 @@ from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.leakage import AbstractLeakage, MutualInformation
-from jaxpriv.problems.program import Form, Program
 
 
 class DistortionProblem(Module):
@@ -93,11 +91,6 @@ class DistortionProblem(Module):
             raise InputError(f"give exactly one of budget, multiplier and leakage_budget ({given} given)")
         if groups > 1 and multiplier is not None:
             raise InputError("multiplier: a set of joints takes budget=; a price under every joint is a sum of joints")
-        if groups > 1 and leakage_budget is not None and not self.measured:
-            raise InputError(
-                "leakage_budget: a set of joints takes budget= with mutual information; "
-                "leakage=FInformation(KullbackLeibler()), the same measure, takes both"
-            )
         if leakage_budget is not None and len(self.distortions) > 1:
             raise InputError(
                 "leakage_budget minimises one distortion, and several were given; use budget= or multiplier=, or pass "
@@ -111,12 +104,15 @@ class DistortionProblem(Module):
             if not is_traced(self.multiplier) and not np.all(self.multiplier >= 0):
                 raise InputError(f"multiplier[{int(np.argmax(~(self.multiplier >= 0)))}] is negative")
         if leakage_budget is not None:
-            self.leakage_budget = scalar(leakage_budget, "leakage_budget", infinite=self.measured)
+            self.leakage_budget = scalar(leakage_budget, "leakage_budget", infinite=True)
 
     @property
-    def measured(self) -> bool:
-        """Whether it asks for more than mutual information: another measure, or further limits."""
-        return bool(self.limits) or not isinstance(self.leakage, MutualInformation)
+    def of_information(self) -> bool:
+        """Whether it asks for mutual information once: in the objective (the largest of several joints), or under one
+        limit. Mirror descent, the streaming solvers and solvers of one's own take these.
+        """
+        limited = self.leakage_budget is not None and self.sizes[0] > 1
+        return isinstance(self.leakage, MutualInformation) and not self.limits and not limited
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -149,7 +145,7 @@ class DistortionProblem(Module):
     @property
     def streams(self) -> bool:
         """Whether the streaming solvers can take it: one joint, mutual information, budget or multiplier form."""
-        return self.sizes[0] == 1 and self.leakage_budget is None and not self.measured
+        return self.sizes[0] == 1 and self.leakage_budget is None and self.of_information
 
     def operators(self) -> tuple[AbstractJoint, tuple[AbstractDistortion, ...]]:
         """The one joint and the distortions as operators."""
@@ -161,57 +157,6 @@ class DistortionProblem(Module):
         xp = jnp if is_traced(self) else np
         return xp.stack(
             [distortions.dense(d, f"distortion[{k}]", self._instead) for k, d in enumerate(self.distortions)]
-        )
-
-    def at_point(self, program: Program) -> Program:
-        """This problem's program, given the `program` of the same problem at another point of a sweep."""
-        if self.budget is not None:
-            return dataclasses.replace(program, budgets=np.tile(self.budget, self.sizes[0]))
-        if self.multiplier is not None:
-            cost = (self.multiplier[:, None, None] * self.joints[0].sum(axis=0)[:, None] * self.tables()).sum(axis=0)
-            return dataclasses.replace(program, cost=cost)
-        return dataclasses.replace(program, limit=np.asarray(self.leakage_budget, dtype=np.float64))
-
-    def program(self) -> Program:
-        """The convex program in standard form, float64 (or of the tracers' dtype under jit).
-
-        Of mutual information without further limits only: it has no place for another measure.
-        """
-        if self.measured:
-            raise InputError(
-                "program: it states mutual information without limits, and this problem has another measure or limits. "
-                "Use solve(problem) and optimal_value(problem), also inside of jit and vmap; outside of them "
-                "sensitivity(problem, solution) for derivatives and certify(problem, solution) for the proof. "
-                "optimal_mechanism takes mutual information without limits only"
-            )
-        xp = jnp if is_traced(self) else np
-        joints = self.joints
-        masses = joints.sum(axis=1)  # (K, X)
-        tables = self.tables()
-        weighted = masses[:, None, :, None] * tables[None]  # (K, M, X, Y)
-        empty = xp.zeros((0, *self.shape), dtype=tables.dtype)
-        common = {"joints": joints, "support": np.ones(self.shape, dtype=bool), "anchor": np.zeros(self.shape)}
-        zero = xp.zeros((), dtype=tables.dtype)
-        nothing = xp.zeros((0,), dtype=tables.dtype)
-        if self.budget is not None:
-            return Program(
-                **common,
-                cost=xp.zeros(self.shape, dtype=tables.dtype),
-                constraints=weighted.reshape(-1, *self.shape),
-                budgets=xp.tile(self.budget, len(joints)),
-                limit=zero,
-                form=Form.OBJECTIVE if len(joints) == 1 else Form.WORST,
-            )
-        if self.multiplier is not None:
-            cost = (self.multiplier[:, None, None] * weighted[0]).sum(axis=0)
-            return Program(**common, cost=cost, constraints=empty, budgets=nothing, limit=zero, form=Form.OBJECTIVE)
-        return Program(
-            **common,
-            cost=weighted[0, 0],
-            constraints=empty,
-            budgets=nothing,
-            limit=xp.asarray(self.leakage_budget, dtype=tables.dtype),
-            form=Form.LIMIT,
         )
 
 

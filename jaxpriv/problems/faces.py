@@ -17,14 +17,10 @@ cost is constant. Source: Borwein and Wolkowicz 1981 (facial reduction); the com
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
-from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.program import Program, onto_equations
-
-AnyProgram = TypeVar("AnyProgram", Program, MeasuredProgram)
 
 # Costs of a row that differ by no more than this share of their spread are a tie.
 _TIE = 1e-12
@@ -62,7 +58,7 @@ class Face:
         """(Y,) bool: the outputs that some symbol with mass may use."""
         return self.source == np.arange(len(self.source))
 
-    def restricted(self, program: AnyProgram) -> AnyProgram:
+    def restricted(self, program: Program) -> Program:
         """The program on the face: constraints that hold by themselves ask for nothing."""
         idle = self.held & ~self.equal
         return dataclasses.replace(
@@ -74,7 +70,7 @@ class Face:
             anchor=self.inside,
         )
 
-    def filled(self, program: AnyProgram) -> AnyProgram:
+    def filled(self, program: Program) -> Program:
         """The program with copies of other outputs in the place of those that no symbol with mass may use.
 
         The optimum is the same, because one output may be split into several of equal posterior; so are the shapes.
@@ -94,7 +90,7 @@ class Face:
         np.add.at(folded.T, self.source, mechanism.T)
         return folded
 
-    def onto(self, program: Program | MeasuredProgram, mechanism: np.ndarray) -> np.ndarray:
+    def onto(self, program: Program, mechanism: np.ndarray) -> np.ndarray:
         """The mechanism moved onto the face of `program`: other entries dropped, then its equations met."""
         moved = np.where(self.support, np.maximum(mechanism, 0.0), 0.0)
         total = moved.sum(axis=1, keepdims=True)
@@ -104,7 +100,7 @@ class Face:
         met = onto_equations(dataclasses.replace(program, equal=self.equal), moved)
         return self.inside if np.isnan(met).any() else met
 
-    def prices(self, program: Program | MeasuredProgram, costs: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    def prices(self, program: Program, costs: np.ndarray, prices: np.ndarray) -> np.ndarray:
         """Prices >= 0 of the budgets under which no entry outside the face is the cheapest of its row.
 
         `costs` (X, Y): what every entry costs beside them; `prices`: those found on the face, of any sign where a
@@ -121,7 +117,7 @@ class Face:
         return np.maximum(prices + raised * self.escape, 0.0)
 
 
-def face_of(program: Program | MeasuredProgram, weights: np.ndarray) -> Face:
+def face_of(program: Program, weights: np.ndarray) -> Face:
     """The face of budgets without room; `weights` prove that there is none (`feasibility.check`)."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     floors = c.min(axis=2)
@@ -153,8 +149,9 @@ def face_of(program: Program | MeasuredProgram, weights: np.ndarray) -> Face:
         inside = support / support.sum(axis=1, keepdims=True)
     equal = np.zeros(len(budgets), bool)
     equal[np.flatnonzero(held)] = _independent(own[held], support)
-    masses = np.asarray(program.masses).mean(axis=0) if isinstance(program, Program) else np.asarray(program.mass)
-    used = support[masses > 0].any(axis=0)  # costs without mass rule nothing out: such rows allow every output
+    used = support[np.asarray(program.mass) > 0].any(
+        axis=0
+    )  # costs without mass rule nothing out: such rows allow every output
     live = np.flatnonzero(used)
     source = np.where(used, np.arange(len(used)), live[np.cumsum(~used) % len(live)])
     escape = escape / scale

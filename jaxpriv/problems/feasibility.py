@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._numerics import unit_of
-from jaxpriv.problems.measured import MeasuredProgram
 from jaxpriv.problems.program import Program
 
 # Budgets closer than this (relative) to the least attainable value are taken as equal to it.
@@ -50,7 +49,7 @@ def cheapest(costs: Any) -> np.ndarray:
     return mechanism
 
 
-def check(program: Program | MeasuredProgram) -> Feasibility:
+def check(program: Program) -> Feasibility:
     """Decide feasibility of the budgets (not of a leakage limit) for a host program."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     count = len(budgets)
@@ -101,7 +100,7 @@ def most_room(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return np.maximum(-result.ineqlin.marginals, 0.0), mechanism / mechanism.sum(axis=1, keepdims=True)
 
 
-def independent(program: Program | MeasuredProgram) -> Any | None:
+def independent(program: Program) -> Any | None:
     """A release that ignores the data and meets every budget (leakage 0), cheapest first, or None."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     per_output = np.where(program.support.all(axis=0), c.sum(axis=1), np.inf)  # (R, Y)

@@ -1,27 +1,32 @@
-"""The convex program that solvers and certificates see: mutual information, average form.
+"""The one convex program that every problem of `DistortionProblem` is stated as, whatever its measures.
 
-For joints J_k (k = 1..K), a mechanism W and the average leakage F_k(W) = I(S;Y) under J_k:
+A measure under one joint is a `Term`: rows A_j, a set of rules with its support function phi_j, and a role
+(`leakage.rule_sets`). Over mechanisms W, the columns of which are W_y,
 
-    OBJECTIVE  minimise  F_1(W) + <cost, W>                       (K = 1)
-    WORST      minimise  max_k F_k(W) + <cost, W>
-    LIMIT      minimise  <cost, W>   subject to  F_1(W) <= limit  (K = 1)
-
-    subject to <constraints_r, W> <= budgets_r,  r = 1..R,  and W row-stochastic.
+    minimise    <cost, W> + sum_OBJECTIVE sum_y phi_j(A_j W_y) + peak
+    subject to  <constraints_r, W> <= budgets_r + marks_r peak              r = 1..R
+                sum_y phi_j(A_j W_y) - bound_j <= 0 (AVERAGE) or <= peak (PEAK)
+                phi_j(A_j W_y) + offset_j . W_y <= 0 for every y (WORST),  and W row-stochastic.
 
 `cost` and `constraints` carry the mass of the data already: for E d they hold p(x) d(x, y).
-Every problem of Calmon-Fawaz's Theorem 1, its Remarks 1 and 3 and Corollary 1 is one of these.
+
+The least worst outcome is one program too. Where WORST terms of smooth kinds have a `rate`, they read
+
+    phi_j(A_j W_y) + offset_j . W_y <= peak rate_j . W_y  for every y,
+
+and the peak, the largest ratio of an output, is what is minimised. It multiplies W, so the program is quasi-convex.
+Every problem of Calmon-Fawaz's Theorems 1 and 2, Remarks 1, 3 and 4 and Corollary 1 is one of these.
 """
 
 import enum
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
-from jaxpriv.problems.measured import MeasuredProgram
 
 # Newton steps that put a mechanism onto equations, and what they may be missed by afterwards, relative to their size.
 _CORRECTIONS = 5
@@ -29,11 +34,14 @@ _MET = 1e-12
 
 
 class Form(enum.Enum):
-    """Where the leakage stands in the program."""
+    """Where the leakage stands in a program of mutual information."""
 
     OBJECTIVE = "objective"
     WORST = "worst"
     LIMIT = "limit"
+
+
+_FORMS = {Role.OBJECTIVE: Form.OBJECTIVE, Role.PEAK: Form.WORST, Role.AVERAGE: Form.LIMIT}
 
 
 @jax.tree_util.register_dataclass
@@ -41,87 +49,77 @@ class Form(enum.Enum):
 class Program:
     """One convex program over mechanisms of shape (X, Y). All arrays float, one dtype."""
 
-    joints: Any  # (K, S, X)
+    terms: tuple[Term, ...]
+    mass: Any  # (X,): P(x), the mean over the joints
     cost: Any  # (X, Y)
     constraints: Any  # (R, X, Y); R may be 0
     budgets: Any  # (R,)
-    limit: Any  # (): the leakage limit of form LIMIT, otherwise 0
+    marks: Any  # (R,): 1 where the peak is added to the budget
     support: Any  # (X, Y) bool: where the mechanism may have mass
     anchor: Any  # (X, Y): a mechanism that meets every limit, to repair iterates with
-    form: Form = field(metadata={"static": True})
-    diagonal: bool = field(metadata={"static": True}, default=False)  # one joint, a diagonal matrix: S = X
     equal: Any = None  # (R,) bool: constraints that hold with equality, at a price of any sign; None: there are none
+    shares: bool = field(metadata={"static": True}, default=False)  # whether any of `marks` is 1
+    diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix
+
+    @property
+    def peaked(self) -> bool:
+        """Whether there is a peak to be minimised."""
+        return self.shares or any(term.role is Role.PEAK for term in self.terms)
+
+    def at_peak(self, peak: Any) -> "Program":
+        """The limits of a minimax program where its peak is as given."""
+        terms = [replace(term, offset=term.offset_at(peak), rate=None) for term in self.terms]
+        return replace(self, terms=tuple(terms))
+
+    @property
+    def minimax(self) -> bool:
+        """Whether the peak is the largest ratio of an output."""
+        return any(term.rate is not None for term in self.terms)
+
+    # -- mutual information -----------------------------------------------------------------------------
+
+    @property
+    def of_information(self) -> bool:
+        """Whether all it knows of leakage is mutual information: in the objective, as the largest of several joints, or
+        under one limit.
+        """
+        roles = {term.role for term in self.terms}
+        known = len(roles) == 1 and roles <= set(_FORMS) and (len(self.terms) == 1 or roles == {Role.PEAK})
+        return known and not self.shares and all(term.rule_set is ENTROPIC for term in self.terms)
+
+    @property
+    def form(self) -> Form:
+        """Where mutual information stands."""
+        return _FORMS[self.terms[0].role]
+
+    @property
+    def joints(self) -> Any:
+        """The joints of a program of mutual information, (K, S, X)."""
+        return xp.stack([term.rows for term in self.terms])
 
     @property
     def priors(self) -> Any:
         """P_k(s), shape (K, S)."""
-        return self.joints.sum(axis=2)
+        return xp.stack([term.reference for term in self.terms])
 
     @property
     def masses(self) -> Any:
         """P_k(x), shape (K, X)."""
-        return self.joints.sum(axis=1)
+        return xp.stack([term.rows.sum(axis=0) for term in self.terms])
 
-    def lowered(self) -> MeasuredProgram:
-        """The same program with one relative entropy for each joint as its terms."""
-        like = self.cost
-        return MeasuredProgram(
-            terms=tuple(
-                Term(
-                    rows=joint,
-                    reference=joint.sum(axis=1),
-                    cap=None,
-                    offset=xp.zeros_like(joint[0]),
-                    bound=self.limit if self.form is Form.LIMIT else xp.zeros((), like=like),
-                    parameter=xp.zeros((), like=like),
-                    rule_set=ENTROPIC,
-                    role=_ROLES[self.form],
-                    normalised=False,
-                )
-                for joint in (self.joints[k] for k in range(self.joints.shape[0]))
-            ),
-            mass=self.masses.mean(axis=0),
-            cost=self.cost,
-            constraints=self.constraints,
-            budgets=self.budgets,
-            marks=xp.zeros_like(self.budgets),
-            support=self.support,
-            anchor=self.anchor,
-            equal=self.equal,
-            diagonal=self.diagonal,
-        )
+    @property
+    def limit(self) -> Any:
+        """The limit on mutual information in form LIMIT."""
+        return self.terms[0].bound
 
     def stacked(self, scores: Any, weights: Any, multipliers: Any) -> tuple[Any, Any]:
-        """(k (Y, K S), price) of the lowered program for scores (K, Y, S), weights (K,), multipliers (R,)."""
+        """(k (Y, K S), price) of mutual information, for scores (K, Y, S), weights (K,), multipliers (R,)."""
         k = xp.moveaxis(weights[:, None, None] * scores, 0, 1).reshape(scores.shape[1], -1)
         priced = self.form is not Form.OBJECTIVE
         return k, xp.concatenate([multipliers, weights]) if priced else multipliers
 
-    def unstacked(self, k: Any, price: Any) -> tuple[Any, Any, Any]:
-        """(scores, weights, multipliers) from the rules times prices and the prices of the lowered program.
 
-        A joint of price 0 has scores 0: they prove nothing and cost nothing.
-        """
-        groups, count = self.joints.shape[0], self.budgets.shape[0]
-        weights = xp.ones(groups, like=k) if self.form is Form.OBJECTIVE else price[count:]
-        held = weights > 0
-        scores = xp.moveaxis(k.reshape(k.shape[0], groups, -1), 1, 0)
-        scores = xp.where(held[:, None, None], scores / xp.where(held, weights, 1.0)[:, None, None], 0.0)
-        return scores, weights, price[:count]
-
-
-AnyProgram: TypeAlias = Program | MeasuredProgram
-
-
-def lowered(program: AnyProgram) -> MeasuredProgram:
-    """The program in terms of measures, which it may be already."""
-    return program.lowered() if isinstance(program, Program) else program
-
-
-_ROLES = {Form.OBJECTIVE: Role.OBJECTIVE, Form.WORST: Role.PEAK, Form.LIMIT: Role.AVERAGE}
-
-
-def onto_equations(program: Any, mechanism: Any) -> Any:
+def onto_equations(program: Program, mechanism: Any) -> Any:
     """A mechanism near `mechanism` that meets the constraints in `program.equal`, NaN if none was found.
 
     Entries move in proportion to themselves, W (1 + sum_r t_r c_r) with c_r above its mean in every row under W:
@@ -139,25 +137,3 @@ def onto_equations(program: Any, mechanism: Any) -> Any:
     missing = xp.where(program.equal, program.budgets - (c * mechanism).sum(axis=(1, 2)), 0.0)
     met = abs(missing) <= _MET * (abs(program.budgets) + (abs(c) * mechanism).sum(axis=(1, 2)))
     return xp.where(met.all(), mechanism, np.nan)
-
-
-def repair(program: Program, mechanism: Any, leakage: Any) -> Any:
-    """The least mixture of `mechanism` with the anchor that meets every limit.
-
-    Budgets are linear, so the mixing weight is exact for them; leakage is convex and zero at the
-    anchor of form LIMIT, so mixing with weight 1 - limit/leakage suffices there. Equations are met first.
-    """
-    if program.equal is not None:
-        mechanism = onto_equations(program, mechanism)
-    used = (program.constraints * mechanism).sum(axis=(1, 2))
-    anchored = (program.constraints * program.anchor).sum(axis=(1, 2))
-    over = used > program.budgets
-    if program.equal is not None:
-        over = over & ~program.equal
-    room = xp.where(over & (used > anchored), used - anchored, 1.0)
-    share = xp.where(over, xp.clip((used - program.budgets) / room, 0.0, 1.0), 0.0).max(initial=0.0)
-    if program.form is Form.LIMIT:
-        above = leakage > program.limit
-        # A traced limit may be negative: no mixture meets it, and a weight above 1 would leave the simplex.
-        share = xp.where(above, xp.clip(1.0 - program.limit / xp.where(above, leakage, 1.0), 0.0, 1.0), share)
-    return (1.0 - share) * mechanism + share * program.anchor

@@ -1,6 +1,7 @@
-"""From a problem with any measures to its convex program, on the host and from tracers.
+"""From a problem to its convex program (`program.Program`), on the host and from tracers.
 
-A program is `whole` where every private symbol keeps its rows: one whose shapes depend on no value of the data.
+A program is `whole` where every private symbol keeps its rows: one whose shapes depend on no value of the data. So is
+one of mutual information, whose rules are then the log-lifts of all private symbols.
 """
 
 import dataclasses
@@ -11,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._validation import is_traced
+from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.rule_sets import PLAIN, Role, Scale, Term
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.problems.terms import shift_of, terms_of
 
 # What a limit and the least value of its measure may differ by and still be called equal, and relative to that value.
@@ -58,7 +60,7 @@ def finite_limits(limits: Limits) -> list[tuple[AbstractLeakage, Any]]:
 
 def least_value(problem: DistortionProblem, measure: AbstractLeakage) -> Any:
     """What a release that ignores the data leaks, the largest over the joints: no release leaks less."""
-    uniform = np.full(problem.shape, 1.0 / problem.shape[1])
+    uniform = np.full(problem.shape, 1.0 / problem.shape[1], problem.joints.dtype)
     if is_traced(problem):
         least = measured_values(measure, problem.joints, uniform).max()
         return jnp.where(abs(least) > _ROUNDING, least, 0.0)
@@ -88,14 +90,33 @@ def reading(problem: DistortionProblem) -> tuple[Scale, Any]:
     return problem.leakage.scale_for(problem.sizes[1]), shift
 
 
-def worst_program(problem: DistortionProblem, e: Any, whole: bool = False) -> MeasuredProgram:
+def program_of(problem: DistortionProblem) -> Program:
+    """The convex program that states `problem`, in float64 (or the dtype of its tracers), without an anchor.
+
+    Its value is that of the problem up to the unit of the measure (`reading`). The least worst outcome of a measure
+    that is `linear` is a search over `worst_program`, and has none.
+
+    Raises:
+        InputError: the least worst outcome of a measure whose rows depend on the limit.
+    """
+    if problem.budget is None or not problem.leakage.worst_outcome:
+        return measured_program(problem, limits_of(problem))
+    if problem.leakage.linear:
+        raise InputError(
+            f"leakage: the least {type(problem.leakage).__name__} within budgets is a search over limits, not one "
+            "convex program; with leakage_budget= it is one"
+        )
+    return least_worst_program(problem)
+
+
+def worst_program(problem: DistortionProblem, e: Any, whole: bool = False) -> Program:
     """How far from its budgets a problem must stay while its worst-outcome measure is at most e: positive where
     no mechanism within them has that limit. Its shapes are the same for every e.
     """
     return distance_program(problem, ((problem.leakage, e), *limits_of(problem)), whole)
 
 
-def least_worst_program(problem: DistortionProblem, whole: bool = False) -> MeasuredProgram:
+def least_worst_program(problem: DistortionProblem, whole: bool = False) -> Program:
     """The least worst-outcome leakage within the budgets as one minimax program, for a measure that is not `linear`.
 
     Its rules and prices are laid out as those of `worst_program`, which proves them at a limit of one's own. The
@@ -111,14 +132,14 @@ def least_worst_program(problem: DistortionProblem, whole: bool = False) -> Meas
     return dataclasses.replace(nothing, terms=(*terms, *nothing.terms[own:]))
 
 
-def measured_program(problem: DistortionProblem, limits: Limits, whole: bool = False) -> MeasuredProgram:
+def measured_program(problem: DistortionProblem, limits: Limits, whole: bool = False) -> Program:
     """The program of `problem` in its own form under `limits` (measure, value), without an anchor.
 
     * leakage budget: minimise E d (the largest over the joints) under the limits;
     * budget, average measure: minimise the sum of its columns (the largest over the joints);
     * multiplier, average measure: that plus the priced distortions.
     """
-    whole = whole or is_traced(problem)
+    whole = whole or is_traced(problem) or problem.of_information
     joints, tables = problem.joints, problem.tables()
     masses = joints.sum(axis=1)
     weighted = masses[:, None, :, None] * tables[None]  # (K, M, X, Y)
@@ -143,16 +164,16 @@ def measured_program(problem: DistortionProblem, limits: Limits, whole: bool = F
             constraints = weighted.reshape(-1, *shape)
             budgets = _for_each(problem.budget, len(joints))
             marks = np.zeros(len(budgets))
-    return _program(terms, masses, cost, constraints, budgets, marks, whole)
+    return _program(terms, masses, cost, constraints, budgets, marks)
 
 
-def proved_program(problem: DistortionProblem, solution: Any, e: float) -> tuple[MeasuredProgram, bool]:
+def proved_program(problem: DistortionProblem, solution: Any, e: float) -> tuple[Program, bool]:
     """The program whose rules a solution holds, at the limit e of a search, and whether it is the whole one: that of a
     solution from a compiled function, which left out and merged nothing.
     """
     search = problem.budget is not None and problem.leakage.worst_outcome
 
-    def program(whole: bool) -> MeasuredProgram:
+    def program(whole: bool) -> Program:
         if search:
             return worst_program(problem, e, whole)
         return measured_program(problem, limits_of(problem), whole)
@@ -165,7 +186,7 @@ def proved_program(problem: DistortionProblem, solution: Any, e: float) -> tuple
     return (every, True) if rows == sum(len(term.rows) for term in every.terms) else (reduced, False)
 
 
-def distance_program(problem: DistortionProblem, limits: Limits, whole: bool = False) -> MeasuredProgram:
+def distance_program(problem: DistortionProblem, limits: Limits, whole: bool = False) -> Program:
     """How far from its budgets a problem under `limits` must stay: minimise max_r (E d_r - D_r) / scale_r."""
     whole = whole or is_traced(problem, limits)
     joints, tables = problem.joints, problem.tables()
@@ -175,7 +196,7 @@ def distance_program(problem: DistortionProblem, limits: Limits, whole: bool = F
     scale = distance_scale(constraints)
     terms = _limit_terms(joints, limits, whole)
     constraints, budgets = constraints / scale[:, None, None], budgets / scale
-    return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)), whole)
+    return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
 
 
 def _for_each(budget: Any, joints: int) -> Any:
@@ -190,7 +211,7 @@ def distance_scale(constraints: Any) -> Any:
     return xp.where(scale > 0, scale, 1.0)
 
 
-def as_budgets(program: MeasuredProgram) -> MeasuredProgram:
+def as_budgets(program: Program) -> Program:
     """The budgets of a `distance_program` as they are meant, not as distances."""
     return dataclasses.replace(program, marks=np.zeros_like(program.marks), shares=False)
 
@@ -206,10 +227,8 @@ def _limit_terms(joints: Any, limits: Limits, whole: bool) -> list[Term]:
     return [term for limit in finite_limits(limits) for term in terms_of_limit(joints, *limit, whole)]
 
 
-def _program(
-    terms: list[Term], masses: Any, cost: Any, constraints: Any, budgets: Any, marks: np.ndarray, whole: bool
-) -> MeasuredProgram:
-    return MeasuredProgram(
+def _program(terms: list[Term], masses: Any, cost: Any, constraints: Any, budgets: Any, marks: np.ndarray) -> Program:
+    return Program(
         terms=tuple(terms),
         mass=masses.mean(axis=0),
         cost=cost,
@@ -219,12 +238,4 @@ def _program(
         support=np.ones(cost.shape, dtype=bool),
         anchor=np.zeros(cost.shape),
         shares=bool(marks.any()),
-        diagonal=not whole and _is_diagonal(terms, cost.shape[0]),
     )
-
-
-def _is_diagonal(terms: list[Term], inputs: int) -> bool:
-    if len(terms) != 1 or terms[0].rows.shape != (inputs, inputs) or terms[0].rule_set.coupled:
-        return False
-    rows = terms[0].rows
-    return bool(np.all(rows[~np.eye(inputs, dtype=bool)] == 0))

@@ -17,7 +17,7 @@ from jaxpriv.solvers._base import (
     last_state,
     resume,
 )
-from jaxpriv.solvers._own import consider, slope_of
+from jaxpriv.solvers._custom import consider, slope_of
 from jaxpriv.solvers.accelerated import AcceleratedGradient
 from jaxpriv.solvers.conic import InteriorPoint, no_candidate, path_tangent
 from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient

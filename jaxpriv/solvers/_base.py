@@ -39,7 +39,7 @@ class Candidate:
         return self.value - self.bound
 
     def with_primal(self, mechanism: Any, value: Any) -> "Candidate":
-        """The better of the mechanism held and the one offered."""
+        """The better of the two mechanisms."""
         better = value < self.value
         return dataclasses.replace(
             self,
@@ -48,7 +48,7 @@ class Candidate:
         )
 
     def with_dual(self, k: Any, eta: Any, price: Any, bound: Any) -> "Candidate":
-        """The better of the dual object held and the one offered."""
+        """The better of the two dual objects."""
         better = bound > self.bound
         return dataclasses.replace(
             self,

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv.certificates import leakage_of_outputs
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solvers._linear_algebra import small_solve
 
@@ -30,7 +29,7 @@ def output_columns(program: Program, mechanism: Any) -> Any:
 def leak_of(program: Program, mechanism: Any) -> Leak:
     """Output joints and leakages of a mechanism (X, Y)."""
     columns = output_columns(program, mechanism)
-    values = xp.stack([leakage_of_outputs(xp.of(columns), w.T) for w in columns])
+    values = xp.stack([term.rule_set.columns(term, w.T).sum() for term, w in zip(program.terms, columns, strict=True)])
     return Leak(columns, values)
 
 

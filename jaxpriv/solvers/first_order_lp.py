@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
-from jaxpriv.solvers._linear_offer import offered_linear
+from jaxpriv.solvers._linear_candidate import improved_linear
 from jaxpriv.solvers._linear_saddle import (
     Dual,
     Primal,
@@ -34,7 +34,7 @@ from jaxpriv.solvers._linear_saddle import (
     primal_step,
     saddle,
 )
-from jaxpriv.solvers.conic.offer import no_candidate
+from jaxpriv.solvers.conic.candidate import no_candidate
 from jaxpriv.solvers.conic.system import rearrange
 
 
@@ -64,7 +64,7 @@ class HybridGradientState(eqx.Module):
 
 
 class PrimalDualHybridGradient(AbstractSolver):
-    """First-order method for a `MeasuredProgram` whose terms are all LINEAR.
+    """First-order method for a `Program` whose terms are all LINEAR.
 
     One step is `inner` iterations, then a look: restart or not, and the certificate.
 
@@ -83,10 +83,10 @@ class PrimalDualHybridGradient(AbstractSolver):
     gain: float = eqx.field(static=True, default=0.5)
     attempts: int = eqx.field(static=True, default=1)
 
-    def blank(self, program: MeasuredProgram) -> Candidate:
+    def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
 
-    def init(self, program: MeasuredProgram, attempt: Any, best: Candidate) -> HybridGradientState:
+    def init(self, program: Program, attempt: Any, best: Candidate) -> HybridGradientState:
         """The uniform release and no prices."""
         data = rearrange(program, dense=True)
         s = saddle(data)
@@ -109,10 +109,10 @@ class PrimalDualHybridGradient(AbstractSolver):
             last=far,
             total=zero,
             stalled=jnp.array(False),
-            best=offered_linear(data, u.w, p.k, p.price, best),
+            best=improved_linear(data, u.w, p.k, p.price, best),
         )
 
-    def step(self, program: MeasuredProgram, state: HybridGradientState) -> HybridGradientState:
+    def step(self, program: Program, state: HybridGradientState) -> HybridGradientState:
         """`inner` iterations; restart where the residual says so; certify."""
         s = saddle(rearrange(program, dense=True), state.scales)
         z, eta, omega = state.z, state.eta, state.omega
@@ -121,7 +121,7 @@ class PrimalDualHybridGradient(AbstractSolver):
         z = lax.fori_loop(0, self.inner, lambda _, z: _halpern(s, z, eta, omega), z)
         u, p, level = _plain(s, z, eta, omega)
         residual = _residual(s, z, u, p, eta, omega)
-        best = offered_linear(s.data, u.w, p.k, p.price, state.best)
+        best = improved_linear(s.data, u.w, p.k, p.price, state.best)
         total = state.total + self.inner
         restart = (
             (residual <= self.sufficient * first)

@@ -1,6 +1,6 @@
 """Programs of linear terms on the host, by HiGHS: the optimum at a vertex, with its multipliers.
 
-The linear program of `_linear_offer` as one sparse system. Its multipliers are the rules of the adversary
+The linear program of `_linear_candidate` as one sparse system. Its multipliers are the rules of the adversary
 and the prices, so that the bound of the certificate is the dual optimum:
 
     sum_x min_y (cost + sum_j k_jy A_j + price . constraints) - price . bounds .
@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import Candidate
-from jaxpriv.solvers._linear_offer import offered_linear
-from jaxpriv.solvers.conic.offer import dual_bound, no_candidate
+from jaxpriv.solvers._linear_candidate import improved_linear
+from jaxpriv.solvers.conic.candidate import dual_bound, no_candidate
 from jaxpriv.solvers.conic.system import Data, rearrange
 
 # HiGHS meets its equations to 1e-7 where it is not asked for more; the certificate shows every digit of that.
@@ -32,7 +32,7 @@ class Outcome(enum.Enum):
     """What the linear program turned out to be."""
 
     OPTIMAL = "optimal"
-    INFEASIBLE = "infeasible"  # `offer.k`, `offer.price` prove it: see `infeasibility`
+    INFEASIBLE = "infeasible"  # `candidate.k`, `candidate.price` prove it: see `infeasibility`
     UNBOUNDED = "unbounded"
     FAILED = "failed"  # neither was shown; `message` is the backend's
     STOPPED = "stopped"  # by the time limit, before anything was shown
@@ -42,8 +42,9 @@ class Solved(NamedTuple):
     """The answer of the backend."""
 
     outcome: Outcome
-    offer: Candidate
+    candidate: Candidate
     message: str
+    vertex: Any = None  # (X, Y) the mechanism as the backend has it, which meets limits to its tolerance; None: none
 
 
 class LinearProgram(eqx.Module):
@@ -65,7 +66,7 @@ class _System(NamedTuple):
     row_size: np.ndarray  # the rows of `upper` were divided by these
 
 
-def highs(program: MeasuredProgram, seconds: float = float("inf")) -> Solved:
+def highs(program: Program, seconds: float = float("inf")) -> Solved:
     """Solve a program all of whose terms are LINEAR in so many seconds at most; float64 whatever the caller's settings.
 
     The mechanism is repaired and the rules are moved into their sets: value and bound hold as they stand.
@@ -79,21 +80,22 @@ def highs(program: MeasuredProgram, seconds: float = float("inf")) -> Solved:
         answer = _solve(system.cost, system, seconds)
         if answer.status == 0:
             k, price = _multipliers(data, system, answer.ineqlin.marginals, system.size)
-            offer = offered_linear(data, _mechanism(data, system, answer.x), k, price, no_candidate(program))
-            return Solved(Outcome.OPTIMAL, offer, answer.message)
-        offer = no_candidate(program)
+            vertex = _mechanism(data, system, answer.x)
+            candidate = improved_linear(data, vertex, k, price, no_candidate(program))
+            return Solved(Outcome.OPTIMAL, candidate, answer.message, np.asarray(vertex).T)
+        candidate = no_candidate(program)
         if answer.status == 1 and seconds < float("inf"):
-            return Solved(Outcome.STOPPED, offer, answer.message)
+            return Solved(Outcome.STOPPED, candidate, answer.message)
         outcome = Outcome.UNBOUNDED if answer.status == 3 else Outcome.FAILED
         if outcome is Outcome.FAILED:
             k, price = _farkas(data, system)
             if infeasibility(program, k, price) > 0:
                 outcome = Outcome.INFEASIBLE
-                offer = dataclasses.replace(offer, k=k, price=price, bound=jnp.array(jnp.inf))
-        return Solved(outcome, offer, answer.message)
+                candidate = dataclasses.replace(candidate, k=k, price=price, bound=jnp.array(jnp.inf))
+        return Solved(outcome, candidate, answer.message)
 
 
-def infeasibility(program: MeasuredProgram, k: Any, price: Any) -> Any:
+def infeasibility(program: Program, k: Any, price: Any) -> Any:
     """sum_x min_y (k A + price . constraints) - price . bounds: no mechanism meets the limits if positive.
 
     Valid for k >= 0 with reference . k = price of the limit, 0 for terms without one.

@@ -18,7 +18,7 @@ import equinox as eqx
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv.problems.program import Form, Program, repair
+from jaxpriv.problems.program import Form, Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers._parts import (
     Leak,
@@ -29,7 +29,7 @@ from jaxpriv.solvers._parts import (
     posterior_scores,
     score_costs,
 )
-from jaxpriv.solvers.conic.offer import no_candidate
+from jaxpriv.solvers.conic.candidate import no_candidate, with_mechanism
 
 
 class MirrorState(eqx.Module):
@@ -114,18 +114,9 @@ class MirrorDescent(AbstractSolver):
             bound = dual_bound(program, rule, weights, multipliers)
             k, price = program.stacked(rule, weights, multipliers)
             best = best.with_dual(k, best.eta, price, bound)
-        feasible = repair(program, new, after.values.max())
-        best = best.with_primal(feasible, program_value(program, feasible))
+        best = with_mechanism(program, best, new)
         finite = xp.isfinite(weights @ after.values)
         return MirrorState(log_new, weights, multipliers, step_size, mean, total, ~finite, best)
-
-
-def program_value(program: Program, mechanism: Any) -> Any:
-    """The program's objective at a mechanism."""
-    linear = (program.cost * mechanism).sum()
-    if program.form is Form.LIMIT:
-        return linear
-    return linear + leak_of(program, mechanism).values.max()
 
 
 def _pick(take: Any, a: Leak, b: Leak) -> Leak:

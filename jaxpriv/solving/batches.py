@@ -21,9 +21,9 @@ from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving import uncompiled
 from jaxpriv.solving.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, restored
-from jaxpriv.solving.choice import pick_measured, pick_solver, step_limit
-from jaxpriv.solving.dense import own_goal
+from jaxpriv.solving.choice import pick_solver, step_limit
 from jaxpriv.solving.execution import on_host, own_settings
+from jaxpriv.solving.host import own_goal
 from jaxpriv.solving.portions import step_seconds
 from jaxpriv.solving.solve import solve
 
@@ -146,10 +146,7 @@ def kind_of(problem: Any, solver: Any, goal: Goal) -> Kind | None:
     """
     if not isinstance(problem, DistortionProblem):
         return None
-    if problem.measured:
-        name, method = pick_measured(solver, problem)
-    else:
-        name, method, _ = pick_solver(solver, problem, goal)
+    name, method, _ = pick_solver(solver, problem, goal)
     if not isinstance(method, InteriorPoint) or isinstance(problem.data, AbstractJoint):
         return None
     measures = Measures.of(problem)

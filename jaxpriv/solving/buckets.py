@@ -143,8 +143,7 @@ def restored(problem: DistortionProblem, found: Solution, bucket: Bucket) -> Sol
     if bucket.private > private:  # every term has one row for each private symbol
         lead = scores.shape[:2]
         scores = scores.reshape(*lead, -1, bucket.private)[..., :private].reshape(*lead, -1)
-    weights = weights[:outputs] if problem.measured else weights
-    return dataclasses.replace(found, mechanism=mechanism, scores=scores, weights=weights)
+    return dataclasses.replace(found, mechanism=mechanism, scores=scores, weights=weights[:outputs])
 
 
 @lru_cache(maxsize=256)

@@ -11,6 +11,7 @@ from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
+from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import SINGLE_TOLERANCE
 from jaxpriv.solvers import (
@@ -26,8 +27,7 @@ from jaxpriv.solvers._newton_system import inputs_are_cheaper
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solvers.two_grid import grid_of
 
-Solver: TypeAlias = AbstractSolver | TwoGrid
-MeasuredSolver: TypeAlias = InteriorPoint | PrimalDualHybridGradient | LinearProgram
+Solver: TypeAlias = AbstractSolver | TwoGrid | LinearProgram
 
 # Solvers by the names of the command line.
 SOLVERS: Mapping[str, Solver] = {
@@ -36,20 +36,17 @@ SOLVERS: Mapping[str, Solver] = {
     "blahut-arimoto": MirrorDescent(adaptive=False),
     "accelerated": AcceleratedGradient(),
     "two-grid": TwoGrid(),
-}
-
-# Solvers for measures other than mutual information, and for further limits.
-MEASURED_SOLVERS: Mapping[str, MeasuredSolver] = {
-    "interior-point": InteriorPoint(),
     "linear-program": LinearProgram(),
     "hybrid-gradient": PrimalDualHybridGradient(),
 }
 
 # All names of the command line.
-SOLVER_NAMES = ("auto", *SOLVERS, *(name for name in MEASURED_SOLVERS if name not in SOLVERS))
+SOLVER_NAMES = ("auto", *SOLVERS)
 
 # Solvers that work block by block.
 STREAMING = (AcceleratedGradient, TwoGrid)
+# Solvers of linear programs; all others but the interior-point method take mutual information alone.
+LINEAR = (LinearProgram, PrimalDualHybridGradient)
 
 # The interior-point method holds about this many arrays of the size of its factors ...
 _FACTOR_ARRAYS = 6
@@ -66,73 +63,75 @@ _LOOSE, _LARGE_STEP = 1e-3, 2e10
 _MOST_STEPS = 2**31 - 1
 
 
-def pick_solver(solver: str | Solver, problem: DistortionProblem, goal: Goal) -> tuple[str, Solver, tuple[str, ...]]:
-    """(name, solver, notes) meant by a name, by `auto`, or by a solver object; refused if it cannot fit into memory."""
+def pick_solver(solver: Any, problem: DistortionProblem, goal: Goal) -> tuple[str, Solver, tuple[str, ...]]:
+    """(name, solver, notes) meant by a name, by `auto`, or by a solver object; refused if it does not take the problem,
+    or cannot fit into memory.
+    """
+    _check_measures(problem)
     notes: tuple[str, ...] = ()
     if isinstance(solver, Solver):
         name, chosen = type(solver).__name__, solver
-    else:
-        if not isinstance(solver, str) or (solver not in SOLVERS and solver != "auto"):
-            raise InputError(f"solver {solver!r} is unknown; known: auto, {', '.join(SOLVERS)}")
-        name = solver
-        if name == "auto":
-            name, notes = _choose(problem, goal)
+    elif isinstance(solver, str) and solver in SOLVER_NAMES:
+        name, notes = _choose(problem, goal) if solver == "auto" else (solver, ())
         chosen = SOLVERS[name]
+    else:
+        raise InputError(f"solver {solver!r} is unknown; known: {', '.join(SOLVER_NAMES)}")
+    if isinstance(chosen, LINEAR):
+        if not is_linear(problem):
+            raise InputError(
+                f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
+                "'interior-point'"
+            )
+    elif not isinstance(chosen, InteriorPoint) and not problem.of_information:
+        raise InputError(
+            f"solver {name!r} takes mutual information without further limits only; this problem needs one of: "
+            "auto, interior-point, linear-program, hybrid-gradient"
+        )
+    if is_traced(problem) and isinstance(chosen, (*STREAMING, *LINEAR)):
+        raise InputError(f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' there")
+    _check_memory(name, chosen, problem)
+    for form, measure in _measures(problem):
+        measure.check(form, problem.sizes[1])
+    return name, chosen, notes
+
+
+def _measures(problem: DistortionProblem) -> list[tuple[str, AbstractLeakage]]:
+    """The measures of a problem, and where they stand."""
+    return [("leakage", problem.leakage), *((f"limits[{i}]", m) for i, (m, _) in enumerate(problem.limits))]
+
+
+def _check_measures(problem: DistortionProblem) -> None:
+    for form, measure in _measures(problem):
+        if not measure.designable:
+            raise InputError(f"{form}: {measure.instead}")
+        if is_traced(problem) and measure.untraceable is not None:
+            raise InputError(f"{form}: {measure.untraceable}")
+    if not problem.of_information:
+        check_double(problem)
+    if problem.multiplier is not None:
+        if problem.leakage.worst_outcome:
+            raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
+        if not problem.leakage.scale_for(problem.sizes[1]).proportional:
+            raise InputError("multiplier: the logarithm of an average is not convex; use budget or leakage_budget")
+
+
+def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None:
     groups, private, inputs, outputs = problem.sizes
     what = f"{name} for |S|={private}, |X|={inputs}, |Y|={outputs}"
     if isinstance(chosen, STREAMING):
         need = 8.0 * (_SCORE_ARRAYS * outputs + inputs) * private
         need_memory(need, what, f"{MERGE}: the adversary's rule alone is this large")
     elif isinstance(chosen, InteriorPoint):
-        other = "use solver='accelerated'" if problem.streams else "use solver='mirror-descent'"
+        if problem.streams:
+            other = "use solver='accelerated'"
+        elif problem.of_information:
+            other = "use solver='mirror-descent'"
+        else:
+            other = "use solver='hybrid-gradient'" if is_linear(problem) else MERGE
         need_memory(newton_bytes(problem), what, other)
-    else:
+    elif not isinstance(chosen, LINEAR):
         other = STREAM if problem.streams else MERGE
         need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, what, other)
-    return name, chosen, notes
-
-
-def pick_measured(solver: Any, problem: DistortionProblem) -> tuple[str, MeasuredSolver]:
-    """(name, solver) for a problem with any measures."""
-    asked = [("leakage", problem.leakage), *((f"limits[{i}]", m) for i, (m, _) in enumerate(problem.limits))]
-    for form, measure in asked:
-        if not measure.designable:
-            raise InputError(f"{form}: {measure.instead}")
-        if is_traced(problem) and measure.untraceable is not None:
-            raise InputError(f"{form}: {measure.untraceable}")
-    check_double(problem)
-    if problem.multiplier is not None:
-        if problem.leakage.worst_outcome:
-            raise InputError("multiplier: a worst-outcome measure takes budget or leakage_budget")
-        if not problem.leakage.scale_for(problem.sizes[1]).proportional:
-            raise InputError("multiplier: the logarithm of an average is not convex; use budget or leakage_budget")
-    if isinstance(solver, (InteriorPoint, PrimalDualHybridGradient, LinearProgram)):
-        name, chosen = type(solver).__name__, solver
-    elif isinstance(solver, str) and solver in MEASURED_SOLVERS:
-        name, chosen = solver, MEASURED_SOLVERS[solver]
-    elif solver == "auto":
-        fits = _resources.fits(conic_bytes(problem), _AUTO_SHARE)
-        name = "interior-point" if fits or not is_linear(problem) else "hybrid-gradient"
-        chosen = MEASURED_SOLVERS[name]
-    else:
-        raise InputError(
-            f"solver {solver!r} takes mutual information without further limits only; this problem needs one of: "
-            f"auto, {', '.join(MEASURED_SOLVERS)}"
-        )
-    if not isinstance(chosen, InteriorPoint) and not is_linear(problem):
-        raise InputError(
-            f"solver {name!r} takes linear programs only; a measure of this problem is not piecewise linear: use "
-            "'interior-point'"
-        )
-    if is_traced(problem) and not isinstance(chosen, InteriorPoint):
-        raise InputError(f"solver: {name} runs outside of jit, vmap and grad only; use 'interior-point' there")
-    if isinstance(chosen, InteriorPoint):
-        _, private, inputs, outputs = problem.sizes
-        other = "use solver='hybrid-gradient'" if is_linear(problem) else MERGE
-        need_memory(conic_bytes(problem), f"interior-point for |S|={private}, |X|={inputs}, |Y|={outputs}", other)
-    for form, measure in asked:
-        measure.check(form, problem.sizes[1])
-    return name, chosen
 
 
 def check_double(problem: Any) -> None:
@@ -148,21 +147,7 @@ def check_double(problem: Any) -> None:
 
 def is_linear(problem: DistortionProblem) -> bool:
     """Whether every measure of the problem is the largest of linear functions."""
-    return all(measure.linear for measure in (problem.leakage, *(measure for measure, _ in problem.limits)))
-
-
-def conic_bytes(problem: DistortionProblem) -> float:
-    """What the interior-point method for any measures would hold: rows of every measure under every joint.
-
-    An upper estimate where the rows outnumber the inputs: by matrices of the inputs it is less.
-    """
-    groups, private, inputs, outputs = problem.sizes
-    measures = (problem.leakage, *(measure for measure, _ in problem.limits))
-    alone = len(measures) == 1 and groups == 1 and problem.leakage.entropic and not is_traced(problem)
-    if alone and _behind_symbols(problem.joints[0]):
-        return 8.0 * _TABLE_ARRAYS * outputs * inputs  # diagonal systems
-    rows = groups * sum(measure.row_count(private) for measure in measures)
-    return 8.0 * _FACTOR_ARRAYS * outputs * rows * max(inputs, rows)
+    return all(measure.linear for _, measure in _measures(problem))
 
 
 def _behind_symbols(joint: Any) -> bool:
@@ -171,25 +156,29 @@ def _behind_symbols(joint: Any) -> bool:
 
 
 def _diagonal(problem: DistortionProblem) -> bool:
-    """Whether the joint is a table of X = f(S): reduced, a diagonal matrix (`Program.diagonal`)."""
-    if is_traced(problem) or isinstance(problem.data, AbstractJoint):
+    """Whether one measure sees one joint of X = f(S): reduced, a diagonal matrix (`Program.diagonal`)."""
+    if is_traced(problem) or isinstance(problem.data, AbstractJoint) or problem.limits or not problem.leakage.entropic:
         return False
     return len(problem.data) == 1 and _behind_symbols(problem.data[0])
 
 
 def newton_bytes(problem: DistortionProblem) -> float:
-    """What the interior-point method would hold."""
+    """What the interior-point method would hold: rows of every measure under every joint, and the factors of the
+    smaller of its two systems.
+    """
     groups, private, inputs, outputs = problem.sizes
     if _diagonal(problem):
         return 8.0 * _TABLE_ARRAYS * outputs * max(inputs, private)
-    rows = groups * private
-    wide = max(rows, inputs) if inputs_are_cheaper(rows, inputs) else rows
-    return 8.0 * _FACTOR_ARRAYS * outputs * inputs * wide
+    rows = groups * sum(measure.row_count(private) for _, measure in _measures(problem))
+    order = inputs if not is_linear(problem) and inputs_are_cheaper(rows, inputs) else rows
+    return 8.0 * _FACTOR_ARRAYS * outputs * order * max(inputs, rows)
 
 
 def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...]]:
     groups, private, inputs, outputs = problem.sizes
     fits = _resources.fits(newton_bytes(problem), _AUTO_SHARE)
+    if not problem.of_information:
+        return ("interior-point" if fits or not is_linear(problem) else "hybrid-gradient"), ()
     work = 2.0 * outputs * inputs**2
     if not _diagonal(problem):
         work *= groups * private * (1.0 + private / inputs)
@@ -204,7 +193,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
     return ("interior-point" if fits else "mirror-descent"), ()
 
 
-def dense_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
+def table_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
     """The solver on tables that fits into memory."""
     if _resources.fits(newton_bytes(problem)):
         return "interior-point", InteriorPoint()
@@ -217,7 +206,7 @@ def default_tolerance(problem: Any) -> float:
     return SINGLE_TOLERANCE if any(leaf.dtype == jnp.float32 for leaf in traced) else 1e-6
 
 
-def step_limit(solver: Solver | MeasuredSolver | None, max_steps: Any) -> Any:
+def step_limit(solver: Solver | None, max_steps: Any) -> Any:
     """`max_steps`, or the default of the kind of solver (None: that of additive noise)."""
     if max_steps is None:
         return 1000 if solver is None else 200 if isinstance(solver, InteriorPoint) else 20000

@@ -1,16 +1,18 @@
 """What `auto` does where a method on tables stops far from its goal: the next method, and the best of both."""
 
 import dataclasses
+import time
 
 import numpy as np
 
-from jaxpriv._clock import Clock, Stop
+from jaxpriv._clock import Clock
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import AcceleratedGradient, Goal, MirrorDescent
 from jaxpriv.solving.choice import step_limit
-from jaxpriv.solving.dense import Answer, finish, own_goal, solve_dense
+from jaxpriv.solving.host import Solve, own_goal
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
+from jaxpriv.solving.tables import solve_tables
 
 # A first-order method is of use where the gap is above this share of the value: it reaches little less.
 _FAR = 1e-4
@@ -25,8 +27,8 @@ def with_next_method(
 ) -> Solution:
     """`first`; where it is far from the goal the better mechanism, with the better bound, of it and of the next method.
 
-    Next is the accelerated method where the problem streams, otherwise mirror descent. Both parts are certified
-    together on the program of the problem.
+    Of a problem on mutual information: next is the accelerated method where it streams, otherwise mirror descent. Both
+    parts are certified together.
     """
     stalled = first.status == "not_certified" and first.gap > _FAR * abs(first.value)
     if clock.expired() or not (stalled or first.stopped):
@@ -41,22 +43,15 @@ def with_next_method(
             second = dataclasses.replace(second, mechanism=second.mechanism.matrix())
         else:
             few = min(_FEW_STEPS, max_steps or _FEW_STEPS)
-            second = solve_dense(problem, name, MirrorDescent(), goal, few, False, clock)
+            second = solve_tables(problem, name, MirrorDescent(), goal, few, False, clock)
     except Unsuited as reason:
         return dataclasses.replace(first, notes=(*first.notes, f"auto: {name} not tried, because {reason}"))
     best = first if first.value <= second.value else second
     proof = first if first.lower_bound >= second.lower_bound else second
-    answer = Answer(
-        np.asarray(best.mechanism),
-        proof.scores,
-        proof.weights,
-        proof.multipliers,
-        int(first.steps + second.steps),
-        f"{first.solver}, {name}",
-        Stop(int(clock.stop)),
-    )
-    seconds = None
+    begun = time.perf_counter()
+    solve = Solve(problem, f"{first.solver}, {name}", MirrorDescent(), 0, clock, int(first.steps + second.steps))
+    joined = solve.joined(np.asarray(best.mechanism), proof, solve.name, own_goal(problem, goal), begun)
     if first.seconds and second.seconds:
         seconds = {key: took + second.seconds[key] for key, took in first.seconds.items()}
-    joined = finish(problem, problem.program(), answer, own_goal(problem, goal), seconds)
+        joined = dataclasses.replace(joined, seconds=seconds)
     return dataclasses.replace(joined, notes=(*first.notes, note))

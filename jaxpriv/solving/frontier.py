@@ -8,35 +8,15 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from jaxpriv._clock import Clock, Stop, clock_of
+from jaxpriv._clock import clock_of
 from jaxpriv._validation import finite, is_traced, real_array, scalar
-from jaxpriv.certificates import average_leakage, certify
-from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
-from jaxpriv.problems.program import Form, Program, repair
 from jaxpriv.solution import Solution
-from jaxpriv.solvers import Goal, begin, iterate, resume
-from jaxpriv.solving.choice import STREAMING, dense_solver, pick_measured, pick_solver, step_limit
-from jaxpriv.solving.dense import (
-    Answer,
-    Prepared,
-    expand,
-    finish,
-    in_units,
-    infeasible,
-    inner_goal,
-    own_goal,
-    prepare,
-    solve_prepared,
-    without_steps,
-)
+from jaxpriv.solvers import Goal
+from jaxpriv.solving.choice import STREAMING, pick_solver, step_limit, table_solver
 from jaxpriv.solving.execution import device_errors, own_settings
-from jaxpriv.solving.measured import sweep_measured
-from jaxpriv.solving.portions import Loop, report_points, run, seconds_of
-
-# Points that run side by side: enough to share what a step costs beside its arithmetic, few enough that a batch
-# seldom waits long for its slowest member.
-_BATCH = 8
+from jaxpriv.solving.sweep import sweep
 
 
 class Frontier(eqx.Module):
@@ -48,12 +28,14 @@ class Frontier(eqx.Module):
         solution: a batched `Solution`, leading axis B, in the order of `points`; its `solver` is the
             one that iterates (some points need no iteration) and its `seconds` are of the whole sweep.
         monotone: the curve is known to be monotone, not to be convex.
+        joints: of how many joints.
     """
 
     parameter: str = eqx.field(static=True)
     points: Any
     solution: Solution
     monotone: bool = eqx.field(static=True, default=False)
+    joints: int = eqx.field(static=True, default=1)
 
     def band(self, at: Any) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): what is proved about the optimal value BETWEEN the points too.
@@ -79,9 +61,10 @@ class Frontier(eqx.Module):
             upper = np.where(x[None, :] <= at[:, None], value, np.inf).min(axis=1)
             lower = np.where(x[None, :] >= at[:, None], bound, -np.inf).max(axis=1)
             return lower, upper
-        prices = solution.multipliers if self.parameter == "budget" else solution.weights
-        # With several joints every joint has its own budget row; they all move together.
-        slope = -np.asarray(prices)[known][order].sum(axis=1)
+        # With several joints every joint has a budget of its own, which all move together; the weights of the joints
+        # come after them.
+        budgets = self.joints if self.parameter == "budget" else 1
+        slope = -np.asarray(solution.multipliers)[known][order][:, :budgets].sum(axis=1)
         # A larger budget never hurts, so the running minimum is an upper bound as well.
         upper = np.interp(at, x, np.minimum.accumulate(value), left=np.inf)
         upper = np.where(at > x[-1], value.min(), upper)
@@ -145,192 +128,17 @@ def frontier(
         points = points[:, None]
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     begun = time.perf_counter()
-    with clock_of(time_limit, progress) as clock, own_settings(), device_errors():
-        solutions, label, compiling = _sweep(problem, name, points, solver, goal, max_steps, throw, clock)
-    seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
-    # Static fields must agree before stacking: points answered in closed form name another "solver".
-    solutions = [dataclasses.replace(one, solver=label, seconds=seconds) for one in solutions]
-    return Frontier(name, points, jax.tree.map(lambda *leaves: np.stack(leaves), *solutions), problem.measured)
-
-
-def _sweep(
-    problem: DistortionProblem,
-    name: str,
-    points: np.ndarray,
-    solver: Any,
-    goal: Goal,
-    max_steps: Any,
-    throw: bool,
-    clock: Clock,
-) -> tuple[list[Solution], str, float]:
-    """The solutions in the order of `points`, the name of the solver, and the seconds spent compiling."""
     asked = [replace_form(problem, **{name: point}) for point in points]
-    goal = own_goal(asked[0], goal)
-    if problem.measured:
-        label, method = pick_measured(solver, asked[0])
-        limit = step_limit(method, max_steps)
-        found, compiling = sweep_measured(asked, label, method, goal, limit, throw, _BATCH, clock)
-        return found, label, compiling
-    program = asked[0].program()
-    label, chosen, automatic = pick_solver(solver, problem, goal)
+    label, chosen, automatic = pick_solver(solver, asked[0], goal)
     if isinstance(chosen, STREAMING) and automatic:  # notes: it was `auto` that chose
-        label, chosen = dense_solver(problem)
+        label, chosen = table_solver(problem)
     if isinstance(chosen, STREAMING):
         raise InputError(f"solver: {label} solves one point at a time; call solve at every budget")
     limit = step_limit(chosen, max_steps)
-    results: list[Solution | None] = [None] * len(points)
-    waiting: list[tuple[int, Prepared]] = []
-    programs: dict[int, Program] = {}
-    compiling = 0.0
-    for i, one in enumerate(asked):
-        at = program if i == 0 else one.at_point(program)
-        try:
-            prepared = prepare(at, None if not waiting else waiting[0][1])
-        except InfeasibleError:
-            if throw:
-                raise
-            results[i] = infeasible(one, at)
-            continue
-        programs[i] = prepared.program
-        if prepared.batches:
-            waiting.append((i, prepared))
-        else:
-            answer, spent = solve_prepared(prepared, label, chosen, goal, limit, clock)
-            compiling += spent
-            results[i] = finish(one, prepared.program, answer, goal, None)
-    done = len(points) - len(waiting)
-    report_points(clock, label, [one for one in results if one is not None], done, len(points))
-    waiting.sort(key=lambda item: tuple(points[item[0]].ravel()))
-    for start in range(0, len(waiting), _BATCH):
-        chunk = waiting[start : start + _BATCH]
-        if clock.expired():
-            answers = [without_steps(prepared, clock.stop) for _, prepared in chunk]
-        else:
-            answers, spent = _run_batch(chunk, label, chosen, goal, limit, clock, done, len(points))
-            compiling += spent
-        fresh = [
-            finish(asked[i], one.program, answer, goal, None) for (i, one), answer in zip(chunk, answers, strict=True)
-        ]
-        for (i, _), one in zip(chunk, fresh, strict=True):
-            results[i] = one
-        done += len(chunk)
-        report_points(clock, label, fresh, done, len(points))
-    found = [result for result in results if result is not None]
-    for i, one in enumerate(found):
-        if one.status == "best_known":
-            results[i] = _from_neighbours(asked[i], programs[i], i, points, found, goal)
-    return [result for result in results if result is not None], label, compiling
-
-
-def _from_neighbours(
-    problem: DistortionProblem, program: Program, i: int, points: np.ndarray, found: list[Solution], goal: Goal
-) -> Solution:
-    """Point i, which was not reached, with the best that the points near it prove.
-
-    Their mechanisms, and the mixture of the two nearest that gives this point's budgets, are measured in its own
-    program; their scores and prices prove a bound there as any do. Nothing is concluded from a neighbour's own numbers.
-    """
-    place = points.reshape(len(points), -1)
-    known = [j for j, one in enumerate(found) if np.isfinite(one.value) and one.solver != "none" and j != i]
-    near = sorted(known, key=lambda j: float(np.abs(place[j] - place[i]).sum()))
-    sides = [[j for j in near if (sign * (place[j] - place[i]) >= 0).all()][:1] for sign in (1.0, -1.0)]
-    chosen = [found[j] for j in dict.fromkeys([*near[:2], *sides[0], *sides[1]])]
-    own = found[i]
-    mechanisms = [own.mechanism, *(one.mechanism for one in chosen)]
-    if sides[0] and sides[1]:
-        above, below = sides[0][0], sides[1][0]
-        width = float((place[above] - place[below]).sum())
-        share = float((place[i] - place[below]).sum()) / width if width > 0 else 0.0
-        mixed = (1.0 - share) * found[below].mechanism + share * found[above].mechanism
-        leak = average_leakage(np, program.joints[0], mixed) if program.form is Form.LIMIT else 0.0
-        mechanisms.append(repair(program, mixed, leak))
-    best, proved = own, own
-    value, bound = own.value, own.lower_bound
-    for mechanism in mechanisms[1:]:
-        certificate = certify(program, mechanism, own.scores, own.weights, own.multipliers)
-        if certificate.violation == 0 and certificate.value < value:
-            value, best = certificate.value, dataclasses.replace(own, mechanism=mechanism)
-    for one in chosen:
-        certificate = certify(program, own.mechanism, one.scores, one.weights, one.multipliers)
-        if certificate.lower_bound > bound:
-            bound, proved = certificate.lower_bound, one
-    answer = Answer(
-        best.mechanism,
-        proved.scores,
-        proved.weights,
-        proved.multipliers,
-        int(own.steps),
-        own.solver,
-        Stop(int(own.stopped)),
-    )
-    return finish(problem, program, answer, goal, None)
-
-
-def _run_batch(
-    chunk: list[tuple[int, Prepared]],
-    label: str,
-    solver: Any,
-    goal: Goal,
-    limit: int,
-    clock: Clock,
-    done: int,
-    total: int,
-) -> tuple[list[Answer], float]:
-    """One loop on up to `_BATCH` points, and the seconds spent compiling; `done` of `total` came before.
-
-    A short last batch is padded with its last point.
-    """
-    prepared = [p for _, p in chunk]
-    padded = prepared + [prepared[-1]] * (_BATCH - len(prepared))
-    programs = [p.reduced for p in padded]
-    varying = jax.tree.map(lambda *leaves: np.stack(leaves), *[_varying(p) for p in programs])
-    goals = jax.tree.map(lambda *leaves: np.stack(leaves), *[inner_goal(p, goal) for p in padded])
-
-    def lane(best: Any, k: int) -> Any:
-        return jax.tree.map(lambda leaf: leaf[k], best)
-
-    def report(best: Any, steps: Any) -> None:
-        worst = int(np.argmax(best.gap[: len(chunk)]))
-        clock.report(label, steps.max(), *in_units(prepared[worst], lane(best, worst)), done, total)
-
-    step = _BATCH * seconds_of(solver, programs[0])
-    padding = _BATCH - len(chunk)
-    ran = run(clock, _BATCHED, solver, (programs[0], (varying, goals)), goals, limit, step, report, padding)
-    if ran.best is None:
-        return [without_steps(one, clock.stop) for one in prepared], ran.compiling
-    stops = np.where(goals.met(ran.best), Stop.NONE, clock.stop)
-    answers = [expand(one, lane(ran.best, k), int(ran.steps[k]), label) for k, one in enumerate(prepared)]
-    answers = [dataclasses.replace(one, stop=Stop(int(stop))) for one, stop in zip(answers, stops, strict=False)]
-    return answers, ran.compiling
-
-
-def _varying(program: Program) -> Any:
-    """What differs between the points of a sweep: budgets, or costs, or the limit, and the anchor."""
-    cost = program.cost if program.form is not Form.LIMIT and np.any(program.cost) else None
-    return program.budgets, program.limit, program.anchor, cost
-
-
-def _at(shared: Program, lane: Any) -> tuple[Program, Goal]:
-    """The program of one point, and its goal."""
-    (budgets, bound, anchor, cost), goal = lane
-    program = dataclasses.replace(shared, budgets=budgets, limit=bound, anchor=anchor)
-    return (program if cost is None else dataclasses.replace(program, cost=cost)), goal
-
-
-def _iterate_batch(solver: Any, shared: Program, varying: Any, limit: Any) -> Any:
-    return jax.vmap(lambda lane: iterate(solver, *_at(shared, lane), limit))(varying)
-
-
-def _begin_batch(solver: Any, shared: Program, varying: Any) -> Any:
-    return jax.vmap(lambda lane: begin(solver, _at(shared, lane)[0]))(varying)
-
-
-def _resume_batch(solver: Any, shared: Program, varying: Any, course: Any, until: Any) -> Any:
-    return jax.vmap(lambda lane, course: resume(solver, *_at(shared, lane), course, until))(varying, course)
-
-
-def _points(shared: Program, varying: Any) -> list[tuple[Program, Goal]]:
-    return [_at(shared, jax.tree.map(lambda leaf, k=k: leaf[k], varying)) for k in range(_BATCH)]
-
-
-_BATCHED = Loop(_iterate_batch, _begin_batch, _resume_batch, _points)
+    with clock_of(time_limit, progress) as clock, own_settings(), device_errors():
+        solutions, compiling = sweep(asked, points, label, chosen, goal, limit, throw, clock)
+    seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
+    # Static fields must agree before stacking: points answered in closed form name another "solver".
+    solutions = [dataclasses.replace(one, solver=label, seconds=seconds) for one in solutions]
+    curve = jax.tree.map(lambda *leaves: np.stack(leaves), *solutions)
+    return Frontier(name, points, curve, not problem.of_information, problem.sizes[0])

@@ -132,7 +132,7 @@ def solve_or_say_why(clock: Clock, problem: DistortionProblem, solver: Any, goal
     except Exception as error:  # the text of a foreign error may hold data values
         why = f"{type(error).__name__} while solving"
     groups, private, _, _ = problem.sizes
-    nothing = no_solution(problem.shape, groups, private, 0, len(problem.distortions))
+    nothing = no_solution(problem.shape, groups * private, 0, 0, len(problem.distortions))
     code = np.int32(Status.NOT_CERTIFIED)
     return dataclasses.replace(nothing, lower_bound=np.float64(-np.inf), code=code, notes=(why,))
 

@@ -25,7 +25,7 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
     if budget < least:
         if throw:
             max_entropy_noise(cost, budget)  # raises, with the proof
-        return no_solution((problem.joint.shape[1], problem.outputs), 1, problem.joint.shape[0], 1, 1)
+        return no_solution((problem.joint.shape[1], problem.outputs), problem.joint.shape[0], 0, 1, 1)
     span = float(np.ptp(cost)) or 1.0
     tight = budget - least <= feasibility.BOUNDARY * span
     allowed = np.flatnonzero(cost - least <= feasibility.BOUNDARY * span) if tight else np.arange(len(cost))
@@ -63,7 +63,7 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
         leakage=np.float64(certificate.leakages[0]),
         distortion=certificate.constraint_values,
         scores=scores,
-        weights=np.ones(1),
+        weights=np.zeros((problem.outputs, 0)),
         multipliers=np.array([price]),
         code=np.int32(code),
         steps=np.int32(0 if point is None else point.path.steps),

@@ -70,11 +70,12 @@ def step_seconds(solver: Any, private: int, inputs: int, outputs: int, limits: i
     return _STEP + (2.0 * outputs * inputs**2 * rows + inputs**3) / _PRODUCTS
 
 
-def seconds_of(solver: AbstractSolver, program: Program) -> float:
-    """The same for a program on mutual information."""
-    groups, private, inputs = program.joints.shape
-    outputs = program.cost.shape[1]
-    return step_seconds(solver, groups * private, inputs, outputs, len(program.budgets), program.diagonal)
+def seconds_of(solver: Any, program: Program) -> float:
+    """About what one step takes at most."""
+    rows = sum(len(term.rows) for term in program.terms)
+    limits = len(program.budgets) + sum(term.priced for term in program.terms)
+    inputs, outputs = program.cost.shape
+    return step_seconds(solver, max(rows, 1), inputs, outputs, limits, program.diagonal)
 
 
 def run(

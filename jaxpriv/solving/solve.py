@@ -17,16 +17,14 @@ from jaxpriv.solving.choice import (
     STREAMING,
     Solver,
     default_tolerance,
-    dense_solver,
-    pick_measured,
     pick_solver,
     step_limit,
+    table_solver,
 )
-from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import device_errors, own_settings
 from jaxpriv.solving.fallback import FIRST_SHARE, with_next_method
-from jaxpriv.solving.measured import solve_measured, solve_measured_traced
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
+from jaxpriv.solving.tables import solve_tables
 from jaxpriv.solving.traced import solve_traced
 
 # What only funnels or only noise need is imported where it is used: a third of the time that the other imports take.
@@ -157,22 +155,11 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
         several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
-    if problem.measured:
-        name, method = pick_measured(solver, problem)
-        if is_traced(problem, goal):
-            if clock.watched:
-                raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
-            with jax.numpy_rank_promotion("allow"):
-                return solve_measured_traced(problem, name, method, goal, step_limit(method, max_steps))
-        with own_settings(), device_errors():
-            return solve_measured(problem, name, method, goal, step_limit(method, max_steps), throw, clock)
     name, chosen, notes = pick_solver(solver, problem, goal)
     limit = step_limit(chosen, max_steps)
     if is_traced(problem, goal):
         if clock.watched:
             raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
-        if isinstance(chosen, STREAMING):
-            raise InputError(f"solver: {name} runs outside of jit and vmap only (it compiles its own loop)")
         with jax.numpy_rank_promotion("allow"):
             return solve_traced(problem, name, chosen, goal, limit)
     with own_settings(), device_errors():
@@ -182,12 +169,12 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
             except Unsuited as reason:
                 if not notes:
                     raise
-                name, on_tables = dense_solver(problem)
+                name, on_tables = table_solver(problem)
                 steps = step_limit(on_tables, max_steps)
-                solution = solve_dense(problem, name, on_tables, goal, steps, throw, clock)
+                solution = solve_tables(problem, name, on_tables, goal, steps, throw, clock)
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
-        if not (isinstance(solver, str) and solver == "auto"):
-            return solve_dense(problem, name, chosen, goal, limit, throw, clock)
+        if not (isinstance(solver, str) and solver == "auto" and problem.of_information):
+            return solve_tables(problem, name, chosen, goal, limit, throw, clock)
         with clock.share(FIRST_SHARE):
-            solution = solve_dense(problem, name, chosen, goal, limit, throw, clock)
+            solution = solve_tables(problem, name, chosen, goal, limit, throw, clock)
         return with_next_method(problem, solution, goal, max_steps, clock)

@@ -25,8 +25,8 @@ from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid, a
 from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen
 from jaxpriv.solving.choice import newton_bytes
-from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.execution import compiled
+from jaxpriv.solving.tables import solve_tables
 from jaxpriv.streaming import Survey, agreed, all_devices, leakage, marginal, of_first, posterior_scores, survey
 
 # Shares of the allowed gap: what the coarse problem may use of it, and what an iteration stops at
@@ -117,7 +117,7 @@ def solve_streamed(
         if throw:
             raise
         _, private, _, _ = problem.sizes
-        return no_solution(problem.shape, 1, private, len(problem.distortions), len(problem.distortions))
+        return no_solution(problem.shape, private, 0, len(problem.distortions), len(problem.distortions))
     found = _closed_form(program, known, mesh)
     if found is None and task.expired(mesh):
         found = _nearest(program, known, np.zeros(len(program.distortions)), mesh)._replace(solver="none")
@@ -132,7 +132,7 @@ def solve_streamed(
     _check_order(found.certificate)
     if notes and task.left > 0 and task.goes_on(found) and _resources.fits(newton_bytes(problem)):
         task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
-        dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw, clock)
+        dense = solve_tables(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw, clock)
         if dense.gap < found.certificate.gap:
             return dataclasses.replace(dense, notes=tuple(task.said))
     return _solution(program, found, task)
@@ -159,7 +159,7 @@ def _solution(program: StreamedProgram, found: Found, task: Task) -> Solution:
         leakage=np.float64(certificate.leakages[0]),
         distortion=np.asarray(certificate.constraint_values),
         scores=found.scores[None],
-        weights=np.ones(1),
+        weights=np.zeros((program.shape[1], 0)),
         multipliers=found.multipliers if program.prices is None else np.zeros(0),
         code=np.int32(code),
         steps=np.int32(found.steps),

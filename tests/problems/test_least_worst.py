@@ -8,14 +8,14 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv._clock import Clock
-from jaxpriv.certificates import certify_measured
+from jaxpriv.certificates import certify_program
 from jaxpriv.problems.statement import least_worst_program, worst_program
 from jaxpriv.solvers import Goal, InteriorPoint
-from jaxpriv.solvers.conic.offer import largest_ratio, least_ratio
+from jaxpriv.solvers.conic.candidate import largest_ratio, least_ratio
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import rearrange
-from jaxpriv.solving.measured.one import Solve
-from jaxpriv.solving.measured.worst_outcome import searched
+from jaxpriv.solving.host import Solve
+from jaxpriv.solving.worst_outcome import searched
 
 MEASURES = {
     "max-information": lk.MaxInformation(),
@@ -99,7 +99,7 @@ def test_the_root_of_the_dual_is_what_its_rules_prove(name):
     assert 0 < root < float(jp.solve(problem, tol=1e-8).lower_bound)
 
     def distance(e):
-        return certify_measured(worst_program(problem, e), np.eye(4), *duals).lower_bound
+        return certify_program(worst_program(problem, e), np.eye(4), *duals).lower_bound
 
     assert distance(root * (1 - 1e-9)) > 0
     assert distance(root * (1 + 1e-9)) < 0

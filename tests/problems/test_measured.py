@@ -10,7 +10,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.certificates.measured import certify_measured
+from jaxpriv.certificates.tables import certify_program
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import evaluate
 from jaxpriv.problems.statement import measured_program
@@ -236,7 +236,7 @@ def test_a_corrupted_rule_keeps_the_bound_valid(name):
     asked = jp.DistortionProblem(JOINT, DISTORTION, leakage=MEASURES[name], leakage_budget=eps)
     program = measured_program(asked, ((MEASURES[name], eps),))
     parts = (solution.scores[0], solution.weights, solution.multipliers)
-    assert certify_measured(program, solution.mechanism, *parts).lower_bound == pytest.approx(
+    assert certify_program(program, solution.mechanism, *parts).lower_bound == pytest.approx(
         solution.lower_bound, abs=1e-12
     )
     rng = np.random.default_rng(0)
@@ -244,7 +244,7 @@ def test_a_corrupted_rule_keeps_the_bound_valid(name):
         for _ in range(25):
             k, eta, price = (part * (1 + size * rng.normal(size=part.shape)) for part in parts)
             k = k + size * rng.normal(size=k.shape) * (rng.random(k.shape) < 0.2)
-            assert certify_measured(program, solution.mechanism, k, eta, price).lower_bound <= solution.value
+            assert certify_program(program, solution.mechanism, k, eta, price).lower_bound <= solution.value
 
 
 # -- another solver --------------------------------------------------------------------------------

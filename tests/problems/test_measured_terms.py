@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxpriv import leakage as lk
-from jaxpriv.certificates.measured import certify_measured, column_values
+from jaxpriv.certificates.tables import certify_program, column_values
 from jaxpriv.leakage import evaluate, evaluate_all
 from jaxpriv.leakage.registry import names_with
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.problems.terms import shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
@@ -46,7 +46,7 @@ JOINTS = {
 def program_of(terms, joint, *, cost=None, constraints=None, budgets=None):
     shape = (joint.shape[1], N)
     rows = np.zeros((0, *shape)) if constraints is None else constraints
-    return MeasuredProgram(
+    return Program(
         terms=tuple(terms),
         mass=joint.sum(axis=0),
         cost=np.zeros(shape) if cost is None else cost,
@@ -103,7 +103,7 @@ def test_terms_of_an_average_measure_add_up_to_its_value(which):
 def holds(measure, joint, mechanism, eps):
     terms = terms_of(measure, joint, Role.WORST, eps)
     rows = sum(len(term.rows) for term in terms)
-    proof = certify_measured(
+    proof = certify_program(
         program_of(terms, joint), mechanism, np.zeros((N, rows)), np.zeros((N, len(terms))), np.zeros(0)
     )
     return proof.violation == 0
@@ -172,7 +172,7 @@ def test_no_rule_proves_more_than_a_feasible_mechanism(name, role, data):
     prices = data.draw(st.lists(WILD, min_size=N + 2, max_size=N + 2))
     eta = np.array(prices[:N])[:, None]
     limits = 1 + sum(term.priced for term in program.terms)
-    proof = certify_measured(program, mechanism, np.array(wild).reshape(N, rows), eta, np.array(prices[N:][:limits]))
+    proof = certify_program(program, mechanism, np.array(wild).reshape(N, rows), eta, np.array(prices[N:][:limits]))
     assert proof.violation == 0
     assert not proof.lower_bound > proof.value
     assert not math.isnan(proof.lower_bound)

@@ -146,13 +146,39 @@ def test_the_slope_of_a_logarithm_is_no_multiplier():
     np.testing.assert_allclose(found.budget, -0.666015389, rtol=1e-6)
 
 
-def test_a_traced_mechanism_of_another_measure_is_refused_and_the_host_has_its_value():
-    problem = with_budget(lk.MaximalLeakage())
-    with pytest.raises(InputError, match="sensitivity"):
-        jax.grad(lambda level: jp.optimal_mechanism(problem(JOINT, TABLES[0], level)).sum())(np.array([0.08]))
-    with pytest.raises(InputError, match="sensitivity"):
-        jax.jit(lambda level: jp.optimal_mechanism(problem(JOINT, TABLES[0], level)))(np.array([0.08]))
-    asked = problem(JOINT, TABLES[0], [0.08])
+MOVING = {
+    "sibson-2": (lk.Sibson(2.0), 1e-6),
+    "max-information": (lk.MaxInformation(), 1e-4),
+    "maximal-leakage": (lk.MaximalLeakage(), 1e-5),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MOVING)
+def test_the_optimal_mechanism_moves_as_differences_say(name):
+    """Along a direction in which the joint and the budget move; |X| < |S|, so that the optimum is unique."""
+    measure, tolerance = MOVING[name]
+    rng = np.random.default_rng(0)
+    joint, table = rng.dirichlet(np.ones(12)).reshape(4, 3), rng.random((3, 4))
+    weighted = joint.sum(axis=0)[:, None] * table
+    least, idle = weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
+    budget = least + 0.4 * (idle - least)
+    change = rng.normal(size=joint.shape)
+    change = 0.05 * joint.min() * (change - change.mean())
+
+    def mechanism(t):
+        asked = jp.DistortionProblem(joint + t * change, table, budget=budget * (1 + 0.3 * t), leakage=measure)
+        return jp.optimal_mechanism(asked)
+
+    found, moved = jax.jvp(mechanism, (0.0,), (1.0,))
+    expected = (mechanism(STEP) - mechanism(-STEP)) / (2 * STEP)
+    np.testing.assert_allclose(found, mechanism(0.0), atol=1e-6)
+    assert abs(expected).max() > 0.1
+    np.testing.assert_allclose(moved, expected, atol=tolerance)
+
+
+def test_the_host_takes_the_value_of_another_solver():
+    asked = with_budget(lk.MaximalLeakage())(JOINT, TABLES[0], [0.08])
     assert jp.optimal_value(asked, solver="linear-program") == jp.solve(asked, "linear-program").value
 
 

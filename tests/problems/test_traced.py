@@ -14,7 +14,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.certificates.lagrangian import lagrangian
-from jaxpriv.certificates.measured import certify_measured, column_values
+from jaxpriv.certificates.tables import certify_program, column_values
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.statement import measured_program
 from jaxpriv.problems.terms import shift_of, terms_of
@@ -94,7 +94,7 @@ def test_a_symbol_without_mass_counts_nothing(name):
             program = measured_program(jp.DistortionProblem(joint, np.ones((5, 4)), budget=2.0), ())
             program = dataclasses.replace(program, terms=terms, cost=weighted, diagonal=False)
             rows = sum(len(term.rows) for term in terms)
-            proof = certify_measured(program, mechanism, np.zeros((4, rows)), np.ones((4, 1)), np.zeros(2))
+            proof = certify_program(program, mechanism, np.zeros((4, rows)), np.ones((4, 1)), np.zeros(2))
             sums = [column_values(term, term.rows @ mechanism).sum() for term in terms if term.role is not Role.WORST]
             found.append([proof.value, proof.violation, *sums, *(term.bound for term in terms)])
         np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14)
@@ -128,9 +128,9 @@ def test_the_certificate_of_tracers_is_that_of_numpy(name):
     joint = with_empty_symbols()
     program = stated(name, joint)
     mechanism, *duals = objects_of(program)
-    host = certify_measured(program, mechanism, *duals)
+    host = certify_program(program, mechanism, *duals)
     assert np.isfinite(host.lower_bound)
-    found = traced(lambda joint: certify_measured(stated(name, joint), mechanism, *duals), joint)
+    found = traced(lambda joint: certify_program(stated(name, joint), mechanism, *duals), joint)
     for one, other in zip(dataclasses.astuple(host), dataclasses.astuple(found), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 

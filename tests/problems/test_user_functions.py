@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.certificates.measured import certify_measured, column_values
+from jaxpriv.certificates.tables import certify_program, column_values
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import evaluate
 from jaxpriv.leakage.custom_loss import Announced, Loss, answer
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.leakage.user_divergence import UserCurve
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.problems.statement import measured_program
 from jaxpriv.problems.terms import shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
@@ -294,7 +294,7 @@ def test_no_rule_proves_more_than_a_feasible_mechanism(name, role, data):
     eps = 0.0 if role is Role.OBJECTIVE else evaluate(measure, joint, mechanism).value * (1 + 1e-9) + 1e-9
     terms = terms_of(measure, joint, role, eps)
     weighted = joint.sum(axis=0)[:, None] * DISTORTION
-    program = MeasuredProgram(
+    program = Program(
         terms=terms,
         mass=joint.sum(axis=0),
         cost=weighted,
@@ -307,7 +307,7 @@ def test_no_rule_proves_more_than_a_feasible_mechanism(name, role, data):
     rows = len(terms[0].rows)
     k = np.array(data.draw(st.lists(WILD, min_size=N * rows, max_size=N * rows))).reshape(N, rows)
     prices = np.array(data.draw(st.lists(WILD, min_size=N + 2, max_size=N + 2)))
-    proof = certify_measured(program, mechanism, k, prices[:N, None], prices[N:][: 1 + terms[0].priced])
+    proof = certify_program(program, mechanism, k, prices[:N, None], prices[N:][: 1 + terms[0].priced])
     assert proof.violation == 0
     assert not proof.lower_bound > proof.value
     assert not math.isnan(proof.lower_bound)
@@ -319,13 +319,13 @@ def test_the_certificate_takes_any_rules_near_those_of_the_solver():
     solution = jp.solve(problem(OWN["le-cam"], leakage_budget=0.03))
     program = measured_program(problem(OWN["le-cam"], leakage_budget=0.03), ((OWN["le-cam"], 0.03),))
     parts = (solution.scores[0], solution.weights, solution.multipliers)
-    again = certify_measured(program, solution.mechanism, *parts)
+    again = certify_program(program, solution.mechanism, *parts)
     assert again.lower_bound == pytest.approx(solution.lower_bound, abs=1e-12)
     rng = np.random.default_rng(0)
     for size in (1e-3, 0.1, 1.0, 100.0):
         for _ in range(10):
             k, eta, price = (part * (1 + size * rng.normal(size=part.shape)) for part in parts)
-            assert certify_measured(program, solution.mechanism, k, eta, price).lower_bound <= solution.value
+            assert certify_program(program, solution.mechanism, k, eta, price).lower_bound <= solution.value
 
 
 # -- terms and conjugates --------------------------------------------------------------------------

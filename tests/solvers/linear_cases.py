@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 
 
 def joint(seed, private, inputs):
@@ -39,7 +39,7 @@ def program(terms, law, cost=None, outputs=None, budgets=(), constraints=(), mar
     cost = np.zeros((inputs, outputs)) if cost is None else mass[:, None] * cost
     if anchor is None:
         anchor = np.eye(outputs)[np.full(inputs, cost.sum(axis=0).argmin())]
-    return MeasuredProgram(
+    return Program(
         terms=tuple(terms),
         mass=jnp.asarray(mass),
         cost=jnp.asarray(cost),

@@ -7,6 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import solvers
+from jaxpriv.problems import program_of
 from tests.pages import code_of
 
 
@@ -35,7 +36,7 @@ def test_a_wrong_solver_proves_nothing_false(page):
 
 
 def test_the_slope_is_that_of_the_objective(page):
-    program = page["problem"].program()
+    program = program_of(page["problem"])
     mechanism = np.random.default_rng(0).dirichlet(np.ones(3), 3)
     direction = np.random.default_rng(1).normal(size=(3, 3))
     direction -= direction.mean(axis=1, keepdims=True)

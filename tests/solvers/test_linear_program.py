@@ -13,7 +13,7 @@ from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.solvers._base import Goal, iterate
 from jaxpriv.solvers._linear_saddle import Dual, Primal, backward, forward, onto_simplices, saddle
 from jaxpriv.solvers.conic import InteriorPoint
-from jaxpriv.solvers.conic.offer import repaired
+from jaxpriv.solvers.conic.candidate import repaired
 from jaxpriv.solvers.conic.system import rearrange
 from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient, spectral_norm
 from jaxpriv.solvers.linear_program import Outcome, highs, infeasibility
@@ -38,7 +38,7 @@ each_program = pytest.mark.parametrize("name", PROGRAMS)
 
 @functools.cache
 def vertex(name):
-    return highs(PROGRAMS[name]()).offer
+    return highs(PROGRAMS[name]()).candidate
 
 
 def run(solver, program, tol=1e-8, steps=1000):
@@ -68,9 +68,9 @@ def check_limits(program, w, atol=1e-12):
 
 @each_program
 def test_highs_closes_the_gap(name):
-    program, offer = PROGRAMS[name](), vertex(name)
-    assert -1e-12 < offer.gap < 1e-9
-    check_limits(program, offer.mechanism)
+    program, candidate = PROGRAMS[name](), vertex(name)
+    assert -1e-12 < candidate.gap < 1e-9
+    check_limits(program, candidate.mechanism)
 
 
 @each_program
@@ -90,9 +90,9 @@ def test_maximal_leakage_against_hamming_distortion(n, ceiling):
     p = np.sort(np.random.default_rng(n).dirichlet(np.ones(n)))[::-1]
     whole = int(ceiling)
     known = 1.0 - p[:whole].sum() - (ceiling - whole) * p[whole]
-    offer = highs(cases.distortion_at_leakage(np.diag(p), ceiling, 1.0 - np.eye(n))).offer
-    assert offer.value == pytest.approx(known, abs=1e-9)
-    assert offer.bound == pytest.approx(known, abs=1e-9)
+    candidate = highs(cases.distortion_at_leakage(np.diag(p), ceiling, 1.0 - np.eye(n))).candidate
+    assert candidate.value == pytest.approx(known, abs=1e-9)
+    assert candidate.bound == pytest.approx(known, abs=1e-9)
 
 
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
@@ -100,9 +100,9 @@ def test_local_privacy_of_a_uniform_symbol_is_randomised_response(eps):
     n = 5
     program = cases.local_privacy(np.eye(n) / n, eps, 1.0 - np.eye(n))
     known = (n - 1) / (np.exp(eps) + n - 1)
-    offer = highs(program).offer
-    assert offer.value == pytest.approx(known, abs=1e-9)
-    assert offer.bound == pytest.approx(known, abs=1e-9)
+    candidate = highs(program).candidate
+    assert candidate.value == pytest.approx(known, abs=1e-9)
+    assert candidate.bound == pytest.approx(known, abs=1e-9)
     best = run(PrimalDualHybridGradient(), program)
     assert best.value == pytest.approx(known, abs=1e-8)
 
@@ -114,7 +114,7 @@ def test_entries_outside_the_support_stay_zero():
     anchor = np.zeros((6, 6))
     anchor[:, 2:4] = 0.5  # within reach of every input
     program = eqx.tree_at(lambda p: p.anchor, program, jnp.asarray(anchor))
-    exact = highs(program).offer
+    exact = highs(program).candidate
     best = run(PrimalDualHybridGradient(), program)
     assert -1e-12 < exact.gap < 1e-9
     assert best.value == pytest.approx(float(exact.value), abs=1e-8)
@@ -134,7 +134,7 @@ def test_entries_outside_the_support_stay_zero():
 def test_infeasible_programs_come_with_a_proof(program):
     solved = highs(program)
     assert solved.outcome is Outcome.INFEASIBLE
-    k, price = solved.offer.k, solved.offer.price
+    k, price = solved.candidate.k, solved.candidate.price
     assert (k >= 0).all()
     assert (price >= 0).all()
     assert infeasibility(program, k, price) > 1e-3
@@ -182,7 +182,7 @@ def test_a_batch_is_solved_as_each_of_its_members():
     with jax.numpy_rank_promotion("allow"):
         best = jax.jit(jax.vmap(lambda one: iterate(PrimalDualHybridGradient(), one, Goal(1e-8), 1000)))(batch).best
     for i, member in enumerate(members):
-        exact = highs(member).offer
+        exact = highs(member).candidate
         assert best.gap[i] <= 1e-8
         assert best.value[i] == pytest.approx(float(exact.value), abs=1e-8)
 

@@ -7,8 +7,8 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.problems.statement import measured_program, reading
+from jaxpriv.solvers.conic.candidate import improved, no_candidate
 from jaxpriv.solvers.conic.mirror import averaged, limited_in_every_outcome
-from jaxpriv.solvers.conic.offer import no_candidate, offered
 from jaxpriv.solvers.conic.start import average_point, first_point, independent_point, outcome_point
 from jaxpriv.solvers.conic.system import rearrange, reduced_costs, residuals
 from jaxpriv.testing import random_joint
@@ -59,7 +59,7 @@ def test_its_gap_is_a_fraction_of_that_of_the_independent_release():
     whole = float(lk.evaluate(LIMITED["maximum information"], JOINT, np.eye(N)).value)
     data = rearrange(limited(JOINT, (LIMITED["maximum information"], 0.3 * whole)))
     warm, cold = (
-        offered(data, point, residuals(data, point).edges, no_candidate(data.program)).gap
+        improved(data, point, residuals(data, point).edges, no_candidate(data.program)).gap
         for point in (outcome_point(data, 50, 0.3), independent_point(data, 0.3))
     )
     assert 0 < warm < 0.25 * cold

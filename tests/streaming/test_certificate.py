@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxpriv as jp
-from jaxpriv.certificates import certify, certify_streamed
+from jaxpriv.certificates import certify_streamed
 from jaxpriv.channel import Gibbs
 from jaxpriv.joints import Stored
+from jaxpriv.problems.statement import measured_program
 from jaxpriv.problems.streamed import StreamedProgram
+from tests.information import certify
 
 
 def streamed(problem):
@@ -34,10 +36,11 @@ def test_it_agrees_with_the_dense_certificate(rough, form, seed):
     multipliers = rng.uniform(0, 2, 1)
     got = certify_streamed(streamed(problem), mechanism, scores, multipliers)
     rows = np.zeros(0) if "multiplier" in form else multipliers
-    want = certify(problem.program(), mechanism.matrix(), scores[None], np.ones(1), rows)
+    program = measured_program(problem, (), whole=True)
+    want = certify(program, mechanism.matrix(), scores[None], np.ones(1), rows)
     np.testing.assert_allclose(got.value, want.value, atol=1e-11)
     # Where the rule proves less than the least cost of every row does, the dense bound is that one.
-    floor = problem.program().cost.min(axis=1).sum()
+    floor = program.cost.min(axis=1).sum()
     assert got.lower_bound <= max(want.lower_bound, 0.0) + 1e-11
     if want.lower_bound > floor + 1e-9:
         np.testing.assert_allclose(got.lower_bound, want.lower_bound, atol=1e-11)

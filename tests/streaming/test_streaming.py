@@ -74,7 +74,7 @@ def test_leakage_and_scores_of_an_output_joint(rough):
     w /= w.sum(axis=1, keepdims=True)
     columns, prior = jnp.asarray((joint @ w).T), joint.sum(axis=1)
     value = streaming.leakage(columns, prior)
-    np.testing.assert_allclose(value, average_leakage(np, joint, w), rtol=1e-12)
+    np.testing.assert_allclose(value, average_leakage(joint, w), rtol=1e-12)
     scores = streaming.posterior_scores(columns, prior)
     # The posterior's own scores are tight and valid.
     np.testing.assert_allclose((scores * columns).sum(), value, rtol=1e-12)

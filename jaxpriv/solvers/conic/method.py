@@ -20,10 +20,10 @@ import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
-from jaxpriv.problems.program import AnyProgram, lowered
+from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
+from jaxpriv.solvers.conic.candidate import improved, no_candidate
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
-from jaxpriv.solvers.conic.offer import no_candidate, offered
 from jaxpriv.solvers.conic.sets import Boundary, domain
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import (
@@ -87,27 +87,27 @@ class InteriorPoint(AbstractSolver):
     score_change: float = eqx.field(static=True, default=1.5)
     attempts: int = eqx.field(static=True, default=3)
 
-    def uncompiled(self, program: AnyProgram) -> bool:
+    def uncompiled(self, program: Program) -> bool:
         """All but users' functions, which are written in JAX: in parts, each of their operations takes 0.1 ms."""
-        return all(not term.rule_set.users for term in lowered(program).terms)
+        return all(not term.rule_set.users for term in program.terms)
 
-    def blank(self, program: AnyProgram) -> Candidate:
-        return no_candidate(lowered(program))
+    def blank(self, program: Program) -> Candidate:
+        return no_candidate(program)
 
-    def init(self, program: AnyProgram, attempt: Any, best: Candidate) -> InteriorState:
+    def init(self, program: Program, attempt: Any, best: Candidate) -> InteriorState:
         """A first point, and what it is worth."""
-        data = rearrange(lowered(program))
+        data = rearrange(program)
         point = first_point(data, attempt, self.warm_steps)
         residual = residuals(data, point)
-        best = offered(data, point, residual.edges, best)
+        best = improved(data, point, residual.edges, best)
         return InteriorState(point, residual, np.array(0), np.array(0), np.array(False), best)
 
-    def step(self, program: AnyProgram, state: InteriorState) -> InteriorState:
+    def step(self, program: Program, state: InteriorState) -> InteriorState:
         """Factor, predict, correct, move; then certify."""
-        data = rearrange(lowered(program))
+        data = rearrange(program)
         point, length = _advance(self, data, state.point, state.residual)
         residual = residuals(data, point)
-        best = offered(data, point, residual.edges, state.best)
+        best = improved(data, point, residual.edges, state.best)
         short = xp.where(length < 0.1, state.short + 1, 0)
         broken = ~xp.isfinite(point.x.sum() + point.z.sum() + point.k.sum() + point.price.sum() + residual.mu)
         stalled = broken | (short >= 6) | ((state.count >= 30) & (length < 0.02))

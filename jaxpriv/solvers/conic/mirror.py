@@ -24,7 +24,7 @@ import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.solvers._parts import in_precision, meet_budgets, normalised
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solvers.conic.system import Data
@@ -38,14 +38,14 @@ _HIGHEST = 3.0
 _LEAST_SHARE = 1e-12
 
 
-def averaged(program: MeasuredProgram) -> bool:
+def averaged(program: Program) -> bool:
     """Whether smooth averages are minimised, alone or as a shared peak, under nothing but budgets."""
     roles = (Role.OBJECTIVE, Role.PEAK)
     smooth = all(term.smooth and not term.rule_set.coupled and term.role in roles for term in program.terms)
     return smooth and bool(program.terms) and not program.shares
 
 
-def limited_in_every_outcome(program: MeasuredProgram) -> bool:
+def limited_in_every_outcome(program: Program) -> bool:
     """Whether the one limit of the program is a relative entropy in every outcome."""
     if len(program.terms) != 1 or program.budgets.shape[0] or program.peaked:
         return False

@@ -8,6 +8,7 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.solvers import _central_path
+from jaxpriv.solvers.conic.candidate import largest_ratio
 from jaxpriv.solvers.conic.mirror import (
     average_leaks,
     average_steps,
@@ -17,7 +18,6 @@ from jaxpriv.solvers.conic.mirror import (
     outcome_steps,
     uniform,
 )
-from jaxpriv.solvers.conic.offer import largest_ratio
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solvers.conic.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices
 

@@ -26,7 +26,7 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.solvers.conic.sets import Boundary, boundary
 
 
@@ -64,7 +64,7 @@ class Layout(NamedTuple):
 class Data(NamedTuple):
     """A program rearranged. `linear`, `capped` (T,) bool and `layout` are static in effect."""
 
-    program: MeasuredProgram
+    program: Program
     a: Any  # (T, X), or its diagonal (X,)
     rows: int  # T
     diagonal: bool
@@ -125,7 +125,7 @@ class Data(NamedTuple):
         return self.program.terms
 
 
-def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
+def rearrange(program: Program, *, dense: bool = False) -> Data:
     """The program as the solvers see it; `dense`: the rows as a matrix even where they are diagonal."""
     diagonal = program.diagonal and not dense
     layout: list[Layout] = []
@@ -180,7 +180,7 @@ def rearrange(program: MeasuredProgram, *, dense: bool = False) -> Data:
     )
 
 
-def _rates(program: MeasuredProgram) -> Any:
+def _rates(program: Program) -> Any:
     if not program.minimax:
         return None
     worst = [term for term in program.terms if term.smooth and term.role is Role.WORST]

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxpriv.problems.program import AnyProgram, lowered
+from jaxpriv.problems.program import Program
 from jaxpriv.solvers.conic.method import predictor
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, responses, with_prices
 from jaxpriv.solvers.conic.system import Data, Point, rearrange, reduced_costs, residuals
@@ -28,7 +28,7 @@ from jaxpriv.solvers.conic.system import Data, Point, rearrange, reduced_costs, 
 _SOLVES = 4
 
 
-def path_tangent(program: AnyProgram, change: AnyProgram, point: Point) -> Point:
+def path_tangent(program: Program, change: Program, point: Point) -> Point:
     """The move of `point`, on the central path of `program`, when the program moves by `change`.
 
     The support, the anchor and which limits are equations do not move.
@@ -37,7 +37,7 @@ def path_tangent(program: AnyProgram, change: AnyProgram, point: Point) -> Point
     moved = eqx.filter(change, jax.tree.map(eqx.is_inexact_array, program))
 
     def data_of(parts: Any) -> Data:
-        return rearrange(lowered(eqx.combine(parts, still)), dense=True)
+        return rearrange(eqx.combine(parts, still), dense=True)
 
     def missing(parts: Any, at: Point) -> Sides:
         """What a Newton step to products of zero asks for: minus the products, and what the equations miss."""

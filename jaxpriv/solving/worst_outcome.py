@@ -19,14 +19,14 @@ import numpy as np
 from jaxpriv.certificates import least_limit, violation_of
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.faces import Face
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.problems.statement import as_budgets, distance_program, least_worst_program, worst_program
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.measured.known import ROUNDING_SHARES, independent_release, no_rules
-from jaxpriv.solving.measured.next_limit import MOST_PROBES, next_limit
-from jaxpriv.solving.measured.one import Answer, Solve, check_limits, on_face
-from jaxpriv.solving.measured.reduction import Reduced
+from jaxpriv.solving.host import Answer, Solve, check_limits, on_face
+from jaxpriv.solving.known import ROUNDING_SHARES, independent_release, no_rules
+from jaxpriv.solving.next_limit import MOST_PROBES, next_limit
+from jaxpriv.solving.reduction import Reduced
 
 # How far from the limits whose distance is undecided to the nearer end the next probe goes, as a share of the way.
 _CLOSER = 0.1
@@ -63,8 +63,8 @@ def from_one_program(solve: Solve, goal: Goal, start: np.ndarray, face: Face | N
     program = dataclasses.replace(least_worst_program(problem), anchor=start)
     reduced = Reduced.of(program if face is None else on_face(program, face), goal)
 
-    def report(offer: Any, steps: Any) -> None:
-        value, bound = (float(one) * reduced.factor for one in (offer.value, offer.bound))
+    def report(candidate: Any, steps: Any) -> None:
+        value, bound = (float(one) * reduced.factor for one in (candidate.value, candidate.bound))
         solve.clock.report(solve.name, steps, min(value, high), max(bound, 0.0))
 
     found = solve.iterated(program, reduced, face, report)
@@ -81,7 +81,7 @@ def from_one_program(solve: Solve, goal: Goal, start: np.ndarray, face: Face | N
     return best, high, max(bound * float(reduced.factor), 0.0)
 
 
-def _within(solve: Solve, program: MeasuredProgram, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
+def _within(solve: Solve, program: Program, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
     """The mechanism, or the least of a few mixtures with a release inside the limits that meets them; else `start`."""
     limits = as_budgets(distance_program(solve.problem, solve.further))
     marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
@@ -137,7 +137,7 @@ def _distance(solve: Solve, e: float) -> Answer:
     return solve.run(program, ((solve.problem.leakage, e), *solve.further), Goal(1e-10, 0.1))
 
 
-def _on_face(solve: Solve, program: MeasuredProgram, face: Face, found: Answer) -> Answer:
+def _on_face(solve: Solve, program: Program, face: Face, found: Answer) -> Answer:
     """The answer at distance 0 that a mechanism near the face of the budgets stands for.
 
     Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.

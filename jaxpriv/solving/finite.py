@@ -12,13 +12,13 @@ from collections.abc import Callable
 import numpy as np
 
 from jaxpriv.problems.faces import Face
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 
 # The tolerance of the linear program, whose entries are 0, or 1 and more.
 _LINEAR = 1e-10
 
 
-def finite_on(program: MeasuredProgram, face: Face, leak: Callable[[np.ndarray], float]) -> np.ndarray | None:
+def finite_on(program: Program, face: Face, leak: Callable[[np.ndarray], float]) -> np.ndarray | None:
     """A mechanism on the face whose `leak` is finite, positive wherever one of these is; None if all are infinite."""
     mechanism: np.ndarray | None = face.inside
     on_face = face.restricted(program)
@@ -38,7 +38,7 @@ def _beside_the_rest(column: np.ndarray) -> np.ndarray:
     return np.stack([0.5 * column, 1.0 - 0.5 * column], axis=1)
 
 
-def _most_positive(program: MeasuredProgram) -> np.ndarray | None:
+def _most_positive(program: Program) -> np.ndarray | None:
     """The mechanism within the budgets that is positive wherever one is on the support; None if there is none.
 
     max sum min(V, 1) over multiples V of mechanisms: where a mechanism may be positive, a large enough multiple is

@@ -3,15 +3,15 @@
 from typing import Any
 
 from jaxpriv import _arrays as xp
-from jaxpriv.problems.program import Form, Program, repair
+from jaxpriv.problems.program import Form, Program
 from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers._parts import dual_bound, leak_of, posterior_scores, score_costs
-from jaxpriv.solvers.mirror_descent import program_value
+from jaxpriv.solvers.conic.candidate import with_mechanism
 
 
 def _weights(program: Program, weights: Any) -> Any:
     """Ones where none are given: the leakage as it stands in the objective."""
-    return xp.ones(program.joints.shape[0], like=program.joints) if weights is None else weights
+    return xp.ones(len(program.terms), like=program.cost) if weights is None else weights
 
 
 def slope_of(program: Program, mechanism: Any, weights: Any = None) -> Any:
@@ -38,8 +38,7 @@ def consider(
     if program.form is Form.WORST:
         weights = weights / weights.sum()
     if multipliers is None:
-        multipliers = xp.zeros(program.budgets.shape[0], like=program.joints)
+        multipliers = xp.zeros(program.budgets.shape[0], like=program.cost)
     k, price = program.stacked(scores, weights, multipliers)
     best = best.with_dual(k, best.eta, price, dual_bound(program, scores, weights, multipliers))
-    feasible = repair(program, mechanism, leak.values.max())
-    return best.with_primal(feasible, program_value(program, feasible))
+    return with_mechanism(program, best, mechanism)

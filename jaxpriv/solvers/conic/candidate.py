@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.problems.program import AnyProgram, lowered, onto_equations
+from jaxpriv.problems.program import Program, onto_equations
 from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers.conic.sets import boundary, normalised, prior_rule, support
 from jaxpriv.solvers.conic.system import Data, Point, rearrange, row_prices, rules
@@ -17,9 +17,8 @@ _NEWTON_STEPS = 12
 _ROUNDINGS = 64
 
 
-def no_candidate(program: AnyProgram) -> Candidate:
+def no_candidate(program: Program) -> Candidate:
     """The anchor, and what an adversary who has learned nothing proves: the rules of the prior."""
-    program = lowered(program)
     data = rearrange(program)
     outputs, worst = data.cost.shape[0], sum(place.worst is not None for place in data.layout)
     price = data.marks / data.marks.sum() if program.peaked else xp.zeros_like(data.marks)
@@ -37,7 +36,7 @@ def no_candidate(program: AnyProgram) -> Candidate:
     return Candidate(program.anchor, value, k, eta, price, dual_bound(data, k, eta, price))
 
 
-def offered(data: Data, point: Point, edges: tuple[Any, ...], best: Candidate) -> Candidate:
+def improved(data: Data, point: Point, edges: tuple[Any, ...], best: Candidate) -> Candidate:
     """`best` with the better of its own and the point's mechanism, and of its own and the point's rules.
 
     `edges`: those of the point's rules.
@@ -51,6 +50,13 @@ def offered(data: Data, point: Point, edges: tuple[Any, ...], best: Candidate) -
         value = objective(data, feasible)
         bound = dual_bound(data, k, point.eta, price)
     return best.with_primal(feasible.T, value).with_dual(k, point.eta, price, bound)
+
+
+def with_mechanism(program: Program, best: Candidate, mechanism: Any) -> Candidate:
+    """`best` with the better of its own mechanism and this one (X, Y), mixed with the anchor as far as limits ask."""
+    data = rearrange(program)
+    feasible = repaired(data, mechanism.T)
+    return best.with_primal(feasible.T, objective(data, feasible))
 
 
 def _valid(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxpriv.solvers._base import Candidate
-from jaxpriv.solvers.conic.offer import offered
+from jaxpriv.solvers.conic.candidate import improved
 from jaxpriv.solvers.conic.system import Data, Point
 
 # Multipliers of a linear program are often exactly zero. A set {reference . k = price} is reached from
@@ -22,10 +22,10 @@ from jaxpriv.solvers.conic.system import Data, Point
 _NO_LESS = 1e-30
 
 
-def offered_linear(data: Data, x: Any, k: Any, price: Any, best: Candidate) -> Candidate:
+def improved_linear(data: Data, x: Any, k: Any, price: Any, best: Candidate) -> Candidate:
     """`best` with the better of its own and x (Y, X), and of its own and k (Y, T), price (B,)."""
     eta = jnp.zeros((x.shape[0], 0), x.dtype)
     k, price = jnp.maximum(k, _NO_LESS), jnp.maximum(price, _NO_LESS)
     unused = jnp.zeros((), x.dtype)
     point = Point(x, unused, k, unused, unused, unused, eta, eta, unused, price, unused, unused)
-    return offered(data, point, (), best)
+    return improved(data, point, (), best)

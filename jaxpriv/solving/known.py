@@ -8,24 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._validation import is_traced
-from jaxpriv.certificates import Certificate, certify_measured, violation_of
+from jaxpriv.certificates import Certificate, certify_program, violation_of
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems import feasibility
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.solvers.conic.sets import prior_rule
 
 # Shares of an innocent release that mend what rounding broke.
 ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 
 
-def known_answer(program: MeasuredProgram, excess: Callable[[np.ndarray], float]) -> tuple[Any, ...] | None:
+def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[Any, ...] | None:
     """(mechanism, k, eta, price) where no iteration is needed."""
     k, eta, price = no_rules(program)
-    if any(term.role is Role.PEAK for term in program.terms):
-        return None
-    if any(term.role is Role.OBJECTIVE for term in program.terms):
+    if any(term.role in (Role.OBJECTIVE, Role.PEAK) for term in program.terms):
         mechanism = None if program.cost.any() else feasibility.independent(program)
-        return None if mechanism is None else (mechanism, k, eta, price)
+        return None if mechanism is None else (mechanism, *_proof_of_nothing(program, k, eta, price))
     costs = program.cost
     if program.shares:
         if len(program.budgets) > 1:
@@ -43,7 +41,24 @@ def known_answer(program: MeasuredProgram, excess: Callable[[np.ndarray], float]
     return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 
 
-def independent_release(program: MeasuredProgram) -> Any:
+def _proof_of_nothing(program: Program, k: Any, eta: Any, price: Any) -> tuple[Any, Any, Any]:
+    """The rules and prices that prove the value of a release that leaks nothing: of several joints the one whose prior
+    leaks most has all the weight.
+    """
+    peaks, place = [], len(program.budgets)
+    for term in program.terms:
+        if term.role is Role.PEAK:
+            prior = term.rows.sum(axis=1)
+            peaks.append((float(term.rule_set.columns(term, prior[:, None])[0] - term.bound), place))
+        place += term.priced
+    if not peaks:
+        return k, eta, price
+    price = price.copy()
+    price[max(peaks)[1]] = 1.0
+    return np.tile(untold_rules(program, price), (len(k), 1)), eta, price
+
+
+def independent_release(program: Program) -> Any:
     """The cheapest release of one and the same symbol: it leaks nothing."""
     xp = jnp if is_traced(program) else np
     if program.shares:
@@ -55,7 +70,7 @@ def independent_release(program: MeasuredProgram) -> Any:
     return xp.broadcast_to(symbol, program.cost.shape) + xp.zeros_like(program.cost)
 
 
-def no_rules(program: MeasuredProgram) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def no_rules(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(k, eta, price) of an adversary who has learned nothing and limits without a price."""
     worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
     price = np.zeros(len(program.budgets) + sum(term.priced for term in program.terms))
@@ -63,7 +78,7 @@ def no_rules(program: MeasuredProgram) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return np.tile(untold_rules(program, price), (outputs, 1)), np.zeros((outputs, worst)), price
 
 
-def untold_rules(program: MeasuredProgram, price: np.ndarray) -> np.ndarray:
+def untold_rules(program: Program, price: np.ndarray) -> np.ndarray:
     """The rules k (T,) about an output that tells nothing, at the prices of the limits on sums (B,)."""
     limit = len(program.budgets)
     rules = [np.zeros(0)]
@@ -75,7 +90,7 @@ def untold_rules(program: MeasuredProgram, price: np.ndarray) -> np.ndarray:
     return np.concatenate(rules)
 
 
-def entry_costs(program: MeasuredProgram, k: np.ndarray, eta: np.ndarray) -> np.ndarray:
+def entry_costs(program: Program, k: np.ndarray, eta: np.ndarray) -> np.ndarray:
     """What every entry costs, (X, Y), beside the prices of the budgets."""
     costs = np.array(program.cost, dtype=np.float64)
     start, worst = 0, 0
@@ -89,7 +104,7 @@ def entry_costs(program: MeasuredProgram, k: np.ndarray, eta: np.ndarray) -> np.
 
 
 def inside(
-    program: MeasuredProgram, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
+    program: Program, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
 ) -> tuple[np.ndarray, Certificate, float]:
     """(mechanism, certificate, excess): the mechanism, or the least of a few mixtures with releases that leak
     nothing and with the anchor that meets every limit; the device's view of a limit and the certificate's differ by
@@ -100,7 +115,7 @@ def inside(
 
     def examined(share: float) -> tuple[np.ndarray, Certificate, float]:
         mixed = (1.0 - share) * mechanism + share * safe
-        return mixed, certify_measured(program, mixed, *duals), excess(mixed)
+        return mixed, certify_program(program, mixed, *duals), excess(mixed)
 
     unmixed = examined(0.0)
     mixtures = (examined(share) for share in ROUNDING_SHARES)

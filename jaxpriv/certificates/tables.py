@@ -1,30 +1,35 @@
-"""The certificate of a program with any measures: `dense` for every set of decision rules.
+"""The proof behind a convex result: a value and a lower bound from the mechanism and the rules alone.
 
-Whatever rules k, prices eta (one for each output and each worst-outcome limit of a smooth term) and prices
-of the limits a solver hands over, they are first moved into the sets of `leakage.rule_sets`; then
+Nothing here knows a solver, and no dual feasibility is assumed. Whatever rules k, prices eta (one for each output and
+each worst-outcome limit of a smooth term) and prices of the limits a solver hands over, they are first moved into the
+sets of `leakage.rule_sets`, which costs tightness and never validity; then
 
     OPT >= sum_x min_y [ cost + sum_j k_j(y) A_j + sum_j eta_j(y) offset_j + price . constraints ](x, y)
            - sum_i price_i bound_i
 
 because <k_j(y), A_j W_y> <= price_j phi_j(y) for k_j(y) in price_j G_j, and <k, A W_y> + eta offset . W_y <= 0
-for a worst-outcome limit. Everything is computed afresh here, by formulas of its own: in NumPy float64, and under a
-trace by the same formulas in the dtype of the program; those of each set are methods of its class (`columns`,
-`moved_in`). A symbol without mass (reference 0, rows of zeros) counts
-nothing.
+for a worst-outcome limit. Rules that have learned nothing, with no prices, are tried beside them: no release leaks less
+than one that ignores the data. The bound is rounded down and the value up by an a-priori bound on the rounding of the
+sums, so that the interval holds for the stated numbers.
+
+Everything is computed afresh here, by formulas of its own: in NumPy float64, and under a trace by the same formulas in
+the dtype of the program; those of each set are methods of its class (`columns`, `moved_in`). A symbol without mass
+(reference 0, rows of zeros) counts nothing.
 """
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._validation import is_traced
-from jaxpriv.certificates.dense import Certificate, nonnegative
+from jaxpriv.certificates._base import Certificate, nonnegative
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 
 
-def certify_measured(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any, price: Any) -> Certificate:
+def certify_program(program: Program, mechanism: Any, k: Any, eta: Any, price: Any) -> Certificate:
     """Value and lower bound of `mechanism`, proved by the rules `k` (Y, T) and the prices.
 
     `leakages` of the certificate holds, for every term, the sum over outputs of phi (roles OBJECTIVE,
@@ -32,14 +37,14 @@ def certify_measured(program: MeasuredProgram, mechanism: Any, k: Any, eta: Any,
     """
     xp = jnp if is_traced(program, mechanism, k, eta, price) else np
     as_array = lambda part: part if is_traced(part) else np.asarray(part, dtype=np.float64)  # noqa: E731
-    mechanism = as_array(mechanism)
-    value, leakages, used, violation = _primal(xp, program, mechanism)
-    with np.errstate(over="ignore", invalid="ignore"):  # of absurd rules: then nothing is proved
+    # Of absurd rules products overflow: then nothing is proved.
+    with jax.numpy_rank_promotion("allow"), np.errstate(over="ignore", invalid="ignore"):
+        value, leakages, used, violation = _primal(xp, program, as_array(mechanism))
         bound = _dual(xp, program, *(as_array(part) for part in (k, eta, price)))
     return Certificate(value, bound, leakages, used, violation)
 
 
-def violation_of(program: MeasuredProgram, mechanism: Any) -> Any:
+def violation_of(program: Program, mechanism: Any) -> Any:
     """The `violation` of the certificate alone: 0 for a mechanism that meets every limit."""
     if is_traced(program, mechanism):
         return _primal(jnp, program, mechanism)[3]
@@ -76,7 +81,7 @@ def _excess(xp: Any, term: Term, mechanism: Any) -> tuple[Any, Any]:
     return lower - upper[tight, outputs], scale
 
 
-def _primal(xp: Any, program: MeasuredProgram, mechanism: Any) -> tuple[Any, Any, Any, Any]:
+def _primal(xp: Any, program: Program, mechanism: Any) -> tuple[Any, Any, Any, Any]:
     slop = 4 * (sum(mechanism.shape) + max((len(term.rows) for term in program.terms), default=0)) * _unit(mechanism)
     used = (program.constraints * mechanism).sum(axis=(1, 2))
     linear = (program.cost * mechanism).sum()
@@ -137,7 +142,7 @@ def _into_set(xp: Any, term: Term, k: Any, price: Any) -> Any:
     return term.rule_set.moved_in(term, g) * price[:, None]
 
 
-def _dual(xp: Any, program: MeasuredProgram, k: Any, eta: Any, price: Any) -> Any:
+def _dual(xp: Any, program: Program, k: Any, eta: Any, price: Any) -> Any:
     inputs, outputs = program.cost.shape
     limits = len(program.budgets)
     eta, price = nonnegative(xp, eta), nonnegative(xp, price)
@@ -166,7 +171,8 @@ def _dual(xp: Any, program: MeasuredProgram, k: Any, eta: Any, price: Any) -> An
         # The move into the set is exact to a relative 8 u in every rule, and so is its level.
         if term.smooth:
             size = size + (abs(valid).max(axis=1) * abs(term.rows).sum(axis=0).max()).max()
-    # As in `dense`: constraints are taken above the cheapest output of every row.
+    # Both a constraint and its budget are taken above the cheapest output of each row: with a steep price (a budget
+    # near the least distortion) two huge numbers would cancel otherwise.
     floors = program.constraints.min(axis=2, keepdims=True)
     cost = cost + (price[:limits, None, None] * (program.constraints - floors)).sum(axis=0)
     slack = program.budgets - floors.sum(axis=(1, 2))
@@ -176,12 +182,39 @@ def _dual(xp: Any, program: MeasuredProgram, k: Any, eta: Any, price: Any) -> An
     size = size + abs(least).sum()
     chain = 2 * (max((len(term.rows) for term in program.terms), default=0) + inputs) + limits + 16
     bound = least.sum() - spent - chain * _unit(k) * size
-    return xp.where(xp.isfinite(bound), bound, -np.inf)
+    return xp.maximum(xp.where(xp.isfinite(bound), bound, -np.inf), _untold(xp, program, k.dtype))
 
 
-def shared_prices(xp: Any, program: MeasuredProgram, price: Any) -> Any:
+def _untold(xp: Any, program: Program, dtype: Any) -> Any:
+    """What an adversary who has learned nothing proves: the cheapest outputs, and what the prior leaks by itself.
+
+    A convex phi of degree one has sum_y phi(A W_y) >= phi(A 1). Nothing where the peak is shared with budgets.
+    """
+    # The columns of a user's function are rounded up.
+    if program.shares or any(term.rule_set.users for term in program.terms):
+        return -np.inf
+    unit = float(np.finfo(dtype).eps) / 2
+    least = xp.asarray(program.cost, dtype=dtype).min(axis=1)
+    bound, size = least.sum(), abs(least).sum()
+    peaks = []
+    for term in program.terms:
+        if term.role not in (Role.OBJECTIVE, Role.PEAK):
+            continue
+        prior = term.rows.sum(axis=1)
+        leaked = column_values(term, prior[:, None])[0]
+        chain = (len(prior) + 8) * unit * (abs(leaked) + abs(prior).sum())
+        if term.role is Role.OBJECTIVE:
+            bound, size = bound + leaked - chain, size + abs(leaked)
+        else:
+            peaks.append(leaked - term.bound - chain)
+    if peaks:
+        bound = bound + xp.stack(peaks).max()
+    return bound - (len(least) + 8) * unit * size
+
+
+def shared_prices(xp: Any, program: Program, price: Any) -> Any:
     """Prices, those that share the peak divided by their sum."""
-    peaks = np.array([float(term.role is Role.PEAK) for term in program.terms if term.priced])
+    peaks = np.array([term.role is Role.PEAK for term in program.terms if term.priced], program.marks.dtype)
     marks = xp.concatenate([program.marks, peaks])
     total = (marks * price).sum()
     known = total > 0

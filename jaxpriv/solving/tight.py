@@ -11,17 +11,21 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._numerics import unit_of
-from jaxpriv.certificates import certify_measured
+from jaxpriv.certificates import certify_program
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solvers.linear_program import Outcome, highs
 
-# A finite price stands for the infinite one: rules lose about slope^2/price, cancellation about 1e-14 price.
-_PRICES = 10.0 ** np.arange(2, 13)
+# A finite price stands for the infinite one: rules lose about slope^2/price, and cancellation sets in later.
+_PRICES = 10.0 ** np.arange(2, 17)
+# Rows so much smaller than the largest are rounding.
+_ROUNDING = 1e-14
+# Entries of a vertex above this are its variables; rows that are missed by no more than the second number are met.
+_BASIC, _MET = 1e-9, 1e-15
 
 
-def solve_tight(program: MeasuredProgram, tight: tuple[bool, ...]) -> tuple[np.ndarray, ...] | None:
+def solve_tight(program: Program, tight: tuple[bool, ...]) -> tuple[np.ndarray, ...] | None:
     """(mechanism, k, eta, price) where the terms flagged `tight` leave no room; None if that is no linear program.
 
     Smooth objectives are at their least too where a smooth limit is tight: they are left out.
@@ -53,11 +57,14 @@ def solve_tight(program: MeasuredProgram, tight: tuple[bool, ...]) -> tuple[np.n
     solved = highs(dataclasses.replace(program, terms=chosen, diagonal=False))
     if solved.outcome is not Outcome.OPTIMAL:
         return None
-    mechanism = np.asarray(solved.offer.mechanism)
+    mechanism = np.asarray(solved.candidate.mechanism)
+    if all(term.smooth for term in program.terms) and not len(program.budgets):
+        # Mixing into limits without room loses the vertex: its equations are solved for once more instead.
+        mechanism = _exact(solved.vertex, [part.rows for part in chosen])
     best = None
     for price in _PRICES:
-        duals = _duals(program, parts, np.asarray(solved.offer.k), np.asarray(solved.offer.price), price)
-        bound = certify_measured(program, mechanism, *duals).lower_bound
+        duals = _duals(program, parts, np.asarray(solved.candidate.k), np.asarray(solved.candidate.price), price)
+        bound = certify_program(program, mechanism, *duals).lower_bound
         if best is None or bound > best[0]:
             best = (bound, duals)
         if not independent:
@@ -69,16 +76,53 @@ def solve_tight(program: MeasuredProgram, tight: tuple[bool, ...]) -> tuple[np.n
     return mechanism, k * unit, eta * unit, prices * back
 
 
+def _exact(vertex: np.ndarray, equations: list[np.ndarray]) -> np.ndarray:
+    """A mechanism on the entries that a vertex uses, on which rows (T, X) vanish at every output: the backend meets its
+    equations to its tolerance only.
+    """
+    rows = np.concatenate(equations)
+    if abs(rows @ vertex).max() <= _MET:
+        return vertex
+    inputs, outputs = vertex.shape
+    x, y = np.nonzero(vertex > _BASIC)
+    system = np.zeros((outputs * len(rows) + inputs, len(x)))
+    for place, (i, j) in enumerate(zip(x, y, strict=True)):
+        system[j * len(rows) : (j + 1) * len(rows), place] = rows[:, i]
+        system[outputs * len(rows) + i, place] = 1.0
+    sums = np.append(np.zeros(outputs * len(rows)), np.ones(inputs))
+    exact = np.zeros_like(vertex)
+    exact[x, y] = np.maximum(np.linalg.lstsq(system, sums)[0], 0.0)
+    total = exact.sum(axis=1, keepdims=True)
+    return np.where(total > 0, exact / np.where(total > 0, total, 1.0), vertex)
+
+
 def _own_rows(term: Term) -> np.ndarray:
     """The rows that speak of S: without the mass."""
     return term.rows[:-1] if term.massed else term.rows
 
 
+def _deviations(term: Term) -> tuple[np.ndarray, np.ndarray]:
+    """(rows that are 0 at every output where S and Y are independent, with a largest entry of 1, their scales).
+
+    J - p P' with rows and columns that sum to zero to the last digits of its own entries: where J is nearly a
+    product these sums are what rounding left, and equations that miss by so much have no solution. All rows
+    together sum to zero, so that of the most frequent symbol says nothing new: it is 0, and so is its scale.
+    """
+    rows = _own_rows(term)
+    private, mass = rows.sum(axis=1), rows.sum(axis=0)
+    deviation = rows - np.outer(private / private.sum(), mass)
+    deviation -= np.outer(deviation.sum(axis=1), mass / mass.sum())
+    deviation -= np.outer(private / private.sum(), deviation.sum(axis=0))
+    scale = abs(deviation).max(axis=1)
+    scale[private.argmax()] = 0.0
+    scale[scale <= _ROUNDING * scale.max()] = 0.0
+    return np.where(scale[:, None] > 0, deviation / np.where(scale > 0, scale, 1.0)[:, None], 0.0), scale
+
+
 def _independence(term: Term) -> Term:
     """P(Y=y | s) = P(Y=y) for every s, under the term's own joint: of a set each has its own law of Y."""
-    rows = _own_rows(term)
-    mass = rows.sum(axis=0)
-    deviation = rows / rows.sum(axis=1, keepdims=True) - mass / mass.sum()
+    deviation, _ = _deviations(term)
+    mass = term.rows.sum(axis=0)
     both = np.vstack([deviation, -deviation])
     return dataclasses.replace(
         term,
@@ -93,7 +137,7 @@ def _independence(term: Term) -> Term:
 
 
 def _duals(
-    program: MeasuredProgram, parts: list[Term | None], k: np.ndarray, prices: np.ndarray, high: float
+    program: Program, parts: list[Term | None], k: np.ndarray, prices: np.ndarray, high: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rules of the original terms: those of linear terms as they are, slopes near the neutral rule for smooth ones."""
     outputs = program.cost.shape[1]
@@ -116,7 +160,8 @@ def _duals(
         if part is not None:
             sums = _own_rows(term).sum(axis=1)
             count = len(sums)
-            slope = (own[:, :count] - own[:, count:]) / sums
+            _, scale = _deviations(term)
+            slope = np.where(scale > 0, (own[:, :count] - own[:, count:]) / np.where(scale > 0, scale, 1.0), 0.0)
             neutral[:, :count] += slope - (slope @ sums)[:, None] / sums.sum()
         rules.append(neutral)
         if term.role is Role.WORST:

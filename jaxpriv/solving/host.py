@@ -1,4 +1,4 @@
-"""Problems with measures other than mutual information, or with further limits, outside of jit.
+"""One problem whose tables fit into memory, outside of jit: stated, reduced, iterated on, certified.
 
 Minimum distortion under limits and minimum leakage under budgets are one convex program each. The least
 worst outcome within budgets is not (`worst_outcome`).
@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._clock import Clock, Stop
-from jaxpriv.certificates import excess_of, interval_of
+from jaxpriv._validation import is_traced
+from jaxpriv.certificates import excess_of, interval_of, violation_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.rule_sets import Scale
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.faces import Face, face_of
-from jaxpriv.problems.measured import MeasuredProgram
+from jaxpriv.problems.program import Program
 from jaxpriv.problems.statement import (
     Limits,
     distance_program,
@@ -31,16 +33,16 @@ from jaxpriv.problems.statement import (
     least_value,
     limits_of,
     measured_program,
+    proved_program,
     reading,
     terms_of_limit,
 )
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import Goal, InteriorPoint
+from jaxpriv.solvers import Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
-from jaxpriv.solving.choice import MeasuredSolver
-from jaxpriv.solving.dense import distortion_of
-from jaxpriv.solving.measured.finite import finite_on
-from jaxpriv.solving.measured.known import (
+from jaxpriv.solving.choice import LINEAR, Solver
+from jaxpriv.solving.finite import finite_on
+from jaxpriv.solving.known import (
     entry_costs,
     independent_release,
     inside,
@@ -48,19 +50,17 @@ from jaxpriv.solving.measured.known import (
     no_rules,
     untold_rules,
 )
-from jaxpriv.solving.measured.reduction import Reduced
-from jaxpriv.solving.measured.tight import solve_tight
-from jaxpriv.solving.portions import ONE, run, step_seconds
+from jaxpriv.solving.portions import ONE, run, seconds_of
+from jaxpriv.solving.reduction import Reduced
+from jaxpriv.solving.tight import solve_tight
 
-# How far from the limits whose distance is undecided to the nearer end the next probe goes, as a share of the way.
-_CLOSER = 0.1
-# Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
-_RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+# Limits above the least value by less than this leave next to no room: repair towards what solves that one.
+_TINY_ROOM = 1e-6
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A mechanism and its dual objects for a `MeasuredProgram`, with the certified pair of totals."""
+    """A mechanism and its dual objects for a `Program`, with the certified pair of totals."""
 
     mechanism: np.ndarray
     k: np.ndarray
@@ -83,7 +83,7 @@ class Stated:
     `tight`: terms whose limit leaves no room; `face`: of budgets that leave none, where it is needed.
     """
 
-    program: MeasuredProgram
+    program: Program
     limits: Limits
     tight: tuple[bool, ...]
     goal: Goal
@@ -98,7 +98,7 @@ class Solve:
 
     problem: DistortionProblem
     name: str
-    solver: MeasuredSolver
+    solver: Solver
     limit: int
     clock: Clock
     steps: int = 0
@@ -141,10 +141,12 @@ class Solve:
         face = None
         if program.shares or not (any(tight) and len(program.budgets)):
             # The methods for linear programs need no interior.
-            anchor, face = self.anchor(program, limits, isinstance(self.solver, InteriorPoint))
+            anchor, face = self.anchor(program, limits, not isinstance(self.solver, LINEAR))
         else:  # no anchor has room there, and none is needed
             anchor = independent_release(program)
         program = dataclasses.replace(program, anchor=anchor)
+        if problem.budget is None and not any(tight):
+            program = _anchored_at_least(program, problem, limits)
         return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)
 
     def conclude(self, stated: "Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
@@ -152,9 +154,18 @@ class Solve:
         value, bound = interval_of(self.problem, stated.scale, stated.shift, answer.value, answer.bound)
         return self.finish(answer, value, bound, goal, begun)
 
+    def joined(self, mechanism: np.ndarray, proof: Solution, name: str, goal: Goal, begun: float) -> Solution:
+        """The solution that a mechanism and the rules and prices of another one are together, certified anew."""
+        problem, limits = self.problem, limits_of(self.problem)
+        program = dataclasses.replace(proved_program(problem, proof, 0.0)[0], anchor=mechanism)
+        duals = proof.scores[0], proof.weights, proof.multipliers
+        answer = self.certified(program, limits, mechanism, *duals, 0, name)
+        value, bound = interval_of(problem, *reading(problem), answer.value, answer.bound)
+        return self.finish(answer, value, bound, goal, begun)
+
     def run(
         self,
-        program: MeasuredProgram,
+        program: Program,
         limits: Limits,
         goal: Goal,
         face: Face | None = None,
@@ -177,7 +188,7 @@ class Solve:
                 return self.without_steps(program, limits)
             if solved.outcome is not Outcome.OPTIMAL:
                 raise ArithmeticError(f"the linear program failed: {solved.message}")
-            mechanism, k, eta, price = reduced.expanded(solved.offer)
+            mechanism, k, eta, price = reduced.expanded(solved.candidate)
             return self.certified(program, limits, mechanism, k, eta, price, 0, self.name)
 
         def report(best: Any, steps: Any) -> None:
@@ -191,7 +202,7 @@ class Solve:
         return self.certified(program, limits, *found[:5], self.name)
 
     def iterated(
-        self, program: MeasuredProgram, reduced: Reduced, face: Face | None, report: Callable[[Any, Any], None]
+        self, program: Program, reduced: Reduced, face: Face | None, report: Callable[[Any, Any], None]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, float] | None:
         """(mechanism, k, eta, price, steps, claimed bound of the reduced program) of the program from the iteration on
         the reduced one, on the face if there is one; None: the clock ended it before the first portion.
@@ -208,11 +219,11 @@ class Solve:
             mechanism, k, eta, price = off_face(program, face, mechanism, k, eta, price)
         return mechanism, k, eta, price, int(ran.steps), float(ran.best.bound)
 
-    def without_steps(self, program: MeasuredProgram, limits: Limits) -> Answer:
+    def without_steps(self, program: Program, limits: Limits) -> Answer:
         """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""
         return self.certified(program, limits, program.anchor, *no_rules(program), 0, "none")
 
-    def closed_form(self, program: MeasuredProgram, limits: Limits) -> Answer | None:
+    def closed_form(self, program: Program, limits: Limits) -> Answer | None:
         """The certified answer where no iteration is needed."""
         found = known_answer(program, partial(self.excess, limits))
         if found is None:
@@ -222,7 +233,7 @@ class Solve:
 
     def certified(
         self,
-        program: MeasuredProgram,
+        program: Program,
         limits: Limits,
         mechanism: Any,
         k: Any,
@@ -240,7 +251,7 @@ class Solve:
             mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
         )
 
-    def anchor(self, program: MeasuredProgram, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
+    def anchor(self, program: Program, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
         """(a mechanism that meets every limit, the face of the budgets if they leave no room and `faces`)."""
         if not len(program.budgets) or program.shares:
             return independent_release(program), None
@@ -328,27 +339,43 @@ class Solve:
         )
 
 
-def on_face(program: MeasuredProgram, face: Face) -> MeasuredProgram:
+def distortion_of(xp: Any, problem: DistortionProblem, mechanism: Any) -> Any:
+    """E d_k(X,Y) for every distortion, the largest over the joints, shape (M,)."""
+    tables = problem.tables()
+    each = (tables * mechanism).sum(axis=2)  # (M, X)
+    return xp.matmul(each, problem.joints.sum(axis=1).T).max(axis=1)
+
+
+def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
+    """The goal in units of the objective.
+
+    In the leakage-budget form these are the distortion's, and where no release costs as much as one unit more than
+    another an absolute tolerance would be met by any mechanism: it is then at most its share (and one of 1e-6 or less
+    at most 1e-6) of the largest difference. A tolerance that is smaller than that already stays as it was written.
+    """
+    if problem.leakage_budget is None:
+        return goal
+    xp = jnp if is_traced(problem) else np
+    (table,) = problem.tables()
+    present = problem.joints.sum(axis=(0, 1)) > 0
+    largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()
+    share = xp.maximum(goal.tol, 1e-6) * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0)
+    return dataclasses.replace(goal, tol=xp.minimum(goal.tol, share))
+
+
+def on_face(program: Program, face: Face) -> Program:
     """The program to iterate on where its budgets leave no room."""
     return face.filled(dataclasses.replace(face.restricted(program), anchor=program.anchor))
 
 
 def off_face(
-    program: MeasuredProgram, face: Face, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
+    program: Program, face: Face, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(mechanism, k, eta, price) of the program itself, from those on the face of its budgets."""
     used, count = face.used[:, None], len(program.budgets)
     k, eta = np.where(used, k, untold_rules(program, price)), np.where(used, eta, 0.0)
     own = face.prices(program, entry_costs(program, k, eta), price[:count])
     return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([own, price[count:]])
-
-
-def seconds_of(solver: MeasuredSolver, program: MeasuredProgram) -> float:
-    """About what one step takes at most."""
-    rows = sum(len(term.rows) for term in program.terms)
-    limits = len(program.budgets) + sum(term.priced for term in program.terms)
-    inputs, outputs = program.cost.shape
-    return step_seconds(solver, max(rows, 1), inputs, outputs, limits, program.diagonal)
 
 
 def in_units(stated: Stated, reduced: Reduced, value: Any, bound: Any) -> tuple[float, float]:
@@ -374,8 +401,21 @@ def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
     return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)
 
 
+def _anchored_at_least(program: Program, problem: DistortionProblem, limits: Limits) -> Program:
+    """The program; where limits leave next to no room, with the best mechanism that leaves none as its anchor.
+
+    Rounding alone exceeds such a limit, and what is mixed with the anchor to mend that is as good as the anchor.
+    """
+    near = tuple(value - least_value(problem, measure) <= _TINY_ROOM for measure, value in finite_limits(limits))
+    flags = _flags(program, problem, limits, near)
+    found = solve_tight(program, flags) if any(flags) else None
+    if found is None or violation_of(program, found[0]) != 0:
+        return program
+    return dataclasses.replace(program, anchor=found[0])
+
+
 def _flags(
-    program: MeasuredProgram, problem: DistortionProblem, limits: Limits, without_room: tuple[bool, ...]
+    program: Program, problem: DistortionProblem, limits: Limits, without_room: tuple[bool, ...]
 ) -> tuple[bool, ...]:
     """`without_room` of the finite limits, for every term of the program: theirs follow the objective's."""
     if not any(without_room):
@@ -392,13 +432,16 @@ def _flags(
 def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]:
     """Refuse limits below what a release that ignores the data leaks; which finite ones are at it."""
     tight = []
-    for measure, value in limits:
+    for i, (measure, value) in enumerate(limits):
         least = least_value(problem, measure)
         at_least = equals_least(value, least)
         if value < least and not at_least:
+            stated = i == 0 and problem.leakage_budget is not None
+            name = "leakage_budget" if stated else f"limits[{i - (problem.leakage_budget is not None)}]"
             raise InfeasibleError(
-                f"limit {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
-                "which is what a release that ignores the data leaks: write that or more",
+                f"{name} {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
+                "which is what a release that ignores the data leaks: write "
+                f"{f'{name}={least:.6g}' if stated else 'that'} or more",
                 {"bound": least, "allowed": value, "multipliers": []},
             )
         if not math.isinf(value):

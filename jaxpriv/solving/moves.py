@@ -1,0 +1,55 @@
+"""How the optimum of a program moves with what the program is made of, inside of jit and grad."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from jaxpriv.problems.program import Program
+from jaxpriv.solvers import Candidate, Goal, path_tangent
+from jaxpriv.solvers.conic.system import Point
+from jaxpriv.solving.reduction import Reduced
+
+
+def moves(
+    program_of: Callable[[Any], Program],
+    parts: Any,
+    change: Any,
+    point: Point,
+    counted: Callable[..., Any] = lambda *optimum: optimum,
+) -> tuple[Any, Any, Any, Any]:
+    """The moves of (mechanism, k, eta, price) of `program_of(parts)` as the parts move by `change`.
+
+    `point`: where the interior-point method ended on the reduced program. The anchor does not move the optimum, and
+    private symbols without mass stay without. `counted`: (mechanism, k, eta, price) in units of the caller's own.
+    """
+
+    def small(parts: Any) -> Reduced:
+        program = program_of(parts)
+        anchor = jax.lax.stop_gradient(program.anchor)
+        return Reduced.of(dataclasses.replace(_mass_kept(program), anchor=anchor), Goal(1.0))
+
+    def arrays(parts: Any) -> Any:
+        return eqx.filter(small(parts).program, eqx.is_inexact_array)
+
+    def read(parts: Any, x: Any, k: Any, eta: Any, price: Any) -> Any:
+        nothing = jnp.zeros((), x.dtype)
+        return counted(*small(parts).expanded(Candidate(x.T, nothing, k, eta, price, nothing)))
+
+    moved = jax.jvp(arrays, (parts,), (change,))[1]
+    along = path_tangent(small(parts).program, moved, point)
+    at = point.x, point.k, point.eta, point.price
+    return jax.jvp(read, (parts, *at), (change, along.x, along.k, along.eta, along.price))[1]
+
+
+def _mass_kept(program: Program) -> Program:
+    """The program, with rows of zeros that stay zeros whatever moves."""
+    terms = []
+    for term in program.terms:
+        seen = (term.rows != 0).any(axis=1)
+        rows = jnp.where(seen[:, None], term.rows, 0.0)
+        terms.append(dataclasses.replace(term, rows=rows))
+    return dataclasses.replace(program, terms=tuple(terms))

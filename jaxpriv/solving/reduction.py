@@ -1,0 +1,311 @@
+"""A smaller, scaled program with the same optimum, and the way back.
+
+Exact facts, none of which a certificate relies on (it is computed on the original program):
+
+* a symbol without mass changes nothing (nor, beyond any rounding, one of next to none beside the others);
+* useful symbols of the same posterior and the same costs are one symbol: by convexity their rows may be averaged;
+* private symbols may be told in any order: where each shows a useful symbol of its own, they take the order of these,
+  and the rows are a diagonal matrix (`Program.diagonal`);
+* a constant added to a row of a cost shifts its value, because rows of W sum to one.
+
+Private symbols that say the same are merged by the sets of rules (`problems.terms`).
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv._validation import is_traced
+from jaxpriv.leakage.rule_sets import Role, Term, classes
+from jaxpriv.problems.program import Program
+from jaxpriv.solvers import Goal
+from jaxpriv.solvers.conic.candidate import largest_ratio
+from jaxpriv.solvers.conic.sets import rule_at
+from jaxpriv.solvers.conic.system import rearrange
+
+# The device's view of the gap and the certificate differ by rounding; stop a little below.
+MARGIN = 0.8
+# Symbols of no more mass than this share of all are not iterated on; the certificate counts them.
+_NEGLIGIBLE = 1e-13
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The symbols that are iterated on: the mass of the others would be lost in rounding."""
+
+    useful: np.ndarray  # (X,) number of the symbol that each is put together with, -1: of none
+    rows: tuple[np.ndarray, ...]  # for every term (T,) number of the row that each is put together with, -1: of none
+
+    @staticmethod
+    def of(program: Program) -> "Kept":
+        """All of them where the masses are traced."""
+        if is_traced(program):
+            return Kept(np.arange(len(program.mass)), tuple(np.arange(len(term.rows)) for term in program.terms))
+        mass = np.asarray(program.mass)
+        order = np.argsort(mass)
+        present = np.ones(len(mass), dtype=bool)
+        present[order] = np.cumsum(mass[order]) > _NEGLIGIBLE * mass.sum()
+        useful = _useful_classes(program, present)
+        rows = tuple(_row_classes(term, present) for term in program.terms)
+        if len(rows) == 1 and not program.terms[0].rule_set.coupled:
+            rows = (_in_order_of_useful(rows[0], program.terms[0].rows, useful),)
+        return Kept(useful, rows)
+
+    @property
+    def all_inputs(self) -> bool:
+        """Whether every useful symbol is iterated on as it is."""
+        return bool((self.useful == np.arange(len(self.useful))).all())
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is left out, put together or moved."""
+        return self.all_inputs and all((rows == np.arange(len(rows))).all() for rows in self.rows)
+
+    def program(self, program: Program) -> Program:
+        """The program of the kept symbols."""
+        if is_traced(program):
+            return program
+        if self.all:
+            return dataclasses.replace(program, diagonal=_diagonal(program.terms))
+        terms = []
+        sums = lambda part: _summed(part, self.useful)  # noqa: E731
+        for term, rows in zip(program.terms, self.rows, strict=True):
+            cap = None if term.cap is None else _summed(term.cap, rows)  # rows with caps are not put together
+            rate = None if term.rate is None else sums(term.rate)
+            parts = {
+                "rows": sums(_summed(term.rows, rows).T).T,
+                "reference": _summed(term.reference, rows),
+                "offset": sums(term.offset),
+            }
+            terms.append(dataclasses.replace(term, cap=cap, rate=rate, **parts))
+        _, first = np.unique(self.useful[self.useful >= 0], return_index=True)
+        mass = sums(program.mass)
+        return dataclasses.replace(
+            program,
+            terms=tuple(terms),
+            mass=mass,
+            cost=sums(program.cost),
+            constraints=np.moveaxis(sums(np.moveaxis(program.constraints, 1, 0)), 0, 1),
+            support=program.support[np.flatnonzero(self.useful >= 0)[first]],
+            # The mean of what meets the limits meets them.
+            anchor=sums(program.mass[:, None] * program.anchor) / mass[:, None],
+            diagonal=_diagonal(terms),
+        )
+
+    def mechanism(self, program: Program, mechanism: Any) -> Any:
+        """Rows of the kept symbols; the others release the marginal of Y."""
+        mechanism = (jnp if is_traced(mechanism) else np).maximum(mechanism, 0.0)
+        mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
+        if self.all_inputs:
+            return mechanism
+        present = self.useful >= 0
+        full = np.empty(program.cost.shape)
+        full[present] = mechanism[self.useful[present]]
+        full[~present] = program.mass[present] @ full[present] / program.mass[present].sum()
+        return full
+
+    def rules(self, program: Program, k: Any, eta: Any, price: Any) -> Any:
+        """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""
+        if self.all:
+            return k
+        start, parts = 0, []
+        for term, rows, weight in zip(program.terms, self.rows, _weights(program, eta, price), strict=True):
+            own = np.zeros((len(k), len(term.rows)))
+            if term.smooth:
+                own[:] = term.rule_set.unseen(term.reference) * weight[:, None]
+            own[:, rows >= 0] = k[:, start + rows[rows >= 0]]
+            start += int(rows.max()) + 1
+            parts.append(own)
+        return np.concatenate(parts, axis=1)
+
+
+def _summed(part: np.ndarray, useful: np.ndarray) -> np.ndarray:
+    """Sums along the first axis over the symbols that are put together."""
+    count = useful.max() + 1
+    if count == (useful >= 0).sum() and (np.diff(useful[useful >= 0]) == 1).all():
+        return part[useful >= 0]
+    total = np.zeros((count, *part.shape[1:]))
+    np.add.at(total, useful[useful >= 0], part[useful >= 0])
+    return total
+
+
+def _useful_classes(program: Program, present: np.ndarray) -> np.ndarray:
+    """(X,) numbers of useful symbols that say and cost the same, -1 for those that are not `present`."""
+    rows = np.flatnonzero(present)
+    mass = np.asarray(program.mass)[rows]
+    result = np.full(len(present), -1)
+    result[rows] = np.arange(len(rows))
+    # The first of the keys below, mostly enough.
+    first = program.terms[0].rows[0, rows] / mass if program.terms else np.zeros(len(rows))
+    if len(np.unique(classes(first[:, None]))) == len(rows):
+        return result
+    parts = [term.rows.T for term in program.terms]
+    parts += [np.stack([term.offset, *([] if term.rate is None else [term.rate])], axis=1) for term in program.terms]
+    parts += [part - part.min(axis=1, keepdims=True) for part in (*program.constraints, program.cost)]
+    keys = np.concatenate([part[rows] / mass[:, None] for part in parts], axis=1)
+    # Costs of very different scale: compare each on its own scale.
+    size = abs(keys).max(axis=0)
+    keys = keys / np.where(size > 0, size, 1.0)
+    result[rows] = classes(np.concatenate([keys, program.support[rows]], axis=1))
+    return result
+
+
+def _row_classes(term: Term, present: np.ndarray) -> np.ndarray:
+    """(T,) numbers of rows that say the same of the symbols that are `present`, -1 for those that say nothing."""
+    seen = np.flatnonzero(abs(term.rows[:, present]).max(axis=1) > 0)
+    result = np.full(len(term.rows), -1)
+    result[seen] = np.arange(len(seen))
+    if not term.rule_set.additive or term.role is Role.WORST:
+        return result
+    rows, reference = term.rows[seen], term.reference[seen]
+    sizes = rows.sum(axis=1)
+    result[seen] = classes(np.column_stack([rows / sizes[:, None], sizes / reference]))
+    return result
+
+
+def _in_order_of_useful(rows: np.ndarray, table: np.ndarray, useful: np.ndarray) -> np.ndarray:
+    """The numbers of rows in the order of the useful symbol that each shows, if each shows a single one of its own."""
+    count = rows.max() + 1
+    if count != useful.max() + 1:
+        return rows
+    shown = np.zeros((count, count), bool)
+    row, symbol = np.nonzero((table != 0) & (rows >= 0)[:, None] & (useful >= 0))
+    shown[rows[row], useful[symbol]] = True
+    if (shown.sum(axis=1) != 1).any() or (shown.sum(axis=0) != 1).any():
+        return rows
+    return np.where(rows >= 0, shown.argmax(axis=1)[rows], -1)
+
+
+def _diagonal(terms: Sequence[Term]) -> bool:
+    """Whether there is one term, whose rows are a diagonal matrix."""
+    if len(terms) != 1 or terms[0].rule_set.coupled or terms[0].rows.shape[0] != terms[0].rows.shape[1]:
+        return False
+    rows = terms[0].rows
+    return bool(np.count_nonzero(rows) == np.count_nonzero(np.diagonal(rows)))
+
+
+def _weights(program: Program, eta: Any, price: Any) -> list[Any]:
+    """What the rules of every term are multiplied by in k, (Y,) each."""
+    worst, limit, weights = 0, len(program.budgets), []
+    for term in program.terms:
+        weight = np.ones(len(eta), eta.dtype)
+        if term.priced:
+            weight, limit = weight * price[limit], limit + 1
+        elif term.smooth and term.role is Role.WORST:
+            weight, worst = eta[:, worst], worst + 1
+        weights.append(weight)
+    return weights
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A program to iterate on, and the way back."""
+
+    original: Program
+    kept: Kept
+    program: Program
+    factor: Any
+    goal: Goal
+
+    @staticmethod
+    def of(program: Program, goal: Goal) -> "Reduced":
+        kept = Kept.of(program)
+        scaled, factor, shift = _scaled(kept.program(program))
+        centred, known = _centred(scaled)
+        shift = shift / factor + known
+        inner = Goal(MARGIN * goal.tol / factor, (jnp if is_traced(program) else np).asarray(MARGIN * goal.rtol), shift)
+        return Reduced(program, kept, centred, factor, inner)
+
+    def expanded(self, best: Any) -> tuple[Any, Any, Any, Any]:
+        """(mechanism, k, eta, price) of the original program."""
+        xp = jnp if is_traced(best) else np
+        mechanism, k, eta, price = (xp.asarray(part) for part in (best.mechanism, best.k, best.eta, best.price))
+        whole = _whole_rules(xp, self.program, k, eta, price)
+        price = _unscaled_prices(xp, self.kept.program(self.original), price, self.factor)
+        eta = eta * self.factor
+        k = self.kept.rules(self.original, whole * self.factor, eta, price)
+        return self.kept.mechanism(self.original, mechanism), k, eta, price
+
+
+def _scaled(program: Program) -> tuple[Program, Any, Any]:
+    """(program with costs above the cheapest output of each row and of size one, factor, shift).
+
+    The peak of a minimax program is counted in that of its anchor.
+    """
+    xp = jnp if is_traced(program) else np
+    floors = program.constraints.min(axis=2)
+    constraints = program.constraints - floors[:, :, None]
+    budgets = program.budgets - floors.sum(axis=1)
+    lowest = program.cost.min(axis=1, keepdims=True)
+    cost = program.cost - lowest
+    free = all(term.role in (Role.AVERAGE, Role.WORST) for term in program.terms)
+    sizes = constraints.sum(axis=1).max(axis=1, initial=0.0)
+    shared = program.marks > 0
+    factor = xp.ones((), program.cost.dtype)
+    if free:
+        factor = xp.where(shared, sizes, 0.0).max() if program.shares else cost.sum(axis=0).max()
+    terms = program.terms
+    if program.minimax:
+        factor = largest_ratio(rearrange(program), program.anchor.T)
+    factor = xp.where(factor > 0, factor, 1.0)
+    if program.minimax:
+        terms = tuple(
+            term if term.rate is None else dataclasses.replace(term, rate=factor * term.rate) for term in terms
+        )
+    scale = xp.where(shared, factor, xp.where(sizes > 0, sizes, 1.0))
+    scaled = dataclasses.replace(
+        program,
+        terms=terms,
+        cost=cost / factor,
+        constraints=constraints / scale[:, None, None],
+        budgets=budgets / scale,
+    )
+    return scaled, factor, lowest.sum()
+
+
+def _centred(program: Program) -> tuple[Program, Any]:
+    """(program whose smooth terms count their rules from that of the prior, what that takes off the value).
+
+    The rule g0 of the prior w0 claims sum_y <g0, w_y> = phi(w0) whatever is released: what remains of the measure is
+    of the size of its limit, however small that is, and so are its rounding errors and the moves of its price.
+    """
+    terms: list[Term] = []
+    known = (jnp if is_traced(program) else np).zeros((), program.cost.dtype)
+    for term in program.terms:
+        prior = term.rows.sum(axis=1)
+        if not term.smooth or not (is_traced(prior) or (prior > 0).all()):
+            terms.append(term)
+            continue
+        centre = rule_at(term, prior)
+        centre = centre if is_traced(centre) else np.asarray(centre)
+        claim, bound, offset = centre @ prior, term.bound, term.offset
+        if term.role is Role.OBJECTIVE:
+            known += claim
+        elif term.role is Role.WORST:
+            offset = offset + centre @ term.rows
+        else:
+            bound = bound - claim
+        terms.append(dataclasses.replace(term, centre=centre, bound=bound, offset=offset))
+    return dataclasses.replace(program, terms=tuple(terms)), known
+
+
+def _whole_rules(xp: Any, program: Program, k: Any, eta: Any, price: Any) -> Any:
+    """Rules times prices, counted from zero again."""
+    parts = [
+        xp.asarray(weight)[:, None] * (np.zeros(len(term.rows), k.dtype) if term.centre is None else term.centre)
+        for term, weight in zip(program.terms, _weights(program, eta, price), strict=True)
+    ]
+    return k + xp.concatenate(parts, axis=1) if parts else k
+
+
+def _unscaled_prices(xp: Any, program: Program, price: Any, factor: Any) -> Any:
+    """Prices of the unscaled limits."""
+    floors = program.constraints.min(axis=2)
+    sizes = (program.constraints - floors[:, :, None]).sum(axis=1).max(axis=1, initial=0.0)
+    own = xp.where(program.marks > 0, 1.0, factor / xp.where(sizes > 0, sizes, 1.0))
+    priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
+    return price * xp.concatenate([own, xp.asarray(priced, dtype=price.dtype)])

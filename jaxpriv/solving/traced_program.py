@@ -1,0 +1,176 @@
+"""One convex program inside of jit, vmap and grad: all its rows, iterated on and certified there."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from jaxpriv._validation import is_traced
+from jaxpriv.certificates import certify_program, interval_of, violation_of
+from jaxpriv.errors import InputError
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.program import Program
+from jaxpriv.problems.statement import (
+    Limits,
+    distance_program,
+    distance_scale,
+    finite_limits,
+    limits_of,
+    measured_program,
+    measured_values,
+    reading,
+)
+from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state
+from jaxpriv.solving.host import inner_goal
+from jaxpriv.solving.known import ROUNDING_SHARES, independent_release
+from jaxpriv.solving.moves import moves
+from jaxpriv.solving.reduction import Reduced
+
+# What a measure may exceed its limit by, relative to 1 + limit.
+_ROUNDING = 1e-10
+
+NO_DERIVATIVE = (
+    "solve has no derivative: the iteration stops where it is good enough. Differentiate optimal_value(problem) or "
+    "optimal_mechanism(problem); outside of grad, sensitivity(problem, solution)"
+)
+
+
+class Found(NamedTuple):
+    """The best of a program: `value` and `bound` of its total, certified, and the certificate's `violation`."""
+
+    mechanism: Any  # (X, Y)
+    k: Any  # (Y, T)
+    eta: Any  # (Y, W)
+    price: Any  # (B,)
+    value: Any
+    bound: Any
+    violation: Any
+    steps: Any
+
+
+def in_one_precision(problem: DistortionProblem) -> DistortionProblem:
+    """The problem with all its arrays in the precision of those that are traced."""
+    kinds = [leaf.dtype for leaf in jax.tree.leaves(problem) if is_traced(leaf) and eqx.is_inexact_array(leaf)]
+    return _cast(problem, jnp.result_type(*kinds)) if kinds else problem
+
+
+def _cast(tree: Any, dtype: Any) -> Any:
+    if dtype == jnp.float64:  # all that is not traced is of that precision
+        return tree
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype) if eqx.is_inexact_array(leaf) else leaf, tree)
+
+
+# ------------------------------------------------------------------------------ one program
+
+
+@dataclasses.dataclass(frozen=True)
+class Posed:
+    """A problem that one program states, and how its value reads as one of the measure."""
+
+    problem: DistortionProblem
+    limits: Limits
+    program: Program
+    away: Program | None  # whose solution is the anchor of the program
+
+    @staticmethod
+    def of(problem: DistortionProblem) -> "Posed":
+        limits = limits_of(problem)
+        program = _cast(measured_program(problem, limits, True), problem.joints.dtype)
+        return Posed(problem, limits, program, toward_limits(problem, limits))
+
+    def inner(self, goal: Goal) -> Goal:
+        """The goal in units of the program's total."""
+        return inner_goal(goal, reading(self.problem)[0], self.problem)
+
+    def certified(self, found: Found) -> tuple[Any, Any, Any]:
+        """(value, lower bound, violation) in the unit of the problem."""
+        scale, shift = reading(self.problem)
+        value, bound = interval_of(self.problem, scale, shift, found.value, found.bound)
+        return value, bound, jnp.maximum(found.violation, traced_excess(self.problem, self.limits, found.mechanism))
+
+
+def toward_limits(problem: DistortionProblem, limits: Limits) -> Program | None:
+    """How far from its budgets a problem must stay under its limits; None where there is nothing of both."""
+    if problem.budget is None:
+        return None
+    away = distance_program(problem, limits, True)
+    return away if away.terms else None
+
+
+def traced_excess(problem: DistortionProblem, limits: Limits, mechanism: Any) -> Any:
+    """By how much the measures themselves exceed their limits, relative to 1 + limit; 0 up to rounding."""
+    over = jnp.zeros((), mechanism.dtype)
+    for measure, value in finite_limits(limits):
+        relative = (measured_values(measure, problem.joints, mechanism).max() - value) / (1.0 + value)
+        over = jnp.maximum(over, jnp.where(relative <= _ROUNDING, 0.0, relative))
+    return over
+
+
+def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Any) -> tuple[Found, Any]:
+    """(the solver's best for a program that holds an anchor, moved inside the limits and certified; where it ended)."""
+    reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
+    state, steps = last_state(solver, reduced.program, reduced.goal, max_steps)
+    mechanism, k, eta, price = reduced.expanded(state.best)
+    mechanism = _inside(program, mechanism)
+    proof = certify_program(program, mechanism, k, eta, price)
+    return Found(mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps), state
+
+
+def _inside(program: Program, mechanism: Any) -> Any:
+    """The mechanism, or the least of a few mixtures with releases that meet the limits, the last of them the anchor."""
+    return least_mixture(program.mass, program.anchor, mechanism, lambda one: violation_of(program, one) == 0)
+
+
+def least_mixture(mass: Any, anchor: Any, mechanism: Any, met: Callable[[Any], Any]) -> Any:
+    marginal = jnp.broadcast_to(mass @ mechanism / mass.sum(), mechanism.shape)
+    safe = 0.5 * (marginal + anchor)
+    mixed = [(1.0 - share) * mechanism + share * safe for share in (0.0, *ROUNDING_SHARES)]
+    tried = jnp.stack([*mixed, anchor])
+    return tried[jnp.argmax(jax.vmap(met)(tried))]
+
+
+def anchored(program: Program, away: Any, max_steps: Any) -> Program:
+    """The program with a mechanism that meets its limits, if there is one."""
+    if away is not None:
+        start = dataclasses.replace(away, anchor=independent_release(away))
+        anchor = best_of(InteriorPoint(), start, Goal(1e-9, 0.3), max_steps)[0].mechanism
+    elif len(program.budgets) and not program.shares:
+        # The least sum of the budgets' shares: of one budget it is the least distortion.
+        shares = (program.constraints / distance_scale(program.constraints)[:, None, None]).sum(axis=0)
+        anchor = jax.nn.one_hot(shares.argmin(axis=1), program.cost.shape[1], dtype=program.cost.dtype)
+    else:
+        anchor = independent_release(program)
+    return dataclasses.replace(program, anchor=anchor)
+
+
+@partial(jax.jit, static_argnums=0)
+def optimum(solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: Any) -> Found:
+    """The best of a program without an anchor. `away`: the program whose solution is one, if none is known."""
+    return best_of(solver, anchored(program, away, max_steps), goal, max_steps)[0]
+
+
+@partial(jax.jit, static_argnums=0)
+def optimum_and_moves(
+    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: Any, change: Program
+) -> tuple[Found, tuple[Any, Any, Any, Any]]:
+    """The same, and how (mechanism, k, eta, price) move as the arrays of real numbers of the program do."""
+    program = anchored(program, away, max_steps)
+    found, state = best_of(solver, program, goal, max_steps)
+    arrays, still = eqx.partition(jax.tree.map(jnp.asarray, program), eqx.is_inexact_array)
+    change = dataclasses.replace(change, anchor=jnp.zeros_like(program.anchor))
+    return found, moves(lambda parts: eqx.combine(parts, still), arrays, change, state.point)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def undifferentiated_optimum(solver: AbstractSolver, program: Program, away: Any, goal: Goal, max_steps: Any) -> Found:
+    """`optimum`; an attempt to differentiate it is refused."""
+    return optimum(solver, program, away, goal, max_steps)
+
+
+@undifferentiated_optimum.defjvp
+def _refused(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
+    raise InputError(NO_DERIVATIVE)
