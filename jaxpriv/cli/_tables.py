@@ -12,6 +12,7 @@ from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import CountedTable
+    from jaxpriv.mechanism import Mechanism
 
 PrivateOption: TypeAlias = Annotated[
     list[str] | None,
@@ -197,6 +198,20 @@ def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None, columns:
         except InputError as error:
             raise InputError(f"--missing, column {name!r}: {error}") from None
     return rules
+
+
+def counts_by_design(path: Path, design: "Mechanism") -> np.ndarray:
+    """The records of a table as counts (S, X), by the classes and the alphabet of a design.
+
+    S are the private combinations that occur in these records. A combination of useful classes without a symbol comes
+    to what the design says.
+    """
+    records = design.codebook.encode(path)
+    _, s = np.unique(records.private, axis=0, return_inverse=True)
+    x = design.locate_codes(records.useful)
+    counts = np.zeros((int(s.max()) + 1, len(design.table)), dtype=np.int64)
+    np.add.at(counts, (s.ravel(), x), 1)
+    return counts
 
 
 def _known(option: str, name: str, columns: Sequence[str]) -> None:

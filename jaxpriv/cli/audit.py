@@ -10,10 +10,20 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
-from jaxpriv.cli._tables import BinsOption, Columns, MissingOption, counts_by_attributes, is_table, rules_of
+from jaxpriv.cli._tables import (
+    SYMBOLS,
+    BinsOption,
+    Columns,
+    MissingOption,
+    counts_by_attributes,
+    counts_by_design,
+    is_table,
+    rules_of,
+)
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 
+_PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 # A solution written by `jaxpriv solve --json` has a few hundred bytes.
 _LARGEST_JSON = 2**24
 
@@ -21,7 +31,10 @@ _LARGEST_JSON = 2**24
 def audit(
     mechanism: Annotated[
         Path | None,
-        typer.Argument(metavar="MECH.npz", help="`mechanism` (X,Y): P(y|x), rows sum to one; not with --pairs."),
+        typer.Argument(
+            metavar="MECH.npz|DESIGN.zip",
+            help="`mechanism` (X,Y): P(y|x), rows sum to one; or what `jaxpriv fit` wrote. Not with --pairs.",
+        ),
     ] = None,
     counts: Annotated[
         Path | None,
@@ -29,7 +42,8 @@ def audit(
             metavar="COUNTS.npz|TABLE.csv",
             help="`counts` (S,X), whole numbers of records; if you like `possible` (S,X), 0 or 1: the pairs that the "
             "population can have at all, known without the data. Or a table of records (.csv, .parquet) with "
-            "--codebook, and `attributes` and `classes` in MECH.npz: as `jaxpriv watchdog` writes them.",
+            "--codebook, and `attributes` and `classes` in MECH.npz: as `jaxpriv watchdog` writes them. A design has "
+            "its own codebook.",
         ),
     ] = None,
     codebook: Annotated[
@@ -109,7 +123,10 @@ def audit(
         raise InputError(f"{', '.join(columns)} and --show-values are about --pairs")
     if pairs is not None and (releases is not None or held_out or solution is not None):
         raise InputError("--releases, --held-out and --solution are about a mapping, not about --pairs")
-    if (codebook is not None) != (counts is not None and is_table(counts)):
+    design = mechanism is not None and mechanism.suffix.lower() == ".zip"
+    if design and (counts is None or not is_table(counts) or codebook is not None):
+        raise InputError("a design is audited on a table in --counts, with its own codebook: leave out --codebook")
+    if not design and (codebook is not None) != (counts is not None and is_table(counts)):
         raise InputError("--codebook and a table in --counts go together")
     if solution is None and objective is not None:
         raise InputError("--objective is about --solution")
@@ -131,20 +148,27 @@ def audit(
         record["assumptions"]["statements"] += chosen
         return _output.deliver(record, json, _pairs_text(record, units), private=True)
     assert mechanism is not None
-    symbols = [] if codebook is None else ["attributes", "classes"]
-    stored = load_npz_safely(mechanism, ["mechanism", *symbols])
-    channel = stored["mechanism"]
     data: dict[str, Any] = {}
     chosen: tuple[str, ...] = ()
-    if counts is not None and codebook is not None:
-        table = counts_by_attributes(counts, Columns(codebook=codebook), stored["attributes"], stored["classes"])
-        data = {"counts": table, "held_out": held_out}
-        chosen = ("The private alphabet is the values that occur in these records; other values have no symbol.",)
-    elif counts is not None:
-        arrays = load_npz_safely(counts, ["counts"], ["possible"])
-        data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
-    elif joint is not None:
-        data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
+    if design and counts is not None:
+        from jaxpriv.mechanism import Mechanism
+
+        fitted = Mechanism.load(mechanism)
+        channel = fitted.matrix()
+        data = {"counts": counts_by_design(counts, fitted), "held_out": held_out}
+        chosen = (_PRIVATE_ALPHABET,)
+    else:
+        stored = load_npz_safely(mechanism, ["mechanism", *([] if codebook is None else SYMBOLS)])
+        channel = stored["mechanism"]
+        if counts is not None and codebook is not None:
+            table = counts_by_attributes(counts, Columns(codebook=codebook), stored["attributes"], stored["classes"])
+            data = {"counts": table, "held_out": held_out}
+            chosen = (_PRIVATE_ALPHABET,)
+        elif counts is not None:
+            arrays = load_npz_safely(counts, ["counts"], ["possible"])
+            data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
+        elif joint is not None:
+            data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
     if solution is not None:
         data |= {"solution": _solution(solution), "objective": _objective(objective or "mutual-information")}
     checked = None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel)

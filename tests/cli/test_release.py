@@ -5,8 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from jaxpriv.mechanism import Mechanism
 from tests.cli.conftest import refused, strict_json
 from tests.cli.test_tables import COLUMNS, table  # noqa: F401 - a fixture
 
@@ -92,3 +94,23 @@ def test_verify_imports_the_standard_library_only(designed, tmp_path):
         )
         assert done.returncode == 0, done.stderr
         assert "lower_bound" in done.stdout
+
+
+def test_a_design_is_audited_on_a_table(run, table, designed, save, tmp_path):  # noqa: F811
+    design, _ = designed
+    result = run("audit", design, "--counts", table, "--json", "-")
+    assert result.exit_code == 0, result.output
+    found = strict_json(result.stdout)
+    assert found["assumptions"]["records"] == 600
+    assert found["holds_for"] == "all mechanisms"
+    # The same as of the arrays that the table and the design make.
+    mechanism = Mechanism.load(design)
+    mechanism.codebook.save(tmp_path / "book.json")
+    line = ("joint", table, "--codebook", tmp_path / "book.json", "--out", tmp_path / "problem.npz")
+    assert run(*line).exit_code == 0
+    counts = np.load(tmp_path / "problem.npz")["counts"]
+    arrays = save("mechanism.npz", mechanism=mechanism.matrix()), save("counts.npz", counts=counts)
+    other = strict_json(run("audit", arrays[0], "--counts", arrays[1], "--json", "-").stdout)
+    assert found["measures"] == other["measures"]
+    refused(run("audit", design, "--counts", arrays[1]), 2, "audited on a table")
+    refused(run("audit", design, "--joint", tmp_path / "problem.npz"), 2, "audited on a table")
