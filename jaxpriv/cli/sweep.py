@@ -11,13 +11,17 @@ from jaxpriv.cli._work import ProgressOption, working
 from jaxpriv.errors import NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:
-    from jaxpriv.sweeps import Plan, Sweep
+    from jaxpriv.sweeps import Sweep
 
 
 def sweep(
     study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The grids of problems: docs/sweeps.md.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder for the results; made if need be.")],
     workers: Annotated[int, typer.Option(metavar="N", help="Processes that compute.")] = 1,
+    part: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="Compute the K-th of N parts; processes with other parts may share DIR."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, with predicted time and memory; compute nothing.")
     ] = False,
@@ -45,10 +49,11 @@ def sweep(
     _output.check_outputs({"--json": json}, {"STUDY.toml": study})
     polars_or_refuse()
     clock = clock_of(time_limit, None)
+    share = None if part is None else _part(part)
     declared = Study.of(study)
     if dry_run:
-        plan = working("Planning", lambda _: run(declared, out, dry_run=True).plan)
-        record = _plan_record(declared, plan)
+        planned = working("Planning", lambda _: run(declared, out, dry_run=True))
+        record = _plan_record(planned)
         _output.deliver(record, json, _plan_text(record))
         return
     listen = listener(progress)
@@ -59,7 +64,7 @@ def sweep(
             if listen is not None:
                 listen(record)
 
-        return sweep_within(clock, declared, out, workers, None, each)
+        return sweep_within(clock, declared, out, workers, None, share, each)
 
     done = working("Solving", work, clock)
     record = _record(done)
@@ -70,7 +75,7 @@ def sweep(
             f"{len(done.failures)} of {len(done.plan.chunks)} chunks are missing (chunk {number}: {why}); what is done "
             "is kept: run the command again"
         )
-    if not done.complete:
+    if done.stopped or (share is None and not done.complete):
         raise NotCertifiedError(
             f"{_output.stopped(done.stopped)}{record['problems'] - record['done']} problems are not done; what is done "
             "is kept: run the command again"
@@ -113,7 +118,19 @@ def _text(record: dict[str, Any]) -> str:
     return _lines(lines)
 
 
-def _plan_record(study: Any, plan: "Plan") -> dict[str, Any]:
+def _part(text: str) -> tuple[int, int]:
+    from jaxpriv.errors import InputError
+
+    first, _, count = text.partition("/")
+    if not (first.isascii() and first.isdigit() and count.isascii() and count.isdigit()):
+        raise InputError(f"--part {text!r} is not K/N, as in 1/20")
+    if not 1 <= int(first) <= int(count):
+        raise InputError(f"--part {text!r}: K must be from 1 to N")
+    return int(first), int(count)
+
+
+def _plan_record(planned: "Sweep") -> dict[str, Any]:
+    study, plan = planned.study, planned.plan
     groups = [
         {
             "what": one.what,
@@ -130,6 +147,7 @@ def _plan_record(study: Any, plan: "Plan") -> dict[str, Any]:
         "study": study.hash,
         "problems": len(study.cases),
         "chunks": len(plan.chunks),
+        "missing": planned.missing,
         "groups": groups,
         "refused": {str(i): why for i, why in plan.refused.items()},
         "predicted": {"seconds": plan.seconds, "bytes": plan.bytes},
@@ -143,7 +161,7 @@ def _plan_text(record: dict[str, Any]) -> str:
     ]
     head = f"{'problems':>8} {'chunks':>7} {'lanes':>6} {'seconds':>9}\n"
     lines = {
-        "problems": f"{record['problems']} in {record['chunks']} chunks",
+        "problems": f"{record['problems']} in {record['chunks']} chunks, of which {record['missing']} are missing",
         "refused": str(len(record["refused"])),
         "predicted": f"{record['predicted']['seconds']:.0f} s on one core, compiling included",
         "memory": f"{record['predicted']['bytes'] / 2**20:.0f} MiB for each process",

@@ -22,7 +22,7 @@ from jaxpriv.solution import Solution
 from jaxpriv.sweeps import rows
 from jaxpriv.sweeps.declaration import Study
 from jaxpriv.sweeps.planning import Chunk, Plan
-from jaxpriv.sweeps.store import Store, opened, seen
+from jaxpriv.sweeps.store import Part, Store, opened, seen
 from jaxpriv.sweeps.work import Work, compute
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class Sweep:
         failures: why chunks are missing, by their number in the plan: a worker died or returned nonsense. The next
             call tries them again.
         stopped: why the call ended early: 0 it did not, 1 the time limit, 2 an interrupt.
+        missing: chunks that are not there, those of other parts included.
     """
 
     folder: Path
@@ -80,11 +81,12 @@ class Sweep:
     redone: int = 0
     failures: dict[int, str] = field(default_factory=dict)
     stopped: Stop = Stop.NONE
+    missing: int = 0
 
     @property
     def complete(self) -> bool:
         """Whether every problem has a row."""
-        return self._store.table_path.exists() and not self.failures and self.stopped is Stop.NONE
+        return self.missing == 0 and self._store.table_path.exists()
 
     @property
     def table(self) -> "polars.DataFrame":
@@ -140,6 +142,7 @@ def sweep(
     *,
     workers: int = 1,
     executor: Executor | None = None,
+    part: Part | None = None,
     dry_run: bool = False,
     time_limit: Any = None,
     progress: Any = None,
@@ -161,6 +164,8 @@ def sweep(
             left out.
         executor: any `concurrent.futures.Executor` in place of `workers`: `submit` gets a function and one argument,
             which can be pickled, and its result is the content of a file, which this process checks and writes.
+        part: (k, n): compute every n-th chunk only, from the k-th on, 1 <= k <= n. Processes with different parts may
+            share a folder: the tasks of a cluster's array. The one that ends last writes the table.
         dry_run: compute and write nothing; the result has the plan with its predicted seconds and bytes.
         time_limit: seconds after which no further chunk is begun.
         progress: True (lines on stderr), or a function of a `SweepProgress`.
@@ -179,11 +184,20 @@ def sweep(
         raise InputError("workers must be a whole number >= 1")
     if executor is not None and workers != 1:
         raise InputError("give workers or executor, not both")
+    if part is not None:
+        _check_part(part)
     listen = listener(progress)
     if dry_run:
-        return Sweep(folder, declared, seen(folder, declared).plan)
+        store = seen(folder, declared)
+        return Sweep(folder, declared, store.plan, missing=len(store.missing()))
     with clock_of(time_limit, None) as clock:
-        return sweep_within(clock, declared, folder, workers, executor, listen)
+        return sweep_within(clock, declared, folder, workers, executor, part, listen)
+
+
+def _check_part(part: Any) -> None:
+    whole = isinstance(part, tuple) and len(part) == 2 and all(type(one) is int for one in part)
+    if not whole or not 1 <= part[0] <= part[1]:
+        raise InputError("part must be (k, n), two whole numbers with 1 <= k <= n")
 
 
 def sweep_within(
@@ -192,11 +206,12 @@ def sweep_within(
     folder: Path,
     workers: int = 1,
     executor: Executor | None = None,
+    part: Part | None = None,
     listen: Callable[[SweepProgress], Any] | None = None,
 ) -> Sweep:
     """`sweep` as a part of other work, which has a clock of its own."""
-    with opened(folder, study) as store:
-        course = _Course(store, clock, listen)
+    with opened(folder, study, part) as store:
+        course = _Course(store, clock, listen, part)
         if executor is not None:
             _elsewhere(course, executor)
         elif workers == 1:
@@ -204,27 +219,27 @@ def sweep_within(
         else:
             _in_processes(course, workers)
         stopped = clock.stop if course.missing else Stop.NONE
-        if not course.missing and not course.failures:
+        missing = len(course.missing) + len(course.failures) if part is None else len(store.missing())
+        if missing == 0:
             atomic_write(store.table_path, rows.encoded(store.table()))
-        return Sweep(folder, study, store.plan, course.new, course.redone, course.failures, stopped)
+        return Sweep(folder, study, store.plan, course.new, course.redone, course.failures, stopped, missing)
 
 
 class _Course:
     """What is still to be computed, and what has been said about it."""
 
-    def __init__(self, store: Store, clock: Clock, listen: Callable[[SweepProgress], Any] | None) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, listen: Callable[[SweepProgress], Any] | None, part: Part | None
+    ) -> None:
         self.store, self.clock, self._listen = store, clock, listen
         self._begun = time.perf_counter()
         self.new = self.redone = 0
         self.failures: dict[int, str] = {}
-        self._damaged: set[int] = set()
-        self.missing: list[int] = []
-        for number, chunk in enumerate(store.plan.chunks):
-            if store.valid(chunk) is None:
-                self.missing.append(number)
-                if store.damaged(chunk):
-                    self._damaged.add(number)
-        refused, absent = len(store.plan.refused), set(self.missing)
+        absent = set(store.missing())
+        self._damaged = {number for number in absent if store.damaged(self.chunk(number))}
+        first, step = (1, 1) if part is None else part
+        self.missing = [number for number in range(first - 1, len(store.plan.chunks), step) if number in absent]
+        refused = len(store.plan.refused)
         present = (chunk for number, chunk in enumerate(store.plan.chunks) if number not in absent)
         self._done = refused + sum(len(chunk.positions) for chunk in present)
         self._rows, self._unproved, self._worst = 0, 0, 0.0
@@ -280,7 +295,12 @@ def _here(course: _Course) -> None:
     for number in list(course.missing):
         if course.clock.expired():
             return
-        course.keep(number, compute(course.work(number)))
+        try:
+            content = compute(course.work(number))
+        except Exception as error:  # as of a worker: the rest goes on
+            course.fail(number, f"computing raised {type(error).__name__}")
+        else:
+            course.keep(number, content)
 
 
 def _elsewhere(course: _Course, executor: Executor) -> None:

@@ -6,7 +6,8 @@
 
 Every file is written under another name, flushed and renamed, so that a process that is killed at any moment leaves
 whole files only. A chunk whose content is not what its name says is damaged, and is computed again. A folder belongs to
-one study, and to one process at a time (an advisory lock, which the system takes back when the process ends).
+one study, and to one process at a time, or to one for each part (advisory locks, which the system takes back when a
+process ends).
 """
 
 import contextlib
@@ -15,7 +16,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from jaxpriv._files import atomic_write
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
@@ -34,6 +35,10 @@ except ImportError:  # Windows: nothing is locked there
 _STUDY, _TABLE, _LOCK, _CHUNKS = "study.json", "table.parquet", ".lock", "chunks"
 _LETTERS = 32  # of each hash in a name
 _TEMPORARY = ".tmp"
+
+
+# (k, n): the k-th of n parts of the chunks, from 1 to n.
+Part: TypeAlias = tuple[int, int]
 
 
 class Store:
@@ -56,6 +61,10 @@ class Store:
             with contextlib.suppress(IntegrityError):
                 return rows.decoded(content, chunk.positions, [self.study.cases[i] for i in chunk.positions])
         return None
+
+    def missing(self) -> list[int]:
+        """The numbers of the chunks without valid files."""
+        return [number for number, chunk in enumerate(self.plan.chunks) if self.valid(chunk) is None]
 
     def damaged(self, chunk: Chunk) -> bool:
         """Whether there are files of this chunk, none of them valid."""
@@ -92,8 +101,9 @@ class Store:
 
 
 @contextlib.contextmanager
-def opened(folder: Path, study: Study) -> Iterator[Store]:
-    """The store of `study` in a folder, which is made if need be, for this process alone.
+def opened(folder: Path, study: Study, part: Part | None = None) -> Iterator[Store]:
+    """The store of `study` in a folder, which is made if need be, for this process alone; or for this one and those
+    with other parts.
 
     Raises:
         InputError: the folder holds another study, or is no folder.
@@ -102,7 +112,9 @@ def opened(folder: Path, study: Study) -> Iterator[Store]:
     """
     try:
         (folder / _CHUNKS).mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        locks = [_lock_file(folder / _LOCK)]
+        if part is not None:
+            locks.append(_lock_file(folder / f"{_LOCK}-{part[0]}-of-{part[1]}"))
     except (FileExistsError, NotADirectoryError) as error:
         raise InputError(f"{folder} is not a folder; name another one") from error
     except OSError as error:
@@ -110,16 +122,24 @@ def opened(folder: Path, study: Study) -> Iterator[Store]:
     try:
         if fcntl is not None:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(locks[0], (fcntl.LOCK_EX if part is None else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+                if part is not None:
+                    fcntl.flock(locks[1], fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise ResourceError(
                     f"another sweep is at work in {folder}; wait until it ends, or name another folder"
                 ) from error
-        for left in folder.rglob(f".*{_TEMPORARY}"):  # by a process that was killed; none is at work now
-            left.unlink(missing_ok=True)
+        if part is None:  # files that killed processes have left, for no other one is at work now
+            for left in folder.rglob(f".*{_TEMPORARY}"):
+                left.unlink(missing_ok=True)
         yield Store(folder, study, _planned(folder, study))
     finally:
-        os.close(lock)
+        for lock in locks:
+            os.close(lock)
+
+
+def _lock_file(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
 
 
 def seen(folder: Path, study: Study) -> Store:

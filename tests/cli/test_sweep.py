@@ -59,6 +59,17 @@ def test_a_time_limit_ends_with_code_4_and_keeps_what_is_done(run, study, tmp_pa
     assert run("sweep", study, "--out", tmp_path / "out").exit_code == 0
 
 
+def test_a_part_is_done_where_its_chunks_are(run, study, tmp_path):
+    out = tmp_path / "out"
+    assert run("sweep", study, "--out", out, "--part", "2/2").exit_code == 0
+    planned = strict_json(run("sweep", study, "--out", out, "--dry-run", "--json", "-").stdout)
+    assert (planned["chunks"], planned["missing"]) == (3, 2)
+    assert run("sweep", study, "--out", out, "--part", "1/2").exit_code == 0
+    assert (out / "table.parquet").exists()
+    for text in ("3/2", "0/2", "1", "a/b"):
+        refused(run("sweep", study, "--out", out, "--part", text), 2, "--part")
+
+
 def test_bad_input(run, study, tmp_path):
     refused(run("sweep", tmp_path / "absent.toml", "--out", tmp_path / "out"), 2, "does not exist")
     refused(run("sweep", study, "--out", study), 2, "is not a folder")

@@ -19,6 +19,7 @@ from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.solving import batches
 from jaxpriv.sweeps import Study, Sweep, running
 from jaxpriv.sweeps.planning import plan_of
+from jaxpriv.sweeps.store import opened
 
 JOINT = {"family": "dirichlet", "private": [2, 3], "useful": 3, "seed": {"first": 0, "count": 3}}
 # Twelve small problems in four chunks of one kind, solved without compiling.
@@ -123,7 +124,9 @@ def test_problems_without_a_mechanism_or_a_solver_are_rows_too(tmp_path):
 
 
 def test_a_dry_run_predicts_and_leaves_no_trace(tmp_path):
-    plan = jp.sweep(DECLARED, tmp_path / "out", dry_run=True).plan
+    planned = jp.sweep(DECLARED, tmp_path / "out", dry_run=True)
+    plan = planned.plan
+    assert planned.missing == len(plan.chunks) == 4
     assert sum(group.cases for group in plan.groups) == 12
     assert 0 < plan.seconds < 60
     assert plan.bytes > 0
@@ -220,6 +223,30 @@ def test_a_plan_that_is_there_stays(tmp_path, computed):
     result = jp.sweep(DECLARED, tmp_path / "out")
     assert [len(positions) for positions in computed] == [5, 5, 2]
     assert result.complete
+
+
+def test_parts_share_a_folder_and_the_last_one_writes_the_table(tmp_path, done, computed):
+    out = tmp_path / "out"
+    first = jp.sweep(DECLARED, out, part=(1, 3))
+    assert (first.new, first.missing, first.complete, first.stopped) == (2, 2, False, 0)
+    assert not (out / "table.parquet").exists()
+    study = Study.of(DECLARED)
+    with opened(out, study, (2, 3)):
+        third = jp.sweep(DECLARED, out, part=(3, 3))  # beside a process with another part
+        assert (third.new, third.missing) == (1, 1)
+        for part in ((2, 3), None):
+            with pytest.raises(ResourceError, match="another sweep is at work"):
+                jp.sweep(DECLARED, out, part=part)
+    with opened(out, study), pytest.raises(ResourceError, match="another sweep is at work"):
+        jp.sweep(DECLARED, out, part=(2, 3))
+    last = jp.sweep(DECLARED, out, part=(2, 3))
+    assert (last.new, last.complete) == (1, True)
+    assert len(computed) == 4
+    whole = {name: content for name, content in _files(out).items() if not name.startswith(".lock-")}
+    assert whole == _files(done.folder)
+    for part in ((0, 3), (4, 3), (1.0, 3), 3):
+        with pytest.raises(InputError, match="part must be"):
+            jp.sweep(DECLARED, out, part=part)
 
 
 # ------------------------------------------------------------------------------ faults
@@ -336,6 +363,22 @@ def _moved(work):
     import dataclasses
 
     return dataclasses.replace(work, positions=tuple(i + 1 for i in work.positions))
+
+
+def test_an_error_in_one_chunk_is_its_own(tmp_path, done, monkeypatch):
+    original = running.compute
+
+    def failing(work):
+        if 5 in work.positions:
+            raise MemoryError
+        return original(work)
+
+    monkeypatch.setattr(running, "compute", failing)
+    result = jp.sweep(DECLARED, tmp_path / "out")
+    assert (result.new, result.missing, list(result.failures.values())) == (3, 1, ["computing raised MemoryError"])
+    monkeypatch.undo()
+    assert jp.sweep(DECLARED, tmp_path / "out").new == 1
+    assert _files(tmp_path / "out") == _files(done.folder)
 
 
 def test_an_executor_that_breaks_down_is_an_error_and_loses_nothing(tmp_path, done):
