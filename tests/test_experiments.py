@@ -63,6 +63,22 @@ def test_binary_pairs_meet_the_closed_forms():
             assert row["status"] == "optimal"
 
 
+def test_three_private_attributes_are_proved_and_greedy_leaks_more():
+    path = EXPERIMENTS / "census_three_private" / "data" / "boundary.csv"
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    with open(path, newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    reached, proved, gap = (column(rows, name) for name in ("reached", "proved", "gap"))
+    assert (reached >= proved).all()
+    np.testing.assert_allclose(gap, reached - proved, atol=1e-14)
+    assert gap.max() <= 1e-5
+    assert {row["status"] for row in rows} == {"optimal"}
+    for name in ("greedy", "greedy_shared", "erasure"):
+        assert (column(rows, name) >= proved).all()
+    assert (proved >= column(rows, "elementary")).all()
+
+
 def test_no_mechanism_beats_the_least_of_a_measure():
     """Factors between measures are at least 1, up to the tolerance of 1e-6 over the least that counts, 1e-3."""
     path = EXPERIMENTS / "ldp_and_information" / "data" / "factors.csv"

@@ -92,7 +92,7 @@ def solve(
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 
     A funnel or bottleneck problem gives a `FunnelSolution` (host only): `auto` is column generation over
-    posteriors, which proves its value wherever the joint has a structure with exact pricing; the other
+    posteriors, which proves its value (bottlenecks: of joints with a structure that has exact pricing); the other
     names are in `jaxpriv.solving.funnels`.
 
     A time limit, or Ctrl-C, ends the work at the end of the portion of steps at hand (about a fifth of a second) and
