@@ -12,25 +12,12 @@ from typing import Any
 import numpy as np
 
 from jaxpriv.certificates._base import Certificate, nonnegative
+from jaxpriv.leakage.shannon import average_leakage
 from jaxpriv.problems.noise import NoiseProblem
 
 # A score below this carries no weight in float64 (e^-700) and would only poison the bound.
 _LOWEST_SCORE = -700.0
 _UNIT = float(np.finfo(np.float64).eps) / 2
-
-
-def average_leakage(joint: np.ndarray, mechanism: np.ndarray) -> float:
-    """I(S;Y) = sum_{s,y} w ln( w / (p_s |w_y|) ) of a mechanism (X, Y), w = joint @ mechanism.
-
-    Summed as terms >= 0, so that small values keep their digits.
-    """
-    w = joint @ mechanism
-    product = w.sum(axis=1, keepdims=True) * w.sum(axis=0, keepdims=True)
-    present = product > np.finfo(w.dtype).tiny
-    ratio = np.where(present, w, 1.0) / np.where(present, product, 1.0)
-    log_ratio = np.log(np.where(ratio > 0, ratio, 1.0))
-    # r ln r - r + 1 >= 0 term by term; the extra parts sum to sum(w) - sum(product) = 0.
-    return float(np.where(present, product * (ratio * log_ratio - ratio + 1.0), 0.0).sum())
 
 
 def valid_scores(prior: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

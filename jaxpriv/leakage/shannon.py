@@ -31,6 +31,20 @@ __all__ = [
 ]
 
 
+def average_leakage(joint: np.ndarray, mechanism: np.ndarray) -> float:
+    """I(S;Y) = sum_{s,y} w ln( w / (p_s |w_y|) ) of a mechanism (X, Y), w = joint @ mechanism.
+
+    Summed as terms >= 0, so that small values keep their digits.
+    """
+    w = joint @ mechanism
+    product = w.sum(axis=1, keepdims=True) * w.sum(axis=0, keepdims=True)
+    present = product > np.finfo(w.dtype).tiny
+    ratio = np.where(present, w, 1.0) / np.where(present, product, 1.0)
+    log_ratio = np.log(np.where(ratio > 0, ratio, 1.0))
+    # r ln r - r + 1 >= 0 term by term; the extra parts sum to sum(w) - sum(product) = 0.
+    return float(np.where(present, product * (ratio * log_ratio - ratio + 1.0), 0.0).sum())
+
+
 def _relative_entropy(w: Column, prior: PrivateMarginal) -> Scalar:
     # sum_s p_s (t ln t - t + 1), t = lift: no negative term; its gradient in w is exactly ln t.
     return jnp.sum(prior * kl_excess(lift_of(w, prior)))
