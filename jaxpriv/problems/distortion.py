@@ -41,7 +41,7 @@ class DistortionProblem(Module):
             or an array (M, X, Y).
         budget: D, finite, one number for each distortion, in the unit of that distortion.
         multiplier: l >= 0, one number for each distortion.
-        leakage_budget: e >= 0 in nats (in the unit of `leakage`); `inf` limits nothing, beside other measures.
+        leakage_budget: e >= 0 in nats (in the unit of `leakage`); `inf` limits nothing.
         leakage: the measure, mutual information by default. Any other measure of `jaxpriv.leakage` may stand in
             its place (a user's own f or loss too), in nats or in its own unit. With a
             worst-outcome measure `budget` asks for the least limit that the budgets allow
