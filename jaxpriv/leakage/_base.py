@@ -133,6 +133,11 @@ class AbstractLeakage(eqx.Module):
         """Whether it is a relative entropy: proportional rows are one row to it."""
         return False
 
+    @property
+    def least(self) -> float | None:
+        """What a release that ignores the data leaks, where that is the same under every joint; None: computed."""
+        return None
+
     def row_count(self, symbols: int) -> int:
         """At most so many rows for so many private symbols."""
         return symbols + 1

@@ -86,6 +86,10 @@ class MutualInformation(AbstractMeanLeakage):
     def entropic(self) -> bool:
         return True
 
+    @property
+    def least(self) -> float:
+        return 0.0
+
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior)
 

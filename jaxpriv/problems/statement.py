@@ -60,6 +60,8 @@ def finite_limits(limits: Limits) -> list[tuple[AbstractLeakage, Any]]:
 
 def least_value(problem: DistortionProblem, measure: AbstractLeakage) -> Any:
     """What a release that ignores the data leaks, the largest over the joints: no release leaks less."""
+    if measure.least is not None:
+        return measure.least
     uniform = np.full(problem.shape, 1.0 / problem.shape[1], problem.joints.dtype)
     if is_traced(problem):
         least = measured_values(measure, problem.joints, uniform).max()
