@@ -32,12 +32,12 @@ Conventions shared by all measures.
 from abc import abstractmethod
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxpriv._module import Module
 from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
 from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv.errors import InputError
@@ -87,7 +87,7 @@ OWN_FUNCTION = (
 )
 
 
-class AbstractLeakage(eqx.Module):
+class AbstractLeakage(Module):
     """A leakage measure: `measure(joint, mechanism)` is its value, a scalar array.
 
     Design, certificates and derivatives know a measure by its decision rules alone. A measure that may be an objective
