@@ -10,6 +10,7 @@ from jaxpriv import _clock
 from jaxpriv._clock import Clock, Stop
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.solve import solve_within
+from jaxpriv.sweeps.families import joint_of
 
 JOINT = np.random.default_rng(17).dirichlet(np.ones(12)).reshape(3, 4)
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
@@ -81,3 +82,19 @@ def test_the_first_method_leaves_time_for_the_next_one():
     assert solution.value == pytest.approx(jp.solve(problem).value, abs=1e-4)
     alone = solve_within(FirstShareIsOver(1e6), problem, "interior-point", Goal(1e-6, 0.0))
     assert alone.solver == "interior-point"
+
+
+@pytest.mark.parametrize(
+    ("measure", "seed", "share"),
+    [(jp.leakage.MaximalLeakage(), 8, 0.01), (jp.leakage.MaxInformation(), 20, 0.5)],
+    ids=["maximal-leakage", "max-information"],
+)
+def test_outputs_that_exclude_symbols_stop_no_measure(measure, seed, share):
+    """The interior-point method ends here at gaps of 0.7 and 0.2 nats: the simplex method and the search go on."""
+    drawn = {"family": "dirichlet", "private": 4, "useful": 6, "concentration": 0.1, "zeros": 0.5, "seed": seed}
+    joint = joint_of(drawn)
+    table = abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+    weighted = joint.sum(axis=0)[:, None] * table
+    least, idle = weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
+    solution = jp.solve(jp.DistortionProblem(joint, table, budget=least + share * (idle - least), leakage=measure))
+    assert solution.status == "optimal"

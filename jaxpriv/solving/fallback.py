@@ -9,7 +9,8 @@ from jaxpriv._clock import Clock
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import AcceleratedGradient, Goal, MirrorDescent
-from jaxpriv.solving.choice import step_limit
+from jaxpriv.solvers.linear_program import LinearProgram
+from jaxpriv.solving.choice import is_linear, step_limit
 from jaxpriv.solving.host import Solve, own_goal
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.tables import solve_tables
@@ -27,12 +28,14 @@ def with_next_method(
 ) -> Solution:
     """`first`; where it is far from the goal the better mechanism, with the better bound, of it and of the next method.
 
-    Of a problem on mutual information: next is the accelerated method where it streams, otherwise mirror descent. Both
-    parts are certified together.
+    Next is, of a problem on mutual information, the accelerated method where it streams, otherwise mirror descent; of a
+    linear program, the simplex method of HiGHS. Mechanism and proof are certified together.
     """
     stalled = first.status == "not_certified" and first.gap > _FAR * abs(first.value)
     if clock.expired() or not (stalled or first.stopped):
         return first
+    if not problem.of_information:
+        return _or_by_simplex(problem, first, goal, clock) if is_linear(problem) else first
     name = "accelerated" if problem.streams else "mirror-descent"
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     try:
@@ -55,3 +58,15 @@ def with_next_method(
         seconds = {key: took + second.seconds[key] for key, took in first.seconds.items()}
         joined = dataclasses.replace(joined, seconds=seconds)
     return dataclasses.replace(joined, notes=(*first.notes, note))
+
+
+def _or_by_simplex(problem: DistortionProblem, first: Solution, goal: Goal, clock: Clock) -> Solution:
+    """The better of `first` and what the linear program gives."""
+    name = "linear-program"
+    note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
+    try:
+        second = solve_tables(problem, name, LinearProgram(), goal, 0, False, clock)
+    except ArithmeticError as error:  # HiGHS gave up
+        return dataclasses.replace(first, notes=(*first.notes, f"auto: {name} failed: {error}"))
+    best = second if second.gap < first.gap else first
+    return dataclasses.replace(best, notes=(*first.notes, note))

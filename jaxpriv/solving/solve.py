@@ -86,8 +86,9 @@ def solve(
     accelerated streaming method, then the interior-point method if that fits after all; it goes on to
     the next when the certified gap stops falling, returns the best, and says in `notes` what it did. So it does where
     the interior-point method ends at a gap above 1e-4 of the value: next is the accelerated method (mirror descent
-    for a set of joints or a leakage budget), and the better mechanism is returned with the better bound of both; of a
-    time limit the first method has 0.6, so that the next one has the rest.
+    for a set of joints or a leakage budget; the simplex method where all measures are piecewise linear), and the better
+    mechanism is returned with the better bound of both; of a time limit the first method has 0.6, so that the next one
+    has the rest.
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 
@@ -173,7 +174,7 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
                 steps = step_limit(on_tables, max_steps)
                 solution = solve_tables(problem, name, on_tables, goal, steps, throw, clock)
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
-        if not (isinstance(solver, str) and solver == "auto" and problem.of_information):
+        if not (isinstance(solver, str) and solver == "auto"):
             return solve_tables(problem, name, chosen, goal, limit, throw, clock)
         with clock.share(FIRST_SHARE):
             solution = solve_tables(problem, name, chosen, goal, limit, throw, clock)
