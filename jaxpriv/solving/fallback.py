@@ -23,6 +23,11 @@ FIRST_SHARE = 0.6
 _FEW_STEPS = 2000
 
 
+def has_next_method(problem: DistortionProblem) -> bool:
+    """Whether there is a method to go on with."""
+    return problem.of_information or is_linear(problem)
+
+
 def with_next_method(
     problem: DistortionProblem, first: Solution, goal: Goal, max_steps: int | None, clock: Clock
 ) -> Solution:
@@ -35,7 +40,7 @@ def with_next_method(
     if clock.expired() or not (stalled or first.stopped):
         return first
     if not problem.of_information:
-        return _or_by_simplex(problem, first, goal, clock) if is_linear(problem) else first
+        return _or_by_simplex(problem, first, goal, clock)
     name = "accelerated" if problem.streams else "mirror-descent"
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     try:

@@ -22,7 +22,7 @@ from jaxpriv.solving.choice import (
     table_solver,
 )
 from jaxpriv.solving.execution import device_errors, own_settings
-from jaxpriv.solving.fallback import FIRST_SHARE, with_next_method
+from jaxpriv.solving.fallback import FIRST_SHARE, has_next_method, with_next_method
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.tables import solve_tables
 from jaxpriv.solving.traced import solve_traced
@@ -174,7 +174,8 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
                 steps = step_limit(on_tables, max_steps)
                 solution = solve_tables(problem, name, on_tables, goal, steps, throw, clock)
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
-        if not (isinstance(solver, str) and solver == "auto"):
+        automatic = isinstance(solver, str) and solver == "auto"
+        if not (automatic and has_next_method(problem)):
             return solve_tables(problem, name, chosen, goal, limit, throw, clock)
         with clock.share(FIRST_SHARE):
             solution = solve_tables(problem, name, chosen, goal, limit, throw, clock)
