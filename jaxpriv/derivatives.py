@@ -35,7 +35,7 @@ from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solving.choice import check_double, pick_solver, step_limit
 from jaxpriv.solving.host import own_goal
 from jaxpriv.solving.solve import solve
-from jaxpriv.solving.traced_program import Found, Posed, optimum, optimum_and_moves
+from jaxpriv.solving.traced_program import Found, Posed, optimum, optimum_and_moves, undifferentiated_optimum
 from jaxpriv.solving.traced_worst_outcome import LeastWorst
 
 
@@ -52,7 +52,8 @@ def optimal_value(
     Forward and reverse mode, jit and vmap work in any order, for every form, measure and limit and every solver that
     runs there (a function f or loss of one's own, and a traced order of Sibson or Arimoto, raise InputError); the
     gradient is that of the Lagrangian (module docstring) and costs little more than the solve. Second derivatives come
-    from the derivative of the optimum, by the interior-point method.
+    from the derivative of the optimum, by the interior-point method, where every measure is smooth; of piecewise linear
+    measures and of the least worst outcome they are refused.
 
     Where the optimum is not unique the result is the slope for the solution that was found. In a
     budget it is still a subgradient up to the gap (V is convex there): V(D') >= V(D) - lambda (D' - D)
@@ -262,8 +263,10 @@ def _value_of(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_s
 def _value_of_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
     program, away, goal, max_steps = primals
     with jax.numpy_rank_promotion("allow"):  # a rule may run long after `optimal_value` has returned
-        # Differentiated once more, `found` moves too: by `_optimum_jvp`.
-        found = _optimum(solver, program, away, goal, max_steps)
+        # Differentiated once more, `found` moves too: by `_optimum_jvp`. The Lagrangian holds what a piecewise linear
+        # measure claims at fixed rows, which is right once only.
+        smooth = all(term.smooth for term in program.terms)
+        found = (_optimum if smooth else undifferentiated_optimum)(solver, program, away, goal, max_steps)
         slope = along(program, tangents[0], found.mechanism, found.k, found.eta, found.price)
         return found, jax.tree.map(_no_tangent, found)._replace(value=slope)
 
@@ -277,7 +280,10 @@ def _optimum(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_st
 @_optimum.defjvp
 def _optimum_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
     program, away, goal, max_steps = primals
-    _second_derivatives_of(solver)
+    if not isinstance(solver, InteriorPoint):
+        raise InputError(
+            f"solver: second derivatives of the optimal value need solver='interior-point', not {type(solver).__name__}"
+        )
     with jax.numpy_rank_promotion("allow"):
         program = jax.tree.map(jnp.asarray, program)
         change = eqx.filter(tangents[0], jax.tree.map(eqx.is_inexact_array, program))
@@ -286,13 +292,6 @@ def _optimum_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
         mechanism, k, eta, price = moves
         still = jax.tree.map(_no_tangent, found)
         return found, still._replace(mechanism=mechanism, k=k, eta=eta, price=price, value=slope)
-
-
-def _second_derivatives_of(solver: AbstractSolver) -> None:
-    if not isinstance(solver, InteriorPoint):
-        raise InputError(
-            f"solver: second derivatives of the optimal value need solver='interior-point', not {type(solver).__name__}"
-        )
 
 
 def _no_tangent(primal: Any) -> Any:
@@ -310,7 +309,7 @@ def _least_value_of(asked: LeastWorst) -> Found:
     @found.defjvp
     def _jvp(primals: Any, tangents: Any) -> Any:
         (parts,), (change,) = primals, tangents
-        best = _differentiable_least(asked)(parts)
+        best = asked.found(parts)  # refuses to be differentiated once more
         with jax.numpy_rank_promotion("allow"):
             slope = asked.slope(parts, change, best)
         return best, jax.tree.map(_no_tangent, best)._replace(value=slope)
@@ -320,10 +319,7 @@ def _least_value_of(asked: LeastWorst) -> Found:
 
 def _least_worst(asked: LeastWorst) -> Found:
     """The least worst outcome: value, mechanism, rules and prices have derivatives."""
-    return _differentiable_least(asked)(asked.parts)
 
-
-def _differentiable_least(asked: LeastWorst) -> Any:
     @jax.custom_jvp
     def found(parts: Any) -> Found:
         return asked.found(parts)
@@ -336,4 +332,4 @@ def _differentiable_least(asked: LeastWorst) -> Any:
         names = ("mechanism", "k", "eta", "price", "value")
         return best, still._replace(**{name: getattr(moved, name) for name in names})
 
-    return found
+    return found(asked.parts)

@@ -53,14 +53,14 @@ def elementary_bound(problem: FunnelProblem | BottleneckProblem) -> float:
 
 
 def silent_bound(joint: np.ndarray) -> float:
-    """At most this many nats of X are told where Y is independent of S, rounded up; `joint` is P(S,X)."""
+    """At most this many nats of X are disclosed where Y is independent of S, rounded up; `joint` is P(S,X)."""
     source = joint.sum(axis=0)
     joint, source = joint[:, source > 0], source[source > 0]
     prior = joint.sum(axis=1)
     lifts = (joint[prior > 0] / prior[prior > 0, None] / source).max(axis=0)
-    told = -float(source @ np.log(source)) - float(source @ np.log(np.maximum(lifts, 1.0)))
+    disclosed = -float(source @ np.log(source)) - float(source @ np.log(np.maximum(lifts, 1.0)))
     size = float(source @ (np.abs(np.log(source)) + np.log(np.maximum(lifts, 1.0)))) + 1.0
-    return max(0.0, told) + 4.0 * (sum(joint.shape) + 8) * _EPS * size
+    return max(0.0, disclosed) + 4.0 * (sum(joint.shape) + 8) * _EPS * size
 
 
 def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:

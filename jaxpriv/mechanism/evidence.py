@@ -8,9 +8,9 @@ import numpy as np
 
 from jaxpriv._files import write_together
 from jaxpriv._repr import summary
-from jaxpriv.mechanism.mechanism import Mechanism, array_bytes, read_file
+from jaxpriv.mechanism.mechanism import Mechanism, array_bytes
 from jaxpriv.verifier import archive
-from jaxpriv.verifier.archive import Json, Table, array
+from jaxpriv.verifier.archive import Json, Table, array, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.designs import AUDIT, Audit, claims_of, commitment, read_audit, read_design
 

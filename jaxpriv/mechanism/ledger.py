@@ -19,8 +19,8 @@ import numpy as np
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.estimation.tables.border import row_text
-from jaxpriv.mechanism.mechanism import read_file
 from jaxpriv.verifier import archive
+from jaxpriv.verifier.archive import read_file
 
 _FORMAT = "jaxpriv-ledger"
 _WHO, _WHAT = 16, 8  # bytes kept of each hash: by chance two of 2^40 records share one with probability 2^-49

@@ -5,15 +5,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from jaxpriv._files import MAX_BYTES, atomic_write
+from jaxpriv._files import atomic_write
 from jaxpriv._repr import summary
 from jaxpriv.datasets._layout import distinct_rows
-from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Codebook, Source
 from jaxpriv.estimation.tables.border import row_text
 from jaxpriv.mechanism import draws
@@ -260,20 +259,6 @@ class Mechanism:
     @property
     def _labels(self) -> Labels:
         return tuple(self.codebook.rules[name].labels for name in self.codebook.useful)
-
-
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file; `InputError` if it is absent or no file, `ResourceError` if unreadable or too large."""
-    try:
-        if not Path(path).exists():
-            raise InputError(f"{path} does not exist")
-        if not Path(path).is_file():
-            raise InputError(f"{path} is not a regular file")
-        if Path(path).stat().st_size > MAX_BYTES:
-            raise ResourceError(f"{path} is larger than {MAX_BYTES} bytes")
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ResourceError(f"cannot read {path}: {error.strerror}") from error
 
 
 def array_bytes(values: np.ndarray) -> bytes:

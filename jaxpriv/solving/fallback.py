@@ -34,7 +34,8 @@ def with_next_method(
     """`first`; where it is far from the goal the better mechanism, with the better bound, of it and of the next method.
 
     Next is, of a problem on mutual information, the accelerated method where it streams, otherwise mirror descent; of a
-    linear program, the simplex method of HiGHS. Mechanism and proof are certified together.
+    linear program, the simplex method of HiGHS. Mechanism and proof are certified together; of a linear program the
+    result with the smaller gap is taken whole.
     """
     stalled = first.status == "not_certified" and first.gap > _FAR * abs(first.value)
     if clock.expired() or not (stalled or first.stopped):
@@ -66,7 +67,7 @@ def with_next_method(
 
 
 def _or_by_simplex(problem: DistortionProblem, first: Solution, goal: Goal, clock: Clock) -> Solution:
-    """The better of `first` and what the linear program gives."""
+    """`first`, or what the simplex method gives where its gap is smaller."""
     name = "linear-program"
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     try:

@@ -14,12 +14,17 @@ from jaxpriv.solvers.conic.system import Point
 from jaxpriv.solving.reduction import Reduced
 
 
+def as_they_are(*optimum: Any) -> Any:
+    """(mechanism, k, eta, price) in units of the program."""
+    return optimum
+
+
 def moves(
     program_of: Callable[[Any], Program],
     parts: Any,
     change: Any,
     point: Point,
-    counted: Callable[..., Any] = lambda *optimum: optimum,
+    counted: Callable[..., Any] = as_they_are,
 ) -> tuple[Any, Any, Any, Any]:
     """The moves of (mechanism, k, eta, price) of `program_of(parts)` as the parts move by `change`.
 

@@ -31,7 +31,7 @@ from jaxpriv.problems.statement import (
 from jaxpriv.problems.terms import linear_limit
 from jaxpriv.solvers import AbstractSolver, Goal, last_state
 from jaxpriv.solving.known import independent_release, no_rules
-from jaxpriv.solving.moves import moves
+from jaxpriv.solving.moves import as_they_are, moves
 from jaxpriv.solving.next_limit import MOST_PROBES, next_limit
 from jaxpriv.solving.reduction import Reduced
 from jaxpriv.solving.traced_program import (
@@ -85,7 +85,7 @@ class LeastWorst:
             return without_derivative(parts)
 
     def _least(self, parts: Any) -> tuple[Found, Any]:
-        """It, and the mechanism that the minimax program started from."""
+        """It, and of the minimax program (the mechanism at its start, where it ended)."""
         problem, goal, max_steps = self.joined(parts)
         found = _searched if problem.leakage.linear else _from_one_program
         return found(self.solver, problem, goal, max_steps)
@@ -107,7 +107,7 @@ class LeastWorst:
                 at, moved = (parts, found.value), (change, slope)
                 max_steps = self.joined(parts)[2]
                 end = best_of(self.solver, program_of(at), _CLOSE, max_steps)[1]
-                counted = _as_they_are
+                counted = as_they_are
             else:
                 start, end = end
 
@@ -133,10 +133,6 @@ class LeastWorst:
         moved = jax.jvp(lambda parts: distance(parts, at.value), (parts,), (change,))[1]
         falls = -jax.jvp(lambda e: distance(parts, e), (at.value,), (jnp.ones_like(at.value),))[1]
         return jnp.where(at.value > 0, moved / jnp.where(falls > 0, falls, jnp.nan), 0.0)
-
-
-def _as_they_are(*optimum: Any) -> Any:
-    return optimum
 
 
 def _by_unit_of_distance(budgets: int, mechanism: Any, k: Any, eta: Any, price: Any) -> tuple[Any, Any, Any, Any]:

@@ -9,14 +9,16 @@ Standard library only.
 import hashlib
 import json
 import math
+import os
 import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from jaxpriv.errors import IntegrityError
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
 
 # Strict JSON without floats: numbers that matter are decimal texts.
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | bool | None"
@@ -36,6 +38,20 @@ _HEADER = re.compile(
     rb"\{'descr': '(<[fiu]8)', 'fortran_order': False, 'shape': \((\d{1,12},|\d{1,12}(?:, \d{1,12}){1,2})\), \} *\n"
 )
 _CODES = {"<f8": "d", "<i8": "q", "<u8": "Q"}
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file; `InputError` if it is absent or no file, `ResourceError` if unreadable or too large."""
+    try:
+        if not Path(path).exists():
+            raise InputError(f"{path} does not exist")
+        if not Path(path).is_file():
+            raise InputError(f"{path} is not a regular file")
+        if Path(path).stat().st_size > MAX_BYTES:
+            raise ResourceError(f"{path} is larger than {MAX_BYTES} bytes")
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ResourceError(f"cannot read {path}: {error.strerror}") from error
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:

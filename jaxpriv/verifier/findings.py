@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError, ResourceError
-from jaxpriv.verifier.archive import MAX_BYTES, Json
+from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
+from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.conformity import Conformity, conformity
 from jaxpriv.verifier.designs import Audit, Design, read_audit, read_design
@@ -98,13 +98,13 @@ def verify(
     Raises `IntegrityError` for whatever is not as it is stated, `NotCertifiedError` for a design that exceeds its
     target, `InputError` for files that are absent or do not go together, `ResourceError` for what cannot be read.
     """
-    data = _read(file)
+    data = read_file(file)
     is_receipt = data[:1] == b"{"
     if (is_receipt and receipt is not None) or (not is_receipt and design is not None):
         raise InputError(f"{file} is itself what {'receipt' if is_receipt else 'design'} names; give one of the two")
     receipt_file, design_file = (file, design) if is_receipt else (receipt, file)
     checked: list[str] = []
-    known = None if design_file is None else read_design(_read(design_file), str(design_file))
+    known = None if design_file is None else read_design(read_file(design_file), str(design_file))
     if known is not None:
         checked.append("design: rows sum to 2^62, hashes and stated guarantees agree")
     audit = _audit(known, private)
@@ -113,7 +113,7 @@ def verify(
         excess = audit.claims.get("excess")
         if excess is not None and excess.upper != "0":
             raise NotCertifiedError(f"the design exceeds its target by as much as {excess.upper}")
-    stated = None if receipt_file is None else read_receipt(_read(receipt_file), str(receipt_file))
+    stated = None if receipt_file is None else read_receipt(read_file(receipt_file), str(receipt_file))
     if stated is not None:
         checked.append("receipt: not damaged")
         if known is not None:
@@ -137,7 +137,7 @@ def _audit(design: Design | None, private: str | Path | None) -> Audit | None:
         return None
     if design is None:
         raise InputError("private goes with a design; name it too")
-    return read_audit(_read(private), design, str(private))
+    return read_audit(read_file(private), design, str(private))
 
 
 def _release(
@@ -147,7 +147,7 @@ def _release(
     records: str | Path | None,
     checked: list[str],
 ) -> tuple[int, Conformity | None]:
-    data, name = _read(released), str(released)
+    data, name = read_file(released), str(released)
     if receipt is None and design is None:
         raise InputError("released goes with a design or a receipt; name one")
     if receipt is not None:
@@ -168,7 +168,7 @@ def _release(
     if design is None or records is None:
         return rows, None
     unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
-    symbols = symbols_of(design, _read(records), str(records), unseen)
+    symbols = symbols_of(design, read_file(records), str(records), unseen)
     if len(symbols) != rows:
         raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
     test = conformity(design.rows, symbols, outputs, _identity(design))
@@ -189,16 +189,3 @@ def _identity(design: Design) -> list[int] | None:
         return None
     place = {tuple(codes): y for y, codes in enumerate(design.released)}
     return [place.get(tuple(codes), -1) for codes in design.useful]
-
-
-def _read(path: str | Path) -> bytes:
-    try:
-        if not Path(path).exists():
-            raise InputError(f"{path} does not exist")
-        if not Path(path).is_file():
-            raise InputError(f"{path} is not a regular file")
-        if Path(path).stat().st_size > MAX_BYTES:
-            raise ResourceError(f"{path} is larger than {MAX_BYTES} bytes")
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ResourceError(f"cannot read {path}: {error.strerror}") from error

@@ -271,3 +271,5 @@ def test_what_a_trace_cannot_take_is_refused_with_what_to_do():
 def test_derivatives_that_do_not_exist_are_refused(which):
     solved = jax.grad(lambda b: jp.solve(problem_of(which, SMALL, TABLE, b)).value)
     assert "optimal_value" in refused(solved, 0.3)
+    twice = jax.grad(jax.grad(lambda b: jp.optimal_value(problem_of(which, SMALL, TABLE, b))))
+    assert "no derivative" in refused(twice, 0.3)

@@ -39,7 +39,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _SMALL = 80
 # Leakage budgets below this share of I(S;X|A) are nearly none.
 _SILENT = 0.02
-# Of the bound on what can be told without leakage, the share that is sometimes reached: 0.63 to 0.81 in tables tried.
+# The share of the bound on what can be disclosed without leakage that tables reached: 0.63 to 0.81 of those tried.
 _TOLD = 0.85
 # Of a time limit, what the search for releases without leakage may take.
 _FOR_SILENCE = 0.3

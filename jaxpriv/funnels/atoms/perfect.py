@@ -66,7 +66,7 @@ def few_vertices(block: Block) -> bool:
 def perfect_release(block: Block, clock: Clock = ENDLESS, enough: float = np.inf) -> Perfect:
     """The linear program over the vertices of one block; a worse release and bound where the clock ends it.
 
-    A search for vertices ends, too, where `enough` nats of X are told.
+    A search for vertices ends, too, where `enough` nats of X are disclosed.
     """
     source = block.source
     vertices = vertices_of(block)
