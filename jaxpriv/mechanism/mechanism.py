@@ -17,7 +17,7 @@ from jaxpriv.estimation.tables import Codebook, Source
 from jaxpriv.estimation.tables.border import row_text
 from jaxpriv.mechanism import draws
 from jaxpriv.verifier import archive
-from jaxpriv.verifier.archive import Json
+from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import BITS, Claim, without_counts
 from jaxpriv.verifier.designs import DESIGN, UNSEEN, Design, read_design
 

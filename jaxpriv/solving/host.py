@@ -245,7 +245,7 @@ class Solve:
         """What a mechanism and dual objects prove about `program`."""
         excess = partial(self.excess, limits)
         mechanism, certificate, over = inside(program, excess, mechanism, k, eta, price)
-        if self.problem.of_information:  # each term is the mutual information under one joint
+        if self.problem.of_information and len(program.terms):  # each is the mutual information under one joint
             self.known = (mechanism, {id(self.problem.leakage): float(certificate.leakages.max())})
         violation = max(float(certificate.violation), over)
         self.steps += steps
