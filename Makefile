@@ -6,6 +6,7 @@ DEMO := $(VENV)/.ready-demo
 BUILDER := $(VENV)-build
 KERNELS := jaxpriv/_native/kernels.so
 COMPARATORS := $(VENV)/.ready-benchmarks
+SITE := $(VENV)/.ready-docs
 # The newest interpreter from 3.11 to 3.13 that can make a virtual environment, on the path or among pyenv's versions; else
 # any from 3.11 on. PYTHON=... overrides.
 PYENV_ROOT ?= $(HOME)/.pyenv
@@ -22,7 +23,7 @@ SMOKE := tests/test_package.py tests/test_execution.py tests/test_regressions.py
     tests/streaming/test_gibbs_kernel.py tests/solvers/test_kernels.py tests/solvers/test_kernel_library.py \
     tests/cli/test_program.py
 
-.PHONY: install demo test smoke lint figures bench wheels clean
+.PHONY: install demo docs test smoke lint figures bench wheels clean
 .DEFAULT_GOAL := install
 
 have_python = test -n "$(PYTHON)" || \
@@ -53,6 +54,10 @@ $(COMPARATORS): requirements-benchmarks.lock $(READY)
 	$(PIP) install -r requirements-benchmarks.lock
 	@touch $@
 
+$(SITE): requirements-docs.lock $(READY)
+	$(PIP) install -r requirements-docs.lock
+	@touch $@
+
 demo: $(DEMO)
 	-@$(kernels)
 	$(BIN)/jaxpriv demo
@@ -80,6 +85,10 @@ lint: $(READY)
 # Draws docs/figures anew from the experiments' committed data; their run.py make the data.
 figures: $(READY)
 	@for plot in experiments/*/plot.py; do echo "$$plot"; $(BIN)/python "$$plot" || exit 1; done
+
+# Pages in build/docs/index.html; notebooks whose code has not changed do not run again.
+docs: install $(SITE)
+	$(BIN)/sphinx-build -W --keep-going -b html -d build/docs-cache docs build/docs
 
 bench: install $(COMPARATORS)
 	$(BIN)/python -m benchmarks.run --suite short --seed 1 --budget-seconds 540 --report

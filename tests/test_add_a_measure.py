@@ -1,4 +1,4 @@
-"""A new measure edits one library file: the two of docs/add-a-measure.md, in no file of the library, work everywhere.
+"""A new measure edits one library file: the two of docs/how-to/own-measure.md work everywhere and are in none.
 
 Le Cam's divergence brings a set of rules of its own (a curve), the additive lift rows of its own.
 """
@@ -24,7 +24,7 @@ TABLE = abs(np.subtract.outer(np.arange(float(N)), np.arange(float(N))))
 JOINT = 0.5 * np.diag([0.4, 0.3, 0.2, 0.1]) + 0.5 * random_joint(7, N, N)
 
 
-PAGE = code_of("add-a-measure.md")
+PAGE = code_of("how-to/own-measure.md")
 for name in ("le-cam", "additive-lift"):  # the names are those of one test below
     registry._ENTRIES.pop(name)
 LeCam, AdditiveLift = PAGE["LeCam"], PAGE["AdditiveLift"]

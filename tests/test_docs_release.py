@@ -1,4 +1,4 @@
-"""docs/release.md, run: its Python, its commands, and what the page says that they print."""
+"""docs/how-to/release.md, run: its Python, its commands, and what the page says that they print."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from jaxpriv.cli import app
 
-PAGE = Path(__file__).parents[1] / "docs" / "release.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "release.md"
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?")
 
 

@@ -144,7 +144,7 @@ def test_locked_versions_meet_the_declared_bounds():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     locked = defaultdict(set)
-    for name in ("requirements.lock", "requirements-benchmarks.lock"):
+    for name in ("requirements.lock", "requirements-benchmarks.lock", "requirements-docs.lock"):
         for line in (ROOT / name).read_text().splitlines():
             if not line.startswith("#"):
                 # Exact versions and nothing else: no address of any host. Some differ between the interpreters.
@@ -165,7 +165,7 @@ def test_locked_versions_meet_the_declared_bounds():
 def test_every_interpreter_has_one_locked_version_of_each_package():
     from packaging.requirements import Requirement
 
-    for name in ("requirements.lock", "requirements-benchmarks.lock"):
+    for name in ("requirements.lock", "requirements-benchmarks.lock", "requirements-docs.lock"):
         lines = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
         for python in ("3.11", "3.12", "3.13"):
             asked = [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The grids of problems: docs/sweeps.md.")],
+    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The grids of problems: docs/how-to/sweeps.md.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder for the results; made if need be.")],
     workers: Annotated[int, typer.Option(metavar="N", help="Processes that compute.")] = 1,
     part: Annotated[

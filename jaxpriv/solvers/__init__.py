@@ -1,7 +1,7 @@
 """How problems are solved: one file for each algorithm, hyper-parameters as fields.
 
 A solver of one's own is an `AbstractSolver` whose candidates come from `no_candidate` and `consider`; `Program` says
-what it is given. docs/add-a-solver.md writes one.
+what it is given. docs/how-to/own-solver.md writes one.
 """
 
 from jaxpriv.problems.program import Form, Program

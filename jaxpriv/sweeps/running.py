@@ -90,7 +90,7 @@ class Sweep:
 
     @property
     def table(self) -> "polars.DataFrame":
-        """One row for each problem that is done, in the order of the study (columns: docs/sweeps.md)."""
+        """One row for each problem that is done, in the order of the study (columns: docs/how-to/sweeps.md)."""
         return self._store.table()
 
     def problem(self, i: int) -> DistortionProblem:
@@ -158,7 +158,7 @@ def sweep(
     the reason in `notes`; the others go on.
 
     Args:
-        study: the path of a TOML file, the same as a mapping, or a `Study` (docs/sweeps.md).
+        study: the path of a TOML file, the same as a mapping, or a `Study` (docs/how-to/sweeps.md).
         out: a folder, made if need be.
         workers: processes that compute chunks; 1: this one. A worker that dies is replaced; a chunk of which two die is
             left out.

@@ -1,4 +1,4 @@
-"""A stranger's solver, the one of docs/add-a-solver.md: its intervals are proved, whatever it does."""
+"""A stranger's solver, the one of docs/how-to/own-solver.md: its intervals are proved, whatever it does."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from tests.pages import code_of
 
 @pytest.fixture(scope="module")
 def page():
-    return code_of("add-a-solver.md")
+    return code_of("how-to/own-solver.md")
 
 
 def test_the_page_solves_its_problem(page):
