@@ -155,6 +155,12 @@ class Solution:
 
         return certify(problem, self)
 
+    def plot(self, **options: Any) -> Any:
+        """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""
+        from jaxpriv.plotting import plot_mapping  # it needs matplotlib
+
+        return plot_mapping(self, **options)
+
     def __getitem__(self, index: Any) -> "Solution":
         """One result (or a slice) of a batch."""
         return jax.tree.map(lambda leaf: leaf[index] if np.ndim(leaf) else leaf, self)

@@ -271,20 +271,20 @@ def test_a_frontier_that_is_interrupted_proves_the_points_that_it_did_not_reach(
             raise KeyboardInterrupt
 
     early = jp.frontier(problem(), progress=note, **options)
-    assert set(early.solution.status[:8]) == {"optimal"}
-    assert early.solution.status[-1] == "optimal"
-    assert list(early.solution.stopped) == [0] * 8 + [2, 2, 0]
+    assert set(early.solutions.status[:8]) == {"optimal"}
+    assert early.solutions.status[-1] == "optimal"
+    assert list(early.solutions.stopped) == [0] * 8 + [2, 2, 0]
     trivial = jp.frontier(problem(), time_limit=0, **options)
     for k in (8, 9):
-        one = early.solution[k]
+        one = early.solutions[k]
         assert one.status == "best_known"
         assert is_mechanism(one.mechanism)
         assert paid(one.mechanism) <= budgets[k] + 1e-12
         assert one.value == pytest.approx(leaked(one.mechanism), abs=1e-12)
-        assert one.lower_bound <= whole.solution.value[k]
-        assert whole.solution.lower_bound[k] <= one.value
-        assert one.gap < 0.5 * trivial.solution.gap[k]
-        assert one.value <= early.solution.value[7] + 1e-12  # a larger budget does no worse
+        assert one.lower_bound <= whole.solutions.value[k]
+        assert whole.solutions.lower_bound[k] <= one.value
+        assert one.gap < 0.5 * trivial.solutions.gap[k]
+        assert one.value <= early.solutions.value[7] + 1e-12  # a larger budget does no worse
         proof = one.verify(problem(budget=budgets[k]))
         assert proof.valid
         assert proof.agrees
@@ -295,11 +295,11 @@ def test_curves_of_other_measures_carry_the_intervals_of_their_neighbours():
     budgets = np.linspace(0.1, 0.4, 4)
     whole = jp.frontier(asked, budgets=budgets, solver="linear-program")
     none = jp.frontier(asked, budgets=budgets, solver="linear-program", time_limit=0)
-    assert set(none.solution.status) == {"best_known"}
-    assert (none.solution.lower_bound <= whole.solution.value + 1e-9).all()
-    assert (none.solution.value >= whole.solution.lower_bound - 1e-9).all()
-    assert (np.diff(none.solution.value) <= 1e-12).all()
-    assert all(none.solution[k].verify(problem(budget=b, leakage=asked.leakage)).valid for k, b in enumerate(budgets))
+    assert set(none.solutions.status) == {"best_known"}
+    assert (none.solutions.lower_bound <= whole.solutions.value + 1e-9).all()
+    assert (none.solutions.value >= whole.solutions.lower_bound - 1e-9).all()
+    assert (np.diff(none.solutions.value) <= 1e-12).all()
+    assert all(none.solutions[k].verify(problem(budget=b, leakage=asked.leakage)).valid for k, b in enumerate(budgets))
 
 
 def test_a_funnel_frontier_that_is_interrupted_proves_the_rest_by_the_prices_that_it_has():

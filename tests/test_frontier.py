@@ -1,5 +1,7 @@
 """Curves: every point is the single solve, whatever its neighbours; and what is proved between the points."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -30,24 +32,24 @@ def same_point(a, b):
 
 
 def test_every_point_is_a_single_solve(curve):
-    assert (curve.parameter, curve.points.shape) == ("budget", (10, 1))
-    assert curve.solution.mechanism.shape == (10, 4, 4)
+    assert (curve.form, curve.targets.shape) == ("budget", (10,))
+    assert curve.solutions.mechanism.shape == (10, 4, 4)
     for k, budget in enumerate(BUDGETS):
-        same_point(curve.solution[k], jp.solve(problem(budget=budget), throw=False))
+        same_point(curve.solutions[k], jp.solve(problem(budget=budget), throw=False))
     feasible = BUDGETS >= 0
-    np.testing.assert_array_equal(curve.solution.status == "optimal", feasible)
-    np.testing.assert_array_equal(curve.solution.status == "infeasible", ~feasible)
-    assert np.all(curve.solution.distortion[feasible, 0] <= BUDGETS[feasible] * (1 + 1e-9))
-    assert np.isnan(curve.solution.mechanism[~feasible]).all()
-    assert np.all(curve.solution.value[BUDGETS >= IDLE] <= 1e-6)
+    np.testing.assert_array_equal(curve.solutions.status == "optimal", feasible)
+    np.testing.assert_array_equal(curve.solutions.status == "infeasible", ~feasible)
+    assert np.all(curve.solutions.distortion[feasible, 0] <= BUDGETS[feasible] * (1 + 1e-9))
+    assert np.isnan(curve.solutions.mechanism[~feasible]).all()
+    assert np.all(curve.solutions.value[BUDGETS >= IDLE] <= 1e-6)
 
 
 @pytest.mark.parametrize("order", [np.argsort(BUDGETS), np.arange(10)[::-1]], ids=["sorted", "reversed"])
 def test_the_order_of_the_points_is_kept_and_irrelevant(curve, order):
     other = jp.frontier(problem(budget=0.1), budgets=BUDGETS[order])
-    np.testing.assert_array_equal(other.points[:, 0], BUDGETS[order])
-    np.testing.assert_array_equal(other.solution.value, curve.solution.value[order])
-    np.testing.assert_array_equal(other.solution.lower_bound, curve.solution.lower_bound[order])
+    np.testing.assert_array_equal(other.targets, BUDGETS[order])
+    np.testing.assert_array_equal(other.solutions.value, curve.solutions.value[order])
+    np.testing.assert_array_equal(other.solutions.lower_bound, curve.solutions.lower_bound[order])
 
 
 @pytest.mark.parametrize("compile_", ["always", "never"])
@@ -55,8 +57,8 @@ def test_batches_and_padding_change_nothing(compile_, monkeypatch):
     """17 points: a full batch and one that is padded; the same numbers as in one padded batch each."""
     monkeypatch.setenv("JAXPRIV_COMPILE", compile_)
     budgets = np.linspace(0.02, 0.3, 17)
-    whole = jp.frontier(problem(budget=0.1), budgets=budgets).solution
-    parts = [jp.frontier(problem(budget=0.1), budgets=part).solution for part in (budgets[:5], budgets[5:])]
+    whole = jp.frontier(problem(budget=0.1), budgets=budgets).solutions
+    parts = [jp.frontier(problem(budget=0.1), budgets=part).solutions for part in (budgets[:5], budgets[5:])]
     for name in ("value", "lower_bound", "mechanism", "multipliers"):
         np.testing.assert_array_equal(getattr(whole, name), np.concatenate([getattr(part, name) for part in parts]))
 
@@ -71,12 +73,12 @@ def test_an_infeasible_point_raises_if_asked_to():
 def test_multipliers():
     prices = np.array([0.0, 0.3, 1.0, 5.0, 1e3])
     curve = jp.frontier(problem(budget=0.1), multipliers=prices)
-    assert curve.parameter == "multiplier"
+    assert curve.form == "multiplier"
     for k, price in enumerate(prices):
-        same_point(curve.solution[k], jp.solve(problem(multiplier=price)))
+        same_point(curve.solutions[k], jp.solve(problem(multiplier=price)))
     # A dearer distortion is bought less, and leaks more.
-    assert np.all(np.diff(curve.solution.distortion[:, 0]) <= 1e-4)
-    assert np.all(np.diff(curve.solution.leakage) >= -1e-6)
+    assert np.all(np.diff(curve.solutions.distortion[:, 0]) <= 1e-4)
+    assert np.all(np.diff(curve.solutions.leakage) >= -1e-6)
     with pytest.raises(jp.InputError, match=r"^band needs"):
         curve.band(0.1)
 
@@ -84,11 +86,11 @@ def test_multipliers():
 def test_leakage_budgets():
     limits = np.array([0.0, 1e-3, 0.01, 0.03, 1.0])
     curve = jp.frontier(problem(budget=0.1), leakage_budgets=limits)
-    assert (curve.parameter, curve.points.shape) == ("leakage_budget", (5,))
+    assert (curve.form, curve.targets.shape) == ("leakage_budget", (5,))
     for k, limit in enumerate(limits):
-        same_point(curve.solution[k], jp.solve(problem(leakage_budget=limit)))
-    assert np.all(curve.solution.leakage <= limits + 1e-12)
-    assert np.all(np.diff(curve.solution.value) <= 1e-6)
+        same_point(curve.solutions[k], jp.solve(problem(leakage_budget=limit)))
+    assert np.all(curve.solutions.leakage <= limits + 1e-12)
+    assert np.all(np.diff(curve.solutions.value) <= 1e-6)
     between = np.array([5e-4, 0.005, 0.02])
     lower, upper = curve.band(between)
     for low, high, limit in zip(lower, upper, between, strict=True):
@@ -117,7 +119,7 @@ def test_several_distortions_and_joints():
     budgets = np.array([[0.1, 0.5], [0.3, 0.2]])
     curve = jp.frontier(jp.DistortionProblem(JOINT, tables, budget=[1, 1]), budgets=budgets)
     for k, pair in enumerate(budgets):
-        same_point(curve.solution[k], jp.solve(jp.DistortionProblem(JOINT, tables, budget=pair)))
+        same_point(curve.solutions[k], jp.solve(jp.DistortionProblem(JOINT, tables, budget=pair)))
     with pytest.raises(jp.InputError, match=r"^band needs"):
         curve.band(0.1)
 
@@ -168,8 +170,8 @@ MEASURED = jp.DistortionProblem(
 def test_curve_of_another_measure_is_that_of_single_solves():
     limits = np.array([0.0, 0.05, 0.4, 0.1, 50.0])
     curve = jp.frontier(MEASURED, leakage_budgets=limits)
-    assert (curve.solution.status == "optimal").all()
-    for point, value, bound in zip(limits, curve.solution.value, curve.solution.lower_bound, strict=True):
+    assert (curve.solutions.status == "optimal").all()
+    for point, value, bound in zip(limits, curve.solutions.value, curve.solutions.lower_bound, strict=True):
         one = jp.solve(
             jp.DistortionProblem(
                 MEASURED.joints[0], MEASURED.distortions[0], leakage=MEASURED.leakage, leakage_budget=point
@@ -179,7 +181,60 @@ def test_curve_of_another_measure_is_that_of_single_solves():
         assert bound <= one.value + 1e-12
     # Between the points nothing is proved but monotony: the curve need not be convex.
     lower, upper = curve.band([0.05, 0.07, 0.4])
-    assert lower[0] == curve.solution.lower_bound[1]
-    assert upper[1] == curve.solution.value[1]
-    assert lower[1] == curve.solution.lower_bound[3]
-    assert upper[2] == curve.solution.value[2]
+    assert lower[0] == curve.solutions.lower_bound[1]
+    assert upper[1] == curve.solutions.value[1]
+    assert lower[1] == curve.solutions.lower_bound[3]
+    assert upper[2] == curve.solutions.value[2]
+
+
+TRANSFORMED = [
+    jp.leakage.MaximalLeakage(),
+    jp.leakage.Sibson(2.0),
+    jp.leakage.Sibson(0.5),
+    jp.leakage.Arimoto(3.0),
+    jp.leakage.FInformation(jp.leakage.ChiSquared()),
+]
+
+
+@pytest.mark.parametrize("measure", TRANSFORMED, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("form", ["budget", "leakage_budget"])
+def test_band_of_an_average_measure_is_convex_in_its_sum_over_outputs(measure, form):
+    """The band holds the optimum between the points, and lies far below the steps that monotony alone proves."""
+    asked = jp.DistortionProblem(MEASURED.joints[0], MEASURED.distortions[0], budget=0.1, leakage=measure)
+    targets, between = np.array([0.02, 0.08, 0.2]), np.array([0.05, 0.14])
+    if form == "leakage_budget":
+        targets, between = np.array([0.01, 0.03, 0.09]), np.array([0.02, 0.06])
+    curve = jp.frontier(asked, **{f"{form}s": targets})
+    lower, upper = curve.band(between)
+    for low, high, target, step in zip(lower, upper, between, -np.diff(curve.value), strict=True):
+        fresh = jp.solve(jp.DistortionProblem(asked.joints[0], asked.distortions[0], leakage=measure, **{form: target}))
+        assert low <= fresh.value + 1e-12
+        assert fresh.lower_bound <= high + 1e-12
+        assert high - low < 0.6 * step
+    np.testing.assert_allclose(curve.band(targets)[1], curve.value, atol=1e-12)
+
+
+def test_lines_of_a_bound_that_ignores_the_data_are_level():
+    """From the distortion of a constant release on the bound is 0 at every budget, whatever price a solver returns."""
+    curve = jp.frontier(problem(budget=0.1), budgets=[0.1, IDLE + 0.1])
+    multipliers = np.asarray(curve.solutions.multipliers).copy()
+    multipliers[1] = 10.0
+    wrong = dataclasses.replace(curve, solutions=dataclasses.replace(curve.solutions, multipliers=multipliers))
+    assert wrong.lower_bound[1] == 0.0
+    assert (wrong.band([0.1, IDLE])[0] <= wrong.band([0.1, IDLE])[1] + 1e-12).all()
+
+
+def test_both_kinds_of_frontier_have_the_same_attributes():
+    curve = jp.frontier(problem(budget=0.1), budgets=[0.1, 0.2])
+    funnel = jp.funnel_frontier(jp.FunnelProblem(JOINT, disclosure=0.1), disclosures=[0.1, 0.3])
+    for one in (curve, funnel):
+        assert len(one) == 2
+        assert one[1].value == one.value[1] == one.solutions[1].value
+        assert one.targets.shape == one.gap.shape == one.status.shape == one.leakage.shape == (2,)
+        np.testing.assert_allclose(one.gap, one.upper_bound - one.lower_bound, atol=1e-15)
+        assert set(one.status) == {"optimal"}
+    for old, new in (("points", curve.targets[:, None]), ("parameter", curve.form)):
+        with pytest.warns(DeprecationWarning, match=f"Frontier.{old} is called"):
+            np.testing.assert_array_equal(getattr(curve, old), new)
+    with pytest.warns(DeprecationWarning, match="Frontier.solution is called"):
+        assert curve.solution is curve.solutions

@@ -32,7 +32,8 @@ def curve(parameter: str = "budget", gap: float = 1e-7) -> Frontier:
         code=np.where(points < 0, 2, 0),
         steps=np.ones(count, dtype=int),
     )
-    return Frontier(parameter, points[:, None], solution)
+    joint = np.array([[0.5, 0.0], [0.0, 0.5]])
+    return Frontier(parameter, points, solution, jp.DistortionProblem(joint, 1 - np.eye(2), budget=0.1))
 
 
 def texts(figure) -> set[str]:
@@ -41,7 +42,9 @@ def texts(figure) -> set[str]:
 
 
 def test_frontier_shows_band_points_units_and_others():
-    figure = plotting.plot_frontier(curve(), tol=1e-6, others=[(0.3, 0.7, "coin")], others_label="coins", free=1.0)
+    figure = plotting.plot_frontier(
+        curve(), tol=1e-6, others=[(0.3, 0.7, "coin")], others_label="coins", free=1.0, units="bits"
+    )
     above, below = figure.axes
     drawn = {line.get_label(): line for line in above.get_lines()}
     assert drawn["certified optimum"].get_ydata() == pytest.approx((1 - np.array([0, 0.25, 0.5, 1])) ** 2 * BITS)
@@ -51,7 +54,7 @@ def test_frontier_shows_band_points_units_and_others():
     outline = band.get_paths()[0].vertices
     x, y = outline[1:-1].T
     assert np.all(np.abs(y - (1 - x) ** 2 * BITS) <= 0.25**2 * BITS)
-    assert "leakage of S (bits)" in texts(figure)
+    assert "I(S;Y) (bits)" in texts(figure)
     assert {"coin", "nothing leaks\nfrom 1.000 on", "certified band", "tolerance"} <= texts(figure)
     widths = {line.get_label(): line.get_ydata() for line in below.get_lines()}
     assert widths["at a point"] == pytest.approx(1e-7 * BITS)
@@ -59,10 +62,10 @@ def test_frontier_shows_band_points_units_and_others():
     assert set(widths["tolerance"]) == {1e-6 * BITS}
 
 
-def test_units_are_a_choice():
-    figure = plotting.plot_frontier(curve(), units="nats")
+def test_nats_are_the_default():
+    figure = plotting.plot_frontier(curve())
     assert max(figure.axes[0].get_lines()[0].get_ydata()) == 1.0
-    assert "leakage of S (nats)" in texts(figure)
+    assert "I(S;Y) (nats)" in texts(figure)
 
 
 def test_funnel_boundaries_are_drawn_like_curves_over_budgets():
@@ -77,9 +80,74 @@ def test_funnel_boundaries_are_drawn_like_curves_over_budgets():
         widths = {line.get_label(): line.get_ydata() for line in below.get_lines()}
         assert widths["at a point"] == pytest.approx(np.maximum(boundary.gap, 1e-9))
         assert below.get_xlabel() == "I(X;Y) (nats)"
-    prices = jp.funnel_frontier(jp.FunnelProblem(joint, disclosure=0.5), multipliers=[0.3])
-    with pytest.raises(InputError, match="curve over disclosures, not over multipliers"):
-        plotting.plot_frontier(prices)
+
+
+def test_any_mixture_of_curves_has_one_axis():
+    joint = np.random.default_rng(0).dirichlet(np.ones(8)).reshape(2, 4)
+    funnel = jp.funnel_frontier(jp.FunnelProblem(joint, disclosure=0.5), disclosures=[0.5, 0.9])
+    bottleneck = jp.funnel_frontier(jp.BottleneckProblem(joint, disclosure=0.5), multipliers=[0.3])
+    designed = jp.frontier(jp.DistortionProblem(joint, 1 - np.eye(4), budget=0.1), budgets=[0.1, 0.3])
+    figure = plotting.plot_frontier(funnel, bottleneck, designed, units="bits")
+    drawn = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    assert drawn["privacy funnel"].get_xdata() == pytest.approx(funnel.targets * BITS)
+    assert drawn["information bottleneck"].get_ydata() == pytest.approx(bottleneck.leakage * BITS)
+    # The mechanisms of a curve over budgets stand where their own I(X;Y) is.
+    told = jp.leakage.evaluate(jp.leakage.MutualInformation(), np.diag(joint.sum(0)), designed[0].mechanism, "bits")
+    assert drawn["least I(S;Y)"].get_xdata()[0] == pytest.approx(told.value)
+    assert drawn["least I(S;Y)"].get_ydata() == pytest.approx(designed.leakage * BITS)
+    assert figure.axes[-1].get_xlabel() == "I(X;Y) (bits)"
+
+
+def test_a_curve_over_leakage_budgets_is_the_same_curve_read_across():
+    joint = np.random.default_rng(0).dirichlet(np.ones(8)).reshape(2, 4)
+    ask = lambda **form: jp.DistortionProblem(joint, 1 - np.eye(4), **form)  # noqa: E731
+    limits = np.array([0.01, 0.03, 0.06])
+    across = jp.frontier(ask(budget=0.1), leakage_budgets=limits)
+    along = jp.frontier(ask(budget=0.1), budgets=across.value)
+    figure = across.plot()
+    (points,) = [line for line in figure.axes[0].get_lines() if line.get_label() == "certified optimum"]
+    assert points.get_xdata() == pytest.approx(across.value, abs=1e-6)
+    assert points.get_ydata() == pytest.approx(along.value, abs=1e-5)
+    numbers = plotting.frontiers.drawn_curve(across)
+    known = np.isfinite(numbers.high)
+    low, high = along.band(numbers.grid[known])
+    assert (numbers.low[known] <= high + 1e-9).all()
+    assert (low <= numbers.high[known] + 1e-9).all()
+
+
+def test_axes_of_ones_own_take_the_curve_alone():
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    assert plotting.plot_frontier(curve(), ax=axes, title="mine") is axes.figure
+    assert len(axes.figure.axes) == 1
+    assert axes.get_title(loc="left") == "mine" or axes.get_title() == "mine"
+    assert axes.get_xlabel() == "distortion budget"
+
+
+def test_every_solution_draws_its_mapping():
+    joint = np.random.default_rng(0).dirichlet(np.ones(8)).reshape(2, 4)
+    designed = jp.solve(jp.DistortionProblem(joint, 1 - np.eye(4), budget=0.1))
+    funnel = jp.solve(jp.FunnelProblem(joint, disclosure=0.5))
+    for one in (designed, funnel):
+        (image,) = one.plot(title="mapping").axes[0].images
+        shown = np.ma.filled(image.get_array(), 0.0)
+        np.testing.assert_allclose(shown, np.where(one.mechanism >= 1e-3, one.mechanism, 0.0))
+    with pytest.raises(InputError, match="dimension"):
+        plotting.plot_mapping(
+            jp.frontier(jp.DistortionProblem(joint, 1 - np.eye(4), budget=0.1), budgets=[0.1]).solutions
+        )
+
+
+def test_a_solver_looks_the_same_everywhere_and_no_two_of_a_figure_alike():
+    for group in (
+        ("interior-point", "mirror-descent", "blahut-arimoto", "accelerated", "two-grid", "linear-program"),
+        ("interior-point", "accelerated", "clarabel", "ecos", "scs", "highs"),
+        ("column-generation", "greedy", "greedy-ratio", "difference-of-convex", "alternating"),
+    ):
+        seen = [tuple(sorted(plotting.solver_style(name).items())) for name in group]
+        assert len({*seen}) == len(group)
+        assert len({plotting.solver_style(name)["color"] for name in group}) == len(group)
 
 
 @pytest.mark.parametrize("gap", [0.0, 1e-12])
@@ -90,10 +158,22 @@ def test_exact_points_stay_on_the_axis(gap):
 
 
 def test_frontier_refuses_what_it_cannot_draw():
-    with pytest.raises(InputError, match="multiplier"):
-        plotting.plot_frontier(curve("multiplier"))
+    one = curve()
+    with pytest.raises(InputError, match="needs a curve"):
+        plotting.plot_frontier()
+    with pytest.raises(InputError, match=r"curves\[1\] must be a Frontier"):
+        plotting.plot_frontier(one, one.solutions)
     with pytest.raises(InputError, match="no point"):
-        plotting.plot_frontier(Frontier("budget", curve().points[:1], curve().solution[:1]))
+        plotting.plot_frontier(Frontier("budget", one.targets[:1], one.solutions[:1], one.problem))
+    with pytest.raises(InputError, match="several distortions"):
+        plotting.plot_frontier(Frontier("budget", np.stack([one.targets] * 2, axis=1), one.solutions, one.problem))
+    with pytest.raises(InputError, match="labels has 2 entries for 1"):
+        plotting.plot_frontier(one, labels=["a", "b"])
+    with pytest.raises(InputError, match="units must be"):
+        plotting.plot_frontier(one, units="shannons")
+    chances = jp.DistortionProblem(one.problem.joints[0], 1 - np.eye(2), budget=0.1, leakage=jp.leakage.CorrectGuess())
+    with pytest.raises(InputError, match="no axis in common"):
+        plotting.plot_frontier(one, Frontier("budget", one.targets, one.solutions, chances))
 
 
 def test_mapping_of_numbered_symbols():

@@ -44,7 +44,7 @@ def test_host_only_functions_say_so():
         noise(0.2)
     problem = jp.DistortionProblem(JOINT, TABLE, budget=0.5)
     with pytest.raises(jp.InputError, match="outside of jit"):
-        jax.jit(lambda b: jp.frontier(problem, budgets=b).points)(jnp.array([0.1, 0.2]))
+        jax.jit(lambda b: jp.frontier(problem, budgets=b).targets)(jnp.array([0.1, 0.2]))
     with pytest.raises(jp.InputError, match="outside of jit"):
         jax.jit(lambda j: jp.with_private_input(j, TABLE, budget=0.5).joints)(JOINT)
 

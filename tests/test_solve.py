@@ -244,7 +244,7 @@ def test_a_caller_without_float64_gets_float64_results():
     expected = jp.solve(problem())
     with jax.enable_x64(False):
         s = jp.solve(problem())
-        curve = jp.frontier(problem(), budgets=BUDGETS).solution
+        curve = jp.frontier(problem(), budgets=BUDGETS).solutions
         assert not jax.config.jax_enable_x64
         assert jnp.zeros(2).dtype == jnp.float32
     assert s.status == "optimal"

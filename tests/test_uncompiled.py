@@ -234,11 +234,11 @@ def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it(forgotten):
 def test_points_of_a_curve_are_single_solves(measure, no_compiler):
     budgets = [0.2, 0.3, 0.4]
     curve = jp.frontier(problem(measure), budgets=budgets)
-    assert list(curve.solution.status) == ["optimal"] * 3
+    assert list(curve.solutions.status) == ["optimal"] * 3
     for k, budget in enumerate(budgets):
         single = jp.solve(problem(measure, budget=budget))
-        assert curve.solution.value[k] == pytest.approx(single.value, abs=1e-12)
-        assert curve.solution.steps[k] == single.steps
+        assert curve.solutions.value[k] == pytest.approx(single.value, abs=1e-12)
+        assert curve.solutions.steps[k] == single.steps
 
 
 def test_a_batch_that_the_clock_ends_has_a_candidate_everywhere_or_nowhere(forgotten):

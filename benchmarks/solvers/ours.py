@@ -124,7 +124,7 @@ class OurCurve(Solver):
         problem, budgets = prepared
         begun = time.perf_counter()
         if self.batched:
-            solution = jp.frontier(problem, budgets=budgets, solver="interior-point", **accuracy.settings).solution
+            solution = jp.frontier(problem, budgets=budgets, solver="interior-point", **accuracy.settings).solutions
             jax.block_until_ready(solution)
             seconds = time.perf_counter() - begun
             return _run(solution, seconds, tuple(map(float, solution.value)), tuple(map(float, solution.lower_bound)))

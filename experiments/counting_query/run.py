@@ -128,7 +128,7 @@ def main() -> None:
         cost = abs(np.subtract.outer(x, y)).astype(float)
         problem = jp.DistortionProblem(np.diag(query.prior), cost, leakage_budget=float(limits[0]), leakage=measure)
         if n <= 100:
-            batch = jp.frontier(problem, leakage_budgets=limits, tol=TOL).solution
+            batch = jp.frontier(problem, leakage_budgets=limits, tol=TOL).solutions
             solutions = [batch[i] for i in range(len(limits))]
         else:  # a batch would be padded to 16 points
             solutions = [

@@ -60,9 +60,9 @@ def prior_sensitivity(data: datasets.Dataset) -> None:
     curve = jp.frontier(problem, budgets=BUDGETS, tol=TOL)
     names = [" ".join(label) for label in data.private_labels]
     prior = data.joint.sum(axis=1)
-    slopes = np.stack([group_slopes(problem, curve.solution[i]) for i in range(len(BUDGETS))])
+    slopes = np.stack([group_slopes(problem, curve.solutions[i]) for i in range(len(BUDGETS))])
     rows = [
-        [float(budget), float(curve.solution.value[i] * BITS), float(curve.solution.gap[i] * BITS)]
+        [float(budget), float(curve.solutions.value[i] * BITS), float(curve.solutions.gap[i] * BITS)]
         + [float(slope * BITS) for slope in slopes[i]]
         for i, budget in enumerate(BUDGETS)
     ]

@@ -8,20 +8,21 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption, Units
+from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
 _TOLERANCE = 1e-6
 # The mapping that is drawn: about one attribute changed for every second person.
 _DRAWN = 0.5
-# Bits of X that are to be told, of the 5.2 there are: nothing, little and more has to leak.
-_TOLD = (2.0, 2.5, 3.0, 4.0)
+# Nats of X that are to be told, of the 3.6 there are: nothing, little and more has to leak.
+_TOLD = (1.4, 1.75, 2.1, 2.8)
 
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the figures and arrays.")] = Path("out/demo"),
     points: Annotated[int, typer.Option(min=2, help="Number of distortion budgets.")] = 24,
+    units: UnitsOption = Units.nats,
     json: JsonOption = None,
 ) -> None:
     """Design optimal privacy mappings for a census table, and draw them.
@@ -29,7 +30,7 @@ def demo(
     48842 people: S = (age, income) is private, X = (age, gender, education) is to be released. The
     distortion is the mean number of attributes that the release changes. For budgets from nearly 0
     to beyond the distortion of a constant release: the least leakage, what is proved about it, and
-    two figures. Then the privacy funnel: the least leakage where a number of bits of X is told.
+    two figures. Then the privacy funnel: the least leakage where much of X is told.
     """
     from jaxpriv import datasets, plotting
     from jaxpriv.distortion import changed_attributes, dense
@@ -43,26 +44,27 @@ def demo(
     distances = dense(changed_attributes(data.useful_attributes))
     curve, free = _design(data, distances, points)
     funnel = _funnel(data)
-    shown = int(np.abs(curve.points[:, 0] - _DRAWN).argmin())
-    mechanism = curve.solution.mechanism[shown]
+    shown = int(np.abs(curve.targets - _DRAWN).argmin())
+    mechanism = curve.solutions.mechanism[shown]
     others = _suppressions(data, distances)
     figures = {
         files["frontier.png"]: plotting.plot_frontier(
             curve,
             tol=_TOLERANCE,
+            units=units.value,
             others=[(spent, leaked, ",\n".join(hidden) or "none") for spent, leaked, hidden in others],
             others_label="hidden attributes instead",
             free=float(free.value),
             xlabel="budget: mean number of changed attributes",
             ylabel=f"leakage of {' and '.join(data.private_names)}",
         ),
-        files["mapping.png"]: plotting.plot_mapping(mechanism, data, title=_title(curve, shown, others[0][1])),
+        files["mapping.png"]: plotting.plot_mapping(mechanism, data, title=_title(curve, shown, others[0][1], units)),
     }
     contents = {path: plotting.image_bytes(figure) for path, figure in figures.items()}
     contents[files["census.npz"]] = _output.npz_bytes(joint=data.joint, distortion=distances)
     contents[files["mapping.npz"]] = _output.npz_bytes(mechanism=mechanism)
     record = {**_record(curve, free, shown, files), "funnel": funnel}
-    _output.deliver(record, json, "" if _output.is_stdout(json) else _text(record, others), contents)
+    _output.deliver(record, json, "" if _output.is_stdout(json) else _text(record, others, units), contents)
     if not all(status == "optimal" for status in [*record["status"], free.status, *funnel["status"]]):
         raise NotCertifiedError(f"some point is not certified to {_TOLERANCE:g} nats; see its status and gap")
 
@@ -102,8 +104,7 @@ def _funnel(data: Any) -> dict[str, Any]:
     """The privacy funnel at a few disclosures: its certified value, and what greedy merging leaks there."""
     from jaxpriv import FunnelProblem, solve
 
-    targets = [bits / Units.bits.per_nat for bits in _TOLD]
-    problems = [FunnelProblem(data.joint, disclosure=target) for target in targets]
+    problems = [FunnelProblem(data.joint, disclosure=target) for target in _TOLD]
     best, merged, ratio = working(
         "Solving privacy funnels",
         lambda _: [
@@ -111,7 +112,7 @@ def _funnel(data: Any) -> dict[str, Any]:
         ],
     )
     return {
-        "disclosure": targets,
+        "disclosure": list(_TOLD),
         "value": [one.value for one in best],
         "lower_bound": [one.lower_bound for one in best],
         "gap": [one.gap for one in best],
@@ -146,16 +147,16 @@ def _suppressions(data: Any, distances: np.ndarray) -> list[tuple[float, float, 
     return found
 
 
-def _title(curve: Any, shown: int, everything: float) -> str:
-    bits = Units.bits.per_nat
-    leaked = f"{curve.solution.value[shown] * bits:.2f} of {everything * bits:.2f} bits leak"
-    return f"Optimal mapping: {curve.solution.distortion[shown, 0]:.2f} attributes changed\nper person, {leaked}"
+def _title(curve: Any, shown: int, everything: float, units: Units) -> str:
+    scale = units.per_nat
+    leaked = f"{curve.value[shown] * scale:.2f} of {everything * scale:.2f} {units} leak"
+    return f"Optimal mapping: {curve.distortion[shown, 0]:.2f} attributes changed\nper person, {leaked}"
 
 
 def _record(curve: Any, free: Any, shown: int, files: dict[str, Path]) -> dict[str, Any]:
-    solution = curve.solution
+    solution = curve.solutions
     return {
-        "budget": curve.points[:, 0],
+        "budget": curve.targets,
         "distortion": solution.distortion[:, 0],
         "value": solution.value,
         "lower_bound": solution.lower_bound,
@@ -164,32 +165,31 @@ def _record(curve: Any, free: Any, shown: int, files: dict[str, Path]) -> dict[s
         "iterations": solution.steps,
         "solver": solution.solver,
         "least_distortion_without_leakage": {"value": free.value, "lower_bound": free.lower_bound},
-        "drawn_budget": curve.points[shown, 0],
+        "drawn_budget": curve.targets[shown],
         "seconds": {key: solution.seconds[key] + free.seconds[key] for key in ("compile", "solve")},
         "units": "nats",
         "files": {name: str(path) for name, path in files.items()},
     }
 
 
-def _text(record: dict[str, Any], others: list[tuple[float, float, tuple[str, ...]]]) -> str:
+def _text(record: dict[str, Any], others: list[tuple[float, float, tuple[str, ...]]], units: Units) -> str:
     from rich import box
     from rich.table import Table
 
-    bits = Units.bits.per_nat
+    scale = units.per_nat
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("budget", "distortion", "leakage (bits)", "lower bound (bits)", "gap (bits)", "steps"):
+    for heading in ("budget", "distortion", f"leakage ({units})", "lower bound", "gap"):
         table.add_column(heading, justify="right")
     table.add_column("status")
-    columns = ("budget", "distortion", "value", "lower_bound", "gap", "iterations", "status")
-    for budget, distortion, value, bound, gap, steps, status in zip(*(record[name] for name in columns), strict=True):
+    columns = ("budget", "distortion", "value", "lower_bound", "gap", "status")
+    for budget, distortion, value, bound, gap, status in zip(*(record[name] for name in columns), strict=True):
         table.add_row(
             f"{budget:.4f}",
             f"{distortion:.4f}",
-            _output.upper_fixed(value * bits),
+            _output.upper_fixed(value * scale),
             # No mutual information is below 0, so a bound below 0 says no more than 0 does.
-            _output.lower_fixed(max(bound * bits, 0.0)),
-            _output.upper(gap * bits, 2),
-            str(int(steps)),
+            _output.lower_fixed(max(bound * scale, 0.0)),
+            _output.upper(gap * scale, 2),
             status.replace("_", " "),
         )
     compiling, solving = (record["seconds"][key] for key in ("compile", "solve"))
@@ -200,7 +200,7 @@ def _text(record: dict[str, Any], others: list[tuple[float, float, tuple[str, ..
         f"(less than {_output.lower(free['lower_bound'])} is proved impossible)",
         "for comparison, attributes hidden instead (filled with the value that changes least):",
         *(
-            f"  {' and '.join(hidden) or 'none':<21}  {leaked * bits:.4f} bits at distortion {spent:.4f}"
+            f"  {' and '.join(hidden) or 'none':<21}  {leaked * scale:.4f} {units} at distortion {spent:.4f}"
             for spent, leaked, hidden in others
         ),
     ]
@@ -208,26 +208,33 @@ def _text(record: dict[str, Any], others: list[tuple[float, float, tuple[str, ..
         *(f"wrote {path}" for path in record["files"].values()),
         f"next: jaxpriv leakage {record['files']['mapping.npz']} --joint {record['files']['census.npz']}",
     ]
-    return _output.rendered(table) + "\n".join(lines) + "\n" + _funnel_text(record["funnel"]) + "\n".join(files) + "\n"
+    return (
+        _output.rendered(table)
+        + "\n".join(lines)
+        + "\n"
+        + _funnel_text(record["funnel"], units)
+        + "\n".join(files)
+        + "\n"
+    )
 
 
-def _funnel_text(funnel: dict[str, Any]) -> str:
+def _funnel_text(funnel: dict[str, Any], units: Units) -> str:
     from rich import box
     from rich.table import Table
 
-    bits = Units.bits.per_nat
+    scale = units.per_nat
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("told of X (bits)", "least leakage (bits)", "lower bound (bits)", "greedy", "greedy by ratio"):
+    for heading in (f"told of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio"):
         table.add_column(heading, justify="right")
     table.add_column("status")
     columns = ("disclosure", "value", "lower_bound", "greedy", "greedy_ratio", "status")
     for disclosure, value, bound, greedy, ratio, status in zip(*(funnel[name] for name in columns), strict=True):
         table.add_row(
-            f"{disclosure * bits:.1f}",
-            _output.upper_fixed(value * bits),
-            _output.lower_fixed(max(bound * bits, 0.0)),
-            f"{greedy * bits:.4f}",
-            f"{ratio * bits:.4f}",
+            f"{disclosure * scale:.2f}",
+            _output.upper_fixed(value * scale),
+            _output.lower_fixed(max(bound * scale, 0.0)),
+            f"{greedy * scale:.4f}",
+            f"{ratio * scale:.4f}",
             status.replace("_", " "),
         )
     heading = f"\nthe privacy funnel: least leakage where so much of X is told ({funnel['seconds']:.2f} s)\n"

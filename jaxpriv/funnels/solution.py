@@ -1,6 +1,7 @@
 """What a funnel or bottleneck solve returns: a mechanism, and a proved interval that holds the optimum."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,6 +66,12 @@ class FunnelSolution:
     def status(self) -> str:
         """`optimal`, `best_known` or `stationary`."""
         return self.code.label
+
+    def plot(self, **options: Any) -> Any:
+        """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""
+        from jaxpriv.plotting import plot_mapping  # it needs matplotlib
+
+        return plot_mapping(self, **options)
 
     @property
     def message(self) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -9,9 +10,11 @@ import jax
 import numpy as np
 
 from jaxpriv._clock import clock_of
+from jaxpriv._renamed import renamed
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
+from jaxpriv.problems.statement import least_value
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import STREAMING, pick_solver, step_limit, table_solver
@@ -20,56 +23,155 @@ from jaxpriv.solving.sweep import sweep
 
 
 class Frontier(eqx.Module):
-    """The curve of optimal values over a swept parameter.
+    """Optimal values of one problem over a swept target: a `FunnelFrontier` has the same attributes.
 
     Attributes:
-        parameter: `budget`, `multiplier` or `leakage_budget`.
-        points: the swept values, shape (B, M) ((B,) for `leakage_budget`).
-        solution: a batched `Solution`, leading axis B, in the order of `points`; its `solver` is the
+        form: which target was swept: `budget`, `multiplier` or `leakage_budget`.
+        targets: the swept values, shape (B,), or (B, M) for M distortions.
+        solutions: a batched `Solution`, leading axis B, in the order of `targets`; its `solver` is the
             one that iterates (some points need no iteration) and its `seconds` are of the whole sweep.
-        monotone: the curve is known to be monotone, not to be convex.
-        joints: of how many joints.
+        problem: the problem whose target was swept.
     """
 
-    parameter: str = eqx.field(static=True)
-    points: Any
-    solution: Solution
-    monotone: bool = eqx.field(static=True, default=False)
-    joints: int = eqx.field(static=True, default=1)
+    form: str = eqx.field(static=True)
+    targets: Any
+    solutions: Solution
+    problem: DistortionProblem
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, index: Any) -> Solution:
+        return self.solutions[index]
+
+    @property
+    def value(self) -> Any:
+        """The objective of every solution, (B,); inf where no mechanism meets the target."""
+        return self.solutions.value
+
+    @property
+    def lower_bound(self) -> Any:
+        """(B,)"""
+        return self.solutions.lower_bound
+
+    @property
+    def upper_bound(self) -> Any:
+        """(B,): the values, which are attained."""
+        return self.solutions.value
+
+    @property
+    def gap(self) -> Any:
+        """upper_bound - lower_bound, (B,)."""
+        return self.solutions.gap
+
+    @property
+    def leakage(self) -> Any:
+        """The problem's measure at every mechanism, (B,)."""
+        return self.solutions.leakage
+
+    @property
+    def distortion(self) -> Any:
+        """E d_k at every mechanism, (B, M)."""
+        return self.solutions.distortion
+
+    @property
+    def status(self) -> np.ndarray:
+        """The status of every solution, (B,)."""
+        return np.asarray(self.solutions.status)
+
+    @property
+    def parameter(self) -> str:
+        """The name of `form` in version 0.1."""
+        renamed("Frontier.parameter", "Frontier.form")
+        return self.form
+
+    @property
+    def points(self) -> np.ndarray:
+        """`targets` as version 0.1 had them: (B, M) for budgets and multipliers."""
+        renamed("Frontier.points", "Frontier.targets")
+        shape = (len(self), -1) if self.form != "leakage_budget" else (-1,)
+        return np.asarray(self.targets).reshape(shape)
+
+    @property
+    def solution(self) -> Solution:
+        """The name of `solutions` in version 0.1."""
+        renamed("Frontier.solution", "Frontier.solutions")
+        return self.solutions
 
     def band(self, at: Any) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): what is proved about the optimal value BETWEEN the points too.
 
-        For a swept scalar budget or leakage budget. The optimal value is convex in the budget, so
-        chords of the upper values are attained (time sharing: append the coin to Y); every point's
-        multiplier gives a line below the whole curve. Outside the swept range the upper end is inf.
-        With measures other than mutual information (`monotone`) only what a larger budget allows is
-        used: steps between the points.
+        For a swept scalar budget or leakage budget. Let T be the value of an average measure before its outer
+        function: a sum over the outputs, equal to the value itself for mutual information, f-information and gains,
+        and e^(k value) up to its sign for maximal leakage (k = 1) and for Sibson's and Arimoto's orders a
+        (k = (a - 1)/a). Appending to Y a coin that chooses between two mechanisms averages T, the distortions and
+        every limit. So the least T is convex in the budget, and the least distortion convex in the T of its
+        leakage budget: chords of upper values are attained, and the price of every point gives a line that lies
+        below the whole curve. Both are drawn in T and read in the unit of the measure. Outside of the swept range
+        the upper end is inf.
+
+        For a measure of the worst outcome such a coin gives the larger of the two leakages, not their average: only
+        what a larger budget allows is used, steps between the points. The same holds for a leakage budget under a set
+        of joints.
+
+        Raises:
+            InputError: a curve over multipliers, over several distortions, or without a feasible point; `at` is wrong.
         """
-        if self.parameter == "multiplier" or (np.ndim(self.points) == 2 and self.points.shape[1] != 1):
+        if self.form == "multiplier" or np.ndim(self.targets) == 2:
             raise InputError("band needs a curve over one budget or over leakage budgets")
         at = np.atleast_1d(finite(real_array(at, "at", ndim=(0, 1)), "at"))
-        x = np.asarray(self.points).reshape(-1)
-        solution = self.solution
-        known = np.isfinite(solution.value)
+        x = np.asarray(self.targets)
+        known = np.isfinite(self.value)
         if not known.any():
             raise InputError("band needs a curve with a feasible point; every point of this one is infeasible")
         order = np.argsort(x[known])
-        x, value = x[known][order], np.asarray(solution.value)[known][order]
-        bound = np.asarray(solution.lower_bound)[known][order]
-        if self.monotone:
+        x, value = x[known][order], np.asarray(self.value)[known][order]
+        bound = np.asarray(self.lower_bound)[known][order]
+        if self._monotone:
             upper = np.where(x[None, :] <= at[:, None], value, np.inf).min(axis=1)
             lower = np.where(x[None, :] >= at[:, None], bound, -np.inf).max(axis=1)
             return lower, upper
-        # With several joints every joint has a budget of its own, which all move together; the weights of the joints
-        # come after them.
-        budgets = self.joints if self.parameter == "budget" else 1
-        slope = -np.asarray(solution.multipliers)[known][order][:, :budgets].sum(axis=1)
+        scale, swept = self.problem.leakage.scale_for(self.problem.sizes[1]), self.form == "budget"
+        inner, outer = _each(scale.inner), _each(scale.outer)
+        # With several joints every joint has a budget of its own, which all move together.
+        prices = self.problem.sizes[0] if swept else 1
+        slope = -np.asarray(self.solutions.multipliers)[known][order][:, :prices].sum(axis=1)
+        # A bound that a release which ignores the data proves holds at every target: its line is level.
+        slope = np.where(bound <= self._least(), 0.0, slope)
+        place, there = (x, at) if swept else (inner(x), inner(at))
+        reached, proved = (inner(value), inner(bound)) if swept else (value, bound)
         # A larger budget never hurts, so the running minimum is an upper bound as well.
-        upper = np.interp(at, x, np.minimum.accumulate(value), left=np.inf)
-        upper = np.where(at > x[-1], value.min(), upper)
-        lower = (bound[None, :] + slope[None, :] * (at[:, None] - x[None, :])).max(axis=1)
+        upper = np.interp(there, place, np.minimum.accumulate(reached))
+        lines = proved[None, :] + slope[None, :] * (there[:, None] - place[None, :])
+        lower = lines.max(axis=1)
+        if swept:
+            lower, upper = np.maximum(outer(lower), bound.min()), outer(upper)
+        upper = np.where(at > x[-1], value.min(), np.where(at < x[0], np.inf, upper))
         return lower, upper
+
+    @property
+    def _monotone(self) -> bool:
+        """Whether the curve is known to be monotone only, not to be convex in any transform."""
+        several = self.problem.sizes[0] > 1
+        return self.problem.leakage.worst_outcome or (several and self.form == "leakage_budget")
+
+    def _least(self) -> float:
+        """The value of a release that ignores the data (budgets), or of the cheapest outputs (leakage budgets)."""
+        if self.form == "budget":
+            return float(least_value(self.problem, self.problem.leakage))
+        cheapest = self.problem.tables()[0].min(axis=1)
+        return float(max(joint.sum(axis=0) @ cheapest for joint in self.problem.joints))
+
+    def plot(self, **options: Any) -> Any:
+        """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the curve and its certified band."""
+        from jaxpriv.plotting import plot_frontier  # it needs matplotlib
+
+        return plot_frontier(self, **options)
+
+
+def _each(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of one number, for every number of an array."""
+    return lambda numbers: np.array([function(float(one)) for one in numbers])
 
 
 def frontier(
@@ -141,4 +243,5 @@ def frontier(
     # Static fields must agree before stacking: points answered in closed form name another "solver".
     solutions = [dataclasses.replace(one, solver=label, seconds=seconds) for one in solutions]
     curve = jax.tree.map(lambda *leaves: np.stack(leaves), *solutions)
-    return Frontier(name, points, curve, not problem.of_information, problem.sizes[0])
+    targets = points[:, 0] if points.ndim == 2 and points.shape[1] == 1 else points
+    return Frontier(name, targets, curve, problem)

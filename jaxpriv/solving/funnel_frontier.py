@@ -90,6 +90,12 @@ class FunnelFrontier:
         """The status of every solution, (B,)."""
         return self._column("status")
 
+    def plot(self, **options: Any) -> Any:
+        """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the curve and its certified band."""
+        from jaxpriv.plotting import plot_frontier  # it needs matplotlib
+
+        return plot_frontier(self, **options)
+
     def band(self, disclosures: Any) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): bounds on I(S;Y) along the whole curve, at `disclosures` (nats), both proved.
 

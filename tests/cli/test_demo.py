@@ -36,8 +36,7 @@ def test_demo(run, tmp_path):
     assert np.all(np.array(funnel["greedy"]) >= np.array(funnel["lower_bound"]))
     assert np.all(np.array(funnel["greedy_ratio"]) >= np.array(funnel["lower_bound"]))
     for words in (
-        "leakage (bits)",
-        "gap (bits)",
+        "leakage (nats)",
         "to compile",
         "nothing leaks",
         "privacy funnel",

@@ -136,7 +136,7 @@ def _frontier(cell: Cell, data: Data) -> list[tuple[Data, Found]]:
     sweep = {f"{data.name}s": np.stack(targets)}
     curve = jp.frontier(problem_of(cell, data), **sweep, **_asked(cell))
     given = [_with(data, target) for target in targets]
-    return [(one, _found(curve.solution[i], tolerance(cell))) for i, one in enumerate(given)]
+    return [(one, _found(curve.solutions[i], tolerance(cell))) for i, one in enumerate(given)]
 
 
 def _grad(cell: Cell, data: Data) -> list[tuple[Data, Found]]:

@@ -117,7 +117,7 @@ def test_outputs_that_no_symbol_may_use_stay_empty():
     problem = jp.DistortionProblem(joint, table, budget=0.0)
     solution = accepted(problem, jp.solve(problem))
     assert solution.mechanism[:, 2:].max() == 0
-    np.testing.assert_array_equal(jp.frontier(problem, budgets=[0.0, 0.2]).solution.status, "optimal")
+    np.testing.assert_array_equal(jp.frontier(problem, budgets=[0.0, 0.2]).solutions.status, "optimal")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_least_distortion_that_only_infinite_leakage_attains(measure, solver):
 def test_a_curve_from_a_point_of_infinite_leakage_on():
     problem = jp.DistortionProblem(np.diag([0.5, 0.3, 0.2]), 1 - np.eye(3), budget=0.1, leakage=leakage.Lift())
     curve = jp.frontier(problem, budgets=[0.0, 0.2], solver="linear-program")
-    assert curve.solution.status.tolist() == ["infeasible", "optimal"]
+    assert curve.solutions.status.tolist() == ["infeasible", "optimal"]
 
 
 @pytest.mark.parametrize(("budget", "status"), [(0.1, "infeasible"), (0.4, "optimal")])

@@ -187,7 +187,7 @@ def test_the_optimum_is_monotone_and_convex_in_the_budget(ask, seed):
     """On random joints with zeros; and every price is the slope of a line below the whole curve."""
     problem = ask(seed)
     budgets = np.linspace(0.05, 1.2, 8) * problem.budget[0] / 0.4
-    curve = jp.frontier(problem, budgets=budgets).solution
+    curve = jp.frontier(problem, budgets=budgets).solutions
     assert set(curve.status) == {"optimal"}
     value, bound = curve.value, curve.lower_bound
     assert np.all(bound[1:] <= value[:-1])

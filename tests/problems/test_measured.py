@@ -427,9 +427,9 @@ def test_curve_of_a_worst_outcome_reaches_zero_and_says_what_is_out_of_reach(nam
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")  # to the last bit those of the curve, whose points are compiled
     problem = jp.DistortionProblem(JOINT, DISTORTION, budget=BUDGET, leakage=WORST[name])
     curve = jp.frontier(problem, budgets=[BUDGET, 10.0, -1.0])
-    assert list(curve.solution.status) == ["optimal", "optimal", "infeasible"]
+    assert list(curve.solutions.status) == ["optimal", "optimal", "infeasible"]
     single = jp.solve(problem)
-    assert curve.solution.value[0] == pytest.approx(single.value, abs=1e-9)
-    np.testing.assert_array_equal(curve.solution[0].scores, single.scores)
-    assert curve.solution.value[1] == curve.solution.lower_bound[1] == 0.0
-    assert jp.leakage.evaluate(WORST[name], JOINT, curve.solution.mechanism[1]).value <= 1e-12
+    assert curve.solutions.value[0] == pytest.approx(single.value, abs=1e-9)
+    np.testing.assert_array_equal(curve.solutions[0].scores, single.scores)
+    assert curve.solutions.value[1] == curve.solutions.lower_bound[1] == 0.0
+    assert jp.leakage.evaluate(WORST[name], JOINT, curve.solutions.mechanism[1]).value <= 1e-12

@@ -58,4 +58,4 @@ def test_an_absolute_tolerance_does_not_hide_tiny_costs(joint_of):
     assert solution.gap <= 3e-15
     assert solution.value == pytest.approx(1e-9 * plain.value, abs=4e-15)
     curve = jp.frontier(jp.DistortionProblem(joint, 1e-9 * TABLE, leakage_budget=0.05), leakage_budgets=[0.02, 0.05])
-    assert curve.solution.gap.max() <= 3e-15
+    assert curve.solutions.gap.max() <= 3e-15

@@ -205,7 +205,7 @@ def test_no_mechanism_within_the_limit_is_cheaper(name):
 @pytest.mark.slow
 def test_a_frontier_falls():
     curve = jp.frontier(problem(OWN["inverse"], leakage_budget=1.0), leakage_budgets=[0.01, 0.03, 0.1, 0.3], tol=1e-6)
-    value, bound = np.asarray(curve.solution.value), np.asarray(curve.solution.lower_bound)
+    value, bound = np.asarray(curve.solutions.value), np.asarray(curve.solutions.lower_bound)
     assert (value - bound <= 1e-6).all()
     assert (bound[1:] <= value[:-1] + 1e-12).all()
     assert value[0] > value[-1] + 1e-3

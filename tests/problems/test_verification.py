@@ -176,15 +176,15 @@ def test_a_batch_an_infeasible_result_and_other_kinds_are_refused():
     problem = PLAIN["budget"]()
     curve = jp.frontier(problem, budgets=[BUDGET, -1.0])
     with pytest.raises(InputError, match=r"solution\[i\]"):
-        jp.certify(problem, curve.solution)
-    assert jp.certify(problem, curve.solution[0]).agrees
+        jp.certify(problem, curve.solutions)
+    assert jp.certify(problem, curve.solutions[0]).agrees
     with pytest.raises(InputError, match="infeasible"):
-        jp.certify(problem, curve.solution[1])
+        jp.certify(problem, curve.solutions[1])
     funnel = jp.FunnelProblem(JOINT[:2] / JOINT[:2].sum(), disclosure=0.1)
     with pytest.raises(InputError, match="funnel"):
         jp.certify(funnel, jp.solve(funnel))
     with pytest.raises(InputError, match="problem must be"):
-        jp.certify(funnel, curve.solution[0])
+        jp.certify(funnel, curve.solutions[0])
 
 
 def test_what_is_no_one_program_is_refused():

@@ -211,8 +211,8 @@ def test_a_frontier_by_auto_stays_on_tables(monkeypatch):
     monkeypatch.setattr(choice, "_LARGE_STEP", 0.0)
     problem = jp.DistortionProblem(smooth_joint(12, 3), jp.distortion.absolute(line(12)), budget=0.1)
     curve = jp.frontier(problem, budgets=[0.05, 0.1], rtol=1e-2)
-    assert curve.solution.solver == "interior-point"
-    assert (curve.solution.status == "optimal").all()
+    assert curve.solutions.solver == "interior-point"
+    assert (curve.solutions.status == "optimal").all()
 
 
 def test_max_steps_counts_the_steps_of_all_grids():

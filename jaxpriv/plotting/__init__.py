@@ -1,0 +1,26 @@
+"""Figures from results, at the width of one column. They need matplotlib (`pip install 'jaxpriv[plots]'`).
+
+Every function returns a `matplotlib.figure.Figure` in the style of `data/jaxpriv.mplstyle`, made without
+pyplot: no window, no global state. `save` writes it, whole or not at all, with equal bytes for equal data.
+Logarithms are drawn in nats unless `units="bits"` asks for bits, and the label of every axis says which.
+"""
+
+from jaxpriv.plotting.frontiers import plot_frontier as plot_frontier
+from jaxpriv.plotting.mappings import plot_mapping as plot_mapping
+from jaxpriv.plotting.styles import COLOURS as COLOURS
+from jaxpriv.plotting.styles import image_bytes as image_bytes
+from jaxpriv.plotting.styles import require_matplotlib as require_matplotlib
+from jaxpriv.plotting.styles import save as save
+from jaxpriv.plotting.styles import solver_style as solver_style
+from jaxpriv.plotting.styles import style as style
+
+__all__ = [
+    "COLOURS",
+    "image_bytes",
+    "plot_frontier",
+    "plot_mapping",
+    "require_matplotlib",
+    "save",
+    "solver_style",
+    "style",
+]
