@@ -32,7 +32,8 @@ def attach(
         setattr(sys.modules[package], name, value)  # the next use finds it without this function
         return value
 
-    def names_of() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *public})
+    def names_of() -> list[str]:  # what completion offers: no helper of the package itself
+        own = (name for name in vars(sys.modules[package]) if name.startswith("__"))
+        return sorted({*own, *public})
 
     return get, names_of, public

@@ -109,7 +109,7 @@ def test_public_names_are_those_that_type_checkers_read(package):
         assert isinstance(node, ast.ImportFrom)
         declared |= {alias.asname: (node.module, alias.name) for alias in node.names}
     assert sorted(declared) == module.__all__
-    assert set(module.__all__) <= set(dir(module))
+    assert {name for name in dir(module) if not name.startswith("__")} == set(module.__all__)
     for public, (home, name) in declared.items():
         assert public == name
         if home != package:  # a module that gave its own name to another object would replace the public one

@@ -20,10 +20,12 @@ from jaxpriv.cli import (
     cache,
     demo,
     fit,
+    frontier,
     funnel,
     info,
     joint,
     leakage,
+    plot,
     release,
     report,
     solve,
@@ -35,13 +37,14 @@ from jaxpriv.cli import (
 app = typer.Typer(
     cls=_app.Program,
     help="Design, measure and certify information-theoretic privacy mappings.",
-    add_completion=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
     solve.solve,
+    frontier.frontier,
     funnel.funnel,
+    plot.plot,
     leakage.leakage,
     sweep.sweep,
     watchdog.watchdog,

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from jaxpriv._command import INTERRUPTED
 from jaxpriv.cli import _work
+from jaxpriv.cli._examples import text_of
 from jaxpriv.cli._measures import filled_in
 from jaxpriv.errors import (
     EntropyError,
@@ -75,6 +76,7 @@ class Command(TyperCommand):
         for one in options:
             one.help = filled_in(getattr(one, "help", None) or "")
         super().format_help(ctx, formatter)
+        formatter.write(text_of(self.name or ""))
 
 
 def silence_backends() -> None:

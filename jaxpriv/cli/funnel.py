@@ -116,7 +116,7 @@ def funnel(
 
     measure = Asked("--leakage", leakage, None, order, divergence, gamma).measure(None)
     if method not in ("auto", *FUNNEL_SOLVERS):
-        raise InputError(f"--method is unknown; known: auto, {', '.join(FUNNEL_SOLVERS)}")
+        raise InputError(f"--method {method!r} is not a method's name; known: auto, {', '.join(FUNNEL_SOLVERS)}")
     bottleneck = bottleneck or bool(relevance) or method in _OF_BOTTLENECKS
     form, targets = _target(disclosure, leakage_budget, relevance, multiplier)
     _check_form(form, bottleneck, method, leakage)
@@ -273,7 +273,7 @@ def _summary(record: Mapping[str, Any], form: str, bottleneck: bool, units: Unit
         "lower bound": f"{_output.lower(record['lower_bound'] * per)} {name}",
         "upper bound": f"{_output.upper(record['upper_bound'] * per)} {name}",
         "proved gap": f"{_output.upper(record['gap'] * per, 3)} {name}",
-        "leakage": f"{record['leakage'] * scale:.6g} {unit}",
+        **({} if best == "least leakage" else {"leakage": f"{record['leakage'] * scale:.6g} {unit}"}),
         "disclosure": f"{record['disclosure'] * units.per_nat:.6g} {units}",
         "solver": f"{record['solver']}, {record['iterations']} iterations",
         "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",

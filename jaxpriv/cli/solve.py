@@ -115,17 +115,15 @@ def solve(
     from jaxpriv._clock import clock_of
     from jaxpriv._validation import scalar
     from jaxpriv.solvers import Goal
-    from jaxpriv.solving.choice import SOLVER_NAMES
     from jaxpriv.solving.solve import solve_within
 
     asked_measures = [
         Asked("--leakage", leakage, form, order, divergence, gamma),
-        *(_parsed(text) for text in limit or ()),
+        *(parsed_limit(text) for text in limit or ()),
     ]
     for one in asked_measures:
         one.measure(None)
-    if solver not in SOLVER_NAMES:
-        raise InputError(f"--solver is unknown; known: {', '.join(SOLVER_NAMES)}")
+    known_solver(solver)
     scalar(tol, "--tol", low=0.0, open_low=True)
     scalar(rtol, "--rtol", low=0.0)
     if max_steps is not None:
@@ -171,7 +169,17 @@ def solve(
         )
 
 
-def _parsed(text: str) -> Asked:
+def known_solver(name: str, funnel: bool = False) -> None:
+    """Refuse a solver that there is none of, with those that there are."""
+    from jaxpriv.solving.choice import SOLVER_NAMES
+    from jaxpriv.solving.funnels import FUNNEL_SOLVERS
+
+    known = ("auto", *FUNNEL_SOLVERS) if funnel else SOLVER_NAMES
+    if name not in known:
+        raise InputError(f"--solver {name!r} is not a solver's name; known: {', '.join(known)}")
+
+
+def parsed_limit(text: str) -> Asked:
     """`NAME[:PARAMETER...]=VALUE`; a parameter is a form, a divergence or a number (order, or gamma)."""
     from jaxpriv._validation import scalar
     from jaxpriv.leakage import DIVERGENCES
@@ -256,7 +264,7 @@ def _summary(record: Mapping[str, Any], objective: str, units: Units) -> str:
         f"least {objective}": f"{_output.upper(record['value'] * scale)}{name}",
         "lower bound": f"{_output.lower(record['lower_bound'] * scale)}{name}",
         "certified gap": f"{_output.upper(record['gap'] * scale, 3)}{name}",
-        "leakage": f"{_output.upper(record['leakage'] * per)} {unit}",
+        **({} if objective == "leakage" else {"leakage": f"{_output.upper(record['leakage'] * per)} {unit}"}),
         "distortion": ", ".join(f"{value:.6g}" for value in record["distortion"]),
         "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
         "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from jaxpriv._clock import clock_of
+from jaxpriv._clock import Clock, clock_of
 from jaxpriv._renamed import renamed
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
@@ -213,9 +213,32 @@ def frontier(
     Raises:
         InputError: exactly one sweep must be given, finite, of the right shape.
     """
+    return frontier_within(
+        clock_of(time_limit, progress),
+        problem,
+        {"budget": budgets, "multiplier": multipliers, "leakage_budget": leakage_budgets},
+        solver=solver,
+        tol=tol,
+        rtol=rtol,
+        max_steps=max_steps,
+        throw=throw,
+    )
+
+
+def frontier_within(
+    clock: Clock,
+    problem: DistortionProblem,
+    sweeps: dict[str, Any],
+    *,
+    solver: Any = "auto",
+    tol: Any = 1e-6,
+    rtol: Any = 0.0,
+    max_steps: Any = None,
+    throw: bool = False,
+) -> Frontier:
+    """`frontier` with a clock that is held by the caller; `sweeps` has the values of each form, or None."""
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
-    sweeps = {"budget": budgets, "multiplier": multipliers, "leakage_budget": leakage_budgets}
     given = [name for name, values in sweeps.items() if values is not None]
     if len(given) != 1:
         raise InputError("give exactly one of budgets, multipliers and leakage_budgets")
@@ -237,7 +260,7 @@ def frontier(
     if isinstance(chosen, STREAMING):
         raise InputError(f"solver: {label} solves one point at a time; call solve at every budget")
     limit = step_limit(chosen, max_steps)
-    with clock_of(time_limit, progress) as clock, own_settings(), device_errors():
+    with clock, own_settings(), device_errors():
         solutions, compiling = sweep(asked, points, label, chosen, goal, limit, throw, clock)
     seconds = {"compile": compiling, "solve": time.perf_counter() - begun - compiling}
     # Static fields must agree before stacking: points answered in closed form name another "solver".

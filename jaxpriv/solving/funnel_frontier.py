@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpriv._clock import clock_of
+from jaxpriv._clock import Clock, clock_of
 from jaxpriv._divergence import information_interval
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
@@ -164,14 +164,28 @@ def funnel_frontier(
         InputError: an argument is wrong, by name.
         InfeasibleError: a target out of reach.
     """
-    if not isinstance(problem, (FunnelProblem, BottleneckProblem)):
-        raise InputError(f"problem must be a FunnelProblem or a BottleneckProblem, not {type(problem).__name__}")
     sweeps = {
         "disclosure": disclosures,
         "leakage_budget": leakage_budgets,
         "relevance": relevances,
         "multiplier": multipliers,
     }
+    clock = clock_of(time_limit, progress)
+    return funnel_frontier_within(clock, problem, sweeps, solver=solver, tol=tol, max_steps=max_steps)
+
+
+def funnel_frontier_within(
+    clock: Clock,
+    problem: FunnelProblem | BottleneckProblem,
+    sweeps: dict[str, Any],
+    *,
+    solver: Any = "auto",
+    tol: Any = 1e-6,
+    max_steps: Any = None,
+) -> FunnelFrontier:
+    """`funnel_frontier` with a clock that is held by the caller; `sweeps` has the values of each form, or None."""
+    if not isinstance(problem, (FunnelProblem, BottleneckProblem)):
+        raise InputError(f"problem must be a FunnelProblem or a BottleneckProblem, not {type(problem).__name__}")
     given = [name for name, values in sweeps.items() if values is not None]
     fields = {field.name for field in dataclasses.fields(problem) if field.init}
     if len(given) != 1 or given[0] not in fields:
@@ -181,7 +195,6 @@ def funnel_frontier(
     if is_traced(sweeps[form], tol):
         raise InputError("funnel_frontier runs outside of jit and vmap only")
     targets = finite(real_array(sweeps[form], f"{form}s", ndim=1), f"{form}s")
-    clock = clock_of(time_limit, progress)
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), max_steps, clock)
     name, method = pick_funnel_solver(solver, problem)
     points = [_replaced(problem, form, float(target)) for target in targets]

@@ -1,0 +1,280 @@
+"""`jaxpriv frontier`: one problem at many targets, every point with its certificate; a table, a picture, or both."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._curves import arrays_of, drawing_of
+from jaxpriv.cli._measures import Asked, DivergenceOption, Form, GammaOption, LeakageOption, OrderOption
+from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import (
+    BinsOption,
+    CodebookOption,
+    Columns,
+    DistortionOption,
+    MissingOption,
+    PrivateOption,
+    SharedOption,
+    SparseOption,
+    UsefulOption,
+    WeightOption,
+    problem_of,
+)
+from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
+from jaxpriv.cli.solve import known_solver, parsed_limit
+from jaxpriv.errors import InputError, NotCertifiedError
+
+if TYPE_CHECKING:
+    from jaxpriv.solving.frontier import Frontier
+    from jaxpriv.solving.funnel_frontier import FunnelFrontier
+
+_KINDS = (".csv", ".json", ".npz")
+
+
+def frontier(
+    problem: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROBLEM.npz|TABLE.csv",
+            help="`joint` (S,X) or (K,S,X), and `distortion` (X,Y) unless the targets are of I(X;Y). Or a table of "
+            "records (.csv, .parquet) with --private and --useful.",
+        ),
+    ],
+    private: PrivateOption = None,
+    useful: UsefulOption = None,
+    shared: SharedOption = None,
+    bins: BinsOption = None,
+    missing: MissingOption = None,
+    codebook: CodebookOption = None,
+    sparse: SparseOption = False,
+    distortion: DistortionOption = None,
+    weight: WeightOption = None,
+    leakage: LeakageOption = "mutual-information",
+    form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
+    order: OrderOption = None,
+    divergence: DivergenceOption = None,
+    gamma: GammaOption = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[:PARAMETER]=VALUE", help="A further limit on a measure, as for `jaxpriv solve`."),
+    ] = None,
+    budget: Annotated[
+        list[float] | None, typer.Option(metavar="D ...", help="Least leakage at these expected distortions.")
+    ] = None,
+    leakage_budget: Annotated[
+        list[float] | None,
+        typer.Option(metavar="EPS ...", help="Least distortion at these leakages (logarithms in nats)."),
+    ] = None,
+    multiplier: Annotated[
+        list[float] | None, typer.Option(metavar="LAMBDA ...", help="Least leakage + LAMBDA * distortion.")
+    ] = None,
+    disclosure: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="R ...", help="The privacy funnel: least leakage with I(X;Y) of at least R nats. No distortion."
+        ),
+    ] = None,
+    bottleneck: Annotated[
+        bool, typer.Option("--bottleneck", help="Most I(S;Y) with I(X;Y) of at most R nats, in place of the funnel.")
+    ] = False,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="N targets between nothing and all, in place of numbers: budgets if the problem has a distortion, "
+            "else disclosures.",
+        ),
+    ] = None,
+    solver: Annotated[str, typer.Option(metavar="NAME", help="As for `jaxpriv solve` and `jaxpriv funnel`.")] = "auto",
+    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
+    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None,
+    time_limit: TimeLimitOption = None,
+    progress: ProgressOption = False,
+    units: UnitsOption = Units.nats,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CURVE.npz|csv|json",
+            help="Write the points, in nats; .npz holds the mappings and the certified band too, for `jaxpriv plot`.",
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="CURVE.png|pdf|svg", help="Draw the curve and its certified band.")
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Solve one problem at many targets: a table of certified points, as a file and as a picture.
+
+    Between the points the optimum lies in a band that is proved too. Targets that no mapping meets have the status
+    `infeasible`. Exit code 4: the gap of some point is above --tol; all points and intervals are valid and written.
+    """
+    from jaxpriv._clock import clock_of
+    from jaxpriv._validation import scalar
+    from jaxpriv.plotting import image_bytes, require_matplotlib
+    from jaxpriv.plotting.frontiers import drawn_curve, plot_curves
+    from jaxpriv.problems import BottleneckProblem, DistortionProblem, FunnelProblem
+    from jaxpriv.solving.frontier import frontier_within
+    from jaxpriv.solving.funnel_frontier import funnel_frontier_within
+
+    asked_measures = [Asked("--leakage", leakage, form, order, divergence, gamma), *map(parsed_limit, limit or ())]
+    for one in asked_measures:
+        one.measure(None)
+    scalar(tol, "--tol", low=0.0, open_low=True)
+    targets = {"budget": budget, "leakage_budget": leakage_budget, "multiplier": multiplier, "disclosure": disclosure}
+    given = [name for name, values in targets.items() if values]
+    if len(given) + (count is not None) != 1:
+        raise InputError(
+            "give exactly one of --budget, --leakage-budget, --multiplier, --disclosure and --count "
+            f"({'none' if not given and count is None else 'several'} given)"
+        )
+    if out is not None and out.suffix.lower() not in _KINDS:
+        raise InputError(f"--out: {out.name} must end in {', '.join(_KINDS)}")
+    if picture is not None:
+        require_matplotlib()
+        if picture.suffix.lower() not in (".png", ".pdf", ".svg"):
+            raise InputError(f"--picture: {picture.name} must end in .png, .pdf or .svg")
+    columns = Columns(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    outputs = {"--out": out, "--picture": picture, "--json": json}
+    _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
+    funnel = bottleneck or bool(disclosure)
+    arrays, _ = _arrays(problem, columns, funnel, bool(given) and not funnel)
+    funnel = funnel or "distortion" not in arrays
+    known_solver(solver, funnel)
+    name = given[0] if given else "disclosure" if funnel else "budget"
+    if funnel and name != "disclosure":
+        raise InputError("--bottleneck and problems without a distortion take --disclosure or --count")
+    if funnel and limit:
+        raise InputError("--limit is for curves over a distortion")
+    measures = [one.measure(arrays.get("neighbours")) for one in asked_measures]
+    limits = [(measure, one.value) for measure, one in zip(measures[1:], asked_measures[1:], strict=True)]
+    values = np.array(targets[name]) if given else _spread(arrays, count or 0, funnel)
+
+    clock = clock_of(time_limit, progress)
+    options: dict[str, Any] = {"solver": solver, "tol": tol, "max_steps": max_steps}
+    first: dict[str, Any] = {name: values[0]}
+    if bottleneck:
+        if leakage != "mutual-information":
+            raise InputError("--leakage: a bottleneck is about mutual information only")
+        asked: Any = BottleneckProblem(arrays["joint"], **first)
+    elif funnel:
+        asked = FunnelProblem(arrays["joint"], leakage=measures[0], **first)
+    else:
+        asked = DistortionProblem(arrays["joint"], arrays["distortion"], leakage=measures[0], limits=limits, **first)
+    solve = funnel_frontier_within if funnel else frontier_within
+    curve = working("Solving", lambda _: solve(clock, asked, {name: values}, **options), clock)
+    numbers = arrays_of(curve)
+    record = {**_record(numbers, curve), "units": "nats"}
+    files: dict[Path, bytes] = {}
+    if out is not None:
+        kind = out.suffix.lower()
+        files[out] = _npz(numbers, curve) if kind == ".npz" else _csv(record) if kind == ".csv" else _json(record)
+    if picture is not None:
+        drawn = plot_curves([drawn_curve(curve)], units=units.value, tol=tol)
+        files[picture] = image_bytes(drawn, picture.suffix.lower()[1:])
+    _output.deliver(record, json, _table(numbers, curve, units), files)
+    open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
+    if len(open_gaps):
+        raise NotCertifiedError(
+            f"{_output.stopped(clock.stop)}{len(open_gaps)} of {len(values)} points are not certified to --tol "
+            f"{tol:g}: the largest gap is "
+            f"{_output.upper(open_gaps.max(), 3)}. All intervals are valid."
+        )
+
+
+def _arrays(path: Path, columns: Columns, funnel: bool, needs_distortion: bool) -> tuple[dict[str, np.ndarray], Any]:
+    """The arrays of the problem; of one without a distortion the joint alone, where targets allow it."""
+    if funnel:
+        return problem_of(path, columns, ["joint"])
+    try:
+        return problem_of(path, columns, ["joint", "distortion"], ["neighbours"])
+    except InputError:
+        if needs_distortion or columns.given:
+            raise
+        return problem_of(path, columns, ["joint"], ["neighbours"])
+
+
+def _spread(arrays: Mapping[str, np.ndarray], count: int, funnel: bool) -> np.ndarray:
+    """Targets between what nothing costs and what everything does, closer together where the curve is steep."""
+    from jaxpriv._validation import joint_array, real_array
+    from jaxpriv.problems.funnel import whole_entropy
+
+    joints = arrays["joint"] if arrays["joint"].ndim == 3 else arrays["joint"][None]
+    shares = np.linspace(0, 1, count + 1)[1:]
+    if funnel:
+        return shares * whole_entropy(joint_array(joints[0]))
+    table = real_array(arrays["distortion"], "distortion", ndim=2)
+    mass = joint_array(joints[0]).sum(axis=0)
+    least, constant = mass @ table.min(axis=1), (mass @ table).min()
+    return least + (constant - least) * shares**1.5
+
+
+def _record(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> dict[str, Any]:
+    """The JSON: lists, one entry for each target."""
+    own = {"leakage_units": curve.problem.leakage.unit} if curve.problem.leakage.unit != "nats" else {}
+    names = ("target", "value", "lower_bound", "upper_bound", "gap", "leakage", "status", "distortion", "disclosure")
+    lists = {name: numbers[name].tolist() for name in names if name in numbers}
+    return {"form": curve.form, **lists, **own}
+
+
+def _npz(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> bytes:
+    """The numbers, the mappings where all have one shape, and the drawing."""
+    from jaxpriv.plotting.frontiers import drawn_curve
+    from jaxpriv.solution import Status
+
+    arrays = {name: values for name, values in numbers.items() if name != "status"}
+    arrays["status"] = np.array([Status[str(one).upper()].value for one in numbers["status"]])
+    mechanisms = [np.asarray(curve[k].mechanism) for k in range(len(curve))]
+    if len({one.shape for one in mechanisms}) == 1:
+        arrays["mechanism"] = np.stack(mechanisms)
+    return _output.npz_bytes(**arrays, **drawing_of(drawn_curve(curve)))
+
+
+def _json(record: Mapping[str, Any]) -> bytes:
+    return _output.json_text(record).encode()
+
+
+def _csv(record: Mapping[str, Any]) -> bytes:
+    """One row for each target; the first column has the name of the form."""
+    columns = {name: values for name, values in record.items() if isinstance(values, list)}
+    names = [record["form"] if name == "target" else name for name in columns]
+    rows = [",".join(_cell(one) for one in row) for row in zip(*columns.values(), strict=True)]
+    return ("\n".join([",".join(names), *rows]) + "\n").encode()
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(_cell, value))
+    return value if isinstance(value, str) else repr(float(value))
+
+
+def _table(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier", units: Units) -> str:
+    from rich import box
+    from rich.table import Table
+
+    own = curve.problem.leakage.unit
+    scale, unit = (units.per_nat, str(units)) if own == "nats" else (1.0, own)
+    leaks = curve.form not in ("leakage_budget",)
+    across = "I(X;Y)" if "disclosure" in numbers else "distortion"
+    per, told = (units.per_nat, f" ({units})") if across == "I(X;Y)" else (1.0, "")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in (curve.form.replace("_", " "), f"{across}{told}", f"leakage ({unit})", "lower bound", "gap"):
+        table.add_column(heading, justify="right")
+    table.add_column("status")
+    width = scale if leaks else per
+    target_scale = {"disclosure": units.per_nat, "leakage_budget": scale}.get(curve.form, 1.0)
+    spent = numbers["disclosure"] if "disclosure" in numbers else numbers["distortion"]
+    for k, target in enumerate(numbers["target"]):
+        table.add_row(
+            " ".join(f"{one * target_scale:.6g}" for one in np.atleast_1d(target)),
+            " ".join(f"{one * per:.6f}" for one in np.atleast_1d(spent[k])),
+            _output.upper_fixed(numbers["leakage"][k] * scale) if np.isfinite(numbers["leakage"][k]) else "-",
+            _output.lower_fixed(numbers["lower_bound"][k] * width) if np.isfinite(numbers["value"][k]) else "-",
+            _output.upper(numbers["gap"][k] * width, 2) if np.isfinite(numbers["value"][k]) else "-",
+            str(numbers["status"][k]).replace("_", " "),
+        )
+    return _output.rendered(table)

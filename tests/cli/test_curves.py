@@ -1,0 +1,108 @@
+"""`jaxpriv frontier` and `jaxpriv plot`: files hold what the table says, and pictures are those of the library."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import plotting
+from jaxpriv._files import load_npz_safely
+from jaxpriv.cli._curves import curve_of
+from tests.cli.conftest import DISTORTION, JOINT, refused, strict_json
+
+BUDGETS = (0.05, 0.1, 0.2)
+
+
+@pytest.fixture
+def curve(run, problem, tmp_path):
+    """The files of one curve, and the same curve from the library."""
+    files = {kind: tmp_path / f"curve.{kind}" for kind in ("npz", "csv", "json")}
+    for kind, path in files.items():
+        extra = ("--picture", tmp_path / "curve.svg", "--json", tmp_path / "same.json") if kind == "npz" else ()
+        result = run("frontier", problem, "--budget", *BUDGETS, "--out", path, *extra)
+        assert result.exit_code == 0, result.output
+    asked = jp.DistortionProblem(JOINT / JOINT.sum(), DISTORTION, budget=0.1)
+    return files, jp.frontier(asked, budgets=np.array(BUDGETS)), result.stdout
+
+
+def test_every_file_holds_the_curve(curve, tmp_path):
+    files, known, printed = curve
+    assert "leakage (nats)" in printed
+    record = strict_json(files["json"].read_text())
+    assert record == strict_json((tmp_path / "same.json").read_text())
+    assert record["form"] == "budget"
+    assert record["status"] == ["optimal"] * 3
+    rows = list(csv.DictReader(io.StringIO(files["csv"].read_text())))
+    assert [float(row["budget"]) for row in rows] == list(BUDGETS)
+    arrays = load_npz_safely(files["npz"], ["target", "value", "lower_bound", "mechanism", "status"])
+    for values in (record["value"], [float(row["value"]) for row in rows], arrays["value"]):
+        np.testing.assert_allclose(values, known.value, atol=2e-6)
+    for budget, mechanism in zip(BUDGETS, arrays["mechanism"], strict=True):
+        assert ((JOINT.sum(axis=0) / JOINT.sum())[:, None] * DISTORTION * mechanism).sum() <= budget + 1e-9
+
+
+def test_a_stored_curve_is_drawn_as_it_was(curve, run, tmp_path):
+    files, known, _ = curve
+    again = tmp_path / "again.svg"
+    assert run("plot", files["npz"], "--out", again, "--units", "bits").exit_code == 0
+    assert again.read_text().count("I(S;Y) (bits)") == 1
+    assert "I(S;Y) (nats)" in (tmp_path / "curve.svg").read_text()
+    names = ["drawn_x", "drawn_y", "drawn_width", "drawn_grid", "drawn_low", "drawn_high", "drawn_informed"]
+    stored = curve_of(load_npz_safely(files["npz"], [*names, "drawn_words"]), "curve.npz")
+    fresh = plotting.frontiers.drawn_curve(known)
+    assert (stored.name, stored.unit, stored.across) == (fresh.name, fresh.unit, fresh.across)
+    np.testing.assert_allclose(stored.high, fresh.high, atol=3e-6)
+    both = tmp_path / "both.png"
+    assert run("plot", files["npz"], files["npz"], "--out", both).exit_code == 0
+    assert both.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_number_of_targets_goes_from_little_to_a_constant_release(run, problem, save):
+    record = strict_json(run("frontier", problem, "--count", 4, "--json", "-").stdout)
+    mass = JOINT.sum(axis=0) / JOINT.sum()
+    assert record["target"][-1] == pytest.approx((mass @ DISTORTION).min())
+    assert record["value"][-1] <= 1e-6
+    told = strict_json(run("frontier", save("joint.npz", joint=JOINT), "--count", 3, "--json", "-").stdout)
+    assert told["form"] == "disclosure"
+    assert told["target"][-1] == pytest.approx(-(mass * np.log(mass)).sum())
+    assert told["status"] == ["optimal"] * 3
+    assert np.all(np.diff(told["value"]) >= -1e-6)
+    most = strict_json(
+        run("frontier", save("joint.npz", joint=JOINT), "--bottleneck", "--count", 3, "--json", "-").stdout
+    )
+    assert np.all(np.array(most["value"]) >= np.array(told["value"]) - 1e-6)
+
+
+def test_targets_that_no_mapping_meets_are_said(run, problem):
+    record = strict_json(run("frontier", problem, "--budget=-0.1", "0.1", "--json", "-").stdout)
+    assert record["status"] == ["infeasible", "optimal"]
+    assert record["value"][0] == "inf"
+
+
+def test_mappings_are_drawn(run, problem, tmp_path):
+    mapping, picture = tmp_path / "mapping.npz", tmp_path / "mapping.svg"
+    assert run("solve", problem, "--budget", 0.2, "--out", mapping).exit_code == 0
+    assert run("plot", mapping, "--out", picture, "--title", "a mapping").exit_code == 0
+    assert "a mapping" in picture.read_text()
+    refused(run("plot", mapping, mapping, "--out", picture), 2, "several results")
+    refused(run("plot", problem, "--out", tmp_path / "x.png"), 2, "neither a mapping")
+    refused(run("plot", mapping, "--out", tmp_path / "x.txt"), 2, ".png")
+
+
+def test_what_is_wrong_is_said_before_the_work(run, problem, tmp_path):
+    refused(run("frontier", problem), 2, "exactly one", "none given")
+    refused(run("frontier", problem, "--budget", 0.1, "--count", 3), 2, "several given")
+    refused(run("frontier", problem, "--budget", 0.1, "--out", tmp_path / "x.txt"), 2, "--out", ".csv")
+    refused(run("frontier", problem, "--budget", 0.1, "--solver", "newton"), 2, "'newton'", "interior-point")
+    refused(run("frontier", problem, "--budget", 0.1, "--bottleneck"), 2, "--disclosure")
+    refused(run("solve", problem, "--budget", 0.1, "--solver", "newton"), 2, "'newton'", "interior-point")
+    refused(run("funnel", problem, "--disclosure", 9.0), 2 + 1, "--disclosure", "H(X) =")
+
+
+def test_a_result_says_its_leakage_once(run, problem):
+    printed = run("solve", problem, "--budget", 0.2).stdout
+    assert printed.count("leakage") == 1
+    assert "\nleakage" in run("solve", problem, "--leakage-budget", 0.1).stdout
+    assert run("funnel", problem, "--disclosure", 0.5).stdout.count("leakage") == 1
