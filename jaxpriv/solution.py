@@ -1,8 +1,9 @@
 """What a solve returns: value, bound and gap, what they are worth, and the objects that prove them."""
 
 import enum
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,9 @@ import numpy as np
 from jaxpriv._clock import Stop
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced
+
+if TYPE_CHECKING:
+    from jaxpriv.certificates.verification import Verification
 
 # The default tolerance where the certificate is computed in float32.
 SINGLE_TOLERANCE = 1e-4
@@ -63,9 +67,17 @@ _MESSAGES = {
 }
 
 
+class AbstractSolution(ABC):
+    """What a solve returns and `jaxpriv.certify` checks again."""
+
+    @abstractmethod
+    def verify(self, problem: Any, *, time_limit: float | None = None) -> "Verification":
+        """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(AbstractSolution):
     """A mechanism, its value, and a lower bound on every feasible mechanism's value.
 
     One instance, or a batch along a leading axis (a frontier). The objective is the leakage in
@@ -149,11 +161,11 @@ class Solution:
             )
         return Stop(int(np.asarray(self.stopped))).message + text
 
-    def verify(self, problem: Any) -> Any:
+    def verify(self, problem: Any, *, time_limit: float | None = None) -> "Verification":
         """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""
-        from jaxpriv.certificates.verification import certify  # it reads solutions itself
+        from jaxpriv.certificates.verification import certify_solution  # it reads solutions itself
 
-        return certify(problem, self)
+        return certify_solution(problem, self)
 
     def plot(self, **options: Any) -> Any:
         """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""

@@ -2,7 +2,7 @@
 
 Of a `Solution` only `mechanism`, `scores`, `weights` and `multipliers` enter the computation. Its stored numbers are
 compared with the results afterwards and never used (the lower bound of the least worst-outcome leakage is a limit
-that is tried first; it counts if the rules prove it).
+that is tried first; it counts if the rules prove it). Funnels and bottlenecks are in `funnels/verification.py`.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from jaxpriv.problems.statement import (
     reading,
 )
 from jaxpriv.problems.streamed import StreamedProgram
-from jaxpriv.solution import Solution, Status
+from jaxpriv.solution import AbstractSolution, Solution, Status
 from jaxpriv.streaming import marginal
 
 # What two computations of one number in a precision may differ by, relative to 1 + the number.
@@ -42,35 +42,44 @@ _marginal = jax.jit(marginal, static_argnames="mesh")
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """What the mechanism and the rules of a solution prove, in float64, in the unit of the objective.
+    """What the mechanism and the duals of a solution prove, in float64, in the unit of the objective.
 
     Attributes:
-        value: the objective at the mechanism, rounded up.
-        lower_bound: no mechanism that meets the limits has a smaller objective; rounded down.
+        value: the objective at the mechanism, rounded up where it is minimised, down where it is maximised.
+        lower_bound, upper_bound: no mechanism that meets the limits has an objective below the first (minimised: a
+            bound, rounded down, and the value) or above the second (maximised: the value and a bound, rounded up).
         violation: the largest excess over a limit, relative to its scale, beyond rounding: 0 for a feasible mechanism.
         leakage: the problem's measure at the mechanism (the largest over a set of joints).
-        distortion: E d_k, shape (M,) (the largest over a set of joints).
+        distortion: E d_k, shape (M,) (the largest over a set of joints); empty for funnels and bottlenecks.
         differences: names of stored numbers that are not the recomputed ones, each with both.
+        disclosure: I(X;Y) of a funnel or bottleneck, None elsewhere.
     """
 
     value: float
     lower_bound: float
+    upper_bound: float
     violation: float
     leakage: float
     distortion: np.ndarray
     differences: tuple[str, ...]
+    disclosure: float | None = None
 
     __repr__ = summary
 
     @property
     def gap(self) -> float:
-        """value - lower_bound: how far from the optimum the mechanism can be at most, if it is feasible."""
-        return self.value - self.lower_bound
+        """upper_bound - lower_bound: how far from the optimum the mechanism can be at most, if it is feasible."""
+        return self.upper_bound - self.lower_bound
 
     @property
     def valid(self) -> bool:
-        """Whether [lower_bound, value] holds the optimum: the mechanism meets every limit, and both are numbers."""
-        return bool(self.violation == 0 and self.lower_bound <= self.value < np.inf)
+        """Whether [lower_bound, upper_bound] holds the optimum: the mechanism meets every limit, its value is finite."""
+        return bool(self.violation == 0 and self.lower_bound <= self.upper_bound and np.isfinite(self.value))
+
+    @property
+    def _bound(self) -> float:
+        """The end of the interval that is not the value."""
+        return self.lower_bound if self.value == self.upper_bound else self.upper_bound
 
     @property
     def agrees(self) -> bool:
@@ -81,18 +90,18 @@ class Verification:
     def message(self) -> str:
         """What was found, in a sentence or two."""
         if self.valid:
-            found = f"The optimum lies in [{self.lower_bound:.9g}, {self.value:.9g}]: the gap is {self.gap:.3g}."
+            found = f"The optimum lies in [{self.lower_bound:.9g}, {self.upper_bound:.9g}]: the gap is {self.gap:.3g}."
         elif self.violation != 0:
             found = f"The mechanism does not meet the problem's limits (violation {self.violation:.3g}): no interval."
         else:
-            found = f"No interval: the value is {self.value:.9g} and the bound that is proved {self.lower_bound:.9g}."
+            found = f"No interval: the value is {self.value:.9g} and the bound that is proved {self._bound:.9g}."
         if self.agrees:
             return f"{found} The stored numbers agree."
         return f"{found} Stored numbers that differ: {'; '.join(self.differences)}."
 
 
-def certify(problem: Any, solution: Any) -> Verification:
-    """Recompute value, lower bound, gap and violation of a solution; the same as `solution.verify(problem)`.
+def certify(problem: Any, solution: Any, *, time_limit: float | None = None) -> Verification:
+    """Recompute value, bound, gap and violation of a solution; the same as `solution.verify(problem)`.
 
     From the problem's own data and from the mechanism, the rules (`scores`) and the prices (`weights`, `multipliers`)
     of the solution alone, in NumPy float64 on the host (an operator block by block). The stored value, bound, leakage
@@ -100,8 +109,16 @@ def certify(problem: Any, solution: Any) -> Verification:
     bound is valid: they are moved into the sets in which they prove something first.
 
     Takes a `DistortionProblem` in every form, with every measure, limits, several distortions, a private input, a set
-    of joints, tables or operators, and a `NoiseProblem`. The bound of a funnel rests on a search over all posteriors,
-    which cannot be checked without searching again: `solve` it anew.
+    of joints, tables or operators, and a `NoiseProblem`; a `FunnelProblem` and a `BottleneckProblem` with a
+    `FunnelSolution`. There the bound follows from `prices` and `multiplier`, at which the best posterior is searched for
+    again: one search, where the solve made many. The bound without any leakage comes from the linear program over the
+    vertices of a fibre, solved again. Where a solution holds no prices the bound is the elementary one.
+
+    Args:
+        problem: what was solved.
+        solution: what `solve` returned for it.
+        time_limit: seconds for the search of a funnel or bottleneck, by default none; a search that it ends proves a
+            weaker bound. Other certificates take no notice of it.
 
     Returns:
         A `Verification`: `valid` (the interval holds the optimum), `agrees` (so do the stored numbers), `message`.
@@ -110,11 +127,16 @@ def certify(problem: Any, solution: Any) -> Verification:
         InputError: a batch (take `solution[i]` and the problem at that point), an infeasible result, a mechanism or
             duals of other shapes than the problem's, tracers, a problem or solution of another kind.
     """
-    if not isinstance(solution, Solution):
+    if not isinstance(solution, AbstractSolution):
         raise InputError(
-            f"solution must be a Solution of a DistortionProblem or NoiseProblem, not {type(solution).__name__}: "
-            "certify takes what solve returns for those; the bound of a funnel can only be proved by solving it again"
+            f"solution must be a Solution or a FunnelSolution, which solve returns, not {type(solution).__name__}; of a "
+            "frontier take one of its points"
         )
+    return solution.verify(problem, time_limit=time_limit)
+
+
+def certify_solution(problem: Any, solution: Solution) -> Verification:
+    """`certify` of a convex problem."""
     if not isinstance(problem, (DistortionProblem, NoiseProblem)):
         raise InputError(
             f"problem must be the DistortionProblem or NoiseProblem of this solution, not {type(problem).__name__}"
@@ -145,18 +167,23 @@ def certify(problem: Any, solution: Any) -> Verification:
         "leakage": (solution.leakage, leakage),
         **{f"distortion[{k}]": (one, distortion[k]) for k, one in enumerate(np.ravel(solution.distortion))},
     }
-    differences = tuple(
-        f"{name} {float(said):.9g} for {now:.9g}" for name, (said, now) in stored.items() if _differ(said, now)
-    )
+    differences = differing(stored)
     return Verification(
-        float(value), float(bound), float(violation), float(leakage), np.asarray(distortion), differences
+        float(value), float(bound), float(value), float(violation), float(leakage), np.asarray(distortion), differences
     )
 
 
-def _differ(said: Any, now: float) -> bool:
-    said = np.asarray(said)
-    allowed = _AGREEMENT.get(said.dtype, _AGREEMENT[np.dtype(np.float32)]) * (1.0 + abs(now))
-    return not (abs(float(said) - now) <= allowed or float(said) == now)  # equal infinities
+def differing(stored: dict[str, tuple[Any, float]], coarser: float = 1.0) -> tuple[str, ...]:
+    """Names of the numbers, each (stored, recomputed), that are not the same, with both.
+
+    `coarser`: how many times what two computations usually differ by is allowed here.
+    """
+
+    def differ(said: Any, now: float) -> bool:
+        allowed = coarser * _AGREEMENT.get(np.asarray(said).dtype, _AGREEMENT[np.dtype(np.float32)]) * (1.0 + abs(now))
+        return not (abs(float(said) - now) <= allowed or float(said) == now)  # equal infinities
+
+    return tuple(f"{name} {float(said):.9g} for {now:.9g}" for name, (said, now) in stored.items() if differ(said, now))
 
 
 def _fitting(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:

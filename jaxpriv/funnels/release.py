@@ -26,6 +26,7 @@ _HAIR = 1e-3
 _ASTRAY = 1e-6
 
 Interval = tuple[float, float, float]
+Limit = tuple[bool, bool, float, float]
 
 
 def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal, solver: str) -> FunnelSolution:
@@ -34,11 +35,9 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
     Raises ArithmeticError where `found` is not a measure with mean P_X.
     """
     disclosure, leakage, mechanism = _meet(problem, _mechanism(problem, found))
-    value = _objective(problem, disclosure, leakage)
-    sign = 1.0 if _minimises(problem) else -1.0
-    other = elementary_bound(problem)
-    if problem.form == "disclosure" and not isinstance(problem.leakage, MutualInformation):
-        other = max(other, _nothing(problem)[0])
+    value = objective_of(problem, disclosure, leakage)
+    sign = 1.0 if minimises(problem) else -1.0
+    other = bound_without_prices(problem)
     if found.bound is not None:
         other = max(other, found.bound) if sign > 0 else min(other, found.bound)
     proof = found.proof if isinstance(problem.leakage, MutualInformation) else None
@@ -76,13 +75,23 @@ def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal
     )
 
 
-def _minimises(problem: FunnelProblem | BottleneckProblem) -> bool:
+def bound_without_prices(problem: FunnelProblem | BottleneckProblem) -> float:
+    """The elementary bound, and for other measures that of a constant Y, which leaks least."""
+    bound = elementary_bound(problem)
+    if problem.form == "disclosure" and not isinstance(problem.leakage, MutualInformation):
+        return max(bound, _nothing(problem)[0])
+    return bound
+
+
+def minimises(problem: FunnelProblem | BottleneckProblem) -> bool:
+    """Whether the objective of `problem` is minimised."""
     if isinstance(problem, FunnelProblem):
         return problem.form != "leakage_budget"
     return problem.form == "relevance"
 
 
-def _objective(problem: FunnelProblem | BottleneckProblem, disclosure: Interval, leakage: Interval) -> Interval:
+def objective_of(problem: FunnelProblem | BottleneckProblem, disclosure: Interval, leakage: Interval) -> Interval:
+    """The objective from its two numbers, each with what rounding may change."""
     if problem.form == "multiplier":
         price = problem.target
         low, high = leakage[0] - price * disclosure[2], leakage[2] - price * disclosure[0]
@@ -119,7 +128,7 @@ def _identity(problem: FunnelProblem | BottleneckProblem) -> np.ndarray:
     return identity[:, masses > 0]
 
 
-def _measure(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval]:
+def measured(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval]:
     """(I(X;Y), L(S->Y)) with what rounding may change."""
     disclosure = information_interval(np.diag(problem.joint.sum(axis=0)), mechanism)
     if isinstance(problem.leakage, MutualInformation):
@@ -135,25 +144,19 @@ def _nothing(problem: FunnelProblem | BottleneckProblem) -> Interval:
     """L(S->Y) of a constant Y, the least there is (post-processing): above 0 for a guessing probability."""
     if isinstance(problem.leakage, MutualInformation):
         return 0.0, 0.0, 0.0
-    return _measure(problem, np.ones((problem.joint.shape[1], 1)))[1]
+    return measured(problem, np.ones((problem.joint.shape[1], 1)))[1]
 
 
 def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
     """The mechanism, mixed with more or with nothing as little as its target needs, and its two numbers."""
-    disclosure, leakage = _measure(problem, mechanism)
+    disclosure, leakage = measured(problem, mechanism)
     if problem.form == "multiplier":
         return disclosure, leakage, mechanism
-    of_leakage = problem.form in ("leakage_budget", "relevance")
-    floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
-    if floor:
-        most = _measure(problem, _identity(problem))[of_leakage][0]
-        target = min(problem.target, most)
-    else:
-        most, target = 0.0, max(problem.target, NOTHING)
+    limit = limit_of(problem)
+    of_leakage, floor, target, most = limit
     found, start = mechanism, (disclosure, leakage)[of_leakage]
     for attempt in range(6):
-        low, _, high = (disclosure, leakage)[of_leakage]
-        if low >= target if floor else high <= target:
+        if missed(limit, disclosure, leakage) == 0:
             break
         # The mixture is rounded as well: a little more than is missing, and twice that where it was not enough.
         factor = 2.0**attempt * (1 + 1e-9)
@@ -163,8 +166,25 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
             share = min(1.0, factor * (_excess(problem, start[2], target, of_leakage) + 2 * _EPS))
             mechanism = _telling_less(problem, found, share)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
-        disclosure, leakage = _measure(problem, mechanism)
+        disclosure, leakage = measured(problem, mechanism)
     return disclosure, leakage, mechanism
+
+
+def limit_of(problem: FunnelProblem | BottleneckProblem) -> Limit:
+    """(whether the leakage is limited, whether from below, to what, the most that can be reached); not of multipliers."""
+    of_leakage = problem.form in ("leakage_budget", "relevance")
+    floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
+    if not floor:
+        return of_leakage, floor, max(problem.target, NOTHING), 0.0
+    most = measured(problem, _identity(problem))[of_leakage][0]
+    return of_leakage, floor, min(problem.target, most), most
+
+
+def missed(limit: Limit, disclosure: Interval, leakage: Interval) -> float:
+    """By how much the target may be missed, rounding included: 0 where it is met for certain."""
+    of_leakage, floor, target, _ = limit
+    low, _, high = (disclosure, leakage)[of_leakage]
+    return max(0.0, target - low if floor else high - target)
 
 
 def _telling_more(
@@ -237,7 +257,7 @@ def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
                     "leakage_budget is below what is leaked when nothing is released",
                     {"leakage_budget": target, "least": least[0]},
                 )
-            _, leakage = _measure(problem, _identity(problem))
+            _, leakage = measured(problem, _identity(problem))
             return everything if leakage[2] <= target else None
         if target == 0:
             return nothing

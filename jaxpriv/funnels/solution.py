@@ -1,18 +1,22 @@
 """What a funnel or bottleneck solve returns: a mechanism, and a proved interval that holds the optimum."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jaxpriv._clock import Stop
 from jaxpriv._repr import summary
 from jaxpriv.funnels.found import Proof
-from jaxpriv.solution import Status
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.solution import AbstractSolution, Status
+
+if TYPE_CHECKING:
+    from jaxpriv.certificates import Verification
 
 
 @dataclass(frozen=True, eq=False)
-class FunnelSolution:
+class FunnelSolution(AbstractSolution):
     """A mechanism and how far from the best one it can be, in nats.
 
     Attributes:
@@ -77,3 +81,9 @@ class FunnelSolution:
     def message(self) -> str:
         """What the status means, after why it was stopped if it was."""
         return Stop(self.stopped).message + self.code.message
+
+    def verify(self, problem: FunnelProblem | BottleneckProblem, *, time_limit: float | None = None) -> "Verification":
+        """`jaxpriv.certify(problem, self)`: value and target measured again, the bound from the prices searched again."""
+        from jaxpriv.funnels.verification import certify_funnel  # pricing costs the import of SciPy
+
+        return certify_funnel(problem, self, time_limit=time_limit)

@@ -181,8 +181,8 @@ def test_a_batch_an_infeasible_result_and_other_kinds_are_refused():
     with pytest.raises(InputError, match="infeasible"):
         jp.certify(problem, curve.solutions[1])
     funnel = jp.FunnelProblem(JOINT[:2] / JOINT[:2].sum(), disclosure=0.1)
-    with pytest.raises(InputError, match="funnel"):
-        jp.certify(funnel, jp.solve(funnel))
+    with pytest.raises(InputError, match="frontier"):
+        jp.certify(problem, curve)
     with pytest.raises(InputError, match="problem must be"):
         jp.certify(funnel, curve.solutions[0])
 

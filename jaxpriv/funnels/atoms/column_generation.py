@@ -106,7 +106,8 @@ class Program:
                 target -= self.attribute
             target = self._inside(form, target, most)
             if self.funnel and form == "side" and problem.target <= NOTHING:
-                return self._silent(None, goal.clock)
+                found = self._silent(None, goal.clock)
+                return found if problem.target == 0 else replace(found, bound=None)
             wanted = target if form == "disclosure" else np.inf
             if self.funnel and self._perfect is None and self._almost_silent(form, target):
                 self.pools = tuple(
@@ -150,8 +151,9 @@ class Program:
             and self._perfect is not None
             and self._reach(goal.clock) > self._kept(run, target)
         ):
-            # A limit too small to buy anything: what rounding costs is more.
-            return replace(self._silent(None, goal.clock), proof=self._proof(run), steps=run.rounds)
+            # A limit too small to buy anything, or too little time: what rounding costs is more. The bound without
+            # leakage is none here.
+            return replace(self._silent(None, goal.clock), bound=None, proof=self._proof(run), steps=run.rounds)
         return self._found(run, limit)
 
     def _inside(self, form: str, target: float, most: float) -> float:

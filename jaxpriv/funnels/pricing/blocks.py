@@ -28,7 +28,12 @@ class BlockFunnelPricer(AbstractPricer):
     def price(
         self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
     ) -> Priced:
-        parts = [p.price(prices[b.useful], lam, count, clock) for b, p in zip(self._blocks, self._pricers, strict=True)]
+        # The whole is at least the aim where every part is at least this.
+        aims = [None if aim is None else aim - (1.0 - lam) * np.log(block.mass) for block in self._blocks]
+        parts = [
+            pricer.price(prices[block.useful], lam, count, clock, one)
+            for block, pricer, one in zip(self._blocks, self._pricers, aims, strict=True)
+        ]
         lowest = np.array([part.bound for part in parts])
         heat = 1.0 - lam
         total = _log_sum(-lowest / heat)
