@@ -73,7 +73,7 @@ class Verification:
 
     @property
     def valid(self) -> bool:
-        """Whether [lower_bound, upper_bound] holds the optimum: the mechanism meets every limit, its value is finite."""
+        """Whether [lower_bound, upper_bound] holds the optimum: the mechanism meets all limits, the value is finite."""
         return bool(self.violation == 0 and self.lower_bound <= self.upper_bound and np.isfinite(self.value))
 
     @property
@@ -110,8 +110,8 @@ def certify(problem: Any, solution: Any, *, time_limit: float | None = None) -> 
 
     Takes a `DistortionProblem` in every form, with every measure, limits, several distortions, a private input, a set
     of joints, tables or operators, and a `NoiseProblem`; a `FunnelProblem` and a `BottleneckProblem` with a
-    `FunnelSolution`. There the bound follows from `prices` and `multiplier`, at which the best posterior is searched for
-    again: one search, where the solve made many. The bound without any leakage comes from the linear program over the
+    `FunnelSolution`. There the bound follows from `prices` and `multiplier`, at which the best posterior is searched
+    for again: one search, where the solve made many. The bound without any leakage comes from the linear program over the
     vertices of a fibre, solved again. Where a solution holds no prices the bound is the elementary one.
 
     Args:
@@ -129,8 +129,8 @@ def certify(problem: Any, solution: Any, *, time_limit: float | None = None) -> 
     """
     if not isinstance(solution, AbstractSolution):
         raise InputError(
-            f"solution must be a Solution or a FunnelSolution, which solve returns, not {type(solution).__name__}; of a "
-            "frontier take one of its points"
+            f"solution must be a Solution or a FunnelSolution, which solve returns, not {type(solution).__name__}; "
+            "of a frontier take one of its points"
         )
     return solution.verify(problem, time_limit=time_limit)
 

@@ -171,7 +171,7 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
 
 
 def limit_of(problem: FunnelProblem | BottleneckProblem) -> Limit:
-    """(whether the leakage is limited, whether from below, to what, the most that can be reached); not of multipliers."""
+    """(whether the leakage is limited, whether from below, to what, the most there is); not for multipliers."""
     of_leakage = problem.form in ("leakage_budget", "relevance")
     floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
     if not floor:

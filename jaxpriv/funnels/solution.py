@@ -83,7 +83,7 @@ class FunnelSolution(AbstractSolution):
         return Stop(self.stopped).message + self.code.message
 
     def verify(self, problem: FunnelProblem | BottleneckProblem, *, time_limit: float | None = None) -> "Verification":
-        """`jaxpriv.certify(problem, self)`: value and target measured again, the bound from the prices searched again."""
+        """`jaxpriv.certify(problem, self)`: value and target measured again, the bound proved again."""
         from jaxpriv.funnels.verification import certify_funnel  # pricing costs the import of SciPy
 
         return certify_funnel(problem, self, time_limit=time_limit)

@@ -7,7 +7,6 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.errors import InputError
-
 from tests.funnels.cases import block_joint, entropy, information, random_joint
 
 JOINT = random_joint(1, 3, 6)
@@ -38,9 +37,12 @@ def test_the_interval_is_proved_again(solved, name):
     problem, solution = solved[name]
     assert solution.status == "optimal"
     found = jp.certify(problem, solution)
-    assert found.valid and found.agrees and found.gap <= 1e-6
+    assert found.valid
+    assert found.agrees
+    assert found.gap <= 1e-6
     assert "stored numbers agree" in found.message
-    assert found.value == solution.value and found.disclosure == solution.disclosure
+    assert found.value == solution.value
+    assert found.disclosure == solution.disclosure
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -60,17 +62,20 @@ def test_prices_prove_no_false_bound_whatever_they_are(solved, name):
     for scale in (1e-3, 1.0):
         prices = solution.prices + scale * rng.normal(size=solution.prices.shape)
         found = jp.certify(problem, dataclasses.replace(solution, prices=prices))
-        assert found.lower_bound <= solution.upper_bound and solution.lower_bound <= found.upper_bound
+        assert found.lower_bound <= solution.upper_bound
+        assert solution.lower_bound <= found.upper_bound
     for multiplier in (0.0, 0.7, -1.0, np.nan):
         found = jp.certify(problem, dataclasses.replace(solution, multiplier=multiplier))
-        assert found.lower_bound <= solution.upper_bound and solution.lower_bound <= found.upper_bound
+        assert found.lower_bound <= solution.upper_bound
+        assert solution.lower_bound <= found.upper_bound
 
 
 def test_a_mechanism_that_misses_the_target_has_no_interval(solved):
     problem, solution = solved["funnel, disclosure"]
     nothing = np.full_like(solution.mechanism, 1.0 / solution.mechanism.shape[1])
     found = jp.certify(problem, dataclasses.replace(solution, mechanism=nothing))
-    assert found.violation == pytest.approx(1.0) and not found.valid
+    assert found.violation == pytest.approx(1.0)
+    assert not found.valid
     uneven = solution.mechanism.copy()
     uneven[0, 0] += 0.1
     assert not jp.certify(problem, dataclasses.replace(solution, mechanism=uneven)).valid
@@ -83,13 +88,16 @@ def test_other_measures_and_methods_keep_their_elementary_bounds():
     ):
         solution = jp.solve(problem, solver=method)
         found = jp.certify(problem, solution)
-        assert found.valid and found.agrees and found.lower_bound == solution.lower_bound
+        assert found.valid
+        assert found.agrees
+        assert found.lower_bound == solution.lower_bound
 
 
 def test_a_time_limit_weakens_the_bound_and_keeps_it_valid(solved):
     problem, solution = solved["bottleneck, disclosure"]
     found = jp.certify(problem, solution, time_limit=1e-9)
-    assert found.valid and found.upper_bound >= solution.lower_bound
+    assert found.valid
+    assert found.upper_bound >= solution.lower_bound
 
 
 def test_what_belongs_to_another_problem_is_refused(solved):
