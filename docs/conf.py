@@ -9,7 +9,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "_ext")]
 # Notebooks run in processes of their own: they use this checkout and print no notices of JAX about absent accelerators.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -29,8 +29,10 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "commands",
+    "docstrings",
 ]
-exclude_patterns = ["README.md"]
+smartquotes = False  # an option is --budget
 
 myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -39,13 +41,13 @@ nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
-default_role = "py:obj"  # `name` in a docstring links to the name if the reference has it
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True}
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_attr_annotations = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 

@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Utility:
-    """I(X;Y): the value on the frequencies and a lower bound for the population (on the event of the `upper`s)."""
+    """I(X;Y): the value on the frequencies and a lower bound for the population (together with every `upper`)."""
 
     fitted: float
     lower: float | None
@@ -109,7 +109,7 @@ class MechanismAudit:
 class PairsAudit:
     """The audit of a black box: estimates, tests and bounds are different things and stand apart.
 
-    The `upper`s of the rows hold together with the confidence, and so do the `lower`s (from the second half of
+    The values of `upper` hold together with the confidence, and so do those of `lower` (from the second half of
     the records, the first having chosen what to count). `estimate` is none of these.
     """
 
@@ -156,7 +156,7 @@ def audit_mechanism(
         mechanism: P(y|x), rows sum to one.
         counts: (S, X) whole numbers of records; or
         joint: (S, X) a distribution. Then there are no bounds for a population.
-        confidence: the probability with which all `upper`s hold together, at least.
+        confidence: the probability with which all values of `upper` hold together, at least.
         possible: (S, X) truth values, pairs that can occur at all, known without the data.
         held_out: the mechanism does not depend on these counts.
         solution: what `jaxpriv.solve` returned for it (or anything with `value`, `leakage`, `gap`).

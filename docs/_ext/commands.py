@@ -1,0 +1,47 @@
+"""The page of the command line is made from the commands themselves."""
+
+import inspect
+import re
+
+import typer
+from sphinx.application import Sphinx
+
+from jaxpriv.cli import app as program
+
+PAGE = "reference/command-line"
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+def sections() -> str:
+    """One section for each command: what it does, how it is called, and its arguments and options."""
+    group = typer.main.get_command(program)
+    text = ""
+    for name, command in sorted(group.commands.items()):
+        rows = []
+        for param in command.params:
+            if param.name == "help" or getattr(param, "hidden", False):
+                continue
+            option = param.param_type_name == "option"
+            flags = [*param.opts, *param.secondary_opts] if option else [param.metavar or param.name.upper()]
+            names = ", ".join(f"`{flag}`" for flag in flags)
+            rows.append(f"| {_cell(names)} | {_cell(param.help or '')} |")
+        usage = " ".join(["jaxpriv", name, *command.collect_usage_pieces(typer.Context(command))])
+        help_text = inspect.cleandoc(command.help or "").replace("\b\n", "")
+        text += f"\n## {name}\n\n{help_text}\n\n```sh\n{usage}\n```\n\n"
+        text += "\n".join(["| argument or option | meaning |", "|---|---|", *rows, ""]) if rows else ""
+    return text
+
+
+def add_sections(app: Sphinx, name: str, source: list[str]) -> None:
+    """Called by Sphinx for every page that it reads."""
+    if name == PAGE:
+        source[0] += sections()
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("source-read", add_sections)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,75 @@
+"""Docstrings of this library are written to be read in a terminal; here they become reStructuredText."""
+
+import inspect
+import re
+
+from sphinx.application import Sphinx
+
+import jaxpriv
+
+_LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
+_OPENS = re.compile(r"\s*([*-] |\d+\. |:|\.\. )")
+
+
+_PROPERTIES: dict[str, list[str]] = {}
+
+
+def _linked(code: str) -> str:
+    """`solve` in a docstring is code, and a link where the name is public by itself."""
+    word = code.strip("`")
+    if word in jaxpriv.__all__ and not inspect.ismodule(getattr(jaxpriv, word)):
+        return f":py:obj:`{word} <jaxpriv.{word}>`"
+    return f":py:obj:`{word}`" if re.fullmatch(r"jaxpriv(\.\w+)+", word) else f"``{word}``"
+
+
+def keep_properties(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Napoleon takes what stands before a colon for a type: docstrings of properties are kept from it."""
+    if what == "property":
+        _PROPERTIES[name] = lines[:]
+        lines.clear()
+
+
+def as_text(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Docstrings are written to be read in a terminal: formulas and tables are indented, and P(s|y) is P(s|y).
+
+    So an indented block becomes a literal block, and a bar outside of literals opens no substitution.
+    """
+    lines[:] = _PROPERTIES.pop(name, lines)
+    out: list[str] = []
+    guard = literal = (
+        None  # depth of the list item or field, and of the paragraph above the literal block, that we are in
+    )
+    above = 0  # depth of the last line of text
+    for line in lines:
+        depth = len(line) - len(line.lstrip())
+        if not line.strip():
+            out.append(line)
+            continue
+        if literal is not None and depth <= literal:
+            literal = None
+            if out[-1].strip():
+                out.append("")
+        if guard is not None and depth <= guard:
+            guard = None
+        if literal is None and guard is None and depth > above and not _OPENS.match(line):
+            out += ["", " " * above + "::", ""]
+            literal = above
+        if literal is None:
+            if guard is None and _OPENS.match(line):
+                guard = depth
+            parts = _LITERAL.split(line)
+            parts[::2] = [re.sub(r"(?<!\\)\|", r"\\|", part) for part in parts[::2]]
+            parts[1::2] = map(_linked, parts[1::2])
+            line = "".join(parts)
+            above = depth
+            if line.rstrip().endswith("::"):
+                literal = depth
+        out.append(line)
+    lines[:] = out
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx; napoleon has priority 500."""
+    app.connect("autodoc-process-docstring", keep_properties, priority=400)
+    app.connect("autodoc-process-docstring", as_text, priority=600)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,70 @@
+"""Every public name is in the reference."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import jaxpriv as jp
+
+PAGES = sorted((Path(__file__).parents[1] / "docs" / "reference").glob("*.md"))
+MODULES = [
+    "jaxpriv",
+    *(f"jaxpriv.{name}" for name in jp.__all__ if inspect.ismodule(getattr(jp, name))),
+    *(f"jaxpriv.estimation.{name}" for name in jp.estimation.__all__),
+    "jaxpriv.sklearn",
+]
+
+
+def public(module):
+    """The names of a module that are its users': those of `__all__`, or those that it defines itself."""
+    if hasattr(module, "__all__"):
+        return {name for name in module.__all__ if not inspect.ismodule(getattr(module, name))}
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    }
+
+
+def resolve(name):
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+@pytest.fixture(scope="module")
+def documented():
+    """What the directives of the pages stand for, each with its page, and the text of all pages."""
+    found, text = [], ""
+    for page in PAGES:
+        text += page.read_text(encoding="utf-8")
+    for kind, name, options in re.findall(r"^\.\. auto(\w+):: (\S+)\n((?:   :.*\n)*)", text, re.M):
+        if kind == "module":
+            left_out = set(re.findall(r"[\w]+", "".join(re.findall(r":exclude-members:(.*)", options))))
+            module = importlib.import_module(name)
+            found += [getattr(module, each) for each in public(module) - left_out]
+        else:
+            found.append(resolve(name))
+    return found, text
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_name_is_in_the_reference(name, documented):
+    pytest.importorskip("sklearn" if name == "jaxpriv.sklearn" else "jaxpriv")
+    found, text = documented
+    module = importlib.import_module(name)
+    for each in sorted(public(module)):
+        value = getattr(module, each)
+        if inspect.isclass(value) or inspect.isroutine(value):
+            assert any(value is other for other in found), f"{name}.{each} is on no page of docs/reference"
+            assert inspect.getdoc(value), f"{name}.{each} has no docstring"
+        else:  # a constant or an alias of types has no docstring of its own
+            assert f"{name}.{each}" in text or any(value is other for other in found), f"{name}.{each}"
+
+
+def test_nothing_is_described_twice(documented):
+    found, _ = documented
+    described = [value for value in found if inspect.isclass(value) or inspect.isroutine(value)]
+    assert len({id(value) for value in described}) == len(described)
