@@ -33,6 +33,13 @@ def fit(sizes: Sequence[float], values: Sequence[float], upper: int = 3) -> Powe
     return PowerLaw(slope, error, tuple(fitted))
 
 
+def local(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, ...]:
+    """The exponent between each size and the next, by the median of the values of a size."""
+    known = sorted(set(sizes))
+    middle = [np.median([value for at, value in zip(sizes, values, strict=True) if at == size]) for size in known]
+    return tuple(float(one) for one in np.diff(np.log(middle)) / np.diff(np.log(known)))
+
+
 def interior_point_step(S: float, X: float, Y: float) -> float:
     """Multiplications of one Newton step: the cheaper of |Y| systems of size |S| or |X|, Schur complement, Cholesky."""
     return Y * (S * X * X / 2 + min(S * S * X + S**3 / 3, X**3 / 2)) + X**3 / 3

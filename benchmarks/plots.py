@@ -8,26 +8,12 @@ import numpy as np
 
 from benchmarks.reading import longest, seconds_per_step, size_along, solvers_of, to_gap
 from benchmarks.results import PartRecord, Results, Row
-from jaxpriv.plotting import style
+from jaxpriv.plotting import solver_style, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# One look for each solver in every plot: colour, marker, line.
-_LOOKS = {
-    "interior-point": ("#0072B2", "o", "-"),
-    "mirror-descent": ("#56B4E9", "s", "-"),
-    "blahut-arimoto": ("#009E73", "^", "-"),
-    "clarabel": ("#D55E00", "D", "--"),
-    "ecos": ("#E69F00", "v", "--"),
-    "scs": ("#CC79A7", "P", "--"),
-    "highs": ("#F0E442", "p", "--"),
-    "highs-ipm": ("#8C6D1F", "h", "--"),
-    "qif": ("0.15", "X", ":"),
-    "dit": ("0.5", "*", ":"),
-}
-_OTHERS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "0.15", "0.5")
 # Letters of a legend's line that a column holds beside four marks.
 _LEGEND = 40
 
@@ -37,10 +23,9 @@ def _columns(names: list[str]) -> int:
     return 4 if sum(sorted(map(len, names))[-4:]) <= _LEGEND else 2
 
 
-def look(solver: str, position: int) -> dict[str, str | float]:
-    """Colour, marker and line of a solver; `position` decides for those without a look of their own."""
-    colour, marker, line = _LOOKS.get(solver, (_OTHERS[position % len(_OTHERS)], "os^DvPX*"[position % 8], "-."))
-    return {"color": colour, "marker": marker, "ls": line, "ms": 3.2, "lw": 1.0}
+def look(solver: str) -> dict[str, str | float]:
+    """Colour, marker and line of a solver, the same in every figure of the project."""
+    return {**solver_style(solver), "lw": 1.0}
 
 
 def time_and_memory(results: Results, part: PartRecord, gap: float) -> "Figure | None":
@@ -57,14 +42,14 @@ def time_and_memory(results: Results, part: PartRecord, gap: float) -> "Figure |
 
         figure = Figure(figsize=(3.4, 3.9))
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.3, 1))
-        for i, (solver, points) in enumerate(curves.items()):
+        for solver, points in curves.items():
             sizes = [size for size, _ in points]
-            above.plot(sizes, [row.seconds for _, row in points], label=solver, **look(solver, i))
+            above.plot(sizes, [row.seconds for _, row in points], label=solver, **look(solver))
             low, high = (np.array([getattr(row, f"seconds_{end}") for _, row in points]) for end in ("min", "max"))
-            above.vlines(sizes, low, high, color=look(solver, i)["color"], lw=0.8)
+            above.vlines(sizes, low, high, color=look(solver)["color"], lw=0.8)
             held = [(size, row.peak_mib) for size, row in points if row.peak_mib]
             if held:
-                below.plot(*zip(*held, strict=True), **look(solver, i))
+                below.plot(*zip(*held, strict=True), **look(solver))
         _log_sizes(above, sorted({size for points in curves.values() for size, _ in points}))
         _log_values(above)
         above.set_ylabel(f"seconds to a certified\ngap of {gap:g} (median, range)")
@@ -87,11 +72,11 @@ def times_by_group(results: Results, groups: Mapping[str, Sequence[PartRecord]],
         figure = Figure(figsize=(3.4, 0.5 + 1.6 * len(panels)))
         handles: dict[str, object] = {}
         for axes, (name, curves) in zip(np.atleast_1d(figure.subplots(len(panels), 1)), panels.items(), strict=True):
-            for i, (solver, points) in enumerate(curves.items()):
+            for solver, points in curves.items():
                 sizes = sorted(points)
-                (line,) = axes.plot(sizes, [np.median(points[size]) for size in sizes], **look(solver, i))
+                (line,) = axes.plot(sizes, [np.median(points[size]) for size in sizes], **look(solver))
                 low, high = ([end(points[size]) for size in sizes] for end in (min, max))
-                axes.vlines(sizes, low, high, color=look(solver, i)["color"], lw=0.8)
+                axes.vlines(sizes, low, high, color=look(solver)["color"], lw=0.8)
                 handles.setdefault(solver, line)
             _log_sizes(axes, sorted({size for points in curves.values() for size in points}))
             _log_values(axes)
@@ -125,23 +110,33 @@ def gap_over_time(results: Results, cases: Sequence[str]) -> "Figure | None":
         handles: dict[str, object] = {}
         for axes, case in zip(np.atleast_1d(figure.subplots(len(cases), 1)), cases, strict=True):
             names = dict.fromkeys(row.solver for row in results.rows_of(case))
-            for i, solver in enumerate(names):
+            for solver in names:
                 rows = [r for r in results.rows_of(case, solver) if r.seconds is not None and r.gap is not None]
                 if rows:
                     rows.sort(key=lambda row: row.gap or 0.0, reverse=True)
                     (line,) = axes.plot(
                         [row.seconds for row in rows],
                         [max(row.gap or 0.0, 1e-10) for row in rows],
-                        **look(solver, i),
+                        **look(solver),
                     )
                     handles.setdefault(solver, line)
             axes.set_xscale("log")
             axes.set_yscale("log")
-            axes.set_title("\n".join(textwrap.wrap(case, 44)))
+            axes.set_title("\n".join(textwrap.wrap(_in_words(case), 44)))
             axes.set_ylabel("judged gap (nats)")
         axes.set_xlabel("seconds (median)")
         figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=_columns(list(handles)))
     return figure
+
+
+def _in_words(case: str) -> str:
+    """ "cube distortion=absolute n=64 seed=1" as "cube, absolute distortion, n = 64"."""
+    family, *settings = case.split()
+    values = dict(setting.split("=", 1) for setting in settings if "=" in setting)
+    values.pop("seed", None)
+    distortion = values.pop("distortion", None)
+    texts = [family, *([f"{distortion} distortion"] if distortion else [])]
+    return ", ".join([*texts, *(f"{name} = {value}" for name, value in values.items())])
 
 
 def steps_along_axes(results: Results, parts: Sequence[PartRecord]) -> "Figure | None":
@@ -155,12 +150,12 @@ def steps_along_axes(results: Results, parts: Sequence[PartRecord]) -> "Figure |
         handles: dict[str, object] = {}
         for axes, part in zip(np.atleast_1d(figure.subplots(len(parts), 1)), parts, strict=True):
             sizes: set[int] = set()
-            for i, solver in enumerate(solvers_of(results, part)):
+            for solver in solvers_of(results, part):
                 points = _along(results, part, lambda case, s=solver: longest(results, case, s))
                 if points:
                     sizes |= {size for size, _ in points}
                     per_step = [(size, seconds_per_step(row)) for size, row in points]
-                    (line,) = axes.plot(*zip(*per_step, strict=True), **look(solver, i))
+                    (line,) = axes.plot(*zip(*per_step, strict=True), **look(solver))
                     handles.setdefault(solver, line)
             _log_sizes(axes, sorted(sizes))
             _log_values(axes)

@@ -20,6 +20,7 @@ class Exponent:
     quantity: str
     measured: growth.PowerLaw | None
     predicted: float | None
+    local: tuple[float, ...] = ()  # between each size and the next
 
 
 def to_gap(results: Results, case: str, solver: str, gap: float) -> Row | None:
@@ -92,7 +93,8 @@ def _exponent(
     cases = [results.case(case) for case, _ in points]
     diagonal = all(case.family == "source" for case in cases)
     slope = growth.predicted(quantity, solver, [case.sizes for case in cases], part.axis, diagonal=diagonal)
-    return Exponent(part.title, part.axis, solver, quantity, law, slope)
+    local = growth.local([size_along(results, part, case) for case, _ in points], [value for _, value in points])
+    return Exponent(part.title, part.axis, solver, quantity, law, slope, local)
 
 
 @dataclass(frozen=True)

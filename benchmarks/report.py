@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # The plots compare at the first of these that two solvers reached, or else at the last.
 GAPS = (1e-6, 1e-4, 1e-2)
+# A measured and a predicted exponent that differ by less agree.
+_NEAR = 0.3
 
 
 def summary(document: Results) -> list[str]:
@@ -74,7 +76,8 @@ def write(document: Results, source: str | os.PathLike[str]) -> Path:
     for name, (_, figure) in figures.items():
         save(figure, source.with_name(f"{source.stem}-{name}.png"))
     links = [f"![{caption}]({source.stem}-{name}.png)\n\n*{caption}*\n" for name, (caption, _) in figures.items()]
-    atomic_write(page, "\n".join([*_head(document, source.name), *links, *_tables(document)]).encode())
+    text = [f"# Benchmark: suite {document.suite}\n", *links[:1], *_verdict(document), *links[1:]]
+    atomic_write(page, "\n".join([*text, *_how(document, source.name), *_tables(document)]).encode())
     return page
 
 
@@ -120,11 +123,17 @@ def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
     return {name: (caption, figure) for name, (caption, figure) in drawn.items() if figure is not None}
 
 
-def _head(document: Results, source: str) -> list[str]:
+def _verdict(document: Results) -> list[str]:
+    """What the page says in a sentence: the largest size on which we are compared with others."""
+    compared = reading.cube_summary(document) or [_compared(one) for one in reading.comparisons(document)]
+    return [f"{'At ' if compared[-1].startswith('n=') else 'Under limits: '}{compared[-1]}.\n"] if compared else []
+
+
+def _how(document: Results, source: str) -> list[str]:
     known = ", ".join(f"{name} {version}" for name, version in document.versions.items() if version)
     box = document.machine
     return [
-        f"# Benchmark: suite {document.suite}\n",
+        "## How it was measured\n",
         f"{document.date}, seed {document.seed}, {document.seconds:.0f} s in all. {box['processor']}, "
         f"{box['cores']} cores, {box['memory_gib']} GiB, accelerator: {box['accelerator']}. {known}. "
         f"Made from `{source}` by `python -m benchmarks.report`.\n",
@@ -134,8 +143,6 @@ def _head(document: Results, source: str) -> list[str]:
         "enough; the gap is the value of what remains minus the best lower bound certified for the case. Times are "
         "medians after a warm-up, compile time apart; each solver runs alone in its "
         "own process. Memory is the peak above the process's size after its imports, compiling included.\n",
-        *(f"    {line}" for line in summary(document)),
-        "",
     ]
 
 
@@ -220,7 +227,8 @@ def _exponent_table(document: Results) -> list[str]:
     rows = [
         f"| {_escaped(one.part)} | {one.solver} | {one.quantity} | {_law(one.measured)} | "
         f"{'-' if one.predicted is None else f'{one.predicted:.2f}'} | "
-        f"{', '.join(f'{size:g}' for size in one.measured.sizes) if one.measured else ''} |"
+        f"{', '.join(f'{size:g}' for size in one.measured.sizes) if one.measured else ''} | "
+        f"{', '.join(f'{slope:.2f}' for slope in one.local)} | {_reason(one)} |"
         for one in found
     ]
     return [
@@ -228,10 +236,30 @@ def _exponent_table(document: Results) -> list[str]:
         "standard error. Seconds: to the tightest target, where it was reached; per step: of the longest run, "
         "preparation and certificate included; memory: the compiler's share hides the growth at small sizes. "
         "Predicted: the slope of the operation count of one step, or of the numbers held, over the same sizes.\n",
-        "| sweep | solver | quantity | measured | predicted | sizes |",
-        "|---|---|---|---|---|---|",
+        "Local: the slope from each size to the next. Where it rises towards the prediction, costs that do not grow "
+        "(calls, the certificate, preparation) still dominate the smaller sizes.\n",
+        "| sweep | solver | quantity | measured | predicted | sizes | local | where they differ |",
+        "|---|---|---|---|---|---|---|---|",
         *rows,
     ]
+
+
+def _reason(one: reading.Exponent) -> str:
+    """Why the measured slope is not the predicted one, as far as the sizes that were run show it."""
+    if one.measured is None or one.predicted is None:
+        return ""
+    apart = one.predicted - one.measured.exponent
+    if abs(apart) <= max(_NEAR, 2 * (one.measured.error or 0.0)):
+        return ""
+    if apart < 0:
+        return "grows faster than its operations"
+    if one.quantity == "peak memory":
+        return "the compiler's memory hides it"
+    if len(one.local) < 2:
+        return "two sizes do not show it"
+    if one.local[-1] > one.local[0] + _NEAR / 2:
+        return "rising: fixed costs dominate the smaller sizes"
+    return "not explained by these sizes"
 
 
 def _escaped(text: str) -> str:

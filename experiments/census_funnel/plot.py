@@ -10,7 +10,7 @@ from jaxpriv import plotting
 HERE = Path(__file__).parent
 FIGURE = HERE.parents[1] / "docs" / "figures" / "census-funnel.png"
 TITLES = {
-    "documented": "I(S;Y) that is possible; age by decades, 4 levels of education",
+    "documented": "age by decades, 4 levels of education",
     "bachelor": "bachelor or not",
     "income": "income alone is private",
     "five-years": "ages by 5 years",
@@ -18,7 +18,7 @@ TITLES = {
 }
 CERTIFIED = {"most": ("most: certified", "C1"), "least": ("least: certified", "C0")}
 LEGEND = (
-    *("possible", "most: certified", "least: certified", "bounds without work"),
+    *("possible", "most: certified", "least: certified", "elementary bounds"),
     *("greedy, Algorithms 1 and 2", "greedy with time sharing", "random erasure", "attributes dropped"),
 )
 
@@ -44,7 +44,7 @@ def draw(axes, name: str, boundaries: list[dict[str, str]], greedy: list[dict[st
     for side, (label, color) in CERTIFIED.items():
         r, reached, elementary, shared = (np.concatenate([[0.0], values]) for values in ends[side])
         axes.plot(r, reached, color=color, lw=1.6, zorder=4, label=label)
-        one = {"label": "bounds without work"} if side == "most" else {}
+        one = {"label": "elementary bounds"} if side == "most" else {}
         axes.plot(r, elementary, color="k", lw=0.6, ls=(0, (1, 1.5)), zorder=5, **one)
         points = numbers(
             [row for row in greedy if (row["binning"], row["boundary"]) == (name, side)], "disclosure", "leakage"
@@ -72,11 +72,11 @@ def main() -> None:
         for axes, (name, title) in zip([main_axes, *others], TITLES.items(), strict=True):
             draw(axes, name, boundaries, greedy, dropping)
             axes.set_title(title, fontsize=7)
-        main_axes.set(xlabel="I(X;Y), nats", ylabel="I(S;Y), nats")
+        main_axes.set(xlabel="I(X;Y) (nats)", ylabel="I(S;Y) (nats)")
         for axes in others[2:]:
-            axes.set_xlabel("I(X;Y), nats")
+            axes.set_xlabel("I(X;Y) (nats)")
         for axes in others[::2]:
-            axes.set_ylabel("I(S;Y), nats")
+            axes.set_ylabel("I(S;Y) (nats)")
         handles, labels = main_axes.get_legend_handles_labels()
         order = [labels.index(label) for label in LEGEND]
         legend.legend([handles[k] for k in order], LEGEND, loc="center", ncols=2)

@@ -29,8 +29,8 @@ def main() -> None:
         axes.plot(rate, shared, color="C1", lw=0.8, ls="--", label="greedy, time sharing")
         axes.plot(rate, reached, "o-", color="C0", ms=2.8, lw=0.9, label=f"least (proved to {worst:.0e} nats)")
         axes.plot(rate, elementary, color="0.4", lw=0.8, label="R - H(X|S)")
-        axes.set(xlabel="I(X;Y), nats", ylabel="I(S;Y), nats", ylim=(0, None))
-        axes.set_title("Census: income, sex and race (white or not) are private")
+        axes.set(xlabel="I(X;Y) (nats)", ylabel="I(S;Y) (nats)", ylim=(0, None))
+        axes.set_title("Census: income, sex and race are private")
         axes.legend(loc="upper left")
     plotting.save(figure, FIGURE)
 

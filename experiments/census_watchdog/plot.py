@@ -9,7 +9,6 @@ from jaxpriv import plotting
 
 HERE = Path(__file__).parent
 FIGURE = HERE.parents[1] / "docs" / "figures" / "census-watchdog.png"
-BITS = 1.0 / np.log(2.0)
 # The square that is drawn among the scores.
 EPSILON = 0.5
 HIGHEST = 3.4
@@ -37,8 +36,9 @@ def draw_scores(axes) -> None:
     axes.plot(EPSILON * np.array([-1, 1, 1, -1, -1]), EPSILON * np.array([-1, -1, 1, 1, -1]), "k", lw=0.7, ls="--")
     corner = (-EPSILON, -EPSILON)
     axes.annotate(f"$\\epsilon = {EPSILON}$", corner, textcoords="offset points", xytext=(0, -9), fontsize=7)
-    axes.set_xlabel("log-lift of income up to 50K, nats")
-    axes.set_ylabel("log-lift of income\nover 50K, nats")
+    axes.set_xlabel("log-lift of income up to 50K (nats)")
+    axes.set_ylabel("log-lift of income\nover 50K (nats)")
+    axes.set_title("(a) Every x: age, gender, education of the census")
     handles = axes.legend(loc="lower left", title="people with this x (area)")
     for handle in handles.legend_handles:
         handle.set_sizes([18])
@@ -48,8 +48,8 @@ def draw_leakage(axes) -> None:
     rows = table("staircase.csv")
     epsilon, leakage, tight, gamma = numbers(rows, "epsilon", "leakage", "tight", "gamma")
     for values, label, style in (
-        (gamma, "$\\gamma$ of the paper", {"color": "0.55", "lw": 1.0}),
-        (tight, "tighter bound", {"color": "C4", "lw": 1.0}),
+        (gamma, "$\\gamma$ of Hsu et al. 2019, Prop. 2", {"color": "0.55", "lw": 1.0}),
+        (tight, "tighter bound", {"color": "C1", "lw": 1.0}),
         (leakage, "exact", {"color": "C0", "lw": 1.4}),
     ):
         known = np.isfinite(values)
@@ -70,8 +70,9 @@ def draw_leakage(axes) -> None:
             axes.axvline(stop, color="0.55", lw=0.6, ls=":")
     axes.set_xlim(0, HIGHEST)
     axes.set_ylim(0, HIGHEST)
-    axes.set_xlabel("threshold $\\epsilon$, nats")
-    axes.set_ylabel("lift leakage, nats")
+    axes.set_xlabel("threshold $\\epsilon$ (nats)")
+    axes.set_ylabel("lift leakage (nats)")
+    axes.set_title("(b) Leakage where all of the rest is merged")
     axes.legend(loc="lower right")
 
 
@@ -80,16 +81,15 @@ def draw_utility(axes) -> None:
     for kind, style in KINDS.items():
         target, utility = numbers([row for row in rows if row["kind"] == kind], "target", "utility")
         # What is within a limit is within a larger one: the best so far.
-        axes.step(target, np.maximum.accumulate(utility) * BITS, where="post", label=kind, **style)
+        axes.step(target, np.maximum.accumulate(utility), where="post", label=kind, **style)
     (all_of_it,) = numbers(table("staircase.csv")[-1:], "utility")
-    axes.axhline(all_of_it[0] * BITS, color="0.55", lw=0.6, ls=":")
-    axes.annotate(
-        "$H(X)$", (0.03, all_of_it[0] * BITS), xytext=(0, -2), textcoords="offset points", va="top", fontsize=7
-    )
+    axes.axhline(all_of_it[0], color="0.55", lw=0.6, ls=":")
+    axes.annotate("$H(X)$", (0.03, all_of_it[0]), xytext=(0, -2), textcoords="offset points", va="top", fontsize=7)
     axes.set_xlim(0, HIGHEST)
-    axes.set_ylim(0, 1.05 * all_of_it[0] * BITS)
-    axes.set_xlabel("exact lift leakage allowed, nats")
-    axes.set_ylabel("utility $I(X;Y)$, bits")
+    axes.set_ylim(0, 1.05 * all_of_it[0])
+    axes.set_xlabel("exact lift leakage allowed (nats)")
+    axes.set_ylabel("utility $I(X;Y)$ (nats)")
+    axes.set_title("(c) Utility of three ways to treat the rest")
     axes.legend(loc="lower right")
 
 
@@ -97,7 +97,7 @@ def main() -> None:
     with plotting.style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(3.4, 6.4))
+        figure = Figure(figsize=(3.4, 6.8))
         for place, draw in enumerate((draw_scores, draw_leakage, draw_utility)):
             draw(figure.add_subplot(3, 1, place + 1))
     plotting.save(figure, FIGURE)

@@ -44,14 +44,17 @@ def draw_scatter() -> None:
             )
         axes.set_xlim(-1.2, 0.95)
         axes.set_ylim(-2.2, 1.0)
-        axes.set_ylabel("i(1, x) (nats)")
+        axes.set_ylabel("i(1, x) = ln P(s=1|x) / P(s=1) (nats)")
+        axes.set_title(
+            "COMPAS, estimated log-lift of each combination x\nof the 5278 records; one split of the records"
+        )
         axes.legend(loc="lower left")
         for code, name in ((0, "African-American (s = 0)"), (1, "Caucasian (s = 1)")):
             edges = np.arange(-1.2, 0.55, 0.05)
             total, _ = np.histogram(i_0, edges, weights=counts[code])
             below.stairs(total, edges, color=f"C{2 * code}", label=name, lw=1.0)
         below.set_xticks(np.arange(-1.0, 0.6, 0.5))
-        below.set_xlabel("i(0, x) (nats)")
+        below.set_xlabel("i(0, x) = ln P(s=0|x) / P(s=0) (nats)")
         below.set_ylabel("records")
         below.legend(loc="upper left")
     plotting.save(figure, FIGURES / "compas-scatter.png")
@@ -64,7 +67,7 @@ def draw_tradeoff() -> None:
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
 
-        figure = Figure(figsize=(3.4, 4.2))
+        figure = Figure(figsize=(3.4, 4.8))
         above, below = figure.subplots(2, 1)
         for name, colour in (("train", "C0"), ("test", "C1")):
             own = [row for row in rows if row["rows"] == name]
@@ -76,7 +79,7 @@ def draw_tradeoff() -> None:
             known = np.isfinite(tight) & (column(own, "released") < 1)
             below.plot(column(own, "epsilon")[known], tight[known], color=colour, ls=":")
         handles = [Line2D([], [], color="C0", label="training rows"), Line2D([], [], color="C1", label="test rows")]
-        formulas = ("formula $\\gamma$ of the paper", "tighter formula")
+        formulas = ("$\\gamma$ of Hsu et al. 2019, Prop. 2", "tighter formula")
         for axes, formula in zip((above, below), formulas, strict=True):
             lines = [
                 Line2D([], [], color="0.4", label="estimated leakage"),
@@ -84,8 +87,14 @@ def draw_tradeoff() -> None:
             ]
             axes.legend(handles=handles + lines, loc="lower right")
         above.set_xlim(0, 2.5)
+        above.set_title(
+            "(a) Utility against leakage, by threshold $\\epsilon$; one split.\nCurves turn back: (b) is not monotone"
+        )
         above.set_xlabel("lift leakage (nats)")
         above.set_ylabel("utility I(X;Y) (nats)")
+        below.set_title(
+            "(b) Leakage against the threshold. A larger $\\epsilon$ merges\nfewer records, which then tell more"
+        )
         below.set_xlabel("threshold $\\epsilon$ (nats)")
         below.set_ylabel("lift leakage (nats)")
         below.set_xlim(0, 1.45)

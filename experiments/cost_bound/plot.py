@@ -17,11 +17,15 @@ COSTS = {
     "zero-one": "zero-one loss",
     "brier": "Brier loss",
     "random": "random cost",
-    "worst": "worst cost of each mechanism",
+    "worst": "its worst cost",
 }
 FORMS = {
-    "average": ("average gain / L", "I(S;Y), nats"),
-    "maximum": ("maximum gain / L", "max$_y$ D(P$_{S|y}$ || P$_S$), nats"),
+    "average": ("average gain / L", "x = I(S;Y) (nats)"),
+    "maximum": ("largest gain / L", "x = max$_y$ D(P$_{S|y}$ || P$_S$) (nats)"),
+}
+PANELS = {
+    "average": "(a) Gain of costs |C| <= L on average",
+    "maximum": "(b) Gain from the most telling output",
 }
 LEAST = 1e-6
 
@@ -38,8 +42,8 @@ def main() -> None:
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
 
-        figure = Figure(figsize=(3.4, 5.4))
-        grid = figure.add_gridspec(3, 1, height_ratios=(0.34, 1, 1))
+        figure = Figure(figsize=(3.4, 5.6))
+        grid = figure.add_gridspec(3, 1, height_ratios=(0.36, 1, 1))
         legend = figure.add_subplot(grid[0])
         legend.set_axis_off()
         panels = [figure.add_subplot(grid[row]) for row in (1, 2)]
@@ -58,17 +62,16 @@ def main() -> None:
             axes.plot(line, np.minimum(np.sqrt(2 * line), 2), color="black", lw=1.1, zorder=3)
             axes.plot(line, 2 * np.sqrt(2 * line), color="black", lw=0.9, ls=(0, (4, 1.5)), zorder=3)
             axes.set(xscale="log", yscale="log", xlim=(LEAST, 10), ylim=(1e-4, 10), xlabel=leakage)
-            axes.set_title(gain)
+            axes.set_ylabel(gain)
+            axes.set_title(PANELS[form])
         handles = [
-            Line2D([], [], color="black", lw=1.1, label=r"$\sqrt{2\,\cdot}$, at most 2 (proved)"),
-            Line2D([], [], color="black", lw=0.9, ls=(0, (4, 1.5)), label=r"$2\sqrt{2\,\cdot}$ (paper)"),
+            Line2D([], [], color="black", lw=1.1, label="proved bound: least of $\\sqrt{2x}$ and 2"),
+            Line2D([], [], color="black", lw=0.9, ls=(0, (4, 1.5)), label="Makhdoumi et al., Thm 1: $2\\sqrt{2x}$"),
             *(
                 Line2D([], [], ls="", marker="o", ms=3, mew=0, color=f"C{k}", label=name)
                 for k, name in enumerate(COSTS.values())
             ),
-            Line2D(
-                [], [], ls="", marker="D", ms=3, mfc="none", mew=0.6, color="0.3", label="fair bit, P(s|y) = 1/2 ± e"
-            ),
+            Line2D([], [], ls="", marker="D", ms=3, mfc="none", mew=0.6, color="0.3", label="fair bit, 1/2 ± e"),
         ]
         legend.legend(handles=handles, loc="center", ncols=2)
     plotting.save(figure, FIGURE)

@@ -36,8 +36,8 @@ def draw_curve(axes, n: str, p: str) -> None:
     axes.plot(error, column(rows, "leakage_bits"), color="C0", marker="o", lw=0.8, label="optimal mapping (certified)")
     axes.set_yscale("log")
     axes.set_xlim(left=0)
-    axes.set_xlabel("mean absolute error of the count, records")
-    axes.set_ylabel("max information leakage, bits")
+    axes.set_xlabel("mean absolute error of the count (records)")
+    axes.set_ylabel("max information\nleakage (bits)")
 
 
 def draw_posteriors(axes) -> None:
@@ -73,6 +73,7 @@ def main() -> None:
         figure = Figure(figsize=(3.4, 6.4))
         small, large, posteriors = figure.subplots(3, 1)
         draw_curve(small, "30", "0.3")
+        small.legend(loc="lower left", fontsize=6, labelspacing=0.2)
         small.set_title("(a) n = 30 records, p = 0.3")
         draw_curve(large, "1000", "0.5")
         large.legend(loc="upper right")

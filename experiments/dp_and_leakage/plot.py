@@ -44,7 +44,7 @@ def draw_noise(axes) -> None:
     axes.set_xlim(1, 1e5)
     axes.set_ylim(0, 18)
     axes.set_xlabel("n/k: groups of k = 100 records")
-    axes.set_ylabel("leakage I(S;Y), bits")
+    axes.set_ylabel("leakage I(S;Y) (bits)")
     axes.set_title("(a) Laplace noise, $\\varepsilon$-differentially private for every n")
 
 
@@ -56,17 +56,18 @@ def draw_optimal(axes) -> None:
     for k, table in enumerate(tables.values()):
         axes.plot(table["n/k"], table["laplace_bits"], color=f"C{k}")
         axes.plot(table["n/k"], table["optimal_bits"], color=f"C{k}", ls="", marker="o", clip_on=False)
-    handles = [
+    handles = [Line2D([], [], color=f"C{k}", label=f"$\\varepsilon$ = {eps}") for k, eps in enumerate(tables)]
+    handles += [
         Line2D([], [], color="0.3", label="Laplace noise"),
         Line2D([], [], color="0.3", ls="", marker="o", label="optimal mapping"),
     ]
-    axes.legend(handles=handles, loc="upper left", labelspacing=0.25)
+    axes.legend(handles=handles, loc="upper left", labelspacing=0.25, ncols=2)
     axes.set_xscale("log", base=2)
     axes.set_xticks(table["n/k"], [f"{count:g}" for count in table["n/k"]])
     axes.minorticks_off()
-    axes.set_ylim(0, 6.9)
+    axes.set_ylim(0, 7.6)
     axes.set_xlabel("n/k: groups of k = 100 records")
-    axes.set_ylabel("leakage I(S;Y), bits")
+    axes.set_ylabel("leakage I(S;Y) (bits)")
     axes.set_title("(b) Any mapping to multiples of k, same mean error 1/$\\varepsilon$")
 
 

@@ -33,7 +33,7 @@ def main() -> None:
     with plotting.style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(3.4, 5.4))
+        figure = Figure(figsize=(3.4, 5.6))
         key, above, below = figure.subplots(3, 1, height_ratios=(0.25, 1.35, 1))
         key.set_axis_off()
         maps = numbers(table("maps.csv"), "rate_nats", "leakage_nats")
@@ -41,21 +41,22 @@ def main() -> None:
         for name, (label, style) in CURVES.items():
             part = numbers([row for row in curves if row["curve"] == name], "rate_nats", "leakage_nats")
             above.plot(*part, label=label, **style)
-        above.set(xlabel="I(X;Y), nats", xlim=(0, 4), yscale="log", ylim=(1e-3, 3))
-        above.set_title("I(S;Y), nats")
+        above.set(xlabel="I(X;Y) (nats)", ylabel="I(S;Y) (nats)", xlim=(0, 4), yscale="log", ylim=(1e-3, 3))
+        above.set_title("(a) The least and the most that a map tells of S")
         key.legend(*above.get_legend_handles_labels(), loc="center", ncols=2)
 
         count, claimed, true = numbers(samples, "samples", "claimed_nats", "true_nats")
         sizes = np.unique(count)
         for k, (values, label) in enumerate(((true, "true"), (claimed, "claimed by the estimate"))):
             parts = [values[count == size] for size in sizes]
-            style = {"color": ("C3", "C4")[k]}
+            style = {"color": ("C3", "C1")[k]}
             low, high = (np.array([np.quantile(part, level) for part in parts]) for level in (0.05, 0.95))
             below.fill_between(sizes, low, high, alpha=0.2, lw=0, **style)
             below.plot(sizes, [part.mean() for part in parts], marker="o", label=label, **style)
         below.axhline(best, color="C0", lw=0.9, ls=(0, (4, 1.5)), label="least possible")
         below.set(xscale="log", xlabel="samples that the funnel was chosen on", ylim=(0, None))
-        below.set_title("I(S;Y) at I(X;Y) = 1 nat, nats: mean, 5 to 95 %")
+        below.set_ylabel("I(S;Y) (nats): mean, 5 to 95 %")
+        below.set_title("(b) Funnel at I(X;Y) = 1 nat, chosen on samples")
         below.legend(loc="upper right")
     plotting.save(figure, FIGURE)
 

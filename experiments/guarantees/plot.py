@@ -9,7 +9,6 @@ from jaxpriv import plotting
 
 HERE = Path(__file__).parent
 FIGURE = HERE.parents[1] / "docs" / "figures" / "guarantees.png"
-BITS = 1.0 / np.log(2.0)
 KINDS = {
     "mutual-information": "average information",
     "max-information": "max information",
@@ -18,12 +17,12 @@ KINDS = {
     "inferential": "inferential (LDP)",
 }
 PANELS = {
-    "mutual-information": "average information, bits",
-    "max-information": "max information, bits",
-    "maximal-leakage": "maximal leakage, bits",
+    "mutual-information": "average information (nats)",
+    "max-information": "max information (nats)",
+    "maximal-leakage": "maximal leakage (nats)",
     "correct-guess": "P(S guessed correctly)",
-    "lift": "lift, nats",
-    "inferential": "inferential privacy, nats",
+    "lift": "lift (nats)",
+    "inferential": "inferential privacy (nats)",
 }
 RATIOS = ("lift", "inferential")
 
@@ -36,9 +35,8 @@ def draw(axes, rows: list[dict[str, str]], measure: str) -> None:
         )
         for kind in KINDS
     }
-    scale = BITS if PANELS[measure].endswith("bits") else 1.0
     finite = [part[np.isfinite(part[:, 1]), 1] for part in table.values()]
-    top = scale * max(values.max() for values in finite if values.size)
+    top = max(values.max() for values in finite if values.size)
     infinite = any(len(part) > len(values) for part, values in zip(table.values(), finite, strict=True))
     for k, (kind, part) in enumerate(table.items()):
         order = np.argsort(part[:, 0])
@@ -46,11 +44,9 @@ def draw(axes, rows: list[dict[str, str]], measure: str) -> None:
         known = np.isfinite(value)
         style = {"color": f"C{k}"}
         width = 1.8 if kind == measure else 0.8
-        axes.plot(
-            error[known], scale * value[known], marker="o", ms=1.8, lw=width, zorder=3 + (kind == measure), **style
-        )
+        axes.plot(error[known], value[known], marker="o", ms=1.8, lw=width, zorder=3 + (kind == measure), **style)
         axes.plot(error[~known], np.full((~known).sum(), 1.12 * top), ls="", marker="x", ms=3.5, **style)
-    axes.set_ylim(min(0.0, scale * min(v.min() for v in finite if v.size)), top * (1.18 if infinite else 1.03))
+    axes.set_ylim(min(0.0, min(v.min() for v in finite if v.size)), top * (1.18 if infinite else 1.03))
     if infinite:
         axes.axhline(1.05 * top, color="0.5", lw=0.6, ls=(0, (3, 1.2)))
         note = axes.annotate(
@@ -58,7 +54,7 @@ def draw(axes, rows: list[dict[str, str]], measure: str) -> None:
         )
         note.set_in_layout(False)
     axes.set_xlim(-0.03, 1.2)
-    axes.set_title(PANELS[measure], fontsize=7)
+    axes.set_ylabel(PANELS[measure])
 
 
 def main() -> None:
@@ -68,7 +64,7 @@ def main() -> None:
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
 
-        figure = Figure(figsize=(3.4, 5.6))
+        figure = Figure(figsize=(3.4, 5.8))
         grid = figure.add_gridspec(4, 2, height_ratios=(0.42, 1, 1, 1))
         legend = figure.add_subplot(grid[0, :])
         legend.set_axis_off()
@@ -80,7 +76,8 @@ def main() -> None:
         handles = [
             Line2D([], [], color=f"C{k}", marker="o", ms=1.8, label=label) for k, label in enumerate(KINDS.values())
         ]
-        legend.legend(handles=handles, title="mapping optimal for", loc="center", ncols=2)
+        handles.append(Line2D([], [], color="0.3", lw=1.8, label="thick: the panel's own measure"))
+        legend.legend(handles=handles, title="mapping that is optimal for", loc="center", ncols=2)
     plotting.save(figure, FIGURE)
 
 

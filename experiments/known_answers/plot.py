@@ -39,7 +39,7 @@ def main() -> None:
         axes.grid(visible=False, axis="y")
         for k in range(len(tasks) - 1):
             axes.axhline(k + 0.5, color="0.9", lw=0.5)
-        axes.set_xlabel("estimate minus truth (nats); bars: 2 std. errors")
+        axes.set_xlabel("estimate minus truth (nats);\nbars: 2 standard errors")
         figure.legend(loc="outside upper center", ncols=3, columnspacing=1.0)
     plotting.save(figure, FIGURE)
 

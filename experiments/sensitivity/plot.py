@@ -26,7 +26,7 @@ def draw_slopes(axes) -> None:
     table = np.array(rows, dtype=float)
     budget, groups = table[:, 0], header[3:]
     ages = list(dict.fromkeys(name.split()[0] for name in groups))
-    colours = dict(zip(ages, colormaps["viridis"](np.linspace(0.0, 0.92, len(ages))), strict=True))
+    colours = dict(zip(ages, colormaps["viridis"](np.linspace(0.0, 0.8, len(ages))), strict=True))
     incomes = {"<=50K": "-", ">50K": (0, (3, 1.2))}
     for k, name in enumerate(groups):
         age, income = name.split()
@@ -41,7 +41,7 @@ def draw_slopes(axes) -> None:
     axes.legend(handles=handles, title="age, income", ncols=2, loc="upper right", columnspacing=1.0, labelspacing=0.25)
     axes.set_xlim(0, 1)
     axes.set_xlabel("budget: mean number of changed attributes")
-    axes.set_ylabel("change of least leakage, millibits\nper percentage point of share")
+    axes.set_ylabel("change of the least leakage\n(millibits per percentage point)")
     axes.set_title("(a) If one private group grew")
 
 
@@ -65,12 +65,11 @@ def draw_even(axes) -> None:
                 fontsize=6,
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
             )
-    axes.axvline(cap, color="C1", lw=0.8, ls="--", zorder=0)
     axes.set_yticks(places, names)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 72)
-    axes.set_xlabel(f"people whose attribute is changed (%); dashed: {cap:.1f} %")
+    axes.set_xlabel(f"attribute changed (% of people; limit {cap:.1f} %)")
     axes.set_ylim(-0.5, count + 0.25)  # room for the legend
     axes.legend(loc="upper right")
     axes.set_title("(b) Weights that change all attributes equally often")

@@ -23,11 +23,15 @@ def draw_between(axes, column: str) -> str:
         part = [row for row in rows if row["mapping"] == name]
         axes.plot([float(r["odds_factor"]) for r in part], [float(r[column]) for r in part], label=name, **style)
         five = [r for r in shown if r["mapping"] == name and r["budget"] == budget]
-        axes.plot([float(r["odds_factor"]) for r in five], [float(r[column]) for r in five], ls="", marker="o", **style)
+        for over, fill in ((False, style["color"]), (True, "white")):  # open: beyond the budget under that prior
+            part = [r for r in five if (float(r["changed"]) > float(budget) * (1 + 1e-6)) == over]
+            at = [[float(r[name]) for r in part] for name in ("odds_factor", column)]
+            axes.plot(*at, ls="", marker="o", mfc=fill, **style)
     if column == "leakage_bits":
         known = [r for r in shown if r["mapping"] == "known" and r["budget"] == budget]
         x, y = ([float(r[name]) for r in known] for name in ("odds_factor", column))
         axes.plot(x, y, ls="", marker="x", color="0.3", ms=4, label="optimum for a known prior")
+        axes.plot([], [], ls="", marker="o", mfc="white", color="C1", label="fitted, over the budget")
     axes.set_xscale("log")
     axes.set_xticks([1 / 9, 1 / 3, 1, 3, 9], ["1/9", "1/3", "1", "3", "9"])
     axes.minorticks_off()
@@ -35,7 +39,7 @@ def draw_between(axes, column: str) -> str:
     return budget
 
 
-def draw_price(axes) -> None:
+def draw_price(axes, below) -> None:
     """Against the budget: what the robust mapping costs under the table and gains under the worst prior."""
     rows = read("priors.csv")
     assert all(row["status"] == "optimal" for row in rows), "a point is not certified"
@@ -59,25 +63,28 @@ def draw_price(axes) -> None:
         1e3 * (a - b) for a, b in zip(worst("fitted", "leakage_bits"), worst("robust", "leakage_bits"), strict=True)
     ]
     excess = [100 * (a / b - 1) for a, b in zip(worst("fitted", "changed"), x, strict=True)]
-    axes.plot(x, price, color="C0", marker="o", label="robust leaks more under the table, mbit")
-    axes.plot(x, gain, color="C2", marker="s", ms=2.5, label="robust leaks less under its worst prior, mbit")
-    axes.plot(x, excess, color="C1", marker="^", ls=(0, (3, 1.2)), label="fitted exceeds its budget by at most, %")
+    axes.plot(x, price, color="C0", marker="o", label="robust leaks more under the table")
+    axes.plot(x, gain, color="C2", marker="s", ms=2.5, label="robust leaks less under its worst prior")
     axes.axhline(0.0, color="0.3", lw=0.6)
-    axes.set_xlabel("budget: mean number of changed attributes")
-    axes.set_ylabel("millibits; per cent")
-    axes.set_ylim(top=23)
+    axes.set_ylabel("difference (millibits)")
+    axes.set_ylim(top=14)
     axes.legend(loc="upper left")
-    axes.set_title("(c) The price of robustness")
+    axes.set_title("(c) The price of robustness in leakage")
+    below.plot(x, excess, color="C1", marker="^")
+    below.set_ylabel("excess (%)")
+    below.set_ylim(bottom=0)
+    below.set_xlabel("budget: mean number of changed attributes")
+    below.set_title("(d) Excess of the fitted mapping over its budget")
 
 
 def main() -> None:
     with plotting.style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(3.4, 6.0))
-        leaked, changed, price = figure.subplots(3, 1, height_ratios=(1.2, 1, 1.2))
+        figure = Figure(figsize=(3.4, 7.2))
+        leaked, changed, price, excess = figure.subplots(4, 1, height_ratios=(1.2, 1, 1, 0.8))
         budget = draw_between(leaked, "leakage_bits")
-        leaked.set_ylabel("leakage I(S;Y), bits")
+        leaked.set_ylabel("leakage I(S;Y) (bits)")
         leaked.legend(loc="lower right")
         leaked.set_title(f"(a) Under other priors, budget {budget}")
         draw_between(changed, "changed")
@@ -86,7 +93,7 @@ def main() -> None:
         changed.legend(loc="upper left", ncols=3)
         changed.set_ylim(top=changed.get_ylim()[1] + 0.15 * (changed.get_ylim()[1] - changed.get_ylim()[0]))
         changed.set_title("(b) The budget, held under other priors?")
-        draw_price(price)
+        draw_price(price, excess)
     plotting.save(figure, FIGURE)
 
 

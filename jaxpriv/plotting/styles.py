@@ -57,9 +57,11 @@ _SOLVERS: Mapping[str, tuple[str, str]] = {
     "ecos": ("purple", "s"),
     "scs": ("grey", "^"),
     "highs": ("black", "v"),
+    "highs-ipm": ("sky", "P"),
     "qif": ("green", "X"),
+    "dit": ("black", "D"),
 }
-_OTHERS = frozenset({"clarabel", "ecos", "scs", "highs", "qif"})
+_OTHERS = frozenset({"clarabel", "ecos", "scs", "highs", "highs-ipm", "qif", "dit"})
 
 
 def solver_style(name: str) -> dict[str, str | float]:
