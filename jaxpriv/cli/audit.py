@@ -4,7 +4,7 @@ import json as json_module
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,9 @@ from jaxpriv.cli._tables import (
 )
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
+
+if TYPE_CHECKING:
+    from jaxpriv.mechanism import Mechanism
 
 _PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
 # A solution written by `jaxpriv solve --json` has a few hundred bytes.
@@ -85,9 +88,27 @@ def audit(
     solution: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="JSON of the `jaxpriv solve` that made the mapping: shows its certified gap."
+            metavar="PATH",
+            help="JSON of the `jaxpriv solve` that made the mapping: shows the gap that it states, not verified.",
         ),
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="AUDIT.zip",
+            help="The private part of a design: its certified gap is computed again from counts and dual scores.",
+        ),
+    ] = None,
+    measures: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:PARAMETER]",
+            help="Bound this measure only; again for more. They share the confidence: fewer measures, tighter bounds.",
+        ),
+    ] = None,
+    bootstrap: Annotated[
+        int, typer.Option(metavar="N", help="Resamples of the records for the column of estimates; 0: none.")
+    ] = 200,
     objective: Annotated[
         str | None,
         typer.Option(
@@ -100,7 +121,7 @@ def audit(
         list[float] | None, typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures.")
     ] = None,
     permutations: Annotated[int, typer.Option(help="Permutations of the test of independence.")] = 9999,
-    seed: Annotated[int, typer.Option(help="Of the permutations and of the halves for lower bounds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of permutations, resamples and the halves for lower bounds.")] = 0,
     units: UnitsOption = Units.nats,
     json: JsonOption = None,
 ) -> None:
@@ -112,6 +133,7 @@ def audit(
     """
     from jaxpriv._files import load_npz_safely
     from jaxpriv.estimation.audit import audit_mechanism, audit_pairs, conformity
+    from jaxpriv.leakage import by_name, parameters_of
 
     given = [name for name, path in (("--counts", counts), ("--joint", joint), ("--pairs", pairs)) if path is not None]
     if len(given) != 1:
@@ -121,26 +143,29 @@ def audit(
     columns = {"--private": private, "--released": released, "--bins": bins, "--missing": missing}
     if pairs is None and (any(columns.values()) or show_values):
         raise InputError(f"{', '.join(columns)} and --show-values are about --pairs")
-    if pairs is not None and (releases is not None or held_out or solution is not None):
-        raise InputError("--releases, --held-out and --solution are about a mapping, not about --pairs")
+    if pairs is not None and (releases is not None or held_out or solution is not None or certificate is not None):
+        raise InputError("--releases, --held-out, --solution and --certificate are about a mapping, not about --pairs")
     design = mechanism is not None and mechanism.suffix.lower() == ".zip"
     if design and (counts is None or not is_table(counts) or codebook is not None):
         raise InputError("a design is audited on a table in --counts, with its own codebook: leave out --codebook")
     if not design and (codebook is not None) != (counts is not None and is_table(counts)):
         raise InputError("--codebook and a table in --counts go together")
+    if certificate is not None and (not design or solution is not None):
+        raise InputError("--certificate is about a design, DESIGN.zip, and goes without --solution")
     if solution is None and objective is not None:
         raise InputError("--objective is about --solution")
     if joint is not None and held_out:
         raise InputError("--held-out is about --counts")
     inputs = {"MECH.npz": mechanism, "--counts": counts, "--joint": joint, "--pairs": pairs}
-    inputs |= {"--releases": releases, "--solution": solution, "--codebook": codebook}
+    inputs |= {"--releases": releases, "--solution": solution, "--codebook": codebook, "--certificate": certificate}
     _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
-    orders = order or []
+    options: dict[str, Any] = {"confidence": confidence, "orders": order or [], "measures": measures or None}
+    options |= {"bootstrap": bootstrap, "seed": seed}
     if pairs is not None:
         table, labels, chosen = _pairs(pairs, columns)
         black_box = working(
             "Auditing",
-            lambda _: audit_pairs(table, confidence=confidence, permutations=permutations, seed=seed, orders=orders),
+            lambda _: audit_pairs(table, permutations=permutations, **options),
         )
         record = {"kind": "pairs", "units": "nats", **_record(black_box)}
         if show_values:
@@ -156,6 +181,8 @@ def audit(
         fitted = Mechanism.load(mechanism)
         channel = fitted.matrix()
         data = {"counts": counts_by_design(counts, fitted), "held_out": held_out}
+        if certificate is not None:
+            data |= _recomputed(certificate, fitted)
         chosen = (_PRIVATE_ALPHABET,)
     else:
         stored = load_npz_safely(mechanism, ["mechanism", *([] if codebook is None else SYMBOLS)])
@@ -170,9 +197,12 @@ def audit(
         elif joint is not None:
             data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
     if solution is not None:
-        data |= {"solution": _solution(solution), "objective": _objective(objective or "mutual-information")}
+        data |= {
+            "solution": _solution(solution),
+            "objective": by_name(**parameters_of(objective or "mutual-information")),
+        }
     checked = None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel)
-    found = working("Auditing", lambda _: audit_mechanism(channel, **data, confidence=confidence, orders=orders))
+    found = working("Auditing", lambda _: audit_mechanism(channel, **data, **options))
     record = {"kind": "mechanism", "units": "nats", **_record(found)}
     record["assumptions"]["statements"] += chosen
     record["conformity"] = None if checked is None else asdict(checked)
@@ -211,21 +241,17 @@ def _pairs(path: Path, columns: dict[str, list[str] | None]) -> tuple[Any, Any, 
     return data.counts, {"private": data.private_labels, "released": data.useful_labels}, chosen
 
 
-def _objective(text: str) -> Any:
-    from jaxpriv.leakage import DIVERGENCES, by_name
+def _recomputed(path: Path, design: "Mechanism") -> dict[str, Any]:
+    """The gap of a design and its measure, from the counts and dual scores of its private part."""
+    from jaxpriv.leakage import by_name
+    from jaxpriv.mechanism import Evidence
 
-    name, *parameters = text.split(":")
-    given: dict[str, Any] = {}
-    for parameter in parameters:
-        key = "form" if parameter in ("average", "worst") else "divergence" if parameter in DIVERGENCES else "order"
-        try:
-            given[key] = float(parameter) if key == "order" else parameter
-        except ValueError as error:
-            raise InputError(f"--objective {text}: {parameter!r} is no form, divergence or order") from error
-    try:
-        return by_name(name, **given)
-    except InputError as error:
-        raise InputError(f"--objective {text}: {error}") from error
+    claim = Evidence.load(path, design).claims(design).get("gap")
+    if claim is None or claim.upper is None:
+        raise InputError(f"--certificate: {path} holds no certificate: of other measures and problems there is none")
+    if design.asked.problem != "budget":
+        raise InputError("--certificate: this design has the least distortion: its gap is not about leakage")
+    return {"gap": float(claim.upper), "objective": by_name(**design.asked.leakage)}
 
 
 def _solution(path: Path) -> Any:
@@ -255,8 +281,15 @@ def _solution(path: Path) -> Any:
 
 def _mechanism_text(record: dict[str, Any], units: Units) -> str:
     level = record["confidence"]
-    columns = {"fitted": "sample", "gap": "gap", "upper": "population <=", "cap": "cap"}
     rows = record["measures"]
+    columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
+    columns |= {"upper": "population <=", "cap": "cap"}
+    if any(row["stated_gap"] is not None for row in rows):
+        del columns["gap"]
+    else:
+        del columns["stated_gap"]
+    if all(row["bootstrap"] is None for row in rows):
+        del columns["bootstrap"]
     parts: list[Any] = [_table(rows, columns, units)]
     utility, per = record["utility"], units.per_nat
     lower = "" if utility["lower"] is None else f"; population >= {_output.lower(utility['lower'] * per)} {units}"
@@ -264,7 +297,11 @@ def _mechanism_text(record: dict[str, Any], units: Units) -> str:
     parts += _notes(rows, columns)
     if level is not None:
         parts.append(f"population: the whole column holds with confidence {level:.6g}, for {record['holds_for']}")
-    parts.append("gap: to the optimum of the design problem, certified; cap: whatever the population is")
+    if "stated_gap" in columns:
+        parts.append("gap as stated: what the file of --solution says, not verified; cap: whatever the population is")
+    else:
+        parts.append("gap: to the optimum of the design problem, certified; cap: whatever the population is")
+    parts += _estimated(columns)
     tested = record["conformity"]
     if tested is not None:
         parts.append(f"releases: p-value {_output.upper(tested['p_value'], 3)} that they come from this mapping")
@@ -274,8 +311,10 @@ def _mechanism_text(record: dict[str, Any], units: Units) -> str:
 
 def _pairs_text(record: dict[str, Any], units: Units) -> str:
     level, per = f"{record['confidence']:.6g}", units.per_nat
-    columns = {"fitted": "sample", "lower": "population >=", "upper": "population <="}
     rows = record["measures"]
+    columns = {"fitted": "sample", "bootstrap": "estimate", "lower": "population >=", "upper": "population <="}
+    if all(row["bootstrap"] is None for row in rows):
+        del columns["bootstrap"]
     estimate, test = record["estimate"], record["permutation"]
     lines = []
     if estimate["undersampled"]:
@@ -295,6 +334,7 @@ def _pairs_text(record: dict[str, Any], units: Units) -> str:
         + "; a large p is no evidence of privacy"
     )
     lines.append(f"population: each of the two columns holds as a whole with confidence {level}")
+    lines += _estimated(columns)
     return _output.rendered(
         _table(rows, columns, units), *_notes(rows, columns), *lines, *_assumptions(record["assumptions"])
     )
@@ -329,9 +369,19 @@ def _label(row: dict[str, Any]) -> str:
     return ", ".join([row["name"], *filter(None, notes)])
 
 
+def _estimated(columns: dict[str, str]) -> list[str]:
+    return (
+        ["estimate: bootstrap, of how large the population's value may be; it is no bound"]
+        if "bootstrap" in columns
+        else []
+    )
+
+
 def _notes(rows: Any, columns: dict[str, str]) -> list[str]:
     """Why numbers are missing: each reason once, with the column it is about."""
-    reasons = {(columns[key], row["why"][key]) for row in rows for key in columns if row[key] is None}
+    reasons = {
+        (columns[key], row["why"][key]) for row in rows for key in columns if row[key] is None and key in row["why"]
+    }
     return [f"- in '{title}': {reason}" for title, reason in sorted(reasons)]
 
 

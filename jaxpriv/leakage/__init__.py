@@ -35,7 +35,7 @@ from jaxpriv.leakage._base import (
 )
 from jaxpriv.leakage.cost_bounds import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import Evaluation, Witness, evaluate, evaluate_all, exact_values
-from jaxpriv.leakage.registry import NAMES, by_name, forms_of, named
+from jaxpriv.leakage.registry import NAMES, by_name, forms_of, named, parameters_of
 from jaxpriv.leakage.reporting import Report, Row, prior_free_cap, report
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "forms_of",
     "lift_of",
     "named",
+    "parameters_of",
     "posterior_of",
     "prior_free_cap",
     "report",

@@ -109,3 +109,30 @@ def by_name(
         if key not in entry.needs + entry.takes:
             raise InputError(f"{name} takes no {key}")
     return entry.forms[chosen](**parameters)
+
+
+def parameters_of(text: str) -> dict[str, Any]:
+    """The arguments of `by_name` in a text NAME[:PARAMETER...]: "sibson:2", "gain-brier:worst", "f-information:kl".
+
+    A parameter is a form, a divergence or a number: the order, or gamma of f-information. Raises `InputError` for any
+    other text, and for a name or parameters that `by_name` does not take.
+    """
+    from jaxpriv.leakage import DIVERGENCES  # it imports the measures, which import this module
+
+    name, *parameters = text.split(":")
+    found: dict[str, Any] = {"name": name}
+    for parameter in parameters:
+        if parameter in ("average", "worst"):
+            key: str = "form"
+        elif parameter in DIVERGENCES:
+            key = "divergence"
+        else:
+            key = "gamma" if name == "f-information" else "order"
+        if key in found:
+            raise InputError(f"{text!r} gives {key} twice")
+        try:
+            found[key] = parameter if key in ("form", "divergence") else float(parameter)
+        except ValueError as error:
+            raise InputError(f"{text!r}: {parameter!r} is no form, divergence or number") from error
+    by_name(**found)
+    return found

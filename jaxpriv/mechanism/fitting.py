@@ -12,8 +12,7 @@ from jaxpriv._repr import summary
 from jaxpriv._validation import scalar
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
-from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism, leakage_bounds
-from jaxpriv.estimation.confidence import population as sets_of_population
+from jaxpriv.estimation.audit import Kind, MechanismAudit, audit_mechanism, sample_bounds
 from jaxpriv.estimation.tables import Codebook, Quantiles, Source, fit_codebook
 from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import column_distortion
@@ -244,12 +243,11 @@ def _certified(
     level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
     if not level < 1:
         raise InputError("confidence must be below 1")
-    known = sets_of_population(records.held_out, 1 - level, held_out=True)
     best, upper = None, math.inf
     for rung in range(1, _RUNGS + 1):
         goal = target * rung / _RUNGS
         found = designed(goal)
-        (bound,) = leakage_bounds(known, found[0][0] / ONE, (measure,))
+        (bound,) = sample_bounds(records.held_out, found[0][0] / ONE, (measure,), 1 - level, kind=Kind.HELD_OUT)
         if bound is None:
             raise InputError("leakage: no sound bound for a population is known for this measure")
         upper = float(bound.upper[0, 0])

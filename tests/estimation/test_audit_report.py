@@ -1,13 +1,15 @@
 """The audit object: four numbers that are never mixed, reasons for those that are missing, the assumptions."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from jaxpriv import _resources, leakage
+from jaxpriv import DistortionProblem, _resources, leakage, solve
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.audit import audit_mechanism, audit_pairs
+from jaxpriv.probability import mutual_information
 from tests.estimation.conftest import JOINTS, MECHANISM
 
 COUNTS = np.random.default_rng(4).multinomial(5000, JOINTS["strong"].ravel()).reshape(3, 4)
@@ -42,13 +44,67 @@ def test_the_gap_belongs_to_one_measure(found):
     value = row(found, "mutual-information").fitted
     solved = SimpleNamespace(value=value + 1e-9, leakage=value, gap=np.float64(1e-8))
     audited = audit_mechanism(MECHANISM, counts=COUNTS, solution=solved)
-    assert row(audited, "mutual-information").gap == 1e-8
-    assert "gap" not in row(audited, "mutual-information").why
-    assert all(one.gap is None for one in audited.rows if one.name != "mutual-information")
+    one = row(audited, "mutual-information")
+    assert (one.gap, one.stated_gap) == (None, 1e-8)  # whoever edits a file can state any gap
+    assert "not verified" in one.why["gap"]
+    assert all(one.stated_gap is None for one in audited.rows if one.name != "mutual-information")
     value = row(found, "sibson", order=2.0).fitted
     solved = SimpleNamespace(value=value, leakage=value, gap=0.0)
     audited = audit_mechanism(MECHANISM, counts=COUNTS, solution=solved, objective=leakage.Sibson(2.0))
-    assert row(audited, "sibson", order=2.0).gap == 0
+    assert row(audited, "sibson", order=2.0).stated_gap == 0
+
+
+def test_the_gap_is_computed_again_from_the_problem(found):
+    """Beside held-out records too; an edited gap changes nothing, another problem or mechanism is refused."""
+    problem = DistortionProblem(COUNTS / COUNTS.sum(), 1.0 - np.eye(4), budget=0.3)
+    solution = solve(problem, tol=1e-7)
+    edited = dataclasses.replace(solution, value=solution.lower_bound)
+    held_out = np.random.default_rng(9).multinomial(5000, JOINTS["strong"].ravel()).reshape(3, 4)
+    options = {"measures": ["mutual-information"], "bootstrap": 0}
+    for counts, apart in ((COUNTS, False), (held_out, True)):
+        for one in (solution, edited):
+            audited = audit_mechanism(
+                one.mechanism, counts=counts, held_out=apart, solution=one, problem=problem, **options
+            )
+            assert audited.rows[0].gap == pytest.approx(float(solution.gap), abs=1e-12)
+            assert audited.rows[0].stated_gap is None
+    with pytest.raises(InputError, match="another mechanism"):
+        audit_mechanism(MECHANISM, counts=COUNTS, solution=solution, problem=problem, **options)
+    other = DistortionProblem(COUNTS / COUNTS.sum(), 1.0 - np.eye(4), budget=0.1)
+    with pytest.raises(InputError, match="does not solve problem"):
+        audit_mechanism(solution.mechanism, counts=COUNTS, solution=solution, problem=other, **options)
+
+
+def test_the_measures_named_share_the_confidence(found):
+    for held_out in (False, True):
+        whole = found if not held_out else audit_mechanism(MECHANISM, counts=COUNTS, held_out=True, bootstrap=0)
+        named = audit_mechanism(
+            MECHANISM, counts=COUNTS, held_out=held_out, measures=["mutual-information"], bootstrap=0
+        )
+        assert [one.name for one in named.rows] == ["mutual-information"]
+        assert named.rows[0].fitted == pytest.approx(row(whole, "mutual-information").fitted, abs=1e-12)
+        upper = row(whole, "mutual-information").upper
+        assert named.rows[0].upper < upper if held_out else named.rows[0].upper <= upper * (1 + 1e-9)
+    pairs = [audit_pairs(COUNTS, permutations=9, measures=names, bootstrap=0) for names in (None, ["max-lift"])]
+    assert pairs[1].rows[0].upper < row(pairs[0], "max-lift").upper
+    for bad in ("mutual-information", [], ["nothing"], ["sibson"], ["sibson:x"], ["sibson:2:3"]):
+        with pytest.raises(InputError):
+            audit_pairs(COUNTS, measures=bad)
+
+
+def test_the_bootstrap_is_an_estimate_apart(found):
+    """Of mutual information 2 I - q on tables drawn from the frequencies."""
+    drawn = np.random.default_rng(0).multinomial(5000, COUNTS.ravel() / 5000, size=200).reshape(-1, 3, 4) / 5000
+    values = [float(mutual_information(one @ MECHANISM)) for one in drawn]
+    one = row(found, "mutual-information")
+    assert one.bootstrap == pytest.approx(2 * one.fitted - np.quantile(values, 0.05), abs=1e-9)
+    assert one.fitted < one.bootstrap < one.upper
+    none = audit_mechanism(MECHANISM, counts=COUNTS, measures=["lift"], bootstrap=0).rows[0]
+    assert none.bootstrap is None
+    assert "no resampling" in none.why["bootstrap"]
+    for bad in (-1, 1.5, 10**9):
+        with pytest.raises(InputError, match="bootstrap"):
+            audit_mechanism(MECHANISM, counts=COUNTS, measures=["lift"], bootstrap=bad)
 
 
 def test_a_solution_of_something_else_is_refused(found):

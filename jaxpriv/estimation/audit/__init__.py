@@ -19,6 +19,7 @@ from jaxpriv.estimation.audit.report import (
     audit_mechanism,
     audit_pairs,
 )
+from jaxpriv.estimation.audit.sharper import Kind, sample_bounds
 
 __all__ = [
     "Assumptions",
@@ -26,6 +27,7 @@ __all__ = [
     "Conformity",
     "Drift",
     "InformationEstimate",
+    "Kind",
     "LowerBounds",
     "MechanismAudit",
     "PairsAudit",
@@ -43,5 +45,6 @@ __all__ = [
     "leakage_bounds",
     "least_utility",
     "permutation_test",
+    "sample_bounds",
     "split",
 ]

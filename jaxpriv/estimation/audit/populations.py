@@ -14,6 +14,7 @@ from jaxpriv.estimation.confidence import Population, population, seen_through
 from jaxpriv.estimation.confidence.population import mechanism_stack
 from jaxpriv.estimation.confidence.sets import chord_sum
 from jaxpriv.leakage.population import Routes
+from jaxpriv.leakage.population import UpperBounds as Bounds
 
 _ROUND = 1e-13
 NO_BOUND = "no sound bound is known for this measure"
@@ -47,15 +48,17 @@ def leakage_bounds(known: Population, mechanism: Any, measures: Sequence[Any]) -
     nothing = population(np.zeros_like(known.counts[0]), known.beta, possible=known.possible)
     informed = UpperBounds(known, seen_through(known, stack), stack)
     blind = UpperBounds(nothing, seen_through(nothing, stack), stack)
-    return tuple(_bound(*(_routes(measure, bounds) for bounds in (informed, blind))) for measure in measures)
+    return tuple(bound_of(*(routes_of(measure, bounds) for bounds in (informed, blind))) for measure in measures)
 
 
-def _routes(measure: Any, bounds: UpperBounds) -> Routes | None:
+def routes_of(measure: Any, bounds: Bounds) -> Routes | None:
+    """The bounds on a measure by the names of their arguments, none below 0; None where no sound one is known."""
     found = measure.upper_bounds(bounds)
     return None if found is None else {name: np.maximum(value, 0.0) for name, value in found.items()}
 
 
-def _bound(informed: Routes | None, caps: Routes | None) -> Bound | None:
+def bound_of(informed: Routes | None, caps: Routes | None) -> Bound | None:
+    """The least bound with its argument, and the cap."""
     if informed is None or caps is None:
         return None
     cap = np.minimum.reduce(list(caps.values()))  # (1, M)

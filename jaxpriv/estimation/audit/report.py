@@ -1,45 +1,51 @@
 """An audit: for every measure four numbers that are never mixed, and the assumptions they stand on.
 
     fitted   the value on the frequencies of the sample: exact for them, no statement about the population
-    gap      how far the mechanism is from the optimum of its design problem at most (certified), where one was given
+    gap      how far the mechanism is from the optimum of its design problem at most (certified), where one was given:
+             computed again from the problem or from counts and dual scores; what a file says alone is `stated_gap`
     upper    an upper bound for the population, all of them together with the stated confidence
     cap      a bound that holds for every population: it needs the mechanism and the alphabets, no data
 
-A number that does not exist is None, and `why` says why. `audit_mechanism` is for a mechanism that is known exactly
-and counts of (S, X); `audit_pairs` for a black box of which only pairs (s, y) were seen.
+Beside them `bootstrap`, an estimate of how large the population's value may be, without any guarantee. A number that
+does not exist is None, and `why` says why. `audit_mechanism` is for a mechanism that is known exactly and counts
+of (S, X); `audit_pairs` for a black box of which only pairs (s, y) were seen.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import joint_array, mechanism_array, real_array, scalar
+from jaxpriv._validation import joint_array, mechanism_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import mutual_information
+from jaxpriv.estimation.audit.certified import Certified, certified_gap
 from jaxpriv.estimation.audit.evidence import LowerBounds, split
 from jaxpriv.estimation.audit.independence import PermutationTest, g_test, permutation_test
-from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information, information_bound
+from jaxpriv.estimation.audit.measured import BOOTSTRAP, Measured, measured, resampled
+from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information
 from jaxpriv.estimation.audit.populations import NO_BOUND, leakage_bounds, least_utility
+from jaxpriv.estimation.audit.sharper import Kind, sample_bounds
 from jaxpriv.estimation.confidence import population
 from jaxpriv.estimation.confidence._counts import count_array, failure
-from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate_all, report
+from jaxpriv.leakage import AbstractLeakage
 
 NO_DATA = "the joint was given, not counted: nothing is known of how far it is from the population"
 NO_DESIGN = "no certified solution of a design problem for this measure was given"
+NOT_VERIFIED = "the gap is what the solution states; without its problem or its certificate it was not verified"
+NO_RESAMPLES = "no resampling was asked for, or it gave no finite value"
 BLACK_BOX = "the mechanism is not known"
 UNDERSAMPLED = "undersampled: fewer than five pairs for each cell of the table, so plug-in values are mostly noise"
-# A solution belongs to the audit if its leakage is the fitted value to this accuracy.
-_SAME = 1e-6
 
 
 @dataclass(frozen=True)
 class Row:
     """One measure. `lower` is for black boxes: what the release leaks at least, with the stated confidence.
 
+    `bootstrap` is an estimate: 2 fitted - q, q the quantile of the values on resampled records that belongs to the
+    confidence. It is often below the population's value, and never a bound. `stated_gap` was not verified.
     `route` names the argument that gave `upper`; `why` says for each number that is None why it is.
     """
 
@@ -53,6 +59,8 @@ class Row:
     upper: float | None
     cap: float | None
     lower: float | None
+    bootstrap: float | None
+    stated_gap: float | None
     route: str | None
     why: Mapping[str, str]
 
@@ -147,8 +155,13 @@ def audit_mechanism(
     possible: Any = None,
     held_out: bool = False,
     solution: Any = None,
+    problem: Any = None,
+    gap: Any = None,
     objective: AbstractLeakage | None = None,
     orders: Any = (),
+    measures: Sequence[str] | None = None,
+    bootstrap: Any = BOOTSTRAP,
+    seed: Any = 0,
 ) -> MechanismAudit:
     """Audit a mechanism (X, Y) on counts of (S, X), or on a joint that is taken as it is.
 
@@ -159,13 +172,21 @@ def audit_mechanism(
         confidence: the probability with which all values of `upper` hold together, at least.
         possible: (S, X) truth values, pairs that can occur at all, known without the data.
         held_out: the mechanism does not depend on these counts.
-        solution: what `jaxpriv.solve` returned for it (or anything with `value`, `leakage`, `gap`).
+        solution: what `jaxpriv.solve` returned for it (or anything with `value`, `leakage`, `gap`: then it is only
+            stated).
+        problem: the `DistortionProblem` of the solution: its gap is computed again by `jaxpriv.certify`.
+        gap: a gap that was computed again already, from the counts and dual scores of a design (`Evidence.claims`).
         objective: the measure that was minimised (mutual information).
         orders: further orders of Sibson's and Arimoto's measures.
+        measures: texts such as "mutual-information" or "sibson:2", the only measures to be bounded: they share the
+            confidence, and bounds of fewer measures are tighter. By default all of `jaxpriv.leakage.report`.
+        bootstrap: how often the records are resampled for the estimates; 0: none.
+        seed: of the resamples.
 
     Raises:
         InputError: bad arrays (argument and position named); both or neither of counts and joint; counts that are
-            all zero; a solution whose objective is not the leakage on these frequencies.
+            all zero; a solution whose objective is not the leakage on these frequencies (unless they are held out),
+            or that is not what its problem says.
     """
     if (counts is None) == (joint is None):
         raise InputError("give either counts or joint")
@@ -184,19 +205,25 @@ def audit_mechanism(
         cells = fitted.size
     channel = mechanism_array(mechanism, inputs=fitted.shape[1])
     _need(*channel.shape)
-    rows, measures = _measured(fitted, channel, orders)
-    gap, designed = _certified(solution, objective, rows, measures)
-    # Without counts the caps are those of an empty table: whatever the population is.
-    basis = known if known is not None else population(np.zeros(fitted.shape, np.int64), failure_probability)
-    bounds = leakage_bounds(basis, channel, measures)
+    rows, asked = measured(fitted, channel, orders, measures)
+    certified = certified_gap(solution, problem, gap, objective, channel, rows, asked, held_out=held_out)
+    estimates: Sequence[float | None] = [None] * len(rows)
+    if table is None:
+        # The caps are those of an empty table: whatever the population is.
+        bounds = leakage_bounds(population(np.zeros(fitted.shape, np.int64), failure_probability), channel, asked)
+    else:
+        kind = Kind.HELD_OUT if held_out else Kind.ALL
+        allowed = None if known is None else known.possible
+        bounds = sample_bounds(table, channel, asked, failure_probability, kind=kind, possible=allowed)
+        estimates = resampled(table, channel, rows, asked, failure_probability, bootstrap, seed)
     utility = float(mutual_information(fitted.sum(axis=0)[:, None] * channel))
     least = None if known is None else float(least_utility(known, channel)[0, 0])
     return MechanismAudit(
         confidence=None if known is None else _confidence(confidence),
         holds_for="no sample" if known is None else "this mechanism" if held_out else "all mechanisms",
         rows=tuple(
-            _row(row, bound, sampled=known is not None, gap=gap if row is designed else None)
-            for row, bound in zip(rows, bounds, strict=True)
+            _row(row, bound, estimate, certified, sampled=known is not None)
+            for row, bound, estimate in zip(rows, bounds, estimates, strict=True)
         ),
         utility=Utility(utility, least),
         assumptions=_assumptions(
@@ -211,7 +238,14 @@ def audit_mechanism(
 
 
 def audit_pairs(
-    counts: Any, *, confidence: Any = 0.95, permutations: Any = 9999, seed: Any = 0, orders: Any = ()
+    counts: Any,
+    *,
+    confidence: Any = 0.95,
+    permutations: Any = 9999,
+    seed: Any = 0,
+    orders: Any = (),
+    measures: Sequence[str] | None = None,
+    bootstrap: Any = BOOTSTRAP,
 ) -> PairsAudit:
     """Audit a black box by counts (S, Y) of pairs of private and released symbols.
 
@@ -219,8 +253,10 @@ def audit_pairs(
         counts: (S, Y) whole numbers.
         confidence: of the upper bounds together, and of the lower bounds together.
         permutations: of the test of independence.
-        seed: of the permutations and of the halves for the lower bounds.
+        seed: of the permutations, of the halves for the lower bounds and of the resamples.
         orders: further orders of Sibson's and Arimoto's measures.
+        measures: the only measures to be bounded: see `audit_mechanism`.
+        bootstrap: how often the pairs are resampled for the estimates; 0: none.
 
     Raises:
         InputError: bad counts, or fewer than two pairs.
@@ -232,18 +268,16 @@ def audit_pairs(
     beta = failure(1 - level, "1 - confidence")
     _need(table.shape[1], table.shape[1])
     identity = np.eye(table.shape[1])  # the release is what is seen: X = Y
-    rows, measures = _measured(table / table.sum(), identity, orders)
-    # An eighth of beta is for the other bound on mutual information.
-    known = population(table, 0.875 * beta)
-    bounds = leakage_bounds(known, identity, measures)
-    entropies = float(information_bound(table, 0.125 * beta))
+    rows, asked = measured(table / table.sum(), identity, orders, measures)
+    bounds = sample_bounds(table, identity, asked, beta, kind=Kind.PAIRS)
+    estimates = resampled(table, identity, rows, asked, beta, bootstrap, seed)
     lower = LowerBounds(*split(table, seed), beta)
     estimate = estimate_information(table, beta)
     return PairsAudit(
         confidence=level,
         rows=tuple(
-            _black_box_row(row, bound, measure.lower_bound(lower), entropies, undersampled=estimate.undersampled)
-            for row, bound, measure in zip(rows, bounds, measures, strict=True)
+            _black_box_row(row, bound, measure.lower_bound(lower), one, undersampled=estimate.undersampled)
+            for row, bound, measure, one in zip(rows, bounds, asked, estimates, strict=True)
         ),
         estimate=estimate,
         permutation=permutation_test(table, permutations=permutations, seed=seed),
@@ -264,37 +298,16 @@ def _confidence(value: Any) -> float:
     return level
 
 
-@dataclass(frozen=True)
-class _Measured:
-    name: str
-    form: str
-    order: float | None
-    divergence: str | None
-    units: str
-    value: float
-
-
-def _measured(joint: np.ndarray, channel: np.ndarray, orders: Any) -> tuple[list[_Measured], list[Any]]:
-    rows = [
-        _Measured(one.name, one.form, one.order, one.divergence, one.units, one.value)
-        for one in report(joint, channel).rows
-    ]
-    asked = [float(order) for order in real_array(orders, "orders", ndim=1)] if np.size(orders) else []
-    extra = [(name, order) for name in ("sibson", "arimoto") for order in asked]
-    values = evaluate_all(tuple(by_name(name, order=order) for name, order in extra), joint, channel) if extra else ()
-    rows += [
-        _Measured(name, "average", order, None, one.units, one.value)
-        for (name, order), one in zip(extra, values, strict=True)
-    ]
-    return rows, [by_name(row.name, form=row.form, order=row.order, divergence=row.divergence) for row in rows]
-
-
-def _row(row: _Measured, bound: Any, *, sampled: bool, gap: float | None) -> Row:
-    why = {} if gap is not None else {"gap": NO_DESIGN}
+def _row(row: Measured, bound: Any, estimate: float | None, certified: Certified | None, *, sampled: bool) -> Row:
+    own = certified if certified is not None and certified.row is row else None
+    gap = own.gap if own is not None and own.verified else None
+    why = {} if gap is not None else {"gap": NO_DESIGN if own is None else NOT_VERIFIED}
     if bound is None:
         why |= {"upper": NO_BOUND, "cap": NO_BOUND}
     elif not sampled:
         why |= {"upper": NO_DATA}
+    if estimate is None:
+        why["bootstrap"] = NO_RESAMPLES if sampled else NO_DATA
     return Row(
         name=row.name,
         form=row.form,
@@ -306,6 +319,8 @@ def _row(row: _Measured, bound: Any, *, sampled: bool, gap: float | None) -> Row
         upper=None if bound is None or not sampled else _at_least(bound.upper[0, 0], row.value),
         cap=None if bound is None else _at_least(bound.cap[0], row.value),
         lower=None,
+        bootstrap=estimate,
+        stated_gap=None if own is None or own.verified else own.gap,
         route=None if bound is None or not sampled else str(bound.route[0, 0]),
         why={**why, "lower": "lower bounds are for black boxes: of a known mechanism the value is known"},
     )
@@ -316,14 +331,17 @@ def _at_least(bound: float, fitted: float) -> float:
     return max(float(bound), fitted)
 
 
-def _black_box_row(row: _Measured, bound: Any, lower: float | None, entropies: float, *, undersampled: bool) -> Row:
+def _black_box_row(
+    row: Measured, bound: Any, lower: float | None, estimate: float | None, *, undersampled: bool
+) -> Row:
     upper = None if bound is None else _at_least(bound.upper[0, 0], row.value)
     route = None if bound is None else str(bound.route[0, 0])
-    if row.name == "mutual-information" and upper is not None and entropies < upper:
-        upper, route = _at_least(entropies, row.value), "entropies of frequencies"
     why = {"gap": BLACK_BOX, "cap": BLACK_BOX}
     if undersampled:
-        why["fitted"] = UNDERSAMPLED
+        estimate = None
+        why |= {"fitted": UNDERSAMPLED, "bootstrap": UNDERSAMPLED}
+    elif estimate is None:
+        why["bootstrap"] = NO_RESAMPLES
     if upper is None:
         why["upper"] = NO_BOUND
     if lower is None:
@@ -339,34 +357,11 @@ def _black_box_row(row: _Measured, bound: Any, lower: float | None, entropies: f
         upper=upper,
         cap=None,
         lower=lower,
+        bootstrap=estimate,
+        stated_gap=None,
         route=route,
         why=why,
     )
-
-
-def _certified(
-    solution: Any, objective: AbstractLeakage | None, rows: Sequence[_Measured], measures: Sequence[AbstractLeakage]
-) -> tuple[float | None, _Measured | None]:
-    """(the gap, the row it belongs to), after a check that the solution is about this mechanism and joint."""
-    if solution is None:
-        if objective is not None:
-            raise InputError("objective is the measure of a solution; no solution was given")
-        return None, None
-    wanted = MutualInformation() if objective is None else objective
-    named = [row for row, measure in zip(rows, measures, strict=True) if bool(eqx.tree_equal(measure, wanted))]
-    if not named:
-        raise InputError("objective is not among the measures of the audit (name its order in orders)")
-    value, leakage, gap = (
-        float(real_array(getattr(solution, part), f"solution.{part}", ndim=0)) for part in ("value", "leakage", "gap")
-    )
-    near = lambda one, other: abs(one - other) <= _SAME * (1 + abs(other))  # noqa: E731
-    if not near(value, leakage):
-        raise InputError("solution minimised something else than the leakage: its gap is not about a measure")
-    if not near(leakage, named[0].value):
-        raise InputError("solution is about another mechanism, joint or measure: its leakage is not the value here")
-    if not (np.isfinite(gap) and gap >= 0):
-        raise InputError("solution.gap must be a finite number >= 0")
-    return gap, named[0]
 
 
 def _assumptions(

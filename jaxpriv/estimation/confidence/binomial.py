@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, rel_entr
 
 # The inverse incomplete beta function is good to about 1e-14; intervals are widened by more than that.
 _SLACK = 1e-12
@@ -23,3 +23,19 @@ def clopper_pearson(hits: Any, draws: Any, beta: Any) -> tuple[np.ndarray, np.nd
     high = betaincinv(hits + 1, np.where(not_all, misses, 1), 1 - np.asarray(beta))
     lower = np.where(some, low * (1 - _SLACK), 0.0)
     return lower, np.where(not_all, np.minimum(1.0, high + _SLACK * np.minimum(high, 1 - high) + 1e-16), 1.0)
+
+
+def relative_entropy_limit(share: Any, radius: float) -> np.ndarray:
+    """A number >= the largest q with d(share || q) <= radius, d the relative entropy of two biased coins.
+
+    For a mean of n independent numbers in [0, 1] and radius ln(1/beta)/n it is above the expected mean with probability
+    1 - beta (Chernoff; Hoeffding 1963, Theorem 1).
+    """
+    p = np.asarray(share, dtype=float)
+    low, high = p.copy(), np.ones_like(p)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inside = rel_entr(p, middle) + rel_entr(1 - p, 1 - middle) <= radius
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return np.minimum(1.0, high * (1 + _SLACK) + 1e-16)

@@ -1,0 +1,224 @@
+"""The bounds of one sample for one mechanism: each special argument has its own part of beta, if a measure asks for it.
+
+`UpperBounds` holds on one event for all mechanisms and measures. Beside it stand arguments that bound one quantity by
+itself, and tighter: likelihood ratio and exact binomial tails of pairs, the same for a mechanism that the records did
+not choose, a divergence ball for every mechanism. beta is divided among those that the measures named can use, so an
+audit of few measures has tighter bounds than one of all.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from jaxpriv.estimation.audit import divergence_ball, guesses, likelihood_ratio
+from jaxpriv.estimation.audit.bounds import UpperBounds
+from jaxpriv.estimation.audit.populations import Bound, bound_of, routes_of
+from jaxpriv.estimation.confidence import population, seen_through
+from jaxpriv.estimation.confidence.binomial import relative_entropy_limit
+from jaxpriv.estimation.confidence.radii import divergence_radius
+from jaxpriv.leakage.population import Routes, least
+
+# The part of beta of `UpperBounds`, a special argument's being 1: where a measure has nothing else, and else by kind.
+_NEEDED = 2.0
+
+
+class Kind(Enum):
+    """What the counts are: of pairs (s, y), or of records (s, x) that may have chosen the mechanism, or have not."""
+
+    PAIRS = "pairs"
+    ALL = "all mechanisms"
+    HELD_OUT = "this mechanism"
+
+
+def sample_bounds(
+    counts: np.ndarray,
+    mechanism: np.ndarray,
+    measures: Sequence[Any],
+    beta: float,
+    *,
+    kind: Kind,
+    possible: np.ndarray | None = None,
+) -> tuple[Bound | None, ...]:
+    """Upper bounds on `measures` that hold together with probability 1 - beta; None where no sound one is known.
+
+    Args:
+        counts: (S, X) whole numbers; for pairs X = Y and the mechanism is the identity.
+        mechanism: (X, Y).
+        measures: those that share beta.
+        beta: the probability that any of the bounds fails.
+        kind: what the counts are.
+        possible: (S, X) pairs that can occur.
+    """
+    stack = mechanism[None]
+    nothing = population(np.zeros_like(counts), beta, possible=possible)
+    blind = UpperBounds(nothing, seen_through(nothing, stack), stack)
+    caps = [routes_of(measure, blind) for measure in measures]
+    asked, alone = _asked(blind, measures, kind)
+    weight = (_NEEDED if alone else _BESIDE[kind]) if asked else 1.0
+    share = beta / (len(asked) + weight)
+    values = _special(counts, mechanism, kind, possible, dict.fromkeys(asked, share))
+    known = population(counts, share * weight, possible=possible, held_out=kind is Kind.HELD_OUT)
+    bounds = SampleBounds(UpperBounds(known, seen_through(known, stack), stack), values)
+    return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
+
+
+def _asked(blind: UpperBounds, measures: Sequence[Any], kind: Kind) -> tuple[list[str], bool]:
+    """The special arguments that the measures use, and whether a measure uses none."""
+    available = _AVAILABLE[kind]
+    asked: list[str] = []
+    alone = False
+    for measure in measures:
+        trial = SampleBounds(blind, {})
+        measure.upper_bounds(trial)
+        own = [available[name] for name in trial.used if name in available]
+        asked += [name for name in own if name not in asked]
+        alone = alone or not own
+    return asked, alone
+
+
+# For pairs the special arguments are nearly always the tightest ones; for all mechanisms both are one event.
+_BESIDE: Mapping[Kind, float] = {Kind.PAIRS: 0.125, Kind.HELD_OUT: 1.0, Kind.ALL: _NEEDED}
+_AVAILABLE: Mapping[Kind, Mapping[str, str]] = {
+    Kind.PAIRS: {
+        name: name
+        for name in ("information", "chi_squared", "correct_guess", "likeliest", "maximal_leakage", "max_lift")
+    },
+    Kind.HELD_OUT: {name: name for name in ("information", "correct_guess", "likeliest")},
+    # One event for all three.
+    Kind.ALL: dict.fromkeys(("information", "correct_guess", "likeliest"), "ball"),
+}
+
+
+def _special(
+    counts: np.ndarray, mechanism: np.ndarray, kind: Kind, possible: np.ndarray | None, shares: Mapping[str, float]
+) -> dict[str, float]:
+    n = int(counts.sum())
+    if n == 0:
+        return {}
+    fitted = counts / n @ mechanism
+    guessed, largest = float(fitted.max(axis=0).sum()), float(fitted.sum(axis=1).max())
+    if kind is Kind.ALL:
+        if "ball" not in shares:
+            return {}
+        cells = counts.size if possible is None else int(np.count_nonzero(possible))
+        radius = divergence_radius(cells, n, shares["ball"])
+        return {
+            "information": divergence_ball.information(fitted, radius),
+            "correct_guess": float(relative_entropy_limit(min(guessed, 1.0), radius)),
+            "likeliest": 1 - float(relative_entropy_limit(max(1 - largest, 0.0), radius)),
+        }
+    compute: dict[str, Callable[[float], float]] = {"likeliest": lambda beta: guesses.likeliest(counts, beta)}
+    if kind is Kind.HELD_OUT:
+        compute |= {
+            "information": lambda beta: likelihood_ratio.held_out_information(counts, mechanism, beta),
+            # The share of correct guesses is a mean of n independent probabilities.
+            "correct_guess": lambda beta: float(relative_entropy_limit(min(guessed, 1.0), -np.log(beta) / n)),
+        }
+    else:
+        compute |= {
+            "information": lambda beta: likelihood_ratio.from_pairs(counts, beta),
+            "chi_squared": lambda beta: likelihood_ratio.from_pairs(counts, beta, likelihood_ratio.CHI_SQUARED),
+            "correct_guess": lambda beta: guesses.correct_guess(counts, beta),
+            "maximal_leakage": lambda beta: guesses.maximal_leakage(counts, beta),
+            "max_lift": lambda beta: guesses.max_lift(counts, beta),
+        }
+    return {name: compute[name](share) for name, share in shares.items()}
+
+
+class SampleBounds:
+    """`UpperBounds` and special values, what measures are bounded by; `used` are the special values asked for."""
+
+    def __init__(self, base: UpperBounds, values: Mapping[str, float]):
+        self._base, self._values = base, values
+        self.private = base.private
+        self.used: list[str] = []
+
+    def _special(self, name: str) -> np.ndarray:
+        if name not in self.used:
+            self.used.append(name)
+        return np.full(self._base.batch, self._values.get(name, 0.0 if name == "likeliest" else np.inf))
+
+    @property
+    def information(self) -> Routes:
+        return {**self._base.information, "likelihood ratio or ball": self._special("information")}
+
+    @property
+    def mutual_information(self) -> np.ndarray:
+        return least(self.information)
+
+    @property
+    def posterior_entropy(self) -> Routes:
+        return self._base.posterior_entropy
+
+    @property
+    def relative_entropy(self) -> Routes:
+        return {**self._base.relative_entropy, "max-lift": self.max_lift}
+
+    @property
+    def correct_guess(self) -> Routes:
+        return {**self._base.correct_guess, "binomial tail": self._special("correct_guess")}
+
+    @cached_property
+    def _likeliest(self) -> np.ndarray:
+        return np.maximum(self._special("likeliest"), self._base.likeliest[0])
+
+    @property
+    def min_entropy(self) -> Routes:
+        guess = np.log(least(self.correct_guess) / self._likeliest)
+        return {**self._base.min_entropy, "binomial tail": guess}
+
+    @property
+    def maximal_leakage(self) -> np.ndarray:
+        return np.minimum(self._base.maximal_leakage, self._special("maximal_leakage"))
+
+    @property
+    def total_variation(self) -> Routes:
+        own = {"mutual information": np.sqrt(0.5 * self.mutual_information)}
+        return {**self._base.total_variation, **own}
+
+    @property
+    def chi_squared(self) -> Routes:
+        return {**self._base.chi_squared, "likelihood ratio": self._special("chi_squared")}
+
+    @property
+    def max_lift(self) -> np.ndarray:
+        return np.minimum(self._base.max_lift, self._special("max_lift"))
+
+    @property
+    def min_lift(self) -> np.ndarray:
+        return self._base.min_lift
+
+    @property
+    def guess_gain(self) -> tuple[Routes, Routes]:
+        average, worst = self._base.guess_gain
+        own = {"binomial tail": least(self.correct_guess) - self._likeliest}
+        return {**average, **own}, worst
+
+    @property
+    def quadratic_gain(self) -> tuple[Routes, Routes]:
+        return self._base.quadratic_gain
+
+    def sibson_of(self, order: float) -> Routes:
+        if order == 1:
+            return self.information
+        routes = self._base.sibson_of(order)
+        if order < 1:
+            return {**routes, "mutual information": self.mutual_information}
+        return {**routes, "maximal leakage": self.maximal_leakage}
+
+    def arimoto(self, order: float) -> Routes:
+        if order == 1:
+            return self.information
+        return self.min_entropy if np.isinf(order) else self._base.arimoto(order)
+
+    def capacity(self, order: float) -> Routes:
+        return self._base.capacity(order)
+
+    def ldp(self, neighbours: np.ndarray | None) -> np.ndarray:
+        return self._base.ldp(neighbours)
+
+    def f_information(self, perspective: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        return self._base.f_information(perspective)

@@ -1,0 +1,158 @@
+"""Bounds of single quantities: certified infima, closed forms, coverage, and width beside those of one event."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import binom
+
+from jaxpriv import leakage
+from jaxpriv.estimation.audit import divergence_ball, guesses, leakage_bounds
+from jaxpriv.estimation.audit.likelihood_ratio import (
+    CHI_SQUARED,
+    KL,
+    _contracted_ratio,
+    _k,
+    from_pairs,
+    held_out_information,
+    least_ratio,
+)
+from jaxpriv.estimation.audit.sharper import Kind, sample_bounds
+from jaxpriv.estimation.confidence import divergence_radius, population
+from jaxpriv.estimation.confidence.binomial import relative_entropy_limit
+from jaxpriv.probability import mutual_information
+
+BETA = 0.05
+
+
+def populations():
+    generator = np.random.default_rng(7)
+    found = {"independent": np.outer([0.4, 0.6], [0.4, 0.3, 0.2, 0.1])}
+    base = generator.dirichlet(np.full(10, 3.0))
+    tilt = 0.02 * generator.standard_normal(10)
+    rows = np.stack([base * np.exp(tilt), base * np.exp(-tilt)])
+    found["weak"] = np.array([0.35, 0.65])[:, None] * rows / rows.sum(axis=1, keepdims=True)
+    found["strong"] = np.array([0.3, 0.3, 0.4])[:, None] * (0.88 * np.eye(3) + 0.04)
+    rows = generator.dirichlet(np.full(6, 0.6), size=4)
+    found["rare"] = np.array([0.01, 0.19, 0.3, 0.5])[:, None] * rows
+    return {name: joint / joint.sum() for name, joint in found.items()}
+
+
+POPULATIONS = populations()
+
+
+def drawn(name, records, repeats, seed=0):
+    joint = POPULATIONS[name]
+    return np.random.default_rng(seed).multinomial(records, joint.ravel(), size=repeats).reshape(-1, *joint.shape)
+
+
+@pytest.mark.parametrize("divergence", [KL, CHI_SQUARED])
+@pytest.mark.parametrize(("lam", "eta"), [(0.05, 1.0), (0.4, 1 / 1.4), (0.75, 1.5 / 1.75), (4.0, 0.2), (20.0, 1 / 21)])
+@pytest.mark.parametrize("top", [1.0005, 1.7, 9.0, 400.0])
+def test_the_infimum_is_certified(divergence, lam, eta, top):
+    """Below k/f at every point tried, and close to the least of them."""
+    certified = least_ratio(lam, eta, top, divergence)
+    r = np.concatenate([np.linspace(0, 1, 20001)[:-20], 1 + (top - 1) * np.linspace(0, 1, 20001)[20:] ** 2])
+    r = r[np.abs(r - 1) > 1e-4]
+    values = _k(r, lam, eta) / divergence.value(r)
+    assert certified <= values.min() * (1 + 1e-6)
+    assert certified >= 0.98 * max(values.min(), 0)
+
+
+def test_the_infimum_of_a_contracted_mechanism_is_certified():
+    lam, kept, least, top = 7.0, 0.8, 0.5, 1.8
+    eta, power = 1 / (1 + lam * (1 - least) * (1 - kept)), lam * (1 - kept)
+    certified = _contracted_ratio(lam, eta, power, 1 - kept, least, top)
+    r = np.linspace(least, top, 4001)
+    r = r[np.abs(r - 1) > 1e-4]
+    worst = np.inf
+    for w in np.linspace(0, 1, 21):
+        w = least + w * (np.minimum(r, 1) - least)
+        u = r - 1
+        tail = (1 + u - w) * ((1 + eta * u) ** -power - 1) / (1 - kept) - lam * w * np.log1p(eta * u)
+        worst = min(worst, ((-tail - lam * eta * u) / KL.value(r)).min())
+    assert 0.98 * worst <= certified <= worst * (1 + 1e-6)
+
+
+def test_coverage_and_width():
+    """Misses at 0.05 each, and medians at 3000 pairs."""
+    medians = {"independent": 0.0034, "weak": 0.0070, "strong": 0.815, "rare": 0.375}
+    for name, joint in POPULATIONS.items():
+        truth = float(mutual_information(joint))
+        given = joint / joint.sum(axis=1, keepdims=True)
+        tables = drawn(name, 3000, 16)
+        values = [from_pairs(one, BETA) for one in tables[:6]]
+        assert (np.array(values) < truth).sum() <= binom.isf(1e-8, 6, BETA)
+        assert np.median(values) <= 1.2 * medians[name]
+        small = {
+            "guess": (joint.max(axis=0).sum(), [guesses.correct_guess(one, BETA) for one in tables]),
+            "maximal": (np.log(given.max(axis=0).sum()), [guesses.maximal_leakage(one, BETA) for one in tables]),
+            "lift": (np.log((given / joint.sum(axis=0)).max()), [guesses.max_lift(one, BETA) for one in tables]),
+            "likeliest": (-joint.sum(axis=1).max(), [-guesses.likeliest(one, BETA) for one in tables]),
+        }
+        for truth, found in small.values():
+            assert (np.array(found) < truth - 1e-12).sum() <= binom.isf(1e-8, 16, BETA)
+
+
+def test_pairs_are_bounded_more_closely_than_by_one_event_for_all():
+    measures = [leakage.MutualInformation(), leakage.MaximalLeakage(), leakage.MaxLift()]
+    for name in ("independent", "weak", "strong"):
+        (table,) = drawn(name, 3000, 1, seed=3)
+        identity = np.eye(table.shape[1])
+        before = leakage_bounds(population(table, BETA), identity, measures)
+        after = sample_bounds(table, identity, measures, BETA, kind=Kind.PAIRS)
+        for old, new in zip(before, after, strict=True):
+            assert new.upper[0, 0] <= 1.02 * old.upper[0, 0]
+        assert after[0].upper[0, 0] < 0.97 * before[0].upper[0, 0]
+
+
+def test_a_mechanism_that_was_fixed_before_the_records():
+    """0.7 of the release does not depend on x: the contracted bound, 20 samples, none below the truth."""
+    generator = np.random.default_rng(2)
+    rows = generator.dirichlet(np.full(40, 0.8), size=2)
+    joint = 0.5 * rows
+    mechanism = 0.3 * np.eye(40) + 0.7 / 40
+    truth = float(mutual_information(joint @ mechanism))
+    tables = generator.multinomial(2000, joint.ravel(), size=20).reshape(-1, 2, 40)
+    values = [held_out_information(one, mechanism, BETA) for one in tables]
+    assert (np.array(values) < truth).sum() <= binom.isf(1e-8, 20, BETA)
+    known = population(tables[0], BETA, held_out=True)
+    (old,) = leakage_bounds(known, mechanism, [leakage.MutualInformation()])
+    assert values[0] < 0.5 * old.upper[0, 0]
+
+
+def test_the_ball_of_a_binary_symmetric_joint():
+    """Uniform margins and a symmetric table: the worst joint of the ball is symmetric too, one equation."""
+    flip, radius = 0.3, 0.02
+    fitted = 0.5 * np.array([[1 - flip, flip], [flip, 1 - flip]])
+    distance = lambda a: flip * np.log(flip / a) + (1 - flip) * np.log((1 - flip) / (1 - a))  # noqa: E731
+    least = brentq(lambda a: distance(a) - radius, 1e-6, flip)
+    worst = np.log(2) + least * np.log(least) + (1 - least) * np.log(1 - least)
+    found = divergence_ball.information(fitted, radius)
+    assert worst <= found <= 1.01 * worst
+    assert divergence_ball.information(fitted, np.inf) == np.log(2)
+    generator = np.random.default_rng(0)
+    for _ in range(200):  # no joint of the ball has more
+        other = generator.dirichlet(300 * fitted.ravel()).reshape(2, 2)
+        if np.sum(fitted * np.log(fitted / other)) <= radius:
+            assert mutual_information(other) <= found
+
+
+def test_limits_of_relative_entropy():
+    share, radius = np.array([0.0, 0.2, 0.999, 1.0]), 0.01
+    q = relative_entropy_limit(share, radius)
+    assert q[0] == pytest.approx(1 - np.exp(-radius))
+    assert q[1] == pytest.approx(
+        brentq(lambda a: 0.2 * np.log(0.2 / a) + 0.8 * np.log(0.8 / (1 - a)) - radius, 0.2, 0.9)
+    )
+    assert q[3] == 1
+
+
+def test_nothing_is_known_without_records_of_every_kind():
+    table = np.array([[5, 5, 0], [0, 0, 0]])
+    assert from_pairs(table, BETA) == np.log(2)
+    assert held_out_information(table, np.eye(3), BETA) == np.log(2)
+    assert guesses.maximal_leakage(np.zeros((2, 3), int), BETA) == np.log(2)
+    assert guesses.maximal_leakage(np.array([[9, 0, 0], [0, 0, 9]]), BETA) == np.log(2)
+    (bound,) = sample_bounds(np.zeros((2, 3), int), np.eye(3), [leakage.MutualInformation()], BETA, kind=Kind.ALL)
+    assert bound.upper[0, 0] == bound.cap[0] == pytest.approx(np.log(2))
+    assert divergence_radius(4, 0, BETA) == np.inf
