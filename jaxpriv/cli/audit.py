@@ -197,10 +197,11 @@ def audit(
         elif joint is not None:
             data = {"joint": load_npz_safely(joint, ["joint"])["joint"]}
     if solution is not None:
-        data |= {
-            "solution": _solution(solution),
-            "objective": by_name(**parameters_of(objective or "mutual-information")),
-        }
+        try:
+            measure = by_name(**parameters_of(objective or "mutual-information"))
+        except InputError as error:
+            raise InputError(f"--objective: {error}") from error
+        data |= {"solution": _solution(solution), "objective": measure}
     checked = None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel)
     found = working("Auditing", lambda _: audit_mechanism(channel, **data, **options))
     record = {"kind": "mechanism", "units": "nats", **_record(found)}
@@ -284,12 +285,9 @@ def _mechanism_text(record: dict[str, Any], units: Units) -> str:
     rows = record["measures"]
     columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
     columns |= {"upper": "population <=", "cap": "cap"}
-    if any(row["stated_gap"] is not None for row in rows):
-        del columns["gap"]
-    else:
-        del columns["stated_gap"]
-    if all(row["bootstrap"] is None for row in rows):
-        del columns["bootstrap"]
+    for key in ("bootstrap", "gap", "stated_gap"):
+        if all(row[key] is None for row in rows):
+            del columns[key]
     parts: list[Any] = [_table(rows, columns, units)]
     utility, per = record["utility"], units.per_nat
     lower = "" if utility["lower"] is None else f"; population >= {_output.lower(utility['lower'] * per)} {units}"
@@ -298,9 +296,10 @@ def _mechanism_text(record: dict[str, Any], units: Units) -> str:
     if level is not None:
         parts.append(f"population: the whole column holds with confidence {level:.6g}, for {record['holds_for']}")
     if "stated_gap" in columns:
-        parts.append("gap as stated: what the file of --solution says, not verified; cap: whatever the population is")
-    else:
-        parts.append("gap: to the optimum of the design problem, certified; cap: whatever the population is")
+        parts.append("gap as stated: what the file of --solution says, not verified")
+    if "gap" in columns:
+        parts.append("gap: to the optimum of the design problem, certified")
+    parts.append("cap: whatever the population is")
     parts += _estimated(columns)
     tested = record["conformity"]
     if tested is not None:

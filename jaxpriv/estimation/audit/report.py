@@ -35,7 +35,8 @@ from jaxpriv.leakage import AbstractLeakage
 NO_DATA = "the joint was given, not counted: nothing is known of how far it is from the population"
 NO_DESIGN = "no certified solution of a design problem for this measure was given"
 NOT_VERIFIED = "the gap is what the solution states; without its problem or its certificate it was not verified"
-NO_RESAMPLES = "no resampling was asked for, or it gave no finite value"
+NO_RESAMPLES = "no resampling was asked for"
+NOT_FINITE = "a resample has an infinite value"
 BLACK_BOX = "the mechanism is not known"
 UNDERSAMPLED = "undersampled: fewer than five pairs for each cell of the table, so plug-in values are mostly noise"
 
@@ -222,7 +223,7 @@ def audit_mechanism(
         confidence=None if known is None else _confidence(confidence),
         holds_for="no sample" if known is None else "this mechanism" if held_out else "all mechanisms",
         rows=tuple(
-            _row(row, bound, estimate, certified, sampled=known is not None)
+            _row(row, bound, estimate, certified, sampled=known is not None, bootstrap=bool(bootstrap))
             for row, bound, estimate in zip(rows, bounds, estimates, strict=True)
         ),
         utility=Utility(utility, least),
@@ -276,7 +277,7 @@ def audit_pairs(
     return PairsAudit(
         confidence=level,
         rows=tuple(
-            _black_box_row(row, bound, measure.lower_bound(lower), one, undersampled=estimate.undersampled)
+            _black_box_row(row, bound, measure.lower_bound(lower), one, estimate.undersampled, bool(bootstrap))
             for row, bound, measure, one in zip(rows, bounds, asked, estimates, strict=True)
         ),
         estimate=estimate,
@@ -298,7 +299,9 @@ def _confidence(value: Any) -> float:
     return level
 
 
-def _row(row: Measured, bound: Any, estimate: float | None, certified: Certified | None, *, sampled: bool) -> Row:
+def _row(
+    row: Measured, bound: Any, estimate: float | None, certified: Certified | None, *, sampled: bool, bootstrap: bool
+) -> Row:
     own = certified if certified is not None and certified.row is row else None
     gap = own.gap if own is not None and own.verified else None
     why = {} if gap is not None else {"gap": NO_DESIGN if own is None else NOT_VERIFIED}
@@ -307,7 +310,7 @@ def _row(row: Measured, bound: Any, estimate: float | None, certified: Certified
     elif not sampled:
         why |= {"upper": NO_DATA}
     if estimate is None:
-        why["bootstrap"] = NO_RESAMPLES if sampled else NO_DATA
+        why["bootstrap"] = NO_DATA if not sampled else NOT_FINITE if bootstrap else NO_RESAMPLES
     return Row(
         name=row.name,
         form=row.form,
@@ -332,7 +335,7 @@ def _at_least(bound: float, fitted: float) -> float:
 
 
 def _black_box_row(
-    row: Measured, bound: Any, lower: float | None, estimate: float | None, *, undersampled: bool
+    row: Measured, bound: Any, lower: float | None, estimate: float | None, undersampled: bool, bootstrap: bool
 ) -> Row:
     upper = None if bound is None else _at_least(bound.upper[0, 0], row.value)
     route = None if bound is None else str(bound.route[0, 0])
@@ -341,7 +344,7 @@ def _black_box_row(
         estimate = None
         why |= {"fitted": UNDERSAMPLED, "bootstrap": UNDERSAMPLED}
     elif estimate is None:
-        why["bootstrap"] = NO_RESAMPLES
+        why["bootstrap"] = NOT_FINITE if bootstrap else NO_RESAMPLES
     if upper is None:
         why["upper"] = NO_BOUND
     if lower is None:
