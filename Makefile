@@ -82,9 +82,10 @@ lint: $(READY)
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 
-# Draws docs/figures anew from the experiments' committed data; their run.py make the data.
+# Draws docs/figures anew from the experiments' committed data, and writes docs/gallery; their run.py make the data.
 figures: $(READY)
 	@for plot in experiments/*/plot.py; do echo "$$plot"; $(BIN)/python "$$plot" || exit 1; done
+	$(BIN)/python scripts/build_gallery.py
 
 # Pages in build/docs/index.html; notebooks whose code has not changed do not run again.
 docs: install $(SITE)

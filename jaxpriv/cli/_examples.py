@@ -39,6 +39,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "python -c \"import numpy as np; np.savez('counts.npz', counts=[[60, 30, 10], [10, 30, 60]])\"",
         "jaxpriv audit mapping.npz --counts counts.npz",
     ),
+    "reproduce": ("jaxpriv reproduce --list", "jaxpriv reproduce gaussian_funnel --out gaussian"),
     "info": ("jaxpriv info",),
     "cache": ("jaxpriv cache",),
     "demo": ("jaxpriv demo --out demo --points 6",),

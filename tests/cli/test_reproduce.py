@@ -1,0 +1,73 @@
+"""`jaxpriv reproduce`, and the gallery that shows the same experiments."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import refused
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENTS = ROOT / "experiments"
+
+pytestmark = pytest.mark.skipif(not EXPERIMENTS.is_dir(), reason="the experiments are not here")
+
+
+@pytest.fixture(scope="module")
+def gallery():
+    spec = importlib.util.spec_from_file_location("build_gallery", ROOT / "scripts" / "build_gallery.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_experiment_says_what_it_is_and_has_its_figures(gallery):
+    known = gallery.experiments()
+    assert set(known) == {path.parent.name for path in EXPERIMENTS.glob("*/run.py")}
+    for name, about in known.items():
+        assert {"title", "source", "minutes", "figures", "text"} <= set(about)
+        assert (EXPERIMENTS / name / "plot.py").exists()
+        for figure in about["figures"]:
+            assert (ROOT / "docs" / "figures" / figure).exists()
+            assert figure in (EXPERIMENTS / name / "plot.py").read_text()
+        for one in about.get("published", ()):
+            assert set(one) == {"what", "theirs", "ours", "where"}
+
+
+def test_the_gallery_is_that_of_the_experiments(gallery):
+    for file, text in gallery.pages().items():
+        assert (gallery.GALLERY / file).read_text() == text, f"{file}: run scripts/build_gallery.py"
+
+
+def test_stored_numbers_are_drawn_elsewhere(run, tmp_path, monkeypatch):
+    figures = {path: path.read_bytes() for path in (ROOT / "docs" / "figures").glob("binary-funnel.png")}
+    done = run("reproduce", "binary_funnel", "--draw", "--out", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["binary-funnel.png", "binary.csv"]
+    assert {path: path.read_bytes() for path in figures} == figures
+    assert done.stdout.splitlines()[-1] == f"wrote {tmp_path / 'new' / 'binary-funnel.png'}"
+    monkeypatch.chdir(tmp_path)
+    assert run("reproduce", "binary_funnel", "--draw").exit_code == 0
+    assert (tmp_path / "out" / "binary_funnel" / "binary-funnel.png").exists()
+
+
+def test_the_list_names_all(run, gallery):
+    listed = run("reproduce", "--list").stdout
+    assert all(name in listed for name in gallery.experiments())
+
+
+def test_what_is_wrong_is_said(run, tmp_path):
+    refused(run("reproduce"), 2, "--list")
+    refused(run("reproduce", "gausian_funnel"), 2, "gaussian_funnel")
+    refused(run("reproduce", "gaussian_funnel", "--draw", "--", "--fast"), 2, "--draw")
+    (tmp_path / "file").write_text("")
+    refused(run("reproduce", "gaussian_funnel", "--draw", "--out", tmp_path / "file"), 2, "not a folder")
+
+
+def test_an_experiment_that_fails_leaves_nothing(run, tmp_path):
+    done = run("reproduce", "census_funnel", "--out", tmp_path / "new", "--", "--unknown")
+    assert done.exit_code == 6
+    assert "ended with code 2" in done.stderr
+    assert list((tmp_path / "new").iterdir()) == []
+    shutil.rmtree(tmp_path / "new")
