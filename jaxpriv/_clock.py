@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
@@ -68,6 +68,25 @@ class Progress:
         points = f" point {self.done}/{self.total}," if self.total > 1 else ""
         numbers = f"value {self.value:.6g}, bound {self.bound:.6g}, gap {self.gap:.2e}"
         return f"{self.solver}:{points} step {self.step}, {numbers}, {self.seconds:.1f} s"
+
+
+class ProgressRecord(Protocol):
+    """What `Lines` prints: `Progress` of a solve, `SweepProgress` of a sweep."""
+
+    @property
+    def seconds(self) -> float:
+        """Since the call began."""
+        ...
+
+    @property
+    def done(self) -> int:
+        """How many of `total` are done."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        ...
 
 
 class Clock:
@@ -199,19 +218,22 @@ def clock_of(time_limit: Any, progress: Any) -> Clock:
     if progress is None or progress is False:
         return Clock(time_limit)
     if progress is True:
-        return Clock(time_limit, _Lines())
+        return Clock(time_limit, Lines())
     if not callable(progress):
         raise InputError("progress must be True (lines on stderr) or callable: progress(record), a jaxpriv.Progress")
     return Clock(time_limit, progress)
 
 
-class _Lines:
-    """Records as lines on stderr, no more than two a second; the last point of a sweep in any case."""
+class Lines:
+    """Prints records on stderr, at most two a second, and always the last one (`done` equal to `total`).
+
+    A record has `seconds`, `done`, `total` and a text of one line.
+    """
 
     def __init__(self) -> None:
         self._last = -_LINES
 
-    def __call__(self, record: Progress) -> None:
+    def __call__(self, record: ProgressRecord) -> None:
         if record.seconds - self._last >= _LINES or record.done == record.total:
             self._last = record.seconds
             print(f"jaxpriv: {record}", file=sys.stderr, flush=True)

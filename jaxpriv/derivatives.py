@@ -35,7 +35,7 @@ from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solving.choice import check_double, pick_solver, step_limit
 from jaxpriv.solving.host import own_goal
 from jaxpriv.solving.solve import solve
-from jaxpriv.solving.traced_program import Found, Posed, optimum, optimum_and_moves, undifferentiated_optimum
+from jaxpriv.solving.traced_program import Posed, TracedResult, optimum, optimum_and_moves, undifferentiated_optimum
 from jaxpriv.solving.traced_worst_outcome import LeastWorst
 
 
@@ -254,7 +254,7 @@ def _optimum_of(
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _value_of(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_steps: Any) -> Found:
+def _value_of(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_steps: Any) -> TracedResult:
     """The optimum of a program; its value alone has a derivative."""
     return optimum(solver, program, away, goal, max_steps)
 
@@ -272,7 +272,7 @@ def _value_of_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _optimum(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_steps: Any) -> Found:
+def _optimum(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_steps: Any) -> TracedResult:
     """The optimum of a program: value, mechanism, rules and prices have derivatives."""
     return optimum(solver, program, away, goal, max_steps)
 
@@ -299,11 +299,11 @@ def _no_tangent(primal: Any) -> Any:
     return np.zeros(primal.shape, dtype)
 
 
-def _least_value_of(asked: LeastWorst) -> Found:
+def _least_value_of(asked: LeastWorst) -> TracedResult:
     """The least worst outcome; its value alone has a derivative."""
 
     @jax.custom_jvp
-    def found(parts: Any) -> Found:
+    def found(parts: Any) -> TracedResult:
         return asked.found(parts)
 
     @found.defjvp
@@ -317,11 +317,11 @@ def _least_value_of(asked: LeastWorst) -> Found:
     return found(asked.parts)
 
 
-def _least_worst(asked: LeastWorst) -> Found:
+def _least_worst(asked: LeastWorst) -> TracedResult:
     """The least worst outcome: value, mechanism, rules and prices have derivatives."""
 
     @jax.custom_jvp
-    def found(parts: Any) -> Found:
+    def found(parts: Any) -> TracedResult:
         return asked.found(parts)
 
     @found.defjvp

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv import datasets
-from jaxpriv.estimation.audit import LowerBounds, estimate_information, information_bound, leakage_bounds, split
+from jaxpriv.estimation.audit import SampleLowerBounds, estimate_information, information_bound, leakage_bounds, split
 from jaxpriv.estimation.audit._information import entropy_change, mutual_information
 from jaxpriv.estimation.confidence import L1Ball, l1_radius, population
 from jaxpriv.leakage import MaximalLeakage, MutualInformation
@@ -132,7 +132,7 @@ def black_box(income: np.ndarray) -> None:
             if one is not None
         ]
         upper = np.minimum(upper, information_bound(tables, 0.125 * BETA))
-        lower = np.array([LowerBounds(*split(one, k), BETA).information for k, one in enumerate(tables)])
+        lower = np.array([SampleLowerBounds(*split(one, k), BETA).information for k, one in enumerate(tables)])
         plug_in = mutual_information(tables / n)
         for label, series, wrong in (
             ("plug-in", plug_in, None),

@@ -36,7 +36,7 @@ from jaxpriv.cli import (
 )
 
 app = typer.Typer(
-    cls=_app.Program,
+    cls=_app.CommandGroup,
     help="Design, measure and certify information-theoretic privacy mappings.",
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -44,7 +44,7 @@ _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__na
 _DEBUG = "--debug"
 
 
-class Program(TyperGroup):
+class CommandGroup(TyperGroup):
     """The group of all commands; turns every exception into an exit code and one line."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:

@@ -25,7 +25,7 @@ def filled_in(text: str) -> str:
     return text
 
 
-class Form(StrEnum):
+class MeasureForm(StrEnum):
     """How a measure combines the outcomes."""
 
     average = "average"
@@ -51,7 +51,7 @@ GammaOption = Annotated[float | None, typer.Option(metavar="G", help="Parameter 
 
 
 @dataclass(frozen=True)
-class Asked:
+class MeasureOption:
     """A measure as the command line asks for it; `value` is its limit."""
 
     option: str

@@ -28,7 +28,7 @@ SharedOption: TypeAlias = Annotated[
 ]
 CodebookOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--codebook", metavar="BOOK.json", help="Columns and classes as stored by --codebook-out."),
+    typer.Option("--codebook", metavar="BOOK.json", help="ColumnOptions and classes as stored by --codebook-out."),
 ]
 CodebookOutOption: TypeAlias = Annotated[
     Path | None,
@@ -45,7 +45,7 @@ DistortionOption: TypeAlias = Annotated[
         "--distortion",
         metavar="COL=KIND",
         help="What changing a useful column of a table costs: changed (1; the default), absolute or squared (of the "
-        "values of its classes), or FILE.npz with `distortion` (k,k) for its k classes. Columns add up.",
+        "values of its classes), or FILE.npz with `distortion` (k,k) for its k classes. ColumnOptions add up.",
     ),
 ]
 WeightOption: TypeAlias = Annotated[
@@ -79,7 +79,7 @@ def is_table(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnOptions:
     """The options about columns, as a command was given them."""
 
     private: list[str] | None = None
@@ -132,7 +132,7 @@ class Columns:
 
 
 def problem_of(
-    path: Path, columns: Columns, required: Collection[str], optional: Collection[str] = ()
+    path: Path, columns: ColumnOptions, required: Collection[str], optional: Collection[str] = ()
 ) -> "tuple[dict[str, np.ndarray], CountedTable | None]":
     """The arrays of PROBLEM.npz, or those that a table of records makes; and that table.
 
@@ -220,7 +220,7 @@ def _known(option: str, name: str, columns: Sequence[str]) -> None:
 
 
 def counts_by_attributes(
-    path: Path, columns: Columns, attributes: np.ndarray, classes: np.ndarray, option: str = "--counts"
+    path: Path, columns: ColumnOptions, attributes: np.ndarray, classes: np.ndarray, option: str = "--counts"
 ) -> np.ndarray:
     """The records of a table as counts (S, X), the useful symbols being the rows of `attributes` (X, b).
 

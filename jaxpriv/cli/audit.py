@@ -13,7 +13,7 @@ from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import (
     SYMBOLS,
     BinsOption,
-    Columns,
+    ColumnOptions,
     MissingOption,
     counts_by_attributes,
     counts_by_design,
@@ -51,7 +51,7 @@ def audit(
     ] = None,
     codebook: Annotated[
         Path | None,
-        typer.Option(metavar="BOOK.json", help="Columns and classes of the table, as the mapping was made with."),
+        typer.Option(metavar="BOOK.json", help="ColumnOptions and classes of the table, as the mapping was made with."),
     ] = None,
     joint: Annotated[
         Path | None,
@@ -188,7 +188,9 @@ def audit(
         stored = load_npz_safely(mechanism, ["mechanism", *([] if codebook is None else SYMBOLS)])
         channel = stored["mechanism"]
         if counts is not None and codebook is not None:
-            table = counts_by_attributes(counts, Columns(codebook=codebook), stored["attributes"], stored["classes"])
+            table = counts_by_attributes(
+                counts, ColumnOptions(codebook=codebook), stored["attributes"], stored["classes"]
+            )
             data = {"counts": table, "held_out": held_out}
             chosen = (_PRIVATE_ALPHABET,)
         elif counts is not None:

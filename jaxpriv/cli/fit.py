@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._measures import DivergenceOption, Form, GammaOption, LeakageOption, OrderOption
+from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureForm, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
     CodebookOutOption,
-    Columns,
+    ColumnOptions,
     DistortionOption,
     MissingOption,
     PrivateOption,
@@ -71,7 +71,9 @@ def fit(
         typer.Option(metavar="L", help="Watchdog: release what is harmless, with a lift leakage of at most L nats."),
     ] = None,
     leakage: LeakageOption = "mutual-information",
-    form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
+    form: Annotated[
+        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
+    ] = None,
     order: OrderOption = None,
     divergence: DivergenceOption = None,
     gamma: GammaOption = None,
@@ -116,7 +118,7 @@ def fit(
     """
     from jaxpriv import mechanism
 
-    columns = Columns(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
     outputs = {"--out": out, "--private-out": private_out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
     if not is_table(table):

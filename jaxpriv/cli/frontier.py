@@ -9,12 +9,12 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._curves import arrays_of, drawing_of
-from jaxpriv.cli._measures import Asked, DivergenceOption, Form, GammaOption, LeakageOption, OrderOption
+from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureForm, MeasureOption, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
-    Columns,
+    ColumnOptions,
     DistortionOption,
     MissingOption,
     PrivateOption,
@@ -54,7 +54,9 @@ def frontier(
     distortion: DistortionOption = None,
     weight: WeightOption = None,
     leakage: LeakageOption = "mutual-information",
-    form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
+    form: Annotated[
+        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
+    ] = None,
     order: OrderOption = None,
     divergence: DivergenceOption = None,
     gamma: GammaOption = None,
@@ -121,7 +123,10 @@ def frontier(
     from jaxpriv.solving.frontier import frontier_within
     from jaxpriv.solving.funnel_frontier import funnel_frontier_within
 
-    asked_measures = [Asked("--leakage", leakage, form, order, divergence, gamma), *map(parsed_limit, limit or ())]
+    asked_measures = [
+        MeasureOption("--leakage", leakage, form, order, divergence, gamma),
+        *map(parsed_limit, limit or ()),
+    ]
     for one in asked_measures:
         one.measure(None)
     scalar(tol, "--tol", low=0.0, open_low=True)
@@ -138,7 +143,7 @@ def frontier(
         require_matplotlib()
         if picture.suffix.lower() not in (".png", ".pdf", ".svg"):
             raise InputError(f"--picture: {picture.name} must end in .png, .pdf or .svg")
-    columns = Columns(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
     outputs = {"--out": out, "--picture": picture, "--json": json}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     funnel = bottleneck or bool(disclosure)
@@ -186,7 +191,9 @@ def frontier(
         )
 
 
-def _arrays(path: Path, columns: Columns, funnel: bool, needs_distortion: bool) -> tuple[dict[str, np.ndarray], Any]:
+def _arrays(
+    path: Path, columns: ColumnOptions, funnel: bool, needs_distortion: bool
+) -> tuple[dict[str, np.ndarray], Any]:
     """The arrays of the problem; of one without a distortion the joint alone, where targets allow it."""
     if funnel:
         return problem_of(path, columns, ["joint"])

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._measures import Asked, DivergenceOption, GammaOption, LeakageOption, OrderOption
+from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureOption, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
     CodebookOutOption,
-    Columns,
+    ColumnOptions,
     MissingOption,
     PrivateOption,
     SharedOption,
@@ -114,7 +114,7 @@ def funnel(
     from jaxpriv.solving.funnels import FUNNEL_SOLVERS
     from jaxpriv.solving.solve import solve_within
 
-    measure = Asked("--leakage", leakage, None, order, divergence, gamma).measure(None)
+    measure = MeasureOption("--leakage", leakage, None, order, divergence, gamma).measure(None)
     if method not in ("auto", *FUNNEL_SOLVERS):
         raise InputError(f"--method {method!r} is not a method's name; known: auto, {', '.join(FUNNEL_SOLVERS)}")
     bottleneck = bottleneck or bool(relevance) or method in _OF_BOTTLENECKS
@@ -127,7 +127,7 @@ def funnel(
         scalar(time_limit, "--time-limit", low=0.0)
     if out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
-    columns = Columns(private, useful, shared, bins, missing, codebook, sparse)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse)
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     arrays, table = problem_of(problem, columns, ["joint"])

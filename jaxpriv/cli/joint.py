@@ -11,7 +11,7 @@ from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
     CodebookOutOption,
-    Columns,
+    ColumnOptions,
     DistortionOption,
     MissingOption,
     PrivateOption,
@@ -56,7 +56,7 @@ def joint(
     S and X are the combinations of classes that occur, in the order of their codes. PROBLEM.npz holds counts of
     people: a new one can be read by its owner only.
     """
-    columns = Columns(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
     if not is_table(table):

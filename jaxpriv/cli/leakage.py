@@ -11,7 +11,7 @@ from jaxpriv.cli._tables import (
     SYMBOLS,
     BinsOption,
     CodebookOption,
-    Columns,
+    ColumnOptions,
     MissingOption,
     PrivateOption,
     SharedOption,
@@ -57,7 +57,7 @@ def leakage(
     from jaxpriv.leakage import by_name
 
     extra = [by_name(name, order=value) for name in ("sibson", "arimoto") for value in order or ()]
-    columns = Columns(private, useful, shared, bins, missing, codebook)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook)
     _output.check_outputs({"--json": json}, {"MECH.npz": mechanism, "--joint": joint, **columns.inputs})
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]

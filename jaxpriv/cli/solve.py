@@ -9,13 +9,21 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._measures import FORMS, Asked, DivergenceOption, Form, GammaOption, LeakageOption, OrderOption
+from jaxpriv.cli._measures import (
+    FORMS,
+    DivergenceOption,
+    GammaOption,
+    LeakageOption,
+    MeasureForm,
+    MeasureOption,
+    OrderOption,
+)
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
     CodebookOutOption,
-    Columns,
+    ColumnOptions,
     DistortionOption,
     MissingOption,
     PrivateOption,
@@ -51,7 +59,9 @@ def solve(
     distortion: DistortionOption = None,
     weight: WeightOption = None,
     leakage: LeakageOption = "mutual-information",
-    form: Annotated[Form | None, typer.Option(help="Average or worst outcome; by default the measure's own.")] = None,
+    form: Annotated[
+        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
+    ] = None,
     order: OrderOption = None,
     divergence: DivergenceOption = None,
     gamma: GammaOption = None,
@@ -118,7 +128,7 @@ def solve(
     from jaxpriv.solving.solve import solve_within
 
     asked_measures = [
-        Asked("--leakage", leakage, form, order, divergence, gamma),
+        MeasureOption("--leakage", leakage, form, order, divergence, gamma),
         *(parsed_limit(text) for text in limit or ()),
     ]
     for one in asked_measures:
@@ -130,7 +140,7 @@ def solve(
         scalar(max_steps, "--max-steps", low=1.0)
     if time_limit is not None:
         scalar(time_limit, "--time-limit", low=0.0)
-    columns = Columns(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])
@@ -179,7 +189,7 @@ def known_solver(name: str, funnel: bool = False) -> None:
         raise InputError(f"--solver {name!r} is not a solver's name; known: {', '.join(known)}")
 
 
-def parsed_limit(text: str) -> Asked:
+def parsed_limit(text: str) -> MeasureOption:
     """`NAME[:PARAMETER...]=VALUE`; a parameter is a form, a divergence or a number (order, or gamma)."""
     from jaxpriv._validation import scalar
     from jaxpriv.leakage import DIVERGENCES
@@ -210,7 +220,7 @@ def parsed_limit(text: str) -> Asked:
         if key in given:
             raise InputError(f"{option} gives {key} twice")
         given[key] = item
-    return Asked("--limit", name, value=value, **given)
+    return MeasureOption("--limit", name, value=value, **given)
 
 
 def _record(solution: Any, unit: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
     CodebookOutOption,
-    Columns,
+    ColumnOptions,
     MissingOption,
     PrivateOption,
     SharedOption,
@@ -99,7 +99,7 @@ def watchdog(
     from jaxpriv.watchdog import explain
     from jaxpriv.watchdog import watchdog as find
 
-    columns = Columns(private, useful, shared, bins, missing, codebook, sparse)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse)
     _output.check_outputs(
         {"--out": out, "--codebook-out": codebook_out, "--json": json},
         {"TABLE": data, **columns.inputs},

@@ -66,7 +66,7 @@ def _log_sum(logits: np.ndarray) -> float:
     return largest if math.isinf(largest) else largest + math.log(np.exp(logits - largest).sum())
 
 
-class _Point(NamedTuple):
+class _GibbsPrior(NamedTuple):
     """The Gibbs prior of one k: P(G), its entropy, 1/t, and ln normalisers on G and H."""
 
     mass: float
@@ -188,13 +188,13 @@ class LeastPrior:
         t = 1.0 / max(self._point(z, above).inverse, _FLATTEST)
         return Multipliers(above * t, t), self._gibbs_prior(z, below)
 
-    def _point(self, z: float, k: float) -> _Point:
+    def _point(self, z: float, k: float) -> _GibbsPrior:
         log_in, _, mean_in, entropy_in = self.inside.gibbs(k * (1.0 - z))
         log_out, _, mean_out, entropy_out = self.outside.gibbs(-k * z)
         log_odds = math.log(z) - math.log1p(-z) + mean_out - mean_in
         mass = float(expit(log_odds))
         entropy = binary_entropy(mass) + mass * entropy_in + (1.0 - mass) * entropy_out
-        return _Point(mass, entropy, log_in - log_out - log_odds, log_in, log_out)
+        return _GibbsPrior(mass, entropy, log_in - log_out - log_odds, log_in, log_out)
 
     def _too_small(self, z: float, k: float) -> bool:
         point = self._point(z, k)

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from jaxpriv._divergence import excess
-from jaxpriv.extremal.master import AbstractPricer, Columns
+from jaxpriv.extremal.master import AbstractPosteriorSet, Columns
 from jaxpriv.extremal.symbols import Split, outer_sum
 from jaxpriv.extremal.unroll import Recipe
 
@@ -26,7 +26,7 @@ from jaxpriv.extremal.unroll import Recipe
 _ROUNDING = 1e-12
 
 
-class BoxPricer(AbstractPricer):
+class BoxPricer(AbstractPosteriorSet):
     """The vertices over the types of `split`, the pool divisible."""
 
     def __init__(self, split: Split, low: float, high: float):

@@ -8,7 +8,7 @@ import numpy as np
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._divergence import divergence
 from jaxpriv._resources import need_memory
-from jaxpriv.extremal.master import AbstractPricer, Columns, Plan, best_plan, generate_columns
+from jaxpriv.extremal.master import AbstractPosteriorSet, Columns, PosteriorPlan, best_plan, generate_columns
 from jaxpriv.extremal.ratio_pricing import RatioPricer
 from jaxpriv.extremal.search import AbstractSearch, polish
 from jaxpriv.extremal.symbols import Split, combinations_of, split_at
@@ -23,7 +23,7 @@ _LEVELS = (0, 4, 8, 12, 16)
 # Alphabets whose symbols are worth a linear program of their own.
 _POLISHED = 400
 
-Maker = Callable[[Split], AbstractPricer]
+Maker = Callable[[Split], AbstractPosteriorSet]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _independent(split: Split) -> Columns:
     return Columns(np.ones((1, groups)), np.zeros(1), (nothing,))
 
 
-def _unrolled(plan: Plan, split: Split) -> tuple[np.ndarray, np.ndarray]:
+def _unrolled(plan: PosteriorPlan, split: Split) -> tuple[np.ndarray, np.ndarray]:
     symbols = len(split.source)
     turning = any(len(group) > 1 for group in split.members) or len(split.light) > 0
     size = 8.0 * symbols * len(plan.weights) * (6 * symbols if turning else 1)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from jaxpriv.extremal.master import AbstractPricer, Columns
+from jaxpriv.extremal.master import AbstractPosteriorSet, Columns
 
 
-class ListedPricer(AbstractPricer):
+class ListedPricer(AbstractPosteriorSet):
     """A table of columns; its maximum is exact if the table holds every vertex."""
 
     def __init__(self, columns: Columns, mass: np.ndarray):

@@ -42,7 +42,7 @@ class Columns:
         return Columns(self.lifts[index], self.values[index], tuple(self.keys[i] for i in index))
 
 
-class AbstractPricer(ABC):
+class AbstractPosteriorSet(ABC):
     """Knows all posteriors that are allowed."""
 
     @abstractmethod
@@ -51,7 +51,7 @@ class AbstractPricer(ABC):
 
 
 @dataclass(frozen=True)
-class Plan:
+class PosteriorPlan:
     """A measure over posteriors and a proved bound: `columns` and `weights` > 0, `value` = weights . values."""
 
     columns: Columns
@@ -103,13 +103,13 @@ def proved_bound(prices: np.ndarray, mass: np.ndarray, highest: float) -> float:
 def generate_columns(
     start: Columns,
     mass: np.ndarray,
-    pricer: AbstractPricer,
+    pricer: AbstractPosteriorSet,
     *,
     gap: float,
     rounds: int = 200,
     count: int | None = None,
     clock: Clock = ENDLESS,
-) -> Plan:
+) -> PosteriorPlan:
     """Column generation from `start` (which must admit a measure) until the bound is within `gap` of the value.
 
     Of a value below one nat, within that fraction of it.
@@ -124,7 +124,7 @@ def generate_columns(
         found = []
         if clock.expired():
             used = np.flatnonzero(weights > 0)
-            return Plan(columns.take(used), weights[used], value, upper)
+            return PosteriorPlan(columns.take(used), weights[used], value, upper)
         for candidate in [prices] if centre is None else [prices, 0.5 * (prices + centre)]:
             highest, extra = pricer.price(candidate, count)
             bound = proved_bound(candidate, mass, highest)
@@ -142,6 +142,6 @@ def generate_columns(
         ]
         if upper - value <= gap * min(1.0, upper) or done >= rounds or not fresh:
             used = np.flatnonzero(weights > 0)
-            return Plan(columns.take(used), weights[used], value, upper)
+            return PosteriorPlan(columns.take(used), weights[used], value, upper)
         for extra in fresh:
             columns = columns + extra

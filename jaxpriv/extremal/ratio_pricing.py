@@ -18,12 +18,12 @@ import math
 
 import numpy as np
 
-from jaxpriv.extremal.master import AbstractPricer, Columns
+from jaxpriv.extremal.master import AbstractPosteriorSet, Columns
 from jaxpriv.extremal.symbols import Split, combinations_of, outer_sum
 from jaxpriv.extremal.unroll import Recipe
 
 
-class RatioPricer(AbstractPricer):
+class RatioPricer(AbstractPosteriorSet):
     """The columns c in {1, e^eps} over the types of `split`, the pool divisible."""
 
     def __init__(self, split: Split, eps: float):

@@ -5,14 +5,14 @@ program over posteriors, `pricing` its search for new ones.
 """
 
 from jaxpriv.funnels.bounds import elementary_bound, proved_line, proved_value
-from jaxpriv.funnels.found import AbstractFunnelSolver, Found, Goal, Proof, measure_of
+from jaxpriv.funnels.found import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof, measure_of
 from jaxpriv.funnels.solution import FunnelSolution
 
 __all__ = [
     "AbstractFunnelSolver",
-    "Found",
+    "FunnelGoal",
     "FunnelSolution",
-    "Goal",
+    "PosteriorMeasure",
     "Proof",
     "elementary_bound",
     "measure_of",

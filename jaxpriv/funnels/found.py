@@ -17,7 +17,7 @@ NOTHING = 1e-20
 
 
 @dataclass(frozen=True)
-class Goal:
+class FunnelGoal:
     """When to stop: a proved gap of at most `tol` nats, `max_steps` rounds (None: the solver's own limit), or when the
     clock says so.
     """
@@ -46,7 +46,7 @@ class Proof:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PosteriorMeasure:
     """A measure over posteriors, in the core's symbols.
 
     Attributes:
@@ -74,7 +74,7 @@ class AbstractFunnelSolver(ABC):
     """Hyper-parameters, and a way to find a release. Subclasses are final frozen dataclasses."""
 
     @abstractmethod
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: Goal) -> Found:
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """A release for `problem`; raises InputError where the solver does not take such problems."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxpriv._divergence import information_interval
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
-from jaxpriv.funnels.found import NOTHING, Found, Goal, measure_of
+from jaxpriv.funnels.found import NOTHING, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.funnels.solution import FunnelSolution
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
@@ -29,7 +29,9 @@ Interval = tuple[float, float, float]
 Limit = tuple[bool, bool, float, float]
 
 
-def release(problem: FunnelProblem | BottleneckProblem, found: Found, goal: Goal, solver: str) -> FunnelSolution:
+def release(
+    problem: FunnelProblem | BottleneckProblem, found: PosteriorMeasure, goal: FunnelGoal, solver: str
+) -> FunnelSolution:
     """The mechanism of `found` on all symbols, meeting the target of `problem`, with its proved interval.
 
     Raises ArithmeticError where `found` is not a measure with mean P_X.
@@ -100,7 +102,7 @@ def objective_of(problem: FunnelProblem | BottleneckProblem, disclosure: Interva
     return disclosure if problem.form in ("leakage_budget", "relevance") else leakage
 
 
-def _mechanism(problem: FunnelProblem | BottleneckProblem, found: Found) -> np.ndarray:
+def _mechanism(problem: FunnelProblem | BottleneckProblem, found: PosteriorMeasure) -> np.ndarray:
     """W[x, k] = m_k q_k(x)/p_x, rows normalised; the symbols that the core leaves out release the marginal of Y."""
     joint = found.posteriors.T * found.masses
     if not (np.isfinite(joint).all() and (joint >= 0).all()):
@@ -236,14 +238,14 @@ def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: flo
     return 1.0 - target / high if high > target else 0.0
 
 
-def closed_form(problem: FunnelProblem | BottleneckProblem) -> Found | None:
+def closed_form(problem: FunnelProblem | BottleneckProblem) -> PosteriorMeasure | None:
     """The answer where the target leaves nothing to choose; None elsewhere.
 
     Raises InfeasibleError for a leakage budget that nobody can meet.
     """
     source = problem.reduction.source
-    nothing = Found(source[None], np.ones(1), notes=("nothing may be told",))
-    everything = Found(np.eye(len(source)), source, notes=("X itself",))
+    nothing = PosteriorMeasure(source[None], np.ones(1), notes=("nothing may be told",))
+    everything = PosteriorMeasure(np.eye(len(source)), source, notes=("X itself",))
     form, target = problem.form, problem.target
     if isinstance(problem, FunnelProblem):
         if form == "disclosure":

@@ -179,7 +179,7 @@ class Loss(AbstractCost):
         """`least` of every row of w (Y, S). Under a trace too: the function is traced once wherever it stands."""
         return _compiled(self).least(w)[0]
 
-    def answers(self, g: Any, least: Any) -> "Answer":
+    def answers(self, g: Any, least: Any) -> "ConjugatePoint":
         """`answer` to every row of scores g (Y, S) on the central path of `least` (Y,), traced once."""
         return _compiled(self).answers(g, least)
 
@@ -270,7 +270,7 @@ class _Compiled(NamedTuple):
     """What the host asks of a loss, for the rows of an array."""
 
     least: Callable[[Any], Any]  # min_q <w, C(., q)> and its accuracy
-    answers: Callable[[Any, Any], "Answer"]
+    answers: Callable[[Any, Any], "ConjugatePoint"]
     costs: Callable[[Any], Any]
 
 
@@ -284,7 +284,7 @@ def _compiled(loss: Loss) -> _Compiled:
     )
 
 
-class Answer(NamedTuple):
+class ConjugatePoint(NamedTuple):
     """What answers scores g: the announcement q and the posterior v that share h(g), and how v moves with g and mu."""
 
     announcement: Any  # (S,)
@@ -295,7 +295,7 @@ class Answer(NamedTuple):
     level_drift: Any  # dh/dmu
 
 
-class _State(NamedTuple):
+class _ConjugateState(NamedTuple):
     q: Any
     v: Any
     s: Any  # slacks of the scores
@@ -308,7 +308,7 @@ class _State(NamedTuple):
     change: Any  # the largest relative change of q and v in the last step
 
 
-def answer(loss: Loss, g: Any, least: Any = CENTRED) -> Answer:
+def answer(loss: Loss, g: Any, least: Any = CENTRED) -> ConjugatePoint:
     """h(g) = min_q max_s ( g_s + C(s, q) ) over distributions q: a primal-dual interior-point method.
 
     h is convex with h(g + c) = h(g) + c, and -min_q sum_s w_s C(s, q) = sup { <g, w> : h(g) <= 0 } for w >= 0.
@@ -322,13 +322,13 @@ def answer(loss: Loss, g: Any, least: Any = CENTRED) -> Answer:
     s = top - scores
     mu = s.mean() / m
     least = jnp.asarray(least, g.dtype)
-    start = _State(q, v, s, mu / q, top, jnp.zeros_like(mu), mu, jnp.array(0), jnp.array(0), jnp.ones_like(mu))
+    start = _ConjugateState(q, v, s, mu / q, top, jnp.zeros_like(mu), mu, jnp.array(0), jnp.array(0), jnp.ones_like(mu))
 
-    def go_on(state: _State) -> Any:
+    def go_on(state: _ConjugateState) -> Any:
         settled = (state.settling > 0) & ((state.change < _SETTLED) | (state.settling >= _MOST_SETTLING))
         return ~settled & (state.count < _MOST_STEPS)
 
-    def step(state: _State) -> _State:
+    def step(state: _ConjugateState) -> _ConjugateState:
         q, v, s, z = state.q, state.v, state.s, state.z
         slopes, matrix = _system(loss, state)
         aim = jnp.maximum(0.1 * state.mu, least)
@@ -361,10 +361,10 @@ def answer(loss: Loss, g: Any, least: Any = CENTRED) -> Answer:
     share = end.v / end.v.sum()
     level_drift = jnp.log(share).sum() - jnp.log(end.q).sum()
     level = share @ (g + loss.costs(end.q)) + end.mu * level_drift
-    return Answer(end.q, share, level, 0.5 * (response + response.T), posterior_drift, level_drift)
+    return ConjugatePoint(end.q, share, level, 0.5 * (response + response.T), posterior_drift, level_drift)
 
 
-def _system(loss: Loss, state: _State) -> tuple[Any, Any]:
+def _system(loss: Loss, state: _ConjugateState) -> tuple[Any, Any]:
     """(slopes of the costs, matrix of the Newton step in q, v, the level and the multiplier of the sum)."""
     q, v = state.q, state.v
     n, m = q.size, v.size

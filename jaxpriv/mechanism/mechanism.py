@@ -19,7 +19,7 @@ from jaxpriv.mechanism import draws
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import BITS, Claim, without_counts
-from jaxpriv.verifier.designs import DESIGN, UNSEEN, Design, read_design
+from jaxpriv.verifier.designs import DESIGN, UNSEEN, DesignFile, read_design
 
 Labels: TypeAlias = tuple[tuple[str, ...], ...]
 
@@ -151,7 +151,7 @@ class Mechanism:
         _freeze(mechanism)
         return mechanism
 
-    def verify(self) -> Design:
+    def verify(self) -> DesignFile:
         """Everything that the file states, computed again with whole numbers: see `jaxpriv.verifier.Design`."""
         return read_design(self.to_bytes(), "the mechanism")
 

@@ -36,7 +36,7 @@ _SHORT = 0.1
 
 
 @dataclass
-class _Point:
+class _SaddlePoint:
     """W (outputs first) and Z, a and its slacks t with their duals y, and the multipliers of the sums."""
 
     w: Any
@@ -47,13 +47,13 @@ class _Point:
     nu: Any
     kappa: Any
 
-    def moved(self, move: "_Point", step: float) -> "_Point":
-        return _Point(*(getattr(self, one.name) + step * getattr(move, one.name) for one in fields(self)))
+    def moved(self, move: "_SaddlePoint", step: float) -> "_SaddlePoint":
+        return _SaddlePoint(*(getattr(self, one.name) + step * getattr(move, one.name) for one in fields(self)))
 
     def gap(self) -> float:
         return float((self.w * self.z).sum() + (self.t * self.y).sum())
 
-    def longest(self, move: "_Point") -> float:
+    def longest(self, move: "_SaddlePoint") -> float:
         """How far until the first of W, Z, t and y vanishes."""
         return 1.0 / max(1e-300, *(float((-getattr(move, one) / getattr(self, one)).max()) for one in "wzty"))
 
@@ -87,13 +87,13 @@ class _Game:
         self.free = np.delete(np.arange((1 + len(tables)) * (2 * n + 1)), 2 * n)
         self.lift = np.kron(np.eye(1 + len(tables)), self.measure)[:, self.free]  # all pi = lift (unknowns)
 
-    def start(self) -> _Point:
+    def start(self) -> _SaddlePoint:
         """The independent release, and a prior in the middle of the ball."""
         n, groups = len(self.centre), 1 + len(self.costs)
         w = np.full(self.path.shape, 1.0 / len(self.path))
         a = np.concatenate([(1 - 0.5 * self.moved) * self.centre, np.full(n, 0.5 * self.moved / n), [1.0]])
         t = np.tile(self.slack_path, (groups, 1))
-        return _Point(
+        return _SaddlePoint(
             w, self.path / w, np.tile(a, (groups, 1)), t, t / t, np.zeros(self.given.shape[1]), np.zeros(groups)
         )
 
@@ -101,7 +101,7 @@ class _Game:
 class _Newton:
     """The conditions at a point, and the factors of their linearisation."""
 
-    def __init__(self, game: _Game, point: _Point):
+    def __init__(self, game: _Game, point: _SaddlePoint):
         self.game, self.point = game, point
         given, costs = game.given, game.costs
         pi = point.a @ game.measure.T
@@ -161,7 +161,7 @@ class _Newton:
     def _apply(self, right: np.ndarray) -> np.ndarray:
         return right - np.swapaxes(self.half, 1, 2) @ (self.half @ right)
 
-    def move(self, products: Any, slack_products: Any) -> _Point:
+    def move(self, products: Any, slack_products: Any) -> _SaddlePoint:
         """The step after which W Z and t y would be these, to first order."""
         game, point = self.game, self.point
         drop, rise = products / point.w - point.z, slack_products / point.t - point.y
@@ -180,7 +180,7 @@ class _Newton:
         da = da.reshape(point.a.shape)
         dt = da @ game.slacks.T
         dz, dy = drop - point.z / point.w * dw, rise - point.y / point.t * dt
-        return _Point(dw, dz, da, dt, dy, dnu, found[known:])
+        return _SaddlePoint(dw, dz, da, dt, dy, dnu, found[known:])
 
 
 def saddle_point(
@@ -208,7 +208,7 @@ def saddle_point(
     return (point.w / point.w.sum(axis=0)).T, pi / pi.sum(axis=1, keepdims=True)
 
 
-def _path(game: _Game, tol: float, clock: Clock) -> _Point:
+def _path(game: _Game, tol: float, clock: Clock) -> _SaddlePoint:
     """The point where the steps end."""
     point = game.start()
     total = game.path.sum() + len(point.t) * game.slack_path.sum()

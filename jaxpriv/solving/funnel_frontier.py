@@ -15,7 +15,7 @@ from jaxpriv._clock import Clock, clock_of
 from jaxpriv._divergence import information_interval
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.funnels import FunnelSolution, Goal, proved_line, proved_value
+from jaxpriv.funnels import FunnelGoal, FunnelSolution, proved_line, proved_value
 from jaxpriv.funnels.atoms import ColumnGeneration
 from jaxpriv.funnels.found import Proof
 from jaxpriv.funnels.hull import lower_hull
@@ -195,7 +195,7 @@ def funnel_frontier_within(
     if is_traced(sweeps[form], tol):
         raise InputError("funnel_frontier runs outside of jit and vmap only")
     targets = finite(real_array(sweeps[form], f"{form}s", ndim=1), f"{form}s")
-    goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), max_steps, clock)
+    goal = FunnelGoal(scalar(tol, "tol", low=0.0, open_low=True), max_steps, clock)
     name, method = pick_funnel_solver(solver, problem)
     points = [_replaced(problem, form, float(target)) for target in targets]
     keeps = isinstance(method, ColumnGeneration)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jaxpriv.errors import InputError
-from jaxpriv.funnels import AbstractFunnelSolver, Found, FunnelSolution, Goal
+from jaxpriv.funnels import AbstractFunnelSolver, FunnelGoal, FunnelSolution, PosteriorMeasure
 from jaxpriv.funnels.atoms import ColumnGeneration
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
@@ -16,7 +16,7 @@ from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
-Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, Goal], Found]
+Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, FunnelGoal], PosteriorMeasure]
 
 # Solvers by the names of the command line.
 FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
@@ -44,14 +44,14 @@ def pick_funnel_solver(solver: Any, problem: FunnelProblem | BottleneckProblem) 
     return name, FUNNEL_SOLVERS[name]
 
 
-def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: Any, goal: Goal) -> FunnelSolution:
+def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: Any, goal: FunnelGoal) -> FunnelSolution:
     """The best release the solver finds, measured afresh, with its proved interval."""
     name, method = pick_funnel_solver(solver, problem)
     return solve_with(problem, name, method.find, goal)
 
 
 def solve_with(
-    problem: FunnelProblem | BottleneckProblem, name: str, find: Find, goal: Goal, kept_atoms: bool = False
+    problem: FunnelProblem | BottleneckProblem, name: str, find: Find, goal: FunnelGoal, kept_atoms: bool = False
 ) -> FunnelSolution:
     """The same with the method that does the finding.
 
@@ -61,7 +61,8 @@ def solve_with(
     found = closed_form(problem)
     if found is None and goal.clock.expired() and not kept_atoms:
         source = problem.reduction.source
-        found, name = Found(source[None], np.ones(1)), "none"  # nothing is told: mixed with X as far as it has to be
+        # An independent release, which is mixed with X until the target is met.
+        found, name = PosteriorMeasure(source[None], np.ones(1)), "none"
     if found is None:
         found = find(problem, goal)
     solution = release(problem, found, goal, name)

@@ -59,7 +59,7 @@ _TINY_ROOM = 1e-6
 
 
 @dataclass(frozen=True)
-class Answer:
+class CertifiedCandidate:
     """A mechanism and its dual objects for a `Program`, with the certified pair of totals."""
 
     mechanism: np.ndarray
@@ -119,7 +119,7 @@ class Solve:
             answer = self.run(stated.program, stated.limits, stated.goal, stated.face, stated)
         return self.conclude(stated, answer, goal, begun)
 
-    def at_the_boundary(self, stated: Stated) -> Answer | None:
+    def at_the_boundary(self, stated: Stated) -> CertifiedCandidate | None:
         """The answer where a limit leaves no room."""
         if not any(stated.tight):
             return None
@@ -149,7 +149,7 @@ class Solve:
             program = _anchored_at_least(program, problem, limits)
         return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)
 
-    def conclude(self, stated: "Stated", answer: Answer, goal: Goal, begun: float) -> Solution:
+    def conclude(self, stated: "Stated", answer: CertifiedCandidate, goal: Goal, begun: float) -> Solution:
         """The solution that an answer to the stated program is."""
         value, bound = interval_of(self.problem, stated.scale, stated.shift, answer.value, answer.bound)
         return self.finish(answer, value, bound, goal, begun)
@@ -170,7 +170,7 @@ class Solve:
         goal: Goal,
         face: Face | None = None,
         stated: Stated | None = None,
-    ) -> Answer:
+    ) -> CertifiedCandidate:
         """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself.
 
         `face`: where to iterate, if the budgets of the program leave no room. With `stated` (whose program it is)
@@ -219,11 +219,11 @@ class Solve:
             mechanism, k, eta, price = off_face(program, face, mechanism, k, eta, price)
         return mechanism, k, eta, price, int(ran.steps), float(ran.best.bound)
 
-    def without_steps(self, program: Program, limits: Limits) -> Answer:
+    def without_steps(self, program: Program, limits: Limits) -> CertifiedCandidate:
         """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""
         return self.certified(program, limits, program.anchor, *no_rules(program), 0, "none")
 
-    def closed_form(self, program: Program, limits: Limits) -> Answer | None:
+    def closed_form(self, program: Program, limits: Limits) -> CertifiedCandidate | None:
         """The certified answer where no iteration is needed."""
         found = known_answer(program, partial(self.excess, limits))
         if found is None:
@@ -241,7 +241,7 @@ class Solve:
         price: Any,
         steps: int,
         name: str,
-    ) -> Answer:
+    ) -> CertifiedCandidate:
         """What a mechanism and dual objects prove about `program`."""
         excess = partial(self.excess, limits)
         mechanism, certificate, over = inside(program, excess, mechanism, k, eta, price)
@@ -249,7 +249,7 @@ class Solve:
             self.known = (mechanism, {id(self.problem.leakage): float(certificate.leakages.max())})
         violation = max(float(certificate.violation), over)
         self.steps += steps
-        return Answer(
+        return CertifiedCandidate(
             mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
         )
 
@@ -318,7 +318,7 @@ class Solve:
             known.update((id(measure), float(np.max(values))) for measure, values in zip(missing, found, strict=True))
         return [known[id(measure)] for measure in measures]
 
-    def finish(self, answer: Answer, value: float, bound: float, goal: Goal, begun: float) -> Solution:
+    def finish(self, answer: CertifiedCandidate, value: float, bound: float, goal: Goal, begun: float) -> Solution:
         problem = self.problem
         leak = self.leak(answer.mechanism)
         proved = goal.proved(dataclasses.replace(answer, value=value, bound=bound))

@@ -144,7 +144,7 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
         with own_settings(), device_errors():
             return solve_noise(problem, goal, step_limit(None, max_steps), throw, clock)
     if isinstance(problem, (FunnelProblem, BottleneckProblem)):
-        from jaxpriv.funnels import Goal as FunnelGoal
+        from jaxpriv.funnels import FunnelGoal
         from jaxpriv.solving.funnels import solve_funnel
 
         if is_traced(goal) or goal.rtol != 0:

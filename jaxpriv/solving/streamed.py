@@ -55,7 +55,7 @@ class Unsuited(InputError):
     """The problem is in order, but the streaming solvers do not take it."""
 
 
-class Found(NamedTuple):
+class StreamedResult(NamedTuple):
     """A mechanism with its proof."""
 
     mechanism: AbstractChannel
@@ -86,7 +86,7 @@ class Task:
         self.clock.stop = Stop(int(agreed(mesh, self.clock.stop)))
         return self.clock.stop is not Stop.NONE
 
-    def goes_on(self, found: "Found") -> bool:
+    def goes_on(self, found: "StreamedResult") -> bool:
         """Whether another method is to be tried after this result."""
         return not self.goal.met(found.certificate) and not self.expired(self.mesh)
 
@@ -148,7 +148,7 @@ def _check_order(certificate: Certificate) -> None:
         )
 
 
-def _solution(program: StreamedProgram, found: Found, task: Task) -> Solution:
+def _solution(program: StreamedProgram, found: StreamedResult, task: Task) -> Solution:
     certificate, stop = found.certificate, task.clock.stop
     proved = task.goal.proved(certificate)
     code = Status.OPTIMAL if proved else Status.BEST_KNOWN if stop else Status.NOT_CERTIFIED
@@ -170,14 +170,14 @@ def _solution(program: StreamedProgram, found: Found, task: Task) -> Solution:
     )
 
 
-def _better(one: Found | None, two: Found) -> Found:
+def _better(one: StreamedResult | None, two: StreamedResult) -> StreamedResult:
     """The better mechanism with the better proof of the two."""
     if one is None:
         return two
     a, b = one.certificate, two.certificate
     primal, dual = (one if a.value <= b.value else two), (one if a.lower_bound >= b.lower_bound else two)
     joined = dataclasses.replace(primal.certificate, lower_bound=dual.certificate.lower_bound)
-    return Found(
+    return StreamedResult(
         primal.mechanism, dual.scores, dual.multipliers, joined, one.steps + two.steps, f"{one.solver}, {two.solver}"
     )
 
@@ -254,7 +254,7 @@ def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[Abstra
     raise InputError(f"joint at [{s}, {x}] (axes s, x) is negative or not finite")
 
 
-def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> Found | None:
+def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> StreamedResult | None:
     """Budgets that one constant release meets need no leakage; budgets without room leave one mechanism."""
     if program.budgets is None:
         return None
@@ -293,10 +293,10 @@ def _certified(
     mesh: Mesh | None,
     steps: int,
     solver: str,
-) -> Found:
+) -> StreamedResult:
     scores, multipliers = np.asarray(scores), np.asarray(multipliers)
     certificate = certify_streamed(program, mechanism, scores, multipliers, mesh)
-    return Found(mechanism, scores, multipliers, certificate, steps, solver)
+    return StreamedResult(mechanism, scores, multipliers, certificate, steps, solver)
 
 
 def _start(solver: AcceleratedGradient, problem: Problem) -> AcceleratedState:
@@ -374,7 +374,7 @@ def _run(
     return state, used
 
 
-def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient) -> Found:
+def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient) -> StreamedResult:
     candidates, used = _iterate(task, program, known, solver, task.goal)
     found = None
     for best in candidates:
@@ -389,7 +389,7 @@ def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: Ac
     return found._replace(steps=used, solver="accelerated")
 
 
-def _nearest(program: StreamedProgram, known: Survey, multipliers: np.ndarray, mesh: Mesh | None) -> Found:
+def _nearest(program: StreamedProgram, known: Survey, multipliers: np.ndarray, mesh: Mesh | None) -> StreamedResult:
     """The release of the nearest symbol and its adversary: the answer at a high price, and near the least budget."""
     if program.prices is not None:  # where no budget asked for it, nobody has looked for the nearest
         scales = np.divide(1.0, program.prices, out=np.full(len(program.prices), np.inf), where=program.prices > 0)
@@ -423,7 +423,7 @@ def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel,
 # ---------------------------------------------------------------------------------- two grids
 
 
-def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGrid) -> Found:
+def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGrid) -> StreamedResult:
     """Finer and finer cells until the gap on the symbols themselves is small enough or stops falling.
 
     A full pass over the symbols is dear, so a gap is tried on a grid between first: cells of its own that
@@ -446,7 +446,9 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
         steps += used
         moves = _gibbs(coarse.program, solved).matrix()
 
-        def read(on: StreamedProgram, seen: Survey, by: Coarse, moves: Any = moves, solved: Any = solved) -> Found:
+        def read(
+            on: StreamedProgram, seen: Survey, by: Coarse, moves: Any = moves, solved: Any = solved
+        ) -> StreamedResult:
             mechanism = _repaired(on, seen, by.lift(moves), mesh)
             rule = by.rule(np.asarray(solved.rule))
             return _certified(on, mechanism, rule, solved.multipliers, mesh, 0, "two-grid")

@@ -39,7 +39,7 @@ NO_DERIVATIVE = (
 )
 
 
-class Found(NamedTuple):
+class TracedResult(NamedTuple):
     """The best of a program: `value` and `bound` of its total, certified, and the certificate's `violation`."""
 
     mechanism: Any  # (X, Y)
@@ -86,7 +86,7 @@ class Posed:
         """The goal in units of the program's total."""
         return inner_goal(goal, reading(self.problem)[0], self.problem)
 
-    def certified(self, found: Found) -> tuple[Any, Any, Any]:
+    def certified(self, found: TracedResult) -> tuple[Any, Any, Any]:
         """(value, lower bound, violation) in the unit of the problem."""
         scale, shift = reading(self.problem)
         value, bound = interval_of(self.problem, scale, shift, found.value, found.bound)
@@ -110,14 +110,14 @@ def traced_excess(problem: DistortionProblem, limits: Limits, mechanism: Any) ->
     return over
 
 
-def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Any) -> tuple[Found, Any]:
+def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Any) -> tuple[TracedResult, Any]:
     """(the solver's best for a program that holds an anchor, moved inside the limits and certified; where it ended)."""
     reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
     state, steps = last_state(solver, reduced.program, reduced.goal, max_steps)
     mechanism, k, eta, price = reduced.expanded(state.best)
     mechanism = _inside(program, mechanism)
     proof = certify_program(program, mechanism, k, eta, price)
-    return Found(mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps), state
+    return TracedResult(mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps), state
 
 
 def _inside(program: Program, mechanism: Any) -> Any:
@@ -148,7 +148,7 @@ def anchored(program: Program, away: Any, max_steps: Any) -> Program:
 
 
 @partial(jax.jit, static_argnums=0)
-def optimum(solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: Any) -> Found:
+def optimum(solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: Any) -> TracedResult:
     """The best of a program without an anchor. `away`: the program whose solution is one, if none is known."""
     return best_of(solver, anchored(program, away, max_steps), goal, max_steps)[0]
 
@@ -156,7 +156,7 @@ def optimum(solver: AbstractSolver, program: Program, away: Program | None, goal
 @partial(jax.jit, static_argnums=0)
 def optimum_and_moves(
     solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: Any, change: Program
-) -> tuple[Found, tuple[Any, Any, Any, Any]]:
+) -> tuple[TracedResult, tuple[Any, Any, Any, Any]]:
     """The same, and how (mechanism, k, eta, price) move as the arrays of real numbers of the program do."""
     program = anchored(program, away, max_steps)
     found, state = best_of(solver, program, goal, max_steps)
@@ -166,7 +166,9 @@ def optimum_and_moves(
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def undifferentiated_optimum(solver: AbstractSolver, program: Program, away: Any, goal: Goal, max_steps: Any) -> Found:
+def undifferentiated_optimum(
+    solver: AbstractSolver, program: Program, away: Any, goal: Goal, max_steps: Any
+) -> TracedResult:
     """`optimum`; an attempt to differentiate it is refused."""
     return optimum(solver, program, away, goal, max_steps)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxpriv._validation import is_traced
@@ -36,7 +37,7 @@ from jaxpriv.solving.next_limit import MOST_PROBES, next_limit
 from jaxpriv.solving.reduction import Reduced
 from jaxpriv.solving.traced_program import (
     NO_DERIVATIVE,
-    Found,
+    TracedResult,
     anchored,
     best_of,
     least_mixture,
@@ -69,12 +70,12 @@ class LeastWorst:
 
         return LeastWorst([leaves[i] for i in places], joined, solver)
 
-    def found(self, parts: Any) -> Found:
+    def found(self, parts: Any) -> TracedResult:
         """It, certified; an attempt to differentiate it is refused. Values are those of the measure."""
 
         @jax.custom_jvp
         @jax.jit
-        def without_derivative(parts: Any) -> Found:
+        def without_derivative(parts: Any) -> TracedResult:
             return self._least(parts)[0]
 
         @without_derivative.defjvp
@@ -84,17 +85,17 @@ class LeastWorst:
         with jax.numpy_rank_promotion("allow"):
             return without_derivative(parts)
 
-    def _least(self, parts: Any) -> tuple[Found, Any]:
+    def _least(self, parts: Any) -> tuple[TracedResult, Any]:
         """It, and of the minimax program (the mechanism at its start, where it ended)."""
         problem, goal, max_steps = self.joined(parts)
         found = _searched if problem.leakage.linear else _from_one_program
         return found(self.solver, problem, goal, max_steps)
 
-    def found_and_moves(self, parts: Any, change: Any) -> tuple[Found, Found]:
+    def found_and_moves(self, parts: Any, change: Any) -> tuple[TracedResult, TracedResult]:
         """It, and how it moves as the parts do."""
 
         @jax.jit
-        def both(parts: Any, change: Any) -> tuple[Found, Found]:
+        def both(parts: Any, change: Any) -> tuple[TracedResult, TracedResult]:
             found, end = self._least(parts)
             slope = self.slope(parts, change, found)
             problem = self.joined(parts)[0]
@@ -118,12 +119,12 @@ class LeastWorst:
                 counted = partial(_by_unit_of_distance, end.point.price.shape[0])
             mechanism, k, eta, price = moves(program_of, at, moved, end.point, counted)
             nothing = jnp.zeros_like(found.value)
-            return found, Found(mechanism, k, eta, price, slope, nothing, nothing, found.steps)
+            return found, TracedResult(mechanism, k, eta, price, slope, nothing, nothing, found.steps)
 
         with jax.numpy_rank_promotion("allow"):
             return both(parts, change)
 
-    def slope(self, parts: Any, change: Any, at: Found) -> Any:
+    def slope(self, parts: Any, change: Any, at: TracedResult) -> Any:
         """How the least limit e moves: it is the root of the distance to the budgets, whose Lagrangian is known."""
 
         def distance(parts: Any, e: Any) -> Any:
@@ -144,7 +145,7 @@ def _by_unit_of_distance(budgets: int, mechanism: Any, k: Any, eta: Any, price: 
 
 def _from_one_program(
     solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: Any
-) -> tuple[Found, Any]:
+) -> tuple[TracedResult, Any]:
     """From the minimax program, as on the host (`worst_outcome`); and (the mechanism at its start, where it ended)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))
@@ -170,7 +171,7 @@ def _from_one_program(
     low = jnp.where(proofs.any(), tried[jnp.argmax(proofs)], 0.0)
     better = leak < high
     mechanism, high = jnp.where(better, mechanism, start), jnp.where(better, leak, high)
-    return Found(mechanism, k, eta, price, high, low, violation(mechanism), steps), (start, state)
+    return TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), (start, state)
 
 
 def _leak(problem: DistortionProblem, mechanism: Any) -> Any:
@@ -195,7 +196,7 @@ def _idle(mass: Any) -> Term:
     return linear_limit(-mass[None], np.zeros(1), mass)
 
 
-class _Search(NamedTuple):
+class _LimitSearch(NamedTuple):
     """Where the search stands: the least limit is proved to be at least `low`, and `best` has `high`."""
 
     low: Any
@@ -213,17 +214,19 @@ class _Search(NamedTuple):
     stuck: Any
 
 
-def _searched(solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: Any) -> tuple[Found, None]:
+def _searched(
+    solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: Any
+) -> tuple[TracedResult, None]:
     """One distance to the budgets after another, as on the host, until an interval of the distance holds 0."""
     further = limits_of(problem)
     within = as_budgets(distance_program(problem, (), True))
 
-    def going(at: _Search) -> Any:
+    def going(at: _LimitSearch) -> Any:
         size = jnp.where(jnp.isfinite(at.high), at.high, 0.0)
         wide = at.high - at.low > jnp.maximum(goal.tol, goal.rtol * size)
         return wide & ~at.stuck & (at.probes < MOST_PROBES)
 
-    def probed(at: _Search) -> _Search:
+    def probed(at: _LimitSearch) -> _LimitSearch:
         program = worst_program(problem, at.e, True)
         program = dataclasses.replace(program, anchor=independent_release(program))
         found = best_of(solver, program, _CLOSE, max_steps)[0]
@@ -243,7 +246,7 @@ def _searched(solver: AbstractSolver, problem: DistortionProblem, goal: Goal, ma
         best = jnp.where(above, found.mechanism, at.best)
         e = next_limit(low, high, f_low, f_high, last, goal.tol)
         steps, probes = at.steps + found.steps, at.probes + 1
-        return _Search(low, high, f_low, f_high, last, e, best, k, eta, price, steps, probes, ~(below | above))
+        return _LimitSearch(low, high, f_low, f_high, last, e, best, k, eta, price, steps, probes, ~(below | above))
 
     start = _start(problem, further, max_steps)
     high = _leak(problem, start)
@@ -251,9 +254,9 @@ def _searched(solver: AbstractSolver, problem: DistortionProblem, goal: Goal, ma
     zero, unknown = jnp.zeros_like(high), jnp.full_like(high, jnp.nan)
     k, eta, price = (jnp.asarray(part) for part in no_rules(worst_program(problem, first, True)))
     nothing = jnp.array(0)
-    begun = _Search(
+    begun = _LimitSearch(
         zero, high, unknown, unknown, nothing, first, start, k, eta, price, nothing, nothing, jnp.array(False)
     )
     end = lax.while_loop(going, probed, begun)
     violation = jnp.maximum(violation_of(within, end.best), traced_excess(problem, further, end.best))
-    return Found(end.best, end.k, end.eta, end.price, end.high, end.low, violation, end.steps), None
+    return TracedResult(end.best, end.k, end.eta, end.price, end.high, end.low, violation, end.steps), None

@@ -23,7 +23,7 @@ from jaxpriv.problems.program import Program
 from jaxpriv.problems.statement import as_budgets, distance_program, least_worst_program, worst_program
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.host import Answer, Solve, check_limits, on_face
+from jaxpriv.solving.host import CertifiedCandidate, Solve, check_limits, on_face
 from jaxpriv.solving.known import ROUNDING_SHARES, independent_release, no_rules
 from jaxpriv.solving.next_limit import MOST_PROBES, next_limit
 from jaxpriv.solving.reduction import Reduced
@@ -42,7 +42,9 @@ def least_worst_leakage(solve: Solve, goal: Goal, begun: float) -> Solution:
     independent = feasibility.independent(within)
     if independent is not None:
         nothing = no_rules(worst_program(problem, 0.0))
-        return solve.finish(Answer(independent, *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun)
+        return solve.finish(
+            CertifiedCandidate(independent, *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
+        )
     start, face = solve.anchor(within, solve.further, True)
     if problem.leakage.linear:
         answer, high, low = searched(solve, goal, start, face)
@@ -60,14 +62,16 @@ def least_worst_leakage(solve: Solve, goal: Goal, begun: float) -> Solution:
     return solve.finish(answer, high, low, goal, begun)
 
 
-def from_one_program(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> tuple[Answer, float, float]:
+def from_one_program(
+    solve: Solve, goal: Goal, start: np.ndarray, face: Face | None
+) -> tuple[CertifiedCandidate, float, float]:
     """(answer, its leakage, the limit that its rules are to prove) of the minimax program.
 
     `start`: a mechanism that meets every limit; `face`: of budgets that leave no room.
     """
     problem = solve.problem
     high = solve.leak(start)
-    best = Answer(start, *no_rules(worst_program(problem, 0.0)), 0.0, 0.0, 0.0, solve.name)
+    best = CertifiedCandidate(start, *no_rules(worst_program(problem, 0.0)), 0.0, 0.0, 0.0, solve.name)
     if high <= goal.tol or solve.clock.expired():
         return best, high, 0.0
     program = dataclasses.replace(least_worst_program(problem), anchor=start)
@@ -101,14 +105,14 @@ def _within(solve: Solve, program: Program, mechanism: np.ndarray, start: np.nda
     return next((one for one in itertools.chain([mechanism], mixtures) if met(one)), start)
 
 
-def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> tuple[Answer, float, float]:
+def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> tuple[CertifiedCandidate, float, float]:
     """The same by one distance after another."""
     problem = solve.problem
     low, high = 0.0, solve.leak(start)
     f_low, f_high = math.nan, math.nan
     # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
     nothing = no_rules(worst_program(problem, 0.0))
-    best, proof = Answer(start, *nothing, 0.0, 0.0, 0.0, solve.name), nothing
+    best, proof = CertifiedCandidate(start, *nothing, 0.0, 0.0, 0.0, solve.name), nothing
     e, last, near, width = min(1.0, 0.5 * high), 0, False, high
     open_low, open_high = math.inf, -math.inf  # the limits at which the interval of the distance held 0
     for _ in range(MOST_PROBES):
@@ -141,13 +145,13 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
     return dataclasses.replace(best, k=k, eta=eta, price=price), high, low
 
 
-def _distance(solve: Solve, e: float) -> Answer:
+def _distance(solve: Solve, e: float) -> CertifiedCandidate:
     program = worst_program(solve.problem, e)
     program = dataclasses.replace(program, anchor=independent_release(program))
     return solve.run(program, ((solve.problem.leakage, e), *solve.further), Goal(1e-10, 0.1))
 
 
-def _on_face(solve: Solve, program: Program, face: Face, found: Answer) -> Answer:
+def _on_face(solve: Solve, program: Program, face: Face, found: CertifiedCandidate) -> CertifiedCandidate:
     """The answer at distance 0 that a mechanism near the face of the budgets stands for.
 
     Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.

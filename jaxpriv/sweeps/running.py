@@ -1,7 +1,6 @@
 """`sweep`: compute what a study lacks, here or in other processes, and hand back all of it."""
 
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxpriv._clock import Clock, Stop, clock_of
+from jaxpriv._clock import Clock, Lines, Stop, clock_of
 from jaxpriv._files import atomic_write
 from jaxpriv.certificates.verification import Verification, certify
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 # Chunks that wait in an executor for each of its workers: none stands still, and few results lie in memory.
 _AHEAD = 2
-# Lines of `progress=True` are at least this many seconds apart.
-_LINES = 0.5
 
 
 @dataclass(frozen=True)
@@ -378,19 +375,7 @@ def listener(progress: Any) -> Callable[[SweepProgress], Any] | None:
     if progress is None or progress is False:
         return None
     if progress is True:
-        return _Lines()
+        return Lines()
     if not callable(progress):
         raise InputError("progress must be True (lines on stderr) or callable: progress(record), a SweepProgress")
     return progress
-
-
-class _Lines:
-    """Records as lines on stderr, no more than two a second; the last one in any case."""
-
-    def __init__(self) -> None:
-        self._last = -_LINES
-
-    def __call__(self, record: SweepProgress) -> None:
-        if record.seconds - self._last >= _LINES or record.done == record.total:
-            self._last = record.seconds
-            print(f"jaxpriv: {record}", file=sys.stderr, flush=True)

@@ -7,8 +7,8 @@ and fractions; logarithms are enclosed and rounded outwards. What a file states 
 was computed. `docs/how-to/release.md` says what is proved and what is not.
 """
 
-from jaxpriv.verifier.designs import Audit, Design, read_audit, read_design
+from jaxpriv.verifier.designs import Audit, DesignFile, read_audit, read_design
 from jaxpriv.verifier.findings import Findings, verify
 from jaxpriv.verifier.releases import Receipt, read_receipt
 
-__all__ = ["Audit", "Design", "Findings", "Receipt", "read_audit", "read_design", "read_receipt", "verify"]
+__all__ = ["Audit", "DesignFile", "Findings", "Receipt", "read_audit", "read_design", "read_receipt", "verify"]

@@ -29,7 +29,7 @@ _LEVEL, _POWER = 0.001, 0.9
 
 
 @dataclass(frozen=True)
-class Conformity:
+class ConformityResult:
     """`p_value` of the claim "released by this design", 0 if a pair is impossible (`impossible` rows, from 0).
 
     `detectable`: the share of records, released as they are, that the identity test finds in nine of ten cases at level
@@ -44,7 +44,7 @@ class Conformity:
 
 def conformity(
     rows: Matrix, symbols: Sequence[int], outputs: Sequence[int], identity: Sequence[int] | None, tables: int = _TABLES
-) -> Conformity:
+) -> ConformityResult:
     """Test pairs (x, y), equally many of each, against the integer table `rows`.
 
     `identity`: the output that is x itself, for every x (-1 where there is none); None if outputs are of another kind.
@@ -59,7 +59,7 @@ def conformity(
     own = {x: -1 if identity is None or x == SUPPRESSED else identity[x] for x in weights}
     leak = _detectable(weights, {x: sum(row) for x, row in counts.items()}, own) if identity is not None else None
     if impossible:
-        return Conformity(0.0, 0, tuple(impossible[:10]), leak)
+        return ConformityResult(0.0, 0, tuple(impossible[:10]), leak)
     generator = random.Random(random.SystemRandom().getrandbits(256))
     totals = {x: sum(row) for x, row in counts.items()}
     running = {x: list(accumulate(row)) for x, row in weights.items()}
@@ -73,8 +73,8 @@ def conformity(
         order = [sorted(own_ranks) for own_ranks in zip(*ranks, strict=True)]
         p = sum(one <= order[0] for one in order) / len(order)
         if p > _LARGE:
-            return Conformity(p, size, (), leak)
-    return Conformity(p, tables, (), leak)
+            return ConformityResult(p, size, (), leak)
+    return ConformityResult(p, tables, (), leak)
 
 
 def _weights(rows: Matrix, used: set[int]) -> dict[int, list[float]]:

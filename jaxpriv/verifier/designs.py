@@ -41,7 +41,7 @@ _DUALS = {"scores.npy": ("<f8", 3), "weights.npy": ("<f8", 2), "multipliers.npy"
 
 
 @dataclass(frozen=True)
-class Design:
+class DesignFile:
     """The public part, checked: `sha256` is of the whole file, `rows` are the integer table."""
 
     record: Mapping[str, Any]
@@ -75,7 +75,7 @@ class Audit:
     claims: Mapping[str, Claim]
 
 
-def read_design(data: bytes, name: str) -> Design:
+def read_design(data: bytes, name: str) -> DesignFile:
     """The design of a file; `IntegrityError` if anything in it is not as it is stated there."""
     members = unpack(data, name)
     fields = ("tool", "asked", "codebook", "released", "unseen", "guarantees", "commitment", "members")
@@ -97,10 +97,10 @@ def read_design(data: bytes, name: str) -> Design:
         raise IntegrityError(f"{name}: a stated guarantee is not what the table gives")
     if record["unseen"] not in UNSEEN or not _is_hash(record["commitment"]):
         raise IntegrityError(f"{name}: unseen or commitment is not of a known form")
-    return Design(record, digest(data), rows, alphabets["useful.npy"], alphabets["released.npy"], costs, guarantees)
+    return DesignFile(record, digest(data), rows, alphabets["useful.npy"], alphabets["released.npy"], costs, guarantees)
 
 
-def read_audit(data: bytes, design: Design, name: str) -> Audit:
+def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
     """The audit of a file, for its design; `IntegrityError` if it belongs to another one or states what is not so."""
     members = unpack(data, name)
     fields = ("tool", "design", "key", "claims", "members")
@@ -134,7 +134,7 @@ def commitment(key: str, members: Mapping[str, Json]) -> str:
     return hmac.new(bytes.fromhex(key), canonical(dict(members)), "sha256").hexdigest()
 
 
-def claims_of(design: Design, counts: Table, duals: Mapping[str, Table], name: str) -> dict[str, Claim]:
+def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], name: str) -> dict[str, Claim]:
     """Every number of the design on its own counts.
 
     `leakage` (where the measure is one that is computed here) and `disclosure` I(X;Y); `distortion` E d; `value` the
@@ -176,7 +176,7 @@ def _excess(over: Fraction) -> Claim:
     return Claim("0", up(max(over, Fraction(0))), "excess")
 
 
-def _duals(duals: Mapping[str, Table], problem: str, counts: Table, design: Design) -> Duals:
+def _duals(duals: Mapping[str, Table], problem: str, counts: Table, design: DesignFile) -> Duals:
     scores, weights, prices = (duals[member] for member in _DUALS)
     limits = 1 if problem == "budget" else 0
     if (

@@ -7,8 +7,8 @@ from pathlib import Path
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
-from jaxpriv.verifier.conformity import Conformity, conformity
-from jaxpriv.verifier.designs import Audit, Design, read_audit, read_design
+from jaxpriv.verifier.conformity import ConformityResult, conformity
+from jaxpriv.verifier.designs import Audit, DesignFile, read_audit, read_design
 from jaxpriv.verifier.records import symbols_of
 from jaxpriv.verifier.releases import Receipt, check_design, check_file, outputs_of, read_receipt, records_of
 
@@ -33,7 +33,7 @@ class Findings:
     guarantees: Mapping[str, Claim]
     claims: Mapping[str, Claim]
     rows: int | None
-    conformity: Conformity | None
+    conformity: ConformityResult | None
     checked: tuple[str, ...] = field(default=())
 
     @property
@@ -132,7 +132,7 @@ def verify(
     )
 
 
-def _audit(design: Design | None, private: str | Path | None) -> Audit | None:
+def _audit(design: DesignFile | None, private: str | Path | None) -> Audit | None:
     if private is None:
         return None
     if design is None:
@@ -141,12 +141,12 @@ def _audit(design: Design | None, private: str | Path | None) -> Audit | None:
 
 
 def _release(
-    design: Design | None,
+    design: DesignFile | None,
     receipt: Receipt | None,
     released: str | Path,
     records: str | Path | None,
     checked: list[str],
-) -> tuple[int, Conformity | None]:
+) -> tuple[int, ConformityResult | None]:
     data, name = read_file(released), str(released)
     if receipt is None and design is None:
         raise InputError("released goes with a design or a receipt; name one")
@@ -182,7 +182,7 @@ def _release(
     return rows, test
 
 
-def _identity(design: Design) -> list[int] | None:
+def _identity(design: DesignFile) -> list[int] | None:
     """The output that is x itself, where the useful columns are what is released."""
     useful = [(entry["column"], entry["labels"]) for entry in design.record["codebook"]["useful"]]
     if useful != [(entry["column"], entry["labels"]) for entry in design.record["released"]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxpriv.errors import InputError
-from jaxpriv.verifier.designs import Design
+from jaxpriv.verifier.designs import DesignFile
 from jaxpriv.verifier.releases import records_of
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*",
 SUPPRESSED = -1
 
 
-def symbols_of(design: Design, data: bytes, name: str, unseen: str) -> list[int]:
+def symbols_of(design: DesignFile, data: bytes, name: str, unseen: str) -> list[int]:
     """The row x for every record; SUPPRESSED where the rule `unseen` is "suppress" and there is none.
 
     Raises `InputError` for a table without the useful columns, a value without a class, or with "refuse" a combination
@@ -46,7 +46,7 @@ def symbols_of(design: Design, data: bytes, name: str, unseen: str) -> list[int]
     return found
 
 
-def _nearest(design: Design, codes: tuple[int, ...]) -> int:
+def _nearest(design: DesignFile, codes: tuple[int, ...]) -> int:
     def apart(x: int) -> int:
         return sum(one != other for one, other in zip(design.useful[x], codes, strict=True))
 

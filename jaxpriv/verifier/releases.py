@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import digest, unsealed
-from jaxpriv.verifier.designs import UNSEEN, Design
+from jaxpriv.verifier.designs import UNSEEN, DesignFile
 
 RECEIPT = "jaxpriv-receipt"
 FORMATS = ("csv", "parquet")
@@ -72,7 +72,7 @@ def check_file(receipt: Receipt, data: bytes, name: str) -> None:
         raise IntegrityError(f"{name} is not the file that the receipt is about, or was changed since")
 
 
-def check_design(receipt: Receipt, design: Design, name: str) -> None:
+def check_design(receipt: Receipt, design: DesignFile, name: str) -> None:
     """`IntegrityError` unless the receipt is of this design."""
     if receipt.design != design.sha256:
         raise IntegrityError(f"{name} is the receipt of another design")
@@ -80,7 +80,7 @@ def check_design(receipt: Receipt, design: Design, name: str) -> None:
         raise IntegrityError(f"{name} names other columns than the design releases")
 
 
-def outputs_of(design: Design, data: bytes, name: str, kept: Sequence[str] | None) -> list[int]:
+def outputs_of(design: DesignFile, data: bytes, name: str, kept: Sequence[str] | None) -> list[int]:
     """The released symbol y of every record of a CSV file.
 
     `kept` are the columns behind the released ones, None if nobody says. Raises `IntegrityError`, naming the row, for a

@@ -8,7 +8,7 @@ from scipy.special import xlogy
 from scipy.stats import binom, chi2_contingency, hypergeom
 
 from jaxpriv.estimation.audit import (
-    LowerBounds,
+    SampleLowerBounds,
     conformity,
     estimate_information,
     g_test,
@@ -86,7 +86,7 @@ def test_leakage_is_found():
         test = permutation_test(one, permutations=999, seed=k)
         assert test.p_value == 0.001
         assert g_test(one) < 1e-6
-        bounds = LowerBounds(*split(one, k), 0.01)
+        bounds = SampleLowerBounds(*split(one, k), 0.01)
         assert bounds.max_lift > 0
         assert bounds.ldp > 0
     different = np.array([[100, 100, 100], [100, 100, 100], [160, 80, 60]])
@@ -196,7 +196,7 @@ def test_lower_bounds_cover(measures, truth, name, draws):
     values = truth(joint, np.eye(4))
     wrong = 0
     for k, one in enumerate(tables(joint, draws, 100)):
-        bounds = LowerBounds(*split(one, k), 0.05)
+        bounds = SampleLowerBounds(*split(one, k), 0.05)
         found = [measure.lower_bound(bounds) for measure in measures]
         wrong += any(low is not None and low > value + 1e-12 for low, value in zip(found, values, strict=True))
     assert wrong <= binom.isf(ALPHA, 100, 0.05)
@@ -204,7 +204,7 @@ def test_lower_bounds_cover(measures, truth, name, draws):
 
 def test_lower_bounds_approach_the_truth(measures, truth):
     joint = np.full((3, 4), 0.02) + 0.76 / 3 * np.eye(3, 4)
-    bounds = LowerBounds(*split(np.rint(joint * 10**8).astype(int)), 0.05)
+    bounds = SampleLowerBounds(*split(np.rint(joint * 10**8).astype(int)), 0.05)
     values = dict(zip([repr(m) for m in measures], truth(joint, np.eye(4)), strict=True))
     for measure in measures:
         low, value = measure.lower_bound(bounds), values[repr(measure)]
@@ -222,8 +222,8 @@ def test_choosing_and_counting_on_the_same_records_is_caught():
     joint = np.full((3, 40), 1 / 120)
     wrong = split_wrong = 0
     for k, one in enumerate(tables(joint, 120, 100)):
-        wrong += LowerBounds(one, one, 0.05).max_lift > 0
-        split_wrong += LowerBounds(*split(one, k), 0.05).max_lift > 0
+        wrong += SampleLowerBounds(one, one, 0.05).max_lift > 0
+        split_wrong += SampleLowerBounds(*split(one, k), 0.05).max_lift > 0
     assert split_wrong <= binom.isf(ALPHA, 100, 0.05)
     assert wrong > binom.isf(ALPHA, 100, 0.05)
 

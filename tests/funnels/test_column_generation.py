@@ -6,7 +6,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv._clock import Clock, Stop
-from jaxpriv.funnels import Found, Goal
+from jaxpriv.funnels import FunnelGoal, PosteriorMeasure
 from jaxpriv.funnels.pricing import exact_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.funnels.release import release
@@ -366,5 +366,5 @@ def test_an_answer_that_is_proved_when_the_time_is_over_was_not_stopped():
     problem = jp.FunnelProblem(SINGLE, disclosure=0.7 * entropy(source_of(SINGLE)))
     posteriors, masses = np.eye(6), source_of(SINGLE)
     clock.stop = Stop.TIME_LIMIT
-    late = release(problem, Found(posteriors, masses), Goal(tol=10.0, clock=clock), "none")
+    late = release(problem, PosteriorMeasure(posteriors, masses), FunnelGoal(tol=10.0, clock=clock), "none")
     assert (late.status, late.stopped) == ("optimal", 0)

@@ -5,7 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets
-from jaxpriv.funnels import Goal
+from jaxpriv.funnels import FunnelGoal
 from jaxpriv.funnels.atoms import ColumnGeneration
 
 from .cases import block_joint, entropy, information, random_joint, source_of
@@ -98,9 +98,9 @@ def test_prices_proved_for_one_target_serve_the_next():
     most = entropy(source_of(joint))
     first = jp.FunnelProblem(joint, disclosure=0.9 * most)
     find = ColumnGeneration().prepare(first)
-    found = find(first, Goal(1e-6))
+    found = find(first, FunnelGoal(1e-6))
     assert found.steps > 0
-    again = find(first, Goal(1e-6))
+    again = find(first, FunnelGoal(1e-6))
     assert again.steps == 0
     assert found.proof is not None
     assert again.proof is not None

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 import jaxpriv as jp
 from jaxpriv import leakage
 from jaxpriv.errors import InputError
-from jaxpriv.funnels import Goal
+from jaxpriv.funnels import FunnelGoal
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.testing import binary_entropy, random_joint
 
@@ -135,7 +135,7 @@ def test_at_order_one_sibsons_information_is_mutual_information():
     """It has a column of its own and a logarithm outside, so it goes the way of general measures."""
     joint, price = binary(0.14, 0.24), 0.2
     plain = jp.solve(jp.FunnelProblem(joint, multiplier=price), DESCENT)
-    found = DESCENT.find(jp.FunnelProblem(joint, multiplier=price, leakage=leakage.Sibson(1.0)), Goal())
+    found = DESCENT.find(jp.FunnelProblem(joint, multiplier=price, leakage=leakage.Sibson(1.0)), FunnelGoal())
     told = found.posteriors.T * found.masses
     value = information(joint / joint.sum(axis=0) @ told) - price * information(told)
     assert value == pytest.approx(plain.value, abs=1e-7)

@@ -222,6 +222,20 @@ def test_values_and_slopes_of_a_batch_are_those_of_the_host(which):
             assert slopes[i] @ axis == pytest.approx(expected(axis, level), rel=2e-5, abs=1e-6)
 
 
+def test_the_least_worst_outcome_within_two_budgets_is_that_of_the_host():
+    """With two budgets a mechanism that meets both is searched for first; NaN where none exists."""
+    steps = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+
+    def stated(budgets):
+        return jp.DistortionProblem(SMALL, (TABLE, steps), budget=budgets, leakage=lk.MaxLift())
+
+    compiled = jax.jit(lambda budgets: jp.optimal_value(stated(budgets)))
+    for budgets in ([0.1, 0.3], [0.2, 0.15]):
+        value, host = compiled(jnp.array(budgets)), jp.solve(stated(np.array(budgets)))
+        assert host.lower_bound - 1e-8 <= value <= host.value + 1e-8
+    assert np.isnan(compiled(jnp.array([0.2, -0.1])))
+
+
 def test_a_compiled_solution_is_certified_on_the_host():
     """Also where it has rows that the host would leave out; its numbers are those of the host."""
     solved = jax.jit(lambda joint, level: jp.solve(problem_of("ldp", joint, TABLE, level)))

@@ -6,15 +6,15 @@ from the mechanism that was audited, `drift` whether it is about the same popula
 """
 
 from jaxpriv.estimation.audit.conformity import Conformity, conformity
-from jaxpriv.estimation.audit.evidence import LowerBounds, split
+from jaxpriv.estimation.audit.evidence import SampleLowerBounds, split
 from jaxpriv.estimation.audit.independence import PermutationTest, g_test, holm, permutation_test
 from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information, information_bound
 from jaxpriv.estimation.audit.populations import Bound, Drift, drift, leakage_bounds, least_utility
 from jaxpriv.estimation.audit.report import (
     Assumptions,
+    AuditRow,
     MechanismAudit,
     PairsAudit,
-    Row,
     Utility,
     audit_mechanism,
     audit_pairs,
@@ -23,16 +23,16 @@ from jaxpriv.estimation.audit.sharper import Kind, sample_bounds
 
 __all__ = [
     "Assumptions",
+    "AuditRow",
     "Bound",
     "Conformity",
     "Drift",
     "InformationEstimate",
     "Kind",
-    "LowerBounds",
     "MechanismAudit",
     "PairsAudit",
     "PermutationTest",
-    "Row",
+    "SampleLowerBounds",
     "Utility",
     "audit_mechanism",
     "audit_pairs",

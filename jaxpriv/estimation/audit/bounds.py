@@ -41,7 +41,7 @@ _ROUND = 1e-13
 _HUGE = 1e250
 
 
-class UpperBounds:
+class SampleUpperBounds:
     """What R populations and M mechanisms allow, as pieces that the bounds on measures share (`routes`)."""
 
     def __init__(self, known: Population, outputs: Outputs, mechanisms: np.ndarray):

@@ -46,7 +46,7 @@ def split(counts: Any, seed: Any = 0) -> tuple[np.ndarray, np.ndarray]:
     return half, table - half
 
 
-class LowerBounds:
+class SampleLowerBounds:
     """Lower bounds from the counts (S, Y) `choosing` and `counting` of two independent samples.
 
     All hold together with probability 1 - beta.

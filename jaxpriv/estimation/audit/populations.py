@@ -9,7 +9,7 @@ from scipy.special import xlogy
 
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import entropy, entropy_change
-from jaxpriv.estimation.audit.bounds import UpperBounds
+from jaxpriv.estimation.audit.bounds import SampleUpperBounds
 from jaxpriv.estimation.confidence import Population, population, seen_through
 from jaxpriv.estimation.confidence.population import mechanism_stack
 from jaxpriv.estimation.confidence.sets import chord_sum
@@ -46,8 +46,8 @@ def leakage_bounds(known: Population, mechanism: Any, measures: Sequence[Any]) -
     """
     stack = mechanism_stack(mechanism, known.counts.shape[2])
     nothing = population(np.zeros_like(known.counts[0]), known.beta, possible=known.possible)
-    informed = UpperBounds(known, seen_through(known, stack), stack)
-    blind = UpperBounds(nothing, seen_through(nothing, stack), stack)
+    informed = SampleUpperBounds(known, seen_through(known, stack), stack)
+    blind = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)
     return tuple(bound_of(*(routes_of(measure, bounds) for bounds in (informed, blind))) for measure in measures)
 
 

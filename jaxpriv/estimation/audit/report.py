@@ -22,7 +22,7 @@ from jaxpriv._validation import joint_array, mechanism_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import mutual_information
 from jaxpriv.estimation.audit.certified import Certified, certified_gap
-from jaxpriv.estimation.audit.evidence import LowerBounds, split
+from jaxpriv.estimation.audit.evidence import SampleLowerBounds, split
 from jaxpriv.estimation.audit.independence import PermutationTest, g_test, permutation_test
 from jaxpriv.estimation.audit.measured import BOOTSTRAP, Measured, measured, resampled
 from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information
@@ -42,7 +42,7 @@ UNDERSAMPLED = "undersampled: fewer than five pairs for each cell of the table, 
 
 
 @dataclass(frozen=True)
-class Row:
+class AuditRow:
     """One measure. `lower` is for black boxes: what the release leaks at least, with the stated confidence.
 
     `bootstrap` is an estimate: 2 fitted - q, q the quantile of the values on resampled records that belongs to the
@@ -109,7 +109,7 @@ class MechanismAudit:
 
     confidence: float | None
     holds_for: str
-    rows: tuple[Row, ...]
+    rows: tuple[AuditRow, ...]
     utility: Utility
     assumptions: Assumptions
 
@@ -123,7 +123,7 @@ class PairsAudit:
     """
 
     confidence: float
-    rows: tuple[Row, ...]
+    rows: tuple[AuditRow, ...]
     estimate: InformationEstimate
     permutation: PermutationTest
     g_test: float | None
@@ -272,7 +272,7 @@ def audit_pairs(
     rows, asked = measured(table / table.sum(), identity, orders, measures)
     bounds = sample_bounds(table, identity, asked, beta, kind=Kind.PAIRS)
     estimates = resampled(table, identity, rows, asked, beta, bootstrap, seed)
-    lower = LowerBounds(*split(table, seed), beta)
+    lower = SampleLowerBounds(*split(table, seed), beta)
     estimate = estimate_information(table, beta)
     return PairsAudit(
         confidence=level,
@@ -301,7 +301,7 @@ def _confidence(value: Any) -> float:
 
 def _row(
     row: Measured, bound: Any, estimate: float | None, certified: Certified | None, *, sampled: bool, bootstrap: bool
-) -> Row:
+) -> AuditRow:
     own = certified if certified is not None and certified.row is row else None
     gap = own.gap if own is not None and own.verified else None
     why = {} if gap is not None else {"gap": NO_DESIGN if own is None else NOT_VERIFIED}
@@ -311,7 +311,7 @@ def _row(
         why |= {"upper": NO_DATA}
     if estimate is None:
         why["bootstrap"] = NO_DATA if not sampled else NOT_FINITE if bootstrap else NO_RESAMPLES
-    return Row(
+    return AuditRow(
         name=row.name,
         form=row.form,
         order=row.order,
@@ -336,7 +336,7 @@ def _at_least(bound: float, fitted: float) -> float:
 
 def _black_box_row(
     row: Measured, bound: Any, lower: float | None, estimate: float | None, undersampled: bool, bootstrap: bool
-) -> Row:
+) -> AuditRow:
     upper = None if bound is None else _at_least(bound.upper[0, 0], row.value)
     route = None if bound is None else str(bound.route[0, 0])
     why = {"gap": BLACK_BOX, "cap": BLACK_BOX}
@@ -349,7 +349,7 @@ def _black_box_row(
         why["upper"] = NO_BOUND
     if lower is None:
         why["lower"] = "no lower bound is known for this measure"
-    return Row(
+    return AuditRow(
         name=row.name,
         form=row.form,
         order=row.order,

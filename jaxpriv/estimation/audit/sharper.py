@@ -1,6 +1,6 @@
 """The bounds of one sample for one mechanism: each special argument has its own part of beta, if a measure asks for it.
 
-`UpperBounds` holds on one event for all mechanisms and measures. Beside it stand arguments that bound one quantity by
+`SampleUpperBounds` holds on one event for all mechanisms and measures. Beside it stand arguments that bound one quantity by
 itself, and tighter: likelihood ratio and exact binomial tails of pairs, the same for a mechanism that the records did
 not choose, a divergence ball for every mechanism. beta is divided among those that the measures named can use, so an
 audit of few measures has tighter bounds than one of all.
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from jaxpriv.estimation.audit import divergence_ball, guesses, likelihood_ratio
-from jaxpriv.estimation.audit.bounds import UpperBounds
+from jaxpriv.estimation.audit.bounds import SampleUpperBounds
 from jaxpriv.estimation.audit.populations import Bound, bound_of, routes_of
 from jaxpriv.estimation.confidence import population, seen_through
 from jaxpriv.estimation.confidence.binomial import relative_entropy_limit
 from jaxpriv.estimation.confidence.radii import divergence_radius
 from jaxpriv.leakage.population import Routes, least
 
-# The part of beta of `UpperBounds`, a special argument's being 1: where a measure has nothing else, and else by kind.
+# The part of beta of `SampleUpperBounds`, a special argument's being 1: where a measure has nothing else, and else by kind.
 _NEEDED = 2.0
 
 
@@ -54,18 +54,18 @@ def sample_bounds(
     """
     stack = mechanism[None]
     nothing = population(np.zeros_like(counts), beta, possible=possible)
-    blind = UpperBounds(nothing, seen_through(nothing, stack), stack)
+    blind = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)
     caps = [routes_of(measure, blind) for measure in measures]
     asked, alone = _asked(blind, measures, kind)
     weight = (_NEEDED if alone else _BESIDE[kind]) if asked else 1.0
     share = beta / (len(asked) + weight)
     values = _special(counts, mechanism, kind, possible, dict.fromkeys(asked, share))
     known = population(counts, share * weight, possible=possible, held_out=kind is Kind.HELD_OUT)
-    bounds = SampleBounds(UpperBounds(known, seen_through(known, stack), stack), values)
+    bounds = SampleBounds(SampleUpperBounds(known, seen_through(known, stack), stack), values)
     return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
 
 
-def _asked(blind: UpperBounds, measures: Sequence[Any], kind: Kind) -> tuple[list[str], bool]:
+def _asked(blind: SampleUpperBounds, measures: Sequence[Any], kind: Kind) -> tuple[list[str], bool]:
     """The special arguments that the measures use, and whether a measure uses none."""
     available = _AVAILABLE[kind]
     asked: list[str] = []
@@ -129,9 +129,9 @@ def _special(
 
 
 class SampleBounds:
-    """`UpperBounds` and special values, what measures are bounded by; `used` are the special values asked for."""
+    """`SampleUpperBounds` and special values, what measures are bounded by; `used` are the special values asked for."""
 
-    def __init__(self, base: UpperBounds, values: Mapping[str, float]):
+    def __init__(self, base: SampleUpperBounds, values: Mapping[str, float]):
         self._base, self._values = base, values
         self.private = base.private
         self.used: list[str] = []

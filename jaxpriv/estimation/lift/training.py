@@ -101,7 +101,7 @@ class _Rows(eqx.Module):
     validation: Any  # (R, b)
 
 
-class _State(eqx.Module):
+class _TrainingState(eqx.Module):
     weights: Any
     optimiser: Any
     key: Any
@@ -211,11 +211,11 @@ def _optimiser(training: Training) -> Any:
 
 
 @eqx.filter_jit
-def _begin(network: Network, training: Training, keys: jax.Array, inputs: int, private_size: int) -> _State:
-    def one(key: Any) -> _State:
+def _begin(network: Network, training: Training, keys: jax.Array, inputs: int, private_size: int) -> _TrainingState:
+    def one(key: Any) -> _TrainingState:
         build, shuffle = jax.random.split(key)
         weights = eqx.filter(network.build(build, inputs, private_size), eqx.is_inexact_array)
-        return _State(
+        return _TrainingState(
             weights=weights,
             optimiser=_optimiser(training).init(weights),
             key=shuffle,
@@ -229,7 +229,7 @@ def _begin(network: Network, training: Training, keys: jax.Array, inputs: int, p
     return jax.vmap(one)(keys)
 
 
-def _goes_on(training: Training, state: _State, until: Any) -> Any:
+def _goes_on(training: Training, state: _TrainingState, until: Any) -> Any:
     on = state.finite & (state.epoch < until)
     if training.patience is not None:
         on &= state.epoch - state.best_epoch < training.patience
@@ -238,11 +238,11 @@ def _goes_on(training: Training, state: _State, until: Any) -> Any:
 
 @eqx.filter_jit
 def _advance(
-    objective: AbstractObjective, network: Network, training: Training, rows: _Rows, state: _State, until: Any
-) -> _State:
+    objective: AbstractObjective, network: Network, training: Training, rows: _Rows, state: _TrainingState, until: Any
+) -> _TrainingState:
     """Every split up to epoch `until`, or to its end."""
 
-    def one(rows: _Rows, state: _State) -> _State:
+    def one(rows: _Rows, state: _TrainingState) -> _TrainingState:
         return lax.while_loop(
             lambda now: _goes_on(training, now, until),
             lambda now: _epoch(objective, network, training, rows, now),
@@ -252,7 +252,9 @@ def _advance(
     return jax.vmap(one, in_axes=(_SPLIT_AXES, 0))(rows, state)
 
 
-def _epoch(objective: AbstractObjective, network: Network, training: Training, rows: _Rows, state: _State) -> _State:
+def _epoch(
+    objective: AbstractObjective, network: Network, training: Training, rows: _Rows, state: _TrainingState
+) -> _TrainingState:
     skeleton = eqx.filter_eval_shape(network.build, jax.random.key(0), rows.scale.shape[0], rows.log_prior.shape[0])
     static = eqx.filter(skeleton, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
 
@@ -290,7 +292,7 @@ def _epoch(objective: AbstractObjective, network: Network, training: Training, r
     epoch = state.epoch + 1
     finite &= jnp.isfinite(now)
     better = finite & ((now > state.value) | (training.patience is None))
-    return _State(
+    return _TrainingState(
         weights=weights,
         optimiser=optimiser,
         key=key,

@@ -28,8 +28,8 @@ from jaxpriv.funnels.atoms.objective import Objective
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
 from jaxpriv.funnels.atoms.pool import Part, Pool, first_atoms, parts_of, pool_of
 from jaxpriv.funnels.bounds import silent_bound
-from jaxpriv.funnels.found import NOTHING, AbstractFunnelSolver, Found, Goal, Proof
-from jaxpriv.funnels.pricing import Block, blocks_of, connected_pricer
+from jaxpriv.funnels.found import NOTHING, AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof
+from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
@@ -59,16 +59,16 @@ class ColumnGeneration(AbstractFunnelSolver):
     start: Any = field(default=None, kw_only=True)
     rounds: int = field(default=300, kw_only=True)
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: Goal) -> Found:
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         return self.prepare(problem)(problem, goal)
 
-    def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., Found]:
+    def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., PosteriorMeasure]:
         """`find` for other targets of the same problem; atoms found for one of them serve the next."""
-        program = Program(problem, self.start)
+        program = BlockProgram(problem, self.start)
         return lambda other, goal: program.solve(other, goal, self.rounds)
 
 
-class Program:
+class BlockProgram:
     """The blocks of a joint, the atoms known for each and the prices proved: shared by the points of a curve."""
 
     def __init__(self, problem: FunnelProblem | BottleneckProblem, start: Any = None):
@@ -91,7 +91,7 @@ class Program:
         each = [information_interval(block.joint, np.eye(len(block.source)))[1] for block in self.blocks]
         self.told = float(masses @ each)  # I(S;X|A)
 
-    def solve(self, problem: FunnelProblem | BottleneckProblem, goal: Goal, rounds: int) -> Found:
+    def solve(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, rounds: int) -> PosteriorMeasure:
         """The release for the target of `problem`, which has the joint that this was made for."""
         form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
         target = problem.target
@@ -191,7 +191,7 @@ class Program:
         leakage = float(sum(block.mass * (weights @ pool.a) for block, pool, weights in parts))
         return -run.plan.value * min(1.0, limit / max(leakage, np.finfo(float).tiny))
 
-    def _silent(self, target: float | None, clock: Clock) -> Found:
+    def _silent(self, target: float | None, clock: Clock) -> PosteriorMeasure:
         """No leakage: I(X;Y) = `target`, or as much as possible."""
         share = 1.0 if target is None else min(1.0, target / max(self._reach(clock), np.finfo(float).tiny))
         atoms, weights = [], []
@@ -202,9 +202,9 @@ class Program:
         if target is None:
             parts = zip(self.blocks, self._silence(clock), strict=True)
             bound = float(sum(block.mass * one.bound for block, one in parts))
-        return Found(*hidden_attribute(self.blocks, atoms, weights), bound=bound, notes=("perfect privacy",))
+        return PosteriorMeasure(*hidden_attribute(self.blocks, atoms, weights), bound=bound, notes=("perfect privacy",))
 
-    def _found(self, run: Generated, limit: int) -> Found:
+    def _found(self, run: Generated, limit: int) -> PosteriorMeasure:
         used = [weight > 0 for weight in run.plan.weights]
         atoms = [pool.posteriors[use] for pool, use in zip(run.pools, used, strict=True)]
         weights = [weight[use] for weight, use in zip(run.plan.weights, used, strict=True)]
@@ -214,7 +214,7 @@ class Program:
         notes = () if exact else ("atoms were priced from many starts: nothing is proved about those not found",)
         if run.rounds >= limit:
             notes = (*notes, f"stopped after {limit} rounds")
-        return Found(posteriors, masses, self._proof(run), run.rounds, notes=notes)
+        return PosteriorMeasure(posteriors, masses, self._proof(run), run.rounds, notes=notes)
 
     def _proof(self, run: Generated) -> Proof | None:
         """One price vector for all blocks: with nu_a raised by m_a + (1 - lambda) ln P(a) the minimum over pi is 0."""
@@ -227,7 +227,7 @@ class Program:
         slack = 32 * _EPS * (2.0 + float(np.abs(prices).max()) + float(np.abs(run.best.extremes).max()))
         return Proof(prices, lam, -slack if self.funnel else slack)
 
-    def _beyond(self, objective: Objective, share: float) -> Found:
+    def _beyond(self, objective: Objective, share: float) -> PosteriorMeasure:
         """A hidden but everything else told; with probability `share` A too."""
         identity = [np.eye(len(block.useful)) for block in self.blocks]
         hidden, masses = hidden_attribute(self.blocks, identity, [block.source for block in self.blocks])
@@ -239,14 +239,14 @@ class Program:
             joint = np.zeros((sum(len(block.private) for block in self.blocks), len(source)))
             for block in self.blocks:
                 joint[np.ix_(block.private, block.useful)] = block.mass * block.joint
-            whole = Block(np.arange(len(joint)), np.arange(len(source)), 1.0, joint)
+            whole = Component(np.arange(len(joint)), np.arange(len(source)), 1.0, joint)
             pool = pool_of(whole, posteriors)
             posteriors = pool.posteriors
             masses = best_plan((Part(whole, None, None),), (pool,), objective).weights[0]
         notes = ("the shared attribute is told only where nothing else is left",)
-        return Found(posteriors[masses > 0], masses[masses > 0], notes=notes)
+        return PosteriorMeasure(posteriors[masses > 0], masses[masses > 0], notes=notes)
 
-    def _below(self, share: float) -> Found:
+    def _below(self, share: float) -> PosteriorMeasure:
         """Nothing but A, told with probability `share`."""
         posteriors, masses = told_attribute(
             self.blocks, [block.source[None] for block in self.blocks], [np.ones(1) for _ in self.blocks]
@@ -255,10 +255,10 @@ class Program:
         source = masses @ posteriors
         posteriors = np.vstack([posteriors, source[None]])
         masses = np.concatenate([share * masses, [1 - share]])
-        return Found(posteriors, masses, notes=("nothing but the shared attribute is told",))
+        return PosteriorMeasure(posteriors, masses, notes=("nothing but the shared attribute is told",))
 
 
-def _part(block: Block, funnel: bool) -> Part:
+def _part(block: Component, funnel: bool) -> Part:
     sure = connected_pricer(block.joint, funnel=funnel)
     quick = None
     small = len(block.prior) <= 2 or (funnel and block.joint.size <= _SMALL)

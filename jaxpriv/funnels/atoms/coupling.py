@@ -12,11 +12,11 @@ because H(pi) is concave. Bottleneck: A is told, every atom lives in one block; 
 
 import numpy as np
 
-from jaxpriv.funnels.pricing import Block
+from jaxpriv.funnels.pricing import Component
 
 
 def hidden_attribute(
-    blocks: tuple[Block, ...], posteriors: list[np.ndarray], weights: list[np.ndarray]
+    blocks: tuple[Component, ...], posteriors: list[np.ndarray], weights: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """(posteriors (K, X), masses (K,)): outputs that are independent of the attribute."""
     # The lightest first: the ends of short intervals are then known to many digits.
@@ -35,7 +35,7 @@ def hidden_attribute(
 
 
 def told_attribute(
-    blocks: tuple[Block, ...], posteriors: list[np.ndarray], weights: list[np.ndarray]
+    blocks: tuple[Component, ...], posteriors: list[np.ndarray], weights: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """(posteriors (K, X), masses (K,)): outputs that tell the attribute."""
     size = sum(len(block.useful) for block in blocks)

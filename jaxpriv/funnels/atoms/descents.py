@@ -13,7 +13,7 @@ never raises it (`funnels.local.descent` with steps of the length 1/(1 - lambda)
 import numpy as np
 
 from jaxpriv._clock import Clock
-from jaxpriv.funnels.pricing import Block
+from jaxpriv.funnels.pricing import Component
 
 # Prices of disclosure; the slope of the curve is somewhere among them.
 _PRICES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
@@ -27,7 +27,7 @@ _DEEP = -300.0
 _EMPTY = 1e-9
 
 
-def descended_atoms(block: Block, clock: Clock) -> np.ndarray:
+def descended_atoms(block: Component, clock: Clock) -> np.ndarray:
     """Posteriors (K, X_a) of the mechanisms reached; fewer steps where the clock ends them."""
     size = len(block.source)
     outputs = min(size + 1, max(2, _ENTRIES // (len(_PRICES) * size)))

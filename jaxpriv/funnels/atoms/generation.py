@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._clock import Clock
-from jaxpriv.funnels.atoms.master import Plan, best_plan
+from jaxpriv.funnels.atoms.master import MasterSolution, best_plan
 from jaxpriv.funnels.atoms.objective import Objective
 from jaxpriv.funnels.atoms.pool import Part, Pool, first_atoms, pool_of
 from jaxpriv.funnels.atoms.self_consistent import self_consistent
@@ -59,7 +59,7 @@ class Generated:
     """What the rounds ended with: atoms, weights, the best bound (of the minimised cost) and its prices."""
 
     pools: tuple[Pool, ...]
-    plan: Plan
+    plan: MasterSolution
     bound: float
     best: Prices | None
     rounds: int
@@ -169,7 +169,7 @@ def generate(
                 hoped, centre = -np.inf, None
 
 
-def _allowed(plan: Plan, bound: float, gap: float) -> float:
+def _allowed(plan: MasterSolution, bound: float, gap: float) -> float:
     """How far below the value the next proof may end: proofs go on from coarse ones, which change the prices."""
     return max(gap, _COARSE * (plan.value - bound if np.isfinite(bound) else abs(plan.value)))
 
@@ -189,7 +189,7 @@ def _extremes(parts: tuple[Part, ...], prices, lam: float, priced: list[Priced])
     return np.array(found)
 
 
-def _active(pools: tuple[Pool, ...], plan: Plan, seeds: list[np.ndarray]):
+def _active(pools: tuple[Pool, ...], plan: MasterSolution, seeds: list[np.ndarray]):
     """(atoms, weights) of the plan, with a little of every seed."""
     atoms, weights = [], []
     for pool, weight, seed in zip(pools, plan.weights, seeds, strict=True):
@@ -232,7 +232,7 @@ def _grow(
     parts: tuple[Part, ...],
     pools: tuple[Pool, ...],
     fresh: list[list[np.ndarray]],
-    plan: Plan,
+    plan: MasterSolution,
     sign: float,
     worth: float,
 ) -> tuple[tuple[Pool, ...], bool]:

@@ -28,7 +28,7 @@ _ATTEMPTS = (("highs-ds", 1e-10, False), ("highs-ds", 1e-9, True), ("highs-ipm",
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class MasterSolution:
     """A solution of the program over some atoms.
 
     Attributes:
@@ -44,7 +44,7 @@ class Plan:
     lam: float
 
 
-def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objective) -> Plan:
+def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objective) -> MasterSolution:
     """The best weights on the atoms of `pools`, a basic solution.
 
     Raises ArithmeticError if the backend fails (the target is to be reachable on these atoms).
@@ -92,7 +92,7 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     nus = [dual / (part.block.mass * part.block.source) for dual, part in zip(duals, parts, strict=True)]
     prices = tuple(objective.duals(nu, mu)[0] for nu in nus)
     _, lam = objective.duals(nus[0], mu)
-    return Plan(tuple(np.split(weights, ends)), float(cost @ (weights * size)), prices, lam)
+    return MasterSolution(tuple(np.split(weights, ends)), float(cost @ (weights * size)), prices, lam)
 
 
 def _polished(

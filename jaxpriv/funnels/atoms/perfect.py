@@ -22,7 +22,7 @@ from jaxpriv.funnels.atoms.objective import Objective
 from jaxpriv.funnels.atoms.pool import Part, Pool, pool_of
 from jaxpriv.funnels.atoms.vertices import AbstractVertices, vertices_of
 from jaxpriv.funnels.bounds import silent_bound
-from jaxpriv.funnels.pricing import Block
+from jaxpriv.funnels.pricing import Component
 
 # Vertices taken into the linear program at once.
 _AT_ONCE = 3000
@@ -57,13 +57,13 @@ class Perfect:
     prices: np.ndarray
 
 
-def few_vertices(block: Block) -> bool:
+def few_vertices(block: Component) -> bool:
     """Whether the program over the vertices takes no more than some hundredths of a second."""
     private, useful = block.joint.shape
     return useful <= _FEW_SYMBOLS if private <= 2 else math.comb(useful, min(private, useful)) <= _FEW_BASES
 
 
-def perfect_release(block: Block, clock: Clock = ENDLESS, enough: float = np.inf) -> Perfect:
+def perfect_release(block: Component, clock: Clock = ENDLESS, enough: float = np.inf) -> Perfect:
     """The linear program over the vertices of one block; a worse release and bound where the clock ends it.
 
     A search for vertices ends, too, where `enough` nats of X are disclosed.
@@ -103,7 +103,7 @@ def _bound(vertices: AbstractVertices, prices: np.ndarray, source: np.ndarray) -
     return float(prices @ source) + float(reach.max()) + 1e-12 * size
 
 
-def _searched(block: Block, clock: Clock, enough: float) -> Perfect:
+def _searched(block: Component, clock: Clock, enough: float) -> Perfect:
     """The program over vertices that are found for its prices; the bound is that without prices."""
     source, conditional, prior = block.source, block.conditional, block.prior
     random = np.random.default_rng(0)
@@ -145,7 +145,7 @@ def _searched(block: Block, clock: Clock, enough: float) -> Perfect:
     return Perfect(atoms[used], weights[used], float(weights @ values), silent_bound(block.joint), prices)
 
 
-def _peeled(block: Block, random: np.random.Generator) -> list[np.ndarray]:
+def _peeled(block: Component, random: np.random.Generator) -> list[np.ndarray]:
     """Vertices whose mixture is P_X: one after the other is taken off until a symbol is used up."""
     rest, found = block.source.copy(), []
     for _ in range(len(rest)):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._divergence import divergence
-from jaxpriv.funnels.pricing import AbstractPricer, Block
+from jaxpriv.funnels.pricing import AbstractPricer, Component
 
 # Entries below this fraction of P_X(x) are zero: they come from searches in logarithms.
 _TRACE = 1e-12
@@ -23,7 +23,7 @@ class Part:
         sure: a pricer that proves its bound; None where there is none.
     """
 
-    block: Block
+    block: Component
     quick: AbstractPricer | None
     sure: AbstractPricer | None
 
@@ -56,7 +56,7 @@ class Pool:
         )
 
 
-def pool_of(block: Block, posteriors: np.ndarray) -> Pool:
+def pool_of(block: Component, posteriors: np.ndarray) -> Pool:
     """The atoms `posteriors` (K, X_a), cleaned of traces and of duplicates."""
     clean = np.where(posteriors > _TRACE * block.source, posteriors, 0.0)
     clean /= clean.sum(axis=1, keepdims=True)
@@ -66,13 +66,13 @@ def pool_of(block: Block, posteriors: np.ndarray) -> Pool:
     return Pool(clean, divergence(seen, block.prior), divergence(clean / block.source, block.source))
 
 
-def first_atoms(block: Block) -> np.ndarray:
+def first_atoms(block: Component) -> np.ndarray:
     """Every symbol alone, and P_X itself: any mean and any target is reachable from them."""
     size = len(block.source)
     return np.vstack([np.eye(size), block.source[None]]) if size > 1 else np.eye(1)
 
 
-def parts_of(blocks: tuple[Block, ...], posteriors: np.ndarray) -> list[np.ndarray]:
+def parts_of(blocks: tuple[Component, ...], posteriors: np.ndarray) -> list[np.ndarray]:
     """The conditionals of `posteriors` (K, X) inside every block, where they have mass."""
     found = []
     for block in blocks:

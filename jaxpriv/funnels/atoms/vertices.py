@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from jaxpriv._divergence import divergence
-from jaxpriv.funnels.pricing import Block
+from jaxpriv.funnels.pricing import Component
 
 # Bases that are listed at most; each is a small linear system.
 _MOST_BASES = 200_000
@@ -63,7 +63,7 @@ class PairVertices(AbstractVertices):
 
     entries = 2
 
-    def __init__(self, block: Block):
+    def __init__(self, block: Component):
         one, level = block.conditional[1], block.prior[1]
         apart = one - level
         rounding = _ROUNDED * level
@@ -104,7 +104,7 @@ class PairVertices(AbstractVertices):
 class ListedVertices(AbstractVertices):
     """Any S, few symbols: every set of rank(T) independent columns."""
 
-    def __init__(self, block: Block):
+    def __init__(self, block: Component):
         conditional, prior = block.conditional, block.prior
         left, sizes, _ = np.linalg.svd(conditional, full_matrices=False)
         rank = int((sizes > _SINGULAR * sizes[0]).sum())
@@ -137,7 +137,7 @@ class ListedVertices(AbstractVertices):
         return self._posteriors[index]
 
 
-def vertices_of(block: Block) -> AbstractVertices | None:
+def vertices_of(block: Component) -> AbstractVertices | None:
     """All vertices of { q : Tq = P_S }; None where there are too many to list."""
     private, useful = block.joint.shape
     if private == 2:

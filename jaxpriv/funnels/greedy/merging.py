@@ -133,10 +133,10 @@ class PairTable:
 
     def run(self, rule: Rule, target: float) -> Merging:
         """Merge until no pair is left. `target` is R, or D for the relevance rule; the target of X itself is met."""
-        return _Run(self, rule, target).merged()
+        return _MergingRun(self, rule, target).merged()
 
 
-class _Run:
+class _MergingRun:
     """The state of one run. Row k of the table holds the pairs (k, j), j > k."""
 
     def __init__(self, table: PairTable, rule: Rule, target: float):

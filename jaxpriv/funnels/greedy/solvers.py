@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv.errors import InputError
-from jaxpriv.funnels.found import AbstractFunnelSolver, Found, Goal
+from jaxpriv.funnels.found import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure
 from jaxpriv.funnels.greedy.curves import Releases, posteriors_of
 from jaxpriv.funnels.greedy.merging import Merging, PairTable, Rule
 from jaxpriv.leakage import MutualInformation
@@ -26,7 +26,7 @@ class Greedy(AbstractFunnelSolver):
 
     ratio: bool = False
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: Goal) -> Found:
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, FunnelProblem):
             raise InputError("solver: greedy is for funnel problems; greedy-bottleneck is the one for bottlenecks")
         core = problem.reduction
@@ -41,7 +41,7 @@ class Greedy(AbstractFunnelSolver):
         else:
             leakages = table.decrease.outer(releases.totals)
             release = releases.vertex(int(np.argmin(leakages - problem.target * releases.disclosures)))
-        return Found(*release, steps=len(run.merges), notes=_notes([run]))
+        return PosteriorMeasure(*release, steps=len(run.merges), notes=_notes([run]))
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class GreedyBottleneck(AbstractFunnelSolver):
 
     points: int = 24
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: Goal) -> Found:
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         if not isinstance(problem, BottleneckProblem):
             raise InputError("solver: greedy-bottleneck is for bottleneck problems; greedy is the one for funnels")
         core = problem.reduction
@@ -67,7 +67,7 @@ class GreedyBottleneck(AbstractFunnelSolver):
             release = releases.at(releases.disclosures, problem.target)
         else:
             release = releases.vertex(int(np.argmax(releases.totals - problem.target * releases.disclosures)))
-        return Found(*release, steps=sum(len(run.merges) for run in runs), notes=_notes(runs))
+        return PosteriorMeasure(*release, steps=sum(len(run.merges) for run in runs), notes=_notes(runs))
 
 
 def clusters(joint: np.ndarray, disclosure: float) -> np.ndarray:
@@ -87,8 +87,8 @@ def clusters(joint: np.ndarray, disclosure: float) -> np.ndarray:
     return joints / joints.sum(axis=1, keepdims=True)
 
 
-def _alone(source: np.ndarray, run: Merging) -> Found:
-    return Found(*posteriors_of(source, run.labels), steps=len(run.merges), notes=_notes([run]))
+def _alone(source: np.ndarray, run: Merging) -> PosteriorMeasure:
+    return PosteriorMeasure(*posteriors_of(source, run.labels), steps=len(run.merges), notes=_notes([run]))
 
 
 def _notes(runs: list[Merging]) -> tuple[str, ...]:

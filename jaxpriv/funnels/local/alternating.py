@@ -36,7 +36,7 @@ _MET, _REACHED = 3e-14, 1e-9
 _ROUNDING = 1e-13
 
 
-class _Search(eqx.Module):
+class _RootSearch(eqx.Module):
     """The root search in tau: a bracket, the present point and its disclosure."""
 
     low: Any
@@ -47,7 +47,7 @@ class _Search(eqx.Module):
     count: Any
 
 
-class _State(eqx.Module):
+class _AlternatingState(eqx.Module):
     log_mechanism: Any
     now: Balance
     tau: Any
@@ -66,10 +66,10 @@ def alternating_step(given: Channel, now: Balance, disclosure: Any, tau: Any) ->
         mean = (jnp.exp(new) * lean).sum(axis=1)
         return new, (joint * ratios).sum(), (joint * (lean - mean[:, None]) * ratios).sum()
 
-    def go_on(search: _Search) -> Any:
+    def go_on(search: _RootSearch) -> Any:
         return (jnp.abs(search.disclosure - disclosure) > _MET) & (search.count < _ROOT_STEPS)
 
-    def once(search: _Search) -> _Search:
+    def once(search: _RootSearch) -> _RootSearch:
         # One evaluation gives the value and the slope; it is made here so that the loop carries no slope.
         new, reached, slope = at(search.tau)
         short = reached < disclosure
@@ -82,11 +82,11 @@ def alternating_step(given: Channel, now: Balance, disclosure: Any, tau: Any) ->
         inside = (slope > 0) & (newton > low) & (newton < jnp.where(bounded, high, 2.0 * low))
         met = jnp.abs(reached - disclosure) <= _MET
         tau = jnp.where(met, search.tau, jnp.where(inside, newton, halved))
-        return _Search(low, high, tau, new, reached, search.count + 1)
+        return _RootSearch(low, high, tau, new, reached, search.count + 1)
 
     zero = jnp.zeros_like(tau)
     blank = jnp.zeros_like(lean)
-    search = _Search(zero, zero + jnp.inf, tau, blank, zero - jnp.inf, jnp.array(0))
+    search = _RootSearch(zero, zero + jnp.inf, tau, blank, zero - jnp.inf, jnp.array(0))
     found = lax.while_loop(go_on, once, search)
     return found.log_mechanism, found.tau, jnp.abs(found.disclosure - disclosure) <= _REACHED
 
@@ -97,16 +97,16 @@ def _alternate(given: Channel, disclosure: Any, start: Any, tol: Any, most: Any)
     def at(log_mechanism: Any) -> Balance:
         return balance(given, lambda outputs: total_leakage(measure, given.private, outputs), log_mechanism)
 
-    def residual(state: _State) -> Any:
+    def residual(state: _AlternatingState) -> Any:
         slopes = state.now.costs - (1.0 - 1.0 / state.tau) * state.now.ratios
         return unsettled(given, state.log_mechanism, slopes, state.now.log_masses)
 
-    def go_on(state: _State) -> Any:
+    def go_on(state: _AlternatingState) -> Any:
         # A start that meets the conditions but not the disclosure (nothing released, say) is not the end.
         open_ = (residual(state) > tol) | (jnp.abs(state.now.disclosure - disclosure) > _REACHED)
         return open_ & ~state.stalled & (state.steps < most)
 
-    def once(state: _State) -> _State:
+    def once(state: _AlternatingState) -> _AlternatingState:
         new, tau, met = alternating_step(given, state.now, disclosure, state.tau)
         after = at(new)
         # Until the disclosure is met the leakage may rise with it; what never rises is I(S;Y) - I(X;Y).
@@ -115,10 +115,10 @@ def _alternate(given: Channel, disclosure: Any, start: Any, tol: Any, most: Any)
         kept = jax.tree.map(
             lambda a, b: jnp.where(taken, a, b), (new, after, tau), (state.log_mechanism, state.now, state.tau)
         )
-        return _State(*kept, steps=state.steps + 1, stalled=~taken)
+        return _AlternatingState(*kept, steps=state.steps + 1, stalled=~taken)
 
     begun = log_rows(start)
-    first = _State(begun, at(begun), jnp.full_like(disclosure, 2.0), jnp.zeros_like(most), jnp.array(False))
+    first = _AlternatingState(begun, at(begun), jnp.full_like(disclosure, 2.0), jnp.zeros_like(most), jnp.array(False))
     last = lax.while_loop(go_on, once, first)
     return Landing(
         log_mechanism=last.log_mechanism,

@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
 
 @dataclass
-class Pool:
+class ReleasePool:
     """Every release found, as a point and a mechanism."""
 
     disclosures: list[float] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Pool:
 
 
 def chase(
-    pool: Pool,
+    pool: ReleasePool,
     target: Target,
     solve: Callable[[np.ndarray, np.ndarray], Landing],
     *,
@@ -134,7 +134,7 @@ def chase(
     return crossing, steps
 
 
-def _give(logarithms: np.ndarray, pool: Pool, slope: float) -> int:
+def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float) -> int:
     """Put the best releases at this price in place of the first starts, half of them at most; how many.
 
     So the promising have a long descent. The two best are given once more with every entry positive: what has

@@ -66,7 +66,7 @@ class Landing(eqx.Module):
         return self.leak - self.multiplier * self.disclosure
 
 
-class _State(eqx.Module):
+class _DescentState(eqx.Module):
     log_mechanism: Any
     now: Balance
     step: Any
@@ -89,12 +89,12 @@ def _descend(
     def residual(log_mechanism: Any, now: Balance) -> Any:
         return unsettled(given, log_mechanism, now.costs - lam * now.ratios, now.log_masses)
 
-    def go_on(state: _State) -> Any:
+    def go_on(state: _DescentState) -> Any:
         # Stated positively, so that a NaN ends the loop.
         open_ = residual(state.log_mechanism, state.now) > tol
         return open_ & (state.step > _SHORTEST) & (state.steps < most)
 
-    def once(state: _State) -> _State:
+    def once(state: _DescentState) -> _DescentState:
         old, now = state.log_mechanism, state.now
         new = difference_step(old, now, lam, state.step)
         after = at(new)
@@ -104,10 +104,10 @@ def _descend(
         taken = reached <= enough
         kept = jax.tree.map(lambda a, b: jnp.where(taken, a, b), (new, after), (old, now))
         step = jnp.where(taken, jnp.minimum(_GROWTH * state.step, _LONGEST), _CUT * state.step)
-        return _State(*kept, step=step, steps=state.steps + 1)
+        return _DescentState(*kept, step=step, steps=state.steps + 1)
 
     begun = log_rows(start)
-    first = _State(begun, at(begun), jnp.ones_like(lam), jnp.zeros_like(most))
+    first = _DescentState(begun, at(begun), jnp.ones_like(lam), jnp.zeros_like(most))
     last = lax.while_loop(go_on, once, first)
     return Landing(
         log_mechanism=last.log_mechanism,

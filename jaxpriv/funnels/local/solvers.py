@@ -17,10 +17,10 @@ from jaxpriv._clock import Clock
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.bounds import elementary_bound
-from jaxpriv.funnels.found import AbstractFunnelSolver, Found, Goal, measure_of
+from jaxpriv.funnels.found import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.funnels.local.alternating import alternate
 from jaxpriv.funnels.local.balance import Channel, channel, survey
-from jaxpriv.funnels.local.chords import Pool, Target, chase
+from jaxpriv.funnels.local.chords import ReleasePool, Target, chase
 from jaxpriv.funnels.local.descent import Landing, descend
 from jaxpriv.funnels.local.hull import Crossing
 from jaxpriv.funnels.local.starts import disclosing, random_starts, widened
@@ -70,7 +70,7 @@ class DifferenceOfConvex(AbstractFunnelSolver):
     def __post_init__(self) -> None:
         _check(self)
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: Goal) -> Found:
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best local optima at the target."""
         if not isinstance(problem, FunnelProblem):
             raise InputError("difference-of-convex takes a FunnelProblem; use bottleneck-iteration for a bottleneck")
@@ -115,7 +115,7 @@ class BottleneckIteration(AbstractFunnelSolver):
     def __post_init__(self) -> None:
         _check(self)
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: Goal) -> Found:
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best fixed points at the target."""
         if not isinstance(problem, BottleneckProblem):
             raise InputError("bottleneck-iteration takes a BottleneckProblem; use difference-of-convex for a funnel")
@@ -155,7 +155,7 @@ class Alternating(AbstractFunnelSolver):
     def __post_init__(self) -> None:
         _check(self)
 
-    def find(self, problem: FunnelProblem | BottleneckProblem, goal: Goal) -> Found:
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The best of the mechanisms reached."""
         fits = isinstance(problem, FunnelProblem) and problem.form == "disclosure"
         if not (fits and isinstance(problem.leakage, MutualInformation)):
@@ -185,7 +185,7 @@ class Alternating(AbstractFunnelSolver):
         best = int(np.argmin(ranked))
         residual = float(landing.residual[best])
         mechanism = tidy(np.exp(np.asarray(landing.log_mechanism[best])), source)
-        return Found(
+        return PosteriorMeasure(
             *measure_of(mechanism, source),
             steps=int(np.max(np.asarray(landing.steps))),
             stationary=bool(residual <= goal.tol and missing[best] <= goal.tol),
@@ -237,14 +237,14 @@ def _in_portions(clock: Clock, run: Callable[[Any, int], Landing], starts: np.nd
 def _along_the_hull(
     solver: DifferenceOfConvex | BottleneckIteration,
     problem: FunnelProblem | BottleneckProblem,
-    goal: Goal,
+    goal: FunnelGoal,
     target: Target,
     solve: Callable[..., Landing],
     measure: AbstractAverageLeakage,
     sign: float,
     steepest: float,
     whole: bool,
-) -> Found:
+) -> PosteriorMeasure:
     """Chase the target from "nothing" and X itself; `whole`: costs are values of the measure, not sums."""
     source = problem.reduction.source
     symbols = len(source)
@@ -261,7 +261,7 @@ def _along_the_hull(
         return disclosure, sign * leak, residual
 
     begun = time.perf_counter()
-    pool = Pool()
+    pool = ReleasePool()
     for mechanism in (np.ones((symbols, 1)), np.eye(symbols)):
         pool.append(*surveyed(mechanism, 0.0)[:2], mechanism)
 
@@ -295,7 +295,7 @@ def _along_the_hull(
     )
     mechanism = tidy(pool.shared(crossing), source)
     _, _, residual = surveyed(mechanism, crossing.slope)
-    return Found(
+    return PosteriorMeasure(
         *measure_of(mechanism, source),
         steps=steps,
         stationary=residual <= goal.tol,

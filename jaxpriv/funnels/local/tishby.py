@@ -25,7 +25,7 @@ from jaxpriv.leakage import MutualInformation
 _LEAST_PRICE = 1e-6
 
 
-class _State(eqx.Module):
+class _TishbyState(eqx.Module):
     log_mechanism: Any
     now: Balance
     steps: Any
@@ -42,18 +42,18 @@ def _squeeze(given: Channel, lam: Any, start: Any, tol: Any, most: Any) -> Landi
     def at(log_mechanism: Any) -> Balance:
         return balance(given, lambda outputs: total_leakage(measure, given.private, outputs), log_mechanism)
 
-    def residual(state: _State) -> Any:
+    def residual(state: _TishbyState) -> Any:
         return unsettled(given, state.log_mechanism, lam * state.now.ratios - state.now.costs, state.now.log_masses)
 
-    def go_on(state: _State) -> Any:
+    def go_on(state: _TishbyState) -> Any:
         return (residual(state) > tol) & (state.steps < most)
 
-    def once(state: _State) -> _State:
+    def once(state: _TishbyState) -> _TishbyState:
         new = bottleneck_step(state.now, lam)
-        return _State(new, at(new), state.steps + 1)
+        return _TishbyState(new, at(new), state.steps + 1)
 
     begun = log_rows(start)
-    last = lax.while_loop(go_on, once, _State(begun, at(begun), jnp.zeros_like(most)))
+    last = lax.while_loop(go_on, once, _TishbyState(begun, at(begun), jnp.zeros_like(most)))
     return Landing(
         log_mechanism=last.log_mechanism,
         leak=last.now.leak,

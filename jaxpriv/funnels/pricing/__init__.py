@@ -2,6 +2,6 @@
 
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 from jaxpriv.funnels.pricing.choice import connected_pricer, exact_pricer
-from jaxpriv.funnels.pricing.components import Block, blocks_of
+from jaxpriv.funnels.pricing.components import Component, blocks_of
 
-__all__ = ["AbstractPricer", "Block", "Priced", "blocks_of", "connected_pricer", "exact_pricer"]
+__all__ = ["AbstractPricer", "Component", "Priced", "blocks_of", "connected_pricer", "exact_pricer"]

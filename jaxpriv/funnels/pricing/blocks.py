@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
-from jaxpriv.funnels.pricing.components import Block
+from jaxpriv.funnels.pricing.components import Component
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -22,7 +22,7 @@ _EPS = float(np.finfo(np.float64).eps)
 class BlockFunnelPricer(AbstractPricer):
     """min_q psi(q) - nu.q from pricers of the blocks; lambda < 1."""
 
-    def __init__(self, blocks: tuple[Block, ...], pricers: tuple[AbstractPricer, ...]):
+    def __init__(self, blocks: tuple[Component, ...], pricers: tuple[AbstractPricer, ...]):
         self._blocks, self._pricers = blocks, pricers
 
     def price(
@@ -52,7 +52,7 @@ class BlockFunnelPricer(AbstractPricer):
 class BlockBottleneckPricer(AbstractPricer):
     """max_q psi(q) - nu.q from pricers of the blocks."""
 
-    def __init__(self, blocks: tuple[Block, ...], pricers: tuple[AbstractPricer, ...]):
+    def __init__(self, blocks: tuple[Component, ...], pricers: tuple[AbstractPricer, ...]):
         self._blocks, self._pricers = blocks, pricers
 
     def price(

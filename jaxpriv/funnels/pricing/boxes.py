@@ -63,7 +63,7 @@ class BoxFunnelPricer(AbstractPricer):
             raise ValueError("lambda must be >= 0 and prices finite")
         best = np.array([group[np.argmax(prices[group])] for group in self._classes])
         symbols = np.ascontiguousarray(self._conditional.T[best])
-        run = _Run(symbols, prices[best], lam, self._tolerance, aim)
+        run = _BoxSearch(symbols, prices[best], lam, self._tolerance, aim)
         run.go(self._budget, clock)
         private = symbols.shape[1]
         size = 3.0 + np.log(private) + lam * np.log(len(prices)) + float(np.abs(prices).max())
@@ -76,7 +76,7 @@ class BoxFunnelPricer(AbstractPricer):
         return Priced(run.bound - slack, not run.left, posteriors[:count])
 
 
-class _Run:
+class _BoxSearch:
     """One search: boxes that wait, the least value known, and what is proved."""
 
     def __init__(self, symbols: np.ndarray, prices: np.ndarray, lam: float, tolerance: float, aim: float | None):

@@ -12,7 +12,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Component:
     """One value of the shared attribute.
 
     Attributes:
@@ -42,7 +42,7 @@ class Block:
         return self.joint / self.source
 
 
-def blocks_of(joint: np.ndarray) -> tuple[Block, ...]:
+def blocks_of(joint: np.ndarray) -> tuple[Component, ...]:
     """The components of `joint` (S, X), whose every row and column has mass, in the order of their useful symbols."""
     from scipy.sparse import bmat, csr_matrix  # costs a tenth of a second: imported where needed
     from scipy.sparse.csgraph import connected_components
@@ -55,5 +55,5 @@ def blocks_of(joint: np.ndarray) -> tuple[Block, ...]:
         private, useful = np.flatnonzero(rows == number), np.flatnonzero(columns == number)
         part = joint[np.ix_(private, useful)]
         mass = float(part.sum())
-        found.append(Block(private, useful, mass, part / mass))
+        found.append(Component(private, useful, mass, part / mass))
     return tuple(sorted(found, key=lambda block: int(block.useful[0])))
