@@ -111,8 +111,8 @@ def certify(problem: Any, solution: Any, *, time_limit: float | None = None) -> 
     Takes a `DistortionProblem` in every form, with every measure, limits, several distortions, a private input, a set
     of joints, tables or operators, and a `NoiseProblem`; a `FunnelProblem` and a `BottleneckProblem` with a
     `FunnelSolution`. There the bound follows from `prices` and `multiplier`, at which the best posterior is searched
-    for again: one search, where the solve made many. The bound without any leakage comes from the linear program over the
-    vertices of a fibre, solved again. Where a solution holds no prices the bound is the elementary one.
+    for again: one search, where the solve made many. The bound without any leakage comes from the linear program over
+    the vertices of a fibre, solved again. Where a solution holds no prices the bound is the elementary one.
 
     Args:
         problem: what was solved.
