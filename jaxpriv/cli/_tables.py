@@ -11,7 +11,7 @@ import typer
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxpriv.estimation.tables import CountedTable
+    from jaxpriv.estimation.tables import CountedTable, TableFile
     from jaxpriv.mechanism import Mechanism
 
 PrivateOption: TypeAlias = Annotated[
@@ -57,8 +57,9 @@ BinsOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COL=RULE",
-        help="Classes of a column: quantiles:4, edges:0,18,65,inf or categories (the default, except for real "
-        "numbers); the option again for another column.",
+        help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories (the default, but for real numbers) or "
+        "categories:10 (values with fewer than 10 records become the class 'other'); the option again for another "
+        "column.",
     ),
 ]
 MissingOption: TypeAlias = Annotated[
@@ -70,12 +71,48 @@ MissingOption: TypeAlias = Annotated[
 ]
 
 
+ReadOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--read",
+        metavar="SETTING",
+        help="How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file with "
+        "no header), blanks (leave out blanks around values), nfc (compose accents); the option again for more.",
+    ),
+]
+
 SYMBOLS = ("attributes", "classes")
+NO_TABLE = "tables are read from .csv, .tsv (also .gz) and .parquet files"
 
 
 def is_table(path: Path) -> bool:
     """Whether a file is read as a table of records."""
-    return path.suffix.lower() in (".csv", ".parquet")
+    from jaxpriv.estimation.tables import TableFile
+
+    return TableFile(path).kind is not None
+
+
+def table_file(path: Path, settings: Sequence[str] | None) -> "TableFile":
+    """The file of a table as --read says that it is read."""
+    from jaxpriv.estimation.tables import TableFile
+
+    given: dict[str, Any] = {}
+    for text in settings or ():
+        name, equals, value = text.partition("=")
+        if name in given:
+            raise InputError(f"--read gives {name} twice")
+        if name in ("blanks", "nfc") and not equals:
+            given[name] = True
+        elif name in ("delimiter", "encoding") and value:
+            given[name] = "\t" if value in ("tab", "\\t") else value
+        elif name == "names" and value:
+            given[name] = tuple(value.split(","))
+        else:
+            raise InputError(f"--read {text!r} is none of delimiter=C, encoding=NAME, names=A,B, blanks and nfc")
+    try:
+        return TableFile(path, **given)
+    except InputError as error:
+        raise InputError(f"--read: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -91,6 +128,8 @@ class ColumnOptions:
     sparse: bool = False
     distortion: list[str] | None = None
     weight: list[str] | None = None
+    read: list[str] | None = None
+    survey_weight: str | None = None
 
     @property
     def given(self) -> list[str]:
@@ -120,7 +159,8 @@ class ColumnOptions:
         """The joint of a table of records."""
         from jaxpriv.estimation.tables import count_table
 
-        return count_table(path, **self.of_records(path), sparse=self.sparse)
+        file = table_file(path, self.read)
+        return count_table(file, **self.of_records(path), sparse=self.sparse, weights=self.survey_weight)
 
     def costs(self) -> dict[str, dict[str, Any]]:
         """`kinds` and `weights` of `column_distortion`."""
@@ -200,13 +240,13 @@ def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None, columns:
     return rules
 
 
-def counts_by_design(path: Path, design: "Mechanism") -> np.ndarray:
+def counts_by_design(file: "TableFile", design: "Mechanism") -> np.ndarray:
     """The records of a table as counts (S, X), by the classes and the alphabet of a design.
 
     S are the private combinations that occur in these records. A combination of useful classes without a symbol comes
     to what the design says.
     """
-    records = design.codebook.encode(path)
+    records = design.codebook.encode(file)
     _, s = np.unique(records.private, axis=0, return_inverse=True)
     x = design.locate_codes(records.useful)
     counts = np.zeros((int(s.max()) + 1, len(design.table)), dtype=np.int64)
@@ -251,7 +291,7 @@ def counts_by_attributes(
 
 
 def _rule(text: str) -> tuple[str, Any]:
-    """COL=quantiles:N, COL=edges:A,B,... or COL=categories; a name may hold "="."""
+    """COL=quantiles:N, COL=edges:A,B,..., COL=categories or COL=categories:N; a name may hold "="."""
     from jaxpriv.estimation.tables import Categories, Edges, Quantiles
 
     option = f"--bins {text!r}"
@@ -260,8 +300,8 @@ def _rule(text: str) -> tuple[str, Any]:
     try:
         if not equals or not name:
             raise ValueError
-        if kind == "categories" and not parameter:
-            return name, Categories()
+        if kind == "categories":
+            return name, Categories(least=int(parameter)) if parameter else Categories()
         if kind == "quantiles":
             return name, Quantiles(int(parameter))
         if kind == "edges":
@@ -270,7 +310,7 @@ def _rule(text: str) -> tuple[str, Any]:
     except InputError as error:
         raise InputError(f"{option}: {error}") from error
     except ValueError:
-        raise InputError(f"{option} is not COL=quantiles:N, COL=edges:A,B,... or COL=categories") from None
+        raise InputError(f"{option} is not COL=quantiles:N, COL=edges:A,B,... or COL=categories[:N]") from None
 
 
 def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -15,10 +15,12 @@ from jaxpriv.cli._tables import (
     BinsOption,
     ColumnOptions,
     MissingOption,
+    ReadOption,
     counts_by_attributes,
     counts_by_design,
     is_table,
     rules_of,
+    table_file,
 )
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
@@ -69,6 +71,7 @@ def audit(
     released: Annotated[list[str] | None, typer.Option(metavar="COL", help="Released column; again for more.")] = None,
     bins: BinsOption = None,
     missing: MissingOption = None,
+    read: ReadOption = None,
     show_values: Annotated[
         bool,
         typer.Option(
@@ -162,7 +165,7 @@ def audit(
     options: dict[str, Any] = {"confidence": confidence, "orders": order or [], "measures": measures or None}
     options |= {"bootstrap": bootstrap, "seed": seed}
     if pairs is not None:
-        table, labels, chosen = _pairs(pairs, columns)
+        table, labels, chosen = _pairs(pairs, columns, read)
         black_box = working(
             "Auditing",
             lambda _: audit_pairs(table, permutations=permutations, **options),
@@ -180,7 +183,7 @@ def audit(
 
         fitted = Mechanism.load(mechanism)
         channel = fitted.matrix()
-        data = {"counts": counts_by_design(counts, fitted), "held_out": held_out}
+        data = {"counts": counts_by_design(table_file(counts, read), fitted), "held_out": held_out}
         if certificate is not None:
             data |= _recomputed(certificate, fitted)
         chosen = (_PRIVATE_ALPHABET,)
@@ -189,7 +192,7 @@ def audit(
         channel = stored["mechanism"]
         if counts is not None and codebook is not None:
             table = counts_by_attributes(
-                counts, ColumnOptions(codebook=codebook), stored["attributes"], stored["classes"]
+                counts, ColumnOptions(codebook=codebook, read=read), stored["attributes"], stored["classes"]
             )
             data = {"counts": table, "held_out": held_out}
             chosen = (_PRIVATE_ALPHABET,)
@@ -217,7 +220,9 @@ def _record(found: Any) -> dict[str, Any]:
     return {"measures": record.pop("rows"), **record}
 
 
-def _pairs(path: Path, columns: dict[str, list[str] | None]) -> tuple[Any, Any, tuple[str, ...]]:
+def _pairs(
+    path: Path, columns: dict[str, list[str] | None], read: list[str] | None
+) -> tuple[Any, Any, tuple[str, ...]]:
     """(counts (S, Y), the labels of S and Y or None, what was chosen on the records) of records or counts."""
     from jaxpriv._files import load_npz_safely
 
@@ -235,7 +240,7 @@ def _pairs(path: Path, columns: dict[str, list[str] | None]) -> tuple[Any, Any, 
 
     rules = rules_of(columns["--bins"], columns["--missing"], [*private, *released])
     # What is refused of sparse tables here are the estimates, later and by name; the bounds hold.
-    data = count_table(path, private=private, useful=released, rules=rules, sparse=True).dataset
+    data = count_table(table_file(path, read), private=private, useful=released, rules=rules, sparse=True).dataset
     chosen = ("Here the alphabets are the values that occur in these records; other values have no symbol.",)
     fitted = [name for name, rule in rules.items() if isinstance(rule, Quantiles)]
     if fitted:

@@ -12,6 +12,7 @@ from jaxpriv.cli import _output
 from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureForm, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import (
+    NO_TABLE,
     BinsOption,
     CodebookOption,
     CodebookOutOption,
@@ -19,11 +20,13 @@ from jaxpriv.cli._tables import (
     DistortionOption,
     MissingOption,
     PrivateOption,
+    ReadOption,
     SharedOption,
     SparseOption,
     UsefulOption,
     WeightOption,
     is_table,
+    table_file,
 )
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -54,6 +57,7 @@ def fit(
     bins: BinsOption = None,
     missing: MissingOption = None,
     codebook: CodebookOption = None,
+    read: ReadOption = None,
     sparse: SparseOption = False,
     distortion: DistortionOption = None,
     weight: WeightOption = None,
@@ -118,22 +122,22 @@ def fit(
     """
     from jaxpriv import mechanism
 
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight, read=read)
     outputs = {"--out": out, "--private-out": private_out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
     if not is_table(table):
-        raise InputError(f"{table}: tables are read from .csv and .parquet files")
+        raise InputError(f"{table}: {NO_TABLE}")
     targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
     targets["target_leakage"] = target_leakage
     if sum(value is not None for value in targets.values()) != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in targets)
         raise InputError(f"give exactly one of {options}")
-    costs = columns.costs()
+    costs, source = columns.costs(), table_file(table, read)
     records = columns.of_records(table)
     found = working(
         "Fitting",
         lambda _: mechanism.fit(
-            table,
+            source,
             **records,
             **targets,
             leakage=leakage,

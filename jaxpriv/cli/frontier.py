@@ -18,6 +18,7 @@ from jaxpriv.cli._tables import (
     DistortionOption,
     MissingOption,
     PrivateOption,
+    ReadOption,
     SharedOption,
     SparseOption,
     UsefulOption,
@@ -50,6 +51,7 @@ def frontier(
     bins: BinsOption = None,
     missing: MissingOption = None,
     codebook: CodebookOption = None,
+    read: ReadOption = None,
     sparse: SparseOption = False,
     distortion: DistortionOption = None,
     weight: WeightOption = None,
@@ -143,7 +145,7 @@ def frontier(
         require_matplotlib()
         if picture.suffix.lower() not in (".png", ".pdf", ".svg"):
             raise InputError(f"--picture: {picture.name} must end in .png, .pdf or .svg")
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight, read=read)
     outputs = {"--out": out, "--picture": picture, "--json": json}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     funnel = bottleneck or bool(disclosure)

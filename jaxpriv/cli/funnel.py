@@ -16,6 +16,7 @@ from jaxpriv.cli._tables import (
     ColumnOptions,
     MissingOption,
     PrivateOption,
+    ReadOption,
     SharedOption,
     SparseOption,
     UsefulOption,
@@ -38,7 +39,7 @@ def funnel(
         Path,
         typer.Argument(
             metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X), or a table of records (.csv, .parquet) with --private and --useful.",
+            help="`joint` (S,X), or a table of records (.csv, .tsv, .parquet) with --private and --useful.",
         ),
     ],
     private: PrivateOption = None,
@@ -47,6 +48,7 @@ def funnel(
     bins: BinsOption = None,
     missing: MissingOption = None,
     codebook: CodebookOption = None,
+    read: ReadOption = None,
     sparse: SparseOption = False,
     disclosure: Annotated[
         list[float] | None,
@@ -127,7 +129,7 @@ def funnel(
         scalar(time_limit, "--time-limit", low=0.0)
     if out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, read=read)
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     arrays, table = problem_of(problem, columns, ["joint"])

@@ -8,6 +8,7 @@ import typer
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption
 from jaxpriv.cli._tables import (
+    NO_TABLE,
     BinsOption,
     CodebookOption,
     CodebookOutOption,
@@ -15,6 +16,7 @@ from jaxpriv.cli._tables import (
     DistortionOption,
     MissingOption,
     PrivateOption,
+    ReadOption,
     SharedOption,
     SparseOption,
     UsefulOption,
@@ -45,6 +47,15 @@ def joint(
     bins: BinsOption = None,
     missing: MissingOption = None,
     codebook: CodebookOption = None,
+    read: ReadOption = None,
+    survey_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="Survey weights of the records (numbers >= 0): the joint is that of weighted records; bounds for a "
+            "population from counts do not apply to it.",
+        ),
+    ] = None,
     sparse: SparseOption = False,
     distortion: DistortionOption = None,
     weight: WeightOption = None,
@@ -56,11 +67,23 @@ def joint(
     S and X are the combinations of classes that occur, in the order of their codes. PROBLEM.npz holds counts of
     people: a new one can be read by its owner only.
     """
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    columns = ColumnOptions(
+        private,
+        useful,
+        shared,
+        bins,
+        missing,
+        codebook,
+        sparse,
+        distortion,
+        weight,
+        read=read,
+        survey_weight=survey_weight,
+    )
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
     if not is_table(table):
-        raise InputError(f"{table}: tables are read from .csv and .parquet files")
+        raise InputError(f"{table}: {NO_TABLE}")
     arrays, counted = problem_of(table, columns, ["joint", "distortion"])
     assert counted is not None
     states, symbols = arrays["joint"].shape

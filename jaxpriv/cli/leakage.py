@@ -14,6 +14,7 @@ from jaxpriv.cli._tables import (
     ColumnOptions,
     MissingOption,
     PrivateOption,
+    ReadOption,
     SharedOption,
     UsefulOption,
     counts_by_attributes,
@@ -40,6 +41,7 @@ def leakage(
     bins: BinsOption = None,
     missing: MissingOption = None,
     codebook: CodebookOption = None,
+    read: ReadOption = None,
     order: Annotated[
         list[float] | None,
         typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures."),
@@ -57,7 +59,7 @@ def leakage(
     from jaxpriv.leakage import by_name
 
     extra = [by_name(name, order=value) for name in ("sibson", "arimoto") for value in order or ()]
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, read=read)
     _output.check_outputs({"--json": json}, {"MECH.npz": mechanism, "--joint": joint, **columns.inputs})
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]

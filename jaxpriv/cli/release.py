@@ -7,7 +7,7 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption
-from jaxpriv.cli._tables import is_table
+from jaxpriv.cli._tables import NO_TABLE, ReadOption, is_table, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.cli.fit import Unseen
 from jaxpriv.errors import InputError
@@ -26,6 +26,7 @@ def release(
         Path,
         typer.Option(metavar="RECEIPT.json", help="Says what was released by which design.", show_default=False),
     ],
+    read: ReadOption = None,
     unseen: Annotated[
         Unseen | None,
         typer.Option(
@@ -67,11 +68,13 @@ def release(
     outputs = {"--out": out, "--receipt": receipt, "--ledger": ledger, "--json": json}
     _output.check_outputs(outputs, inputs)
     if not is_table(table):
-        raise InputError(f"{table}: tables are read from .csv and .parquet files")
+        raise InputError(f"{table}: {NO_TABLE}")
+
+    source = table_file(table, read)
 
     def work(_: object) -> mechanism.Released:
         return mechanism.release(
-            table,
+            source,
             mechanism.Mechanism.load(design),
             out,
             receipt,

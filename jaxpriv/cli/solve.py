@@ -27,6 +27,7 @@ from jaxpriv.cli._tables import (
     DistortionOption,
     MissingOption,
     PrivateOption,
+    ReadOption,
     SharedOption,
     SparseOption,
     UsefulOption,
@@ -55,6 +56,7 @@ def solve(
     bins: BinsOption = None,
     missing: MissingOption = None,
     codebook: CodebookOption = None,
+    read: ReadOption = None,
     sparse: SparseOption = False,
     distortion: DistortionOption = None,
     weight: WeightOption = None,
@@ -140,7 +142,7 @@ def solve(
         scalar(max_steps, "--max-steps", low=1.0)
     if time_limit is not None:
         scalar(time_limit, "--time-limit", low=0.0)
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight, read=read)
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])

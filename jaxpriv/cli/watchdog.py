@@ -16,6 +16,7 @@ from jaxpriv.cli._tables import (
     ColumnOptions,
     MissingOption,
     PrivateOption,
+    ReadOption,
     SharedOption,
     SparseOption,
     UsefulOption,
@@ -45,7 +46,7 @@ def watchdog(
         Path,
         typer.Argument(
             metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X) in an .npz, or a table of records (.csv, .parquet): then --private and --useful.",
+            help="`joint` (S,X) in an .npz, or a table of records (.csv, .tsv, .parquet): then --private and --useful.",
         ),
     ],
     private: PrivateOption = None,
@@ -54,6 +55,7 @@ def watchdog(
     bins: BinsOption = None,
     missing: MissingOption = None,
     codebook: CodebookOption = None,
+    read: ReadOption = None,
     sparse: SparseOption = False,
     epsilon: Annotated[
         float | None, typer.Option(metavar="E", help="Release x where |ln P(s|x)/P(s)| <= E for all s (nats).")
@@ -99,7 +101,7 @@ def watchdog(
     from jaxpriv.watchdog import explain
     from jaxpriv.watchdog import watchdog as find
 
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse)
+    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, read=read)
     _output.check_outputs(
         {"--out": out, "--codebook-out": codebook_out, "--json": json},
         {"TABLE": data, **columns.inputs},

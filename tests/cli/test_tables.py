@@ -1,6 +1,7 @@
 """Tables of records in every command that takes a problem: `joint`, `solve`, `funnel`, `leakage`, `audit`, `fit`."""
 
 import csv
+import gzip
 import os
 import stat
 
@@ -141,3 +142,59 @@ def test_a_limit_for_the_population(run, table, tmp_path):
     assert "population, confidence 0.95" in run(*line, "--leakage-budget", 0.6).stdout
     refused(run(*line, "--leakage-budget", 0.01), 4, "held-out records cannot certify")
     refused(run(*line, "--budget", 0.1), 2, "population is about leakage_budget")
+
+
+def test_every_command_reads_every_dialect(run, table, tmp_path):
+    """The same table with semicolons, in latin-1, compressed and without a header is the same table everywhere."""
+    other = tmp_path / "people.csv.gz"
+    with table.open(newline="") as file:
+        header, *records = csv.reader(file)
+    content = "".join(";".join(record) + "\n" for record in records)
+    other.write_bytes(gzip.compress(content.encode("latin-1")))
+    read = ("--read", "delimiter=;", "--read", "encoding=latin-1", "--read", f"names={','.join(header)}")
+    results = []
+    for path, options in ((table, ()), (other, read)):
+        joint, made, design = tmp_path / "problem.npz", tmp_path / "made.npz", tmp_path / "design.zip"
+        lines = [
+            ("joint", path, *COLUMNS, *options, "--out", joint),
+            ("solve", path, *COLUMNS, *options, "--budget", 0.1, "--out", made),
+            ("leakage", made, "--joint", path, *COLUMNS, *options),
+            ("watchdog", path, *COLUMNS, *options, "--target-leakage", 0.5),
+            ("fit", path, *COLUMNS, *options, "--budget", 0.1, "--out", design),
+            ("audit", design, "--counts", path, *options, "--measures", "mutual-information", "--bootstrap", 0),
+            ("audit", "--pairs", path, "--private", "income", "--released", "town", *options, "--permutations", 9),
+        ]
+        shown = []
+        for line in lines:
+            result = run(*line, "--json", "-")
+            assert result.exit_code == 0, (line, result.output)
+            record = strict_json(result.stdout)
+            for own in ("seconds", "design"):
+                record.pop(own, None)
+            shown.append(record)
+        released = run("release", path, "--design", design, "--out", tmp_path / f"{len(results)}.csv", *options)
+        assert released.exit_code == 2  # no receipt
+        line = ("release", path, "--design", design, "--out", tmp_path / f"{len(results)}.csv", *options)
+        assert run(*line, "--receipt", tmp_path / f"{len(results)}.json").exit_code == 0
+        results.append(shown)
+    assert results[0] == results[1]
+    for bad in ("delimiter=;;", "delimiter", "comma", "encoding=x", "names=a,a", "names=", "nfc=1"):
+        refused(run("joint", table, *COLUMNS, "--read", bad, "--out", tmp_path / "bad.npz"), 2, "--read")
+    refused(run("joint", table, *COLUMNS, "--read", "nfc", "--read", "nfc", "--out", tmp_path / "bad.npz"), 2, "twice")
+
+
+def test_rare_classes_and_survey_weights(run, tmp_path):
+    path, out = tmp_path / "t.csv", tmp_path / "joint.npz"
+    rows = (
+        [("lo", "a", 1), ("hi", "a", 3)] * 20 + [("lo", "b", 2), ("hi", "b", 2)] * 10 + [("lo", "c", 1), ("hi", "d", 1)]
+    )
+    path.write_text("income,town,w\n" + "".join(f"{s},{x},{w}\n" for s, x, w in rows))
+    line = ("joint", path, "--private", "income", "--useful", "town", "--bins", "town=categories:5", "--out", out)
+    assert run(*line).exit_code == 0
+    with np.load(out) as arrays:
+        assert arrays["counts"].tolist() == [[20, 10, 1], [20, 10, 1]]  # hi, lo; a, b and other
+    assert run(*line, "--survey-weight", "w").exit_code == 0
+    with np.load(out) as arrays:
+        np.testing.assert_allclose(arrays["joint"] * 122, [[60, 20, 1], [20, 20, 1]], rtol=1e-12)
+    refused(run(*line[:-4], "--bins", "town=categories:x", "--out", out), 2, "--bins")
+    refused(run(*line, "--survey-weight", "town"), 2, "weights", "'town'")

@@ -17,7 +17,7 @@ RNG = np.random.default_rng(5)
 ROWS = {
     "age": RNG.integers(18, 80, 400).tolist(),
     "weight": (50 + 50 * RNG.random(400)).round(3).tolist(),
-    "town": RNG.choice(["NA", "None", " a", "a", "Ä"], 400).tolist(),
+    "town": RNG.choice(["NA", "None", "b ", "a", "Ä"], 400).tolist(),
     "member": RNG.choice([True, False], 400).tolist(),
     "income": RNG.choice(["low", "high"], 400).tolist(),
 }
@@ -67,7 +67,7 @@ def test_every_source_gives_the_same_joint(kind, expected, tmp_path):
 
 
 def test_words_that_look_missing_are_text(expected):
-    assert expected.codebook.rules["town"].labels == (" a", "NA", "None", "a", "Ä")
+    assert expected.codebook.rules["town"].labels == ("NA", "None", "a", "b ", "Ä")
 
 
 GAPS = {"n": [1, None, 3, 1], "r": [0.5, None, 1.5, 0.5], "t": ["x", None, "y", ""], "b": [True, None, False, True]}
@@ -181,8 +181,8 @@ BAD_FILES = {
     "twice": (b"a,a\n1,2\n", "2 columns named 'a'"),
     "empty": (b"", "is empty"),
     "header only": (b"a,b\n", "no rows"),
-    "latin-1": (b"a,b\n1,\xe4\n", "not UTF-8"),
-    "utf-16": ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
+    "latin-1": (b"a,b\n1,\xe4\n", "not utf-8"),
+    "utf-16": ("a,b\n1,2\n".encode("utf-16"), "not utf-8"),
     "headless": (b"secret,7\n1,2\n", "no column 'a' among its 2$"),
     "long field": (b"a,b\n1," + b"x" * 2**17 + b"x\n", "field too long"),
 }
@@ -206,7 +206,7 @@ def test_a_file_without_final_newline_and_with_newlines_in_fields(tmp_path):
 def test_bad_files(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_columns(tmp_path / "absent.csv", ["a"])
-    with pytest.raises(InputError, match=r"\.csv and \.parquet"):
+    with pytest.raises(InputError, match=r"\.csv, \.tsv \(also \.gz\) and \.parquet"):
         read_columns(tmp_path / "t.xlsx", ["a"])
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match="regular file"):

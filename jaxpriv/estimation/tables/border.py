@@ -10,27 +10,24 @@ ragged record, where faster readers fill short records with nulls. Every CSV col
 needs numbers parses them.
 """
 
-import csv
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.estimation.tables.csv_files import TableFile, need_columns, read_csv, row_text
 from jaxpriv.estimation.tables.parquet import decoded
 
-# A frame of pandas, polars or Arrow; a mapping from names to one-dimensional arrays; the path of a .csv or .parquet.
+# A frame of pandas, polars or Arrow; a mapping from names to one-dimensional arrays; the path of a .csv, .tsv or
+# .parquet; a `TableFile`, which says how a CSV is read.
 Source = Any
 
 Kind = Literal["integer", "number", "text"]
-
-_AT_ONCE = 2**15  # records of a CSV file that are looked at together
 
 
 @dataclass(frozen=True)
@@ -65,11 +62,6 @@ class Column:
         return f"column {self.name!r}, {row_text(row)}"
 
 
-def row_text(row: Any) -> str:
-    """How messages name a row, of a file too: there the header and line breaks inside fields are lines as well."""
-    return f"row {int(row)} (from 0)"
-
-
 def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
     """The columns `names` of a source, all of the same length >= 1.
 
@@ -81,9 +73,11 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
     Rows count from 0, without the header, in every message about a table.
     """
     if isinstance(source, (str, os.PathLike)):
-        columns = _from_file(Path(source), names)
+        source = TableFile(source)
+    if isinstance(source, TableFile):
+        columns = _from_file(source, names)
     elif isinstance(source, Mapping):
-        _need(list(source), names, "the table")
+        need_columns(list(source), names, "the table")
         columns = {name: _from_array(name, source[name]) for name in names}
     else:
         columns = _from_frame(source, names)
@@ -95,22 +89,6 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
     if not sizes[first]:
         raise InputError("the table has no rows")
     return columns
-
-
-def _need(present: Sequence[str], names: Sequence[str], table: str) -> None:
-    """Every name exactly once. Other names are not shown: without a header they would be a record."""
-    for name in names:
-        found = present.count(name)
-        if found > 1:
-            raise InputError(f"{table} has {found} columns named {name!r}; rename them")
-        if not found:
-            close = [repr(one) for one in present if _plain(one) == _plain(name)]
-            hint = f"; it has {', '.join(close)}" if close else ""
-            raise InputError(f"{table} has no column {name!r} among its {len(present)}{hint}")
-
-
-def _plain(name: Any) -> str:
-    return "".join(str(name).split()).casefold()
 
 
 # -- frames and arrays -----------------------------------------------------------------------------
@@ -129,7 +107,7 @@ def _from_frame(source: Any, names: Sequence[str]) -> dict[str, Column]:
         ) from None
     except nw.exceptions.DuplicateError:
         raise InputError("two columns of the table have the same name; rename them") from None
-    _need(frame.columns, names, "the table")
+    need_columns(frame.columns, names, "the table")
     return {name: _from_series(nw, name, frame[name]) for name in names}
 
 
@@ -237,79 +215,31 @@ def _text(name: str, values: Any, missing: np.ndarray) -> Column:
 # -- files -----------------------------------------------------------------------------------------
 
 
-def _from_file(path: Path, names: Sequence[str]) -> dict[str, Column]:
-    readers = {".csv": _from_csv, ".parquet": _from_parquet}
-    if path.suffix.lower() not in readers:
-        raise InputError(f"{path}: tables are read from .csv and .parquet files")
+def _from_file(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
+    path, kind = Path(file.path), file.kind
+    if kind is None:
+        raise InputError(f"{path}: tables are read from .csv, .tsv (also .gz) and .parquet files")
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
             raise InputError(f"{path} is not a regular file")
-        return readers[path.suffix.lower()](path, names)
+        return (_from_csv if kind == "csv" else _from_parquet)(file, names)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist") from None
     except OSError as error:
         raise ResourceError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
 
 
-def _from_csv(path: Path, names: Sequence[str]) -> dict[str, Column]:
-    try:
-        # A byte order mark is no part of the first name.
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            columns = _parse(csv.reader(file, strict=True), path, names)
-        if columns is None:
-            with open(path, encoding="utf-8-sig", newline="") as file:
-                raise _ragged(csv.reader(file, strict=True), path)
-        return columns
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text; convert it first") from None
-
-
-class _Places(dict[str, int]):
-    """The place of each text among the different ones, in the order in which they come."""
-
-    def __missing__(self, text: str) -> int:
-        self[text] = place = len(self)
-        return place
-
-
-def _parse(reader: Any, path: Path, names: Sequence[str]) -> dict[str, Column] | None:
-    """The columns; None if a record has another number of fields than the header."""
-    known: list[_Places] = [_Places() for _ in names]
-    parts: list[list[np.ndarray]] = [[] for _ in names]
-    try:
-        header = next(reader, None)
-        if header is None:
-            raise InputError(f"{path} is empty")
-        _need(header, names, str(path))
-        fields = [itemgetter(header.index(name)) for name in names]
-        while records := list(islice(reader, _AT_ONCE)):
-            if set(map(len, records)) != {len(header)}:
-                return None
-            for field, places, part in zip(fields, known, parts, strict=True):
-                texts = map(places.__getitem__, map(field, records))
-                part.append(np.fromiter(texts, dtype=np.int64, count=len(records)))
-    except csv.Error:
-        raise InputError(f"{path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)") from None
+def _from_csv(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
     columns = {}
-    for name, places, part in zip(names, known, parts, strict=True):
-        distinct, place = _objects(list(places)), np.concatenate([*part, np.zeros(0, dtype=np.int64)])
-        columns[name] = Column(name, "text", distinct[place], np.zeros(len(place), dtype=bool), (distinct, place))
+    for name, (distinct, place) in read_csv(file, names).items():
+        texts = _objects(distinct)
+        columns[name] = Column(name, "text", texts[place], np.zeros(len(place), dtype=bool), (texts, place))
     return columns
 
 
-def _ragged(reader: Any, path: Path) -> InputError:
-    """Which record has another number of fields than the header."""
-    header = next(reader)
-    for row, fields in enumerate(reader):
-        if len(fields) != len(header):
-            blank = "" if fields else " (the line is blank: remove it)"
-            return InputError(
-                f"{path}, line {reader.line_num}, {row_text(row)}: {len(fields)} fields, {len(header)} needed{blank}"
-            )
-    return InputError(f"{path} changed while it was read")
-
-
-def _from_parquet(path: Path, names: Sequence[str]) -> dict[str, Column]:
-    present, frame = decoded(path, names)
-    _need(present, names, str(path))
+def _from_parquet(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
+    if file.changed:
+        raise InputError(f"{file.path}: delimiter, encoding, names, blanks and nfc are about CSV files")
+    present, frame = decoded(Path(file.path), names)
+    need_columns(present, names, str(file.path))
     return _from_frame(frame, names)

@@ -189,10 +189,15 @@ def _chosen(names: Any, argument: str) -> tuple[str, ...]:
 
 def _rule_record(rule: FittedRule) -> dict[str, Any]:
     kind = next(name for name, one in _KINDS.items() if isinstance(rule, one))
-    record = {field.name: getattr(rule, field.name) for field in fields(rule)}
+    record = {name: getattr(rule, name) for name in _stored(type(rule))}
     if isinstance(rule, Edges):
         record["edges"] = [edge if math.isfinite(edge) else str(edge) for edge in rule.edges]
     return {"kind": kind, **record}
+
+
+def _stored(kind: type) -> tuple[str, ...]:
+    """The fields of a fitted rule: `least` is used up by fitting."""
+    return tuple(field.name for field in fields(kind) if field.name != "least")
 
 
 def _rule_of(record: Any, column: str) -> FittedRule:
@@ -200,7 +205,7 @@ def _rule_of(record: Any, column: str) -> FittedRule:
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise IntegrityError(f"{where} has no known kind of rule")
-    found = _fields(record, ("kind", *(field.name for field in fields(_KINDS[kind]))), where)
+    found = _fields(record, ("kind", *_stored(_KINDS[kind])), where)
     values: dict[str, Any] = {name: found[name] for name in ("other", "missing")}
     if not all(label is None or isinstance(label, str) for label in values.values()):
         raise IntegrityError(f"{where}: other and missing must be text or null")

@@ -1,6 +1,6 @@
 """Counting: records as codes -> a joint distribution with its counts, and the symbol of every row."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,9 @@ import numpy as np
 from jaxpriv._repr import summary
 from jaxpriv.datasets._layout import Dataset, counted
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables.border import Source, row_text
+from jaxpriv.estimation.tables.border import Column, Source, read_columns, row_text
 from jaxpriv.estimation.tables.codebook import Codebook, fit_codebook
+from jaxpriv.estimation.tables.rules import numbers_of
 
 # Below this many rows for each useful symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1.
 _ROWS_PER_SYMBOL = 5
@@ -62,6 +63,7 @@ def count_table(
     shared: Any = (),
     codebook: Codebook | None = None,
     sparse: bool = False,
+    weights: str | None = None,
     name: str = "a table of records",
 ) -> CountedTable:
     """The joint distribution of a table: classes as in `fit_codebook` (or a given `codebook`), then counts.
@@ -70,6 +72,9 @@ def count_table(
     declares that fewer than five rows for each useful symbol are meant; otherwise that is an error.
     `name` becomes `dataset.source`.
 
+    `weights` names a column of survey weights, finite numbers >= 0 with a positive total: the joint is then that of the
+    weighted records, while the counts are still of records. Bounds for a population from counts do not apply to it.
+
     Raises `InputError` as `fit_codebook`, for too many symbols, and if both or neither of `codebook`
     and columns are given.
     """
@@ -77,7 +82,13 @@ def count_table(
         codebook = fit_codebook(source, private=private, useful=useful, rules=rules, shared=shared)
     elif private or useful or rules or shared:
         raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
-    records = codebook.encode(source)
+    if weights is None:
+        records = codebook.encode(source)
+    else:
+        if weights in codebook.columns:
+            raise InputError(f"weights: column {weights!r} is private or useful")
+        columns = read_columns(source, [*codebook.columns, weights])
+        records = codebook.encode({name: columns[name] for name in codebook.columns})
     rows = len(records.private)
     dataset, s, x = counted(
         codebook.side(codebook.private, records.private),
@@ -85,6 +96,8 @@ def count_table(
         np.ones(rows, dtype=np.int64),
         name,
     )
+    if weights is not None:
+        dataset = _weighted(dataset, columns[weights], s, x)
     symbols = dataset.counts.shape[1]
     few = rows < _ROWS_PER_SYMBOL * symbols
     if few and not sparse:
@@ -93,3 +106,20 @@ def count_table(
             "columns, or declare that this is meant (sparse)"
         )
     return CountedTable(dataset, codebook, s, x, few)
+
+
+def _weighted(dataset: Dataset, column: Column, s: np.ndarray, x: np.ndarray) -> Dataset:
+    """The dataset with the joint of the weighted records."""
+    weights = numbers_of(column)
+    negative = np.flatnonzero(weights < 0)
+    if negative.size:
+        raise InputError(f"{column.where(negative[0])} is negative ({negative.size} such rows); weights are >= 0")
+    joint = np.zeros(dataset.joint.shape)
+    np.add.at(joint, (s, x), weights)
+    if not (joint.sum() > 0 and np.isfinite(joint.sum())):
+        raise InputError(f"column {column.name!r}: the weights must have a positive finite sum")
+    if not (joint.sum(axis=1) > 0).all() or not (joint.sum(axis=0) > 0).all():
+        raise InputError(f"column {column.name!r}: all records of a symbol have weight 0; leave them out")
+    joint /= joint.sum()
+    joint.setflags(write=False)
+    return replace(dataset, joint=joint)

@@ -11,6 +11,8 @@ Missing is what the source calls missing, and the texts in `tokens` (by default 
 import itertools
 import math
 import re
+import unicodedata
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal, localcontext
@@ -34,14 +36,26 @@ class Categories:
         other: label of the class of all other values; None makes them an error.
         missing: label of the class of missing values; None makes them an error.
         tokens: texts that mean missing.
+        least: values with fewer records than this are merged into the class `other` ("other" unless named); only where
+            the classes are those of the data. The fitted rule has the classes that are left, and no number.
+
+    Classes of the data that differ only in blanks around them or in how accents are composed stay apart, with a warning
+    (`TableFile` can read them as one: blanks, nfc).
     """
 
     values: Any = None
     other: Any = None
     missing: Any = None
     tokens: Any = ("",)
+    least: Any = None
 
     def __post_init__(self) -> None:
+        if self.least is not None:
+            whole = not isinstance(self.least, bool) and isinstance(self.least, (int, np.integer))
+            if not (whole and self.least >= 1) or self.values is not None:
+                raise InputError("least must be a whole number >= 1, and goes without values")
+            if self.other is None:
+                object.__setattr__(self, "other", "other")
         _declared(self)
         if self.values is not None:
             _fixed(self, "values", str)
@@ -58,12 +72,16 @@ class Categories:
             return self
         missing = _missing(column, self)
         if column.factors is None:
-            present = _texts(column)[~missing]
+            present, records = np.unique(_texts(column)[~missing], return_counts=True)
         else:
-            present = column.factors[0][np.unique(column.factors[1][~missing])]
-        found = sorted(set(present.tolist()), key=_order)
+            places, records = np.unique(column.factors[1][~missing], return_counts=True)
+            present = column.factors[0][places]
+        _apart(column, present.tolist())
+        if self.least is not None:
+            present = present[records >= self.least]
+        found = sorted(present.tolist(), key=_order)
         try:
-            return replace(self, values=tuple(found))
+            return replace(self, values=tuple(found), least=None)
         except InputError as error:
             raise InputError(f"column {column.name!r}: {error}") from None
 
@@ -135,8 +153,8 @@ class Quantiles:
     An interval begins at the smallest value v with at least the fraction k/count of the rows below
     or at v, as in an empirical distribution function. What is stored is the number of fewest decimal
     digits between v and the next smaller value, which divides the rows in the same way and is nobody's
-    (v itself where nothing lies between, as for neighbouring whole numbers). The first and the last interval
-    are half-lines: the smallest and the largest value are not stored either. Equal edges (ties in the data)
+    (the middle of neighbouring whole numbers; v itself only where no float lies between). The first and the last
+    interval are half-lines: the smallest and the largest value are not stored either. Equal edges (ties in the data)
     are one edge, so there may be fewer intervals.
     """
 
@@ -170,6 +188,18 @@ Rule: TypeAlias = Categories | Edges | Quantiles
 FittedRule: TypeAlias = Categories | Edges
 
 
+def _apart(column: Column, values: Sequence[str]) -> None:
+    """A warning where two values look the same: blanks around them and the composition of letters do not show."""
+    seen = {unicodedata.normalize("NFC", value).strip() for value in values}
+    if len(seen) < len(values):
+        warnings.warn(
+            f"column {column.name!r}: {len(values) - len(seen)} of its {len(values)} classes differ from another one "
+            "only in blanks around them or in how letters are composed: they stay apart; read them as one with blanks, "
+            "nfc",
+            stacklevel=2,
+        )
+
+
 def default_rule(column: Column) -> Categories:
     """Categories for text and whole numbers; real numbers need a rule of their own."""
     if column.kind == "number":
@@ -181,9 +211,9 @@ def default_rule(column: Column) -> Categories:
 
 
 def _roundest(low: float, high: float) -> float:
-    """The number of fewest decimal digits between `low` and `high`; `high` if they are neighbours.
+    """The number of fewest decimal digits between `low` and `high`; `high` if they are neighbouring floats.
 
-    Between whole numbers it is a whole number.
+    Between whole numbers it is a whole number, or the middle of neighbouring ones.
     """
     bottom, top = Decimal(low), Decimal(high)
     largest = max(abs(bottom), abs(top)).adjusted() + 1
@@ -194,7 +224,8 @@ def _roundest(low: float, high: float) -> float:
             candidate = ((bottom / step).to_integral_value(ROUND_FLOOR) + 1) * step
             if candidate < top and low < float(candidate) < high:
                 return float(candidate)
-    return high
+    middle = low + 0.5 * (high - low)
+    return middle if low < middle < high else high
 
 
 def _fixed(rule: Any, field: str, kind: type) -> None:
@@ -274,6 +305,14 @@ def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
     if broken.size:
         raise InputError(f"{column.where(broken[0])} is not a finite decimal number; the rule needs one")
     return np.where(missing, 0.0, numbers)
+
+
+def numbers_of(column: Column) -> np.ndarray:
+    """Every value as a finite number (n,); `InputError` naming column and row for what is none, or missing."""
+    missing = _missing(column, Categories())
+    if missing.any():
+        raise InputError(f"{column.where(np.flatnonzero(missing)[0])} is missing ({missing.sum()} such rows)")
+    return _numbers(column, missing)
 
 
 def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, fault: str) -> np.ndarray:

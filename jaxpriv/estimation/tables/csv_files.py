@@ -1,0 +1,232 @@
+"""CSV files in the dialect that is said: delimiter, encoding, compression, a missing header, blanks, composed letters.
+
+Nothing is guessed, and nothing is changed that was not asked for. A file is read strictly, in one pass and line by
+line; a line that is too long for any table is refused before it is in memory.
+"""
+
+import csv
+import gzip
+import io
+import os
+import unicodedata
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxpriv._resources import need_memory
+from jaxpriv.errors import InputError, IntegrityError
+
+ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "cp1252": "cp1252", "utf-16": "utf-16"}
+_AT_ONCE = 2**15  # records that are looked at together
+_LONGEST = 2**24  # characters of a line
+
+# For each column its different texts and the place of each record among them.
+Factors = tuple[list[str], np.ndarray]
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file and how it is read, in place of a path: every function and command that reads tables takes it.
+
+    Attributes:
+        path: .csv, .tsv (both also with .gz behind) or .parquet.
+        delimiter: one character; None: a tab for .tsv, a comma otherwise.
+        encoding: utf-8 (a byte order mark is no part of the first name), latin-1, cp1252 or utf-16.
+        names: the names of all columns of a file without a header; None: the first record has them.
+        blanks: leave out blanks around names and values.
+        nfc: compose letters and their accents (Unicode NFC), in names and values.
+
+    All but the path are for CSV. Raises `InputError` for other values.
+    """
+
+    path: str | os.PathLike[str]
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    names: tuple[str, ...] | None = None
+    blanks: bool = False
+    nfc: bool = False
+
+    def __post_init__(self) -> None:
+        mark = self.delimiter
+        if mark is not None and (not isinstance(mark, str) or len(mark) != 1 or mark in '"\r\n'):
+            raise InputError("delimiter must be one character, no quote and no line break")
+        if self.encoding not in ENCODINGS:
+            raise InputError(f"encoding must be one of {', '.join(ENCODINGS)}")
+        if self.names is not None:
+            names = () if isinstance(self.names, str) else tuple(self.names)
+            if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+                raise InputError("names must be the different names of all columns, none of them empty")
+            object.__setattr__(self, "names", names)
+
+    @property
+    def kind(self) -> str | None:
+        """`csv` or `parquet`, by the name of the file; None for another one."""
+        name = Path(self.path).name.lower()
+        if name.endswith(".parquet"):
+            return "parquet"
+        return "csv" if name.removesuffix(".gz").endswith((".csv", ".tsv")) else None
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything about CSV was said."""
+        return self != TableFile(self.path)
+
+    def tidy(self, text: str) -> str:
+        """A name or value as it is taken."""
+        if self.blanks:
+            text = text.strip()
+        return unicodedata.normalize("NFC", text) if self.nfc else text
+
+
+def row_text(row: Any) -> str:
+    """How messages name a row, of a file too: there the header and line breaks inside fields are lines as well."""
+    return f"row {int(row)} (from 0)"
+
+
+def plain(name: Any) -> str:
+    """A name without blanks, case and composition: names that look alike have the same."""
+    return "".join(unicodedata.normalize("NFC", str(name)).split()).casefold()
+
+
+def need_columns(present: Sequence[str], names: Sequence[str], table: str) -> None:
+    """Every name exactly once. Other names are not shown: without a header they would be a record."""
+    for name in names:
+        found = list(present).count(name)
+        if found > 1:
+            raise InputError(f"{table} has {found} columns named {name!r}; rename them")
+        if not found:
+            close = [repr(one) for one in present if plain(one) == plain(name)]
+            hint = f"; it has {', '.join(close)}" if close else ""
+            raise InputError(f"{table} has no column {name!r} among its {len(present)}{hint}")
+
+
+def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
+    """The columns `names` of a CSV file.
+
+    Raises `InputError` naming the line and the row of what is malformed, `IntegrityError` for a damaged .gz.
+    """
+    path = Path(file.path)
+    try:
+        with _opened(file) as stream:
+            columns = _parse(_reader(stream, file), file, names)
+        if columns is None:
+            with _opened(file) as stream:
+                raise _ragged(_reader(stream, file), file)
+        return columns
+    except UnicodeError:
+        raise InputError(
+            f"{path}{_undecodable(file)} is not {file.encoding} text; name its encoding: {', '.join(ENCODINGS)}"
+        ) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise IntegrityError(f"{path} is not a complete gzip file, or is damaged") from None
+
+
+def _opened(file: TableFile) -> Any:
+    packed = str(file.path).lower().endswith(".gz")
+    content = gzip.open(file.path, "rb") if packed else open(file.path, "rb")  # noqa: SIM115 (the stream closes it)
+    return io.TextIOWrapper(content, encoding=ENCODINGS[file.encoding], newline="")  # type: ignore[arg-type]
+
+
+def _reader(stream: Any, file: TableFile) -> Any:
+    tabs = Path(file.path).name.lower().removesuffix(".gz").endswith(".tsv")
+    delimiter = file.delimiter or ("\t" if tabs else ",")
+    return csv.reader(_lines(stream, file), strict=True, delimiter=delimiter)
+
+
+def _lines(stream: Any, file: TableFile) -> Iterator[str]:
+    """The lines; one that is longer than any of a table is refused while it is read."""
+    number = 0
+    while line := stream.readline(_LONGEST):
+        number += 1
+        if len(line) == _LONGEST:
+            raise InputError(f"{file.path}, line {number}: longer than {_LONGEST} characters")
+        yield line
+
+
+class _Places(dict[str, int]):
+    """The place of each text among the different ones, in the order in which they come."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = place = len(self)
+        return place
+
+
+def _parse(reader: Any, file: TableFile, names: Sequence[str]) -> dict[str, Factors] | None:
+    """The columns; None if a record has another number of fields than the header."""
+    known: list[_Places] = [_Places() for _ in names]
+    parts: list[list[np.ndarray]] = [[] for _ in names]
+    try:
+        first = next(reader, None)
+        if first is None:
+            raise InputError(f"{file.path} is empty")
+        header = [file.tidy(name) for name in first] if file.names is None else list(file.names)
+        try:
+            need_columns(header, names, str(file.path))
+        except InputError as error:
+            raise InputError(f"{error}{_other_delimiter(first)}") from None
+        fields = [itemgetter(header.index(name)) for name in names]
+        rest = reader if file.names is None else chain([first], reader)
+        rows = 0
+        while records := list(islice(rest, _AT_ONCE)):
+            if set(map(len, records)) != {len(header)}:
+                return None
+            rows += len(records)
+            need_memory(2 * 8.0 * rows * len(names), f"{file.path}: {rows} rows", "read fewer columns")
+            for field, places, part in zip(fields, known, parts, strict=True):
+                texts = map(places.__getitem__, map(field, records))
+                part.append(np.fromiter(texts, dtype=np.int64, count=len(records)))
+    except csv.Error:
+        raise InputError(
+            f"{file.path}, line {reader.line_num}: not well-formed CSV (quotes, or a field too long)"
+        ) from None
+    whole = [np.concatenate([*part, np.zeros(0, dtype=np.int64)]) for part in parts]
+    return {name: _tidied(file, list(places), place) for name, places, place in zip(names, known, whole, strict=True)}
+
+
+def _tidied(file: TableFile, distinct: list[str], place: np.ndarray) -> Factors:
+    if not (file.blanks or file.nfc):
+        return distinct, place
+    merged = _Places()
+    index = np.array([merged[file.tidy(text)] for text in distinct], dtype=np.int64)
+    return list(merged), index[place] if len(index) else place
+
+
+def _other_delimiter(header: Sequence[str]) -> str:
+    """What a header of one field may be about."""
+    marks = {";": "';'", "\t": "a tab", "|": "'|'"}
+    found = [name for mark, name in marks.items() if len(header) == 1 and mark in header[0]]
+    return f"; its first line has {found[0]}: name the delimiter" if found else ""
+
+
+def _ragged(reader: Any, file: TableFile) -> InputError:
+    """Which record has another number of fields than the header."""
+    needed = len(next(reader)) if file.names is None else len(file.names)
+    for row, fields in enumerate(reader):
+        if len(fields) != needed:
+            blank = "" if fields else " (the line is blank: remove it)"
+            return InputError(
+                f"{file.path}, line {reader.line_num}, {row_text(row)}: {len(fields)} fields, {needed} needed{blank}"
+            )
+    return InputError(f"{file.path} changed while it was read")
+
+
+def _undecodable(file: TableFile) -> str:
+    """`, line N` of the first line that is not of the encoding, where lines can be told apart before decoding."""
+    if file.encoding == "utf-16":
+        return ""
+    opened = gzip.open if str(file.path).lower().endswith(".gz") else open
+    with opened(file.path, "rb") as stream:
+        number = 0
+        while line := stream.readline(_LONGEST):
+            number += 1
+            try:
+                line.decode(file.encoding)
+            except UnicodeError:
+                return f", line {number},"
+    return ""

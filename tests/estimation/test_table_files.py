@@ -1,0 +1,142 @@
+"""Dialects of CSV files, rare classes, survey weights: defined results, or errors that name line and row."""
+
+import gzip
+import unicodedata
+import warnings
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.estimation.tables import Categories, Codebook, TableFile, count_table, csv_files
+from jaxpriv.estimation.tables.border import read_columns
+
+ROWS = [("Köln", "1"), ("Brühl", "2"), ("Köln", "3")]
+
+
+def text(delimiter=",", header=True):
+    lines = [("town", "n")] * header + ROWS
+    return "".join(delimiter.join(line) + "\n" for line in lines)
+
+
+def values(file):
+    return [column.values.tolist() for column in read_columns(file, ["town", "n"]).values()]
+
+
+CASES = {
+    "semicolons": ("t.csv", text(";").encode(), {"delimiter": ";"}),
+    "tabs by name": ("t.tsv", text("\t").encode(), {}),
+    "tabs": ("t.csv", text("\t").encode(), {"delimiter": "\t"}),
+    "latin-1": ("t.csv", text().encode("latin-1"), {"encoding": "latin-1"}),
+    "utf-16": ("t.csv", text().encode("utf-16"), {"encoding": "utf-16"}),
+    "compressed": ("t.csv.gz", gzip.compress(text().encode()), {}),
+    "compressed tabs in latin-1": ("T.TSV.GZ", gzip.compress(text("\t").encode("latin-1")), {"encoding": "latin-1"}),
+    "no header": ("t.csv", text(header=False).encode(), {"names": ["town", "n"]}),
+    "blanks": ("t.csv", text(" , ").replace("town", " town").encode(), {"blanks": True}),
+    "composed": ("t.csv", unicodedata.normalize("NFD", text()).encode(), {"nfc": True}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_dialect_is_read_as_the_same_table(case, tmp_path):
+    name, content, options = CASES[case]
+    (tmp_path / name).write_bytes(content)
+    assert values(TableFile(tmp_path / name, **options)) == [list(column) for column in zip(*ROWS, strict=True)]
+
+
+def test_what_was_not_said_is_not_done(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("town,n\nx ,1\nx,2\n")
+    assert values(path) == [["x ", "x"], ["1", "2"]]
+    composed = tmp_path / "nfd.csv"
+    composed.write_text(unicodedata.normalize("NFD", text()))
+    assert values(composed)[0][0] != "Köln"
+    with pytest.warns(UserWarning, match="1 of its 2 classes differ .* only in blanks"):
+        assert Categories().fit(read_columns(path, ["town"])["town"]).values == ("x", "x ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tidy = TableFile(path, blanks=True)
+        assert Categories().fit(read_columns(tidy, ["town"])["town"]).values == ("x",)
+
+
+def test_errors_name_the_place(tmp_path):
+    path, packed = tmp_path / "t.csv", tmp_path / "t.csv.gz"
+    path.write_bytes(text(";").encode())
+    with pytest.raises(InputError, match="its first line has ';': name the delimiter"):
+        values(path)
+    path.write_bytes(text().encode("latin-1"))
+    with pytest.raises(InputError, match=r"t\.csv, line 2, is not utf-8 text"):
+        values(path)
+    packed.write_bytes(gzip.compress(text().encode("latin-1")))
+    with pytest.raises(InputError, match="line 2, is not utf-8 text"):
+        values(packed)
+    packed.write_bytes(gzip.compress(text().encode())[:-9])
+    with pytest.raises(IntegrityError, match="gzip"):
+        values(packed)
+    packed.write_bytes(b"town,n\nx,1\n")
+    with pytest.raises(IntegrityError, match="gzip"):
+        values(packed)
+    path.write_bytes(text(header=False).encode() + b"y,4,5\n")
+    with pytest.raises(InputError, match=r"line 4, row 3 \(from 0\): 3 fields, 2 needed"):
+        values(TableFile(path, names=["town", "n"]))
+    (tmp_path / "t.parquet").write_bytes(b"")
+    with pytest.raises(InputError, match="about CSV files"):
+        values(TableFile(tmp_path / "t.parquet", nfc=True))
+
+
+def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "_LONGEST", 2**16)
+    packed = tmp_path / "bomb.csv.gz"
+    packed.write_bytes(gzip.compress(b"town,n\n" + b"," * 2**18))
+    with pytest.raises(InputError, match="line 2: longer than 65536 characters"):
+        values(packed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delimiter": "ab"},
+        {"delimiter": '"'},
+        {"encoding": "klingon"},
+        {"names": []},
+        {"names": ["a", "a"]},
+        {"names": "ab"},
+    ],
+)
+def test_bad_dialects(options):
+    with pytest.raises(InputError, match=next(iter(options))):
+        TableFile("t.csv", **options)
+
+
+def test_rare_classes_are_merged_by_the_stated_rule():
+    town = ["a"] * 20 + ["b"] * 10 + ["c"] * 9 + ["d"]
+    rows = {"town": town, "income": (["lo", "hi"] * 20)}
+    counted = count_table(rows, private="income", useful="town", rules={"town": Categories(least=10)})
+    assert counted.codebook.rules["town"].labels == ("a", "b", "other")
+    assert counted.dataset.counts.sum(axis=0).tolist() == [20, 10, 10]
+    book = Codebook.from_json(counted.codebook.to_json())  # the fitted rule holds classes, no number
+    assert book == counted.codebook
+    assert "least" not in counted.codebook.to_json()
+    assert book.encode_useful({"town": ["d", "z", "b"]}).ravel().tolist() == [2, 2, 1]
+    named = Categories(least=10, other="elsewhere").fit(read_columns(rows, ["town"])["town"])
+    assert named.labels == ("a", "b", "elsewhere")
+    for bad in ({"least": 0}, {"least": True}, {"least": 2.5}, {"least": 3, "values": ["a"]}):
+        with pytest.raises(InputError, match="least"):
+            Categories(**bad)
+
+
+def test_survey_weights_are_those_of_the_joint():
+    rows = {"s": ["a", "a", "b", "b"] * 5, "x": ["0", "1", "0", "1"] * 5, "w": [1.0, 2.0, 3.0, 4.0] * 5}
+    counted = count_table(rows, private="s", useful="x", weights="w")
+    np.testing.assert_allclose(counted.dataset.joint, [[0.1, 0.2], [0.3, 0.4]], rtol=1e-15)
+    assert counted.dataset.counts.tolist() == [[5, 5], [5, 5]]  # of records: bounds are about these
+    for bad, words in (
+        ([-1.0, *rows["w"][1:]], r"row 0 .* negative"),
+        ([0.0] * 20, "positive"),
+        (["x", *["1"] * 19], r"row 0 .* not a finite decimal"),
+        ([0.0, 0.0, 1.0, 1.0] * 5, "weight 0"),
+    ):
+        with pytest.raises(InputError, match=words):
+            count_table({**rows, "w": bad}, private="s", useful="x", weights="w")
+    with pytest.raises(InputError, match="private or useful"):
+        count_table(rows, private="s", useful="x", weights="x")
