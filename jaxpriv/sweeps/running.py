@@ -87,7 +87,7 @@ class Sweep:
 
     @property
     def table(self) -> "polars.DataFrame":
-        """One row for each problem that is done, in the order of the study (docs/how-to/sweeps.md lists the columns)."""
+        """One row for each problem that is done, in the order of the study (docs/how-to/sweeps.md has the columns)."""
         return self._store.table()
 
     def problem(self, i: int) -> DistortionProblem:

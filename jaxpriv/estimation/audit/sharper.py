@@ -1,9 +1,9 @@
-"""The bounds of one sample for one mechanism: each special argument has its own part of beta, if a measure asks for it.
+"""The bounds of one sample for one mechanism: a special argument has its own part of beta, if a measure asks for it.
 
 `SampleUpperBounds` holds on one event for all mechanisms and measures. Beside it stand arguments that bound one quantity
 by itself, and tighter: likelihood ratio and exact binomial tails of pairs, the same for a mechanism that the records
-did not choose, a divergence ball for every mechanism. beta is divided among those that the measures named can use, so an
-audit of few measures has tighter bounds than one of all.
+did not choose, a divergence ball for every mechanism. beta is divided among those that the measures named can use, so
+an audit of few measures has tighter bounds than one of all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from jaxpriv.estimation.confidence.binomial import relative_entropy_limit
 from jaxpriv.estimation.confidence.radii import divergence_radius
 from jaxpriv.leakage.population import Routes, least
 
-# The part of beta of `SampleUpperBounds`, where a special argument has 1: if a measure has nothing else, and else by kind.
+# The part of beta of `SampleUpperBounds`, where a special argument has 1: if a measure has nothing else, or by kind.
 _NEEDED = 2.0
 
 
