@@ -1,9 +1,9 @@
 """The bounds of one sample for one mechanism: a special argument has its own part of beta, if a measure asks for it.
 
-`SampleUpperBounds` holds on one event for all mechanisms and measures. Beside it stand arguments that bound one quantity
-by itself, and tighter: likelihood ratio and exact binomial tails of pairs, the same for a mechanism that the records
-did not choose, a divergence ball for every mechanism. beta is divided among those that the measures named can use, so
-an audit of few measures has tighter bounds than one of all.
+`SampleUpperBounds` holds on one event for all mechanisms and measures. Beside it stand arguments that bound one
+quantity by itself, and tighter: likelihood ratio and exact binomial tails of pairs, the same for a mechanism that the
+records did not choose, a divergence ball for every mechanism. beta is divided among those that the measures named can
+use, so an audit of few measures has tighter bounds than one of all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
