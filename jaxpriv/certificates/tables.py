@@ -9,8 +9,10 @@ sets of `leakage.rule_sets`, which costs tightness and never validity; then
 
 because <k_j(y), A_j W_y> <= price_j phi_j(y) for k_j(y) in price_j G_j, and <k, A W_y> + eta offset . W_y <= 0
 for a worst-outcome limit. Rules that have learned nothing, with no prices, are tried beside them: no release leaks less
-than one that ignores the data. The bound is rounded down and the value up by an a-priori bound on the rounding of the
-sums, so that the interval holds for the stated numbers.
+than one that ignores the data. A limit at the least value of a strictly convex measure has no finite price; such
+limits are met by mechanisms with A_j W_y = A_j 1 P(Y=y) alone, where any k_j(y) with <k_j(y), A_j 1> <= 0 takes the
+place of rule and price, and that is tried too. The bound is rounded down and the value up by an a-priori bound on the
+rounding of the sums, so that the interval holds for the stated numbers.
 
 Everything is computed afresh here, by formulas of its own: in NumPy float64, and under a trace by the same formulas in
 the dtype of the program; those of each set are methods of its class (`columns`, `moved_in`). A symbol without mass
@@ -142,7 +144,30 @@ def _into_set(xp: Any, term: Term, k: Any, price: Any) -> Any:
     return term.rule_set.moved_in(term, g) * price[:, None]
 
 
+def _deviations(xp: Any, term: Term, k: Any, price: Any) -> Any:
+    """k (Y, T) less `price` times the rule about the prior, at right angles to what the term sees of one output alone.
+
+    Whatever is taken off, A W_y = A 1 P(Y=y) makes nothing of what is left: no price multiplies an error here.
+    """
+    whole = term.rows.sum(axis=1)
+    neutral = term.rule_set.gradient(term, whole)
+    left = xp.where(xp.isfinite(k), k, 0.0) - price[:, None] * xp.where(xp.isfinite(neutral), neutral, 0.0)
+    for _ in range(2):
+        left = left - (left @ whole / (whole @ whole))[:, None] * whole
+    return left
+
+
 def _dual(xp: Any, program: Program, k: Any, eta: Any, price: Any) -> Any:
+    bound = xp.maximum(_claimed(xp, program, k, eta, price, False), _untold(xp, program, k.dtype))
+    if any(term.independent for term in program.terms):
+        bound = xp.maximum(bound, _claimed(xp, program, k, eta, price, True))
+    return bound
+
+
+def _claimed(xp: Any, program: Program, k: Any, eta: Any, price: Any, independence: bool) -> Any:
+    """What rules and prices prove; with `independence` those of limits that only independent outputs meet are read as
+    deviations from the rule about the prior.
+    """
     inputs, outputs = program.cost.shape
     limits = len(program.budgets)
     eta, price = nonnegative(xp, eta), nonnegative(xp, price)
@@ -155,6 +180,16 @@ def _dual(xp: Any, program: Program, k: Any, eta: Any, price: Any) -> Any:
         own = k[:, start : start + len(term.rows)]
         start += len(term.rows)
         weight = xp.ones(outputs, dtype=k.dtype)
+        if independence and term.independent:
+            if term.priced:
+                weight, limit = weight * price[limit], limit + 1
+            else:
+                weight, worst = eta[:, worst], worst + 1
+            valid = _deviations(xp, term, own, weight)
+            cost = cost + (valid @ term.rows).T
+            size = size + 2 * (abs(valid) @ abs(term.rows)).max(axis=0).sum()
+            size = size + (abs(valid).max(axis=1) * abs(term.rows).sum(axis=0).max()).max()
+            continue
         if term.priced:
             weight = weight * price[limit]
             spent = spent + price[limit] * term.bound
@@ -182,7 +217,7 @@ def _dual(xp: Any, program: Program, k: Any, eta: Any, price: Any) -> Any:
     size = size + abs(least).sum()
     chain = 2 * (max((len(term.rows) for term in program.terms), default=0) + inputs) + limits + 16
     bound = least.sum() - spent - chain * _unit(k) * size
-    return xp.maximum(xp.where(xp.isfinite(bound), bound, -np.inf), _untold(xp, program, k.dtype))
+    return xp.where(xp.isfinite(bound), bound, -np.inf)
 
 
 def _untold(xp: Any, program: Program, dtype: Any) -> Any:

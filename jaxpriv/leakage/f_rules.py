@@ -66,6 +66,10 @@ class FRules(AbstractRuleSet):
     def users(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.curve.users
 
+    @property
+    def strict(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return not self.curve.users  # a user's f may be straight about 1
+
     def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
         del smoothing
         r = term.reference

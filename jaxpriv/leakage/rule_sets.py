@@ -171,6 +171,8 @@ class Term:
     rule_set: "AbstractRuleSet" = field(metadata={"static": True})
     role: Role = field(metadata={"static": True})
     normalised: bool = field(metadata={"static": True})  # whether t_y exists (LINEAR with a reference)
+    # Whether it is a limit that only mechanisms meet under which S and Y are independent.
+    independent: bool = field(metadata={"static": True}, default=False)
     rate: Any = None  # (X,) or None: role WORST, what a unit of the peak allows an output, times its W
     # The rule that rules are counted from, (T,), None: zero. The set of a smooth term is then { g : g + centre in G }.
     centre: Any = None
@@ -211,6 +213,7 @@ class AbstractRuleSet(ABC):
     users: ClassVar[bool] = False  # a user's function in JAX, with constants of its own precision
     additive: ClassVar[bool] = False  # rows in proportion to each other and to their references are one: they add up
     proportional: ClassVar[bool] = False  # rules change by shares of themselves, and keep their sign
+    strict: ClassVar[bool] = False  # the sum over the outputs is least only where S and Y are independent
 
     # What a solver needs.
 
@@ -270,6 +273,7 @@ class Entropic(AbstractRuleSet):
     """sum_i r_i e^{g_i} <= 1: relative entropy to r, phi(w) = sum_i w_i ln( w_i/(r_i |w|) )."""
 
     additive: ClassVar[bool] = True
+    strict: ClassVar[bool] = True
 
     def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
         del smoothing
@@ -352,6 +356,7 @@ class Power(AbstractRuleSet):
 
     negative: bool = False
     proportional: ClassVar[bool] = True
+    strict: ClassVar[bool] = True
 
     def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
         del smoothing

@@ -128,7 +128,7 @@ def least_worst_program(problem: DistortionProblem, whole: bool = False) -> Prog
     nothing, one = (as_budgets(worst_program(problem, limit, whole)) for limit in (0.0, 1.0))
     own = len(problem.joints)  # its terms come first, one for every joint
     terms = [
-        dataclasses.replace(term, rate=term.offset - other.offset)
+        dataclasses.replace(term, rate=term.offset - other.offset, independent=False)
         for term, other in zip(nothing.terms[:own], one.terms, strict=False)
     ]
     return dataclasses.replace(nothing, terms=(*terms, *nothing.terms[own:]))

@@ -7,6 +7,7 @@ The arrays may be tracers. Shapes must not depend on their values then, so every
 without mass has rows of zeros and reference 0 in a smooth set, and rows that the others imply in a linear one.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,10 @@ def terms_of(
         bound = measure.scale_for(len(joint)).inner(value) - seen_part.shift(view.prior)
     elif role is Role.PEAK:
         bound = -seen_part.shift(view.prior)
-    return (_term(rules, role, view, bound),)
+    term = _term(rules, role, view, bound)
+    limits = role in (Role.AVERAGE, Role.WORST) and rules.rule_set.strict
+    # Strictly convex measures are 0 where S and Y are independent, and nowhere else.
+    return (dataclasses.replace(term, independent=True) if limits and not is_traced(value) and value <= 0 else term,)
 
 
 def shift_of(measure: AbstractLeakage, joint: Any, whole: bool = False) -> Any:

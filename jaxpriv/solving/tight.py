@@ -19,6 +19,8 @@ from jaxpriv.solvers.linear_program import Outcome, highs
 
 # A finite price stands for the infinite one: rules lose about slope^2/price, and cancellation sets in later.
 _PRICES = 10.0 ** np.arange(2, 17)
+# The largest price is taken of those that prove the same to this: the true one has no bound.
+_AS_GOOD = 1e-11
 # Rows so much smaller than the largest are rounding.
 _ROUNDING = 1e-14
 # Entries of a vertex above this are its variables; rows that are missed by no more than the second number are met.
@@ -64,9 +66,9 @@ def solve_tight(program: Program, tight: tuple[bool, ...]) -> tuple[np.ndarray, 
     best = None
     for price in _PRICES:
         duals = _duals(program, parts, np.asarray(solved.candidate.k), np.asarray(solved.candidate.price), price)
-        bound = certify_program(program, mechanism, *duals).lower_bound
-        if best is None or bound > best[0]:
-            best = (bound, duals)
+        bound = float(certify_program(program, mechanism, *duals).lower_bound)
+        if best is None or bound > best[0] - _AS_GOOD * (1.0 + abs(best[0])):
+            best = (max(bound, -np.inf if best is None else best[0]), duals)
         if not independent:
             break
     assert best is not None
