@@ -90,8 +90,8 @@ def fit(
         bool,
         typer.Option(
             "--population",
-            help="The leakage budget holds for the population with the confidence: the other records choose from a "
-            "sequence of designs the last that they certify.",
+            help="The leakage budget, or the target of the watchdog, holds for the population with the confidence: the "
+            "other records choose from a sequence of designs the last that they certify.",
         ),
     ] = False,
     unseen: Annotated[

@@ -18,6 +18,7 @@ from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.leakage import MutualInformation, by_name
 from jaxpriv.mechanism.evidence import Evidence
+from jaxpriv.mechanism.groups import certified_groups
 from jaxpriv.mechanism.mechanism import Asked, Labels, Mechanism
 from jaxpriv.mechanism.table import quantise, within_distortion, within_leakage
 from jaxpriv.problems import DistortionProblem, FunnelProblem
@@ -130,12 +131,13 @@ def fit(
         split: the share of the records that the mechanism is designed on; the others are for its audit. 1: no audit.
         seed: of the split.
         confidence: of the bounds for the population.
-        population: `leakage_budget` holds for the population, with the confidence. A sequence of mechanisms is
-            designed on one part of the records, for 1/12, 2/12, ... of the budget; the other part bounds the leakage
-            of one after the other, and the last before the first whose bound is above the budget is taken. The
-            sequence is fixed before these records are looked at, so the first mechanism that leaks more than the
+        population: `leakage_budget` or `target_leakage` holds for the population, with the confidence. A sequence of
+            mechanisms is designed on one part of the records, for 1/12, 2/12, ... of the budget; the other part bounds
+            the leakage of one after the other, and the last before the first whose bound is above the budget is taken.
+            The sequence is fixed before these records are looked at, so the first mechanism that leaks more than the
             budget is passed with at most the probability 1 - confidence, however many there are (fixed-sequence
-            testing).
+            testing). For `target_leakage` the sequence is one of groupings of the symbols, and what is released of a
+            record is its group (`jaxpriv.mechanism.groups`).
         unseen: what a later record comes to whose classes combine as in no record of the table: see `Mechanism`.
         resolution: bits of the probabilities.
         tol: the certified gap that counts as optimal.
@@ -195,13 +197,15 @@ def fit(
             table[seen] = within_distortion(table[seen], records.design[:, seen], prices, goal)
         if problem == "leakage-budget" and exact:
             table[seen] = within_leakage(table[seen], records.design[:, seen], name, goal)
-        for x in np.flatnonzero(~seen):
-            apart = (records.useful[seen] != records.useful[x]).sum(axis=1)
-            table[x] = table[seen][int(apart.argmin())]
+        table = table[seen][_nearest(records.useful, seen)]
         return (table, columns, labels, released), duals, status
 
     limit = None
-    if population:
+    if population and problem == "watchdog":
+        limit, drawn = _grouped(records, seen, target, confidence)
+        duals, status = (None, None, None), "optimal"
+        records = replace(records, held_out=None)  # they chose the grouping
+    elif population:
         limit, goal, (drawn, duals, status) = _certified(records, problem, target, measure, confidence, designed)
         asked = replace(asked, target=goal)
         records = replace(records, held_out=None)  # they chose the mechanism: no audit may take them for held out
@@ -227,6 +231,43 @@ def fit(
     return Fitted(mechanism, evidence, evidence.claims(mechanism), status, audit, limit, _statements(seen))
 
 
+def _grouped(records: _Counted, seen: np.ndarray, target: float, confidence: float) -> "tuple[PopulationLimit, _Drawn]":
+    """The watchdog whose limit holds for the population: every symbol is released as its group."""
+    level = _level(records, confidence)
+    assert records.held_out is not None
+    nearest = _nearest(records.useful, seen)
+    held_out = np.zeros_like(records.design[:, seen])
+    np.add.at(held_out, (slice(None), nearest), records.held_out)
+    found = certified_groups(records.design[:, seen], held_out, target, 1 - level)
+    if found.rung == 0:
+        raise NotCertifiedError(
+            f"{int(held_out.sum())} held-out records cannot certify a lift of at most {target:.3g} for two groups of "
+            f"symbols, whose bound is {found.beyond:.3g}: take more records, fewer private classes or a larger target"
+        )
+    size = int(found.group.max()) + 1
+    table = np.zeros((len(seen), size), dtype=np.uint64)
+    table[np.arange(len(seen)), found.group[nearest]] = ONE
+    limit = PopulationLimit(level, target, found.upper, found.rung, found.rungs)
+    return limit, (table, ("released",), (tuple(map(str, range(size))),), np.arange(size)[:, None])
+
+
+def _nearest(useful: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """For every symbol the place among those seen of the nearest one, (X,): itself where it was seen."""
+    place = np.cumsum(seen) - 1
+    for x in np.flatnonzero(~seen):
+        place[x] = int((useful[seen] != useful[x]).sum(axis=1).argmin())
+    return place
+
+
+def _level(records: _Counted, confidence: float) -> float:
+    if records.held_out is None:
+        raise InputError("population needs held-out records: give a split below 1")
+    level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
+    if not level < 1:
+        raise InputError("confidence must be below 1")
+    return level
+
+
 def _certified(
     records: _Counted,
     problem: str,
@@ -237,12 +278,11 @@ def _certified(
 ) -> tuple[PopulationLimit, float, tuple[_Drawn, _Duals, str]]:
     """The last of the sequence before the first whose bound is above the target, and its own target."""
     if problem != "leakage-budget":
-        raise InputError("population is about leakage_budget; for other targets the audit bounds the population")
-    if records.held_out is None:
-        raise InputError("population needs held-out records: give a split below 1")
-    level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
-    if not level < 1:
-        raise InputError("confidence must be below 1")
+        raise InputError(
+            "population is about leakage_budget and target_leakage; for other targets the audit bounds the population"
+        )
+    level = _level(records, confidence)
+    assert records.held_out is not None
     best, upper = None, math.inf
     for rung in range(1, _RUNGS + 1):
         goal = target * rung / _RUNGS

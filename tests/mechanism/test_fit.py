@@ -8,6 +8,8 @@ from jaxpriv.estimation.tables import Categories, Edges, count_table
 from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.mechanism import fit
+from jaxpriv.mechanism.groups import certified_groups
+from jaxpriv.verifier import verify
 from tests.mechanism.conftest import COLUMNS
 
 
@@ -150,3 +152,42 @@ def test_the_mapping_is_a_function_of_the_records_of_the_design(table):
     second = fit(changed, **COLUMNS, budget=0.15)
     np.testing.assert_array_equal(first.mechanism.table, second.mechanism.table)
     np.testing.assert_array_equal(first.mechanism.released, second.mechanism.released)
+
+
+def grouped_population(symbols=40, seed=2):
+    rng = np.random.default_rng(seed)
+    tilt = np.exp(0.7 * rng.normal(size=(2, symbols)))
+    return rng.dirichlet(np.full(symbols, 2.0)) * tilt / tilt.sum(axis=0)
+
+
+@pytest.mark.parametrize("records", [2000, 20_000])
+def test_groups_of_the_watchdog_hold_their_limit_in_the_population(records):
+    """40 samples: the lift of the population is above the limit in few of them, and the groups tell something."""
+    joint, limit = grouped_population(), 0.4
+    rng, above, told = np.random.default_rng(0), 0, []
+    for _ in range(40):
+        halves = rng.multinomial(records // 2, joint.ravel(), size=2).reshape(2, *joint.shape)
+        found = certified_groups(*halves, limit, 0.05)
+        merged = np.zeros((2, int(found.group.max()) + 1))
+        np.add.at(merged, (slice(None), found.group), joint)
+        lift = np.abs(np.log(merged / merged.sum(axis=0) / joint.sum(axis=1, keepdims=True))).max()
+        above += lift > limit
+        assert found.upper <= limit
+        told.append(len(merged[0]))
+    assert above <= 8  # at 0.05 that many of 40 have probability 3e-4 at the limit
+    assert np.median(told) >= (2 if records == 2000 else 6)
+
+
+def test_a_watchdog_for_the_population_is_a_design(table, tmp_path):
+    found = fit(table, **COLUMNS, target_leakage=0.9, population=True)
+    assert found.limit.upper <= 0.9
+    assert found.audit is None
+    assert set(np.unique(found.mechanism.table)) == {0, 2**62}  # the group of a record, no draw
+    assert float(found.claims["leakage"].upper) <= 0.9
+    found.mechanism.save(tmp_path / "design.zip")
+    found.evidence.save(tmp_path / "audit.zip", found.mechanism)
+    verify(tmp_path / "design.zip", private=tmp_path / "audit.zip")
+    with pytest.raises(NotCertifiedError, match="held-out records cannot certify a lift"):
+        fit(table, **COLUMNS, target_leakage=0.01, population=True)
+    with pytest.raises(InputError, match="split below 1"):
+        fit(table, **COLUMNS, target_leakage=0.9, population=True, split=1.0)

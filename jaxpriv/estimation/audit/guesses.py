@@ -83,3 +83,22 @@ def max_lift(counts: np.ndarray, beta: float) -> float:
     with np.errstate(divide="ignore"):
         ratios = np.minimum(posterior / prior[:, None], given / output)
     return max(0.0, float(np.log(ratios.max() * (1 + _ROUND))))
+
+
+def lift(counts: np.ndarray, beta: float) -> float:
+    """An upper bound on max |ln P(s|y)/p_s|: intervals of P(s|y) given the y, and of p_s.
+
+    With two private symbols an interval of P(s|y) for one of them is one for the other.
+    """
+    private, released = counts.shape
+    by_private, by_output, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
+    rows = 1 if private == 2 else private
+    low, high = clopper_pearson(counts[:rows], by_output, 0.7 * beta / (2 * rows * released))
+    prior_low, prior_high = clopper_pearson(by_private[:rows], n, 0.3 * beta / (2 * rows))
+    if private == 2:
+        low, high = np.vstack([low, 1 - high]), np.vstack([high, 1 - low])
+        prior_low, prior_high = np.append(prior_low, 1 - prior_high), np.append(prior_high, 1 - prior_low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = np.log(high / prior_low[:, None])
+        least = np.log(low / prior_high[:, None])
+    return float(np.maximum(most, -least).max() * (1 + _ROUND) + _ROUND)
