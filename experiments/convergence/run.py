@@ -4,10 +4,10 @@
     python experiments/convergence/plot.py     # draws it
 
 A random joint of 48 private and 48 useful symbols (`jaxpriv.testing.random_joint`), absolute distortion, one budget.
-Written is what `solve` passes to `progress`: the value of the mechanism and the bound so far, with the PROCESSOR seconds
-since the call began (all threads; a loaded machine does not change them much). Each method is run twice and the second
-run is written: nothing is compiled in it. The optimum is that of the interior-point method to
-1e-10 nats; `above` and `below` are distances to it.
+Written is what `solve` passes to `progress`: the value of the mechanism and the bound so far, with the PROCESSOR
+seconds since the call began (all threads; a loaded machine does not change them much). Each method is run twice and the
+second run is written: nothing is compiled in it. The optimum is that of the interior-point method to 1e-10 nats;
+`above` and `below` are distances to it.
 """
 
 import csv
