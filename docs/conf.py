@@ -37,6 +37,7 @@ smartquotes = False  # an option is --budget
 myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"  # a notebook runs again when its code has changed
+nb_execution_in_temp = True  # what a notebook writes is not part of the checkout
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
