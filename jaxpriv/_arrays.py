@@ -12,15 +12,21 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer
+from jaxtyping import PyTree
+from numpy.typing import DTypeLike
+
+from jaxpriv._types import Arr, ArrLike, BoolLike, Index, ScalarLike
 
 inf = math.inf
+
+T = TypeVar("T")
 
 
 class _Kinds(dict[type, bool]):
@@ -34,7 +40,7 @@ class _Kinds(dict[type, bool]):
 _JAX = _Kinds()
 
 
-def of(*arrays: Any) -> ModuleType:
+def of(*arrays: object) -> ModuleType:
     """`jax.numpy` if one of the arrays is JAX's, otherwise `numpy`."""
     for array in arrays:
         if _JAX[type(array)]:
@@ -42,15 +48,15 @@ def of(*arrays: Any) -> ModuleType:
     return np
 
 
-def _any_jax(tree: Any) -> bool:
+def _any_jax(tree: PyTree) -> bool:
     return any(_JAX[type(leaf)] for leaf in jax.tree.leaves(tree))
 
 
-def _either(name: str) -> Callable[..., Any]:
+def _either(name: str) -> Callable[..., Arr]:
     """The function of this name, by its positional arguments."""
     host, device = getattr(np, name), getattr(jnp, name)
 
-    def function(*args: Any, **options: Any) -> Any:
+    def function(*args: ArrLike, **options: object) -> Arr:
         for arg in args:
             if _JAX[type(arg)]:
                 return device(*args, **options)
@@ -59,11 +65,11 @@ def _either(name: str) -> Callable[..., Any]:
     return function
 
 
-def _of_several(name: str) -> Callable[..., Any]:
+def _of_several(name: str) -> Callable[..., Arr]:
     """The function of this name, by the arrays in its first argument."""
     host, device = getattr(np, name), getattr(jnp, name)
 
-    def function(arrays: Sequence[Any], axis: int = 0) -> Any:
+    def function(arrays: Sequence[Arr], axis: int = 0) -> Arr:
         if len(arrays) == 1:
             return arrays[0]
         for array in arrays:
@@ -98,7 +104,7 @@ concatenate = _of_several("concatenate")
 # several times as long as what they come down to.
 
 
-def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+def stack(arrays: Sequence[ArrLike], axis: int = 0) -> Arr:
     """Arrays of one shape along a new axis."""
     if of(*arrays) is jnp:
         return jnp.stack(arrays, axis=axis)
@@ -106,7 +112,7 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     return np.concatenate([np.asarray(array)[one] for array in arrays], axis=len(one) - 1)
 
 
-def broadcast_to(a: Any, shape: tuple[int, ...]) -> Any:
+def broadcast_to(a: Arr, shape: tuple[int, ...]) -> Arr:
     """`a` repeated to a shape."""
     if of(a) is jnp:
         return jnp.broadcast_to(a, shape)
@@ -115,22 +121,22 @@ def broadcast_to(a: Any, shape: tuple[int, ...]) -> Any:
     return repeated
 
 
-def zeros_like(a: Any) -> Any:
+def zeros_like(a: Arr) -> Arr:
     """Zeros with the shape and the dtype of `a`."""
     return zeros(a.shape, a)
 
 
-def ones_like(a: Any) -> Any:
+def ones_like(a: Arr) -> Arr:
     """Ones with the shape and the dtype of `a`."""
     return ones(a.shape, a)
 
 
-def zeros(shape: Any, like: Any) -> Any:
+def zeros(shape: int | tuple[int, ...], like: Arr) -> Arr:
     """Zeros with the dtype of `like`."""
     return of(like).zeros(shape, like.dtype)
 
 
-def ones(shape: Any, like: Any) -> Any:
+def ones(shape: int | tuple[int, ...], like: Arr) -> Arr:
     """Ones with the dtype of `like`."""
     if of(like) is jnp:
         return jnp.ones(shape, like.dtype)
@@ -139,29 +145,29 @@ def ones(shape: Any, like: Any) -> Any:
     return one
 
 
-def full(shape: Any, value: Any, like: Any) -> Any:
+def full(shape: int | tuple[int, ...], value: ArrLike, like: Arr) -> Arr:
     """An array of one number with the dtype of `like`."""
     return of(like, value).full(shape, value, like.dtype)
 
 
-def eye(size: int, like: Any) -> Any:
+def eye(size: int, like: Arr) -> Arr:
     """The identity matrix with the dtype of `like`."""
     return of(like).eye(size, dtype=like.dtype)
 
 
-def choose(values: Sequence[float], index: Any, dtype: Any = None) -> Any:
+def choose(values: Sequence[float], index: ScalarLike, dtype: DTypeLike | None = None) -> Arr:
     """`values[index]`, where `index` may be traced."""
     return of(index).asarray(values, dtype)[index]
 
 
-def clip(a: Any, low: Any, high: Any) -> Any:
+def clip(a: ArrLike, low: ArrLike, high: ArrLike) -> Arr:
     """Numbers kept within bounds."""
     if of(a, low, high) is jnp:
         return jnp.clip(a, low, high)
     return np.minimum(np.maximum(a, low), high)
 
 
-def put(a: Any, index: Any, value: Any) -> Any:
+def put(a: Arr, index: Index, value: ArrLike) -> Arr:
     """A copy of `a` with `value` at `index`."""
     if of(a, value) is jnp:
         return jnp.asarray(a).at[index].set(value)
@@ -170,7 +176,7 @@ def put(a: Any, index: Any, value: Any) -> Any:
     return a
 
 
-def add_at(a: Any, index: Any, value: Any) -> Any:
+def add_at(a: Arr, index: Index, value: ArrLike) -> Arr:
     """A copy of `a` with `value` added at `index`, whose places are different ones."""
     if of(a, value) is jnp:
         return jnp.asarray(a).at[index].add(value)
@@ -179,19 +185,19 @@ def add_at(a: Any, index: Any, value: Any) -> Any:
     return a
 
 
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: Arr, b: Arr) -> Arr:
     """`a @ b`."""
     return jnp.matmul(a, b, precision="highest") if of(a, b) is jnp else np.matmul(a, b)
 
 
-def weigh(weights: Any, arrays: Any) -> Any:
+def weigh(weights: Arr, arrays: Arr) -> Arr:
     """sum_i weights_i arrays_i."""
     if of(weights, arrays) is jnp:
         return jnp.tensordot(weights, arrays, 1)
     return np.matmul(weights, arrays.reshape(len(arrays), math.prod(arrays.shape[1:]))).reshape(arrays.shape[1:])
 
 
-def einsum(subscripts: str, *arrays: Any) -> Any:
+def einsum(subscripts: str, *arrays: Arr) -> Arr:
     """`jax.numpy.einsum`; in NumPy as a stack of matrix products, where its own takes no BLAS."""
     if of(*arrays) is jnp:
         return jnp.einsum(subscripts, *arrays, precision="highest")
@@ -225,7 +231,7 @@ def _contraction(subscripts: str) -> tuple[tuple[int, ...], tuple[int, ...], tup
     )
 
 
-def inverse_root(g: Any) -> Any:
+def inverse_root(g: Arr) -> Arr:
     """K, lower triangular, with g^-1 = K'K for a stack of positive definite matrices; NaN where one is not.
 
     In NumPy NaN in all of them then.
@@ -243,7 +249,7 @@ def inverse_root(g: Any) -> Any:
         return np.full_like(g, np.nan)
 
 
-def solve(matrix: Any, rhs: Any) -> Any:
+def solve(matrix: Arr, rhs: Arr) -> Arr:
     """matrix^-1 rhs, not finite where the matrix is singular."""
     if of(matrix, rhs) is jnp:
         return jnp.linalg.solve(matrix, rhs)
@@ -253,12 +259,12 @@ def solve(matrix: Any, rhs: Any) -> Any:
         return np.full_like(rhs, np.nan)
 
 
-def stored(a: Any) -> Any:
+def stored(a: Arr) -> Arr:
     """`a` in memory, in its own order: what is computed from it is not merged with what it is computed from."""
     return lax.optimization_barrier(a) if of(a) is jnp else a
 
 
-def while_loop(go_on: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
+def while_loop(go_on: Callable[[T], BoolLike], step: Callable[[T], T], state: T) -> T:
     """`lax.while_loop`."""
     if _any_jax(state):
         return lax.while_loop(go_on, step, state)
@@ -267,7 +273,7 @@ def while_loop(go_on: Callable[[Any], Any], step: Callable[[Any], Any], state: A
     return state
 
 
-def fori_loop(start: int, stop: Any, step: Callable[[Any, Any], Any], state: Any) -> Any:
+def fori_loop(start: int, stop: ScalarLike, step: Callable[[ScalarLike, T], T], state: T) -> T:
     """`lax.fori_loop`."""
     if _any_jax((stop, state)):
         return lax.fori_loop(start, stop, step, state)
@@ -276,14 +282,14 @@ def fori_loop(start: int, stop: Any, step: Callable[[Any, Any], Any], state: Any
     return state
 
 
-def cond(which: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+def cond(which: BoolLike, yes: Callable[[], T], no: Callable[[], T]) -> T:
     """`lax.cond` of functions without arguments."""
     if _JAX[type(which)]:
         return lax.cond(which, yes, no)
     return yes() if which else no()
 
 
-def each(function: Callable[..., Any], *trees: Any) -> Any:
+def each(function: Callable[..., T], *trees: PyTree) -> T:
     """`jax.vmap(function)(*trees)`, one after another in NumPy."""
     if _any_jax(trees):
         return jax.vmap(function)(*trees)

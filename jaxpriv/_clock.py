@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
@@ -89,6 +89,10 @@ class ProgressRecord(Protocol):
         ...
 
 
+# What a caller may give as `progress`: True (lines on stderr), a function, or nothing.
+ProgressLike: TypeAlias = bool | Callable[[Progress], object] | None
+
+
 class Clock:
     """The time limit, the interrupt and the progress function of one call.
 
@@ -100,7 +104,7 @@ class Clock:
         stop: why a loop ended early, NONE so far.
     """
 
-    def __init__(self, time_limit: float | None = None, progress: Callable[[Progress], Any] | None = None):
+    def __init__(self, time_limit: float | None = None, progress: Callable[[Progress], object] | None = None):
         self._begun = time.perf_counter()
         self._limit = None if time_limit is None or time_limit == float("inf") else time_limit
         self._progress = progress
@@ -209,7 +213,7 @@ class Clock:
 ENDLESS = Clock()
 
 
-def clock_of(time_limit: Any, progress: Any) -> Clock:
+def clock_of(time_limit: float | None, progress: ProgressLike) -> Clock:
     """The clock of a call with these arguments; InputError names the one that is wrong."""
     if is_traced(time_limit):
         raise InputError("time_limit must be a number of the host: there is no clock inside of jit and vmap")

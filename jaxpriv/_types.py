@@ -1,12 +1,25 @@
 """Names for array shapes. Axes: `s` private, `x` useful, `y` released (MATH notation: S - X - Y)."""
 
+from types import EllipsisType
 from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
-# A host array, a device array or a tracer: whatever the caller holds.
+# A host array, a device array or a tracer: whatever the caller holds. Where a module runs on both libraries NumPy's
+# scalars count as arrays without axes: its reductions return them.
 Arr: TypeAlias = Array | np.ndarray
+# One number or truth value: an array without axes, NumPy's scalar (what its reductions return) or Python's.
+ScalarLike: TypeAlias = Arr | np.floating | np.integer | float | int
+BoolLike: TypeAlias = Arr | np.bool_ | bool
+# An array, or a number that is broadcast to one.
+ArrLike: TypeAlias = ScalarLike
+# What a caller may give as an array: one of either library, a tracer, or nested lists of numbers.
+ArrayInput: TypeAlias = Array | ArrayLike
+# What selects entries along one axis (numbers, a slice, truth values), and along several.
+AxisIndex: TypeAlias = Arr | np.integer | int | slice | EllipsisType | None
+Index: TypeAlias = AxisIndex | tuple[AxisIndex, ...]
 
 Joint = Float[Arr, "s x"]  # joint[s, x] = P(S=s, X=x)
 Mechanism = Float[Arr, "x y"]  # mechanism[x, y] = P(Y=y | X=x); rows sum to one

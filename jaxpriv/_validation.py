@@ -2,20 +2,25 @@
 
 Every check is written in its positive form ("is finite and >= 0"), because NaN passes every
 negated comparison. Tracers pass through: their values are unknown while a function is traced,
-so under `jit` only shapes and dtypes are checked.
+so under `jit` only shapes and dtypes are checked. The overloads have that in the types: what is annotated with
+`jax.Array` may be a tracer and stays one; anything else becomes a host array or a float.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Array
 
 from jaxpriv._resources import MERGE, need_memory
+from jaxpriv._types import Arr
 from jaxpriv.errors import InputError
+
+A = TypeVar("A", bound=Arr)
 
 # A distribution whose total is this close to one is taken as rounded and renormalised; in a precision below float64
 # it may be this many roundings (of its own epsilon) away.
@@ -23,7 +28,7 @@ SUM_TOLERANCE = 1e-9
 _ROUNDINGS = 16
 
 
-def is_traced(*values: Any) -> bool:
+def is_traced(*values: object) -> bool:
     """Whether any array among `values` is a tracer (we are inside jit, vmap or grad)."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
 
@@ -32,11 +37,15 @@ def _position(name: str, index: Sequence[int]) -> str:
     return f"{name}[{', '.join(str(int(i)) for i in index)}]" if len(index) else name
 
 
-def _first(mask: Any) -> tuple[int, ...]:
+def _first(mask: Arr | np.bool_) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argwhere(mask)[0])  # of a single number: ()
 
 
-def real_array(value: Any, name: str, *, ndim: int | tuple[int, ...]) -> Any:
+@overload
+def real_array(value: Array, name: str, *, ndim: int | tuple[int, ...]) -> Arr: ...
+@overload
+def real_array(value: object, name: str, *, ndim: int | tuple[int, ...]) -> np.ndarray: ...
+def real_array(value: object, name: str, *, ndim: int | tuple[int, ...]) -> Arr:
     """`value` as a float64 host array (tracers unchanged) with the right rank and no empty axis.
 
     `ResourceError` before the copy if memory does not suffice.
@@ -66,7 +75,7 @@ def real_array(value: Any, name: str, *, ndim: int | tuple[int, ...]) -> Any:
     return array
 
 
-def finite(array: Any, name: str) -> Any:
+def finite(array: A, name: str) -> A:
     """Refuse NaN and infinities, naming the first."""
     if not is_traced(array) and not np.all(np.isfinite(array)):
         index = _first(~np.isfinite(array))
@@ -75,7 +84,7 @@ def finite(array: Any, name: str) -> Any:
     return array
 
 
-def nonnegative(array: Any, name: str) -> Any:
+def nonnegative(array: A, name: str) -> A:
     """Refuse negative entries, naming the first; NaN and infinities too."""
     finite(array, name)
     if not is_traced(array) and not np.all(array >= 0):
@@ -83,15 +92,19 @@ def nonnegative(array: Any, name: str) -> Any:
     return array
 
 
-def sum_tolerance(value: Any) -> float:
+def sum_tolerance(value: object) -> float:
     """How far from 1 the total of a distribution may be: 1e-9, or 16 epsilons of a lower precision (float32: 2e-6)."""
-    dtype: Any = getattr(value, "dtype", None)
+    dtype = getattr(value, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize < 8:
         return _ROUNDINGS * float(np.finfo(str(dtype)).eps)
     return SUM_TOLERANCE
 
 
-def joint_array(value: Any, name: str = "joint", *, normalise: bool = False) -> Any:
+@overload
+def joint_array(value: Array, name: str = "joint", *, normalise: bool = False) -> Arr: ...
+@overload
+def joint_array(value: object, name: str = "joint", *, normalise: bool = False) -> np.ndarray: ...
+def joint_array(value: object, name: str = "joint", *, normalise: bool = False) -> Arr:
     """A joint distribution `(s, x)`: finite, >= 0, total one.
 
     A total within 1e-9 of one (of a float32 array: 2e-6, see `sum_tolerance`) is rounding and is divided out.
@@ -114,7 +127,11 @@ def joint_array(value: Any, name: str = "joint", *, normalise: bool = False) -> 
     return array / total
 
 
-def mechanism_array(value: Any, name: str = "mechanism", *, inputs: int | None = None) -> Any:
+@overload
+def mechanism_array(value: Array, name: str = "mechanism", *, inputs: int | None = None) -> Arr: ...
+@overload
+def mechanism_array(value: object, name: str = "mechanism", *, inputs: int | None = None) -> np.ndarray: ...
+def mechanism_array(value: object, name: str = "mechanism", *, inputs: int | None = None) -> Arr:
     """A mechanism `(x, y)`: finite, >= 0, every ROW sums to one (`mechanism[x, y] = P(y | x)`).
 
     Rows within `sum_tolerance` of one are divided by their sums.
@@ -137,12 +154,26 @@ def mechanism_array(value: Any, name: str = "mechanism", *, inputs: int | None =
     return array / rows[:, None]
 
 
+@overload
 def scalar(
-    value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, open_low: bool = False, infinite: bool = False
-) -> Any:
+    value: Array, name: str, *, low: float = ..., high: float = ..., open_low: bool = ..., infinite: bool = ...
+) -> float | Array: ...
+@overload
+def scalar(
+    value: object, name: str, *, low: float = ..., high: float = ..., open_low: bool = ..., infinite: bool = ...
+) -> float: ...
+def scalar(
+    value: object,
+    name: str,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    open_low: bool = False,
+    infinite: bool = False,
+) -> float | Array:
     """A real number in `[low, high]` (`(low, high]` if `open_low`); finite unless `infinite`. Bools are refused."""
     if is_traced(value):
-        if np.shape(value) != ():
+        if not isinstance(value, Array) or value.shape != ():
             raise InputError(f"{name} must be a single number, not shape {np.shape(value)}")
         return value
     if isinstance(value, (bool, np.bool_)):
@@ -157,7 +188,7 @@ def scalar(
     return number
 
 
-def whole(value: Any, name: str, *, low: float) -> int:
+def whole(value: object, name: str, *, low: float) -> int:
     """A whole number >= `low` that float64 holds exactly (below 2^53). Bools are refused."""
     number = scalar(value, name, low=low)
     if not (number == int(number) and number < 2**53):

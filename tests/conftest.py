@@ -29,14 +29,16 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Array shapes and dtypes in annotations are checked while the tests run, in the modules that have such annotations: a
-# check takes a hundred times as long as an operation on a small array, and steps of solvers consist of those. The hook
-# stays installed: a module imported later, inside a test, is checked as well.
+# Array shapes and dtypes in annotations are checked while the tests run, in the modules that have such annotations. The
+# modules that name arrays and numbers without a shape (`Arr`, `ScalarLike`) are not checked: a check takes a hundred
+# times as long as an operation on a small array, and steps of solvers consist of those. The hook stays installed: a
+# module imported later, inside a test, is checked as well.
 _PACKAGE = Path(__file__).resolve().parents[1] / "jaxpriv"
+_SHAPES = "Float|Int|Bool|Joint|Mechanism|PrivateMarginal|UsefulMarginal|OutputJoint|Column|Scalar"
 _SHAPED = [
     ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted(_PACKAGE.rglob("*.py"))
-    if re.search(r"from (jaxtyping|jaxpriv\._types) import", path.read_text())
+    if re.search(rf"from (jaxtyping|jaxpriv\._types) import .*\b({_SHAPES})\b", path.read_text())
 ]
 install_import_hook(_SHAPED, "beartype.beartype")
 

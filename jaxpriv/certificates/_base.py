@@ -1,12 +1,14 @@
 """What every certificate is, and what it makes of prices."""
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxpriv._repr import summary
+from jaxpriv._types import Arr, ScalarLike
 
 
 @jax.tree_util.register_dataclass
@@ -24,21 +26,21 @@ class Certificate:
             entry, beyond rounding; 0 for a feasible mechanism.
     """
 
-    value: Any
-    lower_bound: Any
+    value: ScalarLike
+    lower_bound: ScalarLike
     leakages: Any
     constraint_values: Any
-    violation: Any
+    violation: ScalarLike
 
     __repr__ = summary
 
     @property
-    def gap(self) -> Any:
+    def gap(self) -> ScalarLike:
         """value - lower_bound >= 0."""
         return self.value - self.lower_bound
 
 
-def nonnegative(xp: Any, prices: Any) -> Any:
+def nonnegative(xp: ModuleType, prices: Arr) -> Arr:
     """Any numbers as prices: >= 0, 0 where there is none, and small enough for sums of products to be finite."""
     largest = np.cbrt(np.finfo(prices.dtype).max)
     return xp.where(xp.isfinite(prices), xp.clip(prices, 0.0, largest), 0.0)

@@ -7,10 +7,9 @@ For ANY scores g_y(s) of the adversary (how much output y speaks for s),
 No dual feasibility is assumed: scores are first moved into that set, which costs tightness and never validity.
 """
 
-from typing import Any
-
 import numpy as np
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.certificates._base import Certificate, nonnegative
 from jaxpriv.leakage.shannon import average_leakage
 from jaxpriv.problems.noise import NoiseProblem
@@ -39,7 +38,7 @@ def valid_scores(prior: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.
     return np.where(prior > 0, scores - level, 0.0), level[:, 0]
 
 
-def certify_noise(problem: NoiseProblem, noise: Any, scores: Any, multiplier: Any) -> Certificate:
+def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: ScalarLike) -> Certificate:
     """The certificate of additive noise, where all rows share one law: the minimum is over z, not over W.
 
         OPT >= min_z [ sum_{y,s} P(S=s, X+z=y) g_y(s) + lambda d(z) ] - lambda D

@@ -12,18 +12,19 @@ outputs tie, as at the optimum they do; there the rule of the dual decides, rows
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.certificates._base import nonnegative
 from jaxpriv.certificates.tables import column_values, shared_prices
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.program import Program
 
 
-def lagrangian(program: Program, mechanism: Any, k: Any, eta: Any, price: Any) -> Any:
+def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Arr:
     """Lambda; differentiate it in the arrays of `program`."""
     limits = len(program.budgets)
     eta, price = nonnegative(jnp, jnp.asarray(eta)), nonnegative(jnp, jnp.asarray(price))
@@ -52,7 +53,7 @@ def lagrangian(program: Program, mechanism: Any, k: Any, eta: Any, price: Any) -
     return total
 
 
-def _claimed(term: Term, k: Any, price: Any, w: Any) -> Any:
+def _claimed(term: Term, k: Arr, price: ScalarLike, w: Arr) -> Arr:
     """What rules claim of the outputs w (T, Y) where the set of a piecewise linear average is multiplied by a price."""
     k = jnp.maximum(k, 0.0).T
     if term.cap is not None:
@@ -64,7 +65,7 @@ def _claimed(term: Term, k: Any, price: Any, w: Any) -> Any:
     return price * (shares * w / reference).sum()
 
 
-def _claimed_above(term: Term, k: Any, w: Any) -> Any:
+def _claimed_above(term: Term, k: Arr, w: Arr) -> Arr:
     """The same of a worst outcome: w <= t reference, t that of the mechanism; with k . reference = 0 any would do."""
     k = jnp.maximum(k, 0.0).T
     if not term.normalised:
@@ -75,18 +76,18 @@ def _claimed_above(term: Term, k: Any, w: Any) -> Any:
     return (k * (w - reference * jax.lax.stop_gradient(t))).sum()
 
 
-def along(program: Program, change: Program, *at: Any) -> Any:
+def along(program: Program, change: Program, *at: Arr) -> Arr:
     """The derivative of the Lagrangian as the arrays of the program change, at a fixed (mechanism, k, eta, price)."""
     return jax.jvp(lambda parts: lagrangian(_with_parts(program, parts), *at), (_parts(program),), (_parts(change),))[1]
 
 
-def _parts(program: Program) -> Any:
+def _parts(program: Program) -> PyTree:
     """The arrays that the Lagrangian depends on."""
     terms = [(term.rows, term.reference, term.cap, term.offset, term.bound) for term in program.terms]
     return terms, program.cost, program.constraints, program.budgets
 
 
-def _with_parts(program: Program, parts: Any) -> Program:
+def _with_parts(program: Program, parts: PyTree) -> Program:
     terms, cost, constraints, budgets = parts
     names = ("rows", "reference", "cap", "offset", "bound")
     changed = [

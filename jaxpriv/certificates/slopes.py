@@ -16,10 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._types import Arr
 from jaxpriv._validation import mechanism_array
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.distortion import Matrix
 from jaxpriv.errors import InputError
+from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.statement import (
@@ -32,6 +34,7 @@ from jaxpriv.problems.statement import (
     reading,
 )
 from jaxpriv.problems.terms import terms_of
+from jaxpriv.solution import Solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,19 +47,19 @@ class Slopes:
     limits: np.ndarray  # of `limits_of`: the leakage budget first
 
 
-def slopes(problem: DistortionProblem, solution: Any) -> Slopes:
+def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
     """The slopes of a solution of a problem with any measures; raises InputError where it holds no prices."""
     search = problem.budget is not None and problem.leakage.worst_outcome
     mechanism, value = mechanism_array(solution.mechanism, "solution.mechanism"), float(solution.value)
     limits = limits_of(problem)
     asked = ((problem.leakage, value), *limits) if search else limits
-    _, whole = proved_program(problem, solution, value)
+    _, whole = proved_program(problem, solution.scores, value)
     k = np.asarray(solution.scores)[0]
     duals = np.asarray(solution.weights), np.asarray(solution.multipliers)
     k = k if whole else _on_every_row(problem, asked, k)
     level = np.zeros(0) if problem.leakage_budget is not None else _level(problem)
 
-    def total(at: dict[str, Any]) -> Any:
+    def total(at: dict[str, Any]) -> Arr:
         moved = _moved(problem, at)
         values = iter(at["limits"])
         under = tuple((measure, v if np.isinf(v) else next(values)) for measure, v in asked)
@@ -79,7 +82,9 @@ def slopes(problem: DistortionProblem, solution: Any) -> Slopes:
         by_limit = by_limit[1:]
     else:
         factor = 1.0 / reading(problem)[0].slope(value)
-    return Slopes(factor * found["joints"], factor * found["tables"], factor * found["level"], factor * by_limit)
+    return Slopes(
+        factor * found["joints"], factor * found["tables"], factor * found["level"], np.asarray(factor * by_limit)
+    )
 
 
 def _inverse(rate: float) -> float:
@@ -120,7 +125,7 @@ def _on_every_row(problem: DistortionProblem, asked: Limits, k: np.ndarray) -> n
     return np.concatenate(parts, axis=1)
 
 
-def _stated(problem: DistortionProblem, asked: Limits) -> list[tuple[Any, Role, float]]:
+def _stated(problem: DistortionProblem, asked: Limits) -> list[tuple[AbstractLeakage, Role, float]]:
     """(measure, role, limit) of the terms of a program, in its order."""
     limits = [(one, Role.WORST if one.worst_outcome else Role.AVERAGE, value) for one, value in finite_limits(asked)]
     if problem.leakage_budget is not None or problem.leakage.worst_outcome:

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates.tables import certify_program
 from jaxpriv.leakage import AbstractLeakage, exact_values
@@ -22,7 +23,9 @@ _BISECTION = 1e-10
 _NEXT = 1e-9
 
 
-def interval_of(problem: DistortionProblem, scale: Scale, shift: Any, value: Any, bound: Any) -> tuple[Any, Any]:
+def interval_of(
+    problem: DistortionProblem, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
+) -> tuple[Any, Any]:
     """(value, lower bound) in the unit of the problem, from those of its program's total (`statement.reading`)."""
     value, bound = scale.outer(value + shift), scale.outer(bound + shift)
     if problem.budget is not None:  # no release leaks less than one that ignores the data
@@ -37,7 +40,7 @@ def largest(problem: DistortionProblem, measures: tuple[AbstractLeakage, ...], m
     return [float(np.max(values)) for values in found]
 
 
-def excess_of(leaks: Sequence[float], limits: Sequence[tuple[Any, float]]) -> float:
+def excess_of(leaks: Sequence[float], limits: Sequence[tuple[AbstractLeakage, float]]) -> float:
     """By how much measured values exceed their limits, relative to 1 + limit; 0 up to rounding.
 
     The terms of a limit e on a log-ratio contain e^-e: from 30 nats on that is below their own rounding, and a
@@ -48,7 +51,7 @@ def excess_of(leaks: Sequence[float], limits: Sequence[tuple[Any, float]]) -> fl
 
 
 def least_limit(
-    problem: DistortionProblem, k: Any, eta: Any, price: Any, claimed: float, high: float, whole: bool = False
+    problem: DistortionProblem, k: Arr, eta: Arr, price: Arr, claimed: float, high: float, whole: bool = False
 ) -> float:
     """A limit e <= high of a worst-outcome measure that no mechanism within the budgets meets: `claimed` where the
     given rules prove that one, and by bisection about as much more (or less) as they prove; at least 0.

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxpriv._types import Arr
 from jaxpriv.certificates._base import Certificate, nonnegative
 from jaxpriv.certificates.information import valid_scores
 from jaxpriv.channel import AbstractChannel, push
@@ -18,7 +19,7 @@ _UNIT = float(np.finfo(np.float64).eps) / 2
 
 
 def certify_streamed(
-    program: StreamedProgram, mechanism: AbstractChannel, scores: Any, multipliers: Any, mesh: Mesh | None = None
+    program: StreamedProgram, mechanism: AbstractChannel, scores: Arr, multipliers: Arr, mesh: Mesh | None = None
 ) -> Certificate:
     """Value and lower bound of `mechanism`, proved by the adversary's `scores`.
 

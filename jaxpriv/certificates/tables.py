@@ -19,19 +19,21 @@ the dtype of the program; those of each set are methods of its class (`columns`,
 (reference 0, rows of zeros) counts nothing.
 """
 
-from typing import Any
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates._base import Certificate, nonnegative
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.program import Program
 
 
-def certify_program(program: Program, mechanism: Any, k: Any, eta: Any, price: Any) -> Certificate:
+def certify_program(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Certificate:
     """Value and lower bound of `mechanism`, proved by the rules `k` (Y, T) and the prices.
 
     `leakages` of the certificate holds, for every term, the sum over outputs of phi (roles OBJECTIVE,
@@ -46,24 +48,24 @@ def certify_program(program: Program, mechanism: Any, k: Any, eta: Any, price: A
     return Certificate(value, bound, leakages, used, violation)
 
 
-def violation_of(program: Program, mechanism: Any) -> Any:
+def violation_of(program: Program, mechanism: Arr) -> Arr:
     """The `violation` of the certificate alone: 0 for a mechanism that meets every limit."""
     if is_traced(program, mechanism):
         return _primal(jnp, program, mechanism)[3]
     return _primal(np, program, np.asarray(mechanism, dtype=np.float64))[3]
 
 
-def _unit(array: Any) -> float:
+def _unit(array: Arr) -> float:
     return float(np.finfo(str(array.dtype)).eps) / 2
 
 
-def column_values(term: Term, w: Any) -> Any:
+def column_values(term: Term, w: Arr) -> Arr:
     """phi of what the term sees of every output, w (T, Y): shape (Y,)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return term.rule_set.columns(term, w)
 
 
-def _excess(xp: Any, term: Term, mechanism: Any) -> tuple[Any, Any]:
+def _excess(xp: ModuleType, term: Term, mechanism: Arr) -> tuple[Arr, Arr]:
     """By how much every output exceeds a worst-outcome limit, and the scale of its rounding."""
     w = term.rows @ mechanism
     size = abs(term.rows) @ mechanism
@@ -83,7 +85,7 @@ def _excess(xp: Any, term: Term, mechanism: Any) -> tuple[Any, Any]:
     return lower - upper[tight, outputs], scale
 
 
-def _primal(xp: Any, program: Program, mechanism: Any) -> tuple[Any, Any, Any, Any]:
+def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr, Arr, Arr]:
     slop = 4 * (sum(mechanism.shape) + max((len(term.rows) for term in program.terms), default=0)) * _unit(mechanism)
     used = (program.constraints * mechanism).sum(axis=(1, 2))
     linear = (program.cost * mechanism).sum()
@@ -120,7 +122,7 @@ def _primal(xp: Any, program: Program, mechanism: Any) -> tuple[Any, Any, Any, A
     return value, leaks, used, xp.stack(excesses).max()
 
 
-def _into_set(xp: Any, term: Term, k: Any, price: Any) -> Any:
+def _into_set(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
     """k (Y, T) moved into price * G; `price` (Y,), ones in role OBJECTIVE."""
     r = xp.asarray(term.reference)
     if not term.smooth:
@@ -144,7 +146,7 @@ def _into_set(xp: Any, term: Term, k: Any, price: Any) -> Any:
     return term.rule_set.moved_in(term, g) * price[:, None]
 
 
-def _deviations(xp: Any, term: Term, k: Any, price: Any) -> Any:
+def _deviations(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
     """k (Y, T) less `price` times the rule about the prior, at right angles to what the term sees of one output alone.
 
     Whatever is taken off, A W_y = A 1 P(Y=y) makes nothing of what is left: no price multiplies an error here.
@@ -157,14 +159,14 @@ def _deviations(xp: Any, term: Term, k: Any, price: Any) -> Any:
     return left
 
 
-def _dual(xp: Any, program: Program, k: Any, eta: Any, price: Any) -> Any:
+def _dual(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
     bound = xp.maximum(_claimed(xp, program, k, eta, price, False), _untold(xp, program, k.dtype))
     if any(term.independent for term in program.terms):
         bound = xp.maximum(bound, _claimed(xp, program, k, eta, price, True))
     return bound
 
 
-def _claimed(xp: Any, program: Program, k: Any, eta: Any, price: Any, independence: bool) -> Any:
+def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, independence: bool) -> Arr:
     """What rules and prices prove; with `independence` those of limits that only independent outputs meet are read as
     deviations from the rule about the prior.
     """
@@ -220,7 +222,7 @@ def _claimed(xp: Any, program: Program, k: Any, eta: Any, price: Any, independen
     return xp.where(xp.isfinite(bound), bound, -np.inf)
 
 
-def _untold(xp: Any, program: Program, dtype: Any) -> Any:
+def _untold(xp: ModuleType, program: Program, dtype: DTypeLike) -> ScalarLike:
     """What an adversary who has learned nothing proves: the cheapest outputs, and what the prior leaks by itself.
 
     A convex phi of degree one has sum_y phi(A W_y) >= phi(A 1). Nothing where the peak is shared with budgets.
@@ -247,7 +249,7 @@ def _untold(xp: Any, program: Program, dtype: Any) -> Any:
     return bound - (len(least) + 8) * unit * size
 
 
-def shared_prices(xp: Any, program: Program, price: Any) -> Any:
+def shared_prices(xp: ModuleType, program: Program, price: Arr) -> Arr:
     """Prices, those that share the peak divided by their sum."""
     peaks = np.array([term.role is Role.PEAK for term in program.terms if term.priced], program.marks.dtype)
     marks = xp.concatenate([program.marks, peaks])

@@ -5,6 +5,7 @@ compared with the results afterwards and never used (the lower bound of the leas
 that is tried first; it counts if the rules prove it). Funnels and bottlenecks are in `funnels/verification.py`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import jax
 import numpy as np
 
 from jaxpriv._repr import summary
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates.information import certify_noise
 from jaxpriv.certificates.statement import excess_of, interval_of, largest, least_limit
@@ -100,7 +102,7 @@ class Verification:
         return f"{found} Stored numbers that differ: {'; '.join(self.differences)}."
 
 
-def certify(problem: Any, solution: Any, *, time_limit: float | None = None) -> Verification:
+def certify(problem: object, solution: object, *, time_limit: float | None = None) -> Verification:
     """Recompute value, bound, gap and violation of a solution; the same as `solution.verify(problem)`.
 
     From the problem's own data and from the mechanism, the rules (`scores`) and the prices (`weights`, `multipliers`)
@@ -135,7 +137,7 @@ def certify(problem: Any, solution: Any, *, time_limit: float | None = None) -> 
     return solution.verify(problem, time_limit=time_limit)
 
 
-def certify_solution(problem: Any, solution: Solution) -> Verification:
+def certify_solution(problem: object, solution: Solution) -> Verification:
     """`certify` of a convex problem."""
     if not isinstance(problem, (DistortionProblem, NoiseProblem)):
         raise InputError(
@@ -173,20 +175,20 @@ def certify_solution(problem: Any, solution: Solution) -> Verification:
     )
 
 
-def differing(stored: dict[str, tuple[Any, float]], coarser: float = 1.0) -> tuple[str, ...]:
+def differing(stored: Mapping[str, tuple[ScalarLike, float]], coarser: float = 1.0) -> tuple[str, ...]:
     """Names of the numbers, each (stored, recomputed), that are not the same, with both.
 
     `coarser`: how many times what two computations usually differ by is allowed here.
     """
 
-    def differ(said: Any, now: float) -> bool:
+    def differ(said: ScalarLike, now: float) -> bool:
         allowed = coarser * _AGREEMENT.get(np.asarray(said).dtype, _AGREEMENT[np.dtype(np.float32)]) * (1.0 + abs(now))
         return not (abs(float(said) - now) <= allowed or float(said) == now)  # equal infinities
 
     return tuple(f"{name} {float(said):.9g} for {now:.9g}" for name, (said, now) in stored.items() if differ(said, now))
 
 
-def _fitting(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _fitting(name: str, array: Arr, shape: tuple[int, ...]) -> np.ndarray:
     """A dual object of the shape that the certificate of the problem needs."""
     found = np.asarray(array, dtype=np.float64)
     if found.shape != shape:
@@ -196,7 +198,7 @@ def _fitting(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 def _of_tables(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
     search = problem.budget is not None and problem.leakage.worst_outcome
-    program, whole = proved_program(problem, solution, 0.0)
+    program, whole = proved_program(problem, solution.scores, 0.0)
     mechanism = np.asarray(solution.mechanism, dtype=np.float64)
     rows = sum(len(term.rows) for term in program.terms)
     worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
@@ -252,4 +254,4 @@ def _of_noise(problem: NoiseProblem, solution: Solution) -> tuple[Any, ...]:
 def _distortion(problem: DistortionProblem, mechanism: np.ndarray) -> np.ndarray:
     """E d_k, the largest over the joints."""
     each = (problem.tables() * mechanism).sum(axis=2)  # (M, X)
-    return (each @ problem.joints.sum(axis=1).T).max(axis=1)
+    return np.asarray((each @ problem.joints.sum(axis=1).T).max(axis=1))

@@ -30,7 +30,7 @@ Conventions shared by all measures.
 """
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ from jaxtyping import Array, Float
 
 from jaxpriv._module import Module
 from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
-from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import PLAIN, Rules, Scale, View, logarithmic
@@ -65,7 +65,7 @@ def same_symbols(name: str, size: int, w: Column) -> None:
         raise InputError(f"{name} is for {size} private symbols (axis s), but the joint has {w.shape[0]}")
 
 
-def of_symbols(name: str, table: Any, axis: int, seen: np.ndarray) -> Any:
+def of_symbols(name: str, table: Arr, axis: int, seen: np.ndarray) -> Arr:
     """The entries of the private symbols `seen` in a parameter that has one for each private symbol along `axis`."""
     if table.shape[axis] != len(seen):
         raise InputError(f"{name} is for {table.shape[axis]} private symbols (axis s), but the joint has {len(seen)}")
@@ -150,7 +150,7 @@ class AbstractLeakage(Module):
         """
         raise undesigned(self)
 
-    def shift(self, prior: Any) -> Any:
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
         """What is added to the sum over the outputs of an average."""
         del prior
         return 0.0
@@ -160,7 +160,7 @@ class AbstractLeakage(Module):
         del symbols
         return PLAIN
 
-    def among(self, prior: Any, seen: np.ndarray) -> "AbstractLeakage":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AbstractLeakage":
         """The measure on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
 
         Raises `InputError` for a parameter of another number of symbols.

@@ -8,14 +8,15 @@ c0 - min_y c_y (Calmon and Fawaz 2012, eq. 1-4). A cost is known by its least ex
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from jaxpriv._numerics import xlogx
-from jaxpriv._types import Column, PrivateMarginal, Scalar
+from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import finite, real_array
 from jaxpriv.leakage._base import (
     AbstractMeanLeakage,
@@ -69,7 +70,7 @@ class AbstractCost(eqx.Module):
         """The rules whose support function is -min_q sum_s w_s C(s, q), but for linear terms that sum to `shift`."""
         raise undesigned(self)
 
-    def shift(self, prior: Any) -> Any:
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
         """What is added to the sum over the outputs."""
         del prior
         return 0.0
@@ -87,7 +88,7 @@ class AbstractCost(eqx.Module):
         del symbols
         return PLAIN
 
-    def among(self, prior: Any, seen: np.ndarray) -> "AbstractCost":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AbstractCost":
         """The cost on the private symbols `seen`: as for a measure."""
         del prior, seen
         return self
@@ -161,7 +162,7 @@ class ZeroOneLoss(AbstractCost):
         """A guess is right."""
         return Rules(LINEAR, view.joint, np.ones(len(view.prior)))
 
-    def shift(self, prior: Any) -> Any:
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
         return -prior.max()
 
     def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes]:
@@ -191,7 +192,7 @@ class BrierLoss(AbstractCost):
         size = ones.sum()
         return Rules(FRules(ChiSquaredCurve()), *with_mass(view.joint / size, ones / size, view.mass / size))
 
-    def shift(self, prior: Any) -> Any:
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
         return 1.0 / (prior > 0).astype(prior.dtype).sum() - (prior**2).sum()
 
     def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes]:
@@ -201,7 +202,7 @@ class BrierLoss(AbstractCost):
         return jnp.sum(w) * (1.0 - jnp.sum(jnp.square(posterior_of(w))))
 
 
-def _losses(value: Any) -> Any:
+def _losses(value: object) -> Arr:
     return finite(real_array(value, "losses", ndim=2), "losses")
 
 
@@ -213,7 +214,7 @@ class LossMatrix(AbstractCost):
     the joint's.
     """
 
-    losses: Any = eqx.field(converter=_losses)
+    losses: Float[Arr, "a s"] = eqx.field(converter=_losses)
 
     @property
     def unit(self) -> Unit:
@@ -232,10 +233,10 @@ class LossMatrix(AbstractCost):
         rows = -self.losses.T @ view.joint
         return Rules(LINEAR, rows, np.ones(len(rows)))
 
-    def shift(self, prior: Any) -> Any:
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
         return (prior @ self.losses).min()
 
-    def among(self, prior: Any, seen: np.ndarray) -> "LossMatrix":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "LossMatrix":
         return LossMatrix(of_symbols("losses", self.losses, 0, seen))
 
     def least(self, w: Column) -> Scalar:
@@ -276,13 +277,13 @@ class AverageCostGain(AbstractMeanLeakage):
     def check(self, form: str, symbols: int) -> None:
         self.cost.check(form, symbols)
 
-    def among(self, prior: Any, seen: np.ndarray) -> "AverageCostGain":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AverageCostGain":
         return AverageCostGain(self.cost.among(prior, seen))
 
     def rules(self, view: View) -> Rules:
         return self.cost.rules(view)
 
-    def shift(self, prior: Any) -> Any:
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
         return self.cost.shift(prior)
 
     def scale_for(self, symbols: int) -> Scale:
@@ -329,7 +330,7 @@ class MaxCostGain(AbstractWorstOutcomeLeakage):
     def check(self, form: str, symbols: int) -> None:
         self.cost.check(form, symbols)
 
-    def among(self, prior: Any, seen: np.ndarray) -> "MaxCostGain":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "MaxCostGain":
         return MaxCostGain(self.cost.among(prior, seen))
 
     def rules(self, view: View) -> Rules | None:
@@ -347,10 +348,10 @@ class MaxCostGain(AbstractWorstOutcomeLeakage):
         return _gain(self.cost, w, prior)
 
 
-def _named_gains(name: str, cost: type[AbstractCost], **reported: Any) -> None:
+def _named_gains(name: str, cost: type[AbstractCost], reported: tuple[Mapping[str, object], ...] = ({},)) -> None:
     """Enter the gains of a cost without parameters."""
-    named(name, "average", **reported)(lambda: AverageCostGain(cost()))
-    named(name, "worst", **reported)(lambda: MaxCostGain(cost()))
+    named(name, "average", reported=reported)(lambda: AverageCostGain(cost()))
+    named(name, "worst", reported=reported)(lambda: MaxCostGain(cost()))
 
 
 _named_gains("gain-log-loss", LogLoss, reported=())  # mutual-information and max-information have their rows

@@ -16,8 +16,10 @@ I = 2 e^2 + O(e^4), so the ratio of gain to bound tends to 1.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
+from numpy.typing import ArrayLike
+
+from jaxpriv._types import ScalarLike
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.evaluation import evaluate_all
@@ -40,7 +42,7 @@ class CostGainBounds:
     maximum: float
 
 
-def cost_gain_bound(divergence: Any, low: Any, high: Any) -> float:
+def cost_gain_bound(divergence: ScalarLike, low: ScalarLike, high: ScalarLike) -> float:
     """(high - low) min(1, sqrt(divergence/2)), rounded up: what an adversary with costs in [low, high] gains at most.
 
     `divergence` in nats, >= 0, inf allowed: I(S;Y) bounds the average gain, max_y D(P_{S|Y=y} || P_S) the maximum
@@ -62,7 +64,7 @@ def cost_gain_bound(divergence: Any, low: Any, high: Any) -> float:
     return span * min(1.0, math.sqrt(size / 2) * (1 + _ROUNDING)) * (1 + _ROUNDING)
 
 
-def cost_gain_bounds(joint: Any, mechanism: Any, low: Any, high: Any) -> CostGainBounds:
+def cost_gain_bounds(joint: ArrayLike, mechanism: ArrayLike, low: ScalarLike, high: ScalarLike) -> CostGainBounds:
     """Both bounds for a `mechanism` (x, y) under a `joint` (s, x), for every cost in [low, high].
 
     Errors of the arrays and accuracy as for `evaluate`; of the costs as for `cost_gain_bound`.

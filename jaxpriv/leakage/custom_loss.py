@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import positive
-from jaxpriv._types import Column, Scalar
+from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage._base import OWN_FUNCTION, Unit, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
@@ -73,7 +73,7 @@ class CustomLoss(AbstractCost):
     def untraceable(self) -> str | None:
         return OWN_FUNCTION
 
-    def among(self, prior: Any, seen: np.ndarray) -> "Loss":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "Loss":
         return Loss.of(self, prior, seen)
 
     def scale_for(self, symbols: int) -> Scale:
@@ -126,7 +126,7 @@ class Loss(AbstractCost):
         return self.cost.unit
 
     @staticmethod
-    def of(cost: CustomLoss, prior: Any, seen: np.ndarray) -> "Loss":
+    def of(cost: CustomLoss, prior: PrivateMarginal, seen: np.ndarray) -> "Loss":
         """The loss on the symbols `seen`, (S,) bool, which all that have mass are among."""
         kept = np.flatnonzero(seen)
         parts = cost, tuple(kept.tolist()), len(prior), scale_of_loss(cost, len(prior))
@@ -142,7 +142,7 @@ class Loss(AbstractCost):
     def rules(self, view: View) -> Rules:
         return Rules(Announced(self), view.joint, view.ones)
 
-    def shift(self, prior: Any) -> Any:
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
         """What the adversary pays who sees nothing: `without_output`, or a function of the prior that is traced."""
         return self.least(prior) if is_traced(prior) else self.without_output
 
@@ -156,40 +156,40 @@ class Loss(AbstractCost):
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return id(self.cost.loss), self.cost.proper, self.cost.steps, self.seen, self.size
 
-    def costs(self, q: Any) -> Any:
+    def costs(self, q: Float[Arr, " all"]) -> Column:
         """C(s, q) of the symbols with mass."""
-        return self.cost.loss(q)[jnp.array(self.seen)] / self.scale
+        return self.cost.loss(jnp.asarray(q))[jnp.array(self.seen)] / self.scale
 
-    def least(self, w: Any) -> Any:
+    def least(self, w: Column) -> Scalar:
         """min_q sum_s w_s C(s, q) for a column on the symbols with mass."""
         return self.cost.least(self._everywhere(w)) / self.scale
 
-    def accuracy(self, w: Any) -> Any:
+    def accuracy(self, w: Column) -> Scalar:
         """What `least` may be too large by, if the loss is convex."""
         return self.cost.accuracy(self._everywhere(w)) / self.scale
 
-    def answered(self, w: Any) -> Any:
+    def answered(self, w: Column) -> Column:
         """C(., q) of the symbols with mass for the announcement q that answers w > 0."""
         return self.costs(self.cost.announcement(self._everywhere(w)))
 
-    def leasts(self, w: Any) -> Any:
+    def leasts(self, w: Arr) -> Arr:
         """`least` of every row of w (Y, S). Under a trace too: the function is traced once wherever it stands."""
         return _compiled(self).least(w)[0]
 
-    def answers(self, g: Any, least: Any) -> "ConjugatePoint":
+    def answers(self, g: Arr, least: Arr) -> "ConjugatePoint":
         """`answer` to every row of scores g (Y, S) on the central path of `least` (Y,), traced once."""
         return _compiled(self).answers(g, least)
 
-    def interval(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def interval(self, w: Arr) -> tuple[np.ndarray, np.ndarray]:
         """min_q sum_s w_s C(s, q) of every row of w (Y, S), from below and from above."""
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             above, accuracy = (np.asarray(part) for part in _compiled(self).least(w))
         return above - accuracy, above
 
-    def announcements(self, g: np.ndarray) -> np.ndarray:
+    def announcements(self, g: Arr) -> np.ndarray:
         """The q that answers every row of scores g (Y, S): near a distribution, wherever the iteration ended."""
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             return np.asarray(_compiled(self).answers(g, np.full(len(g), CENTRED)).announcement)
@@ -199,7 +199,7 @@ class Loss(AbstractCost):
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             return np.asarray(_compiled(self).costs(q))
 
-    def _everywhere(self, w: Any) -> Any:
+    def _everywhere(self, w: Column) -> Float[Arr, " all"]:
         return jnp.zeros(self.size, w.dtype).at[jnp.array(self.seen)].set(w)
 
 
@@ -211,7 +211,7 @@ class Announced(AbstractRuleSet):
     coupled: ClassVar[bool] = True
     users: ClassVar[bool] = True
 
-    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+    def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         del term
         spread = jnp.broadcast_to(jnp.asarray(smoothing, g.dtype), g.shape[:1])
         found = self.loss.answers(g, spread)
@@ -219,26 +219,26 @@ class Announced(AbstractRuleSet):
         bent = found.response + v[:, :, None] * v[:, None, :]
         return Boundary(found.level, v, v.sum(axis=1), bent, found.posterior_drift, found.level_drift)
 
-    def gradient(self, term: Term, w: Any) -> Any:
+    def gradient(self, term: Term, w: Arr) -> Arr:
         del term
         return -(self.loss.answered(w) if w.ndim == 1 else xp.each(self.loss.answered, w))
 
-    def support(self, term: Term, w: Any) -> Any:
+    def support(self, term: Term, w: Arr) -> Arr:
         del term
         return -self.loss.leasts(xp.maximum(w, 0.0))
 
-    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+    def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         del term
         return g - level[:, None]
 
-    def merged(self, rows: Any, reference: Any, cap: Any) -> tuple[Any, Any, Any]:
+    def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
         """No two symbols are alike to an unknown loss."""
         return rows, reference, cap
 
-    def unseen(self, reference: np.ndarray) -> Any:
+    def unseen(self, reference: Arr) -> Arr:
         return np.full(len(reference), UNSEEN)
 
-    def columns(self, term: Term, w: Any) -> Any:
+    def columns(self, term: Term, w: Arr) -> Arr:
         """-min_q sum_s w_s C(s, q) of every output, w (S, Y), rounded up by what the minimum may be missed by.
 
         What the adversary pays who sees nothing was rounded down by `Loss.slack`: the outputs share that too.
@@ -250,7 +250,7 @@ class Announced(AbstractRuleSet):
         below, _ = self.loss.interval(w.T)
         return self.loss.slack * w.sum(axis=0) - below
 
-    def moved_in(self, term: Term, g: Any) -> Any:
+    def moved_in(self, term: Term, g: Arr) -> Arr:
         """-C(., q) for a distribution q near the scores g, (Y, S): a rule whatever q is."""
         del term
         q = np.clip(np.nan_to_num(self.loss.announcements(g), nan=1.0), 0.0, 1.0)
@@ -269,9 +269,9 @@ def scale_of_loss(cost: CustomLoss, symbols: int) -> float:
 class _Compiled(NamedTuple):
     """What the host asks of a loss, for the rows of an array."""
 
-    least: Callable[[Any], Any]  # min_q <w, C(., q)> and its accuracy
-    answers: Callable[[Any, Any], "ConjugatePoint"]
-    costs: Callable[[Any], Any]
+    least: Callable[[Arr], tuple[Array, Array]]  # min_q <w, C(., q)> and its accuracy
+    answers: Callable[[Arr, Arr], "ConjugatePoint"]
+    costs: Callable[[Arr], Array]
 
 
 @lru_cache(maxsize=8)
@@ -287,28 +287,28 @@ def _compiled(loss: Loss) -> _Compiled:
 class ConjugatePoint(NamedTuple):
     """What answers scores g: the announcement q and the posterior v that share h(g), and how v moves with g and mu."""
 
-    announcement: Any  # (S,)
-    posterior: Any  # v, of the symbols with mass: the gradient of h
-    level: Any  # h(g)
-    response: Any  # the Hessian of h
-    posterior_drift: Any  # dv/dmu
-    level_drift: Any  # dh/dmu
+    announcement: Arr  # (S,)
+    posterior: Arr  # v, of the symbols with mass: the gradient of h
+    level: Arr  # h(g)
+    response: Arr  # the Hessian of h
+    posterior_drift: Arr  # dv/dmu
+    level_drift: Arr  # dh/dmu
 
 
 class _ConjugateState(NamedTuple):
-    q: Any
-    v: Any
-    s: Any  # slacks of the scores
-    z: Any  # multipliers of q >= 0
-    top: Any  # the level sought
-    row: Any  # the multiplier of sum q = 1
-    mu: Any
-    count: Any
-    settling: Any  # steps since mu is what it is to be
-    change: Any  # the largest relative change of q and v in the last step
+    q: Arr
+    v: Arr
+    s: Arr  # slacks of the scores
+    z: Arr  # multipliers of q >= 0
+    top: Arr  # the level sought
+    row: Arr  # the multiplier of sum q = 1
+    mu: Arr
+    count: Arr
+    settling: Arr  # steps since mu is what it is to be
+    change: Arr  # the largest relative change of q and v in the last step
 
 
-def answer(loss: Loss, g: Any, least: Any = CENTRED) -> ConjugatePoint:
+def answer(loss: Loss, g: Arr, least: ScalarLike = CENTRED) -> ConjugatePoint:
     """h(g) = min_q max_s ( g_s + C(s, q) ) over distributions q: a primal-dual interior-point method.
 
     h is convex with h(g + c) = h(g) + c, and -min_q sum_s w_s C(s, q) = sup { <g, w> : h(g) <= 0 } for w >= 0.
@@ -324,7 +324,7 @@ def answer(loss: Loss, g: Any, least: Any = CENTRED) -> ConjugatePoint:
     least = jnp.asarray(least, g.dtype)
     start = _ConjugateState(q, v, s, mu / q, top, jnp.zeros_like(mu), mu, jnp.array(0), jnp.array(0), jnp.ones_like(mu))
 
-    def go_on(state: _ConjugateState) -> Any:
+    def go_on(state: _ConjugateState) -> Arr:
         settled = (state.settling > 0) & ((state.change < _SETTLED) | (state.settling >= _MOST_SETTLING))
         return ~settled & (state.count < _MOST_STEPS)
 
@@ -364,7 +364,7 @@ def answer(loss: Loss, g: Any, least: Any = CENTRED) -> ConjugatePoint:
     return ConjugatePoint(end.q, share, level, 0.5 * (response + response.T), posterior_drift, level_drift)
 
 
-def _system(loss: Loss, state: _ConjugateState) -> tuple[Any, Any]:
+def _system(loss: Loss, state: _ConjugateState) -> tuple[Arr, Arr]:
     """(slopes of the costs, matrix of the Newton step in q, v, the level and the multiplier of the sum)."""
     q, v = state.q, state.v
     n, m = q.size, v.size

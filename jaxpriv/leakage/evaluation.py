@@ -1,14 +1,16 @@
 """One leakage value of one mechanism: checked arrays in, a number with its unit and witness out."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from jaxpriv._resources import MERGE, need_memory
-from jaxpriv._types import Joint, Mechanism, Scalar
+from jaxpriv._types import Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, joint_array, mechanism_array
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractLeakage, AbstractWorstOutcomeLeakage, Unit
@@ -56,11 +58,11 @@ def _values(measures: tuple[AbstractLeakage, ...], joint: Joint, mechanism: Mech
 
 
 @eqx.filter_jit
-def _outcomes(measure: AbstractLeakage, outputs: Any, prior: Any) -> Any:
+def _outcomes(measure: AbstractLeakage, outputs: OutputJoint, prior: PrivateMarginal) -> Float[Array, " y"]:
     return measure.outcomes(outputs, prior)
 
 
-def checked_pair(joint: Any, mechanism: Any) -> tuple[np.ndarray, np.ndarray]:
+def checked_pair(joint: ArrayLike, mechanism: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """`joint` and `mechanism` as float64 host arrays, or `InputError` naming argument and position."""
     if is_traced(joint, mechanism):
         raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
@@ -77,7 +79,7 @@ def checked_pair(joint: Any, mechanism: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def evaluate_all(
-    measures: tuple[AbstractLeakage, ...], joint: Any, mechanism: Any, units: str = "nats"
+    measures: tuple[AbstractLeakage, ...], joint: ArrayLike, mechanism: ArrayLike, units: str = "nats"
 ) -> tuple[Evaluation, ...]:
     """`evaluate` for several measures in one compiled call."""
     if units not in ("nats", "bits"):
@@ -91,7 +93,7 @@ def evaluate_all(
         )
 
 
-def exact_values(measures: tuple[AbstractLeakage, ...], joint: Any, mechanism: Any) -> tuple[float, ...]:
+def exact_values(measures: tuple[AbstractLeakage, ...], joint: ArrayLike, mechanism: ArrayLike) -> tuple[float, ...]:
     """The values of `evaluate_all` in the measures' own units, without their witnesses."""
     joint, mechanism = checked_pair(joint, mechanism)
     if all(type(measure) is MutualInformation for measure in measures):  # a call on the device takes ten times as long
@@ -104,7 +106,7 @@ def exact_values(measures: tuple[AbstractLeakage, ...], joint: Any, mechanism: A
     )
 
 
-def evaluate(measure: AbstractLeakage, joint: Any, mechanism: Any, units: str = "nats") -> Evaluation:
+def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: ArrayLike, units: str = "nats") -> Evaluation:
     """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
 
     `units="bits"` converts measures that are in nats; probabilities, costs and dimensionless values

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxpriv._numerics import expectation, kl_excess, positive
-from jaxpriv._types import Column, PrivateMarginal, Scalar
-from jaxpriv._validation import is_traced, scalar
+from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractMeanLeakage, Unit, lift_of, undesigned
 from jaxpriv.leakage.f_rules import (
@@ -272,15 +271,15 @@ class JensenShannon(AbstractDivergence):
         return 0.5 * middle * (kl_excess(t / middle) + kl_excess(1.0 / middle))
 
 
-def _excess_rules(factor: Any, view: View) -> Rules:
+def _excess_rules(factor: ScalarLike, view: View) -> Rules:
     """sum_s max( w_s - factor p_s |w|, 0 )."""
     rows = view.joint - factor * view.prior[:, None] * view.mass
     return Rules(LINEAR, rows, np.zeros(len(view.prior)), cap=np.ones(len(view.prior)))
 
 
-def _gamma(value: Any) -> Any:
+def _gamma(value: object) -> Arr:
     gamma = scalar(value, "gamma", low=1.0)
-    return gamma if is_traced(gamma) else np.asarray(gamma)
+    return gamma if isinstance(gamma, Array) else np.asarray(gamma)
 
 
 class EGamma(AbstractDivergence):
@@ -290,7 +289,7 @@ class EGamma(AbstractDivergence):
     Raises `InputError` for a concrete gamma that is not finite and >= 1.
     """
 
-    gamma: Any = eqx.field(converter=_gamma)
+    gamma: Scalar = eqx.field(converter=_gamma)
 
     @property
     def unit(self) -> Unit:
@@ -387,7 +386,7 @@ DIVERGENCES = (*_DIVERGENCES, "e-gamma")
     takes=("gamma",),
     reported=tuple({"divergence": name} for name in _DIVERGENCES if name != "kl"),
 )
-def _by_divergence(divergence: Any, gamma: Any = None) -> FInformation:
+def _by_divergence(divergence: str | AbstractDivergence, gamma: ScalarLike | None = None) -> FInformation:
     if isinstance(divergence, str) and divergence == "e-gamma":
         if gamma is None:
             raise InputError("divergence 'e-gamma' needs gamma")

@@ -7,11 +7,12 @@ output, the last row. Rules are u_i = f'(ratio) in the rows of the symbols, and 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import AbstractRuleSet, Boundary, Rules, Term, View
 
 # How far below its end the slopes of a certificate stay, where the conjugate is infinite.
@@ -30,28 +31,28 @@ class AbstractCurve(ABC):
         """The open interval of the slopes of f."""
 
     @abstractmethod
-    def value(self, t: Any) -> Any:
+    def value(self, t: Arr) -> Arr:
         """f(t), t >= 0."""
 
     @abstractmethod
-    def slope(self, t: Any) -> Any:
+    def slope(self, t: Arr) -> Arr:
         """f'(t), t > 0."""
 
     @abstractmethod
-    def conjugate(self, u: Any) -> tuple[Any, Any, Any]:
+    def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         """f*(u), f*'(u) (the ratio t) and f*''(u)."""
 
-    def conjugate_at(self, t: Any, u: Any) -> Any:
+    def conjugate_at(self, t: Arr, u: Arr) -> Arr:
         """f*(u) for u = f'(t)."""
         del t
         return self.conjugate(u)[0]
 
     @abstractmethod
-    def exact(self, t: Any) -> Any:
+    def exact(self, t: Arr) -> Arr:
         """f(t), t >= 0, for a certificate: inf where it is infinite."""
 
     @abstractmethod
-    def lines(self, u: Any) -> tuple[Any, Any]:
+    def lines(self, u: Arr) -> tuple[Arr, Arr]:
         """(u, c) with f(t) >= u t - c for every t >= 0, u the slopes wanted or the nearest that f has; c >= f*(u)."""
 
 
@@ -70,7 +71,7 @@ class FRules(AbstractRuleSet):
     def strict(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return not self.curve.users  # a user's f may be straight about 1
 
-    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+    def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         del smoothing
         r = term.reference
         value, slope, curvature = self.curve.conjugate(g[:, :-1])
@@ -80,7 +81,7 @@ class FRules(AbstractRuleSet):
         bent = xp.concatenate([r[:-1] * curvature, 0.0 * one], axis=1)
         return Boundary(level, normal, normal.sum(axis=1), bent)
 
-    def gradient(self, term: Term, w: Any) -> Any:
+    def gradient(self, term: Term, w: Arr) -> Arr:
         r, seen = term.reference, term.reference > 0
         safe = xp.where(seen, r, 1.0)
         t = xp.where(seen[:-1], w[..., :-1] / (safe[:-1] * w[..., -1:]), 1.0)
@@ -88,7 +89,7 @@ class FRules(AbstractRuleSet):
         last = -(r[:-1] * self.curve.conjugate_at(t, u)).sum(axis=-1, keepdims=True)
         return xp.concatenate([u, last], axis=-1)
 
-    def support(self, term: Term, w: Any) -> Any:
+    def support(self, term: Term, w: Arr) -> Arr:
         r, tiny = term.reference, np.finfo(w.dtype).tiny
         # An output without mass has no lift (0/0), and adds nothing.
         mass = xp.where(w[:, -1:] > tiny, w[:, -1:], 1.0)
@@ -96,7 +97,7 @@ class FRules(AbstractRuleSet):
         lift = xp.where(positive, w[:, :-1] / xp.where(positive, r[:-1] * mass, 1.0), 1.0)
         return mass[:, 0] * (r[:-1] * self.curve.value(lift)).sum(axis=1)
 
-    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+    def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         del term
         return xp.add_at(g, np.s_[:, -1], -level)
 
@@ -104,14 +105,14 @@ class FRules(AbstractRuleSet):
         del term
         return self.curve.slopes
 
-    def columns(self, term: Term, w: Any) -> Any:
+    def columns(self, term: Term, w: Arr) -> Arr:
         r, mass = term.reference[:-1, None], w[-1]
         present = mass > 0
         positive = present & (r > 0)
         lift = xp.where(positive, w[:-1] / xp.where(positive, r * mass, 1.0), 1.0)
         return xp.where(present, mass * (r * self.curve.exact(xp.maximum(lift, 0.0))).sum(axis=0), 0.0)
 
-    def moved_in(self, term: Term, g: Any) -> Any:
+    def moved_in(self, term: Term, g: Arr) -> Arr:
         u, conjugate = self.curve.lines(g[:, :-1])
         return xp.concatenate([u, -(term.reference[:-1] * conjugate).sum(axis=1)[:, None]], axis=1)
 
@@ -121,7 +122,7 @@ def f_rules(curve: AbstractCurve, view: View) -> Rules:
     return Rules(FRules(curve), *with_mass(view.joint, view.prior, view.mass))
 
 
-def with_mass(rows: Any, reference: Any, mass: Any) -> tuple[Any, Any]:
+def with_mass(rows: Arr, reference: Arr, mass: Arr) -> tuple[Arr, Arr]:
     """(rows, reference) with the mass of the output as the last row."""
     return xp.concatenate([rows, mass[None]]), xp.append(reference, 1.0)
 
@@ -134,20 +135,20 @@ class ChiSquaredCurve(AbstractCurve):
     def slopes(self) -> tuple[float, float]:
         return -2.0, math.inf
 
-    def value(self, t: Any) -> Any:
+    def value(self, t: Arr) -> Arr:
         return (t - 1.0) ** 2
 
-    def slope(self, t: Any) -> Any:
+    def slope(self, t: Arr) -> Arr:
         return 2.0 * (t - 1.0)
 
-    def conjugate(self, u: Any) -> tuple[Any, Any, Any]:
+    def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         t = 1.0 + 0.5 * u
         return t * t - 1.0, t, xp.full_like(u, 0.5)
 
-    def exact(self, t: Any) -> Any:
+    def exact(self, t: Arr) -> Arr:
         return (t - 1.0) ** 2
 
-    def lines(self, u: Any) -> tuple[Any, Any]:
+    def lines(self, u: Arr) -> tuple[Arr, Arr]:
         u = xp.maximum(u, -2.0)
         return u, u + 0.25 * u * u
 
@@ -160,20 +161,20 @@ class ReverseKullbackLeiblerCurve(AbstractCurve):
     def slopes(self) -> tuple[float, float]:
         return -math.inf, 1.0
 
-    def value(self, t: Any) -> Any:
+    def value(self, t: Arr) -> Arr:
         return t - 1.0 - xp.log(t)
 
-    def slope(self, t: Any) -> Any:
+    def slope(self, t: Arr) -> Arr:
         return 1.0 - 1.0 / t
 
-    def conjugate(self, u: Any) -> tuple[Any, Any, Any]:
+    def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         t = 1.0 / (1.0 - u)
         return xp.log(t), t, t * t
 
-    def exact(self, t: Any) -> Any:
+    def exact(self, t: Arr) -> Arr:
         return xp.where(t > 0, t - 1.0 - xp.log(xp.where(t > 0, t, 1.0)), np.inf)
 
-    def lines(self, u: Any) -> tuple[Any, Any]:
+    def lines(self, u: Arr) -> tuple[Arr, Arr]:
         u = xp.minimum(u, 1.0 - _INSIDE)
         return u, -xp.log1p(-u)
 
@@ -186,20 +187,20 @@ class HellingerCurve(AbstractCurve):
     def slopes(self) -> tuple[float, float]:
         return -math.inf, 1.0
 
-    def value(self, t: Any) -> Any:
+    def value(self, t: Arr) -> Arr:
         return (xp.sqrt(t) - 1.0) ** 2
 
-    def slope(self, t: Any) -> Any:
+    def slope(self, t: Arr) -> Arr:
         return 1.0 - 1.0 / xp.sqrt(t)
 
-    def conjugate(self, u: Any) -> tuple[Any, Any, Any]:
+    def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         s = 1.0 / (1.0 - u)
         return u * s, s * s, 2.0 * s**3
 
-    def exact(self, t: Any) -> Any:
+    def exact(self, t: Arr) -> Arr:
         return xp.where(t > 0, (xp.sqrt(xp.where(t > 0, t, 1.0)) - 1.0) ** 2, 1.0)
 
-    def lines(self, u: Any) -> tuple[Any, Any]:
+    def lines(self, u: Arr) -> tuple[Arr, Arr]:
         u = xp.minimum(u, 1.0 - _INSIDE)
         return u, u / (1.0 - u)
 
@@ -212,22 +213,22 @@ class JensenShannonCurve(AbstractCurve):
     def slopes(self) -> tuple[float, float]:
         return -math.inf, 0.5 * math.log(2.0)
 
-    def value(self, t: Any) -> Any:
+    def value(self, t: Arr) -> Arr:
         m = 0.5 * (1.0 + t)
         return 0.5 * (xp.where(t > 0, t * xp.log(xp.where(t > 0, t, 1.0) / m), 0.0) - xp.log(m))
 
-    def slope(self, t: Any) -> Any:
+    def slope(self, t: Arr) -> Arr:
         return 0.5 * xp.log(2.0 * t / (1.0 + t))
 
-    def conjugate(self, u: Any) -> tuple[Any, Any, Any]:
+    def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         e = xp.exp(2.0 * u)
         t = e / (2.0 - e)
         return 0.5 * xp.log(0.5 * (1.0 + t)), t, 2.0 * t * (1.0 + t)
 
-    def exact(self, t: Any) -> Any:
+    def exact(self, t: Arr) -> Arr:
         return self.value(t)
 
-    def lines(self, u: Any) -> tuple[Any, Any]:
+    def lines(self, u: Arr) -> tuple[Arr, Arr]:
         u = xp.minimum(u, 0.5 * np.log(2.0) - _INSIDE)
         # ln((1+t)/2)/2 with 1 + t = 2/(2 - e^{2u}); accurate relative to u, which a high price multiplies.
         return u, -0.5 * xp.log1p(-xp.expm1(2.0 * u))

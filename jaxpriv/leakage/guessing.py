@@ -1,14 +1,13 @@
 """Leakage to an adversary who makes one guess: P_c, min-entropy leakage, multiplicative g-leakage."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import safe_log
-from jaxpriv._types import Column, PrivateMarginal, Scalar
+from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
 from jaxpriv._validation import nonnegative, real_array
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
@@ -106,7 +105,7 @@ class MinEntropyLeakage(AbstractExponentialMeanLeakage):
         return safe_log(jnp.max(posterior_of(w))) - safe_log(jnp.max(prior))
 
 
-def _gains(value: Any) -> Any:
+def _gains(value: object) -> Arr:
     return nonnegative(real_array(value, "gains", ndim=2), "gains")
 
 
@@ -122,7 +121,7 @@ class GainLeakage(AbstractExponentialMeanLeakage):
     `AverageCostGain(LossMatrix(...))`.
     """
 
-    gains: Any = eqx.field(converter=_gains)
+    gains: Float[Arr, "g s"] = eqx.field(converter=_gains)
 
     @property
     def unit(self) -> Unit:
@@ -140,7 +139,7 @@ class GainLeakage(AbstractExponentialMeanLeakage):
     def linear(self) -> bool:
         return True
 
-    def among(self, prior: Any, seen: np.ndarray) -> "GainLeakage":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "GainLeakage":
         del prior
         return GainLeakage(of_symbols("gains", self.gains, 1, seen))
 

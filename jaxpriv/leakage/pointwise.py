@@ -9,16 +9,17 @@ quasi-convex: do not take subgradients of it for a bound.
 """
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
+from numpy.typing import ArrayLike
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import positive
-from jaxpriv._types import Column, PrivateMarginal, Scalar
+from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of, of_symbols, same_symbols
@@ -85,7 +86,7 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
         return ()
 
     @abstractmethod
-    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         """(rows, reference) of value <= limit: rows <= 0, or rows <= t reference for some t where it is not 0.
 
         `given` (S, X) is P(x|s). Rows that are equal, up to rounding, may be left out, but not by the limit: rules of
@@ -108,21 +109,21 @@ def _lowest(log_lift: Array, support: Array) -> Array:
     return jnp.min(jnp.where(support, log_lift, jnp.inf))
 
 
-def _above(lift: Any, view: View, limit: Any) -> Any:
+def _above(lift: Arr, view: View, limit: ScalarLike) -> Arr:
     """P(x|s) <= e^limit P(x)."""
     return xp.exp(-limit) * lift - view.mass
 
 
-def _below(lift: Any, view: View, limit: Any) -> Any:
+def _below(lift: Arr, view: View, limit: ScalarLike) -> Arr:
     """P(x) <= e^limit P(x|s)."""
     return xp.exp(-limit) * view.mass - lift
 
 
-def _not_positive(rows: Any) -> tuple[Any, Any]:
+def _not_positive(rows: Arr) -> tuple[Arr, Arr]:
     return rows, np.zeros(rows.shape[0])
 
 
-def _within_a_factor(lift: Any, limit: Any) -> tuple[Any, Any]:
+def _within_a_factor(lift: Arr, limit: ScalarLike) -> tuple[Arr, Arr]:
     """All P(y|s) of an output within a factor e^limit: t e^-limit/2 <= P(y|s) <= t e^limit/2 for some t."""
     one = np.ones(len(lift))
     return xp.concatenate([lift, -lift]), xp.concatenate([xp.exp(0.5 * limit) * one, -xp.exp(-0.5 * limit) * one])
@@ -145,7 +146,7 @@ class Lift(AbstractPointwiseLeakage):
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         return ("raised", "lowered")
 
-    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         lift = given[view.distinct(given)]
         return _not_positive(xp.concatenate([_above(lift, view, limit), _below(lift, view, limit)]))
 
@@ -175,7 +176,7 @@ class MaxLift(AbstractPointwiseLeakage):
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         return ("raised",)
 
-    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         return _not_positive(_above(given[view.distinct(given)], view, limit))
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
@@ -202,7 +203,7 @@ class MinLift(AbstractPointwiseLeakage):
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         return ("lowered",)
 
-    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         return _not_positive(_below(given[view.distinct(given)], view, limit))
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
@@ -218,9 +219,11 @@ class MinLift(AbstractPointwiseLeakage):
         return None, int(np.nanargmin(log_lift))
 
 
-def _neighbours(value: Any) -> Any:
-    if value is None or is_traced(value):
-        return value
+def _neighbours(value: object) -> Arr | None:
+    if value is None:
+        return None
+    if is_traced(value):
+        return jnp.asarray(value)
     array = np.asarray(value)
     if array.dtype != np.bool_:
         numbers = nonnegative(real_array(value, "neighbours", ndim=2), "neighbours")
@@ -250,7 +253,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     Calmon and Fawaz 2012, Definition 5; Duchi, Jordan and Wainwright 2013.
     """
 
-    neighbours: Any = eqx.field(converter=_neighbours, default=None)
+    neighbours: Arr | None = eqx.field(converter=_neighbours, default=None)
 
     def row_count(self, symbols: int) -> int:
         return 2 * symbols
@@ -261,7 +264,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
             return None
         return "neighbours are traced, and say how many rows the program has; pass a NumPy array"
 
-    def among(self, prior: Any, seen: np.ndarray) -> "LocalDifferentialPrivacy":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "LocalDifferentialPrivacy":
         del prior
         if self.neighbours is None:
             return self
@@ -272,7 +275,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         return ("spread",) if self.neighbours is None else ()
 
-    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         if self.neighbours is None:
             return _within_a_factor(given[view.distinct(given)], limit)
         pairs = np.argwhere(np.asarray(self.neighbours))
@@ -332,7 +335,7 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
     def lift_ends(self) -> tuple[LiftEnd, ...]:
         return ("spread",)
 
-    def compared(self, given: Any, view: View, limit: Any) -> tuple[Any, Any]:
+    def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         return _within_a_factor(given[view.distinct(given)], limit)
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
@@ -348,7 +351,7 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
         return int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
 
 
-def ldp_of_channel(channel: Float[Any, "s y"], neighbours: Any = None) -> Scalar:
+def ldp_of_channel(channel: Float[Arr, "s y"], neighbours: ArrayLike | None = None) -> Scalar:
     """The eps of local differential privacy of a channel `channel[s, y] = P(y|s)`, over ALL inputs s.
 
     A pure function like the measures: its rows must be distributions and are not checked. Any

@@ -10,6 +10,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from jaxpriv._types import Arr
+
 Routes: TypeAlias = Mapping[str, np.ndarray]
 
 
@@ -92,7 +94,7 @@ class UpperBounds(Protocol):
         """Sibson's information of an order for ANY prior on the support of P_S."""
         ...
 
-    def ldp(self, neighbours: np.ndarray | None) -> np.ndarray:
+    def ldp(self, neighbours: Arr | None) -> np.ndarray:
         """max ln( P(y|s)/P(y|s') ) over the pairs of a relation (None: all)."""
         ...
 

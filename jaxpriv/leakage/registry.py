@@ -2,10 +2,16 @@
 
 from collections.abc import Callable, KeysView, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from numpy.typing import ArrayLike
+
+from jaxpriv._types import ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractLeakage
+
+if TYPE_CHECKING:  # that module enters its measures here
+    from jaxpriv.leakage.f_information import AbstractDivergence
 
 _Maker = TypeVar("_Maker", bound=Callable[..., AbstractLeakage])
 _PARAMETERS = ("order", "divergence", "gamma", "neighbours")
@@ -18,7 +24,7 @@ class _Entry:
     needs: tuple[str, ...]
     takes: tuple[str, ...]
     forms: dict[str, Callable[..., AbstractLeakage]] = field(default_factory=dict)
-    reported: list[Mapping[str, Any]] = field(default_factory=list)
+    reported: list[Mapping[str, object]] = field(default_factory=list)
 
 
 _ENTRIES: dict[str, _Entry] = {}
@@ -32,7 +38,7 @@ def named(
     *,
     needs: tuple[str, ...] = (),
     takes: tuple[str, ...] = (),
-    reported: tuple[Mapping[str, Any], ...] = ({},),
+    reported: tuple[Mapping[str, object], ...] = ({},),
 ) -> Callable[[_Maker], _Maker]:
     """A decorator that enters a measure, or a function that makes one, under a name of the command line.
 
@@ -82,10 +88,10 @@ def by_name(
     name: str,
     *,
     form: str | None = None,
-    order: Any = None,
-    divergence: Any = None,
-    gamma: Any = None,
-    neighbours: Any = None,
+    order: ScalarLike | None = None,
+    divergence: "str | AbstractDivergence | None" = None,
+    gamma: ScalarLike | None = None,
+    neighbours: ArrayLike | None = None,
 ) -> AbstractLeakage:
     """The measure with a command-line name; `NAMES` lists them.
 

@@ -9,17 +9,17 @@ written so that a = 1 (k = 0) and a = inf (k = 1) are ordinary points.
 """
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import exponential_mean, positive, safe_divide, safe_log
-from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar
+from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
@@ -48,18 +48,18 @@ _STEPS = 60
 _LEAST_ORDER, _MOST_ORDER = 1.0 + 1e-6, 1e6
 
 
-def _order(value: Any) -> Any:
+def _order(value: object) -> Arr:
     """An order in (0, inf] as an array, so that another order runs the same compiled program."""
     order = scalar(value, "order", low=0.0, open_low=True, infinite=True)
-    return order if is_traced(order) else np.asarray(order)
+    return order if isinstance(order, Array) else np.asarray(order)
 
 
-def _excess(order: Any, like: Arr) -> Any:
+def _excess(order: Arr, like: Arr) -> Array:
     # The difference is taken before the cast: an order near 1 keeps its distance to 1 in float32.
     return jnp.asarray(order - 1.0).astype(like.dtype)
 
 
-def _traced_order(order: Any, name: str) -> str | None:
+def _traced_order(order: Arr, name: str) -> str | None:
     if not is_traced(order):
         return None
     return (
@@ -89,14 +89,14 @@ class Sibson(AbstractExponentialMeanLeakage):
     Sibson 1969; Verdú 2015, "alpha-mutual information", Theorem 1.
     """
 
-    order: Any = eqx.field(converter=_order)
+    order: Scalar = eqx.field(converter=_order)
 
     @property
     def unit(self) -> Unit:
         return "nats"
 
     @property
-    def rate(self) -> Any:
+    def rate(self) -> ScalarLike:
         return 1.0 - 1.0 / self.order
 
     @property
@@ -148,14 +148,14 @@ class Arimoto(AbstractExponentialMeanLeakage):
     Arimoto 1977; Liao, Kosut, Sankar and Calmon 2019 (alpha-leakage), Theorem 1.
     """
 
-    order: Any = eqx.field(converter=_order)
+    order: Scalar = eqx.field(converter=_order)
 
     @property
     def unit(self) -> Unit:
         return "nats"
 
     @property
-    def rate(self) -> Any:
+    def rate(self) -> ScalarLike:
         return 1.0 - 1.0 / self.order
 
     @property
@@ -239,9 +239,9 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
         return safe_log(jnp.max(lift_of(w, prior)))
 
 
-def _order_from_one(value: Any) -> Any:
+def _order_from_one(value: object) -> Arr:
     order = scalar(value, "order", low=1.0, infinite=True)
-    return order if is_traced(order) else np.asarray(order)
+    return order if isinstance(order, Array) else np.asarray(order)
 
 
 # No row of a report: the search for the prior would take as long to compile as half of the others together.
@@ -269,7 +269,7 @@ class MaximalAlphaLeakage(AbstractLeakage):
     tradeoffs", Theorem 2.
     """
 
-    order: Any = eqx.field(converter=_order_from_one)
+    order: Scalar = eqx.field(converter=_order_from_one)
 
     @property
     def unit(self) -> Unit:
@@ -339,24 +339,24 @@ class MaximalAlphaLeakage(AbstractLeakage):
         largest = jnp.where(self.order == 1.0, own, self.largest_prior(channel, positive(prior)))
         return Sibson(self.order).value_of(channel * largest[:, None], largest)
 
-    def largest_prior(self, channel: Any, support: Any) -> Any:
+    def largest_prior(self, channel: Float[Arr, "s y"], support: Bool[Arr, " s"]) -> Float[Array, " s"]:
         """The prior r (S,), 0 off `support`, of the largest value for P(y|s) (S, Y); of no meaning at order 1."""
         channel, support = jax.lax.stop_gradient(channel), jax.lax.stop_gradient(support)
         found = least_on_simplex(self._negative(channel), jnp.ones_like(channel[:, 0]) / channel.shape[0], _STEPS)
         kept = jnp.where(support, found, 0.0)
         return kept / jnp.sum(kept)
 
-    def shortfall(self, channel: Any) -> Any:
+    def shortfall(self, channel: Float[Arr, "s y"]) -> Scalar:
         """By how much the value may be below the largest, in nats: sum_y( . )^{1/a} is concave in the prior."""
         prior = self.largest_prior(channel, jnp.ones(channel.shape[0], dtype=bool))
         value, slope = jax.value_and_grad(self._negative(channel))(prior)
         return jnp.log1p((jnp.sum(slope * prior) - jnp.min(slope)) / -value) / (1.0 - 1.0 / self._finite(prior))
 
-    def _finite(self, like: Any) -> Any:
+    def _finite(self, like: Arr) -> Array:
         """An order at which powers are smooth: that of infinity is maximal leakage for every prior inside."""
         return jnp.clip(jnp.asarray(self.order).astype(like.dtype), _LEAST_ORDER, _MOST_ORDER)
 
-    def _negative(self, channel: Any) -> Any:
+    def _negative(self, channel: Float[Arr, "s y"]) -> Callable[[Array], Array]:
         order = self._finite(channel)
         top = jnp.max(channel, axis=0, keepdims=True)
         shares = jnp.where(positive(top), channel / jnp.where(positive(top), top, 1.0), 1.0) ** order

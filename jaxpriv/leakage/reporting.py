@@ -1,10 +1,10 @@
 """Every leakage measure of one mechanism, and the cap that needs no prior."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._types import Mechanism, Scalar
 from jaxpriv.leakage.evaluation import Units, Witness, checked_pair, evaluate_all
@@ -51,7 +51,7 @@ def prior_free_cap(mechanism: Mechanism) -> Scalar:
     return jnp.log(jnp.sum(jnp.max(jnp.asarray(mechanism), axis=0)))
 
 
-def report(joint: Any, mechanism: Any, units: str = "nats") -> Report:
+def report(joint: ArrayLike, mechanism: ArrayLike, units: str = "nats") -> Report:
     """All measures of `mechanism` (x, y) under `joint` (s, x), evaluated in one compiled call.
 
     Errors, units and accuracy as for `evaluate`.

@@ -33,6 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 
 # Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
@@ -56,17 +57,17 @@ class Scale:
     `slope(value)` is the derivative of `inner`.
     """
 
-    outer: Callable[[Any], Any]
-    inner: Callable[[Any], Any]
-    slope: Callable[[Any], Any]
+    outer: Callable[[ScalarLike], ScalarLike]
+    inner: Callable[[ScalarLike], ScalarLike]
+    slope: Callable[[ScalarLike], ScalarLike]
 
     @property
     def proportional(self) -> bool:
         """Whether the value is a multiple of the total (no logarithm)."""
-        return self.inner(2.0) == 2.0 * self.inner(1.0)
+        return bool(self.inner(2.0) == 2.0 * self.inner(1.0))
 
 
-def _itself(number: Any) -> Any:
+def _itself(number: ScalarLike) -> ScalarLike:
     return number if is_traced(number) else float(number)
 
 
@@ -88,11 +89,11 @@ def logarithmic(rate: float) -> Scale:
     )
 
 
-def _exp(nats: Any) -> Any:
+def _exp(nats: ScalarLike) -> ScalarLike:
     return jnp.exp(jnp.minimum(nats, MOST_NATS)) if is_traced(nats) else math.exp(min(nats, MOST_NATS))
 
 
-def _log(total: Any) -> Any:
+def _log(total: ScalarLike) -> ScalarLike:
     return jnp.log(jnp.maximum(total, 1e-300)) if is_traced(total) else math.log(max(total, 1e-300))
 
 
@@ -107,18 +108,18 @@ class View:
     one without mass has a row of zeros and `prior` 0.
     """
 
-    joint: Any  # (S, X)
-    prior: Any  # (S,)
-    mass: Any  # (X,)
-    limit: Any = 0.0  # of a worst-outcome measure: its largest value
+    joint: Arr  # (S, X)
+    prior: Arr  # (S,)
+    mass: Arr  # (X,)
+    limit: ScalarLike = 0.0  # of a worst-outcome measure: its largest value
     whole: bool = False  # no row may be left out or merged
 
     @property
-    def ones(self) -> Any:
+    def ones(self) -> Arr:
         """1 for every symbol with mass, 0 for the others."""
         return (self.prior > 0).astype(self.prior.dtype)
 
-    def distinct(self, rows: Any) -> Any:
+    def distinct(self, rows: Arr) -> Arr:
         """The numbers of the first of rows that are equal up to rounding; of all of them where the view is whole."""
         if self.whole:
             return np.arange(len(rows))
@@ -137,12 +138,12 @@ class Role(enum.Enum):
 class Boundary(NamedTuple):
     """h at g: {h = 0} is the boundary of a smooth set. All of shape (Y, T) but level and size (Y,)."""
 
-    level: Any
-    normal: Any  # dh/dg
-    size: Any  # the sum of the normal
-    curvature: Any  # the Hessian, up to multiples of normal normal': its diagonal, or (Y, T, T) of a coupled set
-    normal_drift: Any = None  # d normal / d smoothing, of a coupled set alone
-    level_drift: Any = None  # d level / d smoothing, of a coupled set alone
+    level: Arr
+    normal: Arr  # dh/dg
+    size: Arr  # the sum of the normal
+    curvature: Arr  # the Hessian, up to multiples of normal normal': its diagonal, or (Y, T, T) of a coupled set
+    normal_drift: Arr | None = None  # d normal / d smoothing, of a coupled set alone
+    level_drift: Arr | None = None  # d level / d smoothing, of a coupled set alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +151,11 @@ class Rules:
     """A measure as a set of rules: what `AbstractLeakage.rules` returns."""
 
     rule_set: "AbstractRuleSet"
-    rows: Any  # (T, X)
-    reference: Any  # (T,): r of a smooth set, the normalisation of LINEAR (zeros: none)
-    cap: Any = None  # (T,) or None: LINEAR only
-    parameter: Any = 0.0  # (): a number that the set depends on and that is no constant of a compiled program
-    offset: Any = None  # (X,) or None: of a worst-outcome limit, phi(y) + offset . W_y <= 0
+    rows: Arr  # (T, X)
+    reference: Arr  # (T,): r of a smooth set, the normalisation of LINEAR (zeros: none)
+    cap: Arr | None = None  # (T,) or None: LINEAR only
+    parameter: ScalarLike = 0.0  # (): a number that the set depends on and that is no constant of a compiled program
+    offset: Arr | None = None  # (X,) or None: of a worst-outcome limit, phi(y) + offset . W_y <= 0
 
 
 @jax.tree_util.register_dataclass
@@ -162,20 +163,20 @@ class Rules:
 class Term:
     """One measure under one joint. All arrays float, one dtype."""
 
-    rows: Any  # (T, X)
-    reference: Any  # (T,): r of a smooth set, the normalisation of LINEAR (zeros: none)
-    cap: Any  # (T,) or None: LINEAR only
-    offset: Any  # (X,): -eps P(x) in role WORST, otherwise 0
+    rows: Arr  # (T, X)
+    reference: Arr  # (T,): r of a smooth set, the normalisation of LINEAR (zeros: none)
+    cap: Arr | None  # (T,) or None: LINEAR only
+    offset: Arr  # (X,): -eps P(x) in role WORST, otherwise 0
     bound: Any  # (): of role AVERAGE; PEAK: sum_y phi(y) - bound <= peak; otherwise 0
-    parameter: Any  # (): of the set, otherwise 0
+    parameter: ScalarLike  # (): of the set, otherwise 0
     rule_set: "AbstractRuleSet" = field(metadata={"static": True})
     role: Role = field(metadata={"static": True})
     normalised: bool = field(metadata={"static": True})  # whether t_y exists (LINEAR with a reference)
     # Whether it is a limit that only mechanisms meet under which S and Y are independent.
     independent: bool = field(metadata={"static": True}, default=False)
-    rate: Any = None  # (X,) or None: role WORST, what a unit of the peak allows an output, times its W
+    rate: Arr | None = None  # (X,) or None: role WORST, what a unit of the peak allows an output, times its W
     # The rule that rules are counted from, (T,), None: zero. The set of a smooth term is then { g : g + centre in G }.
-    centre: Any = None
+    centre: Arr | None = None
 
     @property
     def smooth(self) -> bool:
@@ -186,11 +187,11 @@ class Term:
         """Whether the last row is the mass of the output."""
         return self.rule_set.massed
 
-    def whole(self, g: Any) -> Any:
+    def whole(self, g: Arr) -> Arr:
         """Rules g (..., T) of a smooth term as the formulas of its set take them."""
         return g if self.centre is None else g + self.centre
 
-    def offset_at(self, peak: Any) -> Any:
+    def offset_at(self, peak: ScalarLike) -> Arr:
         """The offset of a worst-outcome limit where the peak is as given."""
         return self.offset if self.rate is None else self.offset - peak * self.rate
 
@@ -218,19 +219,19 @@ class AbstractRuleSet(ABC):
     # What a solver needs.
 
     @abstractmethod
-    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+    def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         """h at rules g (Y, T); that of a coupled set, which may have kinks, so smooth as `smoothing`."""
 
     @abstractmethod
-    def gradient(self, term: Term, w: Any) -> Any:
+    def gradient(self, term: Term, w: Arr) -> Arr:
         """The natural rule about w > 0, (T,) or (Y, T). A row without reference gets one that counts nothing."""
 
     @abstractmethod
-    def support(self, term: Term, w: Any) -> Any:
+    def support(self, term: Term, w: Arr) -> Arr:
         """phi of every output from what the term sees of it, w (Y, T): (Y,)."""
 
     @abstractmethod
-    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+    def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         """Rules g (Y, T) at a level h (Y,), moved into the set."""
 
     def domain(self, term: Term) -> tuple[float, float]:
@@ -238,7 +239,7 @@ class AbstractRuleSet(ABC):
         del term
         return -math.inf, math.inf
 
-    def merged(self, rows: Any, reference: Any, cap: Any) -> tuple[Any, Any, Any]:
+    def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
         """(rows, reference, cap) with rows that say the same put together.
 
         Smooth sets see sums over symbols of r f(w/r), so equal ratios add up; the mass is its own row.
@@ -253,18 +254,18 @@ class AbstractRuleSet(ABC):
             cap,
         )
 
-    def unseen(self, reference: np.ndarray) -> Any:
+    def unseen(self, reference: Arr) -> Arr:
         """Rules for symbols that are not iterated on, (T,): they cost the set next to nothing."""
         return np.zeros(len(reference))
 
     # What a certificate needs.
 
     @abstractmethod
-    def columns(self, term: Term, w: Any) -> Any:
+    def columns(self, term: Term, w: Arr) -> Arr:
         """phi of what the term sees of every output, w (T, Y): (Y,). Of a user's function rounded up."""
 
     @abstractmethod
-    def moved_in(self, term: Term, g: Any) -> Any:
+    def moved_in(self, term: Term, g: Arr) -> Arr:
         """Any finite g (Y, T) moved into the set."""
 
 
@@ -275,7 +276,7 @@ class Entropic(AbstractRuleSet):
     additive: ClassVar[bool] = True
     strict: ClassVar[bool] = True
 
-    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+    def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         del smoothing
         seen = term.reference > 0
         tilted = xp.where(seen, g + xp.log(xp.where(seen, term.reference, 1.0)), -xp.inf)
@@ -284,22 +285,22 @@ class Entropic(AbstractRuleSet):
         total = e.sum(axis=1, keepdims=True)
         return Boundary((top + xp.log(total))[:, 0], e / total, xp.ones_like(total[:, 0]), e / total)
 
-    def gradient(self, term: Term, w: Any) -> Any:
+    def gradient(self, term: Term, w: Arr) -> Arr:
         seen = term.reference > 0
         safe = xp.where(seen, term.reference, 1.0)
         return xp.log(xp.where(seen, w / (safe * w.sum(axis=-1, keepdims=True)), 1.0))
 
-    def support(self, term: Term, w: Any) -> Any:
+    def support(self, term: Term, w: Arr) -> Arr:
         r, tiny = term.reference, np.finfo(w.dtype).tiny
         mass = w.sum(axis=1, keepdims=True)
         ratio = xp.maximum(w, tiny) / (xp.where(r > 0, r, 1.0) * xp.maximum(mass, tiny))
         return xp.where(w > tiny, w * xp.log(ratio), 0.0).sum(axis=1)
 
-    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+    def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         del term
         return g - level[:, None]
 
-    def merged(self, rows: Any, reference: Any, cap: Any) -> tuple[Any, Any, Any]:
+    def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
         """An entropic set sees proportional rows c_i v as one, v sum c_i, of another reference:
         sum_i c_i w ln(c_i w/r_i) = C w ln(C w/r) with C = sum c_i and ln r = ln C + sum_i (c_i/C) ln(r_i/c_i).
 
@@ -314,11 +315,11 @@ class Entropic(AbstractRuleSet):
             rows, reference = gather @ rows, total * np.exp(mean / total)
         return super().merged(rows, reference, cap)
 
-    def unseen(self, reference: np.ndarray) -> Any:
+    def unseen(self, reference: Arr) -> Arr:
         seen = reference > 0
         return np.where(seen, UNSEEN - np.log(np.where(seen, reference, 1.0)), 0.0)
 
-    def columns(self, term: Term, w: Any) -> Any:
+    def columns(self, term: Term, w: Arr) -> Arr:
         r = term.reference[:, None]
         w = xp.maximum(w, 0.0)
         mass = w.sum(axis=0)
@@ -330,7 +331,7 @@ class Entropic(AbstractRuleSet):
         terms = xp.where(ratio > 0, ratio * xp.log(xp.where(ratio > 0, ratio, 1.0)), 0.0) - ratio + 1.0
         return (product * terms).sum(axis=0) - mass * _log_of_total(whole)
 
-    def moved_in(self, term: Term, g: Any) -> Any:
+    def moved_in(self, term: Term, g: Arr) -> Arr:
         r = term.reference
         seen = r > 0
         g = xp.where(seen, xp.clip(g, _LOWEST_SCORE, -_LOWEST_SCORE), _LOWEST_SCORE)
@@ -342,7 +343,7 @@ class Entropic(AbstractRuleSet):
         return xp.where(seen, g - level - _log_of_total(total), 0.0)
 
 
-def _log_of_total(total: Any) -> Any:
+def _log_of_total(total: ScalarLike) -> Arr:
     """The logarithm of the sum of a reference, 0 of one that is 1 up to rounding."""
     return xp.where(abs(total - 1.0) > 1e-12, xp.log(total), 0.0)
 
@@ -358,7 +359,7 @@ class Power(AbstractRuleSet):
     proportional: ClassVar[bool] = True
     strict: ClassVar[bool] = True
 
-    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+    def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         del smoothing
         b = term.parameter
         y = -g if self.negative else g
@@ -366,13 +367,13 @@ class Power(AbstractRuleSet):
         power = term.reference * y ** (b - 1.0)
         return Boundary(((power * y).sum(axis=1) - 1.0) / size, power, power.sum(axis=1), abs(b - 1.0) * power / y)
 
-    def gradient(self, term: Term, w: Any) -> Any:
+    def gradient(self, term: Term, w: Arr) -> Arr:
         r, seen = term.reference, term.reference > 0
         y = xp.where(seen, w / xp.where(seen, r, 1.0), 1.0) ** (1.0 / (term.parameter - 1.0))
         y = y * (r * y**term.parameter).sum(axis=-1, keepdims=True) ** (-1.0 / term.parameter)
         return -y if self.negative else y
 
-    def support(self, term: Term, w: Any) -> Any:
+    def support(self, term: Term, w: Arr) -> Arr:
         r, tiny = term.reference, np.finfo(w.dtype).tiny
         a = term.parameter / (term.parameter - 1.0)
         lift = xp.maximum(w, 0.0) / xp.where(r > 0, r, 1.0)
@@ -380,7 +381,7 @@ class Power(AbstractRuleSet):
         inner = (r * xp.where(lift > 0, lift / top, 0.0) ** a).sum(axis=1) ** (1.0 / a)
         return (-1.0 if self.negative else 1.0) * top[:, 0] * inner
 
-    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+    def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         # sum r y^b = 1 + b level; y scaled to the boundary
         total = 1.0 + abs(term.parameter) * level
         return g + term.whole(g) * xp.expm1(-xp.log(total) / term.parameter)[:, None]
@@ -389,10 +390,10 @@ class Power(AbstractRuleSet):
         del term
         return (-math.inf, 0.0) if self.negative else (0.0, math.inf)
 
-    def unseen(self, reference: np.ndarray) -> Any:
+    def unseen(self, reference: Arr) -> Arr:
         return np.full(len(reference), -1e3 if self.negative else 0.0)
 
-    def columns(self, term: Term, w: Any) -> Any:
+    def columns(self, term: Term, w: Arr) -> Arr:
         r = term.reference[:, None]
         order = term.parameter / (term.parameter - 1.0)
         lift = xp.maximum(w, 0.0) / xp.where(r > 0, r, 1.0)
@@ -403,7 +404,7 @@ class Power(AbstractRuleSet):
         inner = xp.where(inner > 0, xp.where(inner > 0, inner, 1.0) ** (1.0 / order), 0.0)
         return (-1.0 if self.negative else 1.0) * top * inner
 
-    def moved_in(self, term: Term, g: Any) -> Any:
+    def moved_in(self, term: Term, g: Arr) -> Arr:
         r, b = term.reference, term.parameter
         # Powers of numbers on the side of 1 where they cannot overflow: b < 0 for orders < 1.
         if self.negative:
@@ -426,10 +427,10 @@ class Linear(AbstractRuleSet):
 
     smooth: ClassVar[bool] = False
 
-    def boundary(self, term: Term, g: Any, smoothing: Any) -> Boundary:
+    def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         raise NotImplementedError
 
-    def gradient(self, term: Term, w: Any) -> Any:
+    def gradient(self, term: Term, w: Arr) -> Arr:
         """A best rule about one output w (T,)."""
         if term.cap is not None:
             return xp.where(w > 0, term.cap, 0.0)
@@ -437,16 +438,16 @@ class Linear(AbstractRuleSet):
         best = np.arange(len(w)) == xp.where(term.reference > 0, w / safe, -xp.inf).argmax()
         return xp.where(best, 1.0 / safe, 0.0)
 
-    def support(self, term: Term, w: Any) -> Any:
+    def support(self, term: Term, w: Arr) -> Arr:
         if term.cap is not None:
             return (term.cap * xp.maximum(w, 0.0)).sum(axis=1)
         r = term.reference
         return (w / xp.where(r > 0, r, 1.0)).max(axis=1) if term.role is not Role.WORST else _violation(term, w)
 
-    def normalised(self, term: Term, g: Any, level: Any) -> Any:
+    def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         raise NotImplementedError
 
-    def merged(self, rows: Any, reference: Any, cap: Any) -> tuple[Any, Any, Any]:
+    def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
         """Equal rows once, unless each has a cap of its own."""
         if cap is not None:
             return rows, reference, cap
@@ -455,16 +456,16 @@ class Linear(AbstractRuleSet):
         _, first = np.unique(classes(np.column_stack([rows / size, np.sign(reference)])), return_index=True)
         return rows[first], reference[first], None
 
-    def columns(self, term: Term, w: Any) -> Any:
+    def columns(self, term: Term, w: Arr) -> Arr:
         if term.cap is not None:
             return (term.cap[:, None] * xp.maximum(w, 0.0)).sum(axis=0)
         return (w / term.reference[:, None]).max(axis=0)
 
-    def moved_in(self, term: Term, g: Any) -> Any:
+    def moved_in(self, term: Term, g: Arr) -> Arr:
         raise NotImplementedError
 
 
-def _violation(term: Term, w: Any) -> Any:
+def _violation(term: Term, w: Arr) -> Arr:
     """By how much no t has w <= t reference, 0 or less if one has: (Y,)."""
     r = term.reference
     if not term.normalised:
@@ -480,7 +481,7 @@ ENTROPIC, LINEAR = Entropic(), Linear()
 # -- rows that are equal -----------------------------------------------------------------------------
 
 
-def classes(keys: np.ndarray) -> np.ndarray:
+def classes(keys: Arr) -> np.ndarray:
     """Class numbers of rows that are equal to rounding, in order of first appearance."""
     first = np.sort(_rounded(keys[:, 0]))
     if (first[1:] != first[:-1]).all():  # mostly: then so do the rows
@@ -489,7 +490,7 @@ def classes(keys: np.ndarray) -> np.ndarray:
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in _rounded(keys)])
 
 
-def _rounded(numbers: np.ndarray) -> np.ndarray:
+def _rounded(numbers: Arr) -> np.ndarray:
     mantissa, exponent = np.frexp(numbers)
     return np.ascontiguousarray(np.ldexp(np.round(mantissa, _DECIMALS), exponent) + 0.0)
 

@@ -1,14 +1,13 @@
 """Leakage in Shannon's sense: average and maximum information leakage, relative-entropy privacy."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import kl_excess
-from jaxpriv._types import Column, PrivateMarginal, Scalar
+from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar
 from jaxpriv._validation import finite, real_array
 from jaxpriv.leakage._base import (
     AbstractMeanLeakage,
@@ -50,7 +49,7 @@ def _relative_entropy(w: Column, prior: PrivateMarginal) -> Scalar:
     return jnp.sum(prior * kl_excess(lift_of(w, prior)))
 
 
-def posterior_entropy_rules(view: View, hidden: Any = None) -> Rules:
+def posterior_entropy_rules(view: View, hidden: Arr | None = None) -> Rules:
     """The rules of H(S) - H(S | Y=y) <= limit, `hidden` (S,) entropies inside the symbols (None: none)."""
     prior = view.prior
     inside = np.zeros(len(prior)) if hidden is None else hidden
@@ -137,7 +136,7 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
         return _relative_entropy(w, prior)
 
 
-def _hidden(value: Any) -> Any:
+def _hidden(value: object) -> Arr | None:
     return None if value is None else finite(real_array(value, "hidden", ndim=1), "hidden")
 
 
@@ -158,7 +157,7 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
     another number of symbols than the joint's.
     """
 
-    hidden: Any = eqx.field(converter=_hidden, default=None)
+    hidden: Float[Arr, " s"] | None = eqx.field(converter=_hidden, default=None)
 
     @property
     def unit(self) -> Unit:
@@ -172,7 +171,7 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
     def entropic(self) -> bool:
         return True
 
-    def among(self, prior: Any, seen: np.ndarray) -> "MaxInformation":
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "MaxInformation":
         del prior
         return self if self.hidden is None else MaxInformation(of_symbols("hidden", self.hidden, 0, seen))
 

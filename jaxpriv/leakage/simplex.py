@@ -1,7 +1,6 @@
 """The least value of a convex function on the probability simplex, with a bound on the error."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ def least_on_simplex(objective: Callable[[Array], Array], start: Array, steps: i
     size = start.size
     shortening = jnp.asarray(0.5, start.dtype) ** jnp.arange(12, dtype=start.dtype)
 
-    def step(_: Any, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def step(_: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         q, nearest, least = state
         slope = gradient(q)
         gap = simplex_gap(slope, q)

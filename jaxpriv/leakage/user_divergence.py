@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import positive
+from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import OWN_FUNCTION, Unit
@@ -127,37 +128,37 @@ class UserCurve(AbstractCurve):
     def slopes(self) -> tuple[float, float]:
         return self.lowest, self.highest
 
-    def value(self, t: Any) -> Any:
+    def value(self, t: Arr) -> Arr:
         """f(t), t >= 0, elementwise; inf outside of its domain."""
         return (self.f(jnp.asarray(t)) - self.tilt * (t - 1.0)) / self.size
 
-    def slope(self, t: Any) -> Any:
+    def slope(self, t: Arr) -> Arr:
         """f'(t), t > 0; -inf below and inf above the interval around 1 on which f is finite."""
         return self.slope_and_curvature(t)[0]
 
-    def slope_and_curvature(self, t: Any) -> tuple[Any, Any]:
+    def slope_and_curvature(self, t: Arr) -> tuple[Arr, Arr]:
         """(f'(t), f''(t)), t > 0."""
         value, slope, curvature = _derivatives(self.f.f, t)
         inside = jnp.isfinite(value) & ~jnp.isnan(slope)
         slope = jnp.where(inside, slope - self.tilt, jnp.where(t > 1.0, jnp.inf, -jnp.inf))
         return slope / self.size, curvature / self.size
 
-    def conjugate(self, u: Any) -> tuple[Any, Any, Any]:
+    def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         """By inverting the slope: f*(u) = u t - f(t) where f'(t) = u. A certificate takes `lines` instead."""
         t = self._ratio_at(u)
         _, curvature = self.slope_and_curvature(t)
         return u * t - self.value(t), t, 1.0 / xp.maximum(curvature, _FLATTEST)
 
-    def conjugate_at(self, t: Any, u: Any) -> Any:
+    def conjugate_at(self, t: Arr, u: Arr) -> Arr:
         return u * t - self.value(t)
 
-    def _ratio_at(self, u: Any) -> Any:
+    def _ratio_at(self, u: Arr) -> Arr:
         """The t with f'(t) = u, in [LOWEST, HIGHEST].
 
         Newton's method in ln t inside a bracket, halved where Newton's step leaves it or does not halve the last one.
         """
 
-        def go_on(state: tuple[Any, ...]) -> Any:
+        def go_on(state: tuple[Any, ...]) -> Arr:
             _, _, _, last, count = state
             return (abs(last) > 0).any() & (count < _MOST_HALVINGS)
 
@@ -180,14 +181,14 @@ class UserCurve(AbstractCurve):
         start = (nothing, low, high, high - low, np.array(0))
         return xp.exp(xp.while_loop(go_on, narrow, start)[0])
 
-    def exact(self, t: Any) -> Any:
+    def exact(self, t: Arr) -> Arr:
         """f(t), t >= 0: the limit at 0, inf outside of its domain; on the host in float64."""
         if xp.of(t) is jnp:
             return self.value(t)
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             return np.asarray(self.value(jnp.asarray(t)), dtype=np.float64)
 
-    def lines(self, u: Any) -> tuple[np.ndarray, np.ndarray]:
+    def lines(self, u: Arr) -> tuple[np.ndarray, np.ndarray]:
         """A line u t - c lies below a convex f where u = f'(r) and c = r f'(r) - f(r), for whatever ratio r: no
         conjugate in closed form is needed and none is relied on.
 
@@ -210,11 +211,11 @@ class UserCurve(AbstractCurve):
             return np.asarray(self.slope(jnp.asarray(t)), dtype=np.float64)
 
 
-def _derivatives(f: Callable[[Any], Any], t: Any) -> tuple[Any, Any, Any]:
+def _derivatives(f: Callable[[Array], Array], t: Arr) -> tuple[Array, Array, Array]:
     """(f, f', f'') of an elementwise function."""
     one = jnp.ones_like(t)
 
-    def first(t: Any) -> tuple[Any, Any]:
+    def first(t: Array) -> tuple[Array, Array]:
         return jax.jvp(f, (t,), (one,))
 
     (value, slope), (_, curvature) = jax.jvp(first, (t,), (one,))

@@ -5,12 +5,13 @@ still fail between them: what a certificate assumes is that it does not.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
+from jaxpriv._types import Arr
 from jaxpriv.errors import InputError
 
 # Tangents may lie above the values by rounding of the user's function, relative to the numbers compared.
@@ -18,13 +19,13 @@ _ROUNDING = 1e-9
 _RATIOS, _ANNOUNCEMENTS = 200, 40
 
 
-def check_elementwise(form: str, f: Callable[[Any], Any]) -> None:
+def check_elementwise(form: str, f: Callable[[Array], Array]) -> None:
     """Refuse an f, of the argument `form`, that is no elementwise JAX function: before anything is computed with it."""
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         _check_shape(f"{form}: f", f, (3, 2), "ratios t of shape (3, 2)")
 
 
-def check_convex(form: str, value: Any, slope: Any, tilt: float) -> None:
+def check_convex(form: str, value: Callable[[Arr], Arr], slope: Callable[[Arr], Arr], tilt: float) -> None:
     """Refuse an f that is not convex. `value` and `slope` are f and f' in units of their own, with the limit at 0, less
     `tilt` (t - 1).
     """
@@ -32,7 +33,7 @@ def check_convex(form: str, value: Any, slope: Any, tilt: float) -> None:
         _check_convex(form, value, slope, tilt)
 
 
-def check_loss(form: str, loss: Callable[[Any], Any], proper: bool, symbols: int) -> None:
+def check_loss(form: str, loss: Callable[[Array], Array], proper: bool, symbols: int) -> None:
     """Refuse a loss, of the argument `form`, that is no function of announcements over so many symbols, not convex,
     or declared proper and not.
     """
@@ -41,7 +42,7 @@ def check_loss(form: str, loss: Callable[[Any], Any], proper: bool, symbols: int
         _check_announcements(form, loss, proper, symbols)
 
 
-def _check_shape(name: str, function: Callable[[Any], Any], shape: tuple[int, ...], what: str) -> None:
+def _check_shape(name: str, function: Callable[[Array], Array], shape: tuple[int, ...], what: str) -> None:
     try:
         found = jax.eval_shape(function, jax.ShapeDtypeStruct(shape, jnp.float64))
     except jax.errors.JAXTypeError as error:
@@ -54,7 +55,7 @@ def _check_shape(name: str, function: Callable[[Any], Any], shape: tuple[int, ..
         raise InputError(f"{name} returns shape {found.shape} for {what}; shape {shape} is needed")
 
 
-def _check_convex(form: str, value: Any, slope: Any, tilt: float) -> None:
+def _check_convex(form: str, value: Callable[[Arr], Arr], slope: Callable[[Arr], Arr], tilt: float) -> None:
     """f at 0 and from 1e-9 to 1e9, most densely near 1."""
     t = np.unique(np.concatenate([np.geomspace(1e-9, 1e9, 2 * _RATIOS), np.geomspace(0.1, 10.0, _RATIOS)]))
     values, slopes = (np.asarray(part(jnp.asarray(t))) for part in (value, slope))
@@ -77,7 +78,7 @@ def _check_convex(form: str, value: Any, slope: Any, tilt: float) -> None:
         )
 
 
-def _check_announcements(form: str, loss: Callable[[Any], Any], proper: bool, symbols: int) -> None:
+def _check_announcements(form: str, loss: Callable[[Array], Array], proper: bool, symbols: int) -> None:
     """The loss at announcements inside the simplex and near its faces."""
     rng = np.random.default_rng(0)
     q = np.vstack([rng.dirichlet(np.full(symbols, share), _ANNOUNCEMENTS // 2) for share in (0.3, 3.0)])
@@ -98,7 +99,7 @@ def _check_announcements(form: str, loss: Callable[[Any], Any], proper: bool, sy
         _check_proper(form, loss, q)
 
 
-def _check_proper(form: str, loss: Callable[[Any], Any], q: np.ndarray) -> None:
+def _check_proper(form: str, loss: Callable[[Array], Array], q: np.ndarray) -> None:
     slopes = np.asarray(jax.vmap(lambda p: jax.grad(lambda r: p @ loss(r))(p))(q))
     gap = (slopes * q).sum(axis=1) - slopes.min(axis=1)
     if not (gap <= 1e-6 * (1.0 + abs(slopes).max(axis=1))).all():

@@ -2,20 +2,38 @@
 
 import inspect
 import math
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv import distortion as distortions
 from jaxpriv._module import Module
 from jaxpriv._resources import MERGE, STREAM, need_memory
+from jaxpriv._types import Arr, ArrayInput, ScalarLike
 from jaxpriv._validation import finite, is_traced, joint_array, real_array, scalar
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Stored
 from jaxpriv.leakage import AbstractLeakage, MutualInformation
+
+
+class DistortionTarget(TypedDict, total=False):
+    """The form of a `DistortionProblem`: exactly one of these."""
+
+    budget: ArrayInput
+    multiplier: ArrayInput
+    leakage_budget: ScalarLike
+
+
+class DistortionForm(DistortionTarget, total=False):
+    """The form and the measures of a `DistortionProblem`."""
+
+    leakage: AbstractLeakage
+    limits: Sequence[tuple[AbstractLeakage, ScalarLike]]
 
 
 class DistortionProblem(Module):
@@ -65,14 +83,14 @@ class DistortionProblem(Module):
 
     def __init__(
         self,
-        joint: Any,
-        distortion: Any,
+        joint: ArrayInput | AbstractJoint,
+        distortion: ArrayInput | AbstractDistortion | Sequence[ArrayInput | AbstractDistortion],
         *,
-        budget: Any = None,
-        multiplier: Any = None,
-        leakage_budget: Any = None,
-        leakage: Any = None,
-        limits: Any = (),
+        budget: ArrayInput | None = None,
+        multiplier: ArrayInput | None = None,
+        leakage_budget: ScalarLike | None = None,
+        leakage: AbstractLeakage | None = None,
+        limits: Sequence[tuple[AbstractLeakage, ScalarLike]] = (),
     ):
         self.leakage = MutualInformation() if leakage is None else leakage
         _measure(self.leakage, "leakage")
@@ -120,7 +138,7 @@ class DistortionProblem(Module):
         return self.distortions[0].shape
 
     @property
-    def joints(self) -> Any:
+    def joints(self) -> Arr:
         """The joints as tables, shape (K, S, X)."""
         if not isinstance(self.data, AbstractJoint):
             return self.data
@@ -152,7 +170,7 @@ class DistortionProblem(Module):
         joint = self.data if isinstance(self.data, AbstractJoint) else Stored(self.data[0])
         return joint, self.distortions
 
-    def tables(self) -> Any:
+    def tables(self) -> Arr:
         """The distortions as tables, shape (M, X, Y)."""
         xp = jnp if is_traced(self) else np
         return xp.stack(
@@ -160,7 +178,11 @@ class DistortionProblem(Module):
         )
 
 
-def rate_distortion(source: Any, distortion: Any, **form: Any) -> DistortionProblem:
+def rate_distortion(
+    source: ArrayInput,
+    distortion: ArrayInput | AbstractDistortion | Sequence[ArrayInput | AbstractDistortion],
+    **form: Unpack[DistortionForm],
+) -> DistortionProblem:
     """Rate-distortion as a privacy problem: S = X (Calmon-Fawaz Corollary 1), joint = diag(source).
 
     `source`: P(X), shape (X,); `form`: `budget=`, `multiplier=` or `leakage_budget=` (the rate).
@@ -172,12 +194,16 @@ def rate_distortion(source: Any, distortion: Any, **form: Any) -> DistortionProb
     return DistortionProblem(np.diag(joint_array(np.asarray(source)[None, :], "source")[0]), distortion, **form)
 
 
-def private_pairs(joint: Any) -> np.ndarray:
+def private_pairs(joint: ArrayLike) -> np.ndarray:
     """The pairs (s, x) of positive mass, shape (P, 2), in row order: the data symbols of Remark 3."""
     return np.argwhere(joint_array(joint) > 0)
 
 
-def with_private_input(joint: Any, distortion: Any, **form: Any) -> DistortionProblem:
+def with_private_input(
+    joint: ArrayInput,
+    distortion: ArrayInput | AbstractDistortion | Sequence[ArrayInput | AbstractDistortion],
+    **form: Unpack[DistortionForm],
+) -> DistortionProblem:
     """Calmon-Fawaz Remark 3: the curator sees S too, and the mapping may use it: P(y | x, s).
 
     The data symbol becomes the pair (s, x), so nothing else changes: row i of the mechanism is
@@ -196,7 +222,7 @@ def with_private_input(joint: Any, distortion: Any, **form: Any) -> DistortionPr
     return DistortionProblem(paired, tables, **form)
 
 
-def _joints(value: Any) -> Any:
+def _joints(value: ArrayInput) -> Arr:
     array = real_array(value, "joint", ndim=(2, 3))
     if array.ndim == 2:
         return joint_array(value)[None]
@@ -205,7 +231,7 @@ def _joints(value: Any) -> Any:
     return np.stack([joint_array(one, f"joint[{k}]") for k, one in enumerate(np.asarray(value))])
 
 
-def _measure(value: Any, name: str) -> None:
+def _measure(value: object, name: str) -> None:
     """Refuse what is no measure, and say what to write instead."""
     if isinstance(value, AbstractLeakage):
         return
@@ -223,7 +249,9 @@ def _measure(value: Any, name: str) -> None:
     raise InputError(f"{name} must be a measure of jaxpriv.leakage, not {type(value).__name__}")
 
 
-def _distortions(value: Any, inputs: int, private: int) -> tuple[AbstractDistortion, ...]:
+def _distortions(
+    value: ArrayInput | AbstractDistortion | Sequence[ArrayInput | AbstractDistortion], inputs: int, private: int
+) -> tuple[AbstractDistortion, ...]:
     several = value if isinstance(value, (list, tuple)) else [value]
     for k, one in enumerate(several):
         if callable(one) and not isinstance(one, AbstractDistortion):
@@ -257,7 +285,7 @@ def _distortions(value: Any, inputs: int, private: int) -> tuple[AbstractDistort
     return tuple(items)
 
 
-def _limits(value: Any) -> tuple[tuple[AbstractLeakage, float], ...]:
+def _limits(value: Iterable[tuple[AbstractLeakage, ScalarLike]]) -> tuple[tuple[AbstractLeakage, Any], ...]:
     """(measure, number >= 0) pairs; `inf` limits nothing."""
     checked = []
     if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[0], (tuple, list)):
@@ -272,7 +300,7 @@ def _limits(value: Any) -> tuple[tuple[AbstractLeakage, float], ...]:
     return tuple(checked)
 
 
-def _per_distortion(value: Any, name: str, count: int) -> Any:
+def _per_distortion(value: ArrayInput, name: str, count: int) -> Arr:
     array = real_array(value, name, ndim=(0, 1)) if not isinstance(value, (bool, np.bool_)) else None
     if array is None:
         raise InputError(f"{name} must be a number, not a bool")
@@ -284,7 +312,7 @@ def _per_distortion(value: Any, name: str, count: int) -> Any:
     return array
 
 
-def replace_form(problem: DistortionProblem, **form: Any) -> DistortionProblem:
+def replace_form(problem: DistortionProblem, **form: Unpack[DistortionTarget]) -> DistortionProblem:
     """The same joint and distortions asked in another form or at another budget."""
     data = problem.data
     joint = data if isinstance(data, AbstractJoint) or data.shape[0] > 1 else data[0]

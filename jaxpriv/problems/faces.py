@@ -97,7 +97,7 @@ class Face:
         moved = np.where(total > 0, moved / np.where(total > 0, total, 1.0), self.inside)
         if not self.equal.any():
             return moved
-        met = onto_equations(dataclasses.replace(program, equal=self.equal), moved)
+        met = np.asarray(onto_equations(dataclasses.replace(program, equal=self.equal), moved))
         return self.inside if np.isnan(met).any() else met
 
     def prices(self, program: Program, costs: np.ndarray, prices: np.ndarray) -> np.ndarray:
@@ -156,7 +156,7 @@ def face_of(program: Program, weights: np.ndarray) -> Face:
     source = np.where(used, np.arange(len(used)), live[np.cumsum(~used) % len(live)])
     escape = escape / scale
     if equal.any():  # the linear program met its equations to its tolerance only
-        met = onto_equations(dataclasses.replace(program, equal=equal), inside)
+        met = np.asarray(onto_equations(dataclasses.replace(program, equal=equal), inside))
         inside = inside if np.isnan(met).any() else met
     return Face(support, held, equal, escape / escape.sum(), inside, source)
 

@@ -10,11 +10,11 @@ whenever it is <= 0.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from jaxpriv._numerics import unit_of
+from jaxpriv._types import Arr
 from jaxpriv.problems.program import Program
 
 # Budgets closer than this (relative) to the least attainable value are taken as equal to it.
@@ -34,15 +34,15 @@ class Feasibility:
             support lies where the weighted cost is least.
     """
 
-    mechanism: Any
-    weights: Any
+    mechanism: np.ndarray
+    weights: np.ndarray
     bound: float
     allowed: float
     feasible: bool
     boundary: bool
 
 
-def cheapest(costs: Any) -> np.ndarray:
+def cheapest(costs: Arr) -> np.ndarray:
     """The deterministic mechanism that releases argmin_y costs[x, y] (ties: the first)."""
     mechanism = np.zeros(costs.shape)
     mechanism[np.arange(len(costs)), costs.argmin(axis=1)] = 1.0
@@ -100,7 +100,7 @@ def most_room(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return np.maximum(-result.ineqlin.marginals, 0.0), mechanism / mechanism.sum(axis=1, keepdims=True)
 
 
-def independent(program: Program) -> Any | None:
+def independent(program: Program) -> Arr | None:
     """A release that ignores the data and meets every budget (leakage 0), cheapest first, or None."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     per_output = np.where(program.support.all(axis=0), c.sum(axis=1), np.inf)  # (R, Y)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._divergence import entropy, information_interval
 from jaxpriv._repr import summary
@@ -128,7 +129,7 @@ def _target(given: dict[str, Any]) -> tuple[str, float]:
     return form, float(scalar(value, form, low=0.0))
 
 
-def _prepare(joint: Any, given: dict[str, Any]) -> tuple[np.ndarray, str, float]:
+def _prepare(joint: ArrayLike, given: dict[str, Any]) -> tuple[np.ndarray, str, float]:
     if is_traced(joint, given):
         raise InputError("joint: funnel and bottleneck problems live on the host, outside of jit, vmap and grad")
     joint = joint_array(joint)
@@ -167,11 +168,11 @@ class FunnelProblem:
         InfeasibleError: R above H(X).
     """
 
-    joint: Any
-    disclosure: Any = field(default=None, kw_only=True)
-    leakage_budget: Any = field(default=None, kw_only=True)
-    multiplier: Any = field(default=None, kw_only=True)
-    leakage: Any = field(default_factory=MutualInformation, kw_only=True)
+    joint: np.ndarray
+    disclosure: float | None = field(default=None, kw_only=True)
+    leakage_budget: float | None = field(default=None, kw_only=True)
+    multiplier: float | None = field(default=None, kw_only=True)
+    leakage: AbstractAverageLeakage = field(default_factory=MutualInformation, kw_only=True)
     core: np.ndarray = field(init=False, repr=False)
     useful: np.ndarray = field(init=False, repr=False)
     reduction: Core = field(init=False, repr=False)
@@ -214,10 +215,10 @@ class BottleneckProblem:
         InfeasibleError: D above I(S;X).
     """
 
-    joint: Any
-    disclosure: Any = field(default=None, kw_only=True)
-    relevance: Any = field(default=None, kw_only=True)
-    multiplier: Any = field(default=None, kw_only=True)
+    joint: np.ndarray
+    disclosure: float | None = field(default=None, kw_only=True)
+    relevance: float | None = field(default=None, kw_only=True)
+    multiplier: float | None = field(default=None, kw_only=True)
     core: np.ndarray = field(init=False, repr=False)
     useful: np.ndarray = field(init=False, repr=False)
     reduction: Core = field(init=False, repr=False)
@@ -243,7 +244,9 @@ class BottleneckProblem:
         return MutualInformation()
 
 
-def _settle(problem: Any, joint: np.ndarray, form: str, target: float, reduction: Core) -> None:
+def _settle(
+    problem: FunnelProblem | BottleneckProblem, joint: np.ndarray, form: str, target: float, reduction: Core
+) -> None:
     """Fill in the derived fields of a frozen problem."""
     values = {
         "joint": joint,

@@ -10,12 +10,13 @@ which is what `NoiseProblem` states; `max_entropy_noise` is the paper's own answ
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._repr import summary
+from jaxpriv._types import Arr
 from jaxpriv._validation import finite, joint_array, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 
@@ -34,13 +35,13 @@ class NoiseProblem(eqx.Module):
         InputError: naming the argument and the position.
     """
 
-    joint: Any
-    distortion: Any  # (Z,)
-    budget: Any
-    targets: Any  # (X, Z) index of y = x + z
+    joint: np.ndarray
+    distortion: np.ndarray  # (Z,)
+    budget: float
+    targets: np.ndarray  # (X, Z) index of y = x + z
     outputs: int = eqx.field(static=True)
 
-    def __init__(self, joint: Any, distortion: Any, *, budget: Any, offsets: Any = None):
+    def __init__(self, joint: ArrayLike, distortion: ArrayLike, *, budget: float, offsets: ArrayLike | None = None):
         self.joint = joint_array(joint)
         self.distortion = finite(real_array(distortion, "distortion", ndim=1), "distortion")
         self.budget = scalar(budget, "budget")
@@ -64,13 +65,13 @@ class NoiseProblem(eqx.Module):
         self.targets = x + shifts - shifts.min()
         self.outputs = int(self.targets.max()) + 1
 
-    def mechanism(self, noise: Any) -> np.ndarray:
+    def mechanism(self, noise: Arr) -> np.ndarray:
         """W[x, x + z] = P(Z = z), shape (X, Y)."""
         table = np.zeros((self.joint.shape[1], self.outputs))
         np.put_along_axis(table, self.targets, np.broadcast_to(noise, self.targets.shape), axis=1)
         return table
 
-    def noise(self, mechanism: Any) -> np.ndarray:
+    def noise(self, mechanism: Arr) -> np.ndarray:
         """P(Z = z), read off the rows of a mechanism of this problem, shape (Z,)."""
         return np.take_along_axis(np.asarray(mechanism), self.targets, axis=1)[0]
 
@@ -103,7 +104,7 @@ class MaxEntropyNoise:
         return self.upper_bound - self.entropy
 
 
-def max_entropy_noise(distortion: Any, budget: Any) -> MaxEntropyNoise:
+def max_entropy_noise(distortion: ArrayLike, budget: float) -> MaxEntropyNoise:
     """max H(Z) subject to E d(Z) <= budget.
 
     Args:

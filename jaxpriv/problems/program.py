@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 
 # Newton steps that put a mechanism onto equations, and what they may be missed by afterwards, relative to their size.
@@ -50,13 +51,13 @@ class Program:
     """One convex program over mechanisms of shape (X, Y). All arrays float, one dtype."""
 
     terms: tuple[Term, ...]
-    mass: Any  # (X,): P(x), the mean over the joints
-    cost: Any  # (X, Y)
-    constraints: Any  # (R, X, Y); R may be 0
-    budgets: Any  # (R,)
-    marks: Any  # (R,): 1 where the peak is added to the budget
-    support: Any  # (X, Y) bool: where the mechanism may have mass
-    anchor: Any  # (X, Y): a mechanism that meets every limit, to repair iterates with
+    mass: Arr  # (X,): P(x), the mean over the joints
+    cost: Arr  # (X, Y)
+    constraints: Arr  # (R, X, Y); R may be 0
+    budgets: Arr  # (R,)
+    marks: Arr  # (R,): 1 where the peak is added to the budget
+    support: Arr  # (X, Y) bool: where the mechanism may have mass
+    anchor: Arr  # (X, Y): a mechanism that meets every limit, to repair iterates with
     equal: Any = None  # (R,) bool: constraints that hold with equality, at a price of any sign; None: there are none
     shares: bool = field(metadata={"static": True}, default=False)  # whether any of `marks` is 1
     diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix
@@ -66,7 +67,7 @@ class Program:
         """Whether there is a peak to be minimised."""
         return self.shares or any(term.role is Role.PEAK for term in self.terms)
 
-    def at_peak(self, peak: Any) -> "Program":
+    def at_peak(self, peak: ScalarLike) -> "Program":
         """The limits of a minimax program where its peak is as given."""
         terms = [replace(term, offset=term.offset_at(peak), rate=None) for term in self.terms]
         return replace(self, terms=tuple(terms))
@@ -93,33 +94,33 @@ class Program:
         return _FORMS[self.terms[0].role]
 
     @property
-    def joints(self) -> Any:
+    def joints(self) -> Arr:
         """The joints of a program of mutual information, (K, S, X)."""
         return xp.stack([term.rows for term in self.terms])
 
     @property
-    def priors(self) -> Any:
+    def priors(self) -> Arr:
         """P_k(s), shape (K, S)."""
         return xp.stack([term.reference for term in self.terms])
 
     @property
-    def masses(self) -> Any:
+    def masses(self) -> Arr:
         """P_k(x), shape (K, X)."""
         return xp.stack([term.rows.sum(axis=0) for term in self.terms])
 
     @property
-    def limit(self) -> Any:
+    def limit(self) -> Arr:
         """The limit on mutual information in form LIMIT."""
         return self.terms[0].bound
 
-    def stacked(self, scores: Any, weights: Any, multipliers: Any) -> tuple[Any, Any]:
+    def stacked(self, scores: Arr, weights: Arr, multipliers: Arr) -> tuple[Arr, Arr]:
         """(k (Y, K S), price) of mutual information, for scores (K, Y, S), weights (K,), multipliers (R,)."""
         k = xp.moveaxis(weights[:, None, None] * scores, 0, 1).reshape(scores.shape[1], -1)
         priced = self.form is not Form.OBJECTIVE
         return k, xp.concatenate([multipliers, weights]) if priced else multipliers
 
 
-def onto_equations(program: Program, mechanism: Any) -> Any:
+def onto_equations(program: Program, mechanism: Arr) -> Arr:
     """A mechanism near `mechanism` that meets the constraints in `program.equal`, NaN if none was found.
 
     Entries move in proportion to themselves, W (1 + sum_r t_r c_r) with c_r above its mean in every row under W:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, exact_values
@@ -49,7 +50,7 @@ def limits_of(problem: DistortionProblem) -> Limits:
     return tuple(raised)
 
 
-def _number(value: Any) -> Any:
+def _number(value: ScalarLike) -> ScalarLike:
     return value if is_traced(value) else float(value)
 
 
@@ -58,7 +59,7 @@ def finite_limits(limits: Limits) -> list[tuple[AbstractLeakage, Any]]:
     return [(measure, value) for measure, value in limits if is_traced(value) or not math.isinf(value)]
 
 
-def least_value(problem: DistortionProblem, measure: AbstractLeakage) -> Any:
+def least_value(problem: DistortionProblem, measure: AbstractLeakage) -> ScalarLike:
     """What a release that ignores the data leaks, the largest over the joints: no release leaks less."""
     if measure.least is not None:
         return measure.least
@@ -70,13 +71,13 @@ def least_value(problem: DistortionProblem, measure: AbstractLeakage) -> Any:
     return least if abs(least) > _ROUNDING else 0.0
 
 
-def measured_values(measure: AbstractLeakage, joints: Any, mechanism: Any) -> Any:
+def measured_values(measure: AbstractLeakage, joints: Arr, mechanism: Arr) -> Arr:
     """The measure under every joint, where an argument is traced: (K,)."""
     joints, mechanism = jnp.asarray(joints), jnp.asarray(mechanism)
     return jnp.stack([measure(joint / joint.sum(), mechanism) for joint in joints])
 
 
-def equals_least(value: Any, least: Any) -> Any:
+def equals_least(value: ScalarLike, least: ScalarLike) -> BoolLike:
     """Whether a limit is at the least value of its measure, up to rounding."""
     return abs(value - least) <= _RELATIVE * abs(least) + _ROUNDING
 
@@ -111,7 +112,7 @@ def program_of(problem: DistortionProblem) -> Program:
     return least_worst_program(problem)
 
 
-def worst_program(problem: DistortionProblem, e: Any, whole: bool = False) -> Program:
+def worst_program(problem: DistortionProblem, e: ScalarLike, whole: bool = False) -> Program:
     """How far from its budgets a problem must stay while its worst-outcome measure is at most e: positive where
     no mechanism within them has that limit. Its shapes are the same for every e.
     """
@@ -169,9 +170,9 @@ def measured_program(problem: DistortionProblem, limits: Limits, whole: bool = F
     return _program(terms, masses, cost, constraints, budgets, marks)
 
 
-def proved_program(problem: DistortionProblem, solution: Any, e: float) -> tuple[Program, bool]:
-    """The program whose rules a solution holds, at the limit e of a search, and whether it is the whole one: that of a
-    solution from a compiled function, which left out and merged nothing.
+def proved_program(problem: DistortionProblem, scores: Arr, e: ScalarLike) -> tuple[Program, bool]:
+    """The program whose rules the `scores` of a solution are, at the limit e of a search, and whether it is the whole
+    one: that of a solution from a compiled function, which left out and merged nothing.
     """
     search = problem.budget is not None and problem.leakage.worst_outcome
 
@@ -181,7 +182,7 @@ def proved_program(problem: DistortionProblem, solution: Any, e: float) -> tuple
         return measured_program(problem, limits_of(problem), whole)
 
     reduced = program(False)
-    rows = np.shape(solution.scores)[-1]
+    rows = np.shape(scores)[-1]
     if rows == sum(len(term.rows) for term in reduced.terms):
         return reduced, False
     every = program(True)
@@ -201,12 +202,12 @@ def distance_program(problem: DistortionProblem, limits: Limits, whole: bool = F
     return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
 
 
-def _for_each(budget: Any, joints: int) -> Any:
+def _for_each(budget: Arr, joints: int) -> Arr:
     """The budgets, once for every joint."""
     return (jnp if is_traced(budget) else np).tile(budget, joints)
 
 
-def distance_scale(constraints: Any) -> Any:
+def distance_scale(constraints: Arr) -> Arr:
     """The range of every budget: what distances to it are relative to."""
     xp = jnp if is_traced(constraints) else np
     scale = constraints.sum(axis=1).max(axis=1) - constraints.min(axis=2).sum(axis=1)
@@ -218,18 +219,18 @@ def as_budgets(program: Program) -> Program:
     return dataclasses.replace(program, marks=np.zeros_like(program.marks), shares=False)
 
 
-def terms_of_limit(joints: Any, measure: AbstractLeakage, value: Any, whole: bool = False) -> list[Term]:
+def terms_of_limit(joints: Arr, measure: AbstractLeakage, value: ScalarLike, whole: bool = False) -> list[Term]:
     """The terms of one finite limit, under every joint: none where it limits nothing (no neighbours)."""
     role = Role.WORST if measure.worst_outcome else Role.AVERAGE
     return [term for joint in joints for term in terms_of(measure, joint, role, value, whole)]
 
 
-def _limit_terms(joints: Any, limits: Limits, whole: bool) -> list[Term]:
+def _limit_terms(joints: Arr, limits: Limits, whole: bool) -> list[Term]:
     """The terms of finite limits, under every joint."""
     return [term for limit in finite_limits(limits) for term in terms_of_limit(joints, *limit, whole)]
 
 
-def _program(terms: list[Term], masses: Any, cost: Any, constraints: Any, budgets: Any, marks: np.ndarray) -> Program:
+def _program(terms: list[Term], masses: Arr, cost: Arr, constraints: Arr, budgets: Arr, marks: np.ndarray) -> Program:
     return Program(
         terms=tuple(terms),
         mass=masses.mean(axis=0),

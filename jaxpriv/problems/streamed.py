@@ -10,6 +10,7 @@ from typing import Any
 
 import equinox as eqx
 
+from jaxpriv._types import Arr
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.joints import AbstractJoint
 
@@ -19,7 +20,7 @@ class StreamedProgram(eqx.Module):
 
     joint: AbstractJoint
     distortions: tuple[AbstractDistortion, ...]
-    prior: Any  # (S,)
+    prior: Arr  # (S,)
     prices: Any  # (M,) or None
     budgets: Any  # (M,) or None
 

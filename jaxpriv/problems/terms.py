@@ -8,17 +8,17 @@ without mass has rows of zeros and reference 0 in a smooth set, and rows that th
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 
 
 def terms_of(
-    measure: AbstractLeakage, joint: Any, role: Role, value: Any = 0.0, whole: bool = False
+    measure: AbstractLeakage, joint: Arr, role: Role, value: ScalarLike = 0.0, whole: bool = False
 ) -> tuple[Term, ...]:
     """The terms of `measure` under one joint in a role; `value` is its limit in roles AVERAGE and WORST.
 
@@ -40,26 +40,26 @@ def terms_of(
     return (dataclasses.replace(term, independent=True) if limits and not is_traced(value) and value <= 0 else term,)
 
 
-def shift_of(measure: AbstractLeakage, joint: Any, whole: bool = False) -> Any:
+def shift_of(measure: AbstractLeakage, joint: Arr, whole: bool = False) -> ScalarLike:
     """What is added to the sum of the columns of an average measure."""
     seen_part, view = _viewed(measure, joint, 0.0, whole)
     return seen_part.shift(view.prior)
 
 
-def _viewed(measure: AbstractLeakage, joint: Any, value: Any, whole: bool) -> tuple[AbstractLeakage, View]:
+def _viewed(measure: AbstractLeakage, joint: Arr, value: ScalarLike, whole: bool) -> tuple[AbstractLeakage, View]:
     """The measure and the joint without private symbols of no mass; `whole`: with them."""
     prior = joint.sum(axis=1)
-    seen = np.ones(len(joint), dtype=bool) if whole else prior > 0
+    seen = np.ones(len(joint), dtype=bool) if whole else np.asarray(prior > 0)
     kept = joint if whole else joint[seen]
     return measure.among(prior, seen), View(kept, kept.sum(axis=1), joint.sum(axis=0), value, whole)
 
 
-def linear_limit(rows: Any, reference: Any, mass: Any) -> Term:
+def linear_limit(rows: Arr, reference: Arr, mass: Arr) -> Term:
     """A worst-outcome limit by linear rows, as they are."""
     return _made(Rules(LINEAR, rows, reference), Role.WORST, mass, 0.0)
 
 
-def _term(rules: Rules, role: Role, view: View, bound: Any) -> Term:
+def _term(rules: Rules, role: Role, view: View, bound: ScalarLike) -> Term:
     # The rows of a linear limit in every outcome were compared before its value came in.
     if view.whole or (role is Role.WORST and not rules.rule_set.smooth):
         return _made(rules, role, view.mass, bound)
@@ -68,7 +68,7 @@ def _term(rules: Rules, role: Role, view: View, bound: Any) -> Term:
     return _made(merged, role, view.mass, bound)
 
 
-def _made(rules: Rules, role: Role, mass: Any, bound: Any) -> Term:
+def _made(rules: Rules, role: Role, mass: Arr, bound: ScalarLike) -> Term:
     return Term(
         rows=rules.rows,
         reference=rules.reference,
@@ -82,6 +82,6 @@ def _made(rules: Rules, role: Role, mass: Any, bound: Any) -> Term:
     )
 
 
-def _refers(reference: Any) -> bool:
+def _refers(reference: Arr) -> bool:
     """Whether linear rows are compared with multiples of a reference: none that is 0 depends on what is traced."""
     return is_traced(reference) or bool(np.any(reference != 0))

@@ -3,20 +3,38 @@
 import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, PyTree
 
 from jaxpriv import _arrays as xp
 from jaxpriv._module import Module
+from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 
 # What rounding makes of a gap of zero, relative to 1 + the value.
 _ROUNDING = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+
+
+class Gapped(Protocol):
+    """What a goal is compared with: a value, and how far it may be from the optimum."""
+
+    @property
+    def value(self) -> ArrLike: ...
+    @property
+    def gap(self) -> ArrLike: ...
+
+
+class Certified(Gapped, Protocol):
+    """A value and a gap recomputed by a certificate, and by how much the limits are exceeded."""
+
+    @property
+    def violation(self) -> ArrLike: ...
 
 
 @jax.tree_util.register_dataclass
@@ -27,18 +45,18 @@ class Candidate:
     The gap here only steers the loop. What a user sees is computed afresh by `certificates`.
     """
 
-    mechanism: Any  # (X, Y), meets every limit
-    value: Any
-    k: Any  # (Y, T) the adversary's rules times their prices, the rows of all terms stacked
-    eta: Any  # (Y, W) prices of the worst-outcome limits of smooth terms
-    price: Any  # (B,) of the budgets, then of the limits on sums
-    bound: Any
+    mechanism: Arr  # (X, Y), meets every limit
+    value: ScalarLike
+    k: Arr  # (Y, T) the adversary's rules times their prices, the rows of all terms stacked
+    eta: Arr  # (Y, W) prices of the worst-outcome limits of smooth terms
+    price: Arr  # (B,) of the budgets, then of the limits on sums
+    bound: ScalarLike
 
     @property
-    def gap(self) -> Any:
+    def gap(self) -> ScalarLike:
         return self.value - self.bound
 
-    def with_primal(self, mechanism: Any, value: Any) -> "Candidate":
+    def with_primal(self, mechanism: Arr, value: ScalarLike) -> "Candidate":
         """The better of the two mechanisms."""
         better = value < self.value
         return dataclasses.replace(
@@ -47,7 +65,7 @@ class Candidate:
             value=xp.where(better, value, self.value),
         )
 
-    def with_dual(self, k: Any, eta: Any, price: Any, bound: Any) -> "Candidate":
+    def with_dual(self, k: Arr, eta: Arr, price: Arr, bound: ScalarLike) -> "Candidate":
         """The better of the two dual objects."""
         better = bound > self.bound
         return dataclasses.replace(
@@ -67,16 +85,16 @@ class Goal:
     `shift` is what a reduced program's value lacks to the original one's.
     """
 
-    tol: Any
-    rtol: Any = 0.0
-    shift: Any = 0.0
+    tol: ScalarLike
+    rtol: ScalarLike = 0.0
+    shift: ScalarLike = 0.0
 
-    def met(self, best: Any) -> Any:
+    def met(self, best: Gapped) -> BoolLike:
         xp = jnp if is_traced(self, best) else np
-        size = xp.where(xp.isfinite(best.value), abs(best.value + self.shift), 0.0)
+        size = xp.where(xp.isfinite(best.value), xp.abs(best.value + self.shift), 0.0)
         return best.gap <= xp.maximum(xp.asarray(self.tol, size.dtype), xp.asarray(self.rtol, size.dtype) * size)
 
-    def proved(self, certificate: Any) -> Any:
+    def proved(self, certificate: Certified) -> BoolLike:
         """Whether a certificate (`value`, `gap`, `violation`) proves that the goal is met.
 
         A mechanism that exceeds a limit within the allowance for rounding may have a value below the bound: at a high
@@ -96,21 +114,21 @@ class AbstractSolver(Module):
 
     attempts: eqx.AbstractVar[int]  # how many different starts `init` knows
 
-    def uncompiled(self, program: Any) -> bool:
+    def uncompiled(self, program: PyTree) -> bool:
         """Whether `init` and `step` of this program run on NumPy arrays too, without compiling."""
         del program
         return False
 
     @abstractmethod
-    def blank(self, program: Any) -> Any:
+    def blank(self, program: PyTree) -> PyTree:
         """The candidate before anything is known."""
 
     @abstractmethod
-    def init(self, program: Any, attempt: Any, best: Any) -> Any:
+    def init(self, program: PyTree, attempt: ScalarLike, best: PyTree) -> PyTree:
         """The state from which attempt number `attempt` (0, 1, ...) starts."""
 
     @abstractmethod
-    def step(self, program: Any, state: Any) -> Any:
+    def step(self, program: PyTree, state: PyTree) -> PyTree:
         """One iteration."""
 
 
@@ -119,18 +137,20 @@ class AbstractSolver(Module):
 class Run:
     """What the loop hands back."""
 
-    best: Any
-    steps: Any
+    best: PyTree
+    steps: ScalarLike
 
 
-def advance(solver: AbstractSolver, program: Any, state: Any, goal: Goal, used: Any, max_steps: Any) -> tuple[Any, Any]:
+def advance(
+    solver: AbstractSolver, program: PyTree, state: PyTree, goal: Goal, used: ScalarLike, max_steps: ScalarLike
+) -> tuple[PyTree, ScalarLike]:
     """Step until the goal is met, the solver stalls, or `max_steps` are used: the state and the steps used."""
 
-    def go_on(carry: tuple[Any, Any]) -> Any:
+    def go_on(carry: tuple[PyTree, ScalarLike]) -> Array:
         state, used = carry
         return ~goal.met(state.best) & ~state.stalled & (used < max_steps)
 
-    def once(carry: tuple[Any, Any]) -> tuple[Any, Any]:
+    def once(carry: tuple[PyTree, ScalarLike]) -> tuple[PyTree, ScalarLike]:
         state, used = carry
         return solver.step(program, state), used + 1
 
@@ -140,17 +160,17 @@ def advance(solver: AbstractSolver, program: Any, state: Any, goal: Goal, used: 
 class Course(NamedTuple):
     """Where a run from one start after another stands: `resume` goes on from here."""
 
-    attempt: Any  # the number of the present start
-    fresh: Any  # whether its state is still to be made
-    state: Any
-    steps: Any  # used so far, by all starts
+    attempt: Array  # the number of the present start
+    fresh: Array  # whether its state is still to be made
+    state: PyTree
+    steps: Array  # used so far, by all starts
 
     @property
-    def best(self) -> Any:
+    def best(self) -> PyTree:
         return self.state.best
 
 
-def begin(solver: AbstractSolver, program: Any) -> Course:
+def begin(solver: AbstractSolver, program: PyTree) -> Course:
     """The course before the first start."""
     start = solver.blank(program)
     # A fresh state is made before anything reads it: these zeros have its shapes.
@@ -160,13 +180,13 @@ def begin(solver: AbstractSolver, program: Any) -> Course:
     return Course(jnp.array(0), jnp.array(True), blank, jnp.array(0))
 
 
-def resume(solver: AbstractSolver, program: Any, goal: Goal, course: Course, until: Any) -> Course:
+def resume(solver: AbstractSolver, program: PyTree, goal: Goal, course: Course, until: ScalarLike) -> Course:
     """Run from one start after another until the goal is met, no start is left, or `until` steps are used.
 
     Under vmap an instance that is done keeps its state while the others go on.
     """
 
-    def go_on(course: Course) -> Any:
+    def go_on(course: Course) -> Array:
         return (course.attempt < solver.attempts) & ~goal.met(course.best) & (course.steps < until)
 
     def attempt(course: Course) -> Course:
@@ -178,13 +198,13 @@ def resume(solver: AbstractSolver, program: Any, goal: Goal, course: Course, unt
     return lax.while_loop(go_on, attempt, course)
 
 
-def iterate(solver: AbstractSolver, program: Any, goal: Goal, max_steps: Any) -> Run:
+def iterate(solver: AbstractSolver, program: PyTree, goal: Goal, max_steps: ScalarLike) -> Run:
     """Run `solver` from one start after another until the goal is met or `max_steps` are used."""
     state, steps = last_state(solver, program, goal, max_steps)
     return Run(state.best, steps)
 
 
-def last_state(solver: AbstractSolver, program: Any, goal: Goal, max_steps: Any) -> tuple[Any, Any]:
+def last_state(solver: AbstractSolver, program: PyTree, goal: Goal, max_steps: ScalarLike) -> tuple[PyTree, ScalarLike]:
     """The loop of `iterate`: the state in which it ended, with everything the solver knows, and the steps."""
     course = resume(solver, program, goal, begin(solver, program), max_steps)
     return course.state, course.steps

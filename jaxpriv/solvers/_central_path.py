@@ -1,13 +1,12 @@
 """Points of the central path: the multipliers of the rows, once the reduced costs without them are known."""
 
-from typing import Any
-
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, BoolLike, ScalarLike
 
 
-def row_prices(support: Any, h: Any, costs: Any, mu: Any) -> Any:
+def row_prices(support: Arr, h: Arr, costs: Arr, mu: ScalarLike) -> Arr:
     """nu with sum_y mu h / (costs - nu) = 1 in every row: Newton on the reciprocal, monotone from below.
 
     All of shape (Y, X); nu (X,).
@@ -15,11 +14,11 @@ def row_prices(support: Any, h: Any, costs: Any, mu: Any) -> Any:
     inside = xp.where(support, costs, xp.inf)
     highest = inside.min(axis=0) - mu * h.max(axis=0)
 
-    def unfinished(carry: tuple[Any, Any, Any]) -> Any:
+    def unfinished(carry: tuple[Arr, ScalarLike, ScalarLike]) -> BoolLike:
         _, error, count = carry
         return (error > 1e-10) & (count < 80)
 
-    def newton(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    def newton(carry: tuple[Arr, ScalarLike, ScalarLike]) -> tuple[Arr, ScalarLike, ScalarLike]:
         nu, _, count = carry
         q = xp.where(support, mu * h / (inside - nu), 0.0)
         f = q.sum(axis=0)

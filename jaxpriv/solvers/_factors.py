@@ -11,37 +11,38 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr
 from jaxpriv.solvers._linear_algebra import portable_inverse_factor
 
 
 class DenseFactor(NamedTuple):
     """K_y and R_y = K_y A_y diag(X/Z). The arguments of the methods are stacks: M right-hand sides."""
 
-    k: Any  # (Y, T + W, T + W)
-    r: Any  # (Y, T + W, X)
+    k: Arr  # (Y, T + W, T + W)
+    r: Arr  # (Y, T + W, X)
 
-    def left(self, v: Any) -> Any:
+    def left(self, v: Arr) -> Arr:
         """K v."""
         return xp.einsum("ytu,myu->myt", self.k, v)
 
-    def left_transposed(self, v: Any) -> Any:
+    def left_transposed(self, v: Arr) -> Arr:
         """K' v."""
         return xp.einsum("yut,myu->myt", self.k, v)
 
-    def down(self, e: Any) -> Any:
+    def down(self, e: Arr) -> Arr:
         """R e."""
         flat = self.r.reshape(-1, self.r.shape[2])  # one plain matrix: XLA copies it for anything less plain
         return xp.matmul(e, flat.T).reshape(len(e), *self.r.shape[:2])
 
-    def down_each(self, e: Any) -> Any:
+    def down_each(self, e: Arr) -> Arr:
         """R_y e_y of every output, e (M, Y, X)."""
         return xp.einsum("ytx,myx->myt", self.r, e)
 
-    def up(self, v: Any) -> Any:
+    def up(self, v: Arr) -> Arr:
         """sum_y R_y' v_y."""
         return xp.matmul(v.reshape(len(v), -1), self.r.reshape(-1, self.r.shape[2]))
 
-    def seen(self, u: Any) -> Any:
+    def seen(self, u: Arr) -> Arr:
         """R_y' u_y for every column of u (Y, T + W, N): (Y N, X)."""
         return xp.einsum("ytn,ytx->ynx", u, self.r).reshape(-1, self.r.shape[2])
 
@@ -49,40 +50,40 @@ class DenseFactor(NamedTuple):
 class ArrowFactor(NamedTuple):
     """The same where the rows of the terms are diagonal: K_y = [diag(root), 0; tail', corner]."""
 
-    root: Any  # (Y, X)
-    tail: Any  # (Y, W, X), W is 0 or 1
-    corner: Any  # (Y, W)
-    r_root: Any  # (Y, X): the diagonal of R
-    r_tail: Any  # (Y, W, X): its last row
+    root: Arr  # (Y, X)
+    tail: Arr  # (Y, W, X), W is 0 or 1
+    corner: Arr  # (Y, W)
+    r_root: Arr  # (Y, X): the diagonal of R
+    r_tail: Arr  # (Y, W, X): its last row
 
     # Sums over the last row are left out where there is none (W = 0): with a product over an axis of length 0, XLA
     # (jaxlib 0.10.2) rejects every custom call of the program, its own LAPACK calls included.
 
-    def left(self, v: Any) -> Any:
+    def left(self, v: Arr) -> Arr:
         top, low = v[..., : self.root.shape[1]], v[..., self.root.shape[1] :]
         tail = xp.einsum("ywx,myx->myw", self.tail, top)
         return xp.concatenate([self.root * top, tail + self.corner * low], axis=-1)
 
-    def left_transposed(self, v: Any) -> Any:
+    def left_transposed(self, v: Arr) -> Arr:
         top, low = v[..., : self.root.shape[1]], v[..., self.root.shape[1] :]
         own = self.root * top
         if not self.tail.shape[1]:
             return own
         return xp.concatenate([own + xp.einsum("ywx,myw->myx", self.tail, low), self.corner * low], axis=-1)
 
-    def down(self, e: Any) -> Any:
+    def down(self, e: Arr) -> Arr:
         tail = xp.einsum("ywx,mx->myw", self.r_tail, e)
         return xp.concatenate([self.r_root * e[:, None], tail], axis=-1)
 
-    def down_each(self, e: Any) -> Any:
+    def down_each(self, e: Arr) -> Arr:
         return xp.concatenate([self.r_root * e, xp.einsum("ywx,myx->myw", self.r_tail, e)], axis=-1)
 
-    def up(self, v: Any) -> Any:
+    def up(self, v: Arr) -> Arr:
         top, low = v[..., : self.root.shape[1]], v[..., self.root.shape[1] :]
         own = (self.r_root * top).sum(axis=1)
         return own + xp.einsum("myw,ywx->mx", low, self.r_tail) if self.tail.shape[1] else own
 
-    def seen(self, u: Any) -> Any:
+    def seen(self, u: Arr) -> Arr:
         size = self.root.shape[1]
         rows = u[:, :size] * self.r_root[:, :, None]
         if self.tail.shape[1]:
@@ -93,7 +94,7 @@ class ArrowFactor(NamedTuple):
 RowFactor: TypeAlias = DenseFactor | ArrowFactor
 
 
-def dense_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[DenseFactor, Any]:
+def dense_factor(a: Arr, extra: Arr, di: Arr, d: Arr) -> tuple[DenseFactor, Arr]:
     """The factor and sum_y [ di - R'R ], (X, X), for shared rows `a` (T, X) and `extra` (Y, W, X)."""
     scaled = a[None] * di[:, None, :]
     g = xp.einsum("ytx,ux->ytu", scaled, a)
@@ -116,7 +117,7 @@ def dense_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[DenseFactor, Any]
     return DenseFactor(k, big), xp.diag(di.sum(axis=0)) - xp.matmul(stored, flat)
 
 
-def arrow_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[ArrowFactor, Any]:
+def arrow_factor(a: Arr, extra: Arr, di: Arr, d: Arr) -> tuple[ArrowFactor, Arr]:
     """The same for diagonal rows, `a` (X,) their diagonal. Differences are taken in closed form."""
     size = a.shape[0]
     own, low = d[:, :size], d[:, size:]
@@ -135,7 +136,7 @@ def arrow_factor(a: Any, extra: Any, di: Any, d: Any) -> tuple[ArrowFactor, Any]
     return ArrowFactor(root, tail[:, None], corner[:, None], root * a * di, r_tail[:, None]), schur
 
 
-def orthonormal(v: Any) -> tuple[Any, Any]:
+def orthonormal(v: Arr) -> tuple[Arr, Arr]:
     """Gram-Schmidt over the few columns of v (Y, T, N): v = u tri with tri (Y, N, N) upper triangular."""
     count = v.shape[-1]
     if count == 0:
@@ -154,7 +155,7 @@ def orthonormal(v: Any) -> tuple[Any, Any]:
     return xp.stack(basis, axis=-1), tri
 
 
-def forward(tri: Any, b: Any) -> Any:
+def forward(tri: Arr, b: Arr) -> Arr:
     """tri' a = b for each output: tri (Y, N, N) upper triangular, b (M, Y, N)."""
     parts: list[Any] = []
     for n in range(tri.shape[-1]):

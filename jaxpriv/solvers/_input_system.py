@@ -16,10 +16,11 @@ A_t di A_t', which the other form keeps. On the central path the square is at mo
 `_LEAST` times the square, so that a rule whose posterior mass has underflown moves less than Newton's method would.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxpriv import _arrays as xp
 from jaxpriv._native import with_kernel
+from jaxpriv._types import Arr
 from jaxpriv.solvers._factors import forward, orthonormal
 from jaxpriv.solvers._linear_algebra import inverse_factor, portable_inverse_factor
 
@@ -29,42 +30,42 @@ _LEAST = 1e-16
 class InputSystem(NamedTuple):
     """The factored systems."""
 
-    a: Any  # (T, X)
-    extra: Any  # (Y, W, X)
-    s: Any  # (Y, X)
-    h: Any  # (Y, N)
-    k: Any  # (Y, X, X)
-    u: Any  # (Y, N, G)
-    tri: Any  # (Y, G, G)
-    schur: Any  # (X, X): S^-1 = schur'schur
+    a: Arr  # (T, X)
+    extra: Arr  # (Y, W, X)
+    s: Arr  # (Y, X)
+    h: Arr  # (Y, N)
+    k: Arr  # (Y, X, X)
+    u: Arr  # (Y, N, G)
+    tri: Arr  # (Y, G, G)
+    schur: Arr  # (X, X): S^-1 = schur'schur
     transposable: bool
 
-    def solve(self, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, Any, Any, Any]:
+    def solve(self, rho: Arr, link: Arr, level: Arr, row: Arr) -> tuple[Arr, Arr, Arr, Arr]:
         """(kappa, dX, dZ, e); see `newton_system`."""
         if self.transposable:
             return self._solved(rho, link, level, row)
         parts = self.a, self.extra, self.s, self.h, self.k, self.u, self.tri, self.schur
         return _solve(*parts, rho, link, level, row)
 
-    def _solved(self, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, Any, Any, Any]:
+    def _solved(self, rho: Arr, link: Arr, level: Arr, row: Arr) -> tuple[Arr, Arr, Arr, Arr]:
         shared = self.a.shape[0]
 
-        def told(v: Any) -> Any:
+        def told(v: Arr) -> Arr:
             """A_y' v_y."""
             return xp.matmul(v[..., :shared], self.a) + xp.einsum("ywx,myw->myx", self.extra, v[..., shared:])
 
-        def seen(x: Any) -> Any:
+        def seen(x: Arr) -> Arr:
             """A_y x_y."""
             top = xp.matmul(x, self.a.T)
             return xp.concatenate([top, xp.einsum("ywx,myx->myw", self.extra, x)], axis=-1)
 
-        def along(coordinates: Any) -> Any:
+        def along(coordinates: Arr) -> Arr:
             return xp.einsum("ytn,myn->myt", self.u, coordinates)
 
-        def project(v: Any) -> Any:
+        def project(v: Arr) -> Arr:
             return v - along(xp.einsum("ytn,myt->myn", self.u, v))
 
-        def inverse(v: Any) -> Any:
+        def inverse(v: Arr) -> Arr:
             """K'K v."""
             return xp.einsum("yzx,myz->myx", self.k, xp.einsum("yzx,myx->myz", self.k, v))
 
@@ -77,13 +78,13 @@ class InputSystem(NamedTuple):
         return kappa, dx, told(kappa) - e[:, None], e
 
 
-def input_system(a: Any, extra: Any, di: Any, d: Any, normals: Any, *, transposable: bool) -> InputSystem:
+def input_system(a: Arr, extra: Arr, di: Arr, d: Arr, normals: Arr, *, transposable: bool) -> InputSystem:
     """Factor; the arguments are those of `newton_system`."""
     s, h, k, u, tri, schur = _columns(a, extra, di, d, normals)
     return InputSystem(a, extra, s, h, k, u, tri, inverse_factor(schur, di.sum(axis=0)), transposable)
 
 
-def portable_columns(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple[Any, ...]:
+def portable_columns(a: Arr, extra: Arr, di: Arr, d: Arr, normals: Arr) -> tuple[Arr, ...]:
     """s, h, K, u, tri and S in JAX or NumPy, for every device."""
     rows = xp.concatenate([xp.broadcast_to(a, (di.shape[0], *a.shape)), extra], axis=1)
     d = xp.maximum(d, _LEAST * xp.matmul(rows**2, di[..., None])[..., 0])
@@ -97,17 +98,17 @@ def portable_columns(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple
     return s, h, k, u, tri, xp.matmul(flat.T, flat)
 
 
-def portable_solve(*args: Any) -> tuple[Any, Any, Any, Any]:
+def portable_solve(*args: Arr) -> tuple[Arr, Arr, Arr, Arr]:
     """`InputSystem.solve` in JAX or NumPy, for every device."""
     return InputSystem(*args[:8], transposable=True).solve(*args[8:])
 
 
-def _column_shapes(a: Any, extra: Any, di: Any, d: Any, normals: Any) -> tuple[tuple[int, ...], ...]:
+def _column_shapes(a: Arr, extra: Arr, di: Arr, d: Arr, normals: Arr) -> tuple[tuple[int, ...], ...]:
     inputs, levels = di.shape[1], normals.shape[1]
     return di.shape, d.shape, (*di.shape, inputs), (*d.shape, levels), (di.shape[0], levels, levels), (inputs, inputs)
 
 
-def _solve_shapes(*args: Any) -> tuple[tuple[int, ...], ...]:
+def _solve_shapes(*args: Arr) -> tuple[tuple[int, ...], ...]:
     rho, link, _, row = args[8:]
     return link.shape, rho.shape, rho.shape, row.shape
 

@@ -9,10 +9,9 @@ With all terms of kind LINEAR the program is
 and weak duality needs no more of k than 0 <= k <= price cap, reference . k = price (0 for WORST).
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 
+from jaxpriv._types import Arr
 from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers.conic.candidate import improved
 from jaxpriv.solvers.conic.system import Data, Point
@@ -22,7 +21,7 @@ from jaxpriv.solvers.conic.system import Data, Point
 _NO_LESS = 1e-30
 
 
-def improved_linear(data: Data, x: Any, k: Any, price: Any, best: Candidate) -> Candidate:
+def improved_linear(data: Data, x: Arr, k: Arr, price: Arr, best: Candidate) -> Candidate:
     """`best` with the better of its own and x (Y, X), and of its own and k (Y, T), price (B,)."""
     eta = jnp.zeros((x.shape[0], 0), x.dtype)
     k, price = jnp.maximum(k, _NO_LESS), jnp.maximum(price, _NO_LESS)

@@ -13,28 +13,33 @@ of what was added is the constant sum_x a_x. Where S and Y depend on each other 
 one direction, which alone would set the length of the steps; the best a takes it out.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.solvers.conic.system import Data
+
+T = TypeVar("T", "Primal", "Dual")
 
 
 class Primal(NamedTuple):
     """Outputs first."""
 
-    w: Any  # (Y, X)
-    t: Any  # (Y, J), one column for every term, unused where a term is not normalised
-    v: Any  # (Y, T), zero on rows that need no excess
-    peak: Any  # ()
+    w: Arr  # (Y, X)
+    t: Arr  # (Y, J), one column for every term, unused where a term is not normalised
+    v: Arr  # (Y, T), zero on rows that need no excess
+    peak: Arr  # ()
 
 
 class Dual(NamedTuple):
-    k: Any  # (Y, T)
-    price: Any  # (B,)
+    k: Arr  # (Y, T)
+    price: Arr  # (B,)
 
 
 class Scales(NamedTuple):
@@ -48,14 +53,14 @@ class Saddle(NamedTuple):
     """The parts of the program that the step sees."""
 
     data: Data
-    a: Any  # (T, X) with its part along the references taken out
-    reference: Any  # (T, J)
-    charge: Any  # (J,) 1 for an objective
-    sums: Any  # (B, J) t of a limit
-    over: Any  # (B, T) cap of a limit
-    excess: Any  # (T,) 1 where v exists
-    top: Any  # (T,) the largest k
-    bounds: Any  # (B,)
+    a: Array  # (T, X) with its part along the references taken out
+    reference: Array  # (T, J)
+    charge: Array  # (J,) 1 for an objective
+    sums: Array  # (B, J) t of a limit
+    over: Array  # (B, T) cap of a limit
+    excess: Array  # (T,) 1 where v exists
+    top: Array  # (T,) the largest k
+    bounds: Array  # (B,)
     scales: Scales
 
 
@@ -89,7 +94,7 @@ def saddle(data: Data, scales: Scales | None = None) -> Saddle:
     return Saddle(data, a, reference, charge, sums, over, excess, top, jnp.concatenate(bounds), scales)
 
 
-def _without_reference(term: Term) -> tuple[Any, Any]:
+def _without_reference(term: Term) -> tuple[Arr, Arr]:
     """(A - reference a', a), with a the least squares fit to rows of length one; a = 0 if not normalised."""
     if not term.normalised:
         return term.rows, jnp.zeros_like(term.rows[0])
@@ -128,7 +133,7 @@ def gradient(s: Saddle, p: Dual) -> Primal:
     return Primal(g.w + s.data.cost, g.t + s.charge, g.v, g.peak + float(s.data.program.peaked))
 
 
-def primal_step(s: Saddle, u: Primal, g: Primal, tau: Any, level: Any) -> tuple[Primal, Any]:
+def primal_step(s: Saddle, u: Primal, g: Primal, tau: ScalarLike, level: Arr) -> tuple[Primal, Arr]:
     """u - tau theta g, projected; `level` (X,) is a guess at the shifts of the rows, returned with their values."""
     theta = s.scales.theta
     w, level = onto_simplices(u.w - tau * theta.w * g.w, s.data.support, level)
@@ -143,14 +148,14 @@ def primal_step(s: Saddle, u: Primal, g: Primal, tau: Any, level: Any) -> tuple[
     )
 
 
-def dual_step(s: Saddle, p: Dual, u: Primal, sigma: Any) -> Dual:
+def dual_step(s: Saddle, p: Dual, u: Primal, sigma: ScalarLike) -> Dual:
     """p + sigma phi (K u - bounds), projected."""
     slope, phi = forward(s, u), s.scales.phi
     k = jnp.clip(p.k + sigma * phi.k * slope.k, 0.0, s.top)
     return Dual(k, jnp.maximum(p.price + sigma * phi.price * (slope.price - s.bounds), 0.0))
 
 
-def onto_simplices(w: Any, support: Any, level: Any) -> tuple[Any, Any]:
+def onto_simplices(w: Arr, support: Arr, level: Arr) -> tuple[Arr, Arr]:
     """The nearest points with columns in the simplex: max(w - level, 0), and the levels.
 
     Newton's method for the level: the sum is convex and decreasing in it, so that after one step the level is
@@ -159,7 +164,7 @@ def onto_simplices(w: Any, support: Any, level: Any) -> tuple[Any, Any]:
     w = jnp.where(support, w, -jnp.inf)
     highest = w.max(axis=0)
 
-    def refine(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    def refine(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         level, _, count = carry
         above = w > level
         number = jnp.maximum(above.sum(axis=0), 1).astype(w.dtype)
@@ -173,7 +178,7 @@ def onto_simplices(w: Any, support: Any, level: Any) -> tuple[Any, Any]:
     return projected / projected.sum(axis=0), level
 
 
-def _scales(data: Data, a: Any, reference: Any, sums: Any, over: Any, excess: Any) -> Scales:
+def _scales(data: Data, a: Arr, reference: Arr, sums: Arr, over: Arr, excess: Arr) -> Scales:
     """Squared scales: Ruiz equilibration in the largest entries, then Pock and Chambolle's with the sums.
 
     Entries of K of all outputs are the same, so that a row of A has one scale and a column of A, that is a
@@ -188,7 +193,14 @@ def _scales(data: Data, a: Any, reference: Any, sums: Any, over: Any, excess: An
     tallest, total = jnp.concatenate([tallest, pad]), jnp.concatenate([total, pad])
     marks = abs(data.marks)
 
-    def sizes(theta: Primal, phi: Dual, norm: Any, join: Any, budget: Any, many: float) -> tuple[Primal, Dual]:
+    def sizes(
+        theta: Primal,
+        phi: Dual,
+        norm: Callable[[Arr, int], Arr],
+        join: Callable[[Arr, Arr], Arr],
+        budget: Arr,
+        many: float,
+    ) -> tuple[Primal, Dual]:
         """What `norm` (of an axis) and `join` make of every column and row of the scaled map.
 
         A row of `budget` holds the column's entries over the outputs, a limit's t and v occur `many` times.
@@ -206,7 +218,7 @@ def _scales(data: Data, a: Any, reference: Any, sums: Any, over: Any, excess: An
         limit = join(join(norm(budget * f, 1), many * norm(sums * ft, 1)), many * norm(over * fv, 1))
         return columns, Dual(k * row, kp * join(limit, marks * fp))
 
-    def divide(scales: Any, size: Any) -> Any:
+    def divide(scales: T, size: T) -> T:
         return jax.tree.map(lambda s, n: s / jnp.where(n > 0, n, 1.0), scales, size)
 
     one = jnp.ones((), a.dtype)
@@ -214,7 +226,7 @@ def _scales(data: Data, a: Any, reference: Any, sums: Any, over: Any, excess: An
     phi = Dual(jnp.ones_like(excess), jnp.ones_like(marks))
     largest = lambda array, axis: array.max(axis=axis, initial=0.0)  # noqa: E731
 
-    def equilibrated(_: Any, scales: Scales) -> Scales:
+    def equilibrated(_: ScalarLike, scales: Scales) -> Scales:
         columns, rows = sizes(*scales, largest, jnp.maximum, tallest, 1.0)
         return Scales(divide(scales.theta, columns), divide(scales.phi, rows))
 

@@ -10,8 +10,9 @@ Either dX is eliminated first, which leaves matrices of order N (`_row_system`),
 of order X (`_input_system`, where d is 0 by underflow only).
 """
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from jaxpriv._types import Arr
 from jaxpriv.solvers._input_system import InputSystem, input_system
 from jaxpriv.solvers._row_system import RowSystem, row_system
 
@@ -19,11 +20,11 @@ NewtonSystem: TypeAlias = InputSystem | RowSystem
 
 
 def newton_system(
-    a: Any,
-    extra: Any,
-    di: Any,
-    d: Any,
-    normals: Any,
+    a: Arr,
+    extra: Arr,
+    di: Arr,
+    d: Arr,
+    normals: Arr,
     *,
     diagonal: bool = False,
     flat: bool = False,

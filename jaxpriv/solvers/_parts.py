@@ -1,39 +1,43 @@
 """Pieces that several solvers compute: column leakages, scores, costs of scores, the dual bound, mirror
 steps within budgets, precision."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import numpy as np
+from numpy.typing import DTypeLike
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solvers._linear_algebra import small_solve
+
+T = TypeVar("T")
 
 
 class Leak(NamedTuple):
     """The output joints of a mechanism and its leakages."""
 
-    columns: Any  # (K, Y, S): w_{k,y}(s) = P_k(S=s, Y=y)
-    values: Any  # (K,): I(S;Y) under each joint
+    columns: Arr  # (K, Y, S): w_{k,y}(s) = P_k(S=s, Y=y)
+    values: Arr  # (K,): I(S;Y) under each joint
 
 
-def output_columns(program: Program, mechanism: Any) -> Any:
+def output_columns(program: Program, mechanism: Arr) -> Arr:
     """w_{k,y}(s) = P_k(S=s, Y=y), shape (K, Y, S)."""
     if program.diagonal:
         return (mechanism.T * xp.diagonal(program.joints[0]))[None]
     return xp.einsum("xy,ksx->kys", mechanism, program.joints)
 
 
-def leak_of(program: Program, mechanism: Any) -> Leak:
+def leak_of(program: Program, mechanism: Arr) -> Leak:
     """Output joints and leakages of a mechanism (X, Y)."""
     columns = output_columns(program, mechanism)
     values = xp.stack([term.rule_set.columns(term, w.T).sum() for term, w in zip(program.terms, columns, strict=True)])
     return Leak(columns, values)
 
 
-def posterior_scores(program: Program, columns: Any) -> Any:
+def posterior_scores(program: Program, columns: Arr) -> Arr:
     """g_y(s) = ln P(s|y)/P(s), shape (K, Y, S): the adversary's best rule, finite by a tiny floor."""
     tiny = np.finfo(columns.dtype).tiny
     mass = xp.maximum(columns.sum(axis=2, keepdims=True), tiny)
@@ -42,14 +46,14 @@ def posterior_scores(program: Program, columns: Any) -> Any:
     return xp.where(prior > 0, xp.log(ratio) - xp.log(xp.where(prior > 0, prior, 1.0)), 0.0)
 
 
-def score_costs(program: Program, scores: Any, weights: Any) -> Any:
+def score_costs(program: Program, scores: Arr, weights: Arr) -> Arr:
     """sum_k eta_k sum_s J_k(s, x) g_{k,y}(s), shape (X, Y)."""
     if program.diagonal:
         return (weights[0] * scores[0] * xp.diagonal(program.joints[0])).T
     return xp.einsum("kys,ksx->xy", weights[:, None, None] * scores, program.joints)
 
 
-def dual_bound(program: Program, scores: Any, weights: Any, multipliers: Any) -> Any:
+def dual_bound(program: Program, scores: Arr, weights: Arr, multipliers: Arr) -> Arr:
     """The bound of `certificates`, without its rounding allowance, on the support, at working precision."""
     prior = program.priors[:, None, :]
     top = scores.max(axis=2, keepdims=True)
@@ -61,12 +65,12 @@ def dual_bound(program: Program, scores: Any, weights: Any, multipliers: Any) ->
     return bound - weights.sum() * program.limit if program.form is Form.LIMIT else bound
 
 
-def in_precision(tree: Any, dtype: Any) -> Any:
+def in_precision(tree: T, dtype: DTypeLike) -> T:
     """Every array of real numbers of a tree in another precision."""
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, tree)
 
 
-def normalised(logits: Any) -> tuple[Any, Any]:
+def normalised(logits: Arr) -> tuple[Arr, Arr]:
     """Logs of the softmax over outputs, and the softmax: one exponential of every entry."""
     top = logits.max(axis=1, keepdims=True)
     e = xp.exp(logits - top)
@@ -75,8 +79,8 @@ def normalised(logits: Any) -> tuple[Any, Any]:
 
 
 def meet_budgets(
-    constraints: Any, budgets: Any, base: Any, tilt: Any, multipliers: Any, dual_steps: int
-) -> tuple[Any, Any]:
+    constraints: Arr, budgets: Arr, base: Arr, tilt: Arr, multipliers: Arr, dual_steps: int
+) -> tuple[Arr, Arr]:
     """(logits, multipliers): projected Newton on the dual of a mirror step with tilt step/m_x (X, 1),
 
     h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D.
@@ -84,10 +88,10 @@ def meet_budgets(
     # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding.
     relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
 
-    def logits_at(lam: Any) -> Any:
+    def logits_at(lam: Arr) -> Arr:
         return base - tilt * xp.weigh(lam, constraints)
 
-    def newton(_: Any, lam: Any) -> Any:
+    def newton(_: ScalarLike, lam: Arr) -> Arr:
         _, w = normalised(logits_at(lam))
         used = (constraints * w[None]).sum(axis=2)  # (R, X)
         over = used.sum(axis=1) - budgets

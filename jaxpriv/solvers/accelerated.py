@@ -28,7 +28,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh
+from jaxtyping import Array
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.solvers._base import AbstractSolver
@@ -39,15 +41,15 @@ from jaxpriv.streaming import Pass, check_mesh, gibbs_pass, leakage, log_mean_ex
 class StreamedCandidate(eqx.Module):
     """The best mechanism and the best rule so far, both as scores (Y, S) and prices (M,)."""
 
-    scores: Any  # A of the best Gibbs mechanism
-    prices: Any  # t
-    value: Any
-    rule: Any  # the adversary's scores
-    multipliers: Any
-    bound: Any
+    scores: Arr  # A of the best Gibbs mechanism
+    prices: Arr  # t
+    value: Arr
+    rule: Arr  # the adversary's scores
+    multipliers: Arr
+    bound: Arr
 
     @property
-    def gap(self) -> Any:
+    def gap(self) -> Arr:
         return self.value - self.bound
 
 
@@ -56,26 +58,26 @@ class Problem(eqx.Module):
 
     program: StreamedProgram  # float64
     operators: StreamedProgram  # in the precision of the passes
-    anchored: Any  # (M,) E d_k of the mechanism that repairs a violated budget
-    anchor_leakage: Any  # ()
-    scales: Any  # (M,) a typical size of each distortion
+    anchored: Arr  # (M,) E d_k of the mechanism that repairs a violated budget
+    anchor_leakage: Arr  # ()
+    scales: Arr  # (M,) a typical size of each distortion
 
 
 class AcceleratedState(eqx.Module):
     """The Gibbs state z, the average x as an output joint, and the step's control."""
 
-    scores: Any  # (Y, S) A
-    prices: Any  # (M,) t
-    total: Any  # () T, the sum of the steps
+    scores: Arr  # (Y, S) A
+    prices: Arr  # (M,) t
+    total: Arr  # () T, the sum of the steps
     now: Pass  # of z
-    average: Any  # (Y, S) output joint of x
-    control: Any  # () G theta^2 of the last step; inf at the start
-    gain: Any  # () G
-    rates: Any  # (M,) multipliers of the last step: the guess for the next one
-    allowance: Any  # () leakage that an error in the budgets may be worth
-    since: Any  # () steps since the gap last fell by a tenth
-    mark: Any  # () the gap then
-    stalled: Any
+    average: Arr  # (Y, S) output joint of x
+    control: Arr  # () G theta^2 of the last step; inf at the start
+    gain: Arr  # () G
+    rates: Arr  # (M,) multipliers of the last step: the guess for the next one
+    allowance: Arr  # () leakage that an error in the budgets may be worth
+    since: Arr  # () steps since the gap last fell by a tenth
+    mark: Arr  # () the gap then
+    stalled: Arr
     best: StreamedCandidate
 
 
@@ -108,7 +110,7 @@ class AcceleratedGradient(AbstractSolver):
         scores, prices = jnp.zeros((outputs, private)), jnp.zeros(count)
         return StreamedCandidate(scores, prices, jnp.array(jnp.inf), scores, prices, jnp.array(-jnp.inf))
 
-    def init(self, problem: Problem, attempt: Any, best: StreamedCandidate) -> AcceleratedState:
+    def init(self, problem: Problem, attempt: ScalarLike, best: StreamedCandidate) -> AcceleratedState:
         """From the release that is uniform, or as near to it as the budgets allow."""
         del attempt
         blank = self.blank(problem)
@@ -199,15 +201,15 @@ class AcceleratedGradient(AbstractSolver):
             best=best,
         )
 
-    def _pass(self, problem: Problem, scores: Any, prices: Any, total: Any) -> Pass:
+    def _pass(self, problem: Problem, scores: Arr, prices: Arr, total: Arr) -> Pass:
         low = problem.operators
         spread = problem.program.budgets is not None
         levels = total * log_mean_exp(scores / jnp.maximum(total, 1e-300), problem.program.prior)
         return gibbs_pass(low.joint, low.distortions, low.prior, scores, prices, levels, spread=spread, mesh=self.mesh)
 
     def _meet(
-        self, problem: Problem, scores: Any, total: Any, guess: Any, least: Any, allowance: Any, passes: int
-    ) -> tuple[Any, Pass]:
+        self, problem: Problem, scores: Arr, total: Arr, guess: Arr, least: Arr, allowance: Arr, passes: int
+    ) -> tuple[Arr, Pass]:
         """Prices t >= `least` with E d <= D and (t - least)(E d - D) = 0, to `allowance` of leakage."""
         budgets = problem.program.budgets
         if budgets is None:
@@ -217,7 +219,7 @@ class AcceleratedGradient(AbstractSolver):
         room = jnp.maximum(budgets - problem.anchored, jnp.finfo(budgets.dtype).tiny)
         unit = 1.0 / problem.scales
 
-        def off(prices: Any, now: Pass) -> Any:
+        def off(prices: Arr, now: Pass) -> Arr:
             """How much leakage the misses are worth: by the price below a budget, by the repair above it."""
             over = now.distortions - budgets
             below = jnp.where(prices > least, jnp.maximum(-over, 0.0) / room, 0.0)
@@ -226,11 +228,11 @@ class AcceleratedGradient(AbstractSolver):
         floor = jnp.maximum(allowance / jnp.maximum(problem.anchor_leakage, 1e-300), 1e-9)
         floor = jnp.minimum(floor, 1e-3)
 
-        def missing(carry: tuple[Any, Any, Any]) -> Any:
+        def missing(carry: tuple[Arr, Pass, Array]) -> Arr:
             prices, now, count = carry
             return (count == 0) | ((off(prices, now) > floor) & (count < passes))
 
-        def newton(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        def newton(carry: tuple[Arr, Pass, Array]) -> tuple[Arr, Pass, Array]:
             prices, now, count = carry
             over = now.distortions - budgets
             free = (prices > least) | (over > 0)
@@ -247,8 +249,8 @@ class AcceleratedGradient(AbstractSolver):
         return prices, now
 
     def _record(
-        self, problem: Problem, scores: Any, prices: Any, total: Any, now: Pass, best: StreamedCandidate
-    ) -> tuple[StreamedCandidate, Any]:
+        self, problem: Problem, scores: Arr, prices: Arr, total: Arr, now: Pass, best: StreamedCandidate
+    ) -> tuple[StreamedCandidate, Arr]:
         """Keep the better value and the better bound; also the gap as if the budgets were met exactly."""
         program = problem.program
         leaked = leakage(now.columns, program.prior)

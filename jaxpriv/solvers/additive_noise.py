@@ -8,23 +8,25 @@ is dense and small. From a strictly feasible start, Newton on F(theta) - mu (sum
 with mu falling geometrically; on the central path the gap is mu (|Z| + 1).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxpriv._types import Arr, ScalarLike
+
 
 class NoiseData(NamedTuple):
     """The program in arrays: columns A (Y, S, Z), the prior (S,), costs (Z,) scaled to [0, 1], budget."""
 
-    columns: Any
-    prior: Any
-    cost: Any
-    budget: Any
+    columns: Arr
+    prior: Arr
+    cost: Arr
+    budget: Arr
 
 
-def _value(data: NoiseData, theta: Any, mu: Any) -> Any:
+def _value(data: NoiseData, theta: Arr, mu: ScalarLike) -> Arr:
     w = data.columns @ theta
     mass = w.sum(axis=1, keepdims=True)
     tiny = jnp.finfo(w.dtype).tiny
@@ -35,7 +37,7 @@ def _value(data: NoiseData, theta: Any, mu: Any) -> Any:
     return jnp.where(inside, leakage - mu * barrier, jnp.inf)
 
 
-def scores_at(data: NoiseData, theta: Any) -> Any:
+def scores_at(data: NoiseData, theta: Arr) -> Arr:
     """g_y(s) = ln P(s|y)/P(s), shape (Y, S)."""
     w = data.columns @ theta
     tiny = jnp.finfo(w.dtype).tiny
@@ -43,7 +45,7 @@ def scores_at(data: NoiseData, theta: Any) -> Any:
     return jnp.where(w > 0, jnp.log(jnp.maximum(w, tiny) / mass / data.prior), -700.0)
 
 
-def _direction(data: NoiseData, theta: Any, mu: Any) -> tuple[Any, Any]:
+def _direction(data: NoiseData, theta: Arr, mu: Arr) -> tuple[Arr, Arr]:
     """Newton direction on the simplex, and its squared decrement."""
     w = data.columns @ theta
     mass = w.sum(axis=1)
@@ -68,21 +70,21 @@ def _direction(data: NoiseData, theta: Any, mu: Any) -> tuple[Any, Any]:
 class NoisePath(NamedTuple):
     """Where the path stands."""
 
-    theta: Any  # (Z,)
-    mu: Any
-    decrement: Any
-    steps: Any
-    stuck: Any
+    theta: Arr  # (Z,)
+    mu: Arr
+    decrement: Arr
+    steps: Arr
+    stuck: Arr
 
 
 class NoisePoint(NamedTuple):
     """What the path has come to."""
 
     path: NoisePath
-    scores: Any  # (Y, S)
-    price: Any
-    value: Any  # I(S;Y)
-    finished: Any
+    scores: Arr  # (Y, S)
+    price: Arr
+    value: Arr  # I(S;Y)
+    finished: Arr
 
 
 def path_from(start: np.ndarray) -> NoisePath:
@@ -90,10 +92,10 @@ def path_from(start: np.ndarray) -> NoisePath:
     return NoisePath(start, np.asarray(1.0), np.asarray(np.inf), np.asarray(0), np.asarray(False))
 
 
-def newton_path(data: NoiseData, path: NoisePath, last: Any, until: Any) -> NoisePoint:
+def newton_path(data: NoiseData, path: NoisePath, last: Arr, until: ScalarLike) -> NoisePoint:
     """The path followed to its end, mu = `last`, or until `until` steps are used."""
 
-    def unfinished(path: NoisePath) -> Any:
+    def unfinished(path: NoisePath) -> Arr:
         return ((path.mu > last) | (path.decrement > 1e-9 * path.mu)) & ~path.stuck
 
     def step(path: NoisePath) -> NoisePath:
@@ -106,11 +108,11 @@ def newton_path(data: NoiseData, path: NoisePath, last: Any, until: Any) -> Nois
         # would look for is below rounding.
         close = decrement <= 0.05 * mu
 
-        def too_long(inner: tuple[Any, Any]) -> Any:
+        def too_long(inner: tuple[Arr, Arr]) -> Arr:
             a, value = inner
             return ~close & ~(value <= now - 1e-3 * a * decrement) & (a > 1e-12)
 
-        def shorter(inner: tuple[Any, Any]) -> tuple[Any, Any]:
+        def shorter(inner: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
             a = 0.5 * inner[0]
             return a, _value(data, theta + a * move, mu)
 

@@ -12,13 +12,14 @@ Sources: Chambolle and Pock 2011; Applegate et al. 2021 (PDLP); Lu and Yang 2024
 Chen et al. 2024 (HPR-LP); Lu et al. 2025 (cuPDLPx).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers._linear_candidate import improved_linear
@@ -45,8 +46,8 @@ class _Iterate(NamedTuple):
     p: Dual
     u0: Primal
     p0: Dual
-    level: Any  # (X,) last shifts of the projection
-    count: Any  # since the restart
+    level: Arr  # (X,) last shifts of the projection
+    count: Arr  # since the restart
 
 
 class HybridGradientState(eqx.Module):
@@ -54,12 +55,12 @@ class HybridGradientState(eqx.Module):
 
     scales: Scales
     z: _Iterate
-    eta: Any  # common step length
-    omega: Any
-    first: Any  # residual of the first step after the restart
-    last: Any  # residual at the last look
-    total: Any
-    stalled: Any
+    eta: Arr  # common step length
+    omega: Arr
+    first: Arr  # residual of the first step after the restart
+    last: Arr  # residual at the last look
+    total: Arr
+    stalled: Arr
     best: Candidate
 
 
@@ -86,7 +87,7 @@ class PrimalDualHybridGradient(AbstractSolver):
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
 
-    def init(self, program: Program, attempt: Any, best: Candidate) -> HybridGradientState:
+    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> HybridGradientState:
         """The uniform release and no prices."""
         data = rearrange(program, dense=True)
         s = saddle(data)
@@ -144,7 +145,7 @@ class PrimalDualHybridGradient(AbstractSolver):
             best=best,
         )
 
-    def _balanced(self, s: Saddle, state: HybridGradientState, u: Primal, p: Dual) -> Any:
+    def _balanced(self, s: Saddle, state: HybridGradientState, u: Primal, p: Dual) -> Arr:
         """omega, moved towards the ratio of the ways that dual and primal have gone since the restart."""
         primal = _size(jax.tree.map(jnp.subtract, u, state.z.u0), s.scales.theta)
         dual = _size(jax.tree.map(jnp.subtract, p, state.z.p0), s.scales.phi)
@@ -153,14 +154,14 @@ class PrimalDualHybridGradient(AbstractSolver):
         return state.omega * jnp.exp(self.gain * error)
 
 
-def _plain(s: Saddle, z: _Iterate, eta: Any, omega: Any) -> tuple[Primal, Dual, Any]:
+def _plain(s: Saddle, z: _Iterate, eta: Arr, omega: Arr) -> tuple[Primal, Dual, Arr]:
     """T z."""
     u, level = primal_step(s, z.u, gradient(s, z.p), eta / omega, z.level)
     beyond = jax.tree.map(lambda new, old: 2.0 * new - old, u, z.u)
     return u, dual_step(s, z.p, beyond, eta * omega), level
 
 
-def _halpern(s: Saddle, z: _Iterate, eta: Any, omega: Any) -> _Iterate:
+def _halpern(s: Saddle, z: _Iterate, eta: Arr, omega: Arr) -> _Iterate:
     u, p, level = _plain(s, z, eta, omega)
     n = z.count.astype(u.w.dtype)
     far, near = (n + 1.0) / (n + 2.0), 1.0 / (n + 2.0)
@@ -170,13 +171,13 @@ def _halpern(s: Saddle, z: _Iterate, eta: Any, omega: Any) -> _Iterate:
     )
 
 
-def _size(vector: Any, scale: Any, inverse: bool = True) -> Any:
+def _size(vector: Primal | Dual, scale: Primal | Dual, inverse: bool = True) -> Arr:
     """The norm of a primal or dual vector in the scaled variables, u / sqrt(theta); of a gradient otherwise."""
     parts = jax.tree.map(lambda u, f: (u * u / f if inverse else u * u * f).sum(), vector, scale)
     return jnp.sqrt(sum(jax.tree.leaves(parts)))
 
 
-def _residual(s: Saddle, z: _Iterate, u: Primal, p: Dual, eta: Any, omega: Any) -> Any:
+def _residual(s: Saddle, z: _Iterate, u: Primal, p: Dual, eta: Arr, omega: Arr) -> Arr:
     """|z - T z| in the norm in which T is firmly non-expansive."""
     du = jax.tree.map(jnp.subtract, u, z.u)
     dp = jax.tree.map(jnp.subtract, p, z.p)
@@ -185,10 +186,10 @@ def _residual(s: Saddle, z: _Iterate, u: Primal, p: Dual, eta: Any, omega: Any) 
     return jnp.sqrt(jnp.maximum(square, 0.0))
 
 
-def spectral_norm(s: Saddle) -> Any:
+def spectral_norm(s: Saddle) -> Arr:
     """The norm of the scaled map, by the power method, a little above; at most one by the scaling."""
 
-    def once(_: Any, u: Primal) -> Primal:
+    def once(_: ScalarLike, u: Primal) -> Primal:
         size = _size(u, s.scales.theta)
         image = jax.tree.map(lambda p, f: p * f, forward(s, jax.tree.map(lambda a: a / size, u)), s.scales.phi)
         return jax.tree.map(lambda g, f: g * f, backward(s, image), s.scales.theta)

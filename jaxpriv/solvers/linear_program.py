@@ -10,19 +10,24 @@ Sparse is the system, not its blocks: T |X| |Y| entries. `first_order_lp` needs 
 
 import dataclasses
 import enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers._linear_candidate import improved_linear
 from jaxpriv.solvers.conic.candidate import dual_bound, no_candidate
 from jaxpriv.solvers.conic.system import Data, rearrange
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+    from scipy.sparse import csr_array
 
 # HiGHS meets its equations to 1e-7 where it is not asked for more; the certificate shows every digit of that.
 _TOLERANCE = 1e-10
@@ -44,7 +49,9 @@ class Solved(NamedTuple):
     outcome: Outcome
     candidate: Candidate
     message: str
-    vertex: Any = None  # (X, Y) the mechanism as the backend has it, which meets limits to its tolerance; None: none
+    vertex: Arr | None = (
+        None  # (X, Y) the mechanism as the backend has it, which meets limits to its tolerance; None: none
+    )
 
 
 class LinearProgram(eqx.Module):
@@ -55,9 +62,9 @@ class _System(NamedTuple):
     """minimise c.u subject to upper u <= rhs, equal u = mass, u >= lowest; W = u / scale."""
 
     cost: np.ndarray
-    upper: Any
+    upper: "csr_array"
     rhs: np.ndarray
-    equal: Any
+    equal: "csr_array"
     mass: np.ndarray
     lowest: np.ndarray
     inside: np.ndarray  # (Y X,) which entries of W are variables
@@ -95,7 +102,7 @@ def highs(program: Program, seconds: float = float("inf")) -> Solved:
         return Solved(outcome, candidate, answer.message)
 
 
-def infeasibility(program: Program, k: Any, price: Any) -> Any:
+def infeasibility(program: Program, k: Arr, price: Arr) -> ScalarLike:
     """sum_x min_y (k A + price . constraints) - price . bounds: no mechanism meets the limits if positive.
 
     Valid for k >= 0 with reference . k = price of the limit, 0 for terms without one.
@@ -104,7 +111,7 @@ def infeasibility(program: Program, k: Any, price: Any) -> Any:
     return dual_bound(data._replace(cost=jnp.zeros_like(data.cost)), k, jnp.zeros((k.shape[0], 0)), price)
 
 
-def _double(leaf: Any) -> Any:
+def _double(leaf: Arr) -> Arr:
     leaf = jnp.asarray(leaf)
     return leaf.astype(jnp.float64) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
 
@@ -189,7 +196,7 @@ def _assemble(data: Data) -> _System:
     )
 
 
-def _solve(cost: np.ndarray, system: _System, seconds: float = float("inf")) -> Any:
+def _solve(cost: np.ndarray, system: _System, seconds: float = float("inf")) -> "OptimizeResult":
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
 
     # The dual simplex method: interior point with crossover took two to twenty times as long on programs of
@@ -210,7 +217,7 @@ def _solve(cost: np.ndarray, system: _System, seconds: float = float("inf")) -> 
     )
 
 
-def _mechanism(data: Data, system: _System, u: np.ndarray) -> Any:
+def _mechanism(data: Data, system: _System, u: np.ndarray) -> Arr:
     """W, (Y, X), with rows that sum to one."""
     x = np.zeros(len(system.inside))
     x[system.inside] = np.maximum(u[: system.inside.sum()], 0.0)
@@ -218,14 +225,14 @@ def _mechanism(data: Data, system: _System, u: np.ndarray) -> Any:
     return jnp.asarray(x / x.sum(axis=0))
 
 
-def _multipliers(data: Data, system: _System, marginals: np.ndarray, size: float) -> tuple[Any, Any]:
+def _multipliers(data: Data, system: _System, marginals: np.ndarray, size: float) -> tuple[Arr, Arr]:
     """(k (Y, T), price (B,)): the backend's are those of rows and costs that were scaled, and negative."""
     full = np.maximum(-marginals * size / system.row_size, 0.0)
     split = data.cost.shape[0] * data.a.shape[0]
     return jnp.asarray(full[:split].reshape(-1, data.a.shape[0])), jnp.asarray(full[split:])
 
 
-def _farkas(data: Data, system: _System) -> tuple[Any, Any]:
+def _farkas(data: Data, system: _System) -> tuple[Arr, Arr]:
     """Multipliers of: the least u such that all inequalities hold up to u, at no other cost."""
     from scipy.sparse import coo_array, csr_array, hstack
 

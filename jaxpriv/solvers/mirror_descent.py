@@ -12,12 +12,11 @@ maximises the concave dual of the step's own minimisation, by projected Newton.
 Sources: Blahut 1972, Arimoto 1972; relative smoothness: Bauschke, Bolte, Teboulle 2017.
 """
 
-from typing import Any
-
 import equinox as eqx
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.problems.program import Form, Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers._parts import (
@@ -35,13 +34,13 @@ from jaxpriv.solvers.conic.candidate import no_candidate, with_mechanism
 class MirrorState(eqx.Module):
     """An iterate in the log domain (a mass that underflowed would never come back)."""
 
-    log_mechanism: Any  # (X, Y)
-    weights: Any  # (K,)
-    multipliers: Any  # (R,)
-    step_size: Any
-    mean_scores: Any  # (K, Y, S): running mean of the scores, itself a valid rule
-    total_step: Any
-    stalled: Any
+    log_mechanism: Arr  # (X, Y)
+    weights: Arr  # (K,)
+    multipliers: Arr  # (R,)
+    step_size: Arr
+    mean_scores: Arr  # (K, Y, S): running mean of the scores, itself a valid rule
+    total_step: Arr
+    stalled: Arr
     best: Candidate
 
 
@@ -60,7 +59,7 @@ class MirrorDescent(AbstractSolver):
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
 
-    def init(self, program: Program, attempt: Any, best: Candidate) -> MirrorState:
+    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> MirrorState:
         """Start from the uniform mechanism on the support."""
         del attempt
         groups, private, _ = program.joints.shape
@@ -119,11 +118,11 @@ class MirrorDescent(AbstractSolver):
         return MirrorState(log_new, weights, multipliers, step_size, mean, total, ~finite, best)
 
 
-def _pick(take: Any, a: Leak, b: Leak) -> Leak:
+def _pick(take: Arr, a: Leak, b: Leak) -> Leak:
     return Leak(*(xp.where(take, x, y) for x, y in zip(a, b, strict=True)))
 
 
-def first_weights(program: Program) -> Any:
+def first_weights(program: Program) -> Arr:
     groups = program.joints.shape[0]
     if program.form is Form.LIMIT:
         # At first one unit of leakage is worth the whole range of the cost.
@@ -133,7 +132,7 @@ def first_weights(program: Program) -> Any:
     return xp.full(groups, 1.0 / groups, like=program.joints)
 
 
-def next_weights(program: Program, weights: Any, leakages: Any) -> Any:
+def next_weights(program: Program, weights: Arr, leakages: Arr) -> Arr:
     """Move the price of leakage towards the limit, or the adversary's prior towards the worst."""
     if program.form is Form.OBJECTIVE:
         return weights
@@ -145,8 +144,8 @@ def next_weights(program: Program, weights: Any, leakages: Any) -> Any:
 
 
 def mirror_step(
-    program: Program, log_mechanism: Any, scores: Any, weights: Any, multipliers: Any, step: Any, dual_steps: int
-) -> tuple[Any, Any, Any]:
+    program: Program, log_mechanism: Arr, scores: Arr, weights: Arr, multipliers: Arr, step: Arr, dual_steps: int
+) -> tuple[Arr, Arr, Arr]:
     """argmin_W step (<a, W> + constraints) + sum_x P(x) D(W_x || old): its logs, itself, and its multipliers."""
     mass = xp.maximum(weights @ program.masses, np.finfo(log_mechanism.dtype).tiny)[:, None]
     tilt = step / mass

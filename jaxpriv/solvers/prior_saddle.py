@@ -20,7 +20,6 @@ Nothing here proves anything: `robust` proves the value at the mechanism and the
 """
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -39,13 +38,13 @@ _SHORT = 0.1
 class _SaddlePoint:
     """W (outputs first) and Z, a and its slacks t with their duals y, and the multipliers of the sums."""
 
-    w: Any
-    z: Any
-    a: Any
-    t: Any
-    y: Any
-    nu: Any
-    kappa: Any
+    w: np.ndarray
+    z: np.ndarray
+    a: np.ndarray
+    t: np.ndarray
+    y: np.ndarray
+    nu: np.ndarray
+    kappa: np.ndarray
 
     def moved(self, move: "_SaddlePoint", step: float) -> "_SaddlePoint":
         return _SaddlePoint(*(getattr(self, one.name) + step * getattr(move, one.name) for one in fields(self)))
@@ -161,7 +160,7 @@ class _Newton:
     def _apply(self, right: np.ndarray) -> np.ndarray:
         return right - np.swapaxes(self.half, 1, 2) @ (self.half @ right)
 
-    def move(self, products: Any, slack_products: Any) -> _SaddlePoint:
+    def move(self, products: np.ndarray | float, slack_products: np.ndarray | float) -> _SaddlePoint:
         """The step after which W Z and t y would be these, to first order."""
         game, point = self.game, self.point
         drop, rise = products / point.w - point.z, slack_products / point.t - point.y

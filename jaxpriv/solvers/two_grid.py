@@ -12,14 +12,16 @@ shrinks fourfold with every halving of the cells until it stops (rough data): ev
 the fine problem. Source: own derivation.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import Array
 
+from jaxpriv._types import Arr
 from jaxpriv.channel import AbstractChannel, ShiftedCoset, SpreadCoset
 from jaxpriv.distortion import AbstractDistortion, AbstractRule, ChangedAttributes, Pairwise
 from jaxpriv.errors import InputError
@@ -181,7 +183,7 @@ class Coarse(NamedTuple):
     grid: Grid
     width: int  # symbols of X in a cell
 
-    def lift(self, moves: Any) -> AbstractChannel:
+    def lift(self, moves: Arr) -> AbstractChannel:
         """The coset mechanism of a coarse mechanism (m, n)."""
         if self.grid.shared:
             return ShiftedCoset(np.asarray(moves), self.x.order, self.x.position, self.y.order, self.width)
@@ -216,11 +218,11 @@ def coarsen(program: StreamedProgram, width: int, mesh: Mesh | None) -> Coarse:
     return Coarse(coarse, x, y, grid, width)
 
 
-def _sum_cells(joint: AbstractJoint, cell: Any, cells: int, mesh: Mesh | None) -> Any:
+def _sum_cells(joint: AbstractJoint, cell: Arr, cells: int, mesh: Mesh | None) -> Arr:
     """P(s, cell), (S, cells)."""
     private, inputs = joint.shape
 
-    def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[Array, None]:
         columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
         return jnp.zeros((cells, private)).at[cell[index]].add(columns), None
 

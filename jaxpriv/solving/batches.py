@@ -9,10 +9,11 @@ does not meet the goal there is left to a solve of its own.
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from jaxpriv.certificates.verification import certify
 from jaxpriv.joints import AbstractJoint
@@ -136,7 +137,7 @@ def joined(counts: Mapping[Kind, int]) -> dict[Kind, Kind]:
     return {one: target for target, ones in members.items() for one in ones}
 
 
-def kind_of(problem: Any, solver: Any, goal: Goal) -> Kind | None:
+def kind_of(problem: object, solver: object, goal: Goal) -> Kind | None:
     """The kind of a problem, or None where it cannot be one of a batch.
 
     Batches take tables, by the interior-point method.
@@ -176,7 +177,7 @@ def slack_of(problem: DistortionProblem) -> tuple[float, ...]:
 
 
 def solve_together(
-    problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, max_steps: Any, width: int
+    problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, max_steps: int | None, width: int
 ) -> list[Solution | None]:
     """The certified solutions of up to `width` problems of one kind; None where one is left to a solve of its own.
 
@@ -222,7 +223,7 @@ def _certified(problem: DistortionProblem, lane: Solution, kind: Kind, goal: Goa
     )
 
 
-def _solve_all(solver: InteriorPoint, lanes: Lanes, tol: Any, rtol: Any, limit: Any) -> Solution:
+def _solve_all(solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
     def one(lane: Lanes) -> Solution:
         return solve(lane.problem(), solver, tol=tol, rtol=rtol, max_steps=limit)
 

@@ -14,13 +14,14 @@ this: it is computed from the original problem.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from jaxpriv._types import Arr
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
@@ -52,7 +53,7 @@ class Measures:
         return Measures((problem.leakage, *(measure for measure, _ in problem.limits)))
 
     @property
-    def _key(self) -> Any:
+    def _key(self) -> Hashable:
         leaves, structure = jax.tree.flatten(self.values)
         arrays = map(np.asarray, leaves)
         return structure, tuple((array.shape, str(array.dtype), array.tobytes()) for array in arrays)
@@ -87,10 +88,10 @@ class Lanes:
     Of one kind: the same form, as many joints, distortions and limits, the same measures.
     """
 
-    joints: Any  # (N, K, S, X)
-    tables: Any  # (N, M, X, Y)
+    joints: Arr  # (N, K, S, X)
+    tables: Arr  # (N, M, X, Y)
     target: Any  # (N, M) budgets or prices, or (N,) leakage budgets
-    limits: Any  # (N, L)
+    limits: Arr  # (N, L)
     form: str = dataclasses.field(metadata={"static": True})  # the keyword of `target`
     measures: Measures = dataclasses.field(metadata={"static": True})
 

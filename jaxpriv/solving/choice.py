@@ -1,13 +1,14 @@
 """Which solver: by name, by itself, or `auto` by the structure of the problem and the memory there is."""
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 
 from jaxpriv import _resources
 from jaxpriv._resources import MERGE, STREAM, need_memory
+from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
@@ -63,7 +64,7 @@ _LOOSE, _LARGE_STEP = 1e-3, 2e10
 _MOST_STEPS = 2**31 - 1
 
 
-def pick_solver(solver: Any, problem: DistortionProblem, goal: Goal) -> tuple[str, Solver, tuple[str, ...]]:
+def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple[str, Solver, tuple[str, ...]]:
     """(name, solver, notes) meant by a name, by `auto`, or by a solver object; refused if it does not take the problem,
     or cannot fit into memory.
     """
@@ -134,7 +135,7 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
         need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, what, other)
 
 
-def check_double(problem: Any) -> None:
+def check_double(problem: DistortionProblem) -> None:
     """Refuse tracers of another precision than float64."""
     kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(problem) if is_traced(leaf) and leaf.dtype != jnp.float64}
     if kinds:
@@ -150,7 +151,7 @@ def is_linear(problem: DistortionProblem) -> bool:
     return all(measure.linear for _, measure in _measures(problem))
 
 
-def _behind_symbols(joint: Any) -> bool:
+def _behind_symbols(joint: Arr) -> bool:
     """Whether X = f(S): the rows of an entropic measure are then one for each x, and see nothing else."""
     return bool(((joint > 0).sum(axis=1) <= 1).all() and (joint.sum(axis=0) > 0).all())
 
@@ -200,13 +201,13 @@ def table_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
     return "mirror-descent", MirrorDescent(adaptive=True)
 
 
-def default_tolerance(problem: Any) -> float:
+def default_tolerance(problem: object) -> float:
     """The gap that counts as `optimal` where the caller names none: what the precision of the certificate allows."""
     traced = [leaf for leaf in jax.tree.leaves(problem) if is_traced(leaf)]
     return SINGLE_TOLERANCE if any(leaf.dtype == jnp.float32 for leaf in traced) else 1e-6
 
 
-def step_limit(solver: Solver | None, max_steps: Any) -> Any:
+def step_limit(solver: Solver | None, max_steps: int | None) -> int:
     """`max_steps`, or the default of the kind of solver (None: that of additive noise)."""
     if max_steps is None:
         return 1000 if solver is None else 200 if isinstance(solver, InteriorPoint) else 20000

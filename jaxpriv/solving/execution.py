@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from jaxpriv import _forks
 from jaxpriv.errors import ResourceError
@@ -90,10 +91,12 @@ class _Program:
 class _Loaded:
     """An executable from disk before its first call, which may fail where XLA wrote it incompletely: then compile."""
 
-    def __init__(self, program: _Program, name: str, run: Any, compile_it: Callable[[], Any]) -> None:
+    def __init__(
+        self, program: _Program, name: str, run: Callable[..., PyTree], compile_it: Callable[[], Callable[..., PyTree]]
+    ) -> None:
         self.program, self.name, self.run, self.compile_it = program, name, run, compile_it
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: PyTree) -> PyTree:
         try:
             result = jax.block_until_ready(self.run(*args))
         except jax.errors.JaxRuntimeError as error:
@@ -115,12 +118,12 @@ _LOCK = threading.Lock()  # of the table: held for a look-up, never while someth
 
 
 @functools.cache
-def _trim() -> Any:
+def _trim() -> Callable[[int], int] | None:
     """glibc's `malloc_trim`, or None with another C library."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-def _kept_name(function: Any, args: Any, backend: str) -> str | None:
+def _kept_name(function: Callable[..., PyTree], args: tuple[PyTree, ...], backend: str) -> str | None:
     """The name of the program's executable on disk; None if it is not kept there."""
     if backend != "cpu" or not kept.enabled():
         return None
@@ -131,7 +134,7 @@ def _kept_name(function: Any, args: Any, backend: str) -> str | None:
         return None
 
 
-def compiled(function: Any, *args: Any) -> tuple[Any, float]:
+def compiled(function: Callable[..., PyTree], *args: PyTree) -> tuple[Callable[[], PyTree], float]:
     """`function(*args)` compiled ahead of time: a thunk that runs it, and the seconds compiling took (0 if known).
 
     Executables are kept in memory, and for the next process on disk (`kept`): loading counts as compiling.
@@ -152,12 +155,12 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
         if program.run is None:
             begun = time.perf_counter()
 
-            def own(*arguments: Any) -> Any:  # JAX's caches hold a program as long as its function lives
+            def own(*arguments: PyTree) -> PyTree:  # JAX's caches hold a program as long as its function lives
                 return function(*arguments)
 
             name = _kept_name(function, args, backend)
 
-            def compile_it() -> Any:
+            def compile_it() -> jax.stages.Compiled:
                 executable = jax.jit(own).lower(*args).compile(_options(backend))
                 if trim := _trim():  # what the compiler has freed, some 180 MB, stays with the process otherwise
                     trim(0)
@@ -174,7 +177,7 @@ def compiled(function: Any, *args: Any) -> tuple[Any, float]:
     return partial(program.run, *args), seconds
 
 
-def on_host(function: Any, *args: Any) -> tuple[Any, float]:
+def on_host(function: Callable[..., PyTree], *args: PyTree) -> tuple[PyTree, float]:
     """The results of `compiled(function, *args)` as NumPy arrays, and the seconds compiling took."""
     run, seconds = compiled(function, *args)
     # On a CPU `jax.device_get` does the same in 50 us more, a hundredth of a small solve.

@@ -2,22 +2,24 @@
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
-from jaxpriv._clock import Clock, clock_of
+from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._renamed import renamed
+from jaxpriv._types import ScalarLike
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.statement import least_value
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.choice import STREAMING, pick_solver, step_limit, table_solver
+from jaxpriv.solving.choice import STREAMING, Solver, pick_solver, step_limit, table_solver
 from jaxpriv.solving.execution import device_errors, own_settings
 from jaxpriv.solving.sweep import sweep
 
@@ -34,43 +36,43 @@ class Frontier(eqx.Module):
     """
 
     form: str = eqx.field(static=True)
-    targets: Any
+    targets: np.ndarray
     solutions: Solution
     problem: DistortionProblem
 
     def __len__(self) -> int:
         return len(self.targets)
 
-    def __getitem__(self, index: Any) -> Solution:
+    def __getitem__(self, index: int) -> Solution:
         return self.solutions[index]
 
     @property
-    def value(self) -> Any:
+    def value(self) -> np.ndarray:
         """The objective of every solution, (B,); inf where no mechanism meets the target."""
         return self.solutions.value
 
     @property
-    def lower_bound(self) -> Any:
+    def lower_bound(self) -> np.ndarray:
         """(B,)"""
         return self.solutions.lower_bound
 
     @property
-    def upper_bound(self) -> Any:
+    def upper_bound(self) -> np.ndarray:
         """(B,): the values, which are attained."""
         return self.solutions.value
 
     @property
-    def gap(self) -> Any:
+    def gap(self) -> np.ndarray:
         """upper_bound - lower_bound, (B,)."""
         return self.solutions.gap
 
     @property
-    def leakage(self) -> Any:
+    def leakage(self) -> np.ndarray:
         """The problem's measure at every mechanism, (B,)."""
         return self.solutions.leakage
 
     @property
-    def distortion(self) -> Any:
+    def distortion(self) -> np.ndarray:
         """E d_k at every mechanism, (B, M)."""
         return self.solutions.distortion
 
@@ -98,7 +100,7 @@ class Frontier(eqx.Module):
         renamed("Frontier.solution", "Frontier.solutions")
         return self.solutions
 
-    def band(self, at: Any) -> tuple[np.ndarray, np.ndarray]:
+    def band(self, at: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): what is proved about the optimal value BETWEEN the points too.
 
         For a swept scalar budget or leakage budget. Let T be the value of an average measure before its outer
@@ -169,7 +171,7 @@ class Frontier(eqx.Module):
         return plot_frontier(self, **options)
 
 
-def _each(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:
+def _each(function: Callable[[ScalarLike], ScalarLike]) -> Callable[[np.ndarray], np.ndarray]:
     """A function of one number, for every number of an array."""
     return lambda numbers: np.array([function(float(one)) for one in numbers])
 
@@ -177,16 +179,16 @@ def _each(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarr
 def frontier(
     problem: DistortionProblem,
     *,
-    budgets: Any = None,
-    multipliers: Any = None,
-    leakage_budgets: Any = None,
-    solver: Any = "auto",
-    tol: Any = 1e-6,
-    rtol: Any = 0.0,
-    max_steps: Any = None,
+    budgets: ArrayLike | None = None,
+    multipliers: ArrayLike | None = None,
+    leakage_budgets: ArrayLike | None = None,
+    solver: str | Solver = "auto",
+    tol: float = 1e-6,
+    rtol: float = 0.0,
+    max_steps: int | None = None,
     throw: bool = False,
-    time_limit: Any = None,
-    progress: Any = None,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
 ) -> Frontier:
     """Solve `problem` at many budgets (or multipliers, or leakage budgets) at once.
 
@@ -228,12 +230,12 @@ def frontier(
 def frontier_within(
     clock: Clock,
     problem: DistortionProblem,
-    sweeps: dict[str, Any],
+    sweeps: Mapping[str, object],
     *,
-    solver: Any = "auto",
-    tol: Any = 1e-6,
-    rtol: Any = 0.0,
-    max_steps: Any = None,
+    solver: str | Solver = "auto",
+    tol: float = 1e-6,
+    rtol: float = 0.0,
+    max_steps: int | None = None,
     throw: bool = False,
 ) -> Frontier:
     """`frontier` with a clock that is held by the caller; `sweeps` has the values of each form, or None."""

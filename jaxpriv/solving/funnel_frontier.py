@@ -6,16 +6,18 @@ and the prices of every point give a line L = c + lambda R that no release cross
 """
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from jaxpriv._clock import Clock, clock_of
+from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._divergence import information_interval
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.funnels import FunnelGoal, FunnelSolution, proved_line, proved_value
+from jaxpriv.funnels import AbstractFunnelSolver, FunnelGoal, FunnelSolution, proved_line, proved_value
 from jaxpriv.funnels.atoms import ColumnGeneration
 from jaxpriv.funnels.found import Proof
 from jaxpriv.funnels.hull import lower_hull
@@ -96,7 +98,7 @@ class FunnelFrontier:
 
         return plot_frontier(self, **options)
 
-    def band(self, disclosures: Any) -> tuple[np.ndarray, np.ndarray]:
+    def band(self, disclosures: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): bounds on I(S;Y) along the whole curve, at `disclosures` (nats), both proved.
 
         Raises InputError for a disclosure outside of [0, H(X)], and for measures other than mutual information.
@@ -132,15 +134,15 @@ class FunnelFrontier:
 def funnel_frontier(
     problem: FunnelProblem | BottleneckProblem,
     *,
-    disclosures: Any = None,
-    leakage_budgets: Any = None,
-    relevances: Any = None,
-    multipliers: Any = None,
-    solver: Any = "auto",
-    tol: Any = 1e-6,
-    max_steps: Any = None,
-    time_limit: Any = None,
-    progress: Any = None,
+    disclosures: ArrayLike | None = None,
+    leakage_budgets: ArrayLike | None = None,
+    relevances: ArrayLike | None = None,
+    multipliers: ArrayLike | None = None,
+    solver: str | AbstractFunnelSolver = "auto",
+    tol: float = 1e-6,
+    max_steps: int | None = None,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
 ) -> FunnelFrontier:
     """Solve `problem` at many targets; its own target is replaced.
 
@@ -177,11 +179,11 @@ def funnel_frontier(
 def funnel_frontier_within(
     clock: Clock,
     problem: FunnelProblem | BottleneckProblem,
-    sweeps: dict[str, Any],
+    sweeps: Mapping[str, object],
     *,
-    solver: Any = "auto",
-    tol: Any = 1e-6,
-    max_steps: Any = None,
+    solver: str | AbstractFunnelSolver = "auto",
+    tol: float = 1e-6,
+    max_steps: int | None = None,
 ) -> FunnelFrontier:
     """`funnel_frontier` with a clock that is held by the caller; `sweeps` has the values of each form, or None."""
     if not isinstance(problem, (FunnelProblem, BottleneckProblem)):

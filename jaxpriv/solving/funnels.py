@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,7 +30,7 @@ FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
 }
 
 
-def pick_funnel_solver(solver: Any, problem: FunnelProblem | BottleneckProblem) -> tuple[str, AbstractFunnelSolver]:
+def pick_funnel_solver(solver: object, problem: FunnelProblem | BottleneckProblem) -> tuple[str, AbstractFunnelSolver]:
     """(name, solver) meant by a name, by a solver object, or by `auto`: column generation for I(S;Y), which proves
     its bound; a local method for other measures.
     """
@@ -44,7 +44,7 @@ def pick_funnel_solver(solver: Any, problem: FunnelProblem | BottleneckProblem) 
     return name, FUNNEL_SOLVERS[name]
 
 
-def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: Any, goal: FunnelGoal) -> FunnelSolution:
+def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: object, goal: FunnelGoal) -> FunnelSolution:
     """The best release the solver finds, measured afresh, with its proved interval."""
     name, method = pick_funnel_solver(solver, problem)
     return solve_with(problem, name, method.find, goal)

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from types import ModuleType
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._clock import Clock, Stop
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import excess_of, interval_of, violation_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
@@ -38,7 +40,7 @@ from jaxpriv.problems.statement import (
     terms_of_limit,
 )
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import Goal
+from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import LINEAR, Solver
 from jaxpriv.solving.finite import finite_on
@@ -157,7 +159,7 @@ class Solve:
     def joined(self, mechanism: np.ndarray, proof: Solution, name: str, goal: Goal, begun: float) -> Solution:
         """The solution that a mechanism and the rules and prices of another one are together, certified anew."""
         problem, limits = self.problem, limits_of(self.problem)
-        program = dataclasses.replace(proved_program(problem, proof, 0.0)[0], anchor=mechanism)
+        program = dataclasses.replace(proved_program(problem, proof.scores, 0.0)[0], anchor=mechanism)
         duals = proof.scores[0], proof.weights, proof.multipliers
         answer = self.certified(program, limits, mechanism, *duals, 0, name)
         value, bound = interval_of(problem, *reading(problem), answer.value, answer.bound)
@@ -191,7 +193,7 @@ class Solve:
             mechanism, k, eta, price = reduced.expanded(solved.candidate)
             return self.certified(program, limits, mechanism, k, eta, price, 0, self.name)
 
-        def report(best: Any, steps: Any) -> None:
+        def report(best: Candidate, steps: Arr) -> None:
             if stated is not None:
                 value, bound = in_units(stated, reduced, best.value, best.bound)
                 self.clock.report(self.name, steps, value, bound)
@@ -202,7 +204,7 @@ class Solve:
         return self.certified(program, limits, *found[:5], self.name)
 
     def iterated(
-        self, program: Program, reduced: Reduced, face: Face | None, report: Callable[[Any, Any], None]
+        self, program: Program, reduced: Reduced, face: Face | None, report: Callable[[Candidate, Arr], None]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, float] | None:
         """(mechanism, k, eta, price, steps, claimed bound of the reduced program) of the program from the iteration on
         the reduced one, on the face if there is one; None: the clock ended it before the first portion.
@@ -221,7 +223,7 @@ class Solve:
 
     def without_steps(self, program: Program, limits: Limits) -> CertifiedCandidate:
         """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""
-        return self.certified(program, limits, program.anchor, *no_rules(program), 0, "none")
+        return self.certified(program, limits, np.asarray(program.anchor), *no_rules(program), 0, "none")
 
     def closed_form(self, program: Program, limits: Limits) -> CertifiedCandidate | None:
         """The certified answer where no iteration is needed."""
@@ -235,10 +237,10 @@ class Solve:
         self,
         program: Program,
         limits: Limits,
-        mechanism: Any,
-        k: Any,
-        eta: Any,
-        price: Any,
+        mechanism: np.ndarray,
+        k: np.ndarray,
+        eta: np.ndarray,
+        price: np.ndarray,
         steps: int,
         name: str,
     ) -> CertifiedCandidate:
@@ -256,7 +258,7 @@ class Solve:
     def anchor(self, program: Program, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
         """(a mechanism that meets every limit, the face of the budgets if they leave no room and `faces`)."""
         if not len(program.budgets) or program.shares:
-            return independent_release(program), None
+            return np.asarray(independent_release(program)), None
         plain = feasibility.check(program)
         if not plain.feasible:
             raise InfeasibleError(
@@ -341,7 +343,7 @@ class Solve:
         )
 
 
-def distortion_of(xp: Any, problem: DistortionProblem, mechanism: Any) -> Any:
+def distortion_of(xp: ModuleType, problem: DistortionProblem, mechanism: Arr) -> Arr:
     """E d_k(X,Y) for every distortion, the largest over the joints, shape (M,)."""
     tables = problem.tables()
     each = (tables * mechanism).sum(axis=2)  # (M, X)
@@ -380,11 +382,11 @@ def off_face(
     return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([own, price[count:]])
 
 
-def in_units(stated: Stated, reduced: Reduced, value: Any, bound: Any) -> tuple[float, float]:
+def in_units(stated: Stated, reduced: Reduced, value: ScalarLike, bound: ScalarLike) -> tuple[float, float]:
     """Two totals of the reduced program in the units of the result."""
     shift = float(reduced.goal.shift) * reduced.factor + stated.shift
     outer, factor = stated.scale.outer, reduced.factor
-    return outer(float(value) * factor + shift), outer(float(bound) * factor + shift)
+    return float(outer(float(value) * factor + shift)), float(outer(float(bound) * factor + shift))
 
 
 def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:

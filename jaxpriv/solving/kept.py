@@ -25,13 +25,14 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 from jax.experimental import serialize_executable
+from jaxtyping import PyTree
 
 _LOGGER = logging.getLogger("jaxpriv")
 
@@ -112,7 +113,7 @@ def clear() -> Contents:
     return Contents(len(sizes), sum(sizes))
 
 
-def load(key: str, args: tuple[Any, ...]) -> Any:
+def load(key: str, args: tuple[PyTree, ...]) -> Callable[..., PyTree] | None:
     """The executable of this name, ready to be called with arguments like `args`; None if there is none to be used."""
     try:
         with _opened(create=False) as place:
@@ -144,7 +145,7 @@ def load(key: str, args: tuple[Any, ...]) -> Any:
         return None
 
 
-def keep(key: str, executable: Any) -> None:
+def keep(key: str, executable: jax.stages.Compiled) -> None:
     """Write a compiled program under this name. What cannot be written is not kept, which changes no result."""
     try:
         payload, _, structure = serialize_executable.serialize(executable)

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import Certificate, certify_program, violation_of
 from jaxpriv.leakage.rule_sets import Role
@@ -30,7 +31,9 @@ def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tup
             if program.terms or not program.marks.all():
                 return None
             size = abs(program.constraints).max() or 1.0
-            price, mechanism = feasibility.most_room(program.constraints / size, program.budgets / size)
+            price, mechanism = feasibility.most_room(
+                np.asarray(program.constraints / size), np.asarray(program.budgets / size)
+            )
             return mechanism, k, eta, price
         costs, price = program.constraints[0], price.copy()
         price[0] = 1.0
@@ -41,7 +44,7 @@ def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tup
     return (mechanism, k, eta, price) if met and excess(mechanism) == 0 else None
 
 
-def _proof_of_nothing(program: Program, k: Any, eta: Any, price: Any) -> tuple[Any, Any, Any]:
+def _proof_of_nothing(program: Program, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, Arr, Arr]:
     """The rules and prices that prove the value of a release that leaks nothing: of several joints the one whose prior
     leaks most has all the weight.
     """
@@ -55,10 +58,10 @@ def _proof_of_nothing(program: Program, k: Any, eta: Any, price: Any) -> tuple[A
         return k, eta, price
     price = price.copy()
     price[max(peaks)[1]] = 1.0
-    return np.tile(untold_rules(program, price), (len(k), 1)), eta, price
+    return np.tile(untold_rules(program, np.asarray(price)), (len(k), 1)), eta, price
 
 
-def independent_release(program: Program) -> Any:
+def independent_release(program: Program) -> Arr:
     """The cheapest release of one and the same symbol: it leaks nothing."""
     xp = jnp if is_traced(program) else np
     if program.shares:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxpriv._clock import Clock, clock_of
+from jaxpriv._clock import Clock, ProgressLike, clock_of
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, JaxprivError
 from jaxpriv.problems.distortion import DistortionProblem
@@ -21,21 +21,22 @@ from jaxpriv.solving.portions import report_points
 from jaxpriv.solving.solve import solve_within
 
 if TYPE_CHECKING:
-    from jaxpriv.funnels import FunnelSolution
+    from jaxpriv.funnels import AbstractFunnelSolver, FunnelSolution
+    from jaxpriv.solving.choice import Solver
 
 _KNOWN = (DistortionProblem, NoiseProblem, FunnelProblem, BottleneckProblem)
 
 
 def solve_many(
     problems: Iterable[Any],
-    solver: Any = "auto",
+    solver: "str | Solver | AbstractFunnelSolver" = "auto",
     *,
-    tol: Any = 1e-6,
-    rtol: Any = 0.0,
-    max_steps: Any = None,
+    tol: float = 1e-6,
+    rtol: float = 0.0,
+    max_steps: int | None = None,
     throw: bool = False,
-    time_limit: Any = None,
-    progress: Any = None,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
 ) -> "list[Solution | FunnelSolution]":
     """Solve every problem as `solve` does, to its own certificate; results in the order given.
 
@@ -113,7 +114,15 @@ def _together(kinds: Mapping[Kind | None, list[int]]) -> dict[Kind | None, list[
     return together
 
 
-def _alone(i: int, problem: Any, solver: Any, goal: Goal, max_steps: Any, throw: bool, clock: Clock) -> Any:
+def _alone(
+    i: int,
+    problem: object,
+    solver: "str | Solver | AbstractFunnelSolver",
+    goal: Goal,
+    max_steps: int | None,
+    throw: bool,
+    clock: Clock,
+) -> "Solution | FunnelSolution":
     """The result of one problem by itself."""
     if throw or not isinstance(problem, DistortionProblem):
         try:
@@ -123,7 +132,13 @@ def _alone(i: int, problem: Any, solver: Any, goal: Goal, max_steps: Any, throw:
     return solve_or_say_why(clock, problem, solver, goal, max_steps)
 
 
-def solve_or_say_why(clock: Clock, problem: DistortionProblem, solver: Any, goal: Goal, max_steps: Any) -> Solution:
+def solve_or_say_why(
+    clock: Clock,
+    problem: DistortionProblem,
+    solver: "str | Solver | AbstractFunnelSolver",
+    goal: Goal,
+    max_steps: int | None,
+) -> Solution:
     """The solution of a problem, or one that says why there is none: no mechanism, and an interval without ends."""
     try:
         return solve_within(clock, problem, solver, goal, max_steps, False)

@@ -1,17 +1,18 @@
 """The rule by which the search for the least worst-outcome limit goes on, on the host and under a trace."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced
 
 # Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
 MOST_PROBES = 60
 
 
-def next_limit(low: Any, high: Any, f_low: Any, f_high: Any, last: Any, tol: Any) -> Any:
+def next_limit(
+    low: ScalarLike, high: ScalarLike, f_low: ScalarLike, f_high: ScalarLike, last: ScalarLike, tol: ScalarLike
+) -> ScalarLike:
     """The next limit to try inside (low, high), where the distance falls from f_low > 0 to f_high <= 0.
 
     The root of the secant, moved a little to the side that did not move last, so that both ends close in.

@@ -12,11 +12,23 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from jaxpriv._clock import Clock
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.problems.program import Program
 from jaxpriv.solution import Solution
-from jaxpriv.solvers import AbstractSolver, Goal, MirrorDescent, PrimalDualHybridGradient, begin, iterate, resume
+from jaxpriv.solvers import (
+    AbstractSolver,
+    Course,
+    Gapped,
+    Goal,
+    MirrorDescent,
+    PrimalDualHybridGradient,
+    begin,
+    iterate,
+    resume,
+)
 from jaxpriv.solving import uncompiled
 from jaxpriv.solving.execution import compiled, on_host
 
@@ -43,24 +55,24 @@ class Ran(NamedTuple):
     and the seconds spent compiling.
     """
 
-    best: Any
-    steps: Any
+    best: PyTree
+    steps: Any  # an integer, or (B,) of a batch
     compiling: float
 
 
-def _begin_one(solver: AbstractSolver, program: Any, goal: Goal) -> Any:
+def _begin_one(solver: AbstractSolver, program: PyTree, goal: Goal) -> Course:
     del goal
     return begin(solver, program)
 
 
-def _only_one(program: Any, goal: Goal) -> list[tuple[Any, Goal]]:
+def _only_one(program: PyTree, goal: Goal) -> list[tuple[PyTree, Goal]]:
     return [(program, goal)]
 
 
 ONE = Loop(iterate, _begin_one, resume, _only_one)
 
 
-def step_seconds(solver: Any, private: int, inputs: int, outputs: int, limits: int, diagonal: bool) -> float:
+def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits: int, diagonal: bool) -> float:
     """About what one step takes at most, for `private` rows of all joints and measures together."""
     if isinstance(solver, PrimalDualHybridGradient):
         return _STEP + 8.0 * outputs * inputs * (private + limits) / _PRODUCTS
@@ -70,7 +82,7 @@ def step_seconds(solver: Any, private: int, inputs: int, outputs: int, limits: i
     return _STEP + (2.0 * outputs * inputs**2 * rows + inputs**3) / _PRODUCTS
 
 
-def seconds_of(solver: Any, program: Program) -> float:
+def seconds_of(solver: object, program: Program) -> float:
     """About what one step takes at most."""
     rows = sum(len(term.rows) for term in program.terms)
     limits = len(program.budgets) + sum(term.priced for term in program.terms)
@@ -81,12 +93,12 @@ def seconds_of(solver: Any, program: Program) -> float:
 def run(
     clock: Clock,
     loop: Loop,
-    solver: Any,
-    data: tuple[Any, ...],
+    solver: PyTree,
+    data: tuple[PyTree, ...],
     goal: Goal,
     limit: int,
     step: float,
-    report: Callable[[Any, Any], None],
+    report: Callable[[PyTree, Arr], None],
     padding: int = 0,
 ) -> Ran:
     """The loop on `data` while the clock allows it, at most `limit` steps.
@@ -131,6 +143,6 @@ def report_points(clock: Clock, name: str, fresh: list[Solution], done: int, tot
         clock.report(name, worst.steps, worst.value, worst.lower_bound, done, total)
 
 
-def _finished(solver: AbstractSolver, course: Any, best: Any, steps: Any, goal: Goal, limit: int) -> bool:
+def _finished(solver: AbstractSolver, course: Course, best: Gapped, steps: ScalarLike, goal: Goal, limit: int) -> bool:
     """Whether no instance has anything left to do."""
     return bool(np.all((np.asarray(course.attempt) >= solver.attempts) | goal.met(best) | (steps >= limit)))

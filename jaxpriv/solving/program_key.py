@@ -12,12 +12,14 @@ import hashlib
 import os
 import platform
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from jaxpriv import _native
 
@@ -37,7 +39,7 @@ class NoKeyError(Exception):
     """The program depends on something whose meaning cannot be written down."""
 
 
-def key_of(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> str:
+def key_of(function: Callable[..., PyTree], args: tuple[PyTree, ...], options: dict[str, Any]) -> str:
     """The name of `function` compiled for arguments like `args` with compiler options, 64 hexadecimal digits.
 
     Raises:
@@ -57,7 +59,7 @@ def key_of(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> str
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def describe(value: Any, device: Any, static: bool = False) -> Description:
+def describe(value: PyTree, device: jax.Device, static: bool = False) -> Description:
     """`value` in words: arrays by shape and dtype, which is what a program is compiled for, everything else in full.
 
     Args:
@@ -93,7 +95,7 @@ def describe(value: Any, device: Any, static: bool = False) -> Description:
     return "name", _name(value)
 
 
-def _name(thing: Any) -> str:
+def _name(thing: object) -> str:
     """The full name of a function or class, if that name leads to it and its code is part of the key."""
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module.split(".")[0] not in _KNOWN:

@@ -14,15 +14,17 @@ Private symbols that say the same are merged by the sets of rules (`problems.ter
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.problems.program import Program
-from jaxpriv.solvers import Goal
+from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.conic.candidate import largest_ratio
 from jaxpriv.solvers.conic.sets import rule_at
 from jaxpriv.solvers.conic.system import rearrange
@@ -89,14 +91,14 @@ class Kept:
             terms=tuple(terms),
             mass=mass,
             cost=sums(program.cost),
-            constraints=np.moveaxis(sums(np.moveaxis(program.constraints, 1, 0)), 0, 1),
+            constraints=np.moveaxis(sums(np.moveaxis(np.asarray(program.constraints), 1, 0)), 0, 1),
             support=program.support[np.flatnonzero(self.useful >= 0)[first]],
             # The mean of what meets the limits meets them.
             anchor=sums(program.mass[:, None] * program.anchor) / mass[:, None],
             diagonal=_diagonal(terms),
         )
 
-    def mechanism(self, program: Program, mechanism: Any) -> Any:
+    def mechanism(self, program: Program, mechanism: Arr) -> Arr:
         """Rows of the kept symbols; the others release the marginal of Y."""
         mechanism = (jnp if is_traced(mechanism) else np).maximum(mechanism, 0.0)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
@@ -108,7 +110,7 @@ class Kept:
         full[~present] = program.mass[present] @ full[present] / program.mass[present].sum()
         return full
 
-    def rules(self, program: Program, k: Any, eta: Any, price: Any) -> Any:
+    def rules(self, program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
         """Rules on all rows: those that no kept symbol shows get one that costs the set next to nothing."""
         if self.all:
             return k
@@ -123,11 +125,11 @@ class Kept:
         return np.concatenate(parts, axis=1)
 
 
-def _summed(part: np.ndarray, useful: np.ndarray) -> np.ndarray:
+def _summed(part: Arr, useful: np.ndarray) -> np.ndarray:
     """Sums along the first axis over the symbols that are put together."""
     count = useful.max() + 1
     if count == (useful >= 0).sum() and (np.diff(useful[useful >= 0]) == 1).all():
-        return part[useful >= 0]
+        return np.asarray(part[useful >= 0])
     total = np.zeros((count, *part.shape[1:]))
     np.add.at(total, useful[useful >= 0], part[useful >= 0])
     return total
@@ -167,7 +169,7 @@ def _row_classes(term: Term, present: np.ndarray) -> np.ndarray:
     return result
 
 
-def _in_order_of_useful(rows: np.ndarray, table: np.ndarray, useful: np.ndarray) -> np.ndarray:
+def _in_order_of_useful(rows: np.ndarray, table: Arr, useful: np.ndarray) -> np.ndarray:
     """The numbers of rows in the order of the useful symbol that each shows, if each shows a single one of its own."""
     count = rows.max() + 1
     if count != useful.max() + 1:
@@ -188,7 +190,7 @@ def _diagonal(terms: Sequence[Term]) -> bool:
     return bool(np.count_nonzero(rows) == np.count_nonzero(np.diagonal(rows)))
 
 
-def _weights(program: Program, eta: Any, price: Any) -> list[Any]:
+def _weights(program: Program, eta: Arr, price: Arr) -> list[Arr]:
     """What the rules of every term are multiplied by in k, (Y,) each."""
     worst, limit, weights = 0, len(program.budgets), []
     for term in program.terms:
@@ -208,7 +210,7 @@ class Reduced:
     original: Program
     kept: Kept
     program: Program
-    factor: Any
+    factor: ScalarLike
     goal: Goal
 
     @staticmethod
@@ -220,7 +222,7 @@ class Reduced:
         inner = Goal(MARGIN * goal.tol / factor, (jnp if is_traced(program) else np).asarray(MARGIN * goal.rtol), shift)
         return Reduced(program, kept, centred, factor, inner)
 
-    def expanded(self, best: Any) -> tuple[Any, Any, Any, Any]:
+    def expanded(self, best: Candidate) -> tuple[Any, Any, Any, Any]:
         """(mechanism, k, eta, price) of the original program."""
         xp = jnp if is_traced(best) else np
         mechanism, k, eta, price = (xp.asarray(part) for part in (best.mechanism, best.k, best.eta, best.price))
@@ -231,7 +233,7 @@ class Reduced:
         return self.kept.mechanism(self.original, mechanism), k, eta, price
 
 
-def _scaled(program: Program) -> tuple[Program, Any, Any]:
+def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
     """(program with costs above the cheapest output of each row and of size one, factor, shift).
 
     The peak of a minimax program is counted in that of its anchor.
@@ -267,7 +269,7 @@ def _scaled(program: Program) -> tuple[Program, Any, Any]:
     return scaled, factor, lowest.sum()
 
 
-def _centred(program: Program) -> tuple[Program, Any]:
+def _centred(program: Program) -> tuple[Program, ScalarLike]:
     """(program whose smooth terms count their rules from that of the prior, what that takes off the value).
 
     The rule g0 of the prior w0 claims sum_y <g0, w_y> = phi(w0) whatever is released: what remains of the measure is
@@ -293,7 +295,7 @@ def _centred(program: Program) -> tuple[Program, Any]:
     return dataclasses.replace(program, terms=tuple(terms)), known
 
 
-def _whole_rules(xp: Any, program: Program, k: Any, eta: Any, price: Any) -> Any:
+def _whole_rules(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
     """Rules times prices, counted from zero again."""
     parts = [
         xp.asarray(weight)[:, None] * (np.zeros(len(term.rows), k.dtype) if term.centre is None else term.centre)
@@ -302,7 +304,7 @@ def _whole_rules(xp: Any, program: Program, k: Any, eta: Any, price: Any) -> Any
     return k + xp.concatenate(parts, axis=1) if parts else k
 
 
-def _unscaled_prices(xp: Any, program: Program, price: Any, factor: Any) -> Any:
+def _unscaled_prices(xp: ModuleType, program: Program, price: Arr, factor: ScalarLike) -> Arr:
     """Prices of the unscaled limits."""
     floors = program.constraints.min(axis=2)
     sizes = (program.constraints - floors[:, :, None]).sum(axis=1).max(axis=1, initial=0.0)

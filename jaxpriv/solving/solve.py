@@ -1,11 +1,12 @@
 """The front door: a problem in, a certified solution out."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import jax
 
-from jaxpriv._clock import Clock, clock_of
+from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems.distortion import DistortionProblem
@@ -37,12 +38,12 @@ def solve(
     problem: DistortionProblem | NoiseProblem,
     solver: str | Solver = "auto",
     *,
-    tol: Any = None,
-    rtol: Any = 0.0,
-    max_steps: Any = None,
+    tol: ScalarLike | None = None,
+    rtol: ScalarLike = 0.0,
+    max_steps: int | None = None,
     throw: bool = True,
-    time_limit: Any = None,
-    progress: Any = None,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
 ) -> Solution: ...
 
 
@@ -51,25 +52,25 @@ def solve(
     problem: FunnelProblem | BottleneckProblem,
     solver: "str | AbstractFunnelSolver" = "auto",
     *,
-    tol: Any = None,
-    rtol: Any = 0.0,
-    max_steps: Any = None,
+    tol: ScalarLike | None = None,
+    rtol: ScalarLike = 0.0,
+    max_steps: int | None = None,
     throw: bool = True,
-    time_limit: Any = None,
-    progress: Any = None,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
 ) -> "FunnelSolution": ...
 
 
 def solve(
     problem: DistortionProblem | NoiseProblem | FunnelProblem | BottleneckProblem,
-    solver: Any = "auto",
+    solver: "str | Solver | AbstractFunnelSolver" = "auto",
     *,
-    tol: Any = None,
-    rtol: Any = 0.0,
-    max_steps: Any = None,
+    tol: ScalarLike | None = None,
+    rtol: ScalarLike = 0.0,
+    max_steps: int | None = None,
     throw: bool = True,
-    time_limit: Any = None,
-    progress: Any = None,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
 ) -> "Solution | FunnelSolution":
     """Solve `problem` to a certified gap of at most `tol`, or of at most `rtol` times the value.
 
@@ -132,7 +133,36 @@ def solve(
         return solve_within(clock, problem, solver, goal, max_steps, throw)
 
 
-def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps: Any = None, throw: bool = True) -> Any:
+@overload
+def solve_within(
+    clock: Clock,
+    problem: DistortionProblem | NoiseProblem,
+    solver: "str | Solver | AbstractFunnelSolver",
+    goal: Goal,
+    max_steps: int | None = None,
+    throw: bool = True,
+) -> Solution: ...
+
+
+@overload
+def solve_within(
+    clock: Clock,
+    problem: object,
+    solver: "str | Solver | AbstractFunnelSolver",
+    goal: Goal,
+    max_steps: int | None = None,
+    throw: bool = True,
+) -> "Solution | FunnelSolution": ...
+
+
+def solve_within(
+    clock: Clock,
+    problem: object,
+    solver: "str | Solver | AbstractFunnelSolver",
+    goal: Goal,
+    max_steps: int | None = None,
+    throw: bool = True,
+) -> "Solution | FunnelSolution":
     """`solve` as a part of other work, which has a clock of its own."""
     if isinstance(problem, NoiseProblem):
         from jaxpriv.solving.noise import solve_noise
@@ -151,7 +181,7 @@ def solve_within(clock: Clock, problem: Any, solver: Any, goal: Goal, max_steps:
             raise InputError("funnels take tol and max_steps (host numbers), not rtol")
         limit = None if max_steps is None else step_limit(None, max_steps)
         with own_settings(), device_errors():
-            return solve_funnel(problem, solver, FunnelGoal(goal.tol, limit, clock))
+            return solve_funnel(problem, solver, FunnelGoal(float(goal.tol), limit, clock))
     if not isinstance(problem, DistortionProblem):
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
         several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""

@@ -2,15 +2,18 @@
 
 import dataclasses
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import PyTree
 
 from jaxpriv import _resources
 from jaxpriv._clock import Clock, Stop
+from jaxpriv._types import Arr
 from jaxpriv._validation import SUM_TOLERANCE
 from jaxpriv.certificates import Certificate, certify_streamed
 from jaxpriv.channel import AbstractChannel, Deterministic, Gibbs, Mixture, push
@@ -74,7 +77,7 @@ class Task:
         self.left = self.limit = limit
         self.begun, self.compiling = time.perf_counter(), 0.0
 
-    def run(self, function: Any, *args: Any) -> Any:
+    def run(self, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
         """`function(*args)`, the seconds that its compilation takes kept apart."""
         run, spent = compiled(function, *args)
         self.compiling += spent
@@ -188,7 +191,7 @@ _survey = jax.jit(survey, static_argnames=("sound", "mesh"))
 _marginal = jax.jit(marginal, static_argnames="mesh")
 
 
-def _look(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], budgets: Any, mesh: Mesh | None) -> Survey:
+def _look(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], budgets: Arr, mesh: Mesh | None) -> Survey:
     """A survey; of the joint alone where there is no budget to meet and the costs are sound by themselves."""
     count, sound = len(distortions), all(d.known for d in distortions)
     if budgets is not None or not sound:
@@ -288,8 +291,8 @@ def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> 
 def _certified(
     program: StreamedProgram,
     mechanism: AbstractChannel,
-    scores: Any,
-    multipliers: Any,
+    scores: Arr,
+    multipliers: Arr,
     mesh: Mesh | None,
     steps: int,
     solver: str,
@@ -447,7 +450,7 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
         moves = _gibbs(coarse.program, solved).matrix()
 
         def read(
-            on: StreamedProgram, seen: Survey, by: Coarse, moves: Any = moves, solved: Any = solved
+            on: StreamedProgram, seen: Survey, by: Coarse, moves: Arr = moves, solved: StreamedCandidate = solved
         ) -> StreamedResult:
             mechanism = _repaired(on, seen, by.lift(moves), mesh)
             rule = by.rule(np.asarray(solved.rule))

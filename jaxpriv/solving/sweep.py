@@ -2,21 +2,24 @@
 
 import dataclasses
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Array, PyTree
 
 from jaxpriv._clock import Clock
+from jaxpriv._types import Arr
 from jaxpriv.certificates import certify_program
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
 from jaxpriv.problems.statement import proved_program
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import AbstractSolver, Goal, begin, iterate, resume
+from jaxpriv.solvers import AbstractSolver, Course, Goal, Run, begin, iterate, resume
 from jaxpriv.solving.choice import LINEAR, Solver
 from jaxpriv.solving.host import Solve, Stated, in_units, own_goal
 from jaxpriv.solving.portions import Loop, report_points, run, seconds_of
@@ -87,7 +90,7 @@ def sweep(
             goals = jax.tree.map(lambda *leaves: np.stack(leaves), *(alike[k].reduced.goal for k in places))
             done = len(results)
 
-            def report(best: Any, steps: Any, chunk: Any = chunk, done: int = done) -> None:
+            def report(best: PyTree, steps: Arr, chunk: Sequence[_Waiting] = chunk, done: int = done) -> None:
                 worst = int(np.argmax(best.gap[: len(chunk)]))
                 value, bound = in_units(chunk[worst].stated, chunk[worst].reduced, best.value[worst], best.bound[worst])
                 clock.report(name, steps.max(), value, bound, done, len(asked))
@@ -133,7 +136,7 @@ def _of_one_shape(waiting: list[_Waiting]) -> list[list[_Waiting]]:
 def _split(programs: list[Program]) -> tuple[Program, Program]:
     """(what all programs have in common, stacks of what differs), with None in the other one's places."""
 
-    def same(*leaves: Any) -> bool:
+    def same(*leaves: np.ndarray) -> bool:
         return all(np.array_equal(leaf, leaves[0]) for leaf in leaves[1:])
 
     common = jax.tree.map(same, *programs)
@@ -142,16 +145,16 @@ def _split(programs: list[Program]) -> tuple[Program, Program]:
     return shared, varying
 
 
-def _iterate_all(solver: AbstractSolver, shared: Program, varying: Any, limit: Any) -> Any:
+def _iterate_all(solver: AbstractSolver, shared: Program, varying: PyTree, limit: Array) -> Run:
     return jax.vmap(lambda lane: iterate(solver, eqx.combine(lane[0], shared), lane[1], limit))(varying)
 
 
-def _begin_all(solver: AbstractSolver, shared: Program, varying: Any) -> Any:
+def _begin_all(solver: AbstractSolver, shared: Program, varying: PyTree) -> Course:
     return jax.vmap(lambda lane: begin(solver, eqx.combine(lane[0], shared)))(varying)
 
 
-def _resume_all(solver: AbstractSolver, shared: Program, varying: Any, course: Any, until: Any) -> Any:
-    def one(lane: Any, course: Any) -> Any:
+def _resume_all(solver: AbstractSolver, shared: Program, varying: PyTree, course: Course, until: Array) -> Course:
+    def one(lane: PyTree, course: Course) -> Course:
         return resume(solver, eqx.combine(lane[0], shared), lane[1], course, until)
 
     return jax.vmap(one)(varying, course)
@@ -190,7 +193,7 @@ def _from_neighbours(
     candidates = [own, *(solve.joined(one, own, own.solver, goal, begun) for one in mechanisms)]
     met = [one for one in candidates if one.status in ("optimal", "best_known")]
     best = min(met, key=lambda one: one.value, default=own)
-    program = proved_program(solve.problem, own, 0.0)[0]
+    program = proved_program(solve.problem, own.scores, 0.0)[0]
 
     def bound(one: Solution) -> float:
         duals = one.scores[0], one.weights, one.multipliers

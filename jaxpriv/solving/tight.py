@@ -62,7 +62,7 @@ def solve_tight(program: Program, tight: tuple[bool, ...]) -> tuple[np.ndarray, 
     mechanism = np.asarray(solved.candidate.mechanism)
     if all(term.smooth for term in program.terms) and not len(program.budgets):
         # Mixing into limits without room loses the vertex: its equations are solved for once more instead.
-        mechanism = _exact(solved.vertex, [part.rows for part in chosen])
+        mechanism = _exact(np.asarray(solved.vertex), [np.asarray(part.rows) for part in chosen])
     best = None
     for price in _PRICES:
         duals = _duals(program, parts, np.asarray(solved.candidate.k), np.asarray(solved.candidate.price), price)
@@ -100,7 +100,7 @@ def _exact(vertex: np.ndarray, equations: list[np.ndarray]) -> np.ndarray:
 
 def _own_rows(term: Term) -> np.ndarray:
     """The rows that speak of S: without the mass."""
-    return term.rows[:-1] if term.massed else term.rows
+    return np.asarray(term.rows[:-1] if term.massed else term.rows)
 
 
 def _deviations(term: Term) -> tuple[np.ndarray, np.ndarray]:

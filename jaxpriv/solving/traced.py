@@ -5,10 +5,10 @@ has no place here. Where a limit leaves no room the result is a mechanism that m
 stay open.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
+from jaxpriv._types import ScalarLike
 from jaxpriv.certificates import Certificate
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.statement import measured_values
@@ -19,7 +19,7 @@ from jaxpriv.solving.traced_program import Posed, in_one_precision, undifferenti
 from jaxpriv.solving.traced_worst_outcome import LeastWorst
 
 
-def solve_traced(problem: DistortionProblem, name: str, solver: Any, goal: Goal, max_steps: Any) -> Solution:
+def solve_traced(problem: DistortionProblem, name: str, solver: PyTree, goal: Goal, max_steps: ScalarLike) -> Solution:
     """Solve and certify within one trace."""
     problem = in_one_precision(problem)
     goal = own_goal(problem, goal)

@@ -3,12 +3,15 @@
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, NoReturn, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
 
+from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import certify_program, interval_of, violation_of
 from jaxpriv.errors import InputError
@@ -25,6 +28,7 @@ from jaxpriv.problems.statement import (
     reading,
 )
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state
+from jaxpriv.solvers.conic.method import InteriorState
 from jaxpriv.solving.host import inner_goal
 from jaxpriv.solving.known import ROUNDING_SHARES, independent_release
 from jaxpriv.solving.moves import moves
@@ -32,6 +36,8 @@ from jaxpriv.solving.reduction import Reduced
 
 # What a measure may exceed its limit by, relative to 1 + limit.
 _ROUNDING = 1e-10
+
+T = TypeVar("T")
 
 NO_DERIVATIVE = (
     "solve has no derivative: the iteration stops where it is good enough. Differentiate optimal_value(problem) or "
@@ -42,14 +48,14 @@ NO_DERIVATIVE = (
 class TracedResult(NamedTuple):
     """The best of a program: `value` and `bound` of its total, certified, and the certificate's `violation`."""
 
-    mechanism: Any  # (X, Y)
-    k: Any  # (Y, T)
-    eta: Any  # (Y, W)
-    price: Any  # (B,)
-    value: Any
-    bound: Any
-    violation: Any
-    steps: Any
+    mechanism: Arr  # (X, Y)
+    k: Arr  # (Y, T)
+    eta: Arr  # (Y, W)
+    price: Arr  # (B,)
+    value: ScalarLike
+    bound: ScalarLike
+    violation: ScalarLike
+    steps: ScalarLike
 
 
 def in_one_precision(problem: DistortionProblem) -> DistortionProblem:
@@ -58,7 +64,7 @@ def in_one_precision(problem: DistortionProblem) -> DistortionProblem:
     return _cast(problem, jnp.result_type(*kinds)) if kinds else problem
 
 
-def _cast(tree: Any, dtype: Any) -> Any:
+def _cast(tree: T, dtype: "np.dtype") -> T:
     if dtype == jnp.float64:  # all that is not traced is of that precision
         return tree
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype) if eqx.is_inexact_array(leaf) else leaf, tree)
@@ -86,7 +92,7 @@ class Posed:
         """The goal in units of the program's total."""
         return inner_goal(goal, reading(self.problem)[0], self.problem)
 
-    def certified(self, found: TracedResult) -> tuple[Any, Any, Any]:
+    def certified(self, found: TracedResult) -> tuple[Arr, Arr, Arr]:
         """(value, lower bound, violation) in the unit of the problem."""
         scale, shift = reading(self.problem)
         value, bound = interval_of(self.problem, scale, shift, found.value, found.bound)
@@ -101,7 +107,7 @@ def toward_limits(problem: DistortionProblem, limits: Limits) -> Program | None:
     return away if away.terms else None
 
 
-def traced_excess(problem: DistortionProblem, limits: Limits, mechanism: Any) -> Any:
+def traced_excess(problem: DistortionProblem, limits: Limits, mechanism: Arr) -> Arr:
     """By how much the measures themselves exceed their limits, relative to 1 + limit; 0 up to rounding."""
     over = jnp.zeros((), mechanism.dtype)
     for measure, value in finite_limits(limits):
@@ -110,7 +116,9 @@ def traced_excess(problem: DistortionProblem, limits: Limits, mechanism: Any) ->
     return over
 
 
-def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Any) -> tuple[TracedResult, Any]:
+def best_of(
+    solver: AbstractSolver, program: Program, goal: Goal, max_steps: ScalarLike
+) -> tuple[TracedResult, InteriorState]:
     """(the solver's best for a program that holds an anchor, moved inside the limits and certified; where it ended)."""
     reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
     state, steps = last_state(solver, reduced.program, reduced.goal, max_steps)
@@ -120,12 +128,12 @@ def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Any
     return TracedResult(mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps), state
 
 
-def _inside(program: Program, mechanism: Any) -> Any:
+def _inside(program: Program, mechanism: Arr) -> Arr:
     """The mechanism, or the least of a few mixtures with releases that meet the limits, the last of them the anchor."""
     return least_mixture(program.mass, program.anchor, mechanism, lambda one: violation_of(program, one) == 0)
 
 
-def least_mixture(mass: Any, anchor: Any, mechanism: Any, met: Callable[[Any], Any]) -> Any:
+def least_mixture(mass: Arr, anchor: Arr, mechanism: Arr, met: Callable[[Arr], BoolLike]) -> Arr:
     marginal = jnp.broadcast_to(mass @ mechanism / mass.sum(), mechanism.shape)
     safe = 0.5 * (marginal + anchor)
     mixed = [(1.0 - share) * mechanism + share * safe for share in (0.0, *ROUNDING_SHARES)]
@@ -133,7 +141,7 @@ def least_mixture(mass: Any, anchor: Any, mechanism: Any, met: Callable[[Any], A
     return tried[jnp.argmax(jax.vmap(met)(tried))]
 
 
-def anchored(program: Program, away: Any, max_steps: Any) -> Program:
+def anchored(program: Program, away: Program | None, max_steps: ScalarLike) -> Program:
     """The program with a mechanism that meets its limits, if there is one."""
     if away is not None:
         start = dataclasses.replace(away, anchor=independent_release(away))
@@ -148,15 +156,22 @@ def anchored(program: Program, away: Any, max_steps: Any) -> Program:
 
 
 @partial(jax.jit, static_argnums=0)
-def optimum(solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: Any) -> TracedResult:
+def optimum(
+    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
+) -> TracedResult:
     """The best of a program without an anchor. `away`: the program whose solution is one, if none is known."""
     return best_of(solver, anchored(program, away, max_steps), goal, max_steps)[0]
 
 
 @partial(jax.jit, static_argnums=0)
 def optimum_and_moves(
-    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: Any, change: Program
-) -> tuple[TracedResult, tuple[Any, Any, Any, Any]]:
+    solver: AbstractSolver,
+    program: Program,
+    away: Program | None,
+    goal: Goal,
+    max_steps: ScalarLike,
+    change: Program,
+) -> tuple[TracedResult, tuple[Arr, ...]]:
     """The same, and how (mechanism, k, eta, price) move as the arrays of real numbers of the program do."""
     program = anchored(program, away, max_steps)
     found, state = best_of(solver, program, goal, max_steps)
@@ -167,12 +182,12 @@ def optimum_and_moves(
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def undifferentiated_optimum(
-    solver: AbstractSolver, program: Program, away: Any, goal: Goal, max_steps: Any
+    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
 ) -> TracedResult:
     """`optimum`; an attempt to differentiate it is refused."""
     return optimum(solver, program, away, goal, max_steps)
 
 
 @undifferentiated_optimum.defjvp
-def _refused(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
+def _refused(solver: AbstractSolver, primals: PyTree, tangents: PyTree) -> NoReturn:
     raise InputError(NO_DERIVATIVE)

@@ -6,13 +6,15 @@ See `worst_outcome` for what is solved and proved.
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, PyTree
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import certify_program, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
@@ -55,53 +57,53 @@ _CLOSE = Goal(1e-10, 0.1)
 class LeastWorst:
     """The least limit on a worst-outcome measure that the budgets allow, as a function of tracers."""
 
-    parts: Any  # what is traced of the problem, the goal and the steps
-    joined: Callable[[Any], tuple[DistortionProblem, Goal, Any]]  # the three again
+    parts: list[Array]  # what is traced of the problem, the goal and the steps
+    joined: Callable[[PyTree], tuple[DistortionProblem, Goal, ScalarLike]]  # the three again
     solver: AbstractSolver
 
     @staticmethod
-    def of(problem: DistortionProblem, solver: AbstractSolver, goal: Goal, max_steps: Any) -> "LeastWorst":
+    def of(problem: DistortionProblem, solver: AbstractSolver, goal: Goal, max_steps: ScalarLike) -> "LeastWorst":
         leaves, tree = jax.tree.flatten((problem, goal, max_steps))
         places = [i for i, leaf in enumerate(leaves) if is_traced(leaf)]
 
-        def joined(parts: Any) -> Any:
+        def joined(parts: PyTree) -> PyTree:
             values = dict(zip(places, parts, strict=True))
             return jax.tree.unflatten(tree, [values.get(i, leaf) for i, leaf in enumerate(leaves)])
 
         return LeastWorst([leaves[i] for i in places], joined, solver)
 
-    def found(self, parts: Any) -> TracedResult:
+    def found(self, parts: PyTree) -> TracedResult:
         """It, certified; an attempt to differentiate it is refused. Values are those of the measure."""
 
         @jax.custom_jvp
         @jax.jit
-        def without_derivative(parts: Any) -> TracedResult:
+        def without_derivative(parts: PyTree) -> TracedResult:
             return self._least(parts)[0]
 
         @without_derivative.defjvp
-        def _refused(primals: Any, tangents: Any) -> Any:
+        def _refused(primals: PyTree, tangents: PyTree) -> NoReturn:
             raise InputError(NO_DERIVATIVE)
 
         with jax.numpy_rank_promotion("allow"):
             return without_derivative(parts)
 
-    def _least(self, parts: Any) -> tuple[TracedResult, Any]:
+    def _least(self, parts: PyTree) -> tuple[TracedResult, Any]:
         """It, and of the minimax program (the mechanism at its start, where it ended)."""
         problem, goal, max_steps = self.joined(parts)
         found = _searched if problem.leakage.linear else _from_one_program
         return found(self.solver, problem, goal, max_steps)
 
-    def found_and_moves(self, parts: Any, change: Any) -> tuple[TracedResult, TracedResult]:
+    def found_and_moves(self, parts: PyTree, change: PyTree) -> tuple[TracedResult, TracedResult]:
         """It, and how it moves as the parts do."""
 
         @jax.jit
-        def both(parts: Any, change: Any) -> tuple[TracedResult, TracedResult]:
+        def both(parts: PyTree, change: PyTree) -> tuple[TracedResult, TracedResult]:
             found, end = self._least(parts)
             slope = self.slope(parts, change, found)
             problem = self.joined(parts)[0]
             if problem.leakage.linear:
                 # At the least limit the mechanism is the one whose distance to the budgets is least.
-                def program_of(at: Any) -> Program:
+                def program_of(at: PyTree) -> Program:
                     program = worst_program(self.joined(at[0])[0], at[1], True)
                     return dataclasses.replace(program, anchor=independent_release(program))
 
@@ -112,7 +114,7 @@ class LeastWorst:
             else:
                 start, end = end
 
-                def program_of(at: Any) -> Program:
+                def program_of(at: PyTree) -> Program:
                     return dataclasses.replace(least_worst_program(self.joined(at)[0], True), anchor=start)
 
                 at, moved = parts, change
@@ -124,10 +126,10 @@ class LeastWorst:
         with jax.numpy_rank_promotion("allow"):
             return both(parts, change)
 
-    def slope(self, parts: Any, change: Any, at: TracedResult) -> Any:
+    def slope(self, parts: PyTree, change: PyTree, at: TracedResult) -> Arr:
         """How the least limit e moves: it is the root of the distance to the budgets, whose Lagrangian is known."""
 
-        def distance(parts: Any, e: Any) -> Any:
+        def distance(parts: PyTree, e: ScalarLike) -> Arr:
             program = worst_program(self.joined(parts)[0], e, True)
             return lagrangian(program, at.mechanism, at.k, at.eta, at.price)
 
@@ -136,7 +138,7 @@ class LeastWorst:
         return jnp.where(at.value > 0, moved / jnp.where(falls > 0, falls, jnp.nan), 0.0)
 
 
-def _by_unit_of_distance(budgets: int, mechanism: Any, k: Any, eta: Any, price: Any) -> tuple[Any, Any, Any, Any]:
+def _by_unit_of_distance(budgets: int, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, Arr, Arr, Arr]:
     """The optimum of a minimax program with duals of the distance to its budgets: prices of these that sum to one."""
     total = price[:budgets].sum()
     total = jnp.where(total > 0, total, 1.0)
@@ -144,13 +146,13 @@ def _by_unit_of_distance(budgets: int, mechanism: Any, k: Any, eta: Any, price: 
 
 
 def _from_one_program(
-    solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: Any
+    solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike
 ) -> tuple[TracedResult, Any]:
     """From the minimax program, as on the host (`worst_outcome`); and (the mechanism at its start, where it ended)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))
 
-    def violation(mechanism: Any) -> Any:
+    def violation(mechanism: Arr) -> Arr:
         return jnp.maximum(violation_of(limits, mechanism), traced_excess(problem, further, mechanism))
 
     start = _start(problem, further, max_steps)
@@ -163,8 +165,8 @@ def _from_one_program(
     leak = _leak(problem, mechanism)
     mechanism, k, eta, price = _by_unit_of_distance(len(program.budgets), mechanism, k, eta, price)
 
-    def proved(e: Any) -> Any:
-        return certify_program(worst_program(problem, e, True), start, k, eta, price).lower_bound > 0
+    def proved(e: Arr) -> Array:
+        return jnp.asarray(certify_program(worst_program(problem, e, True), start, k, eta, price).lower_bound > 0)
 
     tried = jnp.maximum(state.best.bound * reduced.factor, 0.0) * (1.0 - jnp.asarray(_LOWERED))
     proofs = jax.vmap(proved)(tried)
@@ -174,11 +176,11 @@ def _from_one_program(
     return TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), (start, state)
 
 
-def _leak(problem: DistortionProblem, mechanism: Any) -> Any:
+def _leak(problem: DistortionProblem, mechanism: Arr) -> Arr:
     return measured_values(problem.leakage, problem.joints, mechanism).max()
 
 
-def _start(problem: DistortionProblem, further: Limits, max_steps: Any) -> Any:
+def _start(problem: DistortionProblem, further: Limits, max_steps: ScalarLike) -> Arr:
     """A mechanism that meets the budgets and the further limits, if there is one: nothing is told where possible."""
     within = as_budgets(distance_program(problem, (), True))
     away = toward_limits(problem, further)
@@ -191,7 +193,7 @@ def _start(problem: DistortionProblem, further: Limits, max_steps: Any) -> Any:
     return jnp.where(free.any(), jnp.broadcast_to(symbol, start.shape), start)
 
 
-def _idle(mass: Any) -> Term:
+def _idle(mass: Arr) -> Term:
     """A limit that always holds, P(y) >= 0: the method needs one row."""
     return linear_limit(-mass[None], np.zeros(1), mass)
 
@@ -199,29 +201,29 @@ def _idle(mass: Any) -> Term:
 class _LimitSearch(NamedTuple):
     """Where the search stands: the least limit is proved to be at least `low`, and `best` has `high`."""
 
-    low: Any
-    high: Any
-    f_low: Any  # the distances to the budgets at both
-    f_high: Any
-    last: Any  # which end moved last: -1, 1
-    e: Any  # the next limit to try
-    best: Any  # (X, Y)
-    k: Any  # what proves `low`
-    eta: Any
-    price: Any
-    steps: Any
-    probes: Any
-    stuck: Any
+    low: Arr
+    high: Arr
+    f_low: Arr  # the distances to the budgets at both
+    f_high: Arr
+    last: Arr  # which end moved last: -1, 1
+    e: ScalarLike  # the next limit to try
+    best: Arr  # (X, Y)
+    k: Arr  # what proves `low`
+    eta: Arr
+    price: Arr
+    steps: Arr
+    probes: Arr
+    stuck: Arr
 
 
 def _searched(
-    solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: Any
+    solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike
 ) -> tuple[TracedResult, None]:
     """One distance to the budgets after another, as on the host, until an interval of the distance holds 0."""
     further = limits_of(problem)
     within = as_budgets(distance_program(problem, (), True))
 
-    def going(at: _LimitSearch) -> Any:
+    def going(at: _LimitSearch) -> Arr:
         size = jnp.where(jnp.isfinite(at.high), at.high, 0.0)
         wide = at.high - at.low > jnp.maximum(goal.tol, goal.rtol * size)
         return wide & ~at.stuck & (at.probes < MOST_PROBES)

@@ -9,15 +9,17 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from jaxpriv._clock import Clock
+from jaxpriv._types import Arr
 from jaxpriv.errors import InputError
 from jaxpriv.solvers import AbstractSolver, Goal
 
@@ -53,7 +55,7 @@ def chosen() -> str:
     return choice
 
 
-def suits(solver: AbstractSolver, program: Any, step: float) -> bool:
+def suits(solver: AbstractSolver, program: PyTree, step: float) -> bool:
     """Whether a program is run by NumPy. `step`: the predicted seconds of a compiled step."""
     choice = chosen()
     if choice == "always" or not solver.uncompiled(program):
@@ -71,12 +73,12 @@ def suits(solver: AbstractSolver, program: Any, step: float) -> bool:
 def iterate(
     clock: Clock,
     solver: AbstractSolver,
-    program: Any,
+    program: PyTree,
     goal: Goal,
     limit: int,
-    report: Callable[[Any, Any], None],
+    report: Callable[[PyTree, Arr], None],
     begin: bool = False,
-) -> tuple[Any, int]:
+) -> tuple[PyTree, int]:
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
     The clock is asked, and `report` called with the candidate and the steps so far, after every step. `begin`: a first
@@ -96,7 +98,7 @@ def iterate_all(
     instances: list[tuple[Any, Goal]],
     padding: int,
     limit: int,
-    report: Callable[[Any, Any], None],
+    report: Callable[[PyTree, Arr], None],
 ) -> tuple[Any, Any]:
     """The same for a batch, one instance after another: stacks, whose last `padding` entries are copies.
 
@@ -117,13 +119,14 @@ def iterate_all(
 def _iterate(
     clock: Clock,
     solver: AbstractSolver,
-    program: Any,
+    program: PyTree,
     goal: Goal,
     limit: int,
-    report: Callable[[Any, Any], None],
+    report: Callable[[PyTree, Arr], None],
     begin: bool = False,
-) -> tuple[Any, int]:
-    best, steps = None, 0
+) -> tuple[PyTree, int]:
+    best: PyTree = None
+    steps = 0
     for attempt in range(solver.attempts):
         state: Any = None
         while not clock.expired() or (begin and best is None):
@@ -141,12 +144,12 @@ def _iterate(
     return best, steps
 
 
-def _key(solver: AbstractSolver, program: Any) -> Any:
+def _key(solver: AbstractSolver, program: PyTree) -> Hashable:
     leaves, structure = jax.tree.flatten((solver, program))
     return structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-def _spend(key: Any, seconds: float) -> None:
+def _spend(key: Hashable, seconds: float) -> None:
     with _LOCK:
         _SPENT[key] = _SPENT.get(key, 0.0) + seconds
         _SPENT.move_to_end(key)

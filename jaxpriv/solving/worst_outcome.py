@@ -12,17 +12,17 @@ the lower one the certified distance to the budgets is positive.
 import dataclasses
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 
+from jaxpriv._types import Arr
 from jaxpriv.certificates import least_limit, violation_of
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.faces import Face
 from jaxpriv.problems.program import Program
 from jaxpriv.problems.statement import as_budgets, distance_program, least_worst_program, worst_program
 from jaxpriv.solution import Solution
-from jaxpriv.solvers import Goal
+from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solving.host import CertifiedCandidate, Solve, check_limits, on_face
 from jaxpriv.solving.known import ROUNDING_SHARES, independent_release, no_rules
 from jaxpriv.solving.next_limit import MOST_PROBES, next_limit
@@ -43,7 +43,7 @@ def least_worst_leakage(solve: Solve, goal: Goal, begun: float) -> Solution:
     if independent is not None:
         nothing = no_rules(worst_program(problem, 0.0))
         return solve.finish(
-            CertifiedCandidate(independent, *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
+            CertifiedCandidate(np.asarray(independent), *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
         )
     start, face = solve.anchor(within, solve.further, True)
     if problem.leakage.linear:
@@ -77,7 +77,7 @@ def from_one_program(
     program = dataclasses.replace(least_worst_program(problem), anchor=start)
     reduced = Reduced.of(program if face is None else on_face(program, face), goal)
 
-    def report(candidate: Any, steps: Any) -> None:
+    def report(candidate: Candidate, steps: Arr) -> None:
         value, bound = (float(one) * reduced.factor for one in (candidate.value, candidate.bound))
         solve.clock.report(solve.name, steps, min(value, high), max(bound, 0.0))
 
@@ -116,7 +116,7 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
     e, last, near, width = min(1.0, 0.5 * high), 0, False, high
     open_low, open_high = math.inf, -math.inf  # the limits at which the interval of the distance held 0
     for _ in range(MOST_PROBES):
-        if high - low <= max(goal.tol, goal.rtol * high) or solve.clock.expired():
+        if high - low <= max(float(goal.tol), float(goal.rtol) * high) or solve.clock.expired():
             break
         found = _distance(solve, e)
         if face is not None and found.bound <= 0:
@@ -140,7 +140,7 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
             e = float(next_limit(low, high, f_low, f_high, last, goal.tol))
         else:  # the distance is 0 at every limit that can be met: there is no secant
             near, width = last < 0 and (not near or high - low < 0.5 * width), high - low
-            e = low + (min(0.3 * goal.tol, 0.5 * width) if near else 0.5 * width)
+            e = low + (min(0.3 * float(goal.tol), 0.5 * width) if near else 0.5 * width)
     k, eta, price = proof
     return dataclasses.replace(best, k=k, eta=eta, price=price), high, low
 

@@ -31,6 +31,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import rel_entr, xlogy
 
+from jaxpriv._types import Arr
 from jaxpriv.estimation.audit._information import capacity_output, entropy, entropy_change, mutual_information
 from jaxpriv.estimation.confidence import AbstractConfidenceSet, Box, Outputs, Population
 from jaxpriv.estimation.confidence.sets import chord_sum
@@ -325,7 +326,7 @@ class SampleUpperBounds:
             "maximal leakage": self.maximal_leakage,
         }
 
-    def ldp(self, neighbours: np.ndarray | None) -> np.ndarray:
+    def ldp(self, neighbours: Arr | None) -> np.ndarray:
         """max over y and pairs s != s' of ln( high(s,y)/low(s',y) )."""
         low, high = self.outputs.given_low, self.outputs.given_high
         worst = np.ones((*self.batch, self.released))

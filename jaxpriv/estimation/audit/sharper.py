@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxpriv._types import Arr
 from jaxpriv.estimation.audit import divergence_ball, guesses, likelihood_ratio
 from jaxpriv.estimation.audit.bounds import SampleUpperBounds
 from jaxpriv.estimation.audit.populations import Bound, bound_of, routes_of
@@ -217,7 +218,7 @@ class SampleBounds:
     def capacity(self, order: float) -> Routes:
         return self._base.capacity(order)
 
-    def ldp(self, neighbours: np.ndarray | None) -> np.ndarray:
+    def ldp(self, neighbours: Arr | None) -> np.ndarray:
         return self._base.ldp(neighbours)
 
     def f_information(self, perspective: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.program import Program, onto_equations
 from jaxpriv.solvers._base import Candidate
@@ -52,14 +53,14 @@ def improved(data: Data, point: Point, edges: tuple[Any, ...], best: Candidate) 
     return best.with_primal(feasible.T, value).with_dual(k, point.eta, price, bound)
 
 
-def with_mechanism(program: Program, best: Candidate, mechanism: Any) -> Candidate:
+def with_mechanism(program: Program, best: Candidate, mechanism: Arr) -> Candidate:
     """`best` with the better of its own mechanism and this one (X, Y), mixed with the anchor as far as limits ask."""
     data = rearrange(program)
     feasible = repaired(data, mechanism.T)
     return best.with_primal(feasible.T, objective(data, feasible))
 
 
-def _valid(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Any, Any]:
+def _valid(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Arr, Arr]:
     """Rules inside their sets, and prices that share the peak."""
     price = point.price
     if data.program.peaked:
@@ -87,13 +88,13 @@ def _valid(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Any, Any]:
     return xp.concatenate(parts, axis=1), price
 
 
-def dual_bound(data: Data, k: Any, eta: Any, price: Any) -> Any:
+def dual_bound(data: Data, k: Arr, eta: Arr, price: Arr) -> ScalarLike:
     """sum_x min_y Z(nu = 0) - price . bounds, at a peak of 0 in minimax programs."""
     total, spent = _costs(data, k, eta, price)
     return xp.where(data.support, total, xp.inf).min(axis=0).sum() - spent
 
 
-def _costs(data: Data, k: Any, eta: Any, price: Any) -> tuple[Any, Any]:
+def _costs(data: Data, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, ScalarLike]:
     """(Z (Y, X) at nu = 0, price . bounds)."""
     limits = data.c.shape[0]
     total = data.cost + data.tell(k)
@@ -109,7 +110,7 @@ def _costs(data: Data, k: Any, eta: Any, price: Any) -> tuple[Any, Any]:
     return total, spent
 
 
-def least_ratio(data: Data, k: Any, eta: Any, price: Any, start: Any) -> Any:
+def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike) -> ScalarLike:
     """The peak e of a minimax program up to which the rules and prices prove that no mechanism has it; -inf: none.
 
     D(e) = sum_x min_y [ Z(nu = 0) - e sum_j eta_j rate_j ] - price . bounds > 0 proves that the limits cannot be met
@@ -120,12 +121,12 @@ def least_ratio(data: Data, k: Any, eta: Any, price: Any, start: Any) -> Any:
     costs = xp.where(data.support, costs, xp.inf)
     fall = xp.matmul(eta, data.rates)
 
-    def lowered(e: Any) -> tuple[Any, Any]:
+    def lowered(e: ScalarLike) -> tuple[ScalarLike, ScalarLike]:
         lines = costs - e * fall
         chosen = np.arange(fall.shape[0])[:, None] == lines.argmin(axis=0)
         return lines.min(axis=0).sum() - spent, xp.where(chosen, fall, 0.0).sum()
 
-    def newton(_: Any, e: Any) -> Any:
+    def newton(_: ScalarLike, e: ScalarLike) -> ScalarLike:
         left, slope = lowered(e)
         return e + left / xp.maximum(slope, np.finfo(fall.dtype).tiny)
 
@@ -135,7 +136,7 @@ def least_ratio(data: Data, k: Any, eta: Any, price: Any, start: Any) -> Any:
     return xp.where(lowered(e)[0] >= -rounding, e, -xp.inf)
 
 
-def largest_ratio(data: Data, x: Any) -> Any:
+def largest_ratio(data: Data, x: Arr) -> Arr:
     """The peak of a mechanism in a minimax program: max (phi + offset . X_y) / rate . X_y over outputs with mass."""
     seen, tiny = data.see(x), np.finfo(x.dtype).tiny
     ratios = []
@@ -147,7 +148,7 @@ def largest_ratio(data: Data, x: Any) -> Any:
     return xp.stack(ratios).max()
 
 
-def _least_leaking(data: Data, point: Point) -> tuple[Any, Any]:
+def _least_leaking(data: Data, point: Point) -> tuple[Arr, ScalarLike]:
     """(mechanism, its peak) of a minimax program: the point's own one, or that whose outputs of more than its peak got
     a share of an independent release. On a face of the budgets no release is independent.
     """
@@ -160,7 +161,7 @@ def _least_leaking(data: Data, point: Point) -> tuple[Any, Any]:
     return xp.where(value <= other, plain, mixed), xp.minimum(value, other)
 
 
-def objective(data: Data, x: Any) -> Any:
+def objective(data: Data, x: Arr) -> ScalarLike:
     """The objective at a mechanism, outputs first."""
     seen = data.see(x)
     total = (data.cost * x).sum()
@@ -175,7 +176,7 @@ def objective(data: Data, x: Any) -> Any:
     return total + xp.stack(peaks).max() if data.program.peaked else total
 
 
-def repaired(data: Data, x: Any, peak: Any = 0.0) -> Any:
+def repaired(data: Data, x: Arr, peak: ScalarLike = 0.0) -> Arr:
     """The least mixture of x with an independent release, then with the anchor, that meets every limit.
 
     Equations are met first. `peak`: the one that outputs must keep to, of a minimax program.
@@ -209,7 +210,7 @@ def repaired(data: Data, x: Any, peak: Any = 0.0) -> Any:
     return (1.0 - share) * x + share * anchor
 
 
-def _rounding(term: Term, x: Any) -> Any:
+def _rounding(term: Term, x: Arr) -> Arr:
     """What the value of a limited linear term is known to at every output: (Y,).
 
     Sums of X products are known to X/2 eps of the sum of their sizes; the certificate's allowance is 8 (X + Y + T) eps.
@@ -220,7 +221,7 @@ def _rounding(term: Term, x: Any) -> Any:
     return 2.0 * x.shape[1] * np.finfo(x.dtype).eps * size.max(axis=1)
 
 
-def _independent_share(data: Data, x: Any, mass: Any, peak: Any) -> Any:
+def _independent_share(data: Data, x: Arr, mass: Arr, peak: ScalarLike) -> Arr:
     """Outputs that exceed a worst-outcome limit are given a share of an independent release.
 
     With excess e_y and an independent release of law a_y, whose slack is a_y times `own`, the mixture

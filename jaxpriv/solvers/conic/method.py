@@ -19,6 +19,7 @@ import equinox as eqx
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
@@ -58,9 +59,9 @@ class InteriorState(NamedTuple):
 
     point: Point
     residual: Residual
-    count: Any
-    short: Any
-    stalled: Any
+    count: Arr
+    short: Arr
+    stalled: Arr
     best: Candidate
 
 
@@ -94,7 +95,7 @@ class InteriorPoint(AbstractSolver):
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)
 
-    def init(self, program: Program, attempt: Any, best: Candidate) -> InteriorState:
+    def init(self, program: Program, attempt: ScalarLike, best: Candidate) -> InteriorState:
         """A first point, and what it is worth."""
         data = rearrange(program)
         point = first_point(data, attempt, self.warm_steps)
@@ -114,11 +115,11 @@ class InteriorPoint(AbstractSolver):
         return InteriorState(point, residual, state.count + 1, short, stalled, best)
 
 
-def _plus(point: Point, move: Point, a: Any) -> Point:
+def _plus(point: Point, move: Point, a: ScalarLike) -> Point:
     return Point(*(p + a * m for p, m in zip(point, move, strict=True)))
 
 
-def _after(data: Data, point: Point, move: Point, a: Any) -> Point:
+def _after(data: Data, point: Point, move: Point, a: ScalarLike) -> Point:
     """The point a step `a` further.
 
     Z has a term that is bilinear in the peak of a minimax program and its prices.
@@ -138,7 +139,7 @@ def _after(data: Data, point: Point, move: Point, a: Any) -> Point:
     return after._replace(k=after.k + bent, z=after.z + data.tell(bent))
 
 
-def _products(data: Data, after: Point, prices: Any) -> tuple[Any, Any, Any]:
+def _products(data: Data, after: Point, prices: Arr) -> tuple[Arr, Arr, tuple[Arr, ...]]:
     """(smallest product relative to its weight, mean product, all products) at a point, `prices` its `row_prices`."""
     xz, worst, pair = after.x * after.z, after.eta * after.sigma, after.slack * after.price
     total = xp.where(data.support, xz, 0.0).sum() + worst.sum() + pair.sum()
@@ -154,14 +155,14 @@ def _products(data: Data, after: Point, prices: Any) -> tuple[Any, Any, Any]:
     return least, total / data.pairs, (xz, ks, rv, worst, pair)
 
 
-def _ratio(v: Any, dv: Any) -> Any:
+def _ratio(v: Arr, dv: Arr) -> Arr:
     """Largest step in [0, 1] that keeps v + a dv >= 0."""
     if v.size == 0:
         return xp.ones((), like=v)
     return xp.minimum(1.0, 1.0 / xp.maximum((-dv / v).max(), np.finfo(v.dtype).tiny))
 
 
-def _reach(solver: InteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
+def _reach(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
     """How far the rules may rise and fall in one step, (Y, T) each."""
     up, down = [], []
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -184,7 +185,7 @@ def _reach(solver: InteriorPoint, data: Data, g: Any) -> tuple[Any, Any]:
     return xp.concatenate(up, axis=1), xp.concatenate(down, axis=1)
 
 
-def _largest(solver: InteriorPoint, data: Data, point: Point, r: Residual, move: Point) -> Any:
+def _largest(solver: InteriorPoint, data: Data, point: Point, r: Residual, move: Point) -> Arr:
     inside = data.support
     step = _ratio(xp.where(inside, point.x, 1.0), xp.where(inside, move.x, 0.0))
     step = xp.minimum(step, _ratio(point.z, xp.where(inside, move.z, 0.0)))
@@ -218,7 +219,7 @@ def _largest(solver: InteriorPoint, data: Data, point: Point, r: Residual, move:
     return xp.minimum(step, 1.0 / xp.maximum(worst, 1e-30))
 
 
-def _strayed(data: Data, point: Point, prices: Any, edges: tuple[Any, ...]) -> tuple[Any, Any]:
+def _strayed(data: Data, point: Point, prices: Arr, edges: tuple[Any, ...]) -> tuple[Arr, Arr]:
     """(price, t |level|) of every output and smooth term, (Y, J): what rules outside their sets claim.
 
     The certificate takes the sum of the products back.
@@ -239,8 +240,8 @@ def _strayed(data: Data, point: Point, prices: Any, edges: tuple[Any, ...]) -> t
 class _Origin(NamedTuple):
     """Where a step begins: how near it may come to the boundary, and what its rules claim outside their sets."""
 
-    share: Any
-    claim: Any  # (Y, J)
+    share: ScalarLike
+    claim: Arr  # (Y, J)
 
 
 def _origin(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> _Origin:
@@ -264,7 +265,7 @@ def _allowed_stray(solver: InteriorPoint, data: Data) -> float | None:
 
 def _into_neighbourhood(
     solver: InteriorPoint, data: Data, point: Point, r: Residual, origin: _Origin, move: Point
-) -> tuple[Any, Any]:
+) -> tuple[Arr, Arr]:
     """(step, mean product after it): back from the boundary until every product is a fair share of the mean.
 
     The products see neither the curvature of the sets nor how high its price is: where a limit is tiny a change
@@ -274,7 +275,7 @@ def _into_neighbourhood(
 
     stray = _allowed_stray(solver, data)
 
-    def held(a: Any, after: Point, prices: Any, mean: Any) -> Any:
+    def held(a: ScalarLike, after: Point, prices: Arr, mean: ScalarLike) -> BoolLike:
         if stray is None:
             return True
         # At the prices after the step: a price that doubles, as that of a small limit does at first, would hide
@@ -283,11 +284,13 @@ def _into_neighbourhood(
         allowed = xp.maximum(stray * data.pairs * mean, (1.0 - 0.5 * a) * (price * origin.claim).sum())
         return (price * claim).sum() <= allowed
 
-    def outside(carry: tuple[Any, Any, Any, Any]) -> Any:
+    def outside(carry: tuple[Arr, Arr, Arr, Arr]) -> BoolLike:
         _, _, good, count = carry
         return ~good & (count < 30)
 
-    def shorten(carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
+    def shorten(
+        carry: tuple[Arr, Arr, Arr, Arr],
+    ) -> tuple[Arr, Arr, Arr, Arr]:
         a, _, _, count = carry
         a = xp.where(count == 0, a, a * _BACK)
         after = _after(data, point, move, a)
@@ -322,7 +325,7 @@ def predictor(data: Data, point: Point, r: Residual) -> Sides:
     )
 
 
-def _unsmoothed(data: Data, point: Point, r: Residual) -> tuple[Any, Any]:
+def _unsmoothed(data: Data, point: Point, r: Residual) -> tuple[Arr, Arr]:
     """What the links and the normalisations miss besides where the products, and so the smoothing, end at zero."""
     link, level = xp.zeros_like(r.d), xp.zeros_like(r.level)
     for n, j in enumerate(data.normed):
@@ -349,7 +352,7 @@ def _centring(data: Data, point: Point, r: Residual) -> Sides:
     )
 
 
-def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, Any]:
+def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, ScalarLike]:
     """One predictor-corrector step."""
     f = factorise(data, point, r)
     response = responses(data, point, r, f) if r.columns.shape[0] else point
@@ -364,17 +367,19 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     move = _plus(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
 
-    def centred() -> tuple[Point, Any, Any, Any]:
+    def centred() -> tuple[Point, Arr, Arr, Arr]:
         careful = _plus(predict, centre, r.mu)
         return careful, *_into_neighbourhood(solver, data, point, r, origin, careful), xp.ones_like(sigma)
 
     move, length, mean, sigma = xp.cond(length < 0.1, centred, lambda: (move, length, mean, sigma))
 
-    def improving(carry: tuple[Any, ...]) -> Any:
+    def improving(carry: tuple[Point, ScalarLike, ScalarLike, ScalarLike, BoolLike]) -> BoolLike:
         _, length, _, count, better = carry
         return better & (count < solver.correctors) & (length < solver.long_enough)
 
-    def correct(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+    def correct(
+        carry: tuple[Point, ScalarLike, ScalarLike, ScalarLike, BoolLike],
+    ) -> tuple[Point, ScalarLike, ScalarLike, ScalarLike, BoolLike]:
         move, length, mean, count, _ = carry
         sides = _corrections(data, point, r, move, length, sigma)
         own = directions(data, point, r, f, Sides(*(leaf[None] for leaf in sides)))
@@ -396,14 +401,14 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     return _moved(data, point, r, move, length), length
 
 
-def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any, sigma: Any) -> Sides:
+def _corrections(data: Data, point: Point, r: Residual, move: Point, length: ScalarLike, sigma: ScalarLike) -> Sides:
     """Gondzio's corrector: what the linear model misses at a somewhat longer step."""
     a = xp.minimum(1.0, length + 0.3)
     after = _after(data, point, move, a)
     _, _, (xz, ks, rv, worst, pair) = _products(data, after, row_prices(data, after.price, after.eta))
     goal = ((1.0 - a) + a * sigma) * r.mu
 
-    def towards(product: Any, aim: Any) -> Any:
+    def towards(product: Arr, aim: ArrLike) -> Arr:
         return xp.maximum(xp.clip(product, 0.1 * aim, 10.0 * aim) - product, -10.0 * aim)
 
     sides = no_sides(data, point, r)
@@ -464,14 +469,14 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Any
     )
 
 
-def _bent(edge: Boundary, dg: Any) -> Any:
+def _bent(edge: Boundary, dg: Arr) -> Arr:
     """The Hessian of h along dg."""
     if edge.curvature.ndim == dg.ndim:
         return edge.curvature * dg
     return xp.einsum("yij,yj->yi", edge.curvature, dg)
 
 
-def _price_move(data: Data, move: Point, j: int) -> Any:
+def _price_move(data: Data, move: Point, j: int) -> Arr:
     """The move of the price of term j's set, (Y, 1) or ()."""
     place = data.layout[j]
     if place.limit is not None:
@@ -481,7 +486,7 @@ def _price_move(data: Data, move: Point, j: int) -> Any:
     return xp.zeros((), like=move.x)
 
 
-def _moved(data: Data, point: Point, r: Residual, move: Point, a: Any) -> Point:
+def _moved(data: Data, point: Point, r: Residual, move: Point, a: ScalarLike) -> Point:
     new = _after(data, point, move, a)
     x = xp.where(data.support, new.x, 0.0)
     x = x / x.sum(axis=0)

@@ -18,11 +18,10 @@ The steps are taken in float32 (but for a user's function, which may have consta
 Newton step brings the digits that they lack.
 """
 
-from typing import Any
-
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers._parts import in_precision, meet_budgets, normalised
@@ -53,13 +52,13 @@ def limited_in_every_outcome(program: Program) -> bool:
     return term.rule_set == ENTROPIC and term.role is Role.WORST
 
 
-def uniform(data: Data) -> Any:
+def uniform(data: Data) -> Arr:
     """The mechanism that releases every output that it may equally often, (Y, X)."""
     weights = data.support.astype(data.cost.dtype)
     return weights / weights.sum(axis=0)
 
 
-def average_leaks(data: Data, x: Any) -> tuple[Any, Any]:
+def average_leaks(data: Data, x: Arr) -> tuple[Arr, Arr]:
     """(rules (Y, T), sum_y phi - bound of every term (J,)) at a mechanism, for `averaged` programs."""
     seen, tiny = data.see(x), np.finfo(x.dtype).tiny
     rules, leaks = [], []
@@ -71,7 +70,7 @@ def average_leaks(data: Data, x: Any) -> tuple[Any, Any]:
     return xp.concatenate(rules, axis=1), xp.stack(leaks)
 
 
-def outcome_leaks(data: Data, x: Any) -> tuple[Any, Any, Any]:
+def outcome_leaks(data: Data, x: Arr) -> tuple[Arr, Arr, Arr]:
     """(rules; what every output leaks, and may leak, beyond an independent release of its mass), for programs with a
     relative entropy limited in every outcome.
     """
@@ -84,18 +83,18 @@ def outcome_leaks(data: Data, x: Any) -> tuple[Any, Any, Any]:
     return g, (g * w).sum(axis=1) + x @ term.offset + room, xp.maximum(room, tiny)
 
 
-def average_steps(data: Data, steps: Any) -> tuple[Any, Any, Any]:
+def average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
     """(mechanism (Y, X), prices of the budgets, weights of the terms) after steps from the uniform mechanism."""
     own = any(term.rule_set.users for term in data.terms)
     coarse = data if own else in_precision(data, np.float32)
     return in_precision(_average_steps(coarse, steps), data.cost.dtype)
 
 
-def _average_steps(data: Data, steps: Any) -> tuple[Any, Any, Any]:
+def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
     program = data.program
     tilt = 1.0 / xp.maximum(program.mass, np.finfo(data.cost.dtype).tiny)[:, None]
 
-    def step(_: Any, carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
+    def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr]:
         logs, mechanism, multipliers, weights = carry
         rules, leaks = average_leaks(data, mechanism.T)
         if program.peaked:
@@ -114,17 +113,17 @@ def _average_steps(data: Data, steps: Any) -> tuple[Any, Any, Any]:
     return mechanism.T, multipliers, weights
 
 
-def outcome_steps(data: Data, steps: Any) -> tuple[Any, Any]:
+def outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
     """(mechanism (Y, X), prices (Y,)) after steps from the uniform mechanism and the price of the whole distortion."""
     return in_precision(_outcome_steps(in_precision(data, np.float32), steps), data.cost.dtype)
 
 
-def _outcome_steps(data: Data, steps: Any) -> tuple[Any, Any]:
+def _outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
     (term,) = data.terms
     outside = xp.where(data.support, 0.0, -xp.inf)
     span = xp.where(data.support, data.cost, 0.0).max(axis=0).sum()
 
-    def step(_: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr]:
         log_x, x, eta = carry
         g, used, room = outcome_leaks(data, x)
         excess = (xp.maximum(used, 0.0) / room) ** _DAMPING

@@ -1,13 +1,14 @@
 """One Newton system: factor once, solve for several right-hand sides, add the moves of the prices."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.solvers._linear_algebra import small_solve
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
 from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rates
@@ -24,23 +25,23 @@ class Factor(NamedTuple):
     """
 
     system: NewtonSystem
-    roots: tuple[Any, ...]  # L (Y, t, t) of every coupled term
+    roots: tuple[Arr, ...]  # L (Y, t, t) of every coupled term
     equations: "Equations | None"  # what the system was made of, where its solutions are refined
 
 
 class Sides(NamedTuple):
     """A right-hand side: what the products, rows, normalisations and row sums are to change by."""
 
-    xz: Any  # (Y, X) of x z
-    ks: Any  # (Y, T) of k s
-    rv: Any  # (Y, T) of (cap - k) v
-    link: Any  # (Y, T + W) of the rows, without what ks and rv contribute
-    level: Any  # (Y, N)
-    row: Any  # (X,)
-    pair: Any  # (B,) of slack price
-    worst: Any  # (Y, W) of sigma eta
-    room: Any  # (B,) of the limits
-    balance: Any  # () of the prices that share the peak, or of `Data.share` of a minimax program
+    xz: Arr  # (Y, X) of x z
+    ks: Arr  # (Y, T) of k s
+    rv: Arr  # (Y, T) of (cap - k) v
+    link: Arr  # (Y, T + W) of the rows, without what ks and rv contribute
+    level: Arr  # (Y, N)
+    row: Arr  # (X,)
+    pair: Arr  # (B,) of slack price
+    worst: Arr  # (Y, W) of sigma eta
+    room: Arr  # (B,) of the limits
+    balance: Arr  # () of the prices that share the peak, or of `Data.share` of a minimax program
 
 
 def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = False) -> Factor:
@@ -71,23 +72,25 @@ class Equations(NamedTuple):
     cannot follow them.
     """
 
-    a: Any  # (T, X), or its diagonal (X,)
-    extra: Any  # (Y, W, X)
-    di: Any  # (Y, X)
-    d: Any  # (Y, N)
-    normals: Any  # (Y, N, G)
+    a: Arr  # (T, X), or its diagonal (X,)
+    extra: Arr  # (Y, W, X)
+    di: Arr  # (Y, X)
+    d: Arr  # (Y, N)
+    normals: Arr  # (Y, N, G)
     limits: slice  # of N: the worst-outcome limits
 
-    def refined(self, system: NewtonSystem, *sides: Any) -> tuple[Any, Any, Any, Any]:
+    def refined(self, system: NewtonSystem, *sides: Arr) -> tuple[Arr, ...]:
         """`system.solve` of the sides and, added to it, of what that solution misses."""
         solution = system.solve(*sides)
         wanted = self._size(sides[1]) + self._size(self.d * solution[0])
 
-        def unfinished(carry: tuple[Any, ...]) -> Any:
+        def unfinished(carry: tuple[tuple[Arr, ...], tuple[Arr, ...], ScalarLike]) -> BoolLike:
             _, left, count = carry
             return (self._size(left[1]) > _ACCURATE * wanted).any() & (count < _MOST_REFINEMENTS)
 
-        def refine(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        def refine(
+            carry: tuple[tuple[Arr, ...], tuple[Arr, ...], ScalarLike],
+        ) -> tuple[tuple[Arr, ...], tuple[Arr, ...], ScalarLike]:
             found, left, count = carry
             found = tuple(one + more for one, more in zip(found, system.solve(*left), strict=True))
             return found, self._missed(found, sides), count + 1
@@ -95,11 +98,11 @@ class Equations(NamedTuple):
         start = solution, self._missed(solution, sides), np.array(0)
         return xp.while_loop(unfinished, refine, start)[0]
 
-    def _size(self, link: Any) -> Any:
+    def _size(self, link: Arr) -> Arr:
         """The largest entry of the limits, for every right-hand side."""
         return abs(link[..., self.limits]).max(axis=(1, 2))
 
-    def _missed(self, solution: tuple[Any, ...], sides: tuple[Any, ...]) -> tuple[Any, Any, Any, Any]:
+    def _missed(self, solution: tuple[Arr, ...], sides: tuple[Arr, ...]) -> tuple[Arr, ...]:
         """The sides less what a solution gives; of the rows without multiples of the normals, which are free."""
         kappa, dx, dz, _ = solution
         rho, link, level, row = sides
@@ -114,13 +117,13 @@ class Equations(NamedTuple):
         return rho, link, level - xp.einsum("yng,myn->myg", self.normals, kappa), row - dx.sum(axis=1)
 
 
-def _behind(values: Any, at: slice, moved: Any, axis: int) -> Any:
+def _behind(values: Arr, at: slice, moved: Arr, axis: int) -> Arr:
     """Rows `at` of `values` along an axis set to zero, and `moved` behind all."""
     place = (slice(None),) * axis + (at,)
     return xp.concatenate([xp.put(values, place, 0.0), moved], axis=axis)
 
 
-def _solve(data: Data, f: Factor, rho: Any, link: Any, level: Any, row: Any) -> tuple[Any, ...]:
+def _solve(data: Data, f: Factor, rho: Arr, link: Arr, level: Arr, row: Arr) -> tuple[Arr, ...]:
     """(dX, dZ, d rules and worst prices, dnu) of a stack of sides at fixed prices; rho is d(x z) / x."""
     own = link.shape[-1]
     for at, root in zip(data.coupled, f.roots, strict=True):
@@ -137,7 +140,7 @@ def _solve(data: Data, f: Factor, rho: Any, link: Any, level: Any, row: Any) -> 
     return dx, dz, kappa, e
 
 
-def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sides: Sides, price: Any) -> Point:
+def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Arr, ...], sides: Sides, price: Arr) -> Point:
     """Full directions, given what was solved for, with a leading axis, and the moves of the prices, (B,) each."""
     dx, dz, kappa, dnu = solved
     rows = data.rows
@@ -152,7 +155,7 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Any, ...], sid
     return Point(dx, dz, dk, dt, ds, dv, deta, dsigma, dnu, price, dslack, xp.zeros(lead[:-1], like=dx))
 
 
-def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Any:
+def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Arr:
     """Right-hand side of the rows: what is asked of the links and what the products contribute."""
     link = sides.link
     if data.any_linear:

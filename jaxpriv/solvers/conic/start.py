@@ -1,11 +1,10 @@
 """Where the method starts: the independent release, or for some programs a few mirror steps from it; centred."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.solvers import _central_path
 from jaxpriv.solvers.conic.candidate import largest_ratio
@@ -40,7 +39,7 @@ _ROOM, _MOST_ANCHOR, _ABOVE = 0.5, 0.95, 1.1
 _NEAR = 0.3
 
 
-def first_point(data: Data, attempt: Any, warm_steps: int) -> Point:
+def first_point(data: Data, attempt: ScalarLike, warm_steps: int) -> Point:
     """A strictly interior point, further inside on every further attempt.
 
     A smooth worst-outcome limit alone allows a start nearer to the boundary, while linear programs with small budgets
@@ -67,7 +66,7 @@ def first_point(data: Data, attempt: Any, warm_steps: int) -> Point:
     return jax.tree.map(lambda new, old: xp.where(found, new, old), nearer, point)
 
 
-def average_point(data: Data, steps: Any, target: Any) -> Point:
+def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     """A strictly interior point after mirror steps for averages; mu is `target` times its gap, shared out."""
     program, outputs = data.program, data.cost.shape[0]
     x, lam, weights = average_steps(data, steps)
@@ -107,12 +106,12 @@ def average_point(data: Data, steps: Any, target: Any) -> Point:
     )
 
 
-def _gap(data: Data, x: Any, costs: Any) -> Any:
+def _gap(data: Data, x: Arr, costs: Arr) -> ScalarLike:
     """What a mechanism costs beyond the cheapest entries, (Y, X) each."""
     return xp.where(data.support, x * costs, 0.0).sum() - xp.where(data.support, costs, xp.inf).min(axis=0).sum()
 
 
-def outcome_point(data: Data, steps: Any, target: Any) -> Point:
+def outcome_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     """The same after mirror steps for a relative entropy that is limited in every outcome."""
     outputs = data.cost.shape[0]
     x, eta = outcome_steps(data, 2 * steps)
@@ -151,7 +150,7 @@ def outcome_point(data: Data, steps: Any, target: Any) -> Point:
     )
 
 
-def independent_point(data: Data, target: Any) -> Point:
+def independent_point(data: Data, target: ScalarLike) -> Point:
     """A strictly interior point around the independent release. `target` scales the distance to the boundary."""
     outputs, inputs = data.cost.shape
     rows, a = data.rows, data.a
@@ -243,7 +242,7 @@ def independent_point(data: Data, target: Any) -> Point:
     return Point(x, z, k, t, s, v, eta_array, sigma_array, nu, price, slack, peak)
 
 
-def _within_budgets(data: Data, x: Any) -> Any:
+def _within_budgets(data: Data, x: Arr) -> Arr:
     """A mixture of x with the anchor that leaves a share of the anchor's room in every budget."""
     anchor, budgets = data.program.anchor.T, data.program.budgets
     used, held = ((data.c * one).sum(axis=(1, 2)) for one in (x, anchor))
@@ -253,7 +252,7 @@ def _within_budgets(data: Data, x: Any) -> Any:
     return (1.0 - share) * x + share * anchor
 
 
-def _row_prices(data: Data, costs: Any, mu: Any) -> Any:
+def _row_prices(data: Data, costs: Arr, mu: ScalarLike) -> Arr:
     """nu that puts the mean of x z / (mu h) of every row at one, x being uniform on the support."""
     count = data.support.astype(costs.dtype).sum(axis=0)
     inside = xp.where(data.support, costs, 0.0).sum(axis=0) / count

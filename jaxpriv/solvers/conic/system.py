@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.program import Program
@@ -33,18 +34,18 @@ from jaxpriv.solvers.conic.sets import Boundary, boundary
 class Point(NamedTuple):
     """Primal and dual variables, outputs first."""
 
-    x: Any  # (Y, X) the mechanism
-    z: Any  # (Y, X) reduced costs
-    k: Any  # (Y, T) rules times prices
-    t: Any  # (Y, J) epigraph variables of the linear terms (one column for every term, unused for others)
-    s: Any  # (Y, T) slacks of linear rows, 1 elsewhere; (Y, 0) without linear rows
-    v: Any  # (Y, T) excesses over capped rows, 0 elsewhere; (Y, 0) without linear rows
-    eta: Any  # (Y, W) prices of the worst-outcome limits of smooth terms
-    sigma: Any  # (Y, W) their slacks
-    nu: Any  # (X,)
-    price: Any  # (B,) of the budgets, then of the limits on sums
-    slack: Any  # (B,)
-    peak: Any  # ()
+    x: Arr  # (Y, X) the mechanism
+    z: Arr  # (Y, X) reduced costs
+    k: Arr  # (Y, T) rules times prices
+    t: Arr  # (Y, J) epigraph variables of the linear terms (one column for every term, unused for others)
+    s: Arr  # (Y, T) slacks of linear rows, 1 elsewhere; (Y, 0) without linear rows
+    v: Arr  # (Y, T) excesses over capped rows, 0 elsewhere; (Y, 0) without linear rows
+    eta: Arr  # (Y, W) prices of the worst-outcome limits of smooth terms
+    sigma: Arr  # (Y, W) their slacks
+    nu: Arr  # (X,)
+    price: Arr  # (B,) of the budgets, then of the limits on sums
+    slack: Arr  # (B,)
+    peak: Arr  # ()
 
 
 # The set of a user's loss has kinks where several posteriors have one best announcement. It is smoothed over by what
@@ -65,45 +66,45 @@ class Data(NamedTuple):
     """A program rearranged. `linear`, `capped` (T,) bool and `layout` are static in effect."""
 
     program: Program
-    a: Any  # (T, X), or its diagonal (X,)
+    a: Arr  # (T, X), or its diagonal (X,)
     rows: int  # T
     diagonal: bool
-    cap: Any  # (T,) inf where none
-    linear: Any  # (T,) 1.0 on rows of linear terms
-    capped: Any  # (T,)
-    row_weight: Any  # (T,) weights of the central path
-    cost: Any  # (Y, X)
-    c: Any  # (R, Y, X)
-    support: Any  # (Y, X)
-    h: Any  # (Y, X)
-    marks: Any  # (B,)
-    pairs: Any
+    cap: Arr  # (T,) inf where none
+    linear: Arr  # (T,) 1.0 on rows of linear terms
+    capped: Arr  # (T,)
+    row_weight: Arr  # (T,) weights of the central path
+    cost: Arr  # (Y, X)
+    c: Arr  # (R, Y, X)
+    support: Arr  # (Y, X)
+    h: Arr  # (Y, X)
+    marks: Arr  # (B,)
+    pairs: Arr
     layout: tuple[Layout, ...]
     normed: tuple[int, ...]  # terms with a normalisation
     priced: np.ndarray  # (T,) int: the column of [price, eta, 1] that is the price of the row's set
     shared: np.ndarray  # (T,) bool: rows of the smooth terms that share the peak
     coupled: tuple[slice, ...]  # rows of the terms whose curvature is no diagonal
-    sums: tuple[Any, ...]  # of the rows of every term, (X,)
-    equal: Any  # (B,) bool: limits that are equations, without slack, or None
+    sums: tuple[Arr, ...]  # of the rows of every term, (X,)
+    equal: Arr | None  # (B,) bool: limits that are equations, without slack, or None
     rates: Any  # (W, X) of the worst-outcome limits, or None where the peak is no ratio
 
-    def open(self, values: Any, blank: Any) -> Any:
+    def open(self, values: Arr, blank: ScalarLike) -> Arr:
         """Numbers of the limits that are inequalities, (B,); `blank` in the place of equations."""
         return values if self.equal is None else xp.where(self.equal, blank, values)
 
-    def see(self, x: Any) -> Any:
+    def see(self, x: Arr) -> Arr:
         """A x of every output: (Y, X) -> (Y, T)."""
         return x * self.a if self.diagonal else xp.matmul(x, self.a.T)
 
-    def tell(self, k: Any) -> Any:
+    def tell(self, k: Arr) -> Arr:
         """A' k of every output: (Y, T) -> (Y, X)."""
         return k * self.a if self.diagonal else xp.matmul(k, self.a)
 
-    def tell_of(self, term: Term, g: Any) -> Any:
+    def tell_of(self, term: Term, g: Arr) -> Arr:
         """The same for the rows of one term."""
         return self.tell(g) if self.diagonal else xp.matmul(g, term.rows)
 
-    def scale(self, j: int, x: Any, edge: Boundary) -> Any:
+    def scale(self, j: int, x: Arr, edge: Boundary) -> Arr:
         """t of every output: as many normals of the set of term j as its rows see of x in all, (Y,)."""
         return x @ self.sums[j] / edge.size
 
@@ -112,11 +113,11 @@ class Data(NamedTuple):
         """Whether there are linear rows: what belongs to them is left out of the computation where there are none."""
         return not all(term.smooth for term in self.program.terms)
 
-    def share(self, eta: Any, x: Any) -> Any:
+    def share(self, eta: Arr, x: Arr) -> Arr:
         """sum_y sum_j eta_jy rate_j . X_y: 1 at the solution of a minimax program."""
         return (eta * xp.matmul(x, self.rates.T)).sum()
 
-    def room(self, k: Any, prices: Any) -> Any:
+    def room(self, k: Arr, prices: Arr) -> Arr:
         """What capped rows may still gain, 1 elsewhere: (Y, T)."""
         return xp.where(self.capped > 0, self.cap * prices - k, 1.0)
 
@@ -180,7 +181,7 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
     )
 
 
-def _rates(program: Program) -> Any:
+def _rates(program: Program) -> Arr | None:
     if not program.minimax:
         return None
     worst = [term for term in program.terms if term.smooth and term.role is Role.WORST]
@@ -199,20 +200,20 @@ def _priced(terms: tuple[Term, ...], layout: list[Layout], limits: int, worst: i
     return np.concatenate(columns)
 
 
-def row_prices(data: Data, price: Any, eta: Any) -> Any:
+def row_prices(data: Data, price: Arr, eta: Arr) -> Arr:
     """The price of the set of every row, (Y, T): k = price g; for linear terms the normalisation."""
     outputs = data.cost.shape[0]
     one = xp.ones((outputs, 1), like=data.cost)
     return xp.concatenate([xp.broadcast_to(price, (outputs, price.shape[0])), eta, one], axis=1)[:, data.priced]
 
 
-def rules(data: Data, k: Any, prices: Any) -> Any:
+def rules(data: Data, k: Arr, prices: Arr) -> Arr:
     """g = k / price on smooth rows, 0 on linear ones, (Y, T); `prices` of the rows."""
     g = k / prices
     return xp.where(data.linear > 0, 0.0, g) if data.any_linear else g
 
 
-def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any, peak: Any = 0.0) -> Any:
+def reduced_costs(data: Data, k: Arr, eta: Arr, nu: Arr, price: Arr, peak: ScalarLike = 0.0) -> Arr:
     """Z, (Y, X): exactly linear in its arguments at a fixed peak, which counts in minimax programs alone."""
     limits = data.c.shape[0]
     z = data.cost + data.tell(k) - nu
@@ -225,32 +226,32 @@ def reduced_costs(data: Data, k: Any, eta: Any, nu: Any, price: Any, peak: Any =
 class Residual(NamedTuple):
     """What depends on the point alone."""
 
-    rules: Any  # (Y, T)
+    rules: Arr  # (Y, T)
     edges: tuple[Any, ...]  # `edges_of` the rules
-    prices: Any  # (Y, T)
-    d: Any  # (Y, T + W) diagonal of the rows, 1 on coupled ones
-    blocks: tuple[Any, ...]  # (Y, t, t) for the t rows of every coupled term, instead of the diagonal
-    link: Any  # (Y, T + W) what the equations of the rows miss
-    normals: Any  # (Y, T + W, N) normalisations
-    level: Any  # (Y, N) what the normalisations miss
-    extra: Any  # (Y, W, X) rows of the worst-outcome prices
-    columns: Any  # (B, Y, X) d Z / d price, behind them that of the peak of a minimax program
-    lines: Any  # (B, Y, X) d use / d X at fixed rules
-    responses: Any  # (B, Y, N) d level wanted / d price, and so on
-    cap_response: Any  # (B, Y, T + W) d link / d price, and so on
-    use: Any  # (B,)
-    bounds: Any  # (B,)
-    row: Any  # (X,)
-    excess: Any  # (Y, W) use of the worst-outcome limits
-    mu: Any
+    prices: Arr  # (Y, T)
+    d: Arr  # (Y, T + W) diagonal of the rows, 1 on coupled ones
+    blocks: tuple[Arr, ...]  # (Y, t, t) for the t rows of every coupled term, instead of the diagonal
+    link: Arr  # (Y, T + W) what the equations of the rows miss
+    normals: Arr  # (Y, T + W, N) normalisations
+    level: Arr  # (Y, N) what the normalisations miss
+    extra: Arr  # (Y, W, X) rows of the worst-outcome prices
+    columns: Arr  # (B, Y, X) d Z / d price, behind them that of the peak of a minimax program
+    lines: Arr  # (B, Y, X) d use / d X at fixed rules
+    responses: Arr  # (B, Y, N) d level wanted / d price, and so on
+    cap_response: Arr  # (B, Y, T + W) d link / d price, and so on
+    use: Arr  # (B,)
+    bounds: Arr  # (B,)
+    row: Arr  # (X,)
+    excess: Arr  # (Y, W) use of the worst-outcome limits
+    mu: Arr
 
 
-def smoothing_of(prices: Any, mu: Any) -> Any:
+def smoothing_of(prices: Arr, mu: ScalarLike) -> Arr:
     """How smooth the sets of users' losses are at prices of their own, where the mean product is mu."""
     return xp.clip(_SMOOTHED * mu / prices, CENTRED, _SMOOTHEST)
 
 
-def edges_of(data: Data, g: Any, prices: Any, mu: Any) -> tuple[Any, ...]:
+def edges_of(data: Data, g: Arr, prices: Arr, mu: ScalarLike) -> tuple[Any, ...]:
     """The boundary of every smooth term at rules g and prices (Y, T); None for the others."""
     return tuple(
         boundary(term, g[:, at.rows], smoothing_of(prices[:, at.rows.start], mu)) if term.smooth else None
@@ -258,7 +259,9 @@ def edges_of(data: Data, g: Any, prices: Any, mu: Any) -> tuple[Any, ...]:
     )
 
 
-def measure_use(data: Data, x: Any, t: Any, v: Any, g: Any, edges: tuple[Any, ...], peak: Any = 0.0) -> tuple[Any, Any]:
+def measure_use(
+    data: Data, x: Arr, t: Arr, v: Arr, g: Arr, edges: tuple[Any, ...], peak: ScalarLike = 0.0
+) -> tuple[Arr, Arr]:
     """(limits on sums (B,), worst-outcome limits (Y, W)) as the rules see them; `edges` of the rules."""
     seen = data.see(x)
     sums: list[Any] = []
@@ -374,8 +377,8 @@ def residuals(data: Data, point: Point) -> Residual:
 
 
 def linear_moves(
-    data: Data, point: Point, r: Residual, dx: Any, dk: Any, by_price: Any, ks: Any, rv: Any, link: Any
-) -> tuple[Any, Any, Any]:
+    data: Data, point: Point, r: Residual, dx: Arr, dk: Arr, by_price: Arr, ks: Arr, rv: Arr, link: Arr
+) -> tuple[Arr, ...]:
     """(ds, dv, dt) of the linear rows, from k ds + s dk = ks, (cap - k) dv + v d(cap - k) = rv."""
     if not data.any_linear:
         lead = dx.shape[:-2]
@@ -395,7 +398,7 @@ def linear_moves(
     return ds, dv, xp.stack(dt, axis=-1)
 
 
-def use_rates(data: Data, point: Point, r: Residual, moves: Point) -> Any:
+def use_rates(data: Data, point: Point, r: Residual, moves: Point) -> Arr:
     """Changes of the use of every limit on a sum along a stack of directions, (M, B)."""
     rates = xp.einsum("byx,myx->mb", r.lines, moves.x)
     if any(term.priced and term.smooth for term in data.terms):

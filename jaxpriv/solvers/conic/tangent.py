@@ -10,12 +10,11 @@ complementary (Fiacco 1976, sensitivity analysis by penalty methods). Everything
 transposes it for reverse mode.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import PyTree
 
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers.conic.method import predictor
@@ -36,10 +35,10 @@ def path_tangent(program: Program, change: Program, point: Point) -> Point:
     moving, still = eqx.partition(program, eqx.is_inexact_array)
     moved = eqx.filter(change, jax.tree.map(eqx.is_inexact_array, program))
 
-    def data_of(parts: Any) -> Data:
+    def data_of(parts: PyTree) -> Data:
         return rearrange(eqx.combine(parts, still), dense=True)
 
-    def missing(parts: Any, at: Point) -> Sides:
+    def missing(parts: PyTree, at: Point) -> Sides:
         """What a Newton step to products of zero asks for: minus the products, and what the equations miss."""
         data = data_of(parts)
         z = reduced_costs(data, at.k, at.eta, at.nu, at.price, at.peak)
