@@ -39,6 +39,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "python -c \"import numpy as np; np.savez('counts.npz', counts=[[60, 30, 10], [10, 30, 60]])\"",
         "jaxpriv audit mapping.npz --counts counts.npz",
     ),
+    "excess": (
+        "python -c \"print('income,age,reported'); "
+        "[print(f'{i % 2},{i % 3 + i % 2},{(i % 3 + i % 2 if i % 5 else i % 4)}') for i in range(600)]\" "
+        "> reported.csv",
+        "jaxpriv excess reported.csv --private income --useful age --released reported",
+    ),
     "reproduce": ("jaxpriv reproduce --list", "jaxpriv reproduce gaussian_funnel --out gaussian"),
     "info": ("jaxpriv info",),
     "cache": ("jaxpriv cache",),

@@ -12,7 +12,7 @@ from jaxpriv._repr import summary
 from jaxpriv._validation import scalar
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
-from jaxpriv.estimation.audit import Kind, MechanismAudit, audit_mechanism, sample_bounds
+from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.estimation.tables import Codebook, Quantiles, Source, fit_codebook
 from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import column_distortion
@@ -287,7 +287,7 @@ def _certified(
     for rung in range(1, _RUNGS + 1):
         goal = target * rung / _RUNGS
         found = designed(goal)
-        (bound,) = sample_bounds(records.held_out, found[0][0] / ONE, (measure,), 1 - level, kind=Kind.HELD_OUT)
+        (bound,) = sample_bounds(records.held_out, found[0][0] / ONE, (measure,), 1 - level, kind=SampleKind.HELD_OUT)
         if bound is None:
             raise InputError("leakage: no sound bound for a population is known for this measure")
         upper = float(bound.upper[0, 0])

@@ -16,7 +16,7 @@ from jaxpriv.estimation.audit.likelihood_ratio import (
     held_out_information,
     least_ratio,
 )
-from jaxpriv.estimation.audit.sharper import Kind, sample_bounds
+from jaxpriv.estimation.audit.sharper import SampleKind, sample_bounds
 from jaxpriv.estimation.confidence import divergence_radius, population
 from jaxpriv.estimation.confidence.binomial import relative_entropy_limit
 from jaxpriv.probability import mutual_information
@@ -99,7 +99,7 @@ def test_pairs_are_bounded_more_closely_than_by_one_event_for_all():
         (table,) = drawn(name, 3000, 1, seed=3)
         identity = np.eye(table.shape[1])
         before = leakage_bounds(population(table, BETA), identity, measures)
-        after = sample_bounds(table, identity, measures, BETA, kind=Kind.PAIRS)
+        after = sample_bounds(table, identity, measures, BETA, kind=SampleKind.PAIRS)
         for old, new in zip(before, after, strict=True):
             assert new.upper[0, 0] <= 1.02 * old.upper[0, 0]
         assert after[0].upper[0, 0] < 0.97 * before[0].upper[0, 0]
@@ -153,6 +153,6 @@ def test_nothing_is_known_without_records_of_every_kind():
     assert held_out_information(table, np.eye(3), BETA) == np.log(2)
     assert guesses.maximal_leakage(np.zeros((2, 3), int), BETA) == np.log(2)
     assert guesses.maximal_leakage(np.array([[9, 0, 0], [0, 0, 9]]), BETA) == np.log(2)
-    (bound,) = sample_bounds(np.zeros((2, 3), int), np.eye(3), [leakage.MutualInformation()], BETA, kind=Kind.ALL)
+    (bound,) = sample_bounds(np.zeros((2, 3), int), np.eye(3), [leakage.MutualInformation()], BETA, kind=SampleKind.ALL)
     assert bound.upper[0, 0] == bound.cap[0] == pytest.approx(np.log(2))
     assert divergence_radius(4, 0, BETA) == np.inf

@@ -7,6 +7,7 @@ from the mechanism that was audited, `drift` whether it is about the same popula
 
 from jaxpriv.estimation.audit.conformity import Conformity, conformity
 from jaxpriv.estimation.audit.evidence import SampleLowerBounds, split
+from jaxpriv.estimation.audit.excess import ReleaseExcess, excess
 from jaxpriv.estimation.audit.independence import PermutationTest, g_test, holm, permutation_test
 from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information, information_bound
 from jaxpriv.estimation.audit.populations import Bound, Drift, drift, leakage_bounds, least_utility
@@ -19,7 +20,7 @@ from jaxpriv.estimation.audit.report import (
     audit_mechanism,
     audit_pairs,
 )
-from jaxpriv.estimation.audit.sharper import Kind, sample_bounds
+from jaxpriv.estimation.audit.sharper import SampleKind, sample_bounds
 
 __all__ = [
     "Assumptions",
@@ -28,10 +29,11 @@ __all__ = [
     "Conformity",
     "Drift",
     "InformationEstimate",
-    "Kind",
     "MechanismAudit",
     "PairsAudit",
     "PermutationTest",
+    "ReleaseExcess",
+    "SampleKind",
     "SampleLowerBounds",
     "Utility",
     "audit_mechanism",
@@ -39,6 +41,7 @@ __all__ = [
     "conformity",
     "drift",
     "estimate_information",
+    "excess",
     "g_test",
     "holm",
     "information_bound",

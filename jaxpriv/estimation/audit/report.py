@@ -27,7 +27,7 @@ from jaxpriv.estimation.audit.independence import PermutationTest, g_test, permu
 from jaxpriv.estimation.audit.measured import BOOTSTRAP, Measured, measured, resampled
 from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information
 from jaxpriv.estimation.audit.populations import NO_BOUND, leakage_bounds, least_utility
-from jaxpriv.estimation.audit.sharper import Kind, sample_bounds
+from jaxpriv.estimation.audit.sharper import SampleKind, sample_bounds
 from jaxpriv.estimation.confidence import population
 from jaxpriv.estimation.confidence._counts import count_array, failure
 from jaxpriv.leakage import AbstractLeakage
@@ -213,7 +213,7 @@ def audit_mechanism(
         # The caps are those of an empty table: whatever the population is.
         bounds = leakage_bounds(population(np.zeros(fitted.shape, np.int64), failure_probability), channel, asked)
     else:
-        kind = Kind.HELD_OUT if held_out else Kind.ALL
+        kind = SampleKind.HELD_OUT if held_out else SampleKind.ALL
         allowed = None if known is None else known.possible
         bounds = sample_bounds(table, channel, asked, failure_probability, kind=kind, possible=allowed)
         estimates = resampled(table, channel, rows, asked, failure_probability, bootstrap, seed)
@@ -270,7 +270,7 @@ def audit_pairs(
     _need(table.shape[1], table.shape[1])
     identity = np.eye(table.shape[1])  # the release is what is seen: X = Y
     rows, asked = measured(table / table.sum(), identity, orders, measures)
-    bounds = sample_bounds(table, identity, asked, beta, kind=Kind.PAIRS)
+    bounds = sample_bounds(table, identity, asked, beta, kind=SampleKind.PAIRS)
     estimates = resampled(table, identity, rows, asked, beta, bootstrap, seed)
     lower = SampleLowerBounds(*split(table, seed), beta)
     estimate = estimate_information(table, beta)

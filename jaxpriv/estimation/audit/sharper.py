@@ -26,7 +26,7 @@ from jaxpriv.leakage.population import Routes, least
 _NEEDED = 2.0
 
 
-class Kind(Enum):
+class SampleKind(Enum):
     """What the counts are: of pairs (s, y), or of records (s, x) that may have chosen the mechanism, or have not."""
 
     PAIRS = "pairs"
@@ -40,7 +40,7 @@ def sample_bounds(
     measures: Sequence[Any],
     beta: float,
     *,
-    kind: Kind,
+    kind: SampleKind,
     possible: np.ndarray | None = None,
 ) -> tuple[Bound | None, ...]:
     """Upper bounds on `measures` that hold together with probability 1 - beta; None where no sound one is known.
@@ -61,12 +61,12 @@ def sample_bounds(
     weight = (_NEEDED if alone else _BESIDE[kind]) if asked else 1.0
     share = beta / (len(asked) + weight)
     values = _special(counts, mechanism, kind, possible, dict.fromkeys(asked, share))
-    known = population(counts, share * weight, possible=possible, held_out=kind is Kind.HELD_OUT)
+    known = population(counts, share * weight, possible=possible, held_out=kind is SampleKind.HELD_OUT)
     bounds = SampleBounds(SampleUpperBounds(known, seen_through(known, stack), stack), values)
     return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
 
 
-def _asked(blind: SampleUpperBounds, measures: Sequence[Any], kind: Kind) -> tuple[list[str], bool]:
+def _asked(blind: SampleUpperBounds, measures: Sequence[Any], kind: SampleKind) -> tuple[list[str], bool]:
     """The special arguments that the measures use, and whether a measure uses none."""
     available = _AVAILABLE[kind]
     asked: list[str] = []
@@ -81,27 +81,31 @@ def _asked(blind: SampleUpperBounds, measures: Sequence[Any], kind: Kind) -> tup
 
 
 # For pairs the special arguments are nearly always the tightest ones; for all mechanisms both are one event.
-_BESIDE: Mapping[Kind, float] = {Kind.PAIRS: 0.125, Kind.HELD_OUT: 1.0, Kind.ALL: _NEEDED}
-_AVAILABLE: Mapping[Kind, Mapping[str, str]] = {
-    Kind.PAIRS: {
+_BESIDE: Mapping[SampleKind, float] = {SampleKind.PAIRS: 0.125, SampleKind.HELD_OUT: 1.0, SampleKind.ALL: _NEEDED}
+_AVAILABLE: Mapping[SampleKind, Mapping[str, str]] = {
+    SampleKind.PAIRS: {
         name: name
         for name in ("information", "chi_squared", "correct_guess", "likeliest", "maximal_leakage", "max_lift")
     },
-    Kind.HELD_OUT: {name: name for name in ("information", "correct_guess", "likeliest")},
+    SampleKind.HELD_OUT: {name: name for name in ("information", "correct_guess", "likeliest")},
     # One event for all three.
-    Kind.ALL: dict.fromkeys(("information", "correct_guess", "likeliest"), "ball"),
+    SampleKind.ALL: dict.fromkeys(("information", "correct_guess", "likeliest"), "ball"),
 }
 
 
 def _special(
-    counts: np.ndarray, mechanism: np.ndarray, kind: Kind, possible: np.ndarray | None, shares: Mapping[str, float]
+    counts: np.ndarray,
+    mechanism: np.ndarray,
+    kind: SampleKind,
+    possible: np.ndarray | None,
+    shares: Mapping[str, float],
 ) -> dict[str, float]:
     n = int(counts.sum())
     if n == 0:
         return {}
     fitted = counts / n @ mechanism
     guessed, largest = float(fitted.max(axis=0).sum()), float(fitted.sum(axis=1).max())
-    if kind is Kind.ALL:
+    if kind is SampleKind.ALL:
         if "ball" not in shares:
             return {}
         cells = counts.size if possible is None else int(np.count_nonzero(possible))
@@ -112,7 +116,7 @@ def _special(
             "likeliest": 1 - float(relative_entropy_limit(max(1 - largest, 0.0), radius)),
         }
     compute: dict[str, Callable[[float], float]] = {"likeliest": lambda beta: guesses.likeliest(counts, beta)}
-    if kind is Kind.HELD_OUT:
+    if kind is SampleKind.HELD_OUT:
         compute |= {
             "information": lambda beta: likelihood_ratio.held_out_information(counts, mechanism, beta),
             # The share of correct guesses is a mean of n independent probabilities.

@@ -1,0 +1,175 @@
+"""`jaxpriv excess`: somebody else's release beside the certified optimum at the same distortion or disclosure."""
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from jaxpriv.cli import _output
+from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import (
+    NO_TABLE,
+    BinsOption,
+    MissingOption,
+    PrivateOption,
+    ReadOption,
+    UsefulOption,
+    is_table,
+    rules_of,
+    table_file,
+)
+from jaxpriv.cli._work import working
+from jaxpriv.errors import InputError
+
+
+class SameUse(StrEnum):
+    """What the optimum has in common with the release."""
+
+    distortion = "distortion"
+    disclosure = "disclosure"
+
+
+def excess(
+    table: Annotated[
+        Path,
+        typer.Argument(metavar="TABLE.csv", help="Records with private and useful columns.", show_default=False),
+    ],
+    private: PrivateOption = None,
+    useful: UsefulOption = None,
+    released: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL",
+            help="Released column, again for another; with --released-table by default those named as the useful ones.",
+        ),
+    ] = None,
+    released_table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RELEASED.csv", help="The table with the released columns, row for row; by default TABLE itself."
+        ),
+    ] = None,
+    at: Annotated[
+        SameUse | None,
+        typer.Option(
+            help="The optimum has the same mean number of changed columns (the default where the released classes are "
+            "those of the useful columns) or the same I(X;Y)."
+        ),
+    ] = None,
+    bins: BinsOption = None,
+    missing: MissingOption = None,
+    read: ReadOption = None,
+    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal, nats.")] = 1e-6,
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For the optimum.")] = None,
+    units: UnitsOption = Units.nats,
+    json: JsonOption = None,
+) -> None:
+    """Say how much more a release leaks than the least that any mapping could, as useful as it.
+
+    The release may be of any tool: what is needed are records with what was private, useful and released. All numbers
+    are those of these records; `jaxpriv audit --pairs` bounds the population.
+    """
+    from jaxpriv.estimation.audit import excess as compared
+
+    other = table if released_table is None else released_table
+    inputs = {"TABLE": table, **({} if released_table is None else {"--released-table": released_table})}
+    _output.check_outputs({"--json": json}, inputs)
+    for path in (table, other):
+        if not is_table(path):
+            raise InputError(f"{path}: {NO_TABLE}")
+    if not private or not useful:
+        raise InputError("name columns with --private and --useful")
+    names = released or (useful if released_table is not None else [])
+    if not names:
+        raise InputError("name the released columns with --released, or their file with --released-table")
+    both = [name for name in names if name in (*private, *useful)] if released_table is None else []
+    if both:
+        raise InputError(f"column {both[0]!r} is released as it is: name the column that was released in its place")
+    rules = rules_of(bins, missing, [*private, *useful])
+    counts, costs = _counted(table, other, private, useful, names, rules, read)
+    if at is SameUse.distortion and costs is None:
+        raise InputError("--at distortion: the released columns have other classes than the useful ones")
+    found = working(
+        "Comparing",
+        lambda _: compared(
+            counts, distortion=costs, at=None if at is None else at.value, tol=tol, time_limit=time_limit
+        ),
+    )
+    record = {"units": "nats", **asdict(found)}
+    _output.deliver(record, json, _text(record, units), private=True)
+
+
+def _counted(
+    table: Path,
+    other: Path,
+    private: list[str],
+    useful: list[str],
+    released: list[str],
+    rules: dict[str, Any],
+    read: list[str] | None,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Counts (S, X, Y), and the number of changed columns (X, Y) where released and useful classes are the same.
+
+    A released column has the rule of the useful column that it stands for, if there are as many and all its values are
+    of those classes; otherwise every value of it is a class.
+    """
+    from jaxpriv.datasets._layout import distinct_rows
+    from jaxpriv.estimation.tables import Categories, count_table
+    from jaxpriv.estimation.tables.border import read_columns
+
+    counted = count_table(table_file(table, read), private=private, useful=useful, rules=rules, sparse=True)
+    columns = read_columns(table_file(other, read), released)
+    size = len(columns[released[0]].values)
+    if size != len(counted.useful_symbols):
+        raise InputError(f"{other} has {size} rows, {table} has {len(counted.useful_symbols)}: they go row by row")
+    own = None
+    if len(released) == len(useful):
+        try:
+            fitted = [counted.codebook.rules[name] for name in useful]
+            own = [rule.encode(columns[name]) for rule, name in zip(fitted, released, strict=True)]
+            labels = [len(rule.labels) for rule in fitted]
+        except InputError:
+            own = None
+    codes = own
+    if codes is None:
+        plain = [Categories(missing="missing").fit(columns[name]) for name in released]
+        codes = [rule.encode(columns[name]) for rule, name in zip(plain, released, strict=True)]
+        labels = [len(rule.labels) for rule in plain]
+    symbols, y = distinct_rows(np.stack(codes, axis=1), labels)
+    counts = np.zeros((*counted.dataset.counts.shape, len(symbols)), dtype=np.int64)
+    np.add.at(counts, (counted.private_symbols, counted.useful_symbols, y), 1)
+    if own is None:
+        return counts, None
+    # Every useful symbol may be released by the optimum, also one that this release never drew.
+    before = counted.dataset.useful_attributes
+    known = {row: place for place, row in enumerate(map(tuple, symbols.tolist()))}
+    extra = [row for row in map(tuple, before.tolist()) if row not in known]
+    symbols = np.array([*map(tuple, symbols.tolist()), *extra], dtype=np.int64)
+    counts = np.concatenate([counts, np.zeros((*counts.shape[:2], len(extra)), dtype=np.int64)], axis=2)
+    return counts, (before[:, None] != symbols[None]).sum(axis=2).astype(float)
+
+
+def _text(record: dict[str, Any], units: Units) -> str:
+    per = units.per_nat
+
+    def shown(value: float) -> str:
+        return f"{value * per:.6g} {units}"
+
+    same = (
+        f"{record['distortion']:.6g} changed columns" if record["at"] == "distortion" else shown(record["disclosure"])
+    )
+    lines = {
+        f"on {record['records']} records": "",
+        "leakage I(S;Y) of the release": shown(record["leakage"]),
+        "disclosure I(X;Y)": shown(record["disclosure"]),
+        **({} if record["distortion"] is None else {"mean changed columns": f"{record['distortion']:.6g}"}),
+        f"best mapping at the same {record['at']}": shown(record["optimum"]),
+        f"no mapping with {same} leaks less than": f"{_output.lower(record['lower_bound'] * per)} {units}",
+        "excess over the optimum": f"{shown(record['least'])} to {shown(record['most'])}",
+        "of Y on S beyond X, I(S;Y|X)": shown(record["direct"]),
+    }
+    width = max(map(len, lines))
+    return "".join(f"{name:<{width}}  {value}".rstrip() + "\n" for name, value in lines.items())

@@ -1,0 +1,100 @@
+"""A release beside the certified optimum: closed forms, the three kinds of release of the examples, bad lines."""
+
+import numpy as np
+import pytest
+
+from jaxpriv.errors import InputError
+from jaxpriv.estimation.audit import excess
+from tests.cli.conftest import refused, strict_json
+
+
+def triples(joint, mapping, records=4000):
+    return np.rint(np.einsum("sx,xy->sxy", joint, mapping) * records).astype(np.int64)
+
+
+def entropy(*p):
+    return -sum(q * np.log(q) for q in p if q > 0)
+
+
+def test_randomised_response_of_a_binary_attribute():
+    """S = X uniform and Hamming distortion: a symmetric channel is optimal; a skewed one has an excess."""
+    flips = np.array([[0.75, 0.25], [0.25, 0.75]])
+    found = excess(triples(0.5 * np.eye(2), flips), distortion=1 - np.eye(2))
+    assert found.leakage == pytest.approx(np.log(2) - entropy(0.25, 0.75))
+    assert found.distortion == 0.25
+    assert (found.at, found.status, found.direct) == ("distortion", "optimal", 0)
+    assert abs(found.least) < 2e-6
+    assert -1e-9 < found.most < 2e-6
+    skewed = np.array([[1.0, 0.0], [0.5, 0.5]])
+    worse = excess(triples(0.5 * np.eye(2), skewed), distortion=1 - np.eye(2))
+    assert worse.distortion == 0.25
+    assert worse.least == pytest.approx(worse.leakage - found.leakage, abs=2e-6)
+    assert worse.least > 0.08
+
+
+def test_at_the_same_disclosure():
+    """X = (S, B): to release S tells as much as to release B, which leaks nothing."""
+    joint = np.array([[0.25, 0.25, 0, 0], [0, 0, 0.25, 0.25]])
+    private = np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
+    found = excess(triples(joint, private))
+    assert (found.at, found.distortion) == ("disclosure", None)
+    assert found.leakage == pytest.approx(np.log(2))
+    assert found.disclosure == pytest.approx(np.log(2))
+    assert found.most == pytest.approx(np.log(2), abs=1e-5)
+    assert found.least == pytest.approx(np.log(2), abs=1e-5)
+
+
+def test_what_used_the_private_column_is_said():
+    counts = np.zeros((2, 2, 2), int)
+    counts[0, :, 0] = counts[1, :, 1] = 100  # Y = S, whatever X is
+    assert excess(counts).direct == pytest.approx(np.log(2))
+
+
+def test_bad_arrays():
+    counts = triples(0.5 * np.eye(2), np.eye(2))
+    for options, words in (
+        ({"at": "distortion"}, "needs a distortion"),
+        ({"at": "nothing"}, "at must be"),
+        ({"distortion": np.eye(3)}, "shape"),
+        ({"distortion": -np.eye(2)}, "negative"),
+        ({"tol": np.nan}, "tol"),
+    ):
+        with pytest.raises(InputError, match=words):
+            excess(counts, **options)
+    with pytest.raises(InputError, match="no record"):
+        excess(0 * counts)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    rng = np.random.default_rng(3)
+    age, town = rng.integers(0, 4, 3000), rng.integers(0, 3, 3000)
+    income = (rng.random(3000) < 0.2 + 0.15 * age + 0.1 * (town == 1)).astype(int)
+    noisy = np.where(rng.random(3000) < 0.6, age, rng.integers(0, 4, 3000))
+    path, other = tmp_path / "people.csv", tmp_path / "released.csv"
+    rows = zip(income, age, town, noisy, age // 2, strict=True)
+    path.write_text("income,age,town,noisy,merged\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
+    other.write_text("age,town\n" + "".join(f"{a},{b}\n" for a, b in zip(noisy, town, strict=True)))
+    return path, other
+
+
+def test_releases_of_tables(run, tables):
+    path, other = tables
+    line = ("excess", path, "--private", "income", "--useful", "age")
+    record = strict_json(run(*line, "--released", "noisy", "--json", "-").stdout)
+    assert record["at"] == "distortion"
+    assert 0.25 < record["distortion"] < 0.35
+    assert record["status"] == "optimal"
+    assert 0.001 < record["least"] <= record["most"] <= record["least"] + 2e-6
+    merged = strict_json(run(*line, "--released", "merged", "--at", "disclosure", "--json", "-").stdout)
+    assert merged["at"] == "disclosure"
+    assert merged["least"] + 1e-6 >= 0
+    both = run("excess", path, "--private", "income", "--useful", "age", "--useful", "town", "--released-table", other)
+    assert both.exit_code == 0, both.output
+    assert "excess over the optimum" in both.stdout
+    refused(run(*line), 2, "--released")
+    refused(run(*line, "--released", "age"), 2, "'age' is released as it is")
+    refused(run("excess", path, "--released", "noisy"), 2, "--private")
+    short = path.with_name("short.csv")
+    short.write_text("age\n1\n")
+    refused(run(*line, "--released-table", short), 2, "1 rows", "3000")
