@@ -15,8 +15,10 @@ from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 _TOLERANCE = 1e-6
 # The mapping that is drawn: about one attribute changed for every second person.
 _DRAWN = 0.5
-# Nats of X that are to be told, of the 3.6 there are: nothing, little and more has to leak.
-_TOLD = (1.4, 1.75, 2.1, 2.8)
+# Nats of X that are to be told, of the 3.6 there are: nothing, little and more has to leak. The first ones are printed,
+# all are drawn.
+_PRINTED = (1.4, 1.75, 2.1, 2.8)
+_TOLD = (*_PRINTED, 0.5, 1.0, 1.6, 1.9, 2.4, 3.2, 3.5)
 
 
 def demo(
@@ -30,20 +32,21 @@ def demo(
     48842 people: S = (age, income) is private, X = (age, gender, education) is to be released. The
     distortion is the mean number of attributes that the release changes. For budgets from nearly 0
     to beyond the distortion of a constant release: the least leakage, what is proved about it, and
-    two figures. Then the privacy funnel: the least leakage where much of X is told.
+    two figures. Then the privacy funnel: the least leakage where much of X is told, and a figure of all that a
+    release can do.
     """
     from jaxpriv import datasets, plotting
     from jaxpriv.distortion import changed_attributes, dense
 
     plotting.require_matplotlib()
-    files = {name: out / name for name in ("frontier.png", "mapping.png", "census.npz", "mapping.npz")}
+    files = {name: out / name for name in ("frontier.png", "mapping.png", "funnel.png", "census.npz", "mapping.npz")}
     _make_folder(out)
     _output.check_outputs({**{f"--out {name}": path for name, path in files.items()}, "--json": json}, {})
 
     data = datasets.census()
     distances = dense(changed_attributes(data.useful_attributes))
     curve, free = _design(data, distances, points)
-    funnel = _funnel(data)
+    funnel, boundaries = _funnel(data)
     shown = int(np.abs(curve.targets - _DRAWN).argmin())
     mechanism = curve.solutions.mechanism[shown]
     others = _suppressions(data, distances)
@@ -60,6 +63,14 @@ def demo(
         ),
         files["mapping.png"]: plotting.plot_mapping(mechanism, data, title=_title(curve, shown, others[0][1], units)),
     }
+    figures[files["funnel.png"]] = plotting.plot_frontier(
+        *boundaries,
+        units=units.value,
+        labels=("least: privacy funnel", "most: information bottleneck"),
+        others=[(told, leaked, "") for told, leaked in zip(funnel["disclosure"], funnel["greedy"], strict=True)],
+        others_label="greedy merging",
+        title="Every release lies between the boundaries",
+    )
     contents = {path: plotting.image_bytes(figure) for path, figure in figures.items()}
     contents[files["census.npz"]] = _output.npz_bytes(joint=data.joint, distortion=distances)
     contents[files["mapping.npz"]] = _output.npz_bytes(mechanism=mechanism)
@@ -100,19 +111,26 @@ def _design(data: Any, distances: np.ndarray, points: int) -> tuple[Any, Any]:
     )
 
 
-def _funnel(data: Any) -> dict[str, Any]:
-    """The privacy funnel at a few disclosures: its certified value, and what greedy merging leaks there."""
-    from jaxpriv import FunnelProblem, solve
+def _funnel(data: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The privacy funnel at a few disclosures: its certified value, and what greedy merging leaks there; and both
+    boundaries.
+    """
+    from jaxpriv import BottleneckProblem, FunnelProblem, funnel_frontier, solve
 
-    problems = [FunnelProblem(data.joint, disclosure=target) for target in _TOLD]
-    best, merged, ratio = working(
-        "Solving privacy funnels",
-        lambda _: [
-            [solve(one, method, tol=_TOLERANCE) for one in problems] for method in ("auto", "greedy", "greedy-ratio")
-        ],
-    )
-    return {
-        "disclosure": list(_TOLD),
+    problems = [FunnelProblem(data.joint, disclosure=target) for target in _PRINTED]
+
+    def work(_: Any) -> tuple[list[Any], ...]:
+        boundaries = [
+            funnel_frontier(kind(data.joint, disclosure=1.0), disclosures=np.array(_TOLD), tol=_TOLERANCE)
+            for kind in (FunnelProblem, BottleneckProblem)
+        ]
+        merged, ratio = ([solve(one, method) for one in problems] for method in ("greedy", "greedy-ratio"))
+        return boundaries, merged, ratio
+
+    boundaries, merged, ratio = working("Solving privacy funnels", work)
+    best = [boundaries[0][k] for k in range(len(_PRINTED))]
+    record = {
+        "disclosure": list(_PRINTED),
         "value": [one.value for one in best],
         "lower_bound": [one.lower_bound for one in best],
         "gap": [one.gap for one in best],
@@ -121,6 +139,7 @@ def _funnel(data: Any) -> dict[str, Any]:
         "greedy_ratio": [one.value for one in ratio],
         "seconds": sum(sum(one.seconds.values()) for one in best),
     }
+    return record, boundaries
 
 
 def _suppressions(data: Any, distances: np.ndarray) -> list[tuple[float, float, tuple[str, ...]]]:

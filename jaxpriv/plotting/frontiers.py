@@ -167,7 +167,14 @@ def plot_curves(
         _draw_curves(above, drawn, names)
         if marks:
             spent, leaked, _ = zip(*marks, strict=True)
-            mark = {"mfc": "white", "mec": "C1", "ms": 3.2, "mew": 0.8, "clip_on": False, "zorder": 4}
+            mark = {
+                "mfc": "white",
+                "mec": "C1" if len(drawn) == 1 else "0.2",
+                "ms": 3.2,
+                "mew": 0.8,
+                "clip_on": False,
+                "zorder": 4,
+            }
             above.plot(spent, leaked, "D", label=others_label, **mark)
         above.set_ylabel(f"{ylabel or (measures.pop() if len(measures) == 1 else 'leakage of S')} ({unit})")
         above.set_ylim(bottom=0)
@@ -177,7 +184,10 @@ def plot_curves(
             _mark_free(above, free * across, informed)
         if title:
             above.set_title(title)
-        above.legend(loc="best")
+        if below is not None and len(drawn) > 1:  # no place inside is free of curves
+            figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+        else:
+            above.legend(loc="best")
         bottom = above if below is None else below
         bottom.set_xlabel(xlabel or _across(informed, axes_names, units))
         if below is not None:

@@ -16,8 +16,8 @@ def test_demo(run, tmp_path):
     folder, target = tmp_path / "new" / "demo", tmp_path / "demo.json"
     result = run("demo", "--out", folder, "--points", 4, "--json", target)
     assert result.exit_code == 0, result.output
-    assert sorted(os.listdir(folder)) == ["census.npz", "frontier.png", "mapping.npz", "mapping.png"]
-    for name in ("frontier.png", "mapping.png"):
+    assert sorted(os.listdir(folder)) == ["census.npz", "frontier.png", "funnel.png", "mapping.npz", "mapping.png"]
+    for name in ("frontier.png", "funnel.png", "mapping.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     record = strict_json(target.read_text())
     assert record["status"] == ["optimal"] * 4
