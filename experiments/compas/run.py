@@ -9,8 +9,8 @@ records, 20 random splits of 56 % training, 14 % validation and 30 % test. What 
 test rows), `scores.csv` (how many records have which log-lift, each record scored only by networks that did not see
 it), `critic.csv` (critic values of the paper's network before they are normalised), `tradeoff.csv` (the watchdog at all
 thresholds, first split), `splits.csv` (what a watchdog releases, every split), `profile.csv` (means of the features of
-the records with the most extreme log-lift) and `paper_samples.csv` (the rows that the paper prints in Tables I to IV, by
-our estimate). No record of the raw file is written; without --local it is fetched.
+the records with the most extreme log-lift) and `paper_samples.csv` (the rows that the paper prints in Tables I to IV,
+by our estimate). No record of the raw file is written; without --local it is fetched.
 """
 
 import argparse
