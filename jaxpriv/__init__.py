@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jaxpriv import _forks as _forks
 from jaxpriv._lazy import attach
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv import baselines as baselines

@@ -18,6 +18,11 @@ def from_counts(counts: Any) -> Any:
     """The empirical joint `counts / counts.sum()` of a contingency table `(s, x)` of counts >= 0.
 
     Raises `InputError` naming the entry if one is negative, NaN or infinite, or if all are zero.
+
+    Example:
+        >>> print(from_counts([[3, 1], [0, 4]]))
+        [[0.375 0.125]
+         [0.    0.5  ]]
     """
     table = nonnegative(real_array(counts, "counts", ndim=2), "counts")
     return joint_array(table, "counts", normalise=True)

@@ -54,7 +54,7 @@ def as_text(app: Sphinx, what: str, name: str, obj: object, options: object, lin
         if literal is None and guard is None and depth > above and not _OPENS.match(line):
             out += ["", " " * above + "::", ""]
             literal = above
-        if literal is None:
+        if literal is None and not line.lstrip().startswith(">>>"):
             if guard is None and _OPENS.match(line):
                 guard = depth
             parts = _LITERAL.split(line)

@@ -128,6 +128,13 @@ def certify(problem: object, solution: object, *, time_limit: float | None = Non
     Raises:
         InputError: a batch (take `solution[i]` and the problem at that point), an infeasible result, a mechanism or
             duals of other shapes than the problem's, tracers, a problem or solution of another kind.
+
+    Example:
+        >>> import jaxpriv as jp
+        >>> problem = jp.rate_distortion([0.5, 0.5], jp.distortion.hamming([0, 1]), budget=0.1)
+        >>> found = jp.certify(problem, jp.solve(problem))
+        >>> print(found.valid, found.agrees, f"{found.value:.6f}")  # ln 2 - h(0.1)
+        True True 0.368064
     """
     if not isinstance(solution, AbstractSolution):
         raise InputError(

@@ -116,6 +116,13 @@ def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: ArrayLike, u
 
     Raises `InputError` naming argument and position for NaN, infinite or negative entries, totals
     other than 1, rows that do not sum to 1, shapes that do not match, tracers, and unknown units.
+
+    Example:
+        >>> from jaxpriv.leakage import MaximalLeakage
+        >>> symmetric = [[0.75, 0.25], [0.25, 0.75]]
+        >>> found = evaluate(MaximalLeakage(), [[0.5, 0.0], [0.0, 0.5]], symmetric, units="bits")
+        >>> print(f"{found.value:.6f} {found.units}")
+        0.584963 bits
     """
     return evaluate_all((measure,), joint, mechanism, units)[0]
 

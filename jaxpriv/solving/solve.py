@@ -125,6 +125,13 @@ def solve(
         InputError: an argument is wrong, by name.
         InfeasibleError: with the numbers that prove it.
         ResourceError: the chosen solver would need more memory than there is, or the device failed.
+
+    Example:
+        >>> import jaxpriv as jp
+        >>> joint = jp.probability.from_counts([[3, 1], [1, 3]])
+        >>> solution = jp.solve(jp.DistortionProblem(joint, jp.distortion.hamming([0, 1]), budget=0.2))
+        >>> print(solution.status, f"{solution.value:.5f} nats, gap at most 1e-6: {solution.gap <= 1e-6}")
+        optimal 0.04570 nats, gap at most 1e-6: True
     """
     clock = clock_of(time_limit, progress)
     tol = default_tolerance(problem) if tol is None else tol
