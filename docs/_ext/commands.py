@@ -7,6 +7,7 @@ import typer
 from sphinx.application import Sphinx
 
 from jaxpriv.cli import app as program
+from jaxpriv.cli._examples import EXAMPLES
 
 PAGE = "reference/command-line"
 
@@ -16,7 +17,7 @@ def _cell(text: str) -> str:
 
 
 def sections() -> str:
-    """One section for each command: what it does, how it is called, and its arguments and options."""
+    """One section for each command: what it does, how it is called, an example, and its arguments and options."""
     group = typer.main.get_command(program)
     text = ""
     for name, command in sorted(group.commands.items()):
@@ -31,6 +32,8 @@ def sections() -> str:
         usage = " ".join(["jaxpriv", name, *command.collect_usage_pieces(typer.Context(command))])
         help_text = inspect.cleandoc(command.help or "").replace("\b\n", "")
         text += f"\n## {name}\n\n{help_text}\n\n```sh\n{usage}\n```\n\n"
+        if name in EXAMPLES:
+            text += "```sh\n" + "\n".join(EXAMPLES[name]) + "\n```\n\n"
         text += "\n".join(["| argument or option | meaning |", "|---|---|", *rows, ""]) if rows else ""
     return text
 
