@@ -238,3 +238,22 @@ def test_both_kinds_of_frontier_have_the_same_attributes():
             np.testing.assert_array_equal(getattr(curve, old), new)
     with pytest.warns(DeprecationWarning, match="Frontier.solution is called"):
         assert curve.solution is curve.solutions
+
+
+@pytest.mark.parametrize("measure", [jp.leakage.MaxInformation(), jp.leakage.MaxLift()], ids=["information", "lift"])
+def test_band_of_a_worst_outcome_lies_below_the_steps(measure):
+    """The mixture of two neighbours meets the budget between them; an output of one of them alone leaks as before."""
+
+    def ask(budget):
+        return jp.DistortionProblem(MEASURED.joints[0], MEASURED.distortions[0], budget=budget, leakage=measure)
+
+    curve = jp.frontier(ask(0.1), budgets=[0.02, 0.1, 0.2])
+    between = np.array([0.04, 0.06, 0.15])
+    lower, upper = curve.band(between)
+    for low, high, budget in zip(lower, upper, between, strict=True):
+        fresh = jp.solve(ask(budget))
+        assert low <= fresh.value + 1e-12
+        assert fresh.lower_bound <= high + 1e-12
+    assert (upper <= curve.value[[0, 0, 1]]).all()
+    assert upper[2] < curve.value[1] - 1e-3
+    np.testing.assert_allclose(curve.band([0.02, 0.1, 0.2])[1], curve.value, atol=1e-10)

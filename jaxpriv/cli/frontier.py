@@ -215,9 +215,9 @@ def _spread(arrays: Mapping[str, np.ndarray], count: int, funnel: bool) -> np.nd
     joints = arrays["joint"] if arrays["joint"].ndim == 3 else arrays["joint"][None]
     shares = np.linspace(0, 1, count + 1)[1:]
     if funnel:
-        return shares * whole_entropy(joint_array(joints[0]))
-    table = real_array(arrays["distortion"], "distortion", ndim=2)
-    mass = joint_array(joints[0]).sum(axis=0)
+        return shares * whole_entropy(np.asarray(joint_array(joints[0])))
+    table = np.asarray(real_array(arrays["distortion"], "distortion", ndim=2))
+    mass = np.asarray(joint_array(joints[0])).sum(axis=0)
     least, constant = mass @ table.min(axis=1), (mass @ table).min()
     return least + (constant - least) * shares**1.5
 

@@ -221,7 +221,7 @@ def drawn_curve(curve: Frontier | FunnelFrontier, name: str = "curve", informed:
         x = targets if swept else np.asarray(curve.disclosure, dtype=float)[solved]
         banded = isinstance(curve.problem.leakage, MutualInformation)
     elif informed:
-        mass = curve.problem.joints.mean(axis=0).sum(axis=0)
+        mass = np.asarray(curve.problem.joints).mean(axis=0).sum(axis=0)
         x = np.array([_information(mass, one) for one in np.asarray(curve.solutions.mechanism)[solved]])
         banded = False
     else:

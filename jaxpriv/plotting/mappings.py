@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxpriv._validation import mechanism_array, scalar
+from jaxpriv._validation import mechanism_array
 from jaxpriv.datasets import Dataset
 from jaxpriv.errors import InputError
 from jaxpriv.mechanism import Mechanism
@@ -28,7 +28,7 @@ def plot_mapping(mechanism: Any, data: Dataset | None = None, *, ax: "Axes | Non
     attribute and named, and a second panel tells how often each attribute is changed. Otherwise
     symbols are numbered. Probabilities below 0.001 are drawn as zero.
     """
-    table = mechanism_array(_table_of(mechanism))
+    table = np.asarray(mechanism_array(_table_of(mechanism)))
     if data is not None and table.shape != 2 * (len(data.useful_attributes),):
         raise InputError(
             f"mechanism has shape {table.shape}; the data has {len(data.useful_attributes)} useful symbols"
@@ -121,5 +121,5 @@ def _draw_changes(axes: "Axes", table: np.ndarray, data: Dataset) -> None:
     axes.set_yticks(places, data.useful_names)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    axes.set_xlim(0, 100 * scalar(max(changed.max(), 0.01), "changed") * 1.18)
+    axes.set_xlim(0, 118 * max(float(changed.max()), 0.01))
     axes.set_xlabel("people whose attribute is changed (%)")

@@ -15,6 +15,7 @@ from jaxpriv._renamed import renamed
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
+from jaxpriv.leakage import exact_values
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
 from jaxpriv.problems.statement import least_value
 from jaxpriv.solution import Solution
@@ -22,6 +23,9 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import STREAMING, Solver, pick_solver, step_limit, table_solver
 from jaxpriv.solving.execution import device_errors, own_settings
 from jaxpriv.solving.sweep import sweep
+
+# Of a measure that is computed to the nearest number.
+_ROUNDING = 1e-11
 
 
 class Frontier(eqx.Module):
@@ -112,9 +116,10 @@ class Frontier(eqx.Module):
         below the whole curve. Both are drawn in T and read in the unit of the measure. Outside of the swept range
         the upper end is inf.
 
-        For a measure of the worst outcome such a coin gives the larger of the two leakages, not their average: only
-        what a larger budget allows is used, steps between the points. The same holds for a leakage budget under a set
-        of joints.
+        For a measure of the worst outcome such a coin gives the larger of the two leakages, not their average. Without
+        the coin the mixture of two neighbouring mechanisms is one that meets the budget and every limit between them:
+        what it leaks, computed afresh, is the upper end. The lower end is that of a larger budget, in steps. Under
+        leakage budgets both ends are steps; so they are under leakage budgets of a set of joints.
 
         Raises:
             InputError: a curve over multipliers, over several distortions, or without a feasible point; `at` is wrong.
@@ -132,6 +137,9 @@ class Frontier(eqx.Module):
         if self._monotone:
             upper = np.where(x[None, :] <= at[:, None], value, np.inf).min(axis=1)
             lower = np.where(x[None, :] >= at[:, None], bound, -np.inf).max(axis=1)
+            if self.form == "budget":
+                mechanisms = np.asarray(self.solutions.mechanism)[known][order]
+                upper = np.minimum(upper, [self._mixture(x, mechanisms, float(one)) for one in at])
             return lower, upper
         scale, swept = self.problem.leakage.scale_for(self.problem.sizes[1]), self.form == "budget"
         inner, outer = _each(scale.inner), _each(scale.outer)
@@ -163,6 +171,16 @@ class Frontier(eqx.Module):
             return float(least_value(self.problem, self.problem.leakage))
         cheapest = self.problem.tables()[0].min(axis=1)
         return float(max(joint.sum(axis=0) @ cheapest for joint in self.problem.joints))
+
+    def _mixture(self, x: np.ndarray, mechanisms: np.ndarray, at: float) -> float:
+        """What the mixture of the two neighbouring mechanisms leaks, rounded up; inf at and beyond the points."""
+        right = int(np.searchsorted(x, at))
+        if right == 0 or right == len(x) or x[right] == at:
+            return np.inf
+        share = (at - x[right - 1]) / (x[right] - x[right - 1])
+        mixed = (1.0 - share) * mechanisms[right - 1] + share * mechanisms[right]
+        leaks = [exact_values((self.problem.leakage,), joint, mixed)[0] for joint in self.problem.joints]
+        return float(max(leaks)) * (1 + _ROUNDING) + _ROUNDING
 
     def plot(self, **options: Any) -> Any:
         """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the curve and its certified band."""
