@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jaxpriv._repr import summary
-from jaxpriv._validation import scalar
+from jaxpriv._validation import scalar, whole
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
@@ -158,6 +158,7 @@ def fit(
     names = {"watchdog": "target_leakage"}
     target = scalar(target, names.get(problem, problem.replace("-", "_")), low=0.0)
     share = scalar(split, "split", low=0.0, high=1.0, open_low=True)
+    seed = whole(seed, "seed", low=0.0)
     if unseen not in UNSEEN:
         raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
     if problem == "watchdog" and leakage not in ("mutual-information", "lift"):

@@ -1,0 +1,16 @@
+"""A design for the cases that release or verify one."""
+
+import pytest
+
+from jaxpriv.mechanism import fit
+from tests.mechanism.conftest import COLUMNS, people
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A design, its table and files."""
+    folder = tmp_path_factory.mktemp("reliability")
+    fitted = fit(people(400), **COLUMNS, budget=0.15)
+    design = folder / "design.zip"
+    fitted.mechanism.save(design)
+    return {"fitted": fitted, "design": design, "table": people(400), "folder": folder}

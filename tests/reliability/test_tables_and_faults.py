@@ -1,0 +1,404 @@
+"""Bad input and faults, one numbered case each: tables (C), files (D), the machine (E), interrupted work (F).
+
+What happens is defined, and tested. Most cases have further tests beside the code that they are about; here every
+number has one that can fail.
+"""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+import zipfile
+
+import jax
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _resources
+from jaxpriv._files import atomic_write, load_npz_safely
+from jaxpriv.errors import (
+    EntropyError,
+    IntegrityError,
+    JaxprivError,
+    ResourceError,
+)
+from jaxpriv.estimation.tables import Categories, Edges, count_table
+from jaxpriv.mechanism import Mechanism, draws, fit
+from jaxpriv.verifier import verify
+from tests.mechanism.conftest import COLUMNS, people
+from tests.reliability.cases import CASES, HAMMING, JOINT, RESPONSE, case, refused, released, value
+
+# -- C. tables -----------------------------------------------------------------------------------------------------
+
+
+def csv_of(tmp, text, name="t.csv"):
+    path = tmp / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@case(24)
+def names_of_columns(tmp, **_):
+    path = csv_of(tmp, "age,Age ,income\n1,2,a\n2,1,b\n")
+    refused(lambda: count_table(path, private="income", useful="AGE"), "'AGE'", "'age'")
+    path = csv_of(tmp, "age,age,income\n1,2,a\n")
+    refused(lambda: count_table(path, private="income", useful="age"), "2 columns named 'age'")
+
+
+@case(25)
+def a_private_column_that_would_be_released(made, tmp, **_):
+    refused(lambda: count_table(people(50), private="income", useful="income"), "'income' is private and useful")
+    refused(lambda: released(made, tmp, keep=["income"]), "'income' is private")
+
+
+@case(26)
+def broken_files(tmp, **_):
+    for text, words in (
+        (b"s,x\na,1\nb\n", "line 3"),
+        (b's,x\na,"1\n', "well-formed"),
+        (b"", "is empty"),
+        (b"s,x\n", "no rows"),
+        ("s,x\nä,1\n".encode("latin-1"), "line 2"),
+        (b"s,x\n" + b"y" * 200_000 + b",1\n", "field too long"),
+    ):
+        refused(lambda text=text: count_table(csv_of(tmp, text), private="s", useful="x", sparse=True), words)
+    rows = b"".join(b"%d,%d\n" % (k % 2, k % 3) for k in range(40))
+    same = [
+        csv_of(tmp, text, f"{k}.csv") for k, text in enumerate((b"s,x\n" + rows, b"\xef\xbb\xbfs,x\r\n" + rows[:-1]))
+    ]
+    assert np.array_equal(*(count_table(path, private="s", useful="x").dataset.counts for path in same))
+    (tmp / "folder.csv").mkdir()
+    refused(lambda: count_table(tmp / "folder.csv", private="s", useful="x"), "regular file")
+    os.mkfifo(tmp / "pipe.csv")
+    refused(lambda: count_table(tmp / "pipe.csv", private="s", useful="x"), "regular file")
+
+
+@case(27)
+def words_that_look_missing(**_):
+    words = ["NA", "nan", "None", "null", "1", "1.0", "01"] * 6
+    book = count_table({"s": ["a", "b"] * 21, "x": words}, private="s", useful="x").codebook
+    assert set(book.rules["x"].labels) == set(words)
+    refused(lambda: count_table({"s": ["a", "b"] * 3, "x": ["", "v"] * 3}, private="s", useful="x"), "row 0", "missing")
+    with pytest.warns(UserWarning, match="letters are composed"):
+        Categories().fit(count_column(["\u00e4", "a\u0308"]))
+
+
+def count_column(values):
+    from jaxpriv.estimation.tables.border import read_columns
+
+    return read_columns({"a": values}, ["a"])["a"]
+
+
+@case(28)
+def unseen_classes(made, tmp, **_):
+    table = {**made["table"], "town": np.where(np.arange(400) == 7, "secret", made["table"]["town"]).astype(object)}
+    refused(lambda: released(made, tmp, table=table), "'town'", "row 7", "1 such rows")
+    assert not list(tmp.iterdir())
+
+
+@case(29)
+def values_that_are_no_classes(**_):
+    number = np.arange(60.0) + 0.5
+    refused(lambda: count_table({"s": ["a", "b"] * 30, "x": number}, private="s", useful="x"), "real numbers")
+    many = np.arange(60)
+    refused(lambda: count_table({"s": ["a", "b"] * 30, "x": many}, private="s", useful="x"), "fewer than 5")
+    edges = {"x": Edges([0.0, 30.0, 50.0])}
+    refused(lambda: count_table({"s": ["a", "b"] * 30, "x": many}, private="s", useful="x", rules=edges), "outside")
+
+
+@case(30)
+def formulas_for_spreadsheets(made, tmp, **_):
+    table = {**made["table"], "note": np.array(["=1+1", "@x", "-3.2", "plain"] * 100, dtype=object)}
+    found = released(made, tmp, table=table, keep=["note"])
+    rows = list(csv.reader(io.StringIO((tmp / "released.csv").read_text())))
+    note = rows[0].index("note")
+    assert {row[note] for row in rows[1:]} == {"'=1+1", "'@x", "-3.2", "plain"}
+    assert found.escaped >= 200  # and the town "=west"
+    assert not any(cell.startswith("=") for row in rows for cell in row)
+
+
+@case(31)
+def where_results_go(made, tmp, patch, **_):
+    from typer.testing import CliRunner
+
+    from jaxpriv.cli import app
+    from tests.cli.conftest import refused as line_refused
+
+    (tmp / "released.csv").write_text("old")
+    refused(lambda: released(made, tmp), "exists")
+    assert (tmp / "released.csv").read_text() == "old"
+    table = csv_of(tmp, "age,town,income\n")
+    words = ["release", table, "--design", made["design"], "--out", table, "--receipt", tmp / "r.json"]
+    line_refused(CliRunner().invoke(app, [str(word) for word in words]), 2, "--out")
+    link = tmp / "link.bin"
+    link.symlink_to(tmp / "target.bin")
+    atomic_write(link, b"x")
+    assert link.is_symlink()
+    assert (tmp / "target.bin").read_bytes() == b"x"
+    with pytest.raises(ResourceError):
+        atomic_write(tmp / "absent" / "file", b"x")
+
+
+@case(32)
+def columns_that_no_audit_covers(made, tmp, **_):
+    table = {**made["table"], "note": np.full(400, "n", dtype=object)}
+    released(made, tmp, table=table)
+    assert "note" not in (tmp / "released.csv").read_text().splitlines()[0]  # only what is named is kept
+    other = tmp / "kept"
+    other.mkdir()
+    found = released(made, other, table=table, keep=["note"])
+    assert found.receipt["kept"] == ["note"]
+    for name in ("income", "age"):
+        refused(lambda name=name: released(made, other, table=table, keep=[name], force=True), f"'{name}'")
+
+
+@case(33)
+def the_same_records_twice(made, tmp, **_):
+    book = tmp / "ledger"
+    first = released(made, tmp, ledger=book)
+    content = (tmp / "released.csv").read_bytes()
+    refused(lambda: released(made, tmp), "second draw")
+    again = released(made, tmp, ledger=book, force=True)
+    assert again.served == 400
+    assert (tmp / "released.csv").read_bytes() == content
+    np.testing.assert_array_equal(first.outputs, again.outputs)
+    copies = {name: np.concatenate([part, part]) for name, part in made["table"].items()}
+    copies["id"] = np.tile(np.arange(400), 2)
+    twice = released(made, tmp, table=copies, ledger=tmp / "other", identity=["id"], force=True)
+    np.testing.assert_array_equal(twice.outputs[:400], twice.outputs[400:])  # one person, one draw
+
+
+# -- D. files ------------------------------------------------------------------------------------------------------
+
+
+@case(34)
+def damaged_designs(made, tmp, **_):
+    content = made["design"].read_bytes()
+    rng = np.random.default_rng(0)
+    path = tmp / "design.zip"
+    altered = [content[:-1], content[: len(content) // 2], b"", b"PK" + content[2:][::-1], content + b"x"]
+    for place in rng.integers(len(content), size=60).tolist():
+        one = bytearray(content)
+        one[place] ^= 1 << int(rng.integers(8))
+        altered.append(bytes(one))
+    for one in altered:
+        path.write_bytes(one)
+        with pytest.raises(JaxprivError):
+            Mechanism.load(path)
+    for name, data in (("../x.npy", b""), ("x.pkl", b"\x80\x04N.")):
+        with zipfile.ZipFile(tmp / "odd.npz", "w") as file:
+            file.writestr(name, data)
+        with pytest.raises(JaxprivError):
+            load_npz_safely(tmp / "odd.npz", ["x"])
+    book = made["fitted"].mechanism.codebook.to_json()
+    for text in (
+        book.replace('"version": 1', '"version": 9'),
+        book[:-3],
+        book.replace("{", '{"a": NaN,', 1),
+        "[" * 10**4,
+    ):
+        with pytest.raises(IntegrityError):
+            type(made["fitted"].mechanism.codebook).from_json(text)
+
+
+@case(35)
+def parts_that_do_not_belong_together(made, tmp, **_):
+    other = fit(people(400), **COLUMNS, budget=0.3)
+    other.mechanism.save(tmp / "other.zip")
+    made["fitted"].evidence.save(tmp / "audit.zip", made["fitted"].mechanism)
+    with pytest.raises(IntegrityError):
+        verify(tmp / "other.zip", private=tmp / "audit.zip")
+    released(made, tmp)
+    with pytest.raises(JaxprivError):
+        verify(tmp / "receipt.json", design=tmp / "other.zip", released=tmp / "released.csv")
+    verify(tmp / "receipt.json", design=made["design"], released=tmp / "released.csv")
+
+
+@case(36)
+def no_counts_in_what_is_published(made, **_):
+    """The design of the same records twice over is the same but for the keyed hash; no count is a number in it."""
+    with zipfile.ZipFile(made["design"]) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    assert not any("count" in name for name in members)
+    texts = b"".join(content for name, content in members.items() if name.endswith(".json")).decode()
+    counts = made["fitted"].evidence.counts
+    assert f'"{int(counts.sum())}"' not in texts
+    table = made["fitted"].mechanism.table
+    frequencies = counts.sum(axis=0) / counts.sum()
+    assert not any(np.allclose(row / 2**62, frequencies, atol=1e-6) for row in table.astype(float))
+
+
+# -- E. the machine ------------------------------------------------------------------------------------------------
+
+
+@case(37)
+def not_enough_memory(tmp, patch, **_):
+    patch.setattr(_resources, "_ALWAYS", 0.0)
+    patch.setattr(_resources, "free_memory", lambda: 100.0)
+    refused(lambda: value(JOINT, RESPONSE), "GiB", error=ResourceError)
+    patch.undo()
+    limited = (
+        "import resource\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, 3 * 2**29))\n"
+        "from jaxpriv._files import load_npz_safely\n"
+        "import io, numpy as np, zipfile\n"
+        "head = io.BytesIO(); np.lib.format.write_array_header_1_0(head, {'descr': '<f8', 'fortran_order': False, "
+        "'shape': (2**28, 8)})\n"
+        "zipfile.ZipFile('large.npz', 'w').writestr('x.npy', head.getvalue())\n"
+        "try:\n    load_npz_safely('large.npz', ['x'])\n"
+        "except Exception as error:\n    print(type(error).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, check=False, cwd=tmp)
+    assert done.stdout.strip() in ("IntegrityError", "ResourceError", "InputError"), done.stderr
+
+
+@case(38)
+def precision_of_the_caller(**_):
+    """Whatever JAX is set to, values and bounds are float64, and the setting stays."""
+    expected = value(JOINT, RESPONSE)
+    bound = float(jp.solve(jp.DistortionProblem(JOINT, HAMMING, budget=0.2), tol=1e-7).lower_bound)
+    before = jax.config.jax_enable_x64
+    with jax.enable_x64(False):
+        assert value(JOINT, RESPONSE) == expected
+        solution = jp.solve(jp.DistortionProblem(JOINT, HAMMING, budget=0.2))
+        assert abs(float(jp.certify(jp.DistortionProblem(JOINT, HAMMING, budget=0.2), solution).value) - bound) < 2e-4
+    assert jax.config.jax_enable_x64 == before
+
+
+@case(39)
+def processes_of_their_own(**_):
+    """No device is needed to draw, and what is drawn is no copy of what another process of the same code draws."""
+    code = "from jaxpriv.mechanism import draws; print(draws.fresh(4).tolist())"
+    environment = {**os.environ, "JAX_PLATFORMS": "none"}
+    drawn = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment).stdout
+        for _ in range(2)
+    ]
+    assert len(set(drawn)) == 2
+    assert all(len(json.loads(one)) == 4 for one in drawn)
+
+
+@case(40)
+def the_verdict_is_that_of_the_host(made, tmp, **_):
+    """Exact on every machine: the verifier needs neither NumPy nor JAX."""
+    code = (
+        "import sys; from jaxpriv.verifier import verify; verify(sys.argv[1]); "
+        "print(any(name in sys.modules for name in ('numpy', 'jax')))"
+    )
+    line = [sys.executable, "-c", code, str(made["design"])]
+    assert subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+# -- F. interrupted work -------------------------------------------------------------------------------------------
+
+
+@case(41)
+def killed_writers(tmp, **_):
+    """A process that writes one file again and again, killed at several times: the file is one of those written."""
+    path = tmp / "file"
+    code = (
+        "import sys; from jaxpriv._files import atomic_write\n"
+        "for k in range(10**6):\n    atomic_write(sys.argv[1], bytes([k % 7]) * 2**18)\n"
+        "    print(k, flush=True)"
+    )
+    for k in range(3):
+        writer = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        for _ in range(3 + k):
+            writer.stdout.readline()
+        time.sleep(0.003 * k)
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+        content = path.read_bytes()
+        assert len(content) == 2**18
+        assert len(set(content)) == 1
+
+
+@case(42)
+def resumed_studies(tmp, **_):
+    study = {
+        "name": "small",
+        "grid": [
+            {
+                "joint": [{"family": "correlated", "private": 2, "useful": 2, "seed": [0, 1], "correlation": 0.4}],
+                "distortion": "hamming",
+                "budget_share": [0.2, 0.5],
+            }
+        ],
+    }
+    whole = jp.sweep(study, tmp / "whole").table
+    part = jp.sweep(study, tmp / "part").table
+    torn = max((tmp / "part").rglob("*"), key=lambda path: path.stat().st_mtime if path.is_file() else 0)
+    torn.write_bytes(torn.read_bytes()[:-7])
+    try:
+        again = jp.sweep(study, tmp / "part").table
+        assert again["value"].to_list() == pytest.approx(part["value"].to_list(), abs=1e-9)
+    except IntegrityError:
+        pass
+    assert whole["value"].to_list() == pytest.approx(part["value"].to_list(), abs=1e-9)
+    other = {**study, "grid": [{**study["grid"][0], "budget_share": [0.3]}]}
+    with pytest.raises(JaxprivError):
+        jp.sweep(other, tmp / "whole")
+
+
+@case(43)
+def a_full_disk(made, tmp, patch, **_):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    patch.setattr(os, "fsync", full)
+    refused(lambda: released(made, tmp), error=ResourceError)
+    patch.undo()
+    assert not [path for path in tmp.iterdir() if not path.name.endswith(".lock")]
+
+
+@case(44)
+def two_at_once(made, tmp, **_):
+    from jaxpriv.mechanism.ledger import locked
+
+    with locked(tmp / "ledger"):
+        refused(lambda: released(made, tmp, ledger=tmp / "ledger"), "in use", error=ResourceError)
+    assert not (tmp / "released.csv").exists()
+    released(made, tmp, ledger=tmp / "ledger")
+
+
+@case(45)
+def a_release_that_was_interrupted(made, tmp, patch, **_):
+    from jaxpriv.mechanism import releasing
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    patch.setattr(releasing, "write_together", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        released(made, tmp)
+    patch.undo()
+    assert not list(tmp.iterdir())  # nothing was published: fresh randomness is right
+    released(made, tmp)
+    refused(lambda: released(made, tmp), "exists")  # with a receipt there is no second draw
+
+
+@case(46)
+def no_randomness(made, tmp, patch, **_):
+    def broken(count):
+        raise OSError("no entropy")
+
+    for fault in (broken, lambda count: b"\0" * (count // 2)):
+        patch.setattr(draws, "_random_bytes", fault)
+        refused(lambda: released(made, tmp), "randomness", error=EntropyError)
+        assert not list(tmp.iterdir())
+    patch.undo()
+    # A source that repeats itself does not pass the test before a release.
+    patch.setattr(draws, "_random_bytes", lambda count: b"\x01" * count)
+    with pytest.raises(EntropyError):
+        released(made, tmp)
+
+
+@pytest.mark.parametrize("number", range(24, 47))
+def test_case(number, made, tmp_path, monkeypatch):
+    CASES[number](made=made, tmp=tmp_path, patch=monkeypatch)
