@@ -10,6 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 GALLERY = ROOT / "docs" / "gallery"
+GROUPS = ("The four papers", "From the field", "What else can be computed")
 
 
 def experiments() -> dict[str, dict[str, Any]]:
@@ -53,19 +54,22 @@ def page(name: str, about: dict[str, Any]) -> str:
 
 def index(known: dict[str, dict[str, Any]]) -> str:
     """All experiments with their first picture."""
-    cards = [
-        f":::{{grid-item-card}} {about['title']}\n:link: {name}\n:link-type: doc\n"
-        f":img-top: ../figures/{about['figures'][0]}\n:::\n"
-        for name, about in known.items()
-    ]
+    cards: list[str] = []
+    for group in GROUPS:
+        cards += [f"## {group}\n", "::::{grid} 1 2 2 3\n:gutter: 3\n"]
+        cards += [
+            f":::{{grid-item-card}} {about['title']}\n:link: {name}\n:link-type: doc\n"
+            f":img-top: ../figures/{about['figures'][0]}\n:::\n"
+            for name, about in known.items()
+            if about["group"] == group
+        ]
+        cards.append("::::\n")
     return "\n".join(
         [
             "# Gallery\n",
             "Every figure with the code that draws it, its source, and published values beside ours where there are "
             "any. `jaxpriv reproduce NAME` computes one again, `jaxpriv reproduce --list` names them.\n",
-            "::::{grid} 1 2 2 3\n:gutter: 3\n",
             *cards,
-            "::::\n",
             "```{toctree}\n:hidden:\n",
             *known,
             "```\n",

@@ -5,8 +5,8 @@ _PROBLEM = (
     'distortion=1 - np.eye(3))"'
 )
 _PEOPLE = (
-    "python -c \"print('income,age,town'); [print(f'{(i * 7 + i // 5) % 3},{i % 4},{i % 2}') for i in range(600)]\" "
-    "> people.csv"
+    "python -c \"print('income,age,town'); [print(f'{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3},{i % 2}') "
+    'for i in range(600)]" > people.csv'
 )
 _STUDY = (
     "python -c \"print('name = \\'small\\'\\n[[grid]]\\njoint = [{ family = \\'correlated\\', private = 3, useful = 3, "

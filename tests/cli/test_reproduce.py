@@ -24,10 +24,11 @@ def gallery():
 
 def test_every_experiment_says_what_it_is_and_has_its_figures(gallery):
     known = gallery.experiments()
-    assert set(known) == {path.parent.name for path in EXPERIMENTS.glob("*/run.py")}
+    assert set(known) == {path.parent.name for path in EXPERIMENTS.glob("*/plot.py")}
     for name, about in known.items():
-        assert {"title", "source", "minutes", "figures", "text"} <= set(about)
-        assert (EXPERIMENTS / name / "plot.py").exists()
+        assert {"title", "group", "source", "minutes", "figures", "text"} <= set(about)
+        assert about["group"] in gallery.GROUPS
+        assert (EXPERIMENTS / name / "run.py").exists()
         for figure in about["figures"]:
             assert (ROOT / "docs" / "figures" / figure).exists()
             assert figure in (EXPERIMENTS / name / "plot.py").read_text()
