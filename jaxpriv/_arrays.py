@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import PyTree
 from numpy.typing import DTypeLike
 
@@ -90,6 +91,7 @@ log1p = _either("log1p")
 sqrt = _either("sqrt")
 isfinite = _either("isfinite")
 isinf = _either("isinf")
+isnan = _either("isnan")
 full_like = _either("full_like")
 swapaxes = _either("swapaxes")
 moveaxis = _either("moveaxis")
@@ -247,6 +249,26 @@ def inverse_root(g: Arr) -> Arr:
         return np.swapaxes(np.linalg.inv(np.swapaxes(root, -1, -2)), -1, -2)
     except np.linalg.LinAlgError:
         return np.full_like(g, np.nan)
+
+
+def cholesky(g: Arr) -> Arr:
+    """L, lower triangular, with g = L L' for a stack of positive definite matrices; NaN where one is not.
+
+    In NumPy NaN in all of them then.
+    """
+    if of(g) is jnp:
+        return jnp.linalg.cholesky(g)
+    try:
+        return np.linalg.cholesky(g)
+    except np.linalg.LinAlgError:
+        return np.full_like(g, np.nan)
+
+
+def solve_lower(root: Arr, rhs: Arr, transposed: bool = False) -> Arr:
+    """L^-1 rhs, or L'^-1 rhs, for stacks of lower triangular matrices."""
+    if of(root, rhs) is jnp:
+        return solve_triangular(root, rhs, lower=True, trans=int(transposed))
+    return solve(np.swapaxes(root, -1, -2) if transposed else root, rhs)
 
 
 def solve(matrix: Arr, rhs: Arr) -> Arr:

@@ -52,6 +52,10 @@ def no_compiler(monkeypatch, forgotten):
     monkeypatch.setattr(portions, "compiled", refuse)
 
 
+def _brier(q):
+    return ((q[None] - jnp.eye(len(q), dtype=q.dtype)) ** 2).sum(axis=1)
+
+
 # -- the same answers ------------------------------------------------------------------------------
 
 
@@ -65,6 +69,8 @@ def no_compiler(monkeypatch, forgotten):
         problem(lk.Sibson(0.5), budget=0.3),
         pytest.param(problem(lk.MaximalLeakage(), joint=JOINTS, budget=0.4), marks=pytest.mark.slow),
         pytest.param(problem(lk.MutualInformation(), limits=[(lk.Lift(), 0.5)], budget=0.5), marks=pytest.mark.slow),
+        problem(lk.FInformation(lk.UserDivergence(lambda t: (t - 1.0) ** 2, 1.0)), leakage_budget=0.05),
+        pytest.param(problem(lk.AverageCostGain(lk.CustomLoss(_brier)), budget=0.3), marks=pytest.mark.slow),
     ],
     ids=[
         "information",
@@ -74,6 +80,8 @@ def no_compiler(monkeypatch, forgotten):
         "power-negative",
         "linear-peak",
         "two-measures",
+        "user-f",
+        "user-loss",
     ],
 )
 def test_both_tiers_give_the_same_answer_in_the_same_steps(asked, monkeypatch):
@@ -146,7 +154,7 @@ def test_seconds_of_few_programs_are_remembered(monkeypatch, no_compiler):
     assert len(uncompiled._SPENT) == 1
 
 
-def test_large_programs_other_devices_and_functions_of_users_are_compiled(monkeypatch, forgotten):
+def test_large_programs_and_other_devices_are_compiled(monkeypatch, forgotten):
     class Program(NamedTuple):
         terms: tuple = ()
 
@@ -158,9 +166,6 @@ def test_large_programs_other_devices_and_functions_of_users_are_compiled(monkey
         assert not uncompiled.suits(InteriorPoint(), program, 1e-4)
     monkeypatch.setenv(uncompiled.SWITCH, "never")
     assert uncompiled.suits(InteriorPoint(), program, 1.0)
-    assert not uncompiled.suits(
-        InteriorPoint(), Program((SimpleNamespace(rule_set=SimpleNamespace(users=True)),)), 1e-4
-    )
     assert not uncompiled.suits(PrimalDualHybridGradient(), program, 1e-4)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -20,7 +20,8 @@ from jaxpriv.leakage._base import OWN_FUNCTION, Unit, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Scale, Term, View, in_units
 from jaxpriv.leakage.simplex import least_on_simplex, simplex_gap
-from jaxpriv.leakage.user_functions import check_loss
+from jaxpriv.leakage.user_calls import call
+from jaxpriv.leakage.user_functions import check_loss, costs_and_slopes
 
 __all__ = [
     "CustomLoss",
@@ -171,33 +172,32 @@ class Loss(AbstractCost):
         """What `least` may be too large by, if the loss is convex."""
         return self.cost.accuracy(self._everywhere(w)) / self.scale
 
-    def answered(self, w: Column) -> Column:
-        """C(., q) of the symbols with mass for the announcement q that answers w > 0."""
-        return self.costs(self.cost.announcement(self._everywhere(w)))
+    def answered(self, w: Arr) -> Arr:
+        """C(., q) of the symbols with mass for the announcement q that answers w > 0, of every row of w (..., S)."""
+        if xp.of(w) is np:
+            return call(_answered, self, w.reshape(-1, w.shape[-1])).reshape(w.shape)
+        return _answered(self, w) if w.ndim > 1 else _answered(self, w[None])[0]
 
     def leasts(self, w: Arr) -> Arr:
-        """`least` of every row of w (Y, S). Under a trace too: the function is traced once wherever it stands."""
-        return _compiled(self).least(w)[0]
+        """`least` of every row of w (Y, S)."""
+        return (call(_leasts, self, w) if xp.of(w) is np else _traced_once(self).leasts(w))[0]
 
     def answers(self, g: Arr, least: Arr) -> "ConjugatePoint":
-        """`answer` to every row of scores g (Y, S) on the central path of `least` (Y,), traced once."""
-        return _compiled(self).answers(g, least)
+        """`answer` to every row of scores g (Y, S) on the central path of `least` (Y,)."""
+        return call(_answers, self, g, least) if xp.of(g) is np else _traced_once(self).answers(g, least)
 
     def interval(self, w: Arr) -> tuple[np.ndarray, np.ndarray]:
         """min_q sum_s w_s C(s, q) of every row of w (Y, S), from below and from above."""
-        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            above, accuracy = (np.asarray(part) for part in _compiled(self).least(w))
+        above, accuracy = call(_leasts, self, w)
         return above - accuracy, above
 
     def announcements(self, g: Arr) -> np.ndarray:
         """The q that answers every row of scores g (Y, S): near a distribution, wherever the iteration ended."""
-        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            return np.asarray(_compiled(self).answers(g, np.full(len(g), CENTRED)).announcement)
+        return call(_answers, self, g, np.full(len(g), CENTRED)).announcement
 
     def costs_of(self, q: np.ndarray) -> np.ndarray:
         """C(., q) of every row of q (Y, S)."""
-        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            return np.asarray(_compiled(self).costs(q))
+        return call(_costs, self, q)
 
     def _everywhere(self, w: Column) -> Float[Arr, " all"]:
         return jnp.zeros(self.size, w.dtype).at[jnp.array(self.seen)].set(w)
@@ -213,7 +213,7 @@ class Announced(AbstractRuleSet):
 
     def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         del term
-        spread = jnp.broadcast_to(jnp.asarray(smoothing, g.dtype), g.shape[:1])
+        spread = xp.full(len(g), smoothing, like=g)
         found = self.loss.answers(g, spread)
         v = found.posterior
         bent = found.response + v[:, :, None] * v[:, None, :]
@@ -221,7 +221,7 @@ class Announced(AbstractRuleSet):
 
     def gradient(self, term: Term, w: Arr) -> Arr:
         del term
-        return -(self.loss.answered(w) if w.ndim == 1 else xp.each(self.loss.answered, w))
+        return -self.loss.answered(w)
 
     def support(self, term: Term, w: Arr) -> Arr:
         del term
@@ -260,28 +260,42 @@ class Announced(AbstractRuleSet):
 
 def scale_of_loss(cost: CustomLoss, symbols: int) -> float:
     """The size of the slopes of C at the uniform announcement."""
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        slopes = np.asarray(jax.jacfwd(cost.loss)(jnp.full(symbols, 1.0 / symbols)))
+    slopes = call(costs_and_slopes, cost.loss, np.full((1, symbols), 1.0 / symbols))[1][0]
     scale = float(abs(slopes - slopes.mean(axis=1, keepdims=True)).max()) / symbols
     return scale if 0 < scale < np.inf else 1.0
 
 
-class _Compiled(NamedTuple):
-    """What the host asks of a loss, for the rows of an array."""
+def _leasts(loss: Loss, w: Arr) -> tuple[Arr, Arr]:
+    """min_q <w, C(., q)> and its accuracy, of every row of w."""
+    return jax.vmap(lambda row: (loss.least(row), loss.accuracy(row)))(w)
 
-    least: Callable[[Arr], tuple[Array, Array]]  # min_q <w, C(., q)> and its accuracy
+
+def _answers(loss: Loss, g: Arr, least: Arr) -> "ConjugatePoint":
+    """`answer` to every row of g."""
+    return jax.vmap(lambda row, path: answer(loss, row, path))(g, least)
+
+
+def _answered(loss: Loss, w: Arr) -> Arr:
+    """C(., q) for the announcement that answers w, of every row."""
+    return jax.vmap(lambda row: loss.costs(loss.cost.announcement(loss._everywhere(row))))(w)
+
+
+def _costs(loss: Loss, q: Arr) -> Arr:
+    """C(., q) of every row."""
+    return jax.vmap(loss.costs)(q)
+
+
+class _Traced(NamedTuple):
+    """Functions of rows that are traced once, wherever a program has them."""
+
+    leasts: Callable[[Arr], tuple[Arr, Arr]]
     answers: Callable[[Arr, Arr], "ConjugatePoint"]
-    costs: Callable[[Arr], Array]
 
 
 @lru_cache(maxsize=8)
-def _compiled(loss: Loss) -> _Compiled:
+def _traced_once(loss: Loss) -> _Traced:
     """JAX's caches hold a program as long as its function lives: the latest losses alone are kept."""
-    return _Compiled(
-        jax.jit(jax.vmap(lambda w: (loss.least(w), loss.accuracy(w)))),
-        jax.jit(jax.vmap(lambda g, least: answer(loss, g, least))),
-        jax.jit(jax.vmap(lambda q: loss.costs(q))),
-    )
+    return _Traced(jax.jit(partial(_leasts, loss)), jax.jit(partial(_answers, loss)))
 
 
 class ConjugatePoint(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -12,13 +12,14 @@ from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import positive
-from jaxpriv._types import Arr
+from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import OWN_FUNCTION, Unit
 from jaxpriv.leakage.f_information import AbstractDivergence
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.leakage.rule_sets import Rules, Scale, View, in_units
+from jaxpriv.leakage.user_calls import call
 from jaxpriv.leakage.user_functions import check_convex, check_elementwise
 
 __all__ = [
@@ -32,8 +33,14 @@ _MOST_HALVINGS = 120
 _FLATTEST = 1e-6
 # The bracket of ln t, of width 460, is halved so often that the ratio is known to rounding.
 _HALVINGS = 62
+# Ratios of a call on the host are filled up to this number, times a power of 4.
+_LEAST_RATIOS = 64
 # What a value of f may be off by, relative to the numbers that it was made of.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
+
+# ln t, the ends of its bracket, the last move and their number.
+_Bracket: TypeAlias = tuple[Arr, Arr, Arr, Arr, ScalarLike]
 
 
 class UserDivergence(AbstractDivergence):
@@ -111,9 +118,8 @@ class UserCurve(AbstractCurve):
     @staticmethod
     def of(f: UserDivergence) -> "UserCurve":
         """The curve of `f`, in float64."""
-        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            raw = UserCurve(f, 0.0, 1.0, -np.inf, np.inf)
-            lowest, half, tilt, double, highest = np.asarray(raw.slope(jnp.array([LOWEST, 0.5, 1.0, 2.0, HIGHEST])))
+        raw = UserCurve(f, 0.0, 1.0, -np.inf, np.inf)
+        lowest, half, tilt, double, highest = raw.slope(np.array([LOWEST, 0.5, 1.0, 2.0, HIGHEST]))
         size = (double - half) / np.log(4.0)
         size = float(size) if 0 < size < np.inf else 1.0
         return UserCurve(f, float(tilt), size, float(lowest - tilt) / size, float(highest - tilt) / size)
@@ -130,7 +136,8 @@ class UserCurve(AbstractCurve):
 
     def value(self, t: Arr) -> Arr:
         """f(t), t >= 0, elementwise; inf outside of its domain."""
-        return (self.f(jnp.asarray(t)) - self.tilt * (t - 1.0)) / self.size
+        found = self.f(jnp.asarray(t)) if xp.of(t) is jnp else self._on_host(t)[0]
+        return (found - self.tilt * (t - 1.0)) / self.size
 
     def slope(self, t: Arr) -> Arr:
         """f'(t), t > 0; -inf below and inf above the interval around 1 on which f is finite."""
@@ -138,10 +145,16 @@ class UserCurve(AbstractCurve):
 
     def slope_and_curvature(self, t: Arr) -> tuple[Arr, Arr]:
         """(f'(t), f''(t)), t > 0."""
-        value, slope, curvature = _derivatives(self.f.f, t)
-        inside = jnp.isfinite(value) & ~jnp.isnan(slope)
-        slope = jnp.where(inside, slope - self.tilt, jnp.where(t > 1.0, jnp.inf, -jnp.inf))
+        value, slope, curvature = _derivatives(self.f.f, t) if xp.of(t) is jnp else self._on_host(t)[1:]
+        inside = xp.isfinite(value) & ~xp.isnan(slope)
+        slope = xp.where(inside, slope - self.tilt, xp.where(t > 1.0, np.inf, -np.inf))
         return slope / self.size, curvature / self.size
+
+    def _on_host(self, t: Arr) -> list[np.ndarray]:
+        """What `_values_and_derivatives` has, for NumPy's numbers of any shape."""
+        t = np.asarray(t)
+        found = call(_values_and_derivatives, self, t.reshape(-1), least_rows=_LEAST_RATIOS)
+        return [part.reshape(t.shape) for part in found]
 
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         """By inverting the slope: f*(u) = u t - f(t) where f'(t) = u. A certificate takes `lines` instead."""
@@ -158,11 +171,11 @@ class UserCurve(AbstractCurve):
         Newton's method in ln t inside a bracket, halved where Newton's step leaves it or does not halve the last one.
         """
 
-        def go_on(state: tuple[Any, ...]) -> Arr:
+        def go_on(state: _Bracket) -> BoolLike:
             _, _, _, last, count = state
             return (abs(last) > 0).any() & (count < _MOST_HALVINGS)
 
-        def narrow(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        def narrow(state: _Bracket) -> _Bracket:
             z, low, high, last, count = state
             t = xp.exp(z)
             slope, curvature = self.slope_and_curvature(t)
@@ -182,13 +195,10 @@ class UserCurve(AbstractCurve):
         return xp.exp(xp.while_loop(go_on, narrow, start)[0])
 
     def exact(self, t: Arr) -> Arr:
-        """f(t), t >= 0: the limit at 0, inf outside of its domain; on the host in float64."""
-        if xp.of(t) is jnp:
-            return self.value(t)
-        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            return np.asarray(self.value(jnp.asarray(t)), dtype=np.float64)
+        """f(t), t >= 0: the limit at 0, inf outside of its domain."""
+        return self.value(t)
 
-    def lines(self, u: Arr) -> tuple[np.ndarray, np.ndarray]:
+    def lines(self, u: Arr) -> tuple[Arr, Arr]:
         """A line u t - c lies below a convex f where u = f'(r) and c = r f'(r) - f(r), for whatever ratio r: no
         conjugate in closed form is needed and none is relied on.
 
@@ -198,17 +208,18 @@ class UserCurve(AbstractCurve):
         low, high = np.full(u.shape, np.log(LOWEST)), np.full(u.shape, np.log(HIGHEST))
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            rising = self._host_slope(np.exp(middle)) < u
+            rising = self.slope(np.exp(middle)) < u
             low, high = np.where(rising, middle, low), np.where(rising, high, middle)
         # The end of the bracket on the side of 1 has a finite slope wherever one of the two has.
         r = np.exp(np.where(low > 0, low, high))
-        found, value = self._host_slope(r), self.exact(r)
+        found, value = self.slope(r), self.value(r)
         rounding = _ROUNDING * (abs(r * found) + abs(value) + abs(self.tilt) * (r + 1.0) / self.size)
         return found, r * found - value + rounding
 
-    def _host_slope(self, t: np.ndarray) -> np.ndarray:
-        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            return np.asarray(self.slope(jnp.asarray(t)), dtype=np.float64)
+
+def _values_and_derivatives(curve: UserCurve, t: Array) -> tuple[Array, Array, Array, Array]:
+    """f(t) with its limit at 0, and (f, f', f'') of the user's function itself."""
+    return curve.f(t), *_derivatives(curve.f.f, t)
 
 
 def _derivatives(f: Callable[[Array], Array], t: Arr) -> tuple[Array, Array, Array]:

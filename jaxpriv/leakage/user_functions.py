@@ -13,6 +13,7 @@ from jaxtyping import Array
 
 from jaxpriv._types import Arr
 from jaxpriv.errors import InputError
+from jaxpriv.leakage.user_calls import call
 
 # Tangents may lie above the values by rounding of the user's function, relative to the numbers compared.
 _ROUNDING = 1e-9
@@ -29,8 +30,26 @@ def check_convex(form: str, value: Callable[[Arr], Arr], slope: Callable[[Arr], 
     """Refuse an f that is not convex. `value` and `slope` are f and f' in units of their own, with the limit at 0, less
     `tilt` (t - 1).
     """
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        _check_convex(form, value, slope, tilt)
+    # f at 0 and from 1e-9 to 1e9, most densely near 1.
+    t = np.unique(np.concatenate([np.geomspace(1e-9, 1e9, 2 * _RATIOS), np.geomspace(0.1, 10.0, _RATIOS)]))
+    values, slopes = np.asarray(value(t)), np.asarray(slope(t))
+    if np.isnan(values).any():
+        raise InputError(f"{form}: f is NaN at t = {t[np.isnan(values)][0]:.4g}")
+    if not np.isfinite(tilt):
+        raise InputError(f"{form}: f has no finite slope at t = 1")
+    inside = np.isfinite(slopes)
+    all_t, all_values = np.append(0.0, t), np.append(value(np.zeros(1)), values)
+    bad = _above(values[inside], slopes[inside] * (all_t[:, None] - t[inside]), all_values[:, None])
+    if bad.any():
+        pairs = np.argwhere(bad)
+        # The nearest pair says where f bends the wrong way; at_zero is blamed only if nothing else can be.
+        apart = np.where(all_t[pairs[:, 0]] > 0, abs(all_t[pairs[:, 0]] - t[inside][pairs[:, 1]]), np.inf)
+        there, here = pairs[apart.argmin()]
+        zero = " (at_zero)" if there == 0 else ""
+        raise InputError(
+            f"{form}: f is not convex: its tangent at t = {t[inside][here]:.4g} lies above f at "
+            f"t = {all_t[there]:.4g}{zero}"
+        )
 
 
 def check_loss(form: str, loss: Callable[[Array], Array], proper: bool, symbols: int) -> None:
@@ -39,7 +58,12 @@ def check_loss(form: str, loss: Callable[[Array], Array], proper: bool, symbols:
     """
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         _check_shape(f"{form}: loss", loss, (symbols,), f"announcements over {symbols} symbols")
-        _check_announcements(form, loss, proper, symbols)
+    _check_announcements(form, loss, proper, symbols)
+
+
+def costs_and_slopes(loss: Callable[[Array], Array], q: Array) -> tuple[Array, Array]:
+    """C(s, q) and its derivatives by q(j), of every row of q."""
+    return jax.vmap(loss)(q), jax.vmap(jax.jacfwd(loss))(q)
 
 
 def _check_shape(name: str, function: Callable[[Array], Array], shape: tuple[int, ...], what: str) -> None:
@@ -55,35 +79,12 @@ def _check_shape(name: str, function: Callable[[Array], Array], shape: tuple[int
         raise InputError(f"{name} returns shape {found.shape} for {what}; shape {shape} is needed")
 
 
-def _check_convex(form: str, value: Callable[[Arr], Arr], slope: Callable[[Arr], Arr], tilt: float) -> None:
-    """f at 0 and from 1e-9 to 1e9, most densely near 1."""
-    t = np.unique(np.concatenate([np.geomspace(1e-9, 1e9, 2 * _RATIOS), np.geomspace(0.1, 10.0, _RATIOS)]))
-    values, slopes = (np.asarray(part(jnp.asarray(t))) for part in (value, slope))
-    if np.isnan(values).any():
-        raise InputError(f"{form}: f is NaN at t = {t[np.isnan(values)][0]:.4g}")
-    if not np.isfinite(tilt):
-        raise InputError(f"{form}: f has no finite slope at t = 1")
-    inside = np.isfinite(slopes)
-    all_t, all_values = np.append(0.0, t), np.append(np.asarray(value(jnp.zeros(()))), values)
-    bad = _above(values[inside], slopes[inside] * (all_t[:, None] - t[inside]), all_values[:, None])
-    if bad.any():
-        pairs = np.argwhere(bad)
-        # The nearest pair says where f bends the wrong way; at_zero is blamed only if nothing else can be.
-        apart = np.where(all_t[pairs[:, 0]] > 0, abs(all_t[pairs[:, 0]] - t[inside][pairs[:, 1]]), np.inf)
-        there, here = pairs[apart.argmin()]
-        zero = " (at_zero)" if there == 0 else ""
-        raise InputError(
-            f"{form}: f is not convex: its tangent at t = {t[inside][here]:.4g} lies above f at "
-            f"t = {all_t[there]:.4g}{zero}"
-        )
-
-
 def _check_announcements(form: str, loss: Callable[[Array], Array], proper: bool, symbols: int) -> None:
     """The loss at announcements inside the simplex and near its faces."""
     rng = np.random.default_rng(0)
     q = np.vstack([rng.dirichlet(np.full(symbols, share), _ANNOUNCEMENTS // 2) for share in (0.3, 3.0)])
     q = 0.999 * np.vstack([np.full(symbols, 1.0 / symbols), q]) + 0.001 / symbols
-    costs, slopes = (np.asarray(jax.vmap(part)(jnp.asarray(q))) for part in (loss, jax.jacfwd(loss)))
+    costs, slopes = call(costs_and_slopes, loss, q)
     finite = np.isfinite(costs).all(axis=0) & np.isfinite(slopes).all(axis=(0, 2))
     if not finite.all():
         raise InputError(
@@ -100,7 +101,7 @@ def _check_announcements(form: str, loss: Callable[[Array], Array], proper: bool
 
 
 def _check_proper(form: str, loss: Callable[[Array], Array], q: np.ndarray) -> None:
-    slopes = np.asarray(jax.vmap(lambda p: jax.grad(lambda r: p @ loss(r))(p))(q))
+    slopes = np.einsum("as,asj->aj", q, call(costs_and_slopes, loss, q)[1])
     gap = (slopes * q).sum(axis=1) - slopes.min(axis=1)
     if not (gap <= 1e-6 * (1.0 + abs(slopes).max(axis=1))).all():
         raise InputError(f"{form}: loss is not proper: announcing the posterior is not the best announcement")

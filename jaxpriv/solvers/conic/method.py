@@ -89,8 +89,8 @@ class InteriorPoint(AbstractSolver):
     attempts: int = eqx.field(static=True, default=3)
 
     def uncompiled(self, program: Program) -> bool:
-        """All but users' functions, which are written in JAX: in parts, each of their operations takes 0.1 ms."""
-        return all(not term.rule_set.users for term in program.terms)
+        del program
+        return True
 
     def blank(self, program: Program) -> Candidate:
         return no_candidate(program)

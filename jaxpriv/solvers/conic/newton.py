@@ -3,9 +3,7 @@
 from functools import partial
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
@@ -47,13 +45,13 @@ class Sides(NamedTuple):
 def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = False) -> Factor:
     """`transposable`: see `newton_system`."""
     di = xp.where(data.support, point.x / point.z, 0.0)
-    roots = tuple(jnp.linalg.cholesky(block) for block in r.blocks)
+    roots = tuple(xp.cholesky(block) for block in r.blocks)
     a, extra, normals, d = data.a, r.extra, r.normals, r.d
     for at, root in zip(data.coupled, roots, strict=True):
         rows = xp.broadcast_to(data.a[at], (*root.shape[:2], data.a.shape[1]))
         a = xp.put(a, at, 0.0)
-        extra = xp.concatenate([extra, solve_triangular(root, rows, lower=True)], axis=1)
-        normals = _behind(normals, at, solve_triangular(root, normals[:, at], lower=True), axis=1)
+        extra = xp.concatenate([extra, xp.solve_lower(root, rows)], axis=1)
+        normals = _behind(normals, at, xp.solve_lower(root, normals[:, at]), axis=1)
         d = xp.concatenate([d, xp.ones(root.shape[:2], like=d)], axis=1)
     flat = any(term.massed for term in data.terms)  # the last row of these has no curvature
     kind = {"diagonal": data.diagonal, "flat": flat, "transposable": transposable}
@@ -128,14 +126,14 @@ def _solve(data: Data, f: Factor, rho: Arr, link: Arr, level: Arr, row: Arr) -> 
     own = link.shape[-1]
     for at, root in zip(data.coupled, f.roots, strict=True):
         lower = xp.broadcast_to(root, (len(link), *root.shape))
-        link = _behind(link, at, solve_triangular(lower, link[..., at, None], lower=True)[..., 0], axis=2)
+        link = _behind(link, at, xp.solve_lower(lower, link[..., at, None])[..., 0], axis=2)
     solve = f.system.solve if f.equations is None else partial(f.equations.refined, f.system)
     kappa, dx, dz, e = solve(rho, link, level, row)
     kappa, behind = kappa[..., :own], kappa[..., own:]
     for at, root in zip(data.coupled, f.roots, strict=True):
         size = root.shape[1]
         lower = xp.broadcast_to(root, (len(link), *root.shape))
-        moved = solve_triangular(lower, behind[..., :size, None], lower=True, trans=1)[..., 0]
+        moved = xp.solve_lower(lower, behind[..., :size, None], transposed=True)[..., 0]
         kappa, behind = xp.put(kappa, np.s_[..., at], moved), behind[..., size:]
     return dx, dz, kappa, e
 
