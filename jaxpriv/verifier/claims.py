@@ -200,6 +200,50 @@ def least_value(
     return max(Fraction(total, n * SCALE) - spent, Fraction(0))
 
 
+@dataclass(frozen=True)
+class LinearRules:
+    """Scores k_y(s) >= 0 (Y, S) of a measure that is a sum of largest entries, and the price of the distortion."""
+
+    scores: Table
+    multiplier: float
+
+
+def least_linear(
+    counted: Counted, costs: Matrix, unit: Fraction, rules: LinearRules, limit: float, form: str, measure: str
+) -> Fraction:
+    """A lower bound on the objective of every mechanism that meets the limit, from any scores and price.
+
+    With w_y(s) = P(s,y)/c_s the measure is ln M, M = sum_y max_s w_y(s): c_s = p_s for maximal leakage, c_s = max p for
+    min-entropy leakage. For scores k >= 0 of P(s,y)/b_s, b_s = 1 or max p, let t >= sum_s k_y(s) c_s/b_s for every y;
+    then sum_s k_y(s) P(s,y)/b_s <= t max_s w_y(s), and
+
+        min M     s.t. E d <= D:   M >= ( sum_x min_y [ sum_s P(s,x) k_y(s)/b_s + lambda P(x) d(x,y) ] - lambda D ) / t
+        min E d   s.t. M <= m:     E d >= sum_x min_y [ P(x) d(x,y) + sum_s P(s,x) k_y(s)/b_s ] - t m
+
+    All is exact but for the logarithm and the exponential of the limit, which are rounded against the claim.
+    """
+    n, prior = counted.records, counted.private
+    if not rules.multiplier >= 0:
+        raise IntegrityError("a price in the certificate is negative")
+    maximal = measure == "maximal-leakage"
+    shares = [Fraction(mass, n) if maximal else Fraction(1) for mass in prior]
+    base = Fraction(1) if maximal else Fraction(max(prior), n)
+    scores = [[Fraction(max(score, 0.0)) for score in row] for row in rules.scores.rows()]
+    most = max(sum((k * share for k, share in zip(row, shares, strict=True)), Fraction(0)) for row in scores)
+    price = Fraction(rules.multiplier) if form == "budget" else Fraction(1)
+    total = Fraction(0)
+    for column, cost in zip(zip(*counted.counts, strict=True), costs, strict=True):
+        mass = sum(column)
+        if mass:
+            gains = (sum((k * count for k, count in zip(row, column, strict=True)), Fraction(0)) for row in scores)
+            total += min(gain / base + price * mass * unit * d for gain, d in zip(gains, cost, strict=True))
+    total /= n
+    if form == "leakage-budget":
+        return max(total - most * exp(limit), Fraction(0))
+    least = (total - price * Fraction(limit)) / most if most else Fraction(0)
+    return Fraction(max(log_of(least)[0], 0), SCALE) if least > 1 else Fraction(0)
+
+
 def _lowered(scores: Sequence[float], prior: Sequence[int], n: int) -> list[int]:
     """SCALE g' rounded down with sum_s p(s) e^{g'(s)} <= 1."""
     scores = [min(max(score, -700.0), 700.0) for score in scores]

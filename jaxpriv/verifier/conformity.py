@@ -4,21 +4,24 @@ Given how often each x occurs, the pairs of a release are independent draws from
 draws is made `tables` times; on the release and on each of those:
 
     g          sum N ln(N / n_x W): any departure,
-    identity   sum N (E - W) / W, E the release of x itself: a share of the records was released as it is,
-    residual   the largest (N - n_x W)^2 / (n_x W) of a pair that occurs: a single pair.
+    identity   sum N ln(1 - a + a E/W), E the release of x itself, a = 0.05: a share was released as it is,
+    merge      sum N ln(1 - a + a V/W), V the mean of the rows: a share was released independently of x,
+    swap       the largest log-likelihood ratio of two rows in each other's place, of the pairs of rows that records
+               tell apart best,
+    residual   the largest N ln(N / n_x W) - N + n_x W of a pair that occurs: a single pair.
 
-Tables are ordered by the least of their three ranks, then by the next one; the rank of a release in that order, its
-own table included, is its p-value: under the claim every order of the tables is equally likely (Besag and Clifford
-1989), so Pr[p <= a] <= a. If a first round of few tables gives p > 0.1 that is the result, otherwise that of a second
-round with tables of its own: Pr[p <= a] <= a stays true, for a <= 0.1 by the second round, and above it because p <= a
-there means that the first one gave at most a. Standard library only.
+Each score is standardised by its mean and deviation over all tables, the release among them, and a table is as strange
+as its largest score. The rank of the release by that is its p-value: under the claim every order of the tables is
+equally likely (Besag and Clifford 1989), so Pr[p <= a] <= a. If a first round of few tables gives p > 0.1 that is the
+result, otherwise that of a second round with tables of its own: Pr[p <= a] <= a stays true, for a <= 0.1 by the second
+round, and above it because p <= a there means that the first one gave at most a. Standard library only.
 """
 
 import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, combinations
 from statistics import NormalDist
 
 from jaxpriv.verifier.claims import ONE, Matrix
@@ -26,6 +29,9 @@ from jaxpriv.verifier.records import SUPPRESSED
 
 _FIRST, _LARGE, _TABLES = 99, 0.1, 999
 _LEVEL, _POWER = 0.001, 0.9
+_SCORES, _MIXED = 5, 0.05
+# Additions for the swaps of one table, at most; the logarithm of a probability of 0 there.
+_SWAPS, _NEVER = 4000, math.log(1e-12)
 
 
 @dataclass(frozen=True)
@@ -57,21 +63,21 @@ def conformity(
         if weights[x][y] == 0.0:
             impossible.append(row)
     own = {x: -1 if identity is None or x == SUPPRESSED else identity[x] for x in weights}
+    alternatives = _alternatives(weights, {x: sum(row) for x, row in counts.items()})
     leak = _detectable(weights, {x: sum(row) for x, row in counts.items()}, own) if identity is not None else None
     if impossible:
         return ConformityResult(0.0, 0, tuple(impossible[:10]), leak)
     generator = random.Random(random.SystemRandom().getrandbits(256))
     totals = {x: sum(row) for x, row in counts.items()}
     running = {x: list(accumulate(row)) for x, row in weights.items()}
-    seen, p = _scores(weights, counts, own), 1.0
+    seen, p = _scores(weights, counts, own, alternatives), 1.0
     for size in (_FIRST, tables):
         scores = [seen]
         for _ in range(size):
             drawn = {x: _multinomial(totals[x], weights[x], running[x], generator) for x in weights}
-            scores.append(_scores(weights, drawn, own))
-        ranks = [_ranks([one[k] for one in scores]) for k in range(len(seen))]
-        order = [sorted(own_ranks) for own_ranks in zip(*ranks, strict=True)]
-        p = sum(one <= order[0] for one in order) / len(order)
+            scores.append(_scores(weights, drawn, own, alternatives))
+        strange = [max(row) for row in zip(*map(_standardised, zip(*scores, strict=True)), strict=True)]
+        p = sum(one >= strange[0] for one in strange) / len(strange)
         if p > _LARGE:
             return ConformityResult(p, size, (), leak)
     return ConformityResult(p, tables, (), leak)
@@ -85,27 +91,64 @@ def _weights(rows: Matrix, used: set[int]) -> dict[int, list[float]]:
     return weights
 
 
+@dataclass(frozen=True)
+class _Alternatives:
+    """ln(1 - a + a V/W) for every x, V the mean row; pairs of rows with the logarithms of their ratios."""
+
+    merge: dict[int, list[float]]
+    swaps: list[tuple[int, int, list[float]]]
+
+
+def _alternatives(weights: dict[int, list[float]], totals: dict[int, int]) -> _Alternatives:
+    records = sum(totals.values())
+    size = len(next(iter(weights.values())))
+    mean = [sum(totals[x] * row[y] for x, row in weights.items()) / max(records, 1) for y in range(size)]
+    merge = {
+        x: [math.log1p(_MIXED * (v / w - 1.0)) if w else 0.0 for v, w in zip(mean, row, strict=True)]
+        for x, row in weights.items()
+    }
+    logs = {x: [math.log(w) if w else _NEVER for w in row] for x, row in weights.items()}
+    used = sorted(weights, key=lambda x: -totals[x])[: int(math.sqrt(2 * _SWAPS)) + 1]
+
+    def told(pair: tuple[int, int]) -> float:
+        one, other = (weights[x] for x in pair)
+        apart = sum((a - b) ** 2 / (a + b) for a, b in zip(one, other, strict=True) if a + b)
+        return apart * min(totals[pair[0]], totals[pair[1]])
+
+    pairs = sorted(combinations(used, 2), key=told, reverse=True)[: max(1, _SWAPS // size)]
+    swaps = [(a, b, [v - u for u, v in zip(logs[a], logs[b], strict=True)]) for a, b in pairs]
+    return _Alternatives(merge, swaps)
+
+
 def _scores(
-    weights: dict[int, list[float]], counts: dict[int, list[int]], own: dict[int, int]
-) -> tuple[float, float, float]:
-    g = identity = residual = 0.0
+    weights: dict[int, list[float]], counts: dict[int, list[int]], own: dict[int, int], alternatives: _Alternatives
+) -> tuple[float, ...]:
+    g = identity = residual = merge = 0.0
     for x, row in counts.items():
         total, mass = sum(row), weights[x]
         for seen, weight in zip(row, mass, strict=True):
             if seen:
                 expected = total * weight
                 g += seen * math.log(seen / expected)
-                residual = max(residual, (seen - expected) ** 2 / expected)
+                residual = max(residual, seen * math.log(seen / expected) - seen + expected)
         if own[x] >= 0 and mass[own[x]]:
-            identity += row[own[x]] / mass[own[x]] - total
-    return g, identity, residual
+            identity += row[own[x]] * math.log1p(_MIXED / (1 - _MIXED) / mass[own[x]])
+        merge += sum(map(float.__mul__, alternatives.merge[x], map(float, row)))
+    swap = max(
+        (
+            sum((one - other) * ratio for one, other, ratio in zip(counts[a], counts[b], ratios, strict=True))
+            for a, b, ratios in alternatives.swaps
+        ),
+        default=0.0,
+    )
+    return g, identity, merge, swap, residual
 
 
-def _ranks(values: list[float]) -> list[int]:
-    """For each value how many are at least as large."""
-    ordered = sorted(values, reverse=True)
-    last: dict[float, int] = {value: place + 1 for place, value in enumerate(ordered)}
-    return [last[value] for value in values]
+def _standardised(values: Sequence[float]) -> list[float]:
+    """Less the mean, over the deviation; equal values are 0. Rounded, so that ties stay ties."""
+    mean = math.fsum(values) / len(values)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    return [round((value - mean) / deviation, 9) if deviation > 0 else 0.0 for value in values]
 
 
 def _detectable(weights: dict[int, list[float]], totals: dict[int, int], own: dict[int, int]) -> float | None:
@@ -113,7 +156,7 @@ def _detectable(weights: dict[int, list[float]], totals: dict[int, int], own: di
     if not information:
         return None
     normal = NormalDist()
-    return min((normal.inv_cdf(1 - _LEVEL / 3) + normal.inv_cdf(_POWER)) / math.sqrt(information), 1.0)
+    return min((normal.inv_cdf(1 - _LEVEL / _SCORES) + normal.inv_cdf(_POWER)) / math.sqrt(information), 1.0)
 
 
 def _multinomial(count: int, weights: list[float], running: list[float], generator: random.Random) -> list[int]:

@@ -18,8 +18,10 @@ from jaxpriv.verifier.claims import (
     Claim,
     Counted,
     Duals,
+    LinearRules,
     Matrix,
     as_integers,
+    least_linear,
     least_value,
     matrix,
     number,
@@ -32,6 +34,8 @@ PROBLEMS = ("budget", "leakage-budget", "disclosure", "watchdog")
 UNSEEN = ("refuse", "suppress", "nearest")
 # What a measure is, as `jaxpriv.leakage.by_name` takes it.
 MEASURE = ("name", "form", "order", "divergence", "gamma")
+# Measures that are sums of largest entries: their certificates are checked here too.
+LINEAR = ("maximal-leakage", "min-entropy")
 
 _PUBLIC = {"table.npy": ("<u8", 2), "useful.npy": ("<i8", 2), "released.npy": ("<i8", 2)}
 _COSTS = {"distortion.npy": ("<f8", 2)}
@@ -138,8 +142,8 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     """Every number of the design on its own counts.
 
     `leakage` (where the measure is one that is computed here) and `disclosure` I(X;Y); `distortion` E d; `value` the
-    objective, `excess` over the limit (0 if it is met), and, for mutual information with a distortion, `lower_bound`
-    (no mechanism that meets the limit has a smaller objective) and `gap`.
+    objective, `excess` over the limit (0 if it is met), and, for mutual information, maximal leakage and min-entropy
+    leakage with a distortion, `lower_bound` (no mechanism that meets the limit has a smaller objective) and `gap`.
     """
     counted = Counted.of(counts, design.rows, name)
     asked = design.record["asked"]
@@ -161,10 +165,16 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     found["distortion"] = Claim(down(spent), up(spent), "distortion")
     if problem == "budget":
         found["excess"] = _excess(spent - target)
-    if measure["name"] != "mutual-information" or not duals:
+    if not duals or not plain:
         return found
     kept = [s for s, row in enumerate(counts.rows()) if any(row)]
-    bound = least_value(counted, kept, costs, unit, _duals(duals, problem, counts, design), design.target, problem)
+    if measure["name"] == "mutual-information":
+        bound = least_value(counted, kept, costs, unit, _duals(duals, problem, counts, design), design.target, problem)
+    else:
+        rules = _linear(duals, problem, len(kept), design) if measure["name"] in LINEAR else None
+        if rules is None:
+            return found
+        bound = least_linear(counted, costs, unit, rules, design.target, problem, measure["name"])
     value = found["leakage"] if problem == "budget" else found["distortion"]
     found["value"] = value
     found["lower_bound"] = Claim(down(bound), None, value.unit)
@@ -186,6 +196,14 @@ def _duals(duals: Mapping[str, Table], problem: str, counts: Table, design: Desi
     ):
         raise IntegrityError("the scores and prices of the certificate do not fit the problem")
     return Duals(Table(scores.shape[1:], scores.numbers), prices.numbers[0] if limits else 0.0, weights.numbers[0])
+
+
+def _linear(duals: Mapping[str, Table], problem: str, private: int, design: DesignFile) -> LinearRules | None:
+    """The scores of a measure that is a sum of largest entries; None where they are not one for each private symbol."""
+    scores, _, prices = (duals[member] for member in _DUALS)
+    if scores.shape != (1, len(design.rows[0]), private) or (problem == "budget" and not prices.numbers):
+        return None
+    return LinearRules(Table(scores.shape[1:], scores.numbers), prices.numbers[0] if problem == "budget" else 0.0)
 
 
 def _tables(

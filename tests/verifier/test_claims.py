@@ -9,10 +9,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import jaxpriv as jp
 from jaxpriv import leakage
+from jaxpriv.errors import IntegrityError
+from jaxpriv.leakage import by_name
 from jaxpriv.mechanism.table import quantise
 from jaxpriv.verifier.archive import Table
-from jaxpriv.verifier.claims import ONE, Counted, Duals, as_integers, least_value, without_counts
+from jaxpriv.verifier.claims import (
+    ONE,
+    Counted,
+    Duals,
+    LinearRules,
+    as_integers,
+    least_linear,
+    least_value,
+    without_counts,
+)
 from jaxpriv.verifier.enclosures import SCALE, down, exp, log, up
 
 
@@ -110,3 +122,36 @@ def test_no_scores_and_prices_prove_more_than_a_mechanism_reaches():
         assert least_value(counted, range(3), prices, unit, duals, budget, "budget") <= leaked
         limit = float(leaked) + 1e-12
         assert least_value(counted, range(3), prices, unit, duals, limit, "leakage-budget") <= spent
+
+
+@pytest.mark.parametrize("name", ["maximal-leakage", "min-entropy"])
+@pytest.mark.parametrize("form", ["budget", "leakage-budget"])
+def test_certificates_of_linear_measures_are_those_of_the_library(name, form):
+    """The scores of a solution prove its bound exactly; other scores and prices prove at most the optimum."""
+    rng = np.random.default_rng(5)
+    counts = rng.multinomial(3000, rng.dirichlet(np.ones(12))).reshape(3, 4)
+    costs, target = 1 - np.eye(4), 0.1 if form == "budget" else 0.15
+    limit = {form.replace("-", "_"): target}
+    problem = jp.DistortionProblem(counts / 3000, costs, leakage=by_name(name), **limit)
+    solution = jp.solve(problem, tol=1e-7)
+    table = quantise(np.asarray(solution.mechanism), resolution=32)
+    counted = Counted.of(whole(counts), table.tolist(), "counts")
+    rows, unit = as_integers(whole(costs.astype(float)))
+    price = float(np.asarray(solution.multipliers)[0]) if form == "budget" else 0.0
+    scores = np.asarray(solution.scores)[0]
+    bound = least_linear(counted, rows, unit, LinearRules(whole(scores), price), target, form, name)
+    assert float(solution.value) > 0.01
+    assert float(bound) <= float(solution.value)
+    assert float(bound) == pytest.approx(float(solution.lower_bound), abs=1e-6)
+    for _ in range(20):
+        other = LinearRules(whole(scores * rng.uniform(0.5, 1.5, scores.shape) - 0.02), price * rng.uniform(0.5, 1.5))
+        assert float(least_linear(counted, rows, unit, other, target, form, name)) <= float(solution.value) + 1e-9
+    nothing = LinearRules(whole(0 * scores), price)
+    assert least_linear(counted, rows, unit, nothing, target, form, name) >= 0
+
+
+def test_a_negative_price_proves_nothing():
+    counted = Counted.of(whole(np.diag([5, 5])), [[ONE, 0], [0, ONE]], "counts")
+    rows, unit = as_integers(whole(1 - np.eye(2)))
+    with pytest.raises(IntegrityError, match="negative"):
+        least_linear(counted, rows, unit, LinearRules(whole(np.eye(2)), -1.0), 0.1, "budget", "min-entropy")
