@@ -86,20 +86,33 @@ def highs(program: Program, seconds: float = float("inf")) -> Solved:
         system = _assemble(data)
         answer = _solve(system.cost, system, seconds)
         if answer.status == 0:
-            k, price = _multipliers(data, system, answer.ineqlin.marginals, system.size)
+            k, price = map(jnp.asarray, _multipliers(data, system, answer.ineqlin.marginals, system.size))
             vertex = _mechanism(data, system, answer.x)
-            candidate = improved_linear(data, vertex, k, price, no_candidate(program))
-            return Solved(Outcome.OPTIMAL, candidate, answer.message, np.asarray(vertex).T)
+            candidate = improved_linear(data, jnp.asarray(vertex), k, price, no_candidate(program))
+            return Solved(Outcome.OPTIMAL, candidate, answer.message, vertex.T)
         candidate = no_candidate(program)
         if answer.status == 1 and seconds < float("inf"):
             return Solved(Outcome.STOPPED, candidate, answer.message)
         outcome = Outcome.UNBOUNDED if answer.status == 3 else Outcome.FAILED
         if outcome is Outcome.FAILED:
-            k, price = _farkas(data, system)
+            k, price = map(jnp.asarray, _farkas(data, system))
             if infeasibility(program, k, price) > 0:
                 outcome = Outcome.INFEASIBLE
                 candidate = dataclasses.replace(candidate, k=k, price=price, bound=jnp.array(jnp.inf))
         return Solved(outcome, candidate, answer.message)
+
+
+def vertex_of(program: Program, seconds: float = float("inf")) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """(mechanism (X, Y), k (Y, T), price (B,)) as the backend has them, of a program whose terms are LINEAR and whose
+    arrays are NumPy's; None without an optimum. Nothing is compiled, whatever the shapes.
+    """
+    data = rearrange(program, dense=True)
+    system = _assemble(data)
+    answer = _solve(system.cost, system, seconds)
+    if answer.status != 0:
+        return None
+    multipliers = _multipliers(data, system, answer.ineqlin.marginals, system.size)
+    return np.asarray(_mechanism(data, system, answer.x)).T, *multipliers
 
 
 def infeasibility(program: Program, k: Arr, price: Arr) -> ScalarLike:
@@ -217,22 +230,22 @@ def _solve(cost: np.ndarray, system: _System, seconds: float = float("inf")) -> 
     )
 
 
-def _mechanism(data: Data, system: _System, u: np.ndarray) -> Arr:
+def _mechanism(data: Data, system: _System, u: np.ndarray) -> np.ndarray:
     """W, (Y, X), with rows that sum to one."""
     x = np.zeros(len(system.inside))
     x[system.inside] = np.maximum(u[: system.inside.sum()], 0.0)
     x = x.reshape(data.cost.shape)
-    return jnp.asarray(x / x.sum(axis=0))
+    return x / x.sum(axis=0)
 
 
-def _multipliers(data: Data, system: _System, marginals: np.ndarray, size: float) -> tuple[Arr, Arr]:
+def _multipliers(data: Data, system: _System, marginals: np.ndarray, size: float) -> tuple[np.ndarray, np.ndarray]:
     """(k (Y, T), price (B,)): the backend's are those of rows and costs that were scaled, and negative."""
     full = np.maximum(-marginals * size / system.row_size, 0.0)
     split = data.cost.shape[0] * data.a.shape[0]
-    return jnp.asarray(full[:split].reshape(-1, data.a.shape[0])), jnp.asarray(full[split:])
+    return full[:split].reshape(-1, data.a.shape[0]), full[split:]
 
 
-def _farkas(data: Data, system: _System) -> tuple[Arr, Arr]:
+def _farkas(data: Data, system: _System) -> tuple[np.ndarray, np.ndarray]:
     """Multipliers of: the least u such that all inequalities hold up to u, at no other cost."""
     from scipy.sparse import coo_array, csr_array, hstack
 
@@ -244,5 +257,5 @@ def _farkas(data: Data, system: _System) -> tuple[Arr, Arr]:
     )
     answer = _solve(np.append(np.zeros(count), 1.0), elastic)
     if answer.status != 0:
-        return jnp.zeros((data.cost.shape[0], data.a.shape[0])), jnp.zeros(len(data.marks))
+        return np.zeros((data.cost.shape[0], data.a.shape[0])), np.zeros(len(data.marks))
     return _multipliers(data, system, answer.ineqlin.marginals, 1.0)

@@ -1,6 +1,7 @@
 """What `auto` does where a method on tables stops far from its goal: the next method, and the best of both."""
 
 import dataclasses
+import math
 import time
 
 import numpy as np
@@ -8,9 +9,10 @@ import numpy as np
 from jaxpriv._clock import Clock
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
-from jaxpriv.solvers import AcceleratedGradient, Goal, MirrorDescent
+from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solving.choice import is_linear, step_limit
+from jaxpriv.solving.cutting_planes import cut
 from jaxpriv.solving.host import Solve, own_goal
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.tables import solve_tables
@@ -19,13 +21,21 @@ from jaxpriv.solving.tables import solve_tables
 _FAR = 1e-4
 # The first method's share of a time limit: it may stall, where the next one takes seconds.
 FIRST_SHARE = 0.6
+# Entries of a mechanism up to which cutting planes take seconds.
+_CUTTABLE = 200
 # Most steps of mirror descent as a fallback: its first ones close most of what it can close.
 _FEW_STEPS = 2000
 
 
 def has_next_method(problem: DistortionProblem) -> bool:
     """Whether there is a method to go on with."""
-    return problem.of_information or is_linear(problem)
+    return problem.of_information or is_linear(problem) or _cuttable(problem)
+
+
+def _cuttable(problem: DistortionProblem) -> bool:
+    """Whether cutting planes take it: one convex program, small."""
+    minimax = problem.budget is not None and problem.leakage.worst_outcome
+    return not minimax and math.prod(problem.shape) <= _CUTTABLE
 
 
 def with_next_method(
@@ -34,14 +44,18 @@ def with_next_method(
     """`first`; where it is far from the goal the better mechanism, with the better bound, of it and of the next method.
 
     Next is, of a problem on mutual information, the accelerated method where it streams, otherwise mirror descent; of a
-    linear program, the simplex method of HiGHS. Mechanism and proof are certified together; of a linear program the
-    result with the smaller gap is taken whole.
+    linear program, the simplex method of HiGHS; of another small program, linear programs over rules, which go on from
+    what `first` has, however near it is. Mechanism and proof are certified together; of a linear program the result
+    with the smaller gap is taken whole.
     """
-    stalled = first.status == "not_certified" and first.gap > _FAR * abs(first.value)
-    if clock.expired() or not (stalled or first.stopped):
+    missed = first.status == "not_certified"
+    stalled = missed and first.gap > _FAR * abs(first.value)
+    if clock.expired() or not (stalled or first.stopped or (missed and not problem.of_information)):
         return first
     if not problem.of_information:
-        return _or_by_simplex(problem, first, goal, clock)
+        if not is_linear(problem):
+            return _or_by_cutting_planes(problem, first, goal, max_steps, clock)
+        return _or_by_simplex(problem, first, goal, clock) if stalled or first.stopped else first
     name = "accelerated" if problem.streams else "mirror-descent"
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     try:
@@ -64,6 +78,31 @@ def with_next_method(
         seconds = {key: took + second.seconds[key] for key, took in first.seconds.items()}
         joined = dataclasses.replace(joined, seconds=seconds)
     return dataclasses.replace(joined, notes=(*first.notes, note))
+
+
+def _or_by_cutting_planes(
+    problem: DistortionProblem, first: Solution, goal: Goal, most: int | None, clock: Clock
+) -> Solution:
+    """`first`, improved by linear programs over rules."""
+    name, begun = "cutting-planes", time.perf_counter()
+    goal = own_goal(problem, goal)
+    anchoring = InteriorPoint()
+    solve = Solve(problem, name, anchoring, step_limit(anchoring, None), clock, int(first.steps))
+    stated = solve.state(goal)
+    if any(stated.tight) or stated.face is not None:
+        return first
+    duals = np.asarray(first.scores)[0], np.asarray(first.weights), np.asarray(first.multipliers)
+    best, rounds = cut(stated.program, np.asarray(first.mechanism), duals, float(stated.goal.tol), most, clock)
+    found = (np.asarray(part) for part in (best.mechanism, best.k, best.eta, best.price))
+    answer = solve.certified(stated.program, stated.limits, *found, rounds, f"{first.solver}, {name}")
+    second = solve.conclude(stated, answer, goal, begun)
+    note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
+    if not second.gap < first.gap:
+        return dataclasses.replace(first, notes=(*first.notes, note))
+    seconds = second.seconds or {}
+    if first.seconds and second.seconds:
+        seconds = {key: took + second.seconds[key] for key, took in first.seconds.items()}
+    return dataclasses.replace(second, seconds=seconds, notes=(*first.notes, note))
 
 
 def _or_by_simplex(problem: DistortionProblem, first: Solution, goal: Goal, clock: Clock) -> Solution:

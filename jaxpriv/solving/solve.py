@@ -87,7 +87,8 @@ def solve(
     accelerated streaming method, then the interior-point method if that fits after all; it goes on to
     the next when the certified gap stops falling, returns the best, and says in `notes` what it did. So it does where
     the interior-point method ends at a gap above 1e-4 of the value: next is the accelerated method (mirror descent
-    for a set of joints or a leakage budget; the simplex method where all measures are piecewise linear), and the better
+    for a set of joints or a leakage budget; the simplex method where all measures are piecewise linear; cutting planes
+    for other measures and up to 200 entries of the mechanism, wherever the tolerance is missed), and the better
     mechanism is returned with the better bound of both; of a time limit the first method has 0.6, so that the next one
     has the rest.
     The streaming solvers take one joint, in budget or multiplier form, with costs d >= 0; their
