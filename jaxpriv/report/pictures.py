@@ -7,8 +7,8 @@ import numpy as np
 
 from jaxpriv.report.numbers import Curve
 
-_WIDTH, _HEIGHT = 640, 340
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 16, 48
+_WIDTH, _HEIGHT = 640, 360
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 34, 56
 # A mapping of more symbols is no picture any more, and a smaller probability no ink.
 _DRAWN, _LEAST = 64, 0.005
 
@@ -47,12 +47,10 @@ def curve_picture(curve: Curve) -> str:
         f'<text class="tick" x="{_LEFT - 8}" y="{up(value) + 4:.1f}" text-anchor="end">{value:g}</text>'
         for value in _ticks(top)
     ]
-    middle = (_TOP + _HEIGHT - _BOTTOM) / 2
     parts += [
         f'<text class="label" x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 8}" text-anchor="middle">'
         f"{escape(curve.across)}</text>",
-        f'<text class="label" transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">'
-        f"{escape(curve.up)}</text>",
+        f'<text class="label" x="4" y="{_TOP - 14}">{escape(curve.up)}</text>',
         f'<circle class="chosen" cx="{across(curve.chosen[0]):.2f}" cy="{up(curve.chosen[1]):.2f}" r="6"/>',
         f'<circle class="point" id="point" cx="{across(curve.chosen[0]):.2f}" cy="{up(curve.chosen[1]):.2f}" r="9" '
         f'data-left="{_LEFT}" data-wide="{_WIDTH - _LEFT - _RIGHT}" data-right="{right!r}" data-zero="{up(0)!r}" '
