@@ -3,6 +3,7 @@
 import inspect
 import re
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 import jaxpriv
@@ -68,8 +69,16 @@ def as_text(app: Sphinx, what: str, name: str, obj: object, options: object, lin
     lines[:] = out
 
 
+def dash(app: Sphinx, doctree: nodes.document) -> None:
+    """Sphinx separates an argument from its description by " -- "; smart quotes, which are off, would draw the dash."""
+    for text in list(doctree.findall(nodes.Text)):
+        if text == " -- ":
+            text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx; napoleon has priority 500."""
     app.connect("autodoc-process-docstring", keep_properties, priority=400)
     app.connect("autodoc-process-docstring", as_text, priority=600)
+    app.connect("doctree-read", dash)
     return {"parallel_read_safe": True}
