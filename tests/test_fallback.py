@@ -55,6 +55,24 @@ def test_cutting_planes_prove_what_newtons_method_does_not(name):
     assert proof.agrees
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_cutting_planes_go_on_where_budgets_leave_no_room(several):
+    """The least distortion, with ties; under two budgets the least second one among the mechanisms that have it."""
+    rng = np.random.default_rng(502)
+    joint, table, other = rng.dirichlet(np.ones(24)).reshape(4, 6), *rng.integers(0, 3, (2, 6, 6)).astype(float)
+    mass, least = joint.sum(axis=0), table.min(axis=1, keepdims=True)
+    tables, budgets = [table], [mass @ least[:, 0]]
+    if several:
+        tables, budgets = [*tables, other], [*budgets, mass @ np.where(table == least, other, np.inf).min(axis=1)]
+    problem = jp.DistortionProblem(joint, tables, budget=budgets, leakage=lk.Sibson(20.0))
+    assert jp.solve(problem, "interior-point").gap > 1e-5
+    found = jp.solve(problem)
+    assert found.status == "optimal"
+    proof = found.verify(problem)
+    assert proof.valid
+    assert proof.agrees
+
+
 STATED = {
     "budget": {"budget": 0.3, "leakage": lk.Sibson(2.0)},
     "multiplier": {"multiplier": 0.2, "leakage": lk.FInformation(lk.ChiSquared())},

@@ -9,11 +9,11 @@ Kelley 1960, "The cutting-plane method for solving convex programs".
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 from jaxpriv._clock import Clock
-from jaxpriv.certificates import certify_program
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers import Candidate, no_candidate
@@ -30,6 +30,7 @@ _DECIMALS = 12
 _CLOSE = 0.5
 
 Duals = tuple[np.ndarray, np.ndarray, np.ndarray]
+Bound = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 
 @dataclasses.dataclass
@@ -76,14 +77,14 @@ class _Pool:
 
 
 def cut(
-    program: Program, mechanism: np.ndarray, duals: Duals, tol: float, most: int | None, clock: Clock
+    program: Program, mechanism: np.ndarray, duals: Duals, proved: Bound, tol: float, most: int | None, clock: Clock
 ) -> tuple[Candidate, int]:
     """(the best mechanism and duals, rounds) from those that are known, to a gap of `tol` of the total; at most `most`
-    rounds.
+    rounds. `proved`: the bound that rules and prices prove.
     """
     most = _ROUNDS if most is None else min(_ROUNDS, most)
     best = with_mechanism(program, no_candidate(program), mechanism)
-    best = best.with_dual(*duals, _bound(program, mechanism, duals))
+    best = best.with_dual(*duals, proved(*duals))
     pools = [_pool(term, mechanism) if term.smooth else None for term in program.terms]
     for number in range(1, most + 1):
         if best.gap <= _CLOSE * tol or clock.expired():
@@ -94,7 +95,7 @@ def cut(
             return best, number
         vertex, k, price = solved
         found = _mixed(program, pools, k, price, number)
-        best = best.with_dual(*found, _bound(program, mechanism, found))
+        best = best.with_dual(*found, proved(*found))
         best = with_mechanism(program, best, vertex)
         # About the vertex itself, and about what lies between it and the best mechanism: rules about a vertex alone,
         # which moves far in the first rounds, come nearer slowly.
@@ -114,10 +115,6 @@ def _pool(term: Term, mechanism: np.ndarray) -> _Pool:
     pool.add(term.rows.T, 0)
     pool.add((term.rows @ mechanism).T, 0)
     return pool
-
-
-def _bound(program: Program, mechanism: np.ndarray, duals: Duals) -> float:
-    return float(certify_program(program, mechanism, *duals).lower_bound)
 
 
 def _mixed(program: Program, pools: list[_Pool | None], k: np.ndarray, price: np.ndarray, number: int) -> Duals:

@@ -7,13 +7,14 @@ import time
 import numpy as np
 
 from jaxpriv._clock import Clock
+from jaxpriv.certificates import certify_program
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solving.choice import is_linear, step_limit
 from jaxpriv.solving.cutting_planes import cut
-from jaxpriv.solving.host import Solve, own_goal
+from jaxpriv.solving.host import Solve, off_face, own_goal
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
 from jaxpriv.solving.tables import solve_tables
 
@@ -89,11 +90,21 @@ def _or_by_cutting_planes(
     anchoring = InteriorPoint()
     solve = Solve(problem, name, anchoring, step_limit(anchoring, None), clock, int(first.steps))
     stated = solve.state(goal)
-    if any(stated.tight) or stated.face is not None:
+    if any(stated.tight):
         return first
     duals = np.asarray(first.scores)[0], np.asarray(first.weights), np.asarray(first.multipliers)
-    best, rounds = cut(stated.program, np.asarray(first.mechanism), duals, float(stated.goal.tol), most, clock)
-    found = (np.asarray(part) for part in (best.mechanism, best.k, best.eta, best.price))
+    program, face = stated.program, stated.face
+    on = program if face is None else face.restricted(program)
+    mechanism = np.asarray(first.mechanism)
+
+    def proved(k: np.ndarray, eta: np.ndarray, price: np.ndarray) -> float:
+        own = (k, eta, price) if face is None else off_face(program, face, mechanism, k, eta, price)[1:]
+        return float(certify_program(program, mechanism, *own).lower_bound)
+
+    best, rounds = cut(on, mechanism, duals, proved, float(stated.goal.tol), most, clock)
+    found = tuple(np.asarray(part) for part in (best.mechanism, best.k, best.eta, best.price))
+    if face is not None:
+        found = off_face(program, face, *found)
     answer = solve.certified(stated.program, stated.limits, *found, rounds, f"{first.solver}, {name}")
     second = solve.conclude(stated, answer, goal, begun)
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
