@@ -17,7 +17,7 @@ _SAME = 1e-6
 
 
 @dataclass(frozen=True)
-class Certified:
+class CertifiedGap:
     """The gap of one row, and whether it was computed again."""
 
     row: Measured
@@ -35,7 +35,7 @@ def certified_gap(
     measures: Sequence[AbstractLeakage],
     *,
     held_out: bool,
-) -> Certified | None:
+) -> CertifiedGap | None:
     """The gap and the row it belongs to, after a check that the solution is about this mechanism and joint."""
     if solution is None and gap is None:
         if objective is not None or problem is not None:
@@ -49,9 +49,9 @@ def certified_gap(
         raise InputError("objective is not among the measures of the audit (name its order in orders)")
     row = named[0]
     if solution is None:
-        return Certified(row, scalar(gap, "gap", low=0.0), verified=True)
+        return CertifiedGap(row, scalar(gap, "gap", low=0.0), verified=True)
     if problem is not None:
-        return Certified(row, _verified(solution, problem, wanted, channel), verified=True)
+        return CertifiedGap(row, _verified(solution, problem, wanted, channel), verified=True)
     value, leakage, stated = (
         float(real_array(getattr(solution, part), f"solution.{part}", ndim=0)) for part in ("value", "leakage", "gap")
     )
@@ -62,7 +62,7 @@ def certified_gap(
         raise InputError("solution is about another mechanism, joint or measure: its leakage is not the value here")
     if not (np.isfinite(stated) and stated >= 0):
         raise InputError("solution.gap must be a finite number >= 0")
-    return Certified(row, stated, verified=False)
+    return CertifiedGap(row, stated, verified=False)
 
 
 def _verified(solution: Any, problem: Any, wanted: AbstractLeakage, channel: np.ndarray) -> float:

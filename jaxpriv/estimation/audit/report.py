@@ -21,7 +21,7 @@ from jaxpriv._resources import need_memory
 from jaxpriv._validation import joint_array, mechanism_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import mutual_information
-from jaxpriv.estimation.audit.certified import Certified, certified_gap
+from jaxpriv.estimation.audit.certified import CertifiedGap, certified_gap
 from jaxpriv.estimation.audit.evidence import SampleLowerBounds, split
 from jaxpriv.estimation.audit.independence import PermutationTest, g_test, permutation_test
 from jaxpriv.estimation.audit.measured import BOOTSTRAP, Measured, measured, resampled
@@ -300,7 +300,7 @@ def _confidence(value: Any) -> float:
 
 
 def _row(
-    row: Measured, bound: Any, estimate: float | None, certified: Certified | None, *, sampled: bool, bootstrap: bool
+    row: Measured, bound: Any, estimate: float | None, certified: CertifiedGap | None, *, sampled: bool, bootstrap: bool
 ) -> AuditRow:
     own = certified if certified is not None and certified.row is row else None
     gap = own.gap if own is not None and own.verified else None
