@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
+from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
 
@@ -185,7 +186,9 @@ class Clock:
         except KeyboardInterrupt:
             self.interrupt()
 
-    def report(self, solver: str, step: Any, value: Any, bound: Any, done: int = 0, total: int = 1) -> None:
+    def report(
+        self, solver: str, step: ScalarLike, value: ScalarLike, bound: ScalarLike, done: int = 0, total: int = 1
+    ) -> None:
         """Call the progress function, if there is one."""
         if self._progress is None:
             return
@@ -201,7 +204,7 @@ class Clock:
             self._installed = True
         return self
 
-    def __exit__(self, kind: Any, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._installed:
             self._installed = False
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 INTERRUPTED = 130
 MESSAGE = "jaxpriv: error: interrupted; no output file was written\n"
@@ -21,7 +20,7 @@ def is_command(argv: Sequence[str], original: Sequence[str]) -> bool:
     return bool(argv) and os.path.basename(argv[0]) == "jaxpriv"
 
 
-def _leave(*_: Any) -> None:
+def _leave(*_: object) -> None:
     # Not an exception: one that is raised inside of a callback is lost. Nothing has been begun that must be ended.
     os.write(2, MESSAGE.encode())
     os._exit(INTERRUPTED)

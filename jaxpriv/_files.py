@@ -13,11 +13,13 @@ import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TypeAlias
+from typing import IO, BinaryIO, TypeAlias, TypeVar
 
 import numpy as np
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
+
+T = TypeVar("T")
 
 MAX_BYTES = 2**31
 MAX_RANK = 3
@@ -212,7 +214,7 @@ def _members(name: str, archive: zipfile.ZipFile, max_bytes: int) -> dict[str, z
     return members
 
 
-def _guarded(name: str, member: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _guarded(name: str, member: str, function: Callable[..., T], *arguments: object) -> T:
     """`function(*arguments)`, with any sign of damage turned into an `IntegrityError`."""
     try:
         return function(*arguments)

@@ -10,34 +10,35 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from jaxpriv._native import with_kernel
+from jaxpriv._types import Arr
 
 
 class GibbsBlock(NamedTuple):
     """What the mechanism gives for the block: sums over x in `columns`, over y in all others."""
 
-    columns: Any  # (Y, S) W J
-    top: Any  # (B,) max_y L
-    total: Any  # (B,) sum_y e^(L - top)
-    hard: Any  # (B,) max_y (L + level)
-    mean: Any  # (M, B) sum_y W d_k
-    square: Any  # (M, M, B) sum_y W d_j d_k; (0, 0, B) where not asked for
+    columns: Arr  # (Y, S) W J
+    top: Arr  # (B,) max_y L
+    total: Arr  # (B,) sum_y e^(L - top)
+    hard: Arr  # (B,) max_y (L + level)
+    mean: Arr  # (M, B) sum_y W d_k
+    square: Arr  # (M, M, B) sum_y W d_j d_k; (0, 0, B) where not asked for
 
 
-def gibbs_logits(scores: Any, prices: Any, conditional: Any, costs: Any) -> Any:
+def gibbs_logits(scores: Arr, prices: Arr, conditional: Arr, costs: Arr) -> Arr:
     """L of a block of x, (Y, B), given costs (M, Y, B)."""
     return -_product(scores, conditional.T) - jnp.tensordot(prices, costs, 1)
 
 
 def gibbs_block(
-    conditional: Any, joint: Any, scores: Any, costs: Any, prices: Any, levels: Any, *, squares: bool
+    conditional: Arr, joint: Arr, scores: Arr, costs: Arr, prices: Arr, levels: Arr, *, squares: bool
 ) -> GibbsBlock:
     """The sums of a block: P(s|x) (B, S), J = P(s, x) (B, S), A (Y, S), d_k (M, Y, B), t (M,), levels (Y,)."""
     return GibbsBlock(*_run[squares](conditional, joint, scores, costs, prices, levels))
 
 
 def portable_block(
-    conditional: Any, joint: Any, scores: Any, costs: Any, prices: Any, levels: Any, *, squares: bool
-) -> tuple[Any, ...]:
+    conditional: Arr, joint: Arr, scores: Arr, costs: Arr, prices: Arr, levels: Arr, *, squares: bool
+) -> tuple[Arr, ...]:
     """The block in JAX, for every device."""
     logits = gibbs_logits(scores, prices, conditional, costs)
     top = logits.max(axis=0)
@@ -53,12 +54,14 @@ def portable_block(
     return columns, top, total, (logits + levels[:, None]).max(axis=0), mean, square
 
 
-def _product(a: Any, b: Any) -> Any:
+def _product(a: Arr, b: Arr) -> Arr:
     return jnp.matmul(a, b, precision="highest")
 
 
 def _shapes(squares: bool) -> Callable[..., Any]:
-    def shapes(conditional: Any, joint: Any, scores: Any, costs: Any, prices: Any, levels: Any) -> Any:
+    def shapes(
+        conditional: Arr, joint: Arr, scores: Arr, costs: Arr, prices: Arr, levels: Arr
+    ) -> tuple[tuple[int, ...], ...]:
         del joint, costs, levels
         (*batch, rows, _), count = conditional.shape, prices.shape[-1]
         pairs = (count, count) if squares else (0, 0)
@@ -68,7 +71,7 @@ def _shapes(squares: bool) -> Callable[..., Any]:
     return shapes
 
 
-def _weights(conditional: Any, joint: Any, scores: Any, costs: Any, prices: Any, levels: Any) -> tuple[int, ...]:
+def _weights(conditional: Arr, joint: Arr, scores: Arr, costs: Arr, prices: Arr, levels: Arr) -> tuple[int, ...]:
     """Room for the weights of one block, in groups of 32 (float64: 16) symbols."""
     del joint, costs, prices, levels
     group = 128 // conditional.dtype.itemsize

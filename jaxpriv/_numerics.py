@@ -7,7 +7,6 @@ zero: XLA flushes subnormals, so their logarithm would be -inf on one device and
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,7 @@ from jaxtyping import Array
 from jaxpriv._types import Arr
 
 
-def unit_of(values: np.ndarray, axis: Any = None) -> Any:
+def unit_of(values: np.ndarray, axis: int | tuple[int, ...] | None = None) -> Arr:
     """The power of two next below the largest modulus along `axis` (of all), 1 where all are 0.
 
     Numbers divided by it are of size one, and not rounded.
@@ -60,7 +59,7 @@ def safe_divide(x: Arr, y: Arr) -> Array:
 
 
 @safe_divide.defjvp
-def _safe_divide_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
+def _safe_divide_jvp(primals: tuple[Arr, Arr], tangents: tuple[Arr, Arr]) -> tuple[Array, Array]:
     # d(x/y) = (dx - (x/y) dy)/y. The rule -x/y^2 of plain division overflows, and then gives NaN,
     # once y is below the square root of the smallest normal number (1e-154 in float64).
     (x, y), (dx, dy) = primals, tangents

@@ -13,33 +13,35 @@ memory is a `ResourceError`.
 
 import itertools
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from jaxpriv._resources import need_memory
+from jaxpriv._types import ScalarLike
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array, scalar
-from jaxpriv.distortion import as_distortion, dense
+from jaxpriv.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError
 
 Table = Float[np.ndarray, "x y"]
 
 
-def _host(value: Any, name: str) -> Any:
+def _host(value: object, name: str) -> object:
     if is_traced(value):
         raise InputError(f"{name} is traced; a baseline is built on the host, outside of jit, vmap and grad")
     return value
 
 
-def _whole(value: Any, name: str) -> int:
+def _whole(value: object, name: str) -> int:
     # A float64 counts up to 2**53.
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= 2**53:
         raise InputError(f"{name} must be a whole number from 1 to 2**53")
     return int(value)
 
 
-def _epsilon(value: Any) -> float:
+def _epsilon(value: object) -> float:
     return scalar(_host(value, "epsilon"), "epsilon", low=0.0, infinite=True)
 
 
@@ -48,18 +50,18 @@ def _room(rows: int, columns: int) -> None:
     need_memory(float(min(24 * rows * columns, 2**63)), "the mechanism as a table", "take a smaller alphabet")
 
 
-def _decay(rate: float, steps: Any) -> Any:
+def _decay(rate: float, steps: ScalarLike) -> np.ndarray:
     """e^(-rate steps) with 0 inf = 0: no steps or no rate, no decay."""
     with np.errstate(invalid="ignore", over="ignore"):
         exponent = rate * np.asarray(steps, dtype=np.float64)
     return np.exp(-np.where(np.isnan(exponent), 0.0, exponent))
 
 
-def _normalised(table: Any) -> Any:
+def _normalised(table: np.ndarray) -> np.ndarray:
     return table / table.sum(axis=1, keepdims=True)
 
 
-def _clamped(pmf: Any, tail: Any) -> Any:
+def _clamped(pmf: np.ndarray, tail: np.ndarray) -> np.ndarray:
     """x + Z clamped to 0..n-1, Z symmetric: P(Z = m) and P(Z >= m) for m = 0..n-1, up to one common factor."""
     symbols = np.arange(len(pmf))
     table = pmf[np.abs(symbols[:, None] - symbols)]
@@ -68,7 +70,7 @@ def _clamped(pmf: Any, tail: Any) -> Any:
     return _normalised(table)
 
 
-def randomized_response(size: Any, epsilon: Any) -> Table:
+def randomized_response(size: int, epsilon: float) -> Table:
     """k-ary randomised response: P(y|x) = e^eps/(e^eps + k - 1) for y = x, 1/(e^eps + k - 1) for each other y.
 
     `size` (k) symbols on both sides, shape (k, k). ln P(y|x)/P(y|x') is 0 or +-eps: eps-LDP exactly
@@ -86,7 +88,7 @@ def randomized_response(size: Any, epsilon: Any) -> Table:
     return table
 
 
-def subset_selection(size: Any, epsilon: Any, subset: Any) -> Table:
+def subset_selection(size: int, epsilon: float, subset: int | None) -> Table:
     """d-subset mechanism: releases a set of d of the k symbols, P(A|x) proportional to e^eps if x in A, else to 1.
 
     Outputs are the C(k, d) sets of `subset` (d) symbols, ordered as `itertools.combinations(range(k), d)`
@@ -113,7 +115,7 @@ def subset_selection(size: Any, epsilon: Any, subset: Any) -> Table:
     return table
 
 
-def geometric(size: Any, epsilon: Any, sensitivity: Any = 1) -> Table:
+def geometric(size: int, epsilon: float, sensitivity: float = 1) -> Table:
     """Truncated geometric mechanism: x + Z clamped to 0..n-1, P(Z = z) = (1 - a)/(1 + a) a^|z|.
 
     Here a = e^(-eps/sensitivity). P(y|x) = (1 - a)/(1 + a) a^|x-y| for 0 < y < n-1, and a^|x-y|/(1 + a)
@@ -133,7 +135,7 @@ def geometric(size: Any, epsilon: Any, sensitivity: Any = 1) -> Table:
     return _clamped(-math.expm1(-rate) * tail, tail)
 
 
-def staircase(size: Any, epsilon: Any, sensitivity: Any = 1, width: Any = None) -> Table:
+def staircase(size: int, epsilon: float, sensitivity: float = 1, width: float | None = None) -> Table:
     """Discrete staircase mechanism: x + Z clamped to 0..n-1, P(Z = z) = a b^L(|z|), with b = e^-eps,
 
         L(m) = floor( (m + D - r)/D ),   a = (1 - b)/( 2 r + 2 b (D - r) - (1 - b) ).
@@ -174,7 +176,7 @@ def staircase(size: Any, epsilon: Any, sensitivity: Any = 1, width: Any = None) 
     return _clamped(drop * height, tail)
 
 
-def truncated_laplace(values: Any, epsilon: Any, sensitivity: Any = 1.0) -> Table:
+def truncated_laplace(values: ArrayLike, epsilon: float, sensitivity: float = 1.0) -> Table:
     """Truncated Laplace mechanism: v_x + Z rounded to the nearest of v_0 < v_1 < ..., Z of density e^(-|z|/b)/(2 b).
 
     P(y|x) is the Laplace mass of the cell between the midpoints around v_y, scale b = sensitivity/eps;
@@ -217,7 +219,7 @@ def truncated_laplace(values: Any, epsilon: Any, sensitivity: Any = 1.0) -> Tabl
     return _normalised(table)
 
 
-def exponential(distortion: Any, epsilon: Any) -> Table:
+def exponential(distortion: ArrayLike | AbstractDistortion, epsilon: float) -> Table:
     """Exponential mechanism: P(y|x) proportional to exp( -eps d(x,y)/(2 D) ), D = max_y (max_x d - min_x d).
 
     `distortion` is a table (x, y) or a `jaxpriv.distortion` object; shape (|X|, |Y|). D is the
@@ -243,7 +245,7 @@ def exponential(distortion: Any, epsilon: Any) -> Table:
     return _normalised(_decay(0.5 * epsilon, steps))
 
 
-def erasure(size: Any, probability: Any) -> Table:
+def erasure(size: int, probability: float) -> Table:
     """Erasure: P(x|x) = 1 - p, and with p = `probability` the output is the erasure, symbol k = `size` (the last).
 
     Shape (k, k + 1). For S = X: I(X;Y) = (1 - p) H(X) and maximal leakage ln( p + (1 - p) k ) on a full
@@ -259,7 +261,7 @@ def erasure(size: Any, probability: Any) -> Table:
     return np.concatenate([(1.0 - probability) * np.eye(size), np.full((size, 1), probability)], axis=1)
 
 
-def merging(size: Any) -> Table:
+def merging(size: int) -> Table:
     """Complete merging: P(0|x) = 1 for every x. One output for all `size` (k) symbols, shape (k, 1); leaks nothing.
 
     Raises `InputError` unless size >= 1. To merge only some symbols, `merge`.
@@ -269,7 +271,7 @@ def merging(size: Any) -> Table:
     return np.ones((size, 1))
 
 
-def merge(classes: Any) -> Table:
+def merge(classes: ArrayLike) -> Table:
     """Deterministic merging: P(y|x) = 1 if y = `classes[x]`, else 0.
 
     `classes` (k,) numbers the classes 0, 1, ..., m-1, each with a symbol; shape (k, m). The leakage
@@ -289,7 +291,7 @@ def merge(classes: Any) -> Table:
     return (numbers[:, None] == np.arange(len(used))).astype(np.float64)
 
 
-def dropping(attributes: Any, dropped: Any) -> Table:
+def dropping(attributes: ArrayLike, dropped: Sequence[int]) -> Table:
     """Attribute dropping: release every attribute of x but those of the columns `dropped`.
 
     `attributes` (k, a) holds the attribute codes of each symbol, in the columns; `dropped` is a sequence of column

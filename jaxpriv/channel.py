@@ -11,16 +11,19 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import Array
+from numpy.typing import DTypeLike
 
 from jaxpriv._gibbs import gibbs_logits
 from jaxpriv._resources import need_memory
+from jaxpriv._types import Arr
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
@@ -30,9 +33,9 @@ from jaxpriv.streaming import all_costs, block, block_size, released, stream
 class Pushed(NamedTuple):
     """A joint and distortions seen through a mechanism."""
 
-    columns: Any  # (Y, S) w_y(s) = P(S=s, Y=y)
-    distortions: Any  # (M,) E d_k
-    rounding: Any  # () bound on the relative error of any W[x, y]
+    columns: Arr  # (Y, S) w_y(s) = P(S=s, Y=y)
+    distortions: Arr  # (M,) E d_k
+    rounding: Arr  # () bound on the relative error of any W[x, y]
 
 
 class AbstractChannel(eqx.Module):
@@ -44,7 +47,7 @@ class AbstractChannel(eqx.Module):
         """(|X|, |Y|)."""
 
     @abstractmethod
-    def weights(self, index: Any) -> Any:
+    def weights(self, index: Arr) -> Arr:
         """P(. | x) for an integer array of useful symbols, (len(index), |Y|); for traced code."""
 
     @abstractmethod
@@ -52,10 +55,10 @@ class AbstractChannel(eqx.Module):
         """The output joint of `joint` and the expected distortions; traced or not."""
 
     @abstractmethod
-    def draw(self, key: Any, index: Any) -> Any:
+    def draw(self, key: Array, index: Arr) -> Arr:
         """One released symbol for every entry of `index`; for traced code."""
 
-    def rows(self, index: Any) -> np.ndarray:
+    def rows(self, index: Arr) -> np.ndarray:
         """P(. | x) for some useful symbols, float64, shape (len(index), |Y|)."""
         index = _symbols(index, self.shape[0])
         need_memory(8.0 * len(index) * self.shape[1], f"{len(index)} rows of {self.shape[1]} outputs", _FEWER)
@@ -66,7 +69,7 @@ class AbstractChannel(eqx.Module):
         need_memory(16.0 * math.prod(self.shape), f"a table of shape {self.shape}", _FEWER)
         return self.rows(np.arange(self.shape[0]))
 
-    def sample(self, key: Any, index: Any) -> np.ndarray:
+    def sample(self, key: Array, index: Arr) -> np.ndarray:
         """Draw y ~ P(. | x) for every useful symbol in `index` (repeats are independent draws).
 
         For experiments: `key` is a JAX random key, which is not a cryptographic source of randomness.
@@ -79,23 +82,25 @@ class AbstractChannel(eqx.Module):
         drawn = [_in_float64(draw, self, k, part) for k, part in zip(keys, parts, strict=True)]
         return np.concatenate([np.asarray(d) for d in drawn]) if drawn else np.zeros(0, int)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("a mechanism operator computes its table: it cannot be viewed without a copy")
         return self.matrix().astype(dtype or np.float64)
 
+
+T = TypeVar("T")
 
 _FEWER = "use rows(index) on fewer symbols at a time"
 # Numbers that are computed at a time while sampling.
 _SAMPLED = 2**24
 
 
-def _in_float64(function: Callable[..., Any], *args: Any) -> Any:
+def _in_float64(function: Callable[..., T], *args: object) -> T:
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         return eqx.filter_jit(function)(*args)
 
 
-def _symbols(index: Any, inputs: int) -> np.ndarray:
+def _symbols(index: Arr, inputs: int) -> np.ndarray:
     array = np.atleast_1d(np.asarray(index))
     array = array.astype(int) if array.size == 0 else array
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -106,7 +111,7 @@ def _symbols(index: Any, inputs: int) -> np.ndarray:
     return array
 
 
-def _draw_from_rows(channel: AbstractChannel, key: Any, index: Any) -> Any:
+def _draw_from_rows(channel: AbstractChannel, key: Array, index: Arr) -> Arr:
     return jax.random.categorical(key, jnp.log(channel.weights(index)), axis=1)
 
 
@@ -115,15 +120,15 @@ class Gibbs(AbstractChannel):
 
     joint: AbstractJoint
     distortions: tuple[AbstractDistortion, ...]
-    prior: Any  # (S,)
-    scores: Any  # (Y, S): A
-    prices: Any  # (M,): t
+    prior: Arr  # (S,)
+    scores: Arr  # (Y, S): A
+    prices: Arr  # (M,): t
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.distortions[0].shape
 
-    def weights(self, index: Any) -> Any:
+    def weights(self, index: Arr) -> Arr:
         data = block(self.joint, self.prior, index, jnp.ones(len(index), bool))
         costs = jnp.swapaxes(all_costs(self.distortions, index, self.prior.dtype), 1, 2)
         return jax.nn.softmax(gibbs_logits(self.scores, self.prices, data.conditional, costs), axis=0).T
@@ -131,7 +136,7 @@ class Gibbs(AbstractChannel):
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape
 
-        def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+        def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
             rows = self.weights(index)
             columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
             costs = jnp.stack([d.rows(index) for d in distortions])
@@ -145,21 +150,21 @@ class Gibbs(AbstractChannel):
         terms = self.scores.shape[1] + len(distortions) + 8
         return Pushed(columns, used, terms * jnp.finfo(size.dtype).eps * size)
 
-    def draw(self, key: Any, index: Any) -> Any:
+    def draw(self, key: Array, index: Arr) -> Arr:
         return _draw_from_rows(self, key, index)
 
 
 class Deterministic(AbstractChannel):
     """y = target[x]."""
 
-    target: Any  # (X,) integers
+    target: Arr  # (X,) integers
     outputs: int = eqx.field(static=True)
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.target.shape[0], self.outputs
 
-    def weights(self, index: Any) -> Any:
+    def weights(self, index: Arr) -> Arr:
         return jax.nn.one_hot(self.target[index], self.outputs, dtype=jnp.float64)
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
@@ -167,7 +172,7 @@ class Deterministic(AbstractChannel):
         columns, used = released(joint, distortions, self.target)
         return Pushed(columns, used, jnp.zeros(()))
 
-    def draw(self, key: Any, index: Any) -> Any:
+    def draw(self, key: Array, index: Arr) -> Arr:
         del key
         return self.target[index]
 
@@ -179,10 +184,10 @@ class ShiftedCoset(AbstractChannel):
     (positions beyond the last symbol release the last one). X and Y share one set of values, in any order.
     """
 
-    moves: Any  # (m, m) P(cell j | cell i)
-    order: Any  # (X,) the symbol of X at each position
-    position: Any  # (X,) the position of each symbol of X
-    released: Any  # (X,) the symbol of Y at each position
+    moves: Arr  # (m, m) P(cell j | cell i)
+    order: Arr  # (X,) the symbol of X at each position
+    position: Arr  # (X,) the position of each symbol of X
+    released: Arr  # (X,) the symbol of Y at each position
     width: int = eqx.field(static=True)
 
     @property
@@ -194,14 +199,14 @@ class ShiftedCoset(AbstractChannel):
         """Numbers of a row of `_targets`."""
         return len(self.moves)
 
-    def _targets(self, index: Any) -> tuple[Any, Any]:
+    def _targets(self, index: Arr) -> tuple[Arr, Arr]:
         """(released symbol for each new cell, probability), both (B, m)."""
         position = self.position[index][:, None]
         cell = position // self.width
         moved = position + self.width * (jnp.arange(len(self.moves)) - cell)
         return self.released[jnp.minimum(moved, len(self.order) - 1)], self.moves[cell[:, 0]]
 
-    def weights(self, index: Any) -> Any:
+    def weights(self, index: Arr) -> Arr:
         return _spread(*self._targets(index), self.shape[1])
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
@@ -215,7 +220,7 @@ class ShiftedCoset(AbstractChannel):
         columns = jnp.zeros((size, private)).at[self.released].set(moved[:size].at[-1].add(beyond))
         return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
 
-    def draw(self, key: Any, index: Any) -> Any:
+    def draw(self, key: Array, index: Arr) -> Arr:
         return _draw_target(self, key, index)
 
 
@@ -227,12 +232,12 @@ class SpreadCoset(AbstractChannel):
     nothing about i, however the values are spaced (the symbol nearest to the same place would).
     """
 
-    moves: Any  # (m, n) P(cell j of Y | cell i of X)
-    cell: Any  # (X,) i
-    place: Any  # (X,) r
-    size: Any  # (m,) k
-    starts: Any  # (n + 1,) the first position of each cell of Y
-    order: Any  # (Y,) the symbol at each position
+    moves: Arr  # (m, n) P(cell j of Y | cell i of X)
+    cell: Arr  # (X,) i
+    place: Arr  # (X,) r
+    size: Arr  # (m,) k
+    starts: Arr  # (n + 1,) the first position of each cell of Y
+    order: Arr  # (Y,) the symbol at each position
     most: int = eqx.field(static=True)  # symbols of a cell of Y that an interval may meet
 
     @property
@@ -244,7 +249,7 @@ class SpreadCoset(AbstractChannel):
         """Numbers of a row of `_targets`."""
         return self.moves.shape[1] * self.most
 
-    def _targets(self, index: Any) -> tuple[Any, Any]:
+    def _targets(self, index: Arr) -> tuple[Arr, Arr]:
         """(released symbol, probability) for each new cell and each symbol met there, both (B, n most)."""
         cell, place = self.cell[index], self.place[index][:, None, None]
         k = self.size[cell][:, None, None]
@@ -256,13 +261,13 @@ class SpreadCoset(AbstractChannel):
         probabilities = self.moves[cell][:, :, None] * share
         return targets.reshape(len(cell), -1), probabilities.reshape(len(cell), -1)
 
-    def weights(self, index: Any) -> Any:
+    def weights(self, index: Arr) -> Arr:
         return _spread(*self._targets(index), self.shape[1])
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape
 
-        def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+        def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
             targets, probabilities = self._targets(index)
             columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
             parts = probabilities[:, :, None] * columns[:, None, :]
@@ -271,17 +276,17 @@ class SpreadCoset(AbstractChannel):
         columns = stream(on_block, inputs, block_size(self.reached * joint.shape[0], 8), mesh)[0]
         return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
 
-    def draw(self, key: Any, index: Any) -> Any:
+    def draw(self, key: Array, index: Arr) -> Arr:
         return _draw_target(self, key, index)
 
 
-def _spread(targets: Any, probabilities: Any, outputs: int) -> Any:
+def _spread(targets: Arr, probabilities: Arr, outputs: int) -> Arr:
     """Rows (B, Y) with `probabilities` at `targets` (which may coincide)."""
     rows = jnp.arange(len(targets))[:, None]
     return jnp.zeros((len(targets), outputs)).at[rows, targets].add(probabilities)
 
 
-def _draw_target(channel: ShiftedCoset | SpreadCoset, key: Any, index: Any) -> Any:
+def _draw_target(channel: ShiftedCoset | SpreadCoset, key: Array, index: Arr) -> Arr:
     targets, probabilities = channel._targets(index)
     cell = jax.random.categorical(key, jnp.log(probabilities), axis=1)
     return jnp.take_along_axis(targets, cell[:, None], axis=1)[:, 0]
@@ -292,10 +297,10 @@ def _expected(
     joint: AbstractJoint,
     distortions: tuple[AbstractDistortion, ...],
     mesh: Mesh | None,
-) -> Any:
+) -> Arr:
     """E d_k, from the few outputs that each x can have."""
 
-    def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
         targets, probabilities = channel._targets(index)
         mass = jnp.where(valid, joint.columns(index).sum(axis=0), 0.0)
         costs = [(probabilities * d.pairs(index[:, None], targets)).sum(axis=1) for d in distortions]
@@ -309,13 +314,13 @@ class Mixture(AbstractChannel):
 
     first: AbstractChannel
     second: AbstractChannel
-    share: Any  # ()
+    share: Arr  # ()
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.first.shape
 
-    def weights(self, index: Any) -> Any:
+    def weights(self, index: Arr) -> Arr:
         return (1.0 - self.share) * self.first.weights(index) + self.share * self.second.weights(index)
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
@@ -324,7 +329,7 @@ class Mixture(AbstractChannel):
         rounding = jnp.maximum(one.rounding, two.rounding) + 4 * jnp.finfo(jnp.float64).eps
         return Pushed(mix(one.columns, two.columns), mix(one.distortions, two.distortions), rounding)
 
-    def draw(self, key: Any, index: Any) -> Any:
+    def draw(self, key: Array, index: Arr) -> Arr:
         coin, left, right = jax.random.split(key, 3)
         second = jax.random.bernoulli(coin, self.share, index.shape)
         return jnp.where(second, self.second.draw(right, index), self.first.draw(left, index))

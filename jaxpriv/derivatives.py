@@ -15,6 +15,7 @@ entry (s, x) is the slope of V when mass moves to the cell (s, x) from all cells
 d/dh V((1 - h) J + h e_{s,x}): the influence function of V.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,13 +24,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PyTree
 
 from jaxpriv._repr import summary
+from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.certificates.lagrangian import along
 from jaxpriv.certificates.slopes import slopes
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.program import Program
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solving.choice import check_double, pick_solver, step_limit
@@ -40,8 +44,12 @@ from jaxpriv.solving.traced_worst_outcome import LeastWorst
 
 
 def optimal_value(
-    problem: DistortionProblem, *, solver: str | AbstractSolver = "auto", tol: Any = 1e-9, max_steps: Any = None
-) -> Any:
+    problem: DistortionProblem,
+    *,
+    solver: str | AbstractSolver = "auto",
+    tol: float = 1e-9,
+    max_steps: int | None = None,
+) -> Array:
     """The optimal value of `problem`, differentiable in its joint, distortions, and budgets or multipliers.
 
     The number is `solve(problem).value`, in units of the objective (nats; of the distortion in the
@@ -90,7 +98,7 @@ def optimal_value(
         return value * proved
 
 
-def optimal_mechanism(problem: DistortionProblem, *, tol: Any = 1e-10, max_steps: Any = None) -> Any:
+def optimal_mechanism(problem: DistortionProblem, *, tol: float = 1e-10, max_steps: int | None = None) -> Array:
     """The optimal mechanism of `problem`, shape (X, Y), differentiable like `optimal_value`.
 
     By the interior-point method, for every form, measure and limit that `optimal_value` takes. Its
@@ -197,13 +205,13 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
 # ------------------------------------------------------------------------------ arguments
 
 
-def _plain(tol: Any) -> float:
+def _plain(tol: float) -> float:
     if is_traced(tol):
         raise InputError("tol must be a plain number, not a tracer")
     return scalar(tol, "tol", low=0.0, open_low=True)
 
 
-def _distortion_problem(problem: Any) -> None:
+def _distortion_problem(problem: object) -> None:
     if not isinstance(problem, DistortionProblem):
         raise InputError(f"problem must be a DistortionProblem, not {type(problem).__name__}")
 
@@ -215,7 +223,7 @@ def _differentiable(problem: DistortionProblem) -> bool:
     return is_traced(problem)
 
 
-def _certified(problem: DistortionProblem, solver: str | AbstractSolver, tol: float, max_steps: Any) -> Solution:
+def _certified(problem: DistortionProblem, solver: str | AbstractSolver, tol: float, max_steps: int | None) -> Solution:
     """The host's solution, or the exception that says why there is none."""
     solution = solve(problem, solver, tol=tol, max_steps=max_steps)
     if solution.code != Status.OPTIMAL:
@@ -234,7 +242,12 @@ def _normalised(problem: DistortionProblem) -> DistortionProblem:
 
 
 def _optimum_of(
-    problem: DistortionProblem, solver: Any, tol: float, max_steps: Any, of_program: Any, of_least_worst: Any
+    problem: DistortionProblem,
+    solver: PyTree,
+    tol: float,
+    max_steps: int,
+    of_program: Callable[..., PyTree],
+    of_least_worst: Callable[..., PyTree],
 ) -> tuple[Any, Any, Any]:
     """(value, 1 where it is proved and NaN elsewhere, mechanism): a factor, so that it reaches the derivatives.
 
@@ -254,13 +267,15 @@ def _optimum_of(
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _value_of(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_steps: Any) -> TracedResult:
+def _value_of(
+    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
+) -> TracedResult:
     """The optimum of a program; its value alone has a derivative."""
     return optimum(solver, program, away, goal, max_steps)
 
 
 @_value_of.defjvp
-def _value_of_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
+def _value_of_jvp(solver: AbstractSolver, primals: PyTree, tangents: PyTree) -> PyTree:
     program, away, goal, max_steps = primals
     with jax.numpy_rank_promotion("allow"):  # a rule may run long after `optimal_value` has returned
         # Differentiated once more, `found` moves too: by `_optimum_jvp`. The Lagrangian holds what a piecewise linear
@@ -272,13 +287,15 @@ def _value_of_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _optimum(solver: AbstractSolver, program: Any, away: Any, goal: Goal, max_steps: Any) -> TracedResult:
+def _optimum(
+    solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
+) -> TracedResult:
     """The optimum of a program: value, mechanism, rules and prices have derivatives."""
     return optimum(solver, program, away, goal, max_steps)
 
 
 @_optimum.defjvp
-def _optimum_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
+def _optimum_jvp(solver: AbstractSolver, primals: PyTree, tangents: PyTree) -> PyTree:
     program, away, goal, max_steps = primals
     if not isinstance(solver, InteriorPoint):
         raise InputError(
@@ -294,7 +311,7 @@ def _optimum_jvp(solver: AbstractSolver, primals: Any, tangents: Any) -> Any:
         return found, still._replace(mechanism=mechanism, k=k, eta=eta, price=price, value=slope)
 
 
-def _no_tangent(primal: Any) -> Any:
+def _no_tangent(primal: PyTree) -> PyTree:
     dtype = primal.dtype if jnp.issubdtype(primal.dtype, jnp.floating) else jax.dtypes.float0
     return np.zeros(primal.shape, dtype)
 
@@ -303,11 +320,11 @@ def _least_value_of(asked: LeastWorst) -> TracedResult:
     """The least worst outcome; its value alone has a derivative."""
 
     @jax.custom_jvp
-    def found(parts: Any) -> TracedResult:
+    def found(parts: PyTree) -> TracedResult:
         return asked.found(parts)
 
     @found.defjvp
-    def _jvp(primals: Any, tangents: Any) -> Any:
+    def _jvp(primals: PyTree, tangents: PyTree) -> PyTree:
         (parts,), (change,) = primals, tangents
         best = asked.found(parts)  # refuses to be differentiated once more
         with jax.numpy_rank_promotion("allow"):
@@ -321,11 +338,11 @@ def _least_worst(asked: LeastWorst) -> TracedResult:
     """The least worst outcome: value, mechanism, rules and prices have derivatives."""
 
     @jax.custom_jvp
-    def found(parts: Any) -> TracedResult:
+    def found(parts: PyTree) -> TracedResult:
         return asked.found(parts)
 
     @found.defjvp
-    def _jvp(primals: Any, tangents: Any) -> Any:
+    def _jvp(primals: PyTree, tangents: PyTree) -> PyTree:
         (parts,), (change,) = primals, tangents
         best, moved = asked.found_and_moves(parts, change)
         still = jax.tree.map(_no_tangent, best)

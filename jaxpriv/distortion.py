@@ -15,9 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import DTypeLike
 
 from jaxpriv._module import Module
 from jaxpriv._resources import STREAM, need_memory
+from jaxpriv._types import Arr, ArrayInput, ScalarLike
 from jaxpriv._validation import finite, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 
@@ -34,15 +36,15 @@ class AbstractDistortion(Module):
         """(|X|, |Y|)."""
 
     @abstractmethod
-    def rows(self, index: Any) -> Any:
+    def rows(self, index: Arr | slice) -> Arr:
         """d[index, :] for an integer array (or slice) of useful symbols: shape (len(index), |Y|)."""
 
     @abstractmethod
-    def tile(self, index: Any, start: Any, width: int) -> Any:
+    def tile(self, index: Arr, start: ScalarLike, width: int) -> Arr:
         """d[index, start : start + width] for an integer array of useful symbols, in traced code."""
 
     @abstractmethod
-    def pairs(self, x: Any, y: Any) -> Any:
+    def pairs(self, x: Arr, y: Arr) -> Arr:
         """d at pairs of symbols: integer arrays that broadcast against each other."""
 
     @property
@@ -51,10 +53,10 @@ class AbstractDistortion(Module):
         """Whether every cost is finite and >= 0 without looking at each."""
 
     @abstractmethod
-    def as_dtype(self, dtype: Any) -> "AbstractDistortion":
+    def as_dtype(self, dtype: DTypeLike) -> "AbstractDistortion":
         """The same distortion computing in another precision (outside of jit)."""
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Arr:
         """All of d, shape (|X|, |Y|)."""
         return self.rows(slice(None))
 
@@ -62,32 +64,33 @@ class AbstractDistortion(Module):
 class Matrix(AbstractDistortion):
     """A stored table `values[x, y]`: any finite numbers."""
 
-    values: Any
+    values: Arr
 
-    def __init__(self, values: Any, name: str = "distortion"):
+    def __init__(self, values: ArrayInput, name: str = "distortion"):
         self.values = finite(real_array(values, name, ndim=2), name)
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.values.shape
+        rows, columns = self.values.shape
+        return rows, columns
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Arr:
         return self.values
 
-    def rows(self, index: Any) -> Any:
+    def rows(self, index: Arr | slice) -> Arr:
         return self.values[index]
 
-    def tile(self, index: Any, start: Any, width: int) -> Any:
+    def tile(self, index: Arr, start: ScalarLike, width: int) -> Arr:
         return lax.dynamic_slice_in_dim(self.values[index], start, width, axis=1)
 
-    def pairs(self, x: Any, y: Any) -> Any:
+    def pairs(self, x: Arr, y: Arr) -> Arr:
         return self.values[x, y]
 
     @property
     def known(self) -> bool:
         return False
 
-    def as_dtype(self, dtype: Any) -> "AbstractDistortion":
+    def as_dtype(self, dtype: DTypeLike) -> "AbstractDistortion":
         return eqx.tree_at(lambda m: m.values, self, np.asarray(self.values).astype(dtype))
 
 
@@ -95,30 +98,30 @@ class AbstractRule(Module):
     """The cost of releasing a symbol with features y when the data had features x."""
 
     @abstractmethod
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: Arr, y: Arr) -> Arr:
         """Costs of feature arrays (..., f) that broadcast against each other: shape (...)."""
 
 
 class Absolute(AbstractRule):
     """sum_f |x_f - y_f|."""
 
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: Arr, y: Arr) -> Arr:
         return abs(x - y).sum(-1)
 
 
 class Squared(AbstractRule):
     """sum_f (x_f - y_f)^2."""
 
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: Arr, y: Arr) -> Arr:
         return ((x - y) ** 2).sum(-1)
 
 
 class ChangedAttributes(AbstractRule):
     """sum_f weights_f 1{x_f != y_f}."""
 
-    weights: Any  # (f,)
+    weights: Arr  # (f,)
 
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: Arr, y: Arr) -> Arr:
         return ((x != y).astype(self.weights.dtype) * self.weights).sum(-1)
 
 
@@ -127,7 +130,7 @@ class Custom(AbstractRule):
 
     function: Callable[[Any, Any], Any] = eqx.field(static=True)
 
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: Arr, y: Arr) -> Arr:
         lead = jnp.broadcast_shapes(x.shape[:-1], y.shape[:-1])
         pairs = [jnp.broadcast_to(f, (*lead, f.shape[-1])).reshape(-1, f.shape[-1]) for f in (x, y)]
         costs = jax.vmap(self.function)(*pairs)
@@ -137,8 +140,8 @@ class Custom(AbstractRule):
 class Pairwise(AbstractDistortion):
     """`rule` of the features of x and y, computed block by block."""
 
-    x_features: Any  # (|X|, f)
-    y_features: Any  # (|Y|, f)
+    x_features: Arr  # (|X|, f)
+    y_features: Arr  # (|Y|, f)
     rule: AbstractRule
 
     @property
@@ -150,17 +153,17 @@ class Pairwise(AbstractDistortion):
     def shape(self) -> tuple[int, int]:
         return self.x_features.shape[0], self.y_features.shape[0]
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Arr:
         return self.rule(self.x_features[:, None, :], self.y_features[None, :, :])
 
-    def rows(self, index: Any) -> Any:
+    def rows(self, index: Arr | slice) -> Arr:
         return self.rule(self.x_features[index][:, None, :], self.y_features[None, :, :])
 
-    def tile(self, index: Any, start: Any, width: int) -> Any:
+    def tile(self, index: Arr, start: ScalarLike, width: int) -> Arr:
         y = lax.dynamic_slice_in_dim(self.y_features, start, width)
         return self.rule(self.x_features[index][:, None, :], y[None, :, :])
 
-    def pairs(self, x: Any, y: Any) -> Any:
+    def pairs(self, x: Arr, y: Arr) -> Arr:
         return self.rule(self.x_features[x], self.y_features[y])
 
     @property
@@ -173,7 +176,7 @@ class Pairwise(AbstractDistortion):
         with np.errstate(over="ignore"):
             return bool(np.isfinite(self.rule(low, high)))
 
-    def as_dtype(self, dtype: Any) -> "AbstractDistortion":
+    def as_dtype(self, dtype: DTypeLike) -> "AbstractDistortion":
         """The same costs from features of another precision.
 
         What a rule sees is kept first: differences are taken from the middle of the range, and symbols
@@ -192,12 +195,12 @@ class Pairwise(AbstractDistortion):
         return Pairwise(both[: len(x)].astype(dtype), both[len(x) :].astype(dtype), cast)
 
 
-def _features(value: Any, name: str) -> Any:
+def _features(value: ArrayInput, name: str) -> Arr:
     array = finite(real_array(value, name, ndim=(1, 2)), name)
     return array[:, None] if array.ndim == 1 else array
 
 
-def _feature_pair(x: Any, y: Any) -> tuple[Any, Any]:
+def _feature_pair(x: ArrayInput, y: ArrayInput | None) -> tuple[Arr, Arr]:
     x = _features(x, "x")
     y = x if y is None else _features(y, "y")
     if x.shape[1] != y.shape[1]:
@@ -205,7 +208,7 @@ def _feature_pair(x: Any, y: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def absolute(x: Any, y: Any = None) -> AbstractDistortion:
+def absolute(x: ArrayInput, y: ArrayInput | None = None) -> AbstractDistortion:
     """d(x, y) = |x - y| (summed over features if the values are vectors).
 
     `x`: values of the useful symbols, shape (|X|,) or (|X|, f); `y`: of the released ones (default `x`).
@@ -213,18 +216,18 @@ def absolute(x: Any, y: Any = None) -> AbstractDistortion:
     return Pairwise(*_feature_pair(x, y), Absolute())
 
 
-def squared(x: Any, y: Any = None) -> AbstractDistortion:
+def squared(x: ArrayInput, y: ArrayInput | None = None) -> AbstractDistortion:
     """d(x, y) = (x - y)^2 (summed over features). Arguments as for `absolute`."""
     return Pairwise(*_feature_pair(x, y), Squared())
 
 
-def hamming(x: Any, y: Any = None) -> AbstractDistortion:
+def hamming(x: ArrayInput | int, y: ArrayInput | int | None = None) -> AbstractDistortion:
     """d(x, y) = 1 if y differs from x, else 0.
 
     `x`, `y`: alphabet sizes (symbols are then 0, 1, ...) or arrays of numeric symbol codes; `y` defaults to `x`.
     """
 
-    def codes(value: Any, name: str) -> Any:
+    def codes(value: ArrayInput, name: str) -> ArrayInput:
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             if value < 1:
                 raise InputError(f"{name} must be an alphabet size >= 1 or an array of codes")
@@ -234,7 +237,9 @@ def hamming(x: Any, y: Any = None) -> AbstractDistortion:
     return Pairwise(*_feature_pair(codes(x, "x"), None if y is None else codes(y, "y")), ChangedAttributes(np.ones(1)))
 
 
-def changed_attributes(x: Any, y: Any = None, *, weights: Any = None) -> AbstractDistortion:
+def changed_attributes(
+    x: ArrayInput, y: ArrayInput | None = None, *, weights: ArrayInput | None = None
+) -> AbstractDistortion:
     """Attribute-wise Hamming distortion of a product alphabet: d(x, y) = sum_a weights[a] 1{x_a != y_a}.
 
     `x`, `y`: integer codes, shape (|X|, attributes) and (|Y|, attributes); `weights`: >= 0, default all one
@@ -249,7 +254,9 @@ def changed_attributes(x: Any, y: Any = None, *, weights: Any = None) -> Abstrac
     return Pairwise(x, y, ChangedAttributes(weights))
 
 
-def from_function(function: Callable[[Any, Any], Any], x: Any, y: Any = None) -> AbstractDistortion:
+def from_function(
+    function: Callable[[Any, Any], Any], x: ArrayInput, y: ArrayInput | None = None
+) -> AbstractDistortion:
     """d(x, y) = function(x_features, y_features), a JAX-traceable function of two feature vectors (f,) to a number.
 
     Raises:
@@ -276,12 +283,12 @@ def from_function(function: Callable[[Any, Any], Any], x: Any, y: Any = None) ->
     return Pairwise(x, y, Custom(function))
 
 
-def _need_real(dtype: Any, what: str) -> None:
+def _need_real(dtype: np.dtype, what: str) -> None:
     if not any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
         raise InputError(f"{what} {dtype}; real numbers are needed")
 
 
-def as_distortion(value: Any, name: str = "distortion") -> AbstractDistortion:
+def as_distortion(value: object, name: str = "distortion") -> AbstractDistortion:
     """`value` itself if it is a distortion, else the stored matrix."""
     return value if isinstance(value, AbstractDistortion) else Matrix(value, name)
 
@@ -312,7 +319,7 @@ def check_blocks(distortion: AbstractDistortion, name: str = "distortion") -> No
             raise InputError(f"{name}: its {kind} and its rows give different costs for the same symbols")
 
 
-def dense(distortion: AbstractDistortion, name: str = "distortion", alternative: str = STREAM) -> Any:
+def dense(distortion: AbstractDistortion, name: str = "distortion", alternative: str = STREAM) -> Arr:
     """The whole table in float64 (tracers unchanged), checked to be finite and of the declared shape.
 
     `alternative`: what the error says to do where there is no room for it.

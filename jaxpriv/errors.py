@@ -1,7 +1,6 @@
 """The exceptions of jaxpriv. A message names the argument and the position, never a data value."""
 
 from collections.abc import Mapping
-from typing import Any
 
 
 class JaxprivError(Exception):
@@ -20,9 +19,9 @@ class InfeasibleError(JaxprivError):
     `sum_k multipliers[k] * budget[k] = allowed < bound`.
     """
 
-    proof: Mapping[str, Any]
+    proof: Mapping[str, object]
 
-    def __init__(self, message: str, proof: Mapping[str, Any]):
+    def __init__(self, message: str, proof: Mapping[str, object]):
         super().__init__(message)
         self.proof = dict(proof)
 

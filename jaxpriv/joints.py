@@ -12,7 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
+from numpy.typing import DTypeLike
 
+from jaxpriv._types import Arr, ArrayInput
 from jaxpriv._validation import finite, is_traced, joint_array, real_array
 from jaxpriv.errors import InputError
 
@@ -29,14 +32,14 @@ class AbstractJoint(eqx.Module):
         """(|S|, |X|)."""
 
     @abstractmethod
-    def columns(self, index: Any) -> Any:
+    def columns(self, index: Arr) -> Arr:
         """P(s, x) for an integer array of useful symbols: shape (|S|, len(index))."""
 
     @abstractmethod
-    def as_dtype(self, dtype: Any) -> "AbstractJoint":
+    def as_dtype(self, dtype: DTypeLike) -> "AbstractJoint":
         """The same joint computing in another precision (outside of jit)."""
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Arr:
         """The whole table, shape (|S|, |X|)."""
         return self.columns(np.arange(self.shape[1]))
 
@@ -44,7 +47,7 @@ class AbstractJoint(eqx.Module):
 class Stored(AbstractJoint):
     """A table `values[s, x]`."""
 
-    values: Any = eqx.field(converter=lambda v: v if hasattr(v, "shape") else np.asarray(v, dtype=np.float64))
+    values: Arr = eqx.field(converter=lambda v: v if hasattr(v, "shape") else np.asarray(v, dtype=np.float64))
 
     def __check_init__(self) -> None:
         if len(self.values.shape) != 2:
@@ -52,19 +55,20 @@ class Stored(AbstractJoint):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.values.shape
+        private, inputs = self.values.shape
+        return private, inputs
 
-    def columns(self, index: Any) -> Any:
+    def columns(self, index: Arr) -> Arr:
         return self.values[:, index]
 
-    def as_dtype(self, dtype: Any) -> "AbstractJoint":
+    def as_dtype(self, dtype: DTypeLike) -> "AbstractJoint":
         return Stored(np.asarray(self.values).astype(dtype))
 
 
 class Computed(AbstractJoint):
     """`likelihood(features[x]) / total`, shape (|S|,) for each x."""
 
-    features: Any  # (|X|, f)
+    features: Arr  # (|X|, f)
     total: Any  # (): the sum of the likelihood over s and x
     private: int = eqx.field(static=True)
     likelihood: Callable[[Any], Any] = eqx.field(static=True)
@@ -73,14 +77,16 @@ class Computed(AbstractJoint):
     def shape(self) -> tuple[int, int]:
         return self.private, self.features.shape[0]
 
-    def columns(self, index: Any) -> Any:
+    def columns(self, index: Arr) -> Arr:
         return jax.vmap(self.likelihood)(jnp.asarray(self.features)[index]).T.astype(self.total.dtype) / self.total
 
-    def as_dtype(self, dtype: Any) -> "AbstractJoint":
+    def as_dtype(self, dtype: DTypeLike) -> "AbstractJoint":
         return self  # a user's function is evaluated as it was checked; what it returns is rounded
 
 
-def from_function(likelihood: Any, features: Any, name: str = "joint") -> AbstractJoint:
+def from_function(
+    likelihood: Callable[[Array], ArrayInput], features: ArrayInput, name: str = "joint"
+) -> AbstractJoint:
     """The joint with P(s, x) proportional to `likelihood(features[x])[s]`, computed on demand.
 
     Args:
@@ -135,7 +141,7 @@ def in_double(joint: AbstractJoint) -> AbstractJoint:
     return double
 
 
-def as_joint(value: Any) -> AbstractJoint:
+def as_joint(value: object) -> AbstractJoint:
     """`value` itself if it is an operator, else the stored and checked table."""
     if isinstance(value, AbstractJoint):
         return value

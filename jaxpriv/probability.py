@@ -4,17 +4,15 @@ Notation: S private, X useful, Y released, S - X - Y a Markov chain; `joint[s, x
 `mechanism[x, y] = P(Y=y | X=x)`. Zero masses follow the limits (0 ln 0 = 0).
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxpriv._numerics import kl_excess, safe_divide, xlogx
-from jaxpriv._types import Joint, Mechanism
+from jaxpriv._types import Arr, ArrayInput, Joint, Mechanism
 from jaxpriv._validation import joint_array, nonnegative, real_array
 
 
-def from_counts(counts: Any) -> Any:
+def from_counts(counts: ArrayInput) -> Arr:
     """The empirical joint `counts / counts.sum()` of a contingency table `(s, x)` of counts >= 0.
 
     Raises `InputError` naming the entry if one is negative, NaN or infinite, or if all are zero.
@@ -43,18 +41,18 @@ def output_joint(joint: Joint, mechanism: Mechanism) -> Float[Array, "s y"]:
     return jnp.matmul(jnp.asarray(joint), jnp.asarray(mechanism), precision="highest")
 
 
-def posterior(joint: Float[Any, "a b"]) -> Float[Array, "a b"]:
+def posterior(joint: Float[Arr, "a b"]) -> Float[Array, "a b"]:
     """P(a | b) = joint[a, b] / sum_a joint[a, b]; a column without mass gives a column of zeros."""
     joint = jnp.asarray(joint)
     return safe_divide(joint, jnp.sum(joint, axis=0, keepdims=True))
 
 
-def entropy(distribution: Float[Any, "..."], axis: int | None = None) -> Float[Array, "..."]:
+def entropy(distribution: Float[Arr, "..."], axis: int | None = None) -> Float[Array, "..."]:
     """H(p) = -sum p ln p in nats, over `axis` (all axes if None)."""
     return -jnp.sum(xlogx(jnp.asarray(distribution)), axis=axis)
 
 
-def mutual_information(joint: Float[Any, "a b"]) -> Float[Array, ""]:
+def mutual_information(joint: Float[Arr, "a b"]) -> Float[Array, ""]:
     """I(A;B) of a joint distribution `(a, b)`, in nats; never negative."""
     joint = jnp.asarray(joint)
     product = jnp.sum(joint, axis=1, keepdims=True) * jnp.sum(joint, axis=0, keepdims=True)

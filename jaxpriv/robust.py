@@ -25,12 +25,12 @@ that hair is worth (multipliers times hair, by weak duality) is taken off the lo
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.special import rel_entr
 
-from jaxpriv._clock import Clock, Stop, clock_of
+from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
 from jaxpriv._repr import summary
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, ResourceError
@@ -99,12 +99,12 @@ class RobustSolution:
 
 def solve_prior_ball(
     problem: DistortionProblem,
-    radius: Any,
+    radius: float,
     *,
-    tol: Any = 1e-6,
-    max_rounds: Any = 40,
-    time_limit: Any = None,
-    progress: Any = None,
+    tol: float = 1e-6,
+    max_rounds: int = 40,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
 ) -> RobustSolution:
     """The mechanism whose I(S;Y) is least under the worst prior within `radius` of the joint's own.
 
@@ -142,12 +142,12 @@ def solve_prior_ball(
 
 
 def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: int, clock: Clock) -> RobustSolution:
-    joint = problem.joints[0]
+    joint = np.asarray(problem.joints[0])
     prior = joint.sum(axis=1)
     seen = np.flatnonzero(prior > 0)
     given = joint[seen] / prior[seen, None]  # P(x|s)
     ball = _Ball(prior[seen], radius)
-    tables = problem.tables()
+    tables = np.asarray(problem.tables())
     span = np.ptp(tables, axis=(1, 2))
     hair = (min(_HAIR, _HAIR_OF_TOL * tol) if radius > 0 else 0.0) * span
     judge = _Judge(ball, given, tables, problem.budget, 0.25 * tol, clock)

@@ -72,7 +72,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
         self.unseen = unseen
         self.encode = encode
 
-    def fit(self, X: Any, y: Any = None) -> "PrivacyMapping":
+    def fit(self, X: object, y: object = None) -> "PrivacyMapping":
         """Design the mapping on the rows of X (and y, if that is what is private).
 
         Raises `InputError` (a ValueError) for bad parameters and columns, `InfeasibleError` if no mapping meets the
@@ -80,7 +80,8 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
         """
         if self.encode not in ("ordinal", "labels"):
             raise InputError("encode must be ordinal or labels")
-        table: Any = validate_data(self, X, dtype=None, ensure_min_samples=2)
+        rows: Any = X  # scikit-learn's own annotation has the default alone
+        table: Any = validate_data(self, rows, dtype=None, ensure_min_samples=2)
         names = self._names()
         chosen = self._private_places(names)
         columns = {name: _column(table[:, place]) for place, name in enumerate(names)}
@@ -116,7 +117,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
         self._columns, self._chosen = names, chosen
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: object) -> np.ndarray:
         """One draw for each row of X, (n, released columns): with or without the private columns of `fit`."""
         check_is_fitted(self)
         table, names = self._table(X)
@@ -126,7 +127,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
             return self.mechanism_.released[outputs]
         return np.stack(list(self.mechanism_.labels_of(outputs).values()), axis=1)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """The names of what is released."""
         del input_features
         check_is_fitted(self)
@@ -173,7 +174,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
                 given[name] = Categories()
         return given
 
-    def _table(self, X: Any) -> tuple[np.ndarray, list[str]]:
+    def _table(self, X: object) -> tuple[np.ndarray, list[str]]:
         """The rows of X; where the private columns are left out, under the names of the others."""
         shape = getattr(X, "shape", ())
         width = shape[1] if len(shape) == 2 else None
@@ -183,14 +184,15 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
             if given != kept and hasattr(self, "feature_names_in_"):
                 raise InputError("X has other columns than the useful ones of fit")
             return _array(X), kept
-        table: Any = validate_data(self, X, dtype=None, reset=False)
+        rows: Any = X
+        table: Any = validate_data(self, rows, dtype=None, reset=False)
         return table, self._columns
 
 
-def _array(values: Any, **options: Any) -> np.ndarray:
+def _array(values: object, *, ensure_2d: bool = True, input_name: str = "") -> np.ndarray:
     """An array of any kind, checked as scikit-learn does."""
     keep: Any = None
-    checked: Any = check_array(values, dtype=keep, **options)
+    checked: Any = check_array(values, dtype=keep, ensure_2d=ensure_2d, input_name=input_name)
     return checked
 
 

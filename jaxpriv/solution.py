@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from jaxpriv._clock import Stop
 from jaxpriv._repr import summary
+from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from jaxpriv.certificates.verification import Verification
 
 # The default tolerance where the certificate is computed in float32.
@@ -71,7 +75,7 @@ class AbstractSolution(ABC):
     """What a solve returns and `jaxpriv.certify` checks again."""
 
     @abstractmethod
-    def verify(self, problem: Any, *, time_limit: float | None = None) -> "Verification":
+    def verify(self, problem: object, *, time_limit: float | None = None) -> "Verification":
         """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""
 
 
@@ -135,14 +139,14 @@ class Solution(AbstractSolution):
         return summary(self).replace("Solution(", f"Solution({head},", 1)
 
     @property
-    def gap(self) -> Any:
+    def gap(self) -> Arr:
         """value - lower_bound: how far from the optimum the mechanism can be at most."""
         xp = jnp if is_traced(self) else np
         known = xp.isfinite(self.value)  # an infeasible instance has value = bound = inf
         return self.value - xp.where(known, self.lower_bound, 0.0)
 
     @property
-    def status(self) -> Any:
+    def status(self) -> PyTree:
         """`optimal`, `not_certified`, `best_known` or `infeasible`; for a batch an array of them."""
         codes = np.asarray(self.code)
         labels = np.array([Status(int(c)).label for c in codes.ravel()]).reshape(codes.shape)
@@ -161,19 +165,19 @@ class Solution(AbstractSolution):
             )
         return Stop(int(np.asarray(self.stopped))).message + text
 
-    def verify(self, problem: Any, *, time_limit: float | None = None) -> "Verification":
+    def verify(self, problem: object, *, time_limit: float | None = None) -> "Verification":
         """`jaxpriv.certify(problem, self)`: everything recomputed from the problem, the mechanism and the duals."""
         from jaxpriv.certificates.verification import certify_solution  # it reads solutions itself
 
         return certify_solution(problem, self)
 
-    def plot(self, **options: Any) -> Any:
+    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
         """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""
         from jaxpriv.plotting import plot_mapping  # it needs matplotlib
 
         return plot_mapping(self, **options)
 
-    def __getitem__(self, index: Any) -> "Solution":
+    def __getitem__(self, index: int | slice) -> "Solution":
         """One result (or a slice) of a batch."""
         return jax.tree.map(lambda leaf: leaf[index] if np.ndim(leaf) else leaf, self)
 

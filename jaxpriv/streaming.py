@@ -7,7 +7,7 @@ cheapest output of every row, and a survey of the distortions.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,11 @@ import numpy as np
 from jax import lax
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, PartitionSpec
+from jax.typing import DTypeLike
+from jaxtyping import PyTree
 
 from jaxpriv._gibbs import gibbs_block
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
@@ -57,20 +60,23 @@ def agreed(mesh: Mesh | None, number: float) -> float:
     return float(np.max(multihost_utils.process_allgather(np.asarray(number, dtype=np.float64))))
 
 
-def of_first(mesh: Mesh | None, tree: Any) -> Any:
+T = TypeVar("T")
+
+
+def of_first(mesh: Mesh | None, tree: T) -> T:
     """The arrays of the first process of a mesh, for all of them: processors of other kinds round in other ways."""
     return multihost_utils.broadcast_one_to_all(tree) if shared(mesh) else tree
 
 
-def check_mesh(mesh: Any, name: str) -> None:
+def check_mesh(mesh: object, name: str) -> None:
     """None, or a mesh of one axis "x"."""
     if mesh is not None and not (isinstance(mesh, Mesh) and mesh.axis_names == ("x",)):
         raise InputError(f"{name}: mesh must be None or a jax.sharding.Mesh of one axis, 'x'")
 
 
 def stream(
-    function: Callable[[Any, Any], tuple[Any, Any]], inputs: int, size: int, mesh: Mesh | None
-) -> tuple[Any, Any]:
+    function: Callable[[Arr, Arr], tuple[PyTree, PyTree]], inputs: int, size: int, mesh: Mesh | None
+) -> tuple[PyTree, PyTree]:
     """Add up `function(index, valid)[0]` over blocks of `size` useful symbols; stack its `[1]` along axis 0.
 
     `index` (B,) are useful symbols (clipped to the last one in the last block), `valid` (B,) marks the
@@ -83,12 +89,12 @@ def stream(
     # No process can read the rows of another one: where several share the mesh, each gets all.
     whole = shared(mesh)
 
-    def once(total: Any, start: Any) -> tuple[Any, Any]:
+    def once(total: PyTree, start: ScalarLike) -> tuple[PyTree, PyTree]:
         index = start + jnp.arange(size)
         part, rows = function(jnp.minimum(index, inputs - 1), index < inputs)
         return jax.tree.map(jnp.add, total, part), rows
 
-    def local(starts: Any) -> tuple[Any, Any]:
+    def local(starts: Arr) -> tuple[PyTree, PyTree]:
         shapes = jax.eval_shape(lambda: function(jnp.arange(size), jnp.ones(size, bool))[0])
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         total, rows = lax.scan(once, zero, starts)
@@ -110,12 +116,12 @@ def stream(
 class Block(NamedTuple):
     """The data of some useful symbols."""
 
-    joint: Any  # (B, S) P(s, x), 0 where not valid
-    mass: Any  # (B,)
-    conditional: Any  # (B, S) P(s|x); the prior for a symbol without mass
+    joint: Arr  # (B, S) P(s, x), 0 where not valid
+    mass: Arr  # (B,)
+    conditional: Arr  # (B, S) P(s|x); the prior for a symbol without mass
 
 
-def block(joint: AbstractJoint, prior: Any, index: Any, valid: Any) -> Block:
+def block(joint: AbstractJoint, prior: Arr, index: Arr, valid: Arr) -> Block:
     """The data of the useful symbols `index`, in the precision of `prior`."""
     columns = jnp.where(valid[:, None], joint.columns(index).T.astype(prior.dtype), 0.0)
     mass = columns.sum(axis=1)
@@ -124,32 +130,32 @@ def block(joint: AbstractJoint, prior: Any, index: Any, valid: Any) -> Block:
     return Block(columns, mass, conditional)
 
 
-def all_costs(distortions: tuple[AbstractDistortion, ...], index: Any, dtype: Any) -> Any:
+def all_costs(distortions: tuple[AbstractDistortion, ...], index: Arr, dtype: DTypeLike) -> Arr:
     """d_k(x, .) of the useful symbols `index`, (M, B, Y)."""
     return jnp.stack([d.rows(index).astype(dtype) for d in distortions])
 
 
-def _product(a: Any, b: Any) -> Any:
+def _product(a: Arr, b: Arr) -> Arr:
     return jnp.matmul(a, b, precision="highest")
 
 
 class Pass(NamedTuple):
     """What one pass over a Gibbs mechanism gives."""
 
-    columns: Any  # (Y, S)
-    distortions: Any  # (M,) E d_k
-    spread: Any  # (M, M) sum_x p_x Cov(d_j, d_k | x): minus the slope of E d in the prices
-    log_mass: Any  # () sum_x p_x ln sum_y e^logit
-    hard: Any  # () sum_x p_x max_y (logit + level)
+    columns: Arr  # (Y, S)
+    distortions: Arr  # (M,) E d_k
+    spread: Arr  # (M, M) sum_x p_x Cov(d_j, d_k | x): minus the slope of E d in the prices
+    log_mass: Arr  # () sum_x p_x ln sum_y e^logit
+    hard: Arr  # () sum_x p_x max_y (logit + level)
 
 
 def gibbs_pass(
     joint: AbstractJoint,
     distortions: tuple[AbstractDistortion, ...],
-    prior: Any,
-    scores: Any,
-    prices: Any,
-    levels: Any,
+    prior: Arr,
+    scores: Arr,
+    prices: Arr,
+    levels: Arr,
     *,
     spread: bool,
     mesh: Mesh | None,
@@ -164,7 +170,7 @@ def gibbs_pass(
     low, high = prior.dtype, scores.dtype
     a, t, lift = scores.astype(low), prices.astype(low), levels.astype(low)
 
-    def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
         data = block(joint, prior, index, valid)
         costs = jnp.swapaxes(all_costs(distortions, index, low), 1, 2)
         got = gibbs_block(data.conditional, data.joint, a, costs, t, lift, squares=spread)
@@ -184,21 +190,21 @@ def gibbs_pass(
 def cheapest(
     joint: AbstractJoint,
     distortions: tuple[AbstractDistortion, ...],
-    prior: Any,
-    scores: Any,
-    prices: Any,
+    prior: Arr,
+    scores: Arr,
+    prices: Arr,
     *,
     mesh: Mesh | None,
-) -> tuple[Any, Any]:
+) -> tuple[Arr, Arr]:
     """sum_x p_x min_y [ P(.|x) . g_y + sum_k l_k d_k(x, y) ], and the same sum of the absolute minima."""
     inputs, outputs = distortions[0].shape
     width = min(_TILE_COLUMNS, outputs)
     tiles = -(-outputs // width)
 
-    def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
         data = block(joint, prior, index, valid)
 
-        def on_tile(least: Any, number: Any) -> tuple[Any, None]:
+        def on_tile(least: Arr, number: ScalarLike) -> tuple[Any, None]:
             start = jnp.minimum(number * width, outputs - width)  # the last tile may overlap the one before
             a = lax.dynamic_slice_in_dim(scores, start, width)
             costs = jnp.stack([d.tile(index, start, width).astype(prior.dtype) for d in distortions])
@@ -214,18 +220,18 @@ def cheapest(
 class Survey(NamedTuple):
     """What is known about the distortions before anything is solved."""
 
-    prior: Any  # (S,) P(s)
-    nearest: Any  # (X,) the output of least sum_k d_k / scales_k
-    faults: Any  # (X,) 0: fine, 1: a cost is not finite, 2: negative, 3: P(s, x) is not finite or negative
-    columns: Any  # (Y, S) the output joint of releasing the nearest output
-    least: Any  # (M,) sum_x p_x min_y d_k
-    ties: Any  # (M,) useful symbols with mass for which several outputs have that least cost
-    anchored: Any  # (M,) E d_k of releasing the nearest output
-    constant: Any  # (M, Y) E d_k of releasing y whatever x is
+    prior: Arr  # (S,) P(s)
+    nearest: Arr  # (X,) the output of least sum_k d_k / scales_k
+    faults: Arr  # (X,) 0: fine, 1: a cost is not finite, 2: negative, 3: P(s, x) is not finite or negative
+    columns: Arr  # (Y, S) the output joint of releasing the nearest output
+    least: Arr  # (M,) sum_x p_x min_y d_k
+    ties: Arr  # (M,) useful symbols with mass for which several outputs have that least cost
+    anchored: Arr  # (M,) E d_k of releasing the nearest output
+    constant: Arr  # (M, Y) E d_k of releasing y whatever x is
 
 
 def survey(
-    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], scales: Any, *, sound: bool, mesh: Mesh | None
+    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], scales: Arr, *, sound: bool, mesh: Mesh | None
 ) -> Survey:
     """Read every block once: masses, least and constant distortions, and what is wrong with the operators.
 
@@ -233,7 +239,7 @@ def survey(
     """
     inputs, outputs = distortions[0].shape
 
-    def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
         data = block(joint, jnp.zeros(joint.shape[0]), index, valid)
         costs = all_costs(distortions, index, jnp.float64)
         nearest = jnp.tensordot(1.0 / scales, costs, 1).argmin(axis=1)
@@ -253,7 +259,7 @@ def survey(
     return Survey(columns.sum(axis=0), nearest, faults, columns, least, ties, anchored, constant)
 
 
-def released(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], target: Any) -> tuple[Any, Any]:
+def released(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], target: Arr) -> tuple[Arr, Arr]:
     """(output joint (Y, S), E d_k (M,)) of releasing y = target[x]: |S| |X| work, no blocks needed."""
     inputs, outputs = distortions[0].shape
     index = jnp.arange(inputs)
@@ -263,10 +269,10 @@ def released(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], 
     return columns, used
 
 
-def marginal(joint: AbstractJoint, *, mesh: Mesh | None) -> tuple[Any, Any]:
+def marginal(joint: AbstractJoint, *, mesh: Mesh | None) -> tuple[Arr, Arr]:
     """P(s), (S,), and the fault of every x as in `Survey`: all that costs known to be sound leave to be asked."""
 
-    def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
         columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
         fine = (jnp.isfinite(columns) & (columns >= 0)).all(axis=1)
         return columns.sum(axis=0), jnp.where(fine, 0, 3)
@@ -274,7 +280,7 @@ def marginal(joint: AbstractJoint, *, mesh: Mesh | None) -> tuple[Any, Any]:
     return stream(on_block, joint.shape[1], block_size(joint.shape[0], 8), mesh)
 
 
-def posterior_scores(columns: Any, prior: Any) -> Any:
+def posterior_scores(columns: Arr, prior: Arr) -> Arr:
     """g_y(s) = ln P(s|y)/P(s), (Y, S): the adversary's best rule, finite by a tiny floor."""
     tiny = jnp.finfo(columns.dtype).tiny
     mass = jnp.maximum(columns.sum(axis=1, keepdims=True), tiny)
@@ -285,14 +291,14 @@ def posterior_scores(columns: Any, prior: Any) -> Any:
     return jnp.where(seen & known, jnp.log(ratio) - jnp.log(jnp.where(seen, prior, 1.0)), 0.0)
 
 
-def log_mean_exp(scores: Any, prior: Any) -> Any:
+def log_mean_exp(scores: Arr, prior: Arr) -> Arr:
     """ln sum_s p(s) e^{g_y(s)}, (Y,): 0 or less where the scores are valid."""
     seen = prior > 0
     top = jnp.where(seen, scores, -jnp.inf).max(axis=1, keepdims=True)
     return top[:, 0] + jnp.log(jnp.where(seen, prior * jnp.exp(scores - top), 0.0).sum(axis=1))
 
 
-def leakage(columns: Any, prior: Any) -> Any:
+def leakage(columns: Arr, prior: Arr) -> Arr:
     """I(S;Y) of an output joint (Y, S), as a sum of terms >= 0, so that small values keep their digits."""
     product = columns.sum(axis=1, keepdims=True) * prior
     present = product > jnp.finfo(columns.dtype).tiny

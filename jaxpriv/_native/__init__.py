@@ -22,8 +22,10 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
+from jaxtyping import PyTree
 
 from jaxpriv import _arrays as xp
+from jaxpriv._types import Arr
 
 _LOGGER = logging.getLogger("jaxpriv")
 
@@ -107,7 +109,7 @@ def instruction_set() -> str | None:
     return library.jaxpriv_instructions().decode()
 
 
-def on_host(symbol: str) -> Any | None:
+def on_host(symbol: str) -> Callable[..., int] | None:
     """The function `symbol` of the library, for arrays of the host, called through ctypes (which lets other threads run
     meanwhile); None without kernels.
     """
@@ -141,7 +143,7 @@ def with_kernel(
     gets as a last result: XLA allocates it once for all turns of a loop.
     """
 
-    def kernel(*args: Any) -> Any:
+    def kernel(*args: Arr) -> PyTree:
         wanted = shapes(*args) if scratch is None else (*shapes(*args), scratch(*args))
         results = jax.tree.map(
             lambda shape: jax.ShapeDtypeStruct(shape, args[0].dtype), wanted, is_leaf=lambda s: isinstance(s[0], int)
@@ -150,7 +152,7 @@ def with_kernel(
         return got if scratch is None else got[:-1]
 
     @jax.custom_jvp
-    def either(*args: Any) -> Any:
+    def either(*args: Arr) -> PyTree:
         kind = args[0].dtype
         if kind not in dtypes or any(arg.dtype != kind for arg in args):
             return portable(*args)
@@ -162,7 +164,7 @@ def with_kernel(
         return lax.platform_dependent(*args, cpu=kernel, default=portable)
 
     @either.defjvp
-    def _(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+    def _(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> PyTree:
         return jax.jvp(portable, primals, tangents)
 
     # What JAX knows nothing of is computed in NumPy; a kernel needs a program that XLA has compiled.

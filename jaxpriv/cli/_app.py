@@ -47,7 +47,7 @@ _DEBUG = "--debug"
 class CommandGroup(TyperGroup):
     """The group of all commands; turns every exception into an exit code and one line."""
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> object:
         line = sys.argv[1:] if args is None else list(args)
         rest_of_line = [word for word in line if word != _DEBUG]
         parent = super().main
@@ -66,7 +66,7 @@ class CommandGroup(TyperGroup):
 class Command(TyperCommand):
     """A command whose repeatable options take several values in a row: `--budget 0.1 0.2`."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
         repeatable = {option for one in self.params if getattr(one, "multiple", False) for option in one.opts}
         return super().parse_args(ctx, _spread(args, repeatable))
 
@@ -125,9 +125,10 @@ def _exit_code(command: Callable[[], Any], *, debug: bool) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _explain(error: Any) -> tuple[int, str]:
+def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, _UsageError):
-        return error.exit_code, error.format_message()
+        usage: Any = error
+        return usage.exit_code, usage.format_message()
     for kind, code in _EXIT_CODES:
         if isinstance(error, kind):
             return code, str(error) or kind.__name__

@@ -3,11 +3,16 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jaxpriv.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from jaxpriv.leakage import AbstractLeakage
 
 FORMS = ("average", "worst")
 
@@ -62,7 +67,7 @@ class MeasureOption:
     gamma: float | None = None
     value: float = 0.0
 
-    def measure(self, neighbours: Any) -> Any:
+    def measure(self, neighbours: "ArrayLike | None") -> "AbstractLeakage":
         """The measure, or an `InputError` that names the option; `neighbours` is for those that take a relation."""
         from jaxpriv.leakage import by_name
         from jaxpriv.leakage.registry import names_with

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, SupportsFloat
 
 import numpy as np
 import typer
@@ -71,7 +71,7 @@ def _same(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and os.path.samefile(one, other)
 
 
-def strict(value: Any) -> Any:
+def strict(value: object) -> object:
     """`value` in terms of strict JSON: infinities as "inf" and "-inf", NaN (no such number) as null."""
     if isinstance(value, Mapping):
         return {str(key): strict(item) for key, item in value.items()}
@@ -132,7 +132,7 @@ def emit(text: str) -> None:
         raise ResourceError(f"cannot write to standard output: {error.strerror}") from error
 
 
-def rendered(*parts: Any) -> str:
+def rendered(*parts: object) -> str:
     """Rich tables and text as they should appear on this stdout."""
     from rich.console import Console
 
@@ -143,14 +143,14 @@ def rendered(*parts: Any) -> str:
     return capture.get()
 
 
-def stopped(reason: Any) -> str:
+def stopped(reason: int) -> str:
     """How an error begins where a solve ended before its goal; empty where it did not."""
     from jaxpriv._clock import Stop
 
     return {Stop.NONE: "", Stop.TIME_LIMIT: "time limit: ", Stop.INTERRUPTED: "interrupted: "}[Stop(int(reason))]
 
 
-def advice(reason: Any, otherwise: str) -> str:
+def advice(reason: int, otherwise: str) -> str:
     """How that error ends: what would help; `otherwise` where the solve ended by itself."""
     from jaxpriv._clock import Stop
 
@@ -158,22 +158,22 @@ def advice(reason: Any, otherwise: str) -> str:
     return known[Stop(int(reason))]
 
 
-def upper(value: Any, digits: int = 6) -> str:
+def upper(value: SupportsFloat, digits: int = 6) -> str:
     """At least `value`, to `digits` significant digits: an upper bound stays one in print."""
     return _rounded(float(value), digits, ROUND_CEILING)
 
 
-def lower(value: Any, digits: int = 6) -> str:
+def lower(value: SupportsFloat, digits: int = 6) -> str:
     """At most `value`."""
     return _rounded(float(value), digits, ROUND_FLOOR)
 
 
-def upper_fixed(value: Any, places: int = 6) -> str:
+def upper_fixed(value: float, places: int = 6) -> str:
     """At least `value`, to `places` decimals: for columns."""
     return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-places), ROUND_CEILING))
 
 
-def lower_fixed(value: Any, places: int = 6) -> str:
+def lower_fixed(value: float, places: int = 6) -> str:
     """At most `value`, to `places` decimals."""
     return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR))
 

@@ -326,7 +326,7 @@ def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def _prices(kind: str, column: str) -> Any:
+def _prices(kind: str, column: str) -> "str | np.ndarray":
     """The kind, or the table of a file."""
     if not kind.lower().endswith(".npz"):
         return kind

@@ -26,6 +26,9 @@ from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 
 if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+    from jaxpriv.estimation.audit import MechanismAudit, PairsAudit
     from jaxpriv.mechanism import Mechanism
 
 _PRIVATE_ALPHABET = "The private alphabet is the values that occur in these records; other values have no symbol."
@@ -215,7 +218,7 @@ def audit(
     return _output.deliver(record, json, _mechanism_text(record, units), private=True)
 
 
-def _record(found: Any) -> dict[str, Any]:
+def _record(found: "MechanismAudit | PairsAudit") -> dict[str, Any]:
     record = asdict(found)
     return {"measures": record.pop("rows"), **record}
 
@@ -259,10 +262,10 @@ def _recomputed(path: Path, design: "Mechanism") -> dict[str, Any]:
         raise InputError(f"--certificate: {path} holds no certificate: of other measures and problems there is none")
     if design.asked.problem != "budget":
         raise InputError("--certificate: this design has the least distortion: its gap is not about leakage")
-    return {"gap": float(claim.upper), "objective": by_name(**design.asked.leakage)}
+    return {"gap": float(claim.upper), "objective": by_name(**dict[str, Any](design.asked.leakage))}
 
 
-def _solution(path: Path) -> Any:
+def _solution(path: Path) -> SimpleNamespace:
     """value, leakage and gap of a JSON file of `jaxpriv solve`."""
 
     def refuse(constant: str) -> None:
@@ -346,7 +349,7 @@ def _pairs_text(record: dict[str, Any], units: Units) -> str:
     )
 
 
-def _table(rows: Any, columns: dict[str, str], units: Units) -> Any:
+def _table(rows: list[dict[str, Any]], columns: dict[str, str], units: Units) -> "RichTable":
     from rich import box
     from rich.table import Table
 
@@ -383,7 +386,7 @@ def _estimated(columns: dict[str, str]) -> list[str]:
     )
 
 
-def _notes(rows: Any, columns: dict[str, str]) -> list[str]:
+def _notes(rows: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:
     """Why numbers are missing: each reason once, with the column it is about."""
     reasons = {
         (columns[key], row["why"][key]) for row in rows for key in columns if row[key] is None and key in row["why"]

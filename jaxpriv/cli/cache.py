@@ -1,7 +1,8 @@
 """`jaxpriv cache`: the executables that are kept on disk, so that the next process need not compile them."""
 
 import os
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -10,6 +11,9 @@ from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, ResourceError
+
+if TYPE_CHECKING:
+    from jaxpriv.solving.kept import Contents
 
 # Symbols of a shape to compile for: one table of more does not fit.
 _MOST_NUMBERS = 2**24
@@ -49,7 +53,7 @@ def _shape(text: str) -> tuple[int, int, int]:
     return private, inputs, outputs
 
 
-def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Any) -> dict[str, Any]:
+def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[int, int], None]) -> dict[str, Any]:
     from jaxpriv.solving import kept
 
     try:
@@ -71,7 +75,7 @@ def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Any) -> dic
     }
 
 
-def _contents(of: Any) -> dict[str, Any]:
+def _contents(of: "Callable[[], Contents]") -> dict[str, Any]:
     from jaxpriv.solving.kept import UnusableError
 
     try:
@@ -94,7 +98,8 @@ def _compile(private: int, inputs: int, outputs: int) -> None:
     before = os.environ.get(SWITCH)
     os.environ[SWITCH] = "always"
     try:
-        for form in ({"budget": 0.1}, {"multiplier": 1.0}, {"leakage_budget": 0.01}):
+        forms: tuple[dict[str, Any], ...] = ({"budget": 0.1}, {"multiplier": 1.0}, {"leakage_budget": 0.01})
+        for form in forms:
             solve(DistortionProblem(joint, costs, **form))
     finally:
         os.environ.pop(SWITCH)

@@ -1,8 +1,9 @@
 """`jaxpriv demo`: optimal mappings of a census table, from a nearly full release to one that tells nothing."""
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -11,6 +12,11 @@ from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
+
+if TYPE_CHECKING:
+    from jaxpriv.datasets import Dataset
+    from jaxpriv.solution import Solution
+    from jaxpriv.solving.frontier import Frontier
 
 _TOLERANCE = 1e-6
 # The mapping that is drawn: about one attribute changed for every second person.
@@ -44,7 +50,7 @@ def demo(
     _output.check_outputs({**{f"--out {name}": path for name, path in files.items()}, "--json": json}, {})
 
     data = datasets.census()
-    distances = dense(changed_attributes(data.useful_attributes))
+    distances = np.asarray(dense(changed_attributes(data.useful_attributes)))
     curve, free = _design(data, distances, points)
     funnel, boundaries = _funnel(data)
     shown = int(np.abs(curve.targets - _DRAWN).argmin())
@@ -89,7 +95,7 @@ def _make_folder(folder: Path) -> None:
         raise ResourceError(f"--out: cannot make the folder {folder}: {error.strerror}") from error
 
 
-def _design(data: Any, distances: np.ndarray, points: int) -> tuple[Any, Any]:
+def _design(data: "Dataset", distances: np.ndarray, points: int) -> "tuple[Frontier, Solution]":
     """The frontier, and the least distortion at which the release is independent of S."""
     from jaxpriv import DistortionProblem, frontier, solve
 
@@ -99,7 +105,7 @@ def _design(data: Any, distances: np.ndarray, points: int) -> tuple[Any, Any]:
     problem = DistortionProblem(data.joint, distances, budget=constant)
     private = DistortionProblem(data.joint, distances, leakage_budget=0.0)
 
-    def curve(report: Any) -> Any:
+    def curve(report: Callable[[int, int], None]) -> "Frontier":
         return frontier(problem, budgets=budgets, tol=_TOLERANCE, progress=lambda at: report(at.done, at.total))
 
     return working(
@@ -111,7 +117,7 @@ def _design(data: Any, distances: np.ndarray, points: int) -> tuple[Any, Any]:
     )
 
 
-def _funnel(data: Any) -> tuple[dict[str, Any], list[Any]]:
+def _funnel(data: "Dataset") -> tuple[dict[str, Any], list[Any]]:
     """The privacy funnel at a few disclosures: its certified value, and what greedy merging leaks there; and both
     boundaries.
     """
@@ -119,7 +125,7 @@ def _funnel(data: Any) -> tuple[dict[str, Any], list[Any]]:
 
     problems = [FunnelProblem(data.joint, disclosure=target) for target in _PRINTED]
 
-    def work(_: Any) -> tuple[list[Any], ...]:
+    def work(_: object) -> tuple[list[Any], ...]:
         boundaries = [
             funnel_frontier(kind(data.joint, disclosure=1.0), disclosures=np.array(_TOLD), tol=_TOLERANCE)
             for kind in (FunnelProblem, BottleneckProblem)
@@ -142,7 +148,7 @@ def _funnel(data: Any) -> tuple[dict[str, Any], list[Any]]:
     return record, boundaries
 
 
-def _suppressions(data: Any, distances: np.ndarray) -> list[tuple[float, float, tuple[str, ...]]]:
+def _suppressions(data: "Dataset", distances: np.ndarray) -> list[tuple[float, float, tuple[str, ...]]]:
     """What one would do without a design: hide attributes, as (distortion, leakage in nats, hidden ones).
 
     A hidden attribute is filled with the value that changes least, given the attributes that are kept.
@@ -166,14 +172,15 @@ def _suppressions(data: Any, distances: np.ndarray) -> list[tuple[float, float, 
     return found
 
 
-def _title(curve: Any, shown: int, everything: float, units: Units) -> str:
+def _title(curve: "Frontier", shown: int, everything: float, units: Units) -> str:
     scale = units.per_nat
     leaked = f"{curve.value[shown] * scale:.2f} of {everything * scale:.2f} {units} leak"
     return f"Optimal mapping: {curve.distortion[shown, 0]:.2f} attributes changed\nper person, {leaked}"
 
 
-def _record(curve: Any, free: Any, shown: int, files: dict[str, Path]) -> dict[str, Any]:
+def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Path]) -> dict[str, Any]:
     solution = curve.solutions
+    both = [one.seconds or {} for one in (solution, free)]
     return {
         "budget": curve.targets,
         "distortion": solution.distortion[:, 0],
@@ -185,7 +192,7 @@ def _record(curve: Any, free: Any, shown: int, files: dict[str, Path]) -> dict[s
         "solver": solution.solver,
         "least_distortion_without_leakage": {"value": free.value, "lower_bound": free.lower_bound},
         "drawn_budget": curve.targets[shown],
-        "seconds": {key: solution.seconds[key] + free.seconds[key] for key in ("compile", "solve")},
+        "seconds": {key: sum(one[key] for one in both) for key in ("compile", "solve")},
         "units": "nats",
         "files": {name: str(path) for name, path in files.items()},
     }

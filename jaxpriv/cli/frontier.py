@@ -169,7 +169,7 @@ def frontier(
             raise InputError("--leakage: a bottleneck is about mutual information only")
         asked: Any = BottleneckProblem(arrays["joint"], **first)
     elif funnel:
-        asked = FunnelProblem(arrays["joint"], leakage=measures[0], **first)
+        asked = FunnelProblem(arrays["joint"], **{**first, "leakage": measures[0]})
     else:
         asked = DistortionProblem(arrays["joint"], arrays["distortion"], leakage=measures[0], limits=limits, **first)
     solve = funnel_frontier_within if funnel else frontier_within
@@ -219,7 +219,7 @@ def _spread(arrays: Mapping[str, np.ndarray], count: int, funnel: bool) -> np.nd
     table = np.asarray(real_array(arrays["distortion"], "distortion", ndim=2))
     mass = np.asarray(joint_array(joints[0])).sum(axis=0)
     least, constant = mass @ table.min(axis=1), (mass @ table).min()
-    return least + (constant - least) * shares**1.5
+    return np.asarray(least + (constant - least) * shares**1.5)
 
 
 def _record(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> dict[str, Any]:
@@ -255,7 +255,7 @@ def _csv(record: Mapping[str, Any]) -> bytes:
     return ("\n".join([",".join(names), *rows]) + "\n").encode()
 
 
-def _cell(value: Any) -> str:
+def _cell(value: str | float | list[Any]) -> str:
     if isinstance(value, list):
         return " ".join(map(_cell, value))
     return value if isinstance(value, str) else repr(float(value))

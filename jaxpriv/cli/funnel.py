@@ -1,8 +1,8 @@
 """`jaxpriv funnel`: what must leak about S where much is told about X (the privacy funnel), or can (the bottleneck)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,9 @@ from jaxpriv.cli._tables import (
 )
 from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
+
+if TYPE_CHECKING:
+    from jaxpriv.funnels import FunnelSolution
 
 # Methods that know the bottleneck only; all others take --bottleneck.
 _OF_BOTTLENECKS = ("greedy-bottleneck", "bottleneck-iteration")
@@ -136,13 +139,15 @@ def funnel(
     joint = joint_array(arrays["joint"])
     files = book_file(codebook_out, table)
 
-    def work(report: Any) -> list[Any]:
+    def work(report: Callable[[int, int], None]) -> list[Any]:
         found = []
         for position, target in enumerate(targets):
             given: Any = {form: target}
             try:
                 asked = (
-                    BottleneckProblem(joint, **given) if bottleneck else FunnelProblem(joint, **given, leakage=measure)
+                    BottleneckProblem(joint, **given)
+                    if bottleneck
+                    else FunnelProblem(joint, **{**given, "leakage": measure})
                 )
                 found.append(solve_within(clock, asked, method, Goal(tol, 0.0), max_steps))
             except InfeasibleError as error:
@@ -177,7 +182,12 @@ def funnel(
         )
 
 
-def _target(disclosure: Any, leakage_budget: Any, relevance: Any, multiplier: Any) -> tuple[str, list[float]]:
+def _target(
+    disclosure: list[float] | None,
+    leakage_budget: list[float] | None,
+    relevance: list[float] | None,
+    multiplier: list[float] | None,
+) -> tuple[str, list[float]]:
     """The one form that is given and its values, each checked by option and position."""
     from jaxpriv._validation import scalar
 
@@ -213,7 +223,7 @@ def _check_form(form: str, bottleneck: bool, method: str, leakage: str) -> None:
         raise InputError(f"--leakage: a bottleneck ({why}) is about mutual information only")
 
 
-def _record(solution: Any) -> dict[str, Any]:
+def _record(solution: "FunnelSolution") -> dict[str, Any]:
     return {
         "status": solution.status,
         **{name: float(getattr(solution, name)) for name in _NUMBERS},
@@ -237,7 +247,7 @@ def _infeasible(error: InfeasibleError, least: bool) -> dict[str, Any]:
     }
 
 
-def _together(records: Sequence[dict[str, Any]], method: str) -> dict[str, Any]:
+def _together(records: list[dict[str, Any]], method: str) -> dict[str, Any]:
     """The JSON of one result, or the lists of several; `solver` and `seconds` are of the whole."""
     if len(records) == 1:
         return records[0]
@@ -284,9 +294,7 @@ def _summary(record: Mapping[str, Any], form: str, bottleneck: bool, units: Unit
     return "".join(f"{label:<{width}}  {value}\n" for label, value in lines.items())
 
 
-def _table(
-    records: Sequence[Mapping[str, Any]], targets: list[float], form: str, own: Mapping[str, Any], units: Units
-) -> str:
+def _table(records: list[dict[str, Any]], targets: list[float], form: str, own: Mapping[str, Any], units: Units) -> str:
     from rich import box
     from rich.table import Table
 

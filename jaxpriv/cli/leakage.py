@@ -1,7 +1,7 @@
 """`jaxpriv leakage`: every measure of one mapping."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,11 @@ from jaxpriv.cli._tables import (
     problem_of,
 )
 from jaxpriv.cli._work import working
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from jaxpriv._types import Arr
 
 
 def leakage(
@@ -85,7 +90,7 @@ def leakage(
     _output.deliver(record, json, text)
 
 
-def _measure(number: int, joint: Any, channel: Any, orders: list[float], extra: list[Any]) -> dict[str, Any]:
+def _measure(number: int, joint: "Arr", channel: "np.ndarray", orders: list[float], extra: list[Any]) -> dict[str, Any]:
     """One joint: rows in nats, with the indices where a value is attained."""
     from jaxpriv.leakage import evaluate_all, report
 

@@ -1,7 +1,7 @@
 """`jaxpriv plot`: a picture of a mapping, a curve or a design that another command has written."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,6 +9,9 @@ from jaxpriv.cli import _output
 from jaxpriv.cli._curves import DRAWN, curve_of
 from jaxpriv.cli._output import Units, UnitsOption
 from jaxpriv.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxpriv.plotting.frontiers import DrawnCurve
 
 
 def plot(
@@ -39,7 +42,7 @@ def plot(
     if out.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(f"--out: {out.name} must end in .png, .pdf or .svg")
     _output.check_outputs({"--out": out}, {f"RESULT {k + 1}": path for k, path in enumerate(results)})
-    found = [_read(path) for path in results]
+    found: list[Any] = [_read(path) for path in results]
     curves = [one for one in found if not isinstance(one, tuple)]
     if len(found) > 1 and len(curves) < len(found):
         raise InputError("several results are drawn together if all of them are curves (CURVE.npz of jaxpriv frontier)")
@@ -47,7 +50,7 @@ def plot(
     _output.deliver({}, None, f"picture in {out}\n", {out: image_bytes(figure, out.suffix.lower()[1:])})
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> "DrawnCurve | tuple[str, Any]":
     """A `DrawnCurve`, or ("mapping", P(y|x))."""
     from jaxpriv._files import load_npz_safely
     from jaxpriv.mechanism import Mechanism

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -38,6 +38,9 @@ from jaxpriv.cli._tables import (
 )
 from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
+
+if TYPE_CHECKING:
+    from jaxpriv.solution import Solution
 
 
 def solve(
@@ -225,7 +228,7 @@ def parsed_limit(text: str) -> MeasureOption:
     return MeasureOption("--limit", name, value=value, **given)
 
 
-def _record(solution: Any, unit: str) -> dict[str, Any]:
+def _record(solution: "Solution", unit: str) -> dict[str, Any]:
     """The JSON of a result; `distortion` has one entry for each distortion of the problem.
 
     `units` is that of logarithms; a measure in another unit says so in `leakage_units`. Where `auto` went from one

@@ -1,5 +1,6 @@
 """`jaxpriv sweep`: a declared study, in chunks that survive whatever ends the process."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from jaxpriv.cli._work import ProgressOption, working
 from jaxpriv.errors import NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:
-    from jaxpriv.sweeps import Sweep
+    from jaxpriv.sweeps import Sweep, SweepProgress
 
 
 def sweep(
@@ -58,8 +59,8 @@ def sweep(
         return
     listen = listener(progress)
 
-    def work(report: Any) -> "Sweep":
-        def each(record: Any) -> None:
+    def work(report: Callable[[int, int], None]) -> "Sweep":
+        def each(record: "SweepProgress") -> None:
             report(record.done, record.total)
             if listen is not None:
                 listen(record)

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,10 @@ from jaxpriv.cli._tables import (
 )
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxpriv.watchdog.design import Watchdog
+    from jaxpriv.watchdog.perturbation import Perturbation
 
 # How many causes of what is withheld are printed; the JSON has all.
 _CAUSES = 3
@@ -136,7 +140,7 @@ def _check_numbers(options: dict[str, float | None]) -> None:
             scalar(value, f"--{name.replace('_', '-')}", low=0.0, infinite=name != "target_utility")
 
 
-def _asked(merge: Merge) -> Any:
+def _asked(merge: Merge) -> "Perturbation":
     from jaxpriv.watchdog import CompleteMerging, RandomisedResponse, SubsetMerging
 
     if merge is Merge.subsets:
@@ -146,7 +150,7 @@ def _asked(merge: Merge) -> Any:
     return CompleteMerging(str(merge))
 
 
-def _measures(found: Any) -> list[dict[str, Any]]:
+def _measures(found: "Watchdog") -> list[dict[str, Any]]:
     names = ("name", "form", "order", "divergence", "value", "units")
     return [{name: getattr(row, name) for name in names} for row in found.report().rows]
 
@@ -162,7 +166,7 @@ def _reveals(merge: Merge) -> str:
     return f"--out tells whoever has it: which symbols are released, and {also}\n"
 
 
-def _record(found: Any, merge: Merge) -> dict[str, Any]:
+def _record(found: "Watchdog", merge: Merge) -> dict[str, Any]:
     bounds = found.bounds
     return {
         "epsilon": found.epsilon,

@@ -2,13 +2,13 @@
 
 import math
 import operator
-from typing import Any
+from typing import SupportsIndex
 
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 
 
-def whole(value: Any, name: str, *, low: int, high: int | None = None) -> int:
+def whole(value: SupportsIndex, name: str, *, low: int, high: int | None = None) -> int:
     """A whole number in [low, high]; bools and floats are refused."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -19,7 +19,7 @@ def whole(value: Any, name: str, *, low: int, high: int | None = None) -> int:
     return number
 
 
-def privacy_parameter(value: Any, name: str = "eps") -> float:
+def privacy_parameter(value: object, name: str = "eps") -> float:
     """An eps > 0, finite: 0 asks for noise without a distribution, infinity for no noise."""
     number = float(scalar(value, name, low=0.0, open_low=True))
     if math.exp(-number) == 1.0:

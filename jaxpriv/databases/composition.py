@@ -1,15 +1,16 @@
 """Two answers about the same database: the product channel."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import mechanism_array
 from jaxpriv.errors import InputError
 
 
-def compose(*mechanisms: Any) -> np.ndarray:
+def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
     """M(r_1, r_2, ... | x) = prod_k M_k(r_k|x): independent runs on one database, (x, r_1 r_2 ...) row-major.
 
     The eps of differential privacy, of k dependent records and of all priors ADD: that of the composition is at

@@ -5,8 +5,8 @@ over sequences. K tells about a sequence what it tells about its count and no mo
 Corollary 1), so sizes of thousands of records stay small.
 """
 
+from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, gammaln, xlog1py, xlogy
@@ -16,7 +16,7 @@ from jaxpriv.databases._checks import privacy_parameter, whole
 from jaxpriv.databases.universe import FEWER, sequences, universe_sizes
 
 
-def counts(sizes: Any, symbol: Any = 1) -> np.ndarray:
+def counts(sizes: int | Sequence[int], symbol: int = 1) -> np.ndarray:
     """The number of records equal to `symbol` in every sequence: integers (N,).
 
     Raises `InputError` if some universe lacks the symbol.
@@ -26,7 +26,7 @@ def counts(sizes: Any, symbol: Any = 1) -> np.ndarray:
     return (sequences(sizes) == symbol).sum(axis=1)
 
 
-def perturbed_records(sizes: Any, eps: Any) -> np.ndarray:
+def perturbed_records(sizes: int | Sequence[int], eps: float) -> np.ndarray:
     """Input perturbation: every record through randomised response on its own, (N, N) over sequences.
 
         M(r|x) = prod_i e^{eps [r_i = x_i]}/(e^eps + |X_i| - 1)
@@ -49,7 +49,7 @@ def log_binomial(trials: int, probability: float) -> np.ndarray:
     return choose + xlogy(b, probability) + xlog1py(trials - b, -probability)
 
 
-def perturbed_count(records: Any, eps: Any) -> np.ndarray:
+def perturbed_count(records: int, eps: float) -> np.ndarray:
     """Input perturbation seen through the count: P(noisy count | count), (n + 1, n + 1), n = `records`.
 
     Every binary record is kept with probability e^eps/(1 + e^eps), flipped otherwise, and the count of the
@@ -67,7 +67,7 @@ def perturbed_count(records: Any, eps: Any) -> np.ndarray:
     return np.array(rows) / np.sum(rows, axis=1, keepdims=True)
 
 
-def geometric_count(records: Any, eps: Any) -> np.ndarray:
+def geometric_count(records: int, eps: float) -> np.ndarray:
     """Output perturbation: the count plus two-sided geometric noise, clamped to 0 .. n: (n + 1, n + 1).
 
         P(N = k) = (1 - a)/(1 + a) a^|k|,  a = e^-eps;  the mass below 0 goes to 0, that above n to n.

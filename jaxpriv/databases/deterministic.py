@@ -9,9 +9,9 @@ in nats. P_X and H(S|X=x) are all that is needed: |S| = 2^n never appears.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import entr, xlogy
 
 from jaxpriv._validation import finite, mechanism_array, nonnegative, real_array, scalar
@@ -62,7 +62,7 @@ class DeterministicQuery:
             residual[end] = float(share @ hidden[cell] + entr(share).sum())
         return _query(merged, np.where(merged > 0, residual, -np.inf), self.entropy)
 
-    def outcomes(self, mechanism: Any) -> np.ndarray:
+    def outcomes(self, mechanism: ArrayLike) -> np.ndarray:
         """H(S) - H(S|Y=y) in nats for every output of `mechanism` (x, y); NaN for outputs without mass."""
         array = mechanism_array(mechanism)
         if array.shape[0] != self.prior.size:
@@ -76,12 +76,12 @@ class DeterministicQuery:
         divergence = np.sum(xlogy(posterior, posterior) - posterior * log_zeta, axis=0)
         return np.where(masses > 0, self.constant + divergence, np.nan)
 
-    def max_information(self, mechanism: Any) -> float:
+    def max_information(self, mechanism: ArrayLike) -> float:
         """max_y H(S) - H(S|Y=y) in nats (Definition 4), `mechanism` (x, y); outputs without mass are left out."""
         return max(float(np.nanmax(self.outcomes(mechanism))), 0.0)
 
 
-def deterministic_query(prior: Any, residual: Any) -> DeterministicQuery:
+def deterministic_query(prior: ArrayLike, residual: ArrayLike) -> DeterministicQuery:
     """From P_X, (x,), and H(S|X=x) in nats, (x,): `residual[x]` is ignored where P_X(x) = 0.
 
     Raises `InputError` naming argument and position for a prior that is not one and residuals that are negative
@@ -105,7 +105,9 @@ def _query(prior: np.ndarray, exponent: np.ndarray, entropy: float) -> Determini
     return DeterministicQuery(prior, exponent - total, min(entropy - total, 0.0), entropy)
 
 
-def counting_query(records: Any, probability: Any, *, inside: Any = 0.0, outside: Any = 0.0) -> DeterministicQuery:
+def counting_query(
+    records: int, probability: float, *, inside: float = 0.0, outside: float = 0.0
+) -> DeterministicQuery:
     """X = how many of n i.i.d. records have a property, each with probability p: X ~ Bin(n, p).
 
         H(S|X=x) = ln C(n, x) + x h_in + (n - x) h_out

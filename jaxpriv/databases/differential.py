@@ -4,9 +4,10 @@ A mechanism is M[x, r] = M(r|x), (N, r). All values are max ln M(r|x)/M(r|x') ov
 inf where an output tells a pair apart for certain; pairs that both exclude r are skipped.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._validation import mechanism_array, scalar
 from jaxpriv.databases._checks import whole
@@ -28,7 +29,7 @@ def _excess(raised: np.ndarray, lowered: np.ndarray) -> np.ndarray:
         return np.where(raised == -np.inf, -np.inf, raised - lowered)
 
 
-def differential_privacy(mechanism: Any, neighbours: Any) -> PairPrivacy:
+def differential_privacy(mechanism: ArrayLike, neighbours: ArrayLike) -> PairPrivacy:
     """The eps of differential privacy: max over r and x ~ x' of ln M(r|x)/M(r|x').
 
     `mechanism` (x, r), `neighbours` bool (x, x') asking for M(r|x) <= e^eps M(r|x'); it need not be
@@ -53,7 +54,7 @@ def differential_privacy(mechanism: Any, neighbours: Any) -> PairPrivacy:
     return PairPrivacy(max(best, 0.0), witness)
 
 
-def all_priors_privacy(mechanism: Any) -> PairPrivacy:
+def all_priors_privacy(mechanism: ArrayLike) -> PairPrivacy:
     """The eps of information privacy under EVERY prior: max over x, x', r of ln M(r|x)/M(r|x').
 
     Three conditions hold for the same eps (Wu, Zhou and Xia, Proposition 4): ln P(r|x_i)/P(r) <= eps for every
@@ -78,7 +79,7 @@ def _lowest_elsewhere(logs: np.ndarray, axis: int) -> np.ndarray:
     return np.where(own == logs.argmin(axis=axis, keepdims=True), second, first)
 
 
-def dependent_records_privacy(mechanism: Any, sizes: Any, dependent: Any = 1) -> RecordPrivacy:
+def dependent_records_privacy(mechanism: ArrayLike, sizes: int | Sequence[int], dependent: int = 1) -> RecordPrivacy:
     """The eps of information privacy under every prior with at most k = `dependent` dependent records.
 
         eps_i = max over r and x, x' with x_i != x'_i, ||x - x'||_0 <= k of ln M(r|x)/M(r|x')
@@ -109,7 +110,7 @@ def dependent_records_privacy(mechanism: Any, sizes: Any, dependent: Any = 1) ->
     return worst_record(per_record)
 
 
-def group_privacy_bound(eps: Any, records: Any) -> float:
+def group_privacy_bound(eps: float, records: int) -> float:
     """k eps: what eps-differential privacy promises a group of k = `records` (Wu, Zhou and Xia, Lemma 1).
 
     An upper bound on `dependent_records_privacy(..., dependent=k).value`, which is the exact value.

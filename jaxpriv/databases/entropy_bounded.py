@@ -10,10 +10,12 @@ the rest: nothing is assumed about the number of local maxima.
 import heapq
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import entr, expit, logit
 
 from jaxpriv._validation import scalar
@@ -57,13 +59,13 @@ class EntropyBoundedPrivacy:
 
 
 def entropy_bounded_privacy(
-    mechanism: Any,
-    sizes: Any,
-    entropy: Any,
+    mechanism: ArrayLike,
+    sizes: int | Sequence[int],
+    entropy: float,
     *,
-    records: Any = None,
-    tol: Any = 1e-4,
-    max_steps: Any = 5_000,
+    records: Sequence[int] | None = None,
+    tol: float = 1e-4,
+    max_steps: int = 5_000,
 ) -> EntropyBoundedPrivacy:
     """The eps of information privacy with respect to { P : H(P) >= b }, b = `entropy` in nats: bounds on it.
 

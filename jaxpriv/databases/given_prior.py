@@ -6,11 +6,11 @@ for a group A of records (`records`), a single one being a group of one. Symbols
 outside every maximum. In nats; inf is an answer (a two-sided or inferential ratio with a zero).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv.databases._checks import whole
 from jaxpriv.databases._types import RecordPrivacy, worst_record
@@ -19,7 +19,7 @@ from jaxpriv.databases.universe import over_universe, prior_over, universe_sizes
 from jaxpriv.errors import InputError
 
 
-def _group(records: Any, count: int) -> tuple[int, ...]:
+def _group(records: int | Sequence[int], count: int) -> tuple[int, ...]:
     listed = records if isinstance(records, Iterable) else [records]
     group = tuple(whole(record, f"records[{k}]", low=0, high=count - 1) for k, record in enumerate(listed))
     if not group or len(set(group)) != len(group):
@@ -27,7 +27,9 @@ def _group(records: Any, count: int) -> tuple[int, ...]:
     return group
 
 
-def record_joint(mechanism: Any, prior: Any, sizes: Any, records: Any) -> np.ndarray:
+def record_joint(
+    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
+) -> np.ndarray:
     """P(X_A = x_A, Y = r), (prod of the sizes of A, r), symbols of A in row-major order of `records`.
 
     `records` is one record or several. It is a joint distribution as `jaxpriv.leakage` takes it, with the identity
@@ -49,7 +51,9 @@ def _log_lift(joint: np.ndarray) -> np.ndarray:
     return log_mechanism(channel) - np.log(joint.sum(axis=0))
 
 
-def group_information(mechanism: Any, prior: Any, sizes: Any, records: Any) -> float:
+def group_information(
+    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
+) -> float:
     """I_inf(X_A;Y) = max over x_A, r of ln P(r|x_A)/P(r): group information privacy, one-sided.
 
     Never below that of a part of the group. `mechanism` (N, r), `prior` (N,), `records` the group A.
@@ -59,7 +63,9 @@ def group_information(mechanism: Any, prior: Any, sizes: Any, records: Any) -> f
     return max(float(_log_lift(record_joint(mechanism, prior, sizes, records)).max()), 0.0)
 
 
-def information_privacy(mechanism: Any, prior: Any, sizes: Any, *, two_sided: bool = False) -> RecordPrivacy:
+def information_privacy(
+    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], *, two_sided: bool = False
+) -> RecordPrivacy:
     """eps_i = max over x_i, r of ln P(r|x_i)/P(r) for every record i; `two_sided` takes its absolute value.
 
     One-sided it is Wu's information privacy, `per_record` his personalised eps_i, at most ln(1/min P(x_i)).
@@ -94,7 +100,7 @@ class Ladder:
     mutual_information: RecordPrivacy
 
 
-def ladder(mechanism: Any, prior: Any, sizes: Any) -> Ladder:
+def ladder(mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int]) -> Ladder:
     """All measures of Proposition 2 under one prior; see `Ladder`. `mechanism` (N, r), `prior` (N,)."""
     sizes = universe_sizes(sizes)
     rows = []

@@ -5,7 +5,7 @@ Symmetric by construction; the diagonal is False (a database compared with itsel
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from jaxpriv.databases.universe import FEWER, sequences, universe_sizes
 from jaxpriv.errors import InputError
 
 
-def hamming_distances(sizes: Any) -> np.ndarray:
+def hamming_distances(sizes: int | Sequence[int]) -> np.ndarray:
     """||x - x'||_0, the number of records in which two sequences differ: integers (N, N)."""
     sizes = universe_sizes(sizes)
     need_memory(3.0 * math.prod(sizes) ** 2, "a relation between all sequences", FEWER)
@@ -28,7 +28,7 @@ def hamming_distances(sizes: Any) -> np.ndarray:
     return distances
 
 
-def hamming_neighbours(sizes: Any, distance: Any = 1) -> np.ndarray:
+def hamming_neighbours(sizes: int | Sequence[int], distance: int = 1) -> np.ndarray:
     """Sequences that differ in at least one and at most `distance` records: bool (N, N).
 
     With distance 1 it is the relation of differential privacy with a known number of records (Calmon
@@ -43,7 +43,7 @@ def hamming_neighbours(sizes: Any, distance: Any = 1) -> np.ndarray:
     return (apart > 0) & (apart <= distance)
 
 
-def count_neighbours(records: Any, distance: Any = 1) -> np.ndarray:
+def count_neighbours(records: int, distance: int = 1) -> np.ndarray:
     """Counts i, j of 0 .. n with 1 <= |i - j| <= distance: bool (n + 1, n + 1), n = `records`.
 
     What `hamming_neighbours` of n binary records becomes for a mechanism that sees the count only: two
@@ -56,7 +56,7 @@ def count_neighbours(records: Any, distance: Any = 1) -> np.ndarray:
     return (apart > 0) & (apart <= distance)
 
 
-def neighbours_from_pairs(pairs: Iterable[Any], size: Any, *, symmetric: bool = True) -> np.ndarray:
+def neighbours_from_pairs(pairs: Iterable[Any], size: int, *, symmetric: bool = True) -> np.ndarray:
     """The relation on 0 .. size - 1 that holds for the listed pairs: bool (size, size).
 
     Symmetric: (i, j) stands for (j, i) too. Raises `InputError` naming the pair for an entry that is not
@@ -73,7 +73,7 @@ def neighbours_from_pairs(pairs: Iterable[Any], size: Any, *, symmetric: bool = 
     return relation
 
 
-def checked_neighbours(value: Any, *, size: int | None = None, symmetric: bool = False) -> np.ndarray:
+def checked_neighbours(value: object, *, size: int | None = None, symmetric: bool = False) -> np.ndarray:
     """A relation as a bool (x, x') array: square, of `size` databases, entries bool or 0/1, symmetric if promised.
 
     `InputError` names the first position that breaks the rule.

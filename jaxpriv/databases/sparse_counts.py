@@ -12,8 +12,6 @@ With a = e^-(k eps) the density of Y between two neighbouring multiples, at the 
 is built. All values are in nats, exact to about 1e-12 of rounding.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.special import xlogy
 
@@ -21,7 +19,7 @@ from jaxpriv.databases._checks import privacy_parameter, whole
 from jaxpriv.errors import InputError
 
 
-def sparse_count_leakage(records: Any, spacing: Any, eps: Any, noise: str = "laplace") -> float:
+def sparse_count_leakage(records: int, spacing: int, eps: float, noise: str = "laplace") -> float:
     """I(X;Y) in nats for X uniform on the multiples of k = `spacing` up to n = `records`, Y = X + noise.
 
     `noise="laplace"`: density (eps/2) e^-(eps |z|) on the reals, as in the paper. `noise="geometric"`: mass
@@ -37,7 +35,7 @@ def sparse_count_leakage(records: Any, spacing: Any, eps: Any, noise: str = "lap
     return min(max(value, 0.0), float(np.log1p(groups)))
 
 
-def sparse_count_bound(records: Any, spacing: Any, eps: Any) -> float:
+def sparse_count_bound(records: int, spacing: int, eps: float) -> float:
     """(1 - e^(-k eps/2)) ln(1 + n/k) - ln 2, a lower bound on `sparse_count_leakage` in nats; may be negative.
 
     The nearest multiple of k to Y is wrong with probability at most e^(-k eps/2): exactly that for Laplace noise
@@ -51,7 +49,7 @@ def sparse_count_bound(records: Any, spacing: Any, eps: Any) -> float:
     return float(-np.expm1(-spacing * eps / 2.0) * np.log1p(groups) - np.log(2.0))
 
 
-def _checked(records: Any, spacing: Any, eps: Any) -> tuple[int, int, float]:
+def _checked(records: int, spacing: int, eps: float) -> tuple[int, int, float]:
     """(n/k, k, eps)."""
     records = whole(records, "records", low=1)
     spacing = whole(spacing, "spacing", low=1, high=records)

@@ -6,10 +6,10 @@ a quotient of it: give equal rows to sequences with equal multisets.
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import mechanism_array, nonnegative, real_array
@@ -20,7 +20,7 @@ from jaxpriv.errors import InputError
 FEWER = "collapse the sequences to the statistic that the mechanism uses"
 
 
-def universe_sizes(sizes: Any) -> tuple[int, ...]:
+def universe_sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
     """`sizes` as a tuple of whole numbers >= 1, or `InputError` naming the position."""
     if isinstance(sizes, str | bytes) or not isinstance(sizes, Iterable):
         raise InputError("sizes must be a sequence of whole numbers, one for each record")
@@ -30,19 +30,19 @@ def universe_sizes(sizes: Any) -> tuple[int, ...]:
     return checked
 
 
-def with_empty_record(sizes: Any) -> tuple[int, ...]:
+def with_empty_record(sizes: int | Sequence[int]) -> tuple[int, ...]:
     """Universes that contain the empty record (Wu, Zhou and Xia, section 2.1): one more symbol, the last of each."""
     return tuple(size + 1 for size in universe_sizes(sizes))
 
 
-def sequences(sizes: Any) -> np.ndarray:
+def sequences(sizes: int | Sequence[int]) -> np.ndarray:
     """All record sequences in order: integers (N, n), row x holding the records of sequence number x."""
     sizes = universe_sizes(sizes)
     need_memory(8.0 * math.prod(sizes) * len(sizes), "a table of all sequences", FEWER)
     return np.indices(sizes).reshape(len(sizes), -1).T
 
 
-def sequence_index(records: Any, sizes: Any) -> int:
+def sequence_index(records: Sequence[int], sizes: int | Sequence[int]) -> int:
     """The number of one sequence of records; `InputError` naming the record that its universe lacks."""
     sizes = universe_sizes(sizes)
     if len(records) != len(sizes):
@@ -51,7 +51,7 @@ def sequence_index(records: Any, sizes: Any) -> int:
     return int(np.ravel_multi_index(place, sizes))
 
 
-def over_universe(mechanism: Any, sizes: tuple[int, ...]) -> np.ndarray:
+def over_universe(mechanism: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     """The checked mechanism (N, r) over the sequences of `sizes`."""
     array = mechanism_array(mechanism)
     total = math.prod(sizes)
@@ -60,7 +60,7 @@ def over_universe(mechanism: Any, sizes: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-def prior_over(prior: Any, sizes: tuple[int, ...]) -> np.ndarray:
+def prior_over(prior: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     """The checked prior (N,) over the sequences of `sizes`; a total within 1e-9 of one is divided out."""
     array = nonnegative(real_array(prior, "prior", ndim=1), "prior")
     if array.size != math.prod(sizes):
@@ -71,7 +71,7 @@ def prior_over(prior: Any, sizes: tuple[int, ...]) -> np.ndarray:
     return array / total
 
 
-def independent_prior(marginals: Any) -> np.ndarray:
+def independent_prior(marginals: Sequence[ArrayLike]) -> np.ndarray:
     """P(x) = prod_i P_i(x_i), (N,): the prior of independent records, from one distribution for each record."""
     prior = np.ones(1)
     for i, marginal in enumerate(marginals):

@@ -6,7 +6,6 @@ t_s <= ratio * t_s' for all s, s'     local differential (= inferential) privacy
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
@@ -55,7 +54,7 @@ class Limits:
         return min(self.spread, _LARGEST)
 
 
-def parse_limits(limit: Any) -> Limits:
+def parse_limits(limit: object) -> Limits:
     """`limit` = (measure, eps), or a sequence of such pairs that hold together.
 
     Raises `InputError` for a measure that is not pointwise, for eps negative or NaN, for a relation of
@@ -68,7 +67,7 @@ def parse_limits(limit: Any) -> Limits:
     for number, pair in enumerate(given):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise InputError(f"limit[{number}] must be a pair (measure, eps)")
-        measure, eps = pair[0], scalar(pair[1], f"eps of limit[{number}]", low=0.0, infinite=True)
+        measure, eps = pair[0], float(scalar(pair[1], f"eps of limit[{number}]", low=0.0, infinite=True))
         for kind in _kinds(measure, number):
             bounds[kind] = min(bounds[kind], eps)
         pairs.append((measure, eps))
@@ -77,7 +76,7 @@ def parse_limits(limit: Any) -> Limits:
     return Limits(tuple(pairs), **bounds)
 
 
-def _kinds(measure: Any, number: int) -> tuple[LiftEnd, ...]:
+def _kinds(measure: object, number: int) -> tuple[LiftEnd, ...]:
     if not isinstance(measure, AbstractPointwiseLeakage):
         raise InputError(
             f"limit[{number}] must be on lift, max-lift, min-lift, LDP or inferential privacy, "

@@ -1,12 +1,14 @@
 """The most useful mechanism under a pointwise privacy limit, with a proved upper bound beside it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from jaxpriv._clock import Clock, Stop, clock_of
+from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
 from jaxpriv._divergence import divergence, entropy, information_below
 from jaxpriv._repr import summary
 from jaxpriv._resources import need_memory
@@ -21,6 +23,7 @@ from jaxpriv.extremal.ratio_pricing import RatioPricer
 from jaxpriv.extremal.repair import mechanism_of, within_limits
 from jaxpriv.extremal.search import BoxSearch, RatioSearch
 from jaxpriv.extremal.vertices import posteriors
+from jaxpriv.leakage import AbstractPointwiseLeakage
 from jaxpriv.solution import Status
 
 # Bounds on the lift that are closer than this leave nothing to choose between them.
@@ -64,7 +67,12 @@ class MaximumUtility:
 
 
 def maximum_utility(
-    source_or_joint: Any, limit: Any, *, tol: float = 1e-6, time_limit: Any = None, progress: Any = None
+    source_or_joint: ArrayLike,
+    limit: tuple[AbstractPointwiseLeakage, float] | Sequence[tuple[AbstractPointwiseLeakage, float]],
+    *,
+    tol: float = 1e-6,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
 ) -> MaximumUtility:
     """max I(X;Y) over mechanisms P(Y|X) whose every output meets a pointwise limit, in nats.
 

@@ -12,6 +12,8 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.solution import AbstractSolution, Status
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from jaxpriv.certificates import Verification
 
 
@@ -71,7 +73,7 @@ class FunnelSolution(AbstractSolution):
         """`optimal`, `best_known` or `stationary`."""
         return self.code.label
 
-    def plot(self, **options: Any) -> Any:
+    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
         """`jaxpriv.plotting.plot_mapping(self, ...)`: a matplotlib figure of P(y|x)."""
         from jaxpriv.plotting import plot_mapping  # it needs matplotlib
 

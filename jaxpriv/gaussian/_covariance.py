@@ -1,6 +1,6 @@
 """A covariance matrix taken apart into scales and a Cholesky factor, or refused with its position."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,14 +27,14 @@ class Factored(NamedTuple):
         return factor @ factor.T
 
 
-def host_matrix(value: Any, name: str, *, ndim: int | tuple[int, ...] = 2) -> np.ndarray:
+def host_matrix(value: object, name: str, *, ndim: int | tuple[int, ...] = 2) -> np.ndarray:
     """A finite float64 matrix; tracers are refused, because eigenvalues are checked and sorted here."""
     if is_traced(value):
         raise InputError(f"{name} is traced: jaxpriv.gaussian runs on the host, outside jit, vmap and grad")
     return finite(real_array(value, name, ndim=ndim), name)
 
 
-def factored(value: Any, name: str) -> Factored:
+def factored(value: object, name: str) -> Factored:
     """Scales and Cholesky factor of a covariance matrix: symmetric, positive definite.
 
     Raises `InputError` naming the position: not square, NaN or infinite, not symmetric, a variance that is not

@@ -28,8 +28,6 @@ leak has the slope rho^2 e^-2r/(lambda + rho^2 e^-2r) in [0, 1], falling in r: i
   A direction that S determines (lambda = 0) has the slope 1 at every rate and takes all of it.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.special import expit
 
@@ -37,7 +35,7 @@ from jaxpriv._validation import real_array
 from jaxpriv.errors import InputError
 
 
-def rates_array(value: Any, name: str) -> np.ndarray:
+def rates_array(value: object, name: str) -> np.ndarray:
     """Rates: a number or a list of numbers >= 0, nats; infinite ones are limits."""
     array = real_array(value, name, ndim=(0, 1))
     if not np.all(array >= 0):
@@ -46,7 +44,7 @@ def rates_array(value: Any, name: str) -> np.ndarray:
     return array
 
 
-def leak(squared_correlation: Any, rate: Any) -> np.ndarray:
+def leak(squared_correlation: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """-1/2 ln(1 - rho^2 (1 - e^-2r)), elementwise: a relative accuracy of some units in the last place at any size.
 
     Limits: 0 for rho = 0; r for rho = 1; -1/2 ln lambda for r = inf.

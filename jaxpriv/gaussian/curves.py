@@ -1,15 +1,14 @@
 """The curves of leakage against rate for linear Gaussian releases."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._validation import scalar
 from jaxpriv.gaussian._rates import leak, rates_array, water_filling
 from jaxpriv.gaussian.source import GaussianSource
 
 
-def funnel_curve(source: GaussianSource, rates: Any) -> np.ndarray:
+def funnel_curve(source: GaussianSource, rates: ArrayLike) -> np.ndarray:
     """min I(S;Y) over ONE linear release Y = A X + Z with I(X;Y) >= R, for each R of `rates`, nats.
 
         PF(R) = R - 1/2 ln(1 + lambda_1 (e^2R - 1)),     lambda_1 the largest eigenvalue
@@ -25,7 +24,7 @@ def funnel_curve(source: GaussianSource, rates: Any) -> np.ndarray:
     return leak(source.squared_correlations[0], rates_array(rates, "rates"))
 
 
-def bottleneck_curve(source: GaussianSource, rates: Any) -> np.ndarray:
+def bottleneck_curve(source: GaussianSource, rates: ArrayLike) -> np.ndarray:
     """max I(S;Y) over linear releases Y = A X + Z with I(X;Y) <= R, for each R of `rates`, nats.
 
     Reverse water-filling on the smallest eigenvalues; R if some eigenvalue is 0, I(S;X) in the limit R = inf, concave.
@@ -42,7 +41,7 @@ def bottleneck_curve(source: GaussianSource, rates: Any) -> np.ndarray:
     return np.array(shared).reshape(rates.shape)
 
 
-def time_sharing_curve(source: GaussianSource, rates: Any, share: Any) -> np.ndarray:
+def time_sharing_curve(source: GaussianSource, rates: ArrayLike, share: float) -> np.ndarray:
     """I(S;Y) at the average rate I(X;Y) = R of a release on a `share` t of the occasions, openly, nothing otherwise.
 
         t PF(R/t)  <=  t/2 ln(1/lambda_1)

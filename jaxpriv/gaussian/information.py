@@ -1,8 +1,9 @@
 """I(X;Y) and I(S;Y) of any linear release Y = A X + Z, without cancellation."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from jaxpriv.errors import InputError
@@ -17,7 +18,7 @@ class Information(NamedTuple):
     leakage: float
 
 
-def information(source: GaussianSource, matrix: Any, noise: Any) -> Information:
+def information(source: GaussianSource, matrix: ArrayLike, noise: ArrayLike) -> Information:
     """I(X;Y) and I(S;Y) of Y = A X + Z, Z ~ N(0, Sz) independent of (S, X), nats.
 
     `matrix` A (k, n), any rank; `noise` Sz (k, k), positive definite: without noise a continuous X is disclosed without

@@ -1,7 +1,6 @@
 """The linear releases on both curves, as mappings Y = A X + Z."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
@@ -44,7 +43,7 @@ class GaussianRelease:
     __repr__ = summary
 
 
-def funnel(source: GaussianSource, rate: Any = None, *, multiplier: Any = None) -> GaussianRelease:
+def funnel(source: GaussianSource, rate: float | None = None, *, multiplier: float | None = None) -> GaussianRelease:
     """The ONE linear release with the least I(S;Y) among those with I(X;Y) >= `rate`.
 
     It is Y = sqrt(1 - e^-2R) v_1'X + Z with Var Z = e^-2R and v_1 the direction of the largest eigenvalue; its leakage
@@ -75,7 +74,9 @@ def funnel(source: GaussianSource, rate: Any = None, *, multiplier: Any = None) 
     return _release(source, rates, float(expit(levels(source.squared_correlations)[0] - 2.0 * rates[0])))
 
 
-def bottleneck(source: GaussianSource, rate: Any = None, *, multiplier: Any = None) -> GaussianRelease:
+def bottleneck(
+    source: GaussianSource, rate: float | None = None, *, multiplier: float | None = None
+) -> GaussianRelease:
     """The linear release with the most I(S;Y) among those with I(X;Y) <= `rate`: what the funnel is meant to avoid.
 
     Directions are filled from the smallest eigenvalue up (`jaxpriv.gaussian._rates`); the leakage is
@@ -108,13 +109,13 @@ def bottleneck(source: GaussianSource, rate: Any = None, *, multiplier: Any = No
     return _release(source, rates, beta)
 
 
-def _by_rate(rate: Any, multiplier: Any) -> bool:
+def _by_rate(rate: float | None, multiplier: float | None) -> bool:
     if (rate is None) == (multiplier is None):
         raise InputError("exactly one of rate and multiplier is needed")
     return rate is not None
 
 
-def _rate(value: Any) -> float:
+def _rate(value: object) -> float:
     return float(scalar(value, "rate", low=0.0, high=_HIGHEST_RATE))
 
 

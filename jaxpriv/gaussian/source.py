@@ -12,9 +12,9 @@ neither a nearly independent nor a nearly determined direction loses its digits.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from jaxpriv._repr import summary
@@ -60,7 +60,7 @@ class GaussianSource:
         return max(-0.5 * float(terms.sum()), 0.0)
 
 
-def from_covariances(covariance_x: Any, covariance_s: Any, cross_covariance: Any) -> GaussianSource:
+def from_covariances(covariance_x: ArrayLike, covariance_s: ArrayLike, cross_covariance: ArrayLike) -> GaussianSource:
     """The pair with the covariances Sx (n, n), Ss (m, m) and Sxs = E X S' (n, m).
 
     Sx and Ss must be positive definite (leave out variables that others determine). The joint covariance may be
@@ -79,7 +79,7 @@ def from_covariances(covariance_x: Any, covariance_s: Any, cross_covariance: Any
     return _reduced(x, s, cross, None)
 
 
-def from_samples(x: Any, s: Any) -> GaussianSource:
+def from_samples(x: ArrayLike, s: ArrayLike) -> GaussianSource:
     """The pair with the sample covariances of x (N, n) and s (N, m); row i of both is one individual.
 
     Means are taken off. N >= n + m + 1 rows are needed: with fewer some sample correlations are 1 whatever the truth.
@@ -105,7 +105,7 @@ def from_samples(x: Any, s: Any) -> GaussianSource:
     return _reduced(of_x, of_s, x.T @ s / (count - 1), count)
 
 
-def _columns(value: Any, name: str) -> np.ndarray:
+def _columns(value: object, name: str) -> np.ndarray:
     array = host_matrix(value, name, ndim=(1, 2))
     return array[:, None] if array.ndim == 1 else array
 

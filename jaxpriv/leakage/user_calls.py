@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from jaxpriv._types import Arr
 
@@ -18,7 +19,7 @@ _GROWTH = 4
 _MOST_PROGRAMS = 48
 
 
-def call(function: Callable[..., Any], owner: Hashable, *arrays: Arr, least_rows: int = 16) -> Any:
+def call(function: Callable[..., Any], owner: Hashable, *arrays: Arr, least_rows: int = 16) -> PyTree:
     """function(owner, *arrays) as NumPy arrays, in the arrays' own precision.
 
     `function` maps rows (the first axis, of equal length) to rows, each by itself; it stands in a module, and owners

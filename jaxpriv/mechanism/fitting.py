@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -13,10 +13,10 @@ from jaxpriv._validation import scalar, whole
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
-from jaxpriv.estimation.tables import Codebook, Quantiles, Source, fit_codebook
+from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, fit_codebook
 from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import column_distortion
-from jaxpriv.leakage import MutualInformation, by_name
+from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name
 from jaxpriv.mechanism.evidence import Evidence
 from jaxpriv.mechanism.groups import certified_groups
 from jaxpriv.mechanism.mechanism import Asked, Labels, Mechanism
@@ -93,10 +93,10 @@ class _Counted:
 def fit(
     source: Source,
     *,
-    private: Any = (),
-    useful: Any = (),
-    rules: Any = None,
-    shared: Any = (),
+    private: str | Sequence[str] = (),
+    useful: str | Sequence[str] = (),
+    rules: Mapping[str, Rule | None] | None = None,
+    shared: str | Sequence[str] = (),
     codebook: Codebook | None = None,
     budget: float | None = None,
     leakage_budget: float | None = None,
@@ -238,7 +238,7 @@ def _grouped(records: _Counted, seen: np.ndarray, target: float, confidence: flo
     assert records.held_out is not None
     nearest = _nearest(records.useful, seen)
     held_out = np.zeros_like(records.design[:, seen])
-    np.add.at(held_out, (slice(None), nearest), records.held_out)
+    np.add.at(held_out.T, nearest, records.held_out.T)
     found = certified_groups(records.design[:, seen], held_out, target, 1 - level)
     if found.rung == 0:
         raise NotCertifiedError(
@@ -273,7 +273,7 @@ def _certified(
     records: _Counted,
     problem: str,
     target: float,
-    measure: Any,
+    measure: AbstractLeakage,
     confidence: float,
     designed: Callable[[float], tuple[_Drawn, _Duals, str]],
 ) -> tuple[PopulationLimit, float, tuple[_Drawn, _Duals, str]]:
@@ -306,10 +306,10 @@ def _certified(
 
 def _counted(
     source: Source,
-    private: Any,
-    useful: Any,
-    rules: Any,
-    shared: Any,
+    private: str | Sequence[str],
+    useful: str | Sequence[str],
+    rules: Mapping[str, Rule | None] | None,
+    shared: str | Sequence[str],
     codebook: Codebook | None,
     share: float,
     seed: int,
@@ -355,12 +355,12 @@ def _counted(
     return _Counted(codebook, private_codes, useful_codes, counts[0], None if first.all() else counts[1])
 
 
-def _names(names: Any) -> tuple[str, ...]:
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _designed(
-    problem: str, target: float, joint: np.ndarray, costs: np.ndarray | None, measure: Any, tol: float
+    problem: str, target: float, joint: np.ndarray, costs: np.ndarray | None, measure: AbstractLeakage, tol: float
 ) -> tuple[np.ndarray, _Duals, str]:
     """(the mechanism (X, Y), the duals, the status); private symbols without a record stay in the duals."""
     if problem == "watchdog":
@@ -368,9 +368,9 @@ def _designed(
 
         return watchdog(joint, target_leakage=target).mechanism(), (None, None, None), "optimal"
     if problem == "disclosure":
-        found = solve(FunnelProblem(joint, disclosure=target, leakage=measure), tol=tol)
+        found = solve(FunnelProblem(joint, **dict[str, Any](disclosure=target, leakage=measure)), tol=tol)
         return np.asarray(found.mechanism), (None, None, None), found.status
-    limit = {"budget": target} if problem == "budget" else {"leakage_budget": target}
+    limit: dict[str, Any] = {"budget": target} if problem == "budget" else {"leakage_budget": target}
     solution = solve(DistortionProblem(joint, costs, leakage=measure, **limit), tol=tol)
     assert isinstance(solution, Solution)
     duals = solution.scores, solution.weights, solution.multipliers

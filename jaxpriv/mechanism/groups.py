@@ -82,7 +82,7 @@ def _dealt(order: np.ndarray, size: int) -> np.ndarray:
 
 def _merged(counts: np.ndarray, group: np.ndarray) -> np.ndarray:
     merged = np.zeros((counts.shape[0], int(group.max()) + 1), dtype=np.int64)
-    np.add.at(merged, (slice(None), group), counts)
+    np.add.at(merged.T, group, counts.T)
     return merged
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._files import atomic_write
 from jaxpriv._repr import summary
@@ -213,7 +214,7 @@ class Mechanism:
         found = np.array([place.get(row, -1) for row in map(tuple, distinct.tolist())], dtype=np.int64)
         return distinct, index, found
 
-    def sample(self, symbols: Any) -> np.ndarray:
+    def sample(self, symbols: ArrayLike) -> np.ndarray:
         """One released symbol y for every x in `symbols` (n,), int64 (n,), with randomness of the operating system.
 
         Equal x are independent draws. There is no seed. Raises `InputError` for a symbol that is none, `EntropyError`
@@ -303,7 +304,7 @@ def _codebook(record: Mapping[str, Any], name: str) -> Codebook:
     return book
 
 
-def _edge(edge: Any, name: str) -> Any:
+def _edge(edge: str | float, name: str) -> str | float:
     try:
         return edge if edge in ("-inf", "inf") else float(edge)
     except (TypeError, ValueError):

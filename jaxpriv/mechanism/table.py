@@ -5,9 +5,9 @@ computed mechanism below that are rounding of the solver and, beyond what the de
 """
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._validation import mechanism_array
 from jaxpriv.errors import InputError, NotCertifiedError
@@ -18,7 +18,9 @@ from jaxpriv.verifier.claims import BITS, ONE, Claim, Counted, as_integers
 _MIXTURES = range(52, 4, -1)
 
 
-def quantise(mechanism: Any, *, resolution: int, costs: np.ndarray | None = None, support: bool = False) -> np.ndarray:
+def quantise(
+    mechanism: ArrayLike, *, resolution: int, costs: np.ndarray | None = None, support: bool = False
+) -> np.ndarray:
     """The integer table (X, Y), uint64, of a mechanism (X, Y) in float64.
 
     Every entry is rounded down to a multiple of 2^-resolution; what a row then lacks goes to its cheapest output with

@@ -1,9 +1,11 @@
 """Pictures of mappings P(y|x)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import PyTree
 
+from jaxpriv._types import Arr
 from jaxpriv._validation import mechanism_array
 from jaxpriv.datasets import Dataset
 from jaxpriv.errors import InputError
@@ -12,13 +14,16 @@ from jaxpriv.plotting.styles import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
 
 # Probabilities below this are drawn as zero.
 _FAINTEST = 1e-3
 
 
-def plot_mapping(mechanism: Any, data: Dataset | None = None, *, ax: "Axes | None" = None, title: str = "") -> "Figure":
+def plot_mapping(
+    mechanism: object, data: Dataset | None = None, *, ax: "Axes | None" = None, title: str = ""
+) -> "Figure":
     """One mapping P(y|x) as a table of shades, each row the release of one data symbol.
 
     `mechanism`: an array (X, Y), or what holds one: a `Solution`, a `FunnelSolution`, a `RobustSolution`, a
@@ -69,7 +74,7 @@ def plot_mapping(mechanism: Any, data: Dataset | None = None, *, ax: "Axes | Non
     return figure  # pyright: ignore[reportReturnType]
 
 
-def _shades() -> Any:
+def _shades() -> "ListedColormap":
     """From a light green that is seen on white to dark blue."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
@@ -77,7 +82,7 @@ def _shades() -> Any:
     return ListedColormap(colormaps["viridis_r"](np.linspace(0.18, 1.0, 256)))
 
 
-def _table_of(mechanism: Any) -> Any:
+def _table_of(mechanism: object) -> PyTree:
     """The array of what holds a mapping; a batch of mappings is refused by its shape later."""
     if isinstance(mechanism, Mechanism):
         return mechanism.matrix()
@@ -103,7 +108,7 @@ def _name_symbols(axes: "Axes", data: Dataset) -> None:
     axes.set_ylabel(f"true {first}")
 
 
-def _draw_changes(axes: "Axes", table: np.ndarray, data: Dataset) -> None:
+def _draw_changes(axes: "Axes", table: Arr, data: Dataset) -> None:
     """How often each attribute of the released symbol differs from the true one."""
     codes, mass = data.useful_attributes, data.joint.sum(axis=0)
     changed = np.einsum("x,xy,xya->a", mass, table, (codes[:, None, :] != codes[None, :, :]).astype(float))

@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -23,6 +23,9 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import STREAMING, Solver, pick_solver, step_limit, table_solver
 from jaxpriv.solving.execution import device_errors, own_settings
 from jaxpriv.solving.sweep import sweep
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Of a measure that is computed to the nearest number.
 _ROUNDING = 1e-11
@@ -68,7 +71,7 @@ class Frontier(eqx.Module):
     @property
     def gap(self) -> np.ndarray:
         """upper_bound - lower_bound, (B,)."""
-        return self.solutions.gap
+        return np.asarray(self.solutions.gap)
 
     @property
     def leakage(self) -> np.ndarray:
@@ -182,7 +185,7 @@ class Frontier(eqx.Module):
         leaks = [exact_values((self.problem.leakage,), joint, mixed)[0] for joint in self.problem.joints]
         return float(max(leaks)) * (1 + _ROUNDING) + _ROUNDING
 
-    def plot(self, **options: Any) -> Any:
+    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
         """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the curve and its certified band."""
         from jaxpriv.plotting import plot_frontier  # it needs matplotlib
 

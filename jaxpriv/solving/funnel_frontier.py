@@ -8,7 +8,7 @@ and the prices of every point give a line L = c + lambda R that no release cross
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,9 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entr
 from jaxpriv.solution import Status
 from jaxpriv.solving.execution import own_settings
 from jaxpriv.solving.funnels import pick_funnel_solver, solve_with
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,7 @@ class FunnelFrontier:
         """The status of every solution, (B,)."""
         return self._column("status")
 
-    def plot(self, **options: Any) -> Any:
+    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
         """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the curve and its certified band."""
         from jaxpriv.plotting import plot_frontier  # it needs matplotlib
 
@@ -237,7 +240,9 @@ def _with_proofs(
     )
 
 
-def _replaced(problem: FunnelProblem | BottleneckProblem, form: str, target: float) -> Any:
+def _replaced(
+    problem: FunnelProblem | BottleneckProblem, form: str, target: float
+) -> FunnelProblem | BottleneckProblem:
     if isinstance(problem, FunnelProblem):
         return FunnelProblem(problem.joint, leakage=problem.leakage, **{form: target})
     return BottleneckProblem(problem.joint, **{form: target})

@@ -160,7 +160,7 @@ def _resume_all(solver: AbstractSolver, shared: Program, varying: PyTree, course
     return jax.vmap(one)(varying, course)
 
 
-def _each(shared: Program, varying: Any) -> list[tuple[Program, Goal]]:
+def _each(shared: Program, varying: PyTree) -> list[tuple[Program, Goal]]:
     lanes = [jax.tree.map(lambda leaf, k=k: leaf[k], varying) for k in range(_BATCH)]
     return [(eqx.combine(program, shared), goal) for program, goal in lanes]
 

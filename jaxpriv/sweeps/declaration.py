@@ -56,7 +56,7 @@ class Study:
         return digest({"format": FORMAT, "cases": self.cases})
 
     @staticmethod
-    def of(declaration: Any, folder: Path | None = None) -> "Study":
+    def of(declaration: object, folder: Path | None = None) -> "Study":
         """The study of a TOML file (a path), or of the same as a mapping, whose files are relative to `folder`.
 
         Raises:
@@ -97,7 +97,7 @@ class Study:
         return problem_of(self.cases[i], self.tables)
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """SHA-256 of plain data: of the JSON with sorted keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -164,7 +164,7 @@ class _Files:
         return hashed, self.tables[hashed]
 
 
-def _cases(grid: Any, place: str, files: _Files) -> Iterator[Config]:
+def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
     """The product of the axes of one grid."""
     if not isinstance(grid, Mapping):
         raise InputError(f"{place} must be a table")
@@ -203,7 +203,7 @@ def _cases(grid: Any, place: str, files: _Files) -> Iterator[Config]:
         }
 
 
-def _alternatives(value: Any, place: str) -> list[Any]:
+def _alternatives(value: object, place: str) -> list[Any]:
     """A list is its entries, a table the product of its values; {first, count} counts from the first number on."""
     if isinstance(value, (list, tuple)):
         if not value:
@@ -218,7 +218,7 @@ def _alternatives(value: Any, place: str) -> list[Any]:
     return [value]
 
 
-def _joint(value: Any, place: str, files: _Files) -> Config:
+def _joint(value: object, place: str, files: _Files) -> Config:
     if isinstance(value, str):
         value = {"file": value}
     if not isinstance(value, Mapping):
@@ -245,7 +245,7 @@ def _joint(value: Any, place: str, files: _Files) -> Config:
     return {"family": family, **sizes, "seed": seed, **numbers}
 
 
-def _distortion(value: Any, useful: int, place: str, files: _Files) -> Config:
+def _distortion(value: object, useful: int, place: str, files: _Files) -> Config:
     if isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
@@ -265,7 +265,7 @@ def _distortion(value: Any, useful: int, place: str, files: _Files) -> Config:
     return {"name": name, "released": released, **seed}
 
 
-def _leakage(value: Any, place: str) -> Config:
+def _leakage(value: object, place: str) -> Config:
     config = {"name": value} if isinstance(value, str) else value
     if not isinstance(config, Mapping):
         raise InputError(f"{place} must be a name or a table")
@@ -280,19 +280,19 @@ def _leakage(value: Any, place: str) -> Config:
     return {key: _INFINITE if one == math.inf else one for key, one in config.items()}
 
 
-def _solver(value: Any, place: str) -> str:
+def _solver(value: object, place: str) -> str:
     from jaxpriv.solving.choice import SOLVER_NAMES
 
-    if value not in SOLVER_NAMES:
+    if not isinstance(value, str) or value not in SOLVER_NAMES:
         raise InputError(f"{place} is unknown; known: {', '.join(SOLVER_NAMES)}")
     return value
 
 
-def _steps(value: Any, place: str) -> int | None:
+def _steps(value: object, place: str) -> int | None:
     return None if value == 0 else _whole(value, place, 1)
 
 
-def _number(value: Any, place: str, *, low: float = -math.inf, high: float = math.inf, above: bool = False) -> float:
+def _number(value: object, place: str, *, low: float = -math.inf, high: float = math.inf, above: bool = False) -> float:
     """A finite number; `above`: positive."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise InputError(f"{place} must be a finite number")
@@ -302,19 +302,19 @@ def _number(value: Any, place: str, *, low: float = -math.inf, high: float = mat
     return float(value)
 
 
-def _whole(value: Any, place: str, low: int) -> int:
+def _whole(value: object, place: str, low: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**53:
         raise InputError(f"{place} must be a whole number >= {low}")
     return value
 
 
-def _text(value: Any, place: str) -> str:
+def _text(value: object, place: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{place} must be a string")
     return value
 
 
-def _only(value: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+def _only(value: Mapping[str, object], known: tuple[str, ...], place: str) -> None:
     for key in value:
         if key not in known:
             raise InputError(f"{place} has an unknown key {key!r}; known: {', '.join(known)}")

@@ -6,7 +6,7 @@ that goes on, elsewhere or with another version of the library, goes on with the
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,7 +148,7 @@ def chunk_key(cases: Iterable[Config], width: int, bucket: tuple[int, ...]) -> s
     return digest({"format": FORMAT, "width": width, "bucket": bucket, "cases": list(cases)})
 
 
-def _alike(case: Config) -> Any:
+def _alike(case: Config) -> Hashable:
     """What decides by itself how a case is computed: all but seeds, targets and parameters of families."""
     joint = case["joint"]
     shape = [joint.get(name) for name in ("private", "useful", "sha256", "family")]

@@ -6,6 +6,7 @@ A file holds no seconds and nothing of the machine: equal chunks give equal byte
 import io
 import math
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +59,7 @@ COLUMNS = (*_ASKED, *_FOUND)
 _ROUNDING = 1e-9
 
 
-def polars_or_refuse() -> Any:
+def polars_or_refuse() -> ModuleType:
     """The module, or a `ResourceError` that says how to install it."""
     try:
         import polars  # an extra

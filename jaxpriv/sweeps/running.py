@@ -2,11 +2,12 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,15 +135,15 @@ class Sweep:
 
 
 def sweep(
-    study: Any,
-    out: Any,
+    study: Study | str | PathLike[str] | Mapping[str, object],
+    out: str | PathLike[str],
     *,
     workers: int = 1,
     executor: Executor | None = None,
     part: Part | None = None,
     dry_run: bool = False,
-    time_limit: Any = None,
-    progress: Any = None,
+    time_limit: float | None = None,
+    progress: bool | Callable[[SweepProgress], object] | None = None,
 ) -> Sweep:
     """Solve every problem of a declared study, in chunks that are kept in the folder `out` one by one.
 
@@ -191,7 +192,7 @@ def sweep(
         return sweep_within(clock, declared, folder, workers, executor, part, listen)
 
 
-def _check_part(part: Any) -> None:
+def _check_part(part: tuple[int, int]) -> None:
     whole = isinstance(part, tuple) and len(part) == 2 and all(type(one) is int for one in part)
     if not whole or not 1 <= part[0] <= part[1]:
         raise InputError("part must be (k, n), two whole numbers with 1 <= k <= n")
@@ -252,7 +253,7 @@ class _Course:
         tables = {name: table for name, table in study.tables.items() if name in named}
         return Work(chunk.positions, cases, chunk.width, chunk.bucket, tables)
 
-    def keep(self, number: int, content: Any) -> None:
+    def keep(self, number: int, content: object) -> None:
         """Check and write what a worker returned for a chunk; nonsense is a failure of that chunk alone."""
         chunk = self.chunk(number)
         try:
@@ -369,7 +370,7 @@ def _settled(course: _Course, number: int, future: "Future[bytes]", lost: list[i
         course.keep(number, content)
 
 
-def listener(progress: Any) -> Callable[[SweepProgress], Any] | None:
+def listener(progress: bool | Callable[[SweepProgress], object] | None) -> Callable[[SweepProgress], Any] | None:
     """The function that the argument `progress` stands for."""
     """The function that the argument `progress` stands for."""
     if progress is None or progress is False:

@@ -226,7 +226,7 @@ def _tables(
     return {member: array(members[member], f"{name}: {member}", *kind) for member, kind in kinds.items()}
 
 
-def _asked(asked: Any, name: str) -> None:
+def _asked(asked: Mapping[str, Any], name: str) -> None:
     good = isinstance(asked, dict) and set(asked) == {"problem", "leakage", "target"}
     good = good and asked["problem"] in PROBLEMS and isinstance(asked["leakage"], dict)
     good = good and set(asked["leakage"]) == set(MEASURE) and isinstance(asked["leakage"]["name"], str)
@@ -266,5 +266,5 @@ def _symbols(codes: Table, labels: Sequence[Sequence[str]], size: int, name: str
     return rows
 
 
-def _is_hash(text: Any) -> bool:
+def _is_hash(text: object) -> bool:
     return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")

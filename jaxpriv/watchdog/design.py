@@ -1,7 +1,6 @@
 """The watchdog of a joint: a threshold, what is released, and exact numbers for it."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -115,10 +114,10 @@ class Watchdog:
 def watchdog(
     joint: Joint,
     *,
-    epsilon: Any = None,
-    target_leakage: Any = None,
-    target_utility: Any = None,
-    perturbation: Any = None,
+    epsilon: float | None = None,
+    target_leakage: float | None = None,
+    target_utility: float | None = None,
+    perturbation: Perturbation | None = None,
 ) -> Watchdog:
     """The watchdog with a threshold, or the best one with complete merging for a target.
 
@@ -171,7 +170,11 @@ def watchdog(
 
 
 def compare(
-    joint: Joint, *, epsilon: Any = None, target_leakage: Any = None, target_utility: Any = None
+    joint: Joint,
+    *,
+    epsilon: float | None = None,
+    target_leakage: float | None = None,
+    target_utility: float | None = None,
 ) -> dict[str, Watchdog]:
     """Three perturbations for the same choice: none leaks more than complete merging, or than the target.
 
@@ -247,13 +250,14 @@ def _most_useful(
     joint: np.ndarray, score: np.ndarray, found: Steps, plain: Watchdog, asked: SubsetMerging | RandomisedResponse
 ) -> Watchdog:
     """The most useful of several thresholds where complete merging is within the limit; that of `plain` is one."""
-    within = found.epsilon[(found.leakage <= asked.limit + _NEAR) & (found.epsilon != plain.epsilon)]
+    limit = float("inf") if asked.limit is None else asked.limit
+    within = found.epsilon[(found.leakage <= limit + _NEAR) & (found.epsilon != plain.epsilon)]
     work = joint.shape[0] * (joint.shape[1] ** 2 if isinstance(asked, SubsetMerging) else joint.shape[1])
     tried = min(len(within), int(min(_TRIED, _WORK // work)))
     places = np.unique(np.linspace(0, len(within) - 1, tried).round().astype(int)) if tried else []
     merged = [*(_built(joint, score, float(within[place]), CompleteMerging()) for place in places), plain]
     # The running sums of the staircase are rounded otherwise: what is within the limit is decided by the sums proper.
-    epsilons = [dog.epsilon for dog in merged if dog.leakage <= asked.limit]
+    epsilons = [dog.epsilon for dog in merged if dog.leakage <= limit]
     return max((_built(joint, score, epsilon, asked) for epsilon in epsilons), key=lambda dog: dog.utility)
 
 

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
@@ -39,7 +39,7 @@ class Cause:
     records_needed: int | None
 
 
-def explain(watchdog: Watchdog, *, counts: Any = None, confidence: Any = 0.95) -> tuple[Cause, ...]:
+def explain(watchdog: Watchdog, *, counts: ArrayLike = None, confidence: float = 0.95) -> tuple[Cause, ...]:
     """The causes of what is withheld, those with the largest mass first; empty if nothing with mass is.
 
     A score is the largest |ln P(s|x)/P(s)| over s: one rare private class withholds every x that none of its records

@@ -53,7 +53,7 @@ class SubsetMerging:
     """
 
     draw: Any = "marginal"
-    limit: Any = None
+    limit: float | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class RandomisedResponse:
     """
 
     draw: Any = "uniform"
-    limit: Any = None
+    limit: float | None = None
 
 
 Perturbation: TypeAlias = CompleteMerging | SubsetMerging | RandomisedResponse
@@ -133,7 +133,7 @@ def _grouped(joint: np.ndarray, group: np.ndarray) -> np.ndarray:
     return masses
 
 
-def _draw(asked: Any, joint: np.ndarray, group: np.ndarray) -> np.ndarray | None:
+def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | None:
     """R_Y with total 1 in each group."""
     inside, useful = group >= 0, joint.sum(axis=0)
     if isinstance(asked, str):

@@ -12,9 +12,10 @@ are all different it counts records, and says little about the population.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._repr import summary
 from jaxpriv._validation import finite, nonnegative, real_array, scalar
@@ -89,7 +90,9 @@ class _Samples:
     basis: Basis
 
 
-def estimated_staircase(log_lift: Any, prior: Any, *, labels: Any = None, symbols: Any = None) -> EstimatedStaircase:
+def estimated_staircase(
+    log_lift: ArrayLike, prior: ArrayLike | None, *, labels: ArrayLike | None = None, symbols: int | None = None
+) -> EstimatedStaircase:
     """All thresholds at once, from estimates for n records.
 
     Args:
@@ -108,14 +111,14 @@ def estimated_staircase(log_lift: Any, prior: Any, *, labels: Any = None, symbol
 
 
 def estimated_watchdog(
-    log_lift: Any,
-    prior: Any,
+    log_lift: ArrayLike,
+    prior: ArrayLike | None,
     *,
-    epsilon: Any = None,
-    target_leakage: Any = None,
-    target_utility: Any = None,
-    labels: Any = None,
-    symbols: Any = None,
+    epsilon: float | None = None,
+    target_leakage: float | None = None,
+    target_utility: float | None = None,
+    labels: ArrayLike | None = None,
+    symbols: int | None = None,
 ) -> EstimatedWatchdog:
     """The watchdog of records with a threshold, or the best for a target of the ESTIMATED leakage or utility.
 
@@ -187,7 +190,7 @@ def _staircase(found: Steps, basis: Basis) -> EstimatedStaircase:
     )
 
 
-def _checked(log_lift: Any, prior: Any, labels: Any, symbols: Any) -> _Samples:
+def _checked(log_lift: ArrayLike, prior: ArrayLike | None, labels: ArrayLike | None, symbols: int | None) -> _Samples:
     table = finite(real_array(log_lift, "log_lift", ndim=2), "log_lift")
     private = nonnegative(real_array(prior, "prior", ndim=1), "prior")
     records, classes = table.shape
@@ -228,7 +231,7 @@ def _checked(log_lift: Any, prior: Any, labels: Any, symbols: Any) -> _Samples:
     return _Samples(scores[first], joined, counts, scores[first][place], "scores" if labels is None else "labels")
 
 
-def _whole(value: Any, name: str, size: int) -> np.ndarray:
+def _whole(value: object, name: str, size: int) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind not in "iu" or array.shape != (size,):
         raise InputError(f"{name} must be {size} whole numbers, one for each row of log_lift")

@@ -1,8 +1,7 @@
 """The log-lift i(s,x) = ln P(s|x)/P(s) of a joint, and the score max_s |i(s,x)| of every useful symbol."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._types import Joint
 from jaxpriv._validation import is_traced, joint_array
@@ -28,7 +27,7 @@ def scores(joint: Joint) -> np.ndarray:
     return scores_of(log_lift(joint))
 
 
-def host_joint(joint: Any) -> np.ndarray:
+def host_joint(joint: ArrayLike) -> np.ndarray:
     """The checked joint; a watchdog is designed on the host."""
     if is_traced(joint):
         raise InputError("joint is traced; a watchdog is designed on the host, outside of jit, vmap and grad")

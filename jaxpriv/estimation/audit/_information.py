@@ -1,7 +1,5 @@
 """Entropies on the host in nats, how far they can move, and the hardest prior of a mechanism."""
 
-from typing import Any
-
 import numpy as np
 from scipy.special import rel_entr, xlogy
 
@@ -9,18 +7,18 @@ _STEPS = 300
 _CLOSE = 1e-9  # nats
 
 
-def entropy(distribution: Any) -> Any:
+def entropy(distribution: np.ndarray) -> np.ndarray:
     """H along the last axis."""
     return -xlogy(distribution, distribution).sum(axis=-1)
 
 
-def mutual_information(joint: np.ndarray) -> Any:
+def mutual_information(joint: np.ndarray) -> np.ndarray:
     """I of joints (..., a, b), not below 0; terms p ln(p/q) - p + q, none of them negative."""
     product = joint.sum(axis=-1, keepdims=True) * joint.sum(axis=-2, keepdims=True)
     return np.maximum((rel_entr(joint, product) - joint + product).sum(axis=(-2, -1)), 0.0)
 
 
-def entropy_change(distance: np.ndarray, symbols: int) -> Any:
+def entropy_change(distance: np.ndarray, symbols: int) -> np.ndarray:
     """The most that an entropy on `symbols` symbols, or a conditional one, changes over a total variation.
 
     h(d) + d ln(m - 1) for d <= 1 - 1/m, ln m beyond. For H(A): Audenaert 2007, Theorem 1. For H(A|B), whatever B's

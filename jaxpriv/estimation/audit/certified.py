@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -11,6 +10,8 @@ from jaxpriv._validation import real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit.measured import Measured
 from jaxpriv.leakage import AbstractLeakage, MutualInformation
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.solution import Solution
 
 # A solution belongs to the audit if its leakage is the fitted value to this accuracy.
 _SAME = 1e-6
@@ -26,9 +27,9 @@ class CertifiedGap:
 
 
 def certified_gap(
-    solution: Any,
-    problem: Any,
-    gap: Any,
+    solution: Solution | None,
+    problem: DistortionProblem | None,
+    gap: float | None,
     objective: AbstractLeakage | None,
     channel: np.ndarray,
     rows: Sequence[Measured],
@@ -65,10 +66,9 @@ def certified_gap(
     return CertifiedGap(row, stated, verified=False)
 
 
-def _verified(solution: Any, problem: Any, wanted: AbstractLeakage, channel: np.ndarray) -> float:
+def _verified(solution: Solution, problem: DistortionProblem, wanted: AbstractLeakage, channel: np.ndarray) -> float:
     """The gap of a solution computed again from its problem, mechanism and duals."""
     from jaxpriv.certificates.verification import certify  # most audits have no problem to check
-    from jaxpriv.problems import DistortionProblem
 
     if not isinstance(problem, DistortionProblem):
         raise InputError("problem must be the DistortionProblem of the solution")

@@ -10,9 +10,9 @@ W excludes gives z = inf and p = 0. The sum sees a defect in all rows, each row 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from jaxpriv._validation import mechanism_array
@@ -34,7 +34,7 @@ class Conformity:
     impossible: tuple[tuple[int, int], ...]
 
 
-def conformity(releases: Any, mechanism: Any) -> Conformity:
+def conformity(releases: ArrayLike, mechanism: ArrayLike) -> Conformity:
     """Test counts (X, Y) of released pairs against the mechanism (X, Y) they should come from.
 
     Raises `InputError` for bad counts or a bad mechanism, and if their shapes differ.

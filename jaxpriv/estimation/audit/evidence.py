@@ -20,9 +20,8 @@ holds; a good choice only makes it large. A bound of 0 says nothing.
 Seven families of statements share beta (Bonferroni), and the statements inside a family share its part.
 """
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri, rel_entr
 
 from jaxpriv._validation import whole
@@ -33,7 +32,7 @@ from jaxpriv.estimation.confidence.sets import chord_sum
 _FAMILIES = 7
 
 
-def split(counts: Any, seed: Any = 0) -> tuple[np.ndarray, np.ndarray]:
+def split(counts: ArrayLike, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Two tables with half of the records each (the first the smaller one), drawn without replacement.
 
     Records are exchangeable, so a table of counts can be split as well as the records themselves: the halves
@@ -52,7 +51,7 @@ class SampleLowerBounds:
     All hold together with probability 1 - beta.
     """
 
-    def __init__(self, choosing: np.ndarray, counting: np.ndarray, beta: Any):
+    def __init__(self, choosing: np.ndarray, counting: np.ndarray, beta: float):
         self._share = failure(beta) / _FAMILIES
         self._choosing, self._counting = choosing, counting
         self._by_private, self._total = counting.sum(axis=1), int(counting.sum())
@@ -154,11 +153,11 @@ class SampleLowerBounds:
         return max(0.0, float(mean - moved) - 1e-12)
 
 
-def _least(hits: Any, draws: Any, beta: float) -> Any:
+def _least(hits: ArrayLike, draws: ArrayLike, beta: float) -> np.ndarray:
     return clopper_pearson(hits, draws, beta)[0]
 
 
-def _most(hits: Any, draws: Any, beta: float) -> Any:
+def _most(hits: ArrayLike, draws: ArrayLike, beta: float) -> np.ndarray:
     return clopper_pearson(hits, draws, beta)[1]
 
 

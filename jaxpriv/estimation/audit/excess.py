@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
@@ -58,7 +59,12 @@ class ReleaseExcess:
 
 
 def excess(
-    counts: Any, *, distortion: Any = None, at: At | None = None, tol: Any = 1e-6, time_limit: Any = None
+    counts: ArrayLike,
+    *,
+    distortion: ArrayLike | None = None,
+    at: At | None = None,
+    tol: float = 1e-6,
+    time_limit: float | None = None,
 ) -> ReleaseExcess:
     """Compare a release with the certified optimum.
 

@@ -4,9 +4,9 @@ A small p-value is evidence of leakage. A large one is NOT evidence of privacy: 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import chdtrc, xlogy
 
 from jaxpriv._validation import whole
@@ -59,7 +59,7 @@ def permuted_tables(counts: np.ndarray, permutations: int, generator: np.random.
     return tables
 
 
-def permutation_test(counts: Any, *, permutations: Any = 9999, seed: Any = 0) -> PermutationTest:
+def permutation_test(counts: ArrayLike, *, permutations: int = 9999, seed: int = 0) -> PermutationTest:
     """Test that S and Y are independent, from the counts (S, Y) of pairs.
 
     With margins fixed the plug-in information is increasing in sum_sy N ln N, the statistic used. Under
@@ -94,7 +94,7 @@ def _statistics(tables: np.ndarray) -> np.ndarray:
     return np.concatenate([cells.sum(axis=(1, 2))[:, None], each], axis=1)
 
 
-def g_test(counts: Any) -> float | None:
+def g_test(counts: ArrayLike) -> float | None:
     """The p-value of G = 2 n I against chi-squared; None unless every expected count is at least 5.
 
     Asymptotic. Symbols that do not occur are left out; on sparse tables the test would reject far too often.

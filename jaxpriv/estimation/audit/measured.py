@@ -30,7 +30,7 @@ class Measured:
 
 
 def measured(
-    joint: np.ndarray, channel: np.ndarray, orders: Any, measures: Sequence[str] | None
+    joint: np.ndarray, channel: np.ndarray, orders: Sequence[float], measures: Sequence[str] | None
 ) -> tuple[list[Measured], list[AbstractLeakage]]:
     """The measures of a report or those that are named, further orders, and their values."""
     asked = [float(order) for order in real_array(orders, "orders", ndim=1)] if np.size(orders) else []
@@ -69,8 +69,8 @@ def resampled(
     rows: Sequence[Measured],
     measures: Sequence[AbstractLeakage],
     beta: float,
-    repeats: Any,
-    seed: Any,
+    repeats: int,
+    seed: int,
 ) -> list[float | None]:
     """The bootstrap estimates of the rows; None where a value was not finite."""
     repeats = whole(repeats, "bootstrap", low=0.0)

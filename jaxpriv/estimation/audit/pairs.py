@@ -12,9 +12,9 @@ change g(N_sy) - g(N_s) - g(N_y) by an amount in [-2d, 0] and the old ones by on
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri, xlogy
 
 from jaxpriv.estimation.audit._information import mutual_information
@@ -43,7 +43,7 @@ class InformationEstimate:
     undersampled: bool
 
 
-def estimate_information(counts: Any, beta: Any = 0.05) -> InformationEstimate:
+def estimate_information(counts: ArrayLike, beta: float = 0.05) -> InformationEstimate:
     """Estimate I(S;Y) from counts (S, Y); `beta` is the (asymptotic) error of the interval."""
     table, beta = count_array(counts), failure(beta)
     n = int(table.sum())
@@ -62,7 +62,7 @@ def estimate_information(counts: Any, beta: Any = 0.05) -> InformationEstimate:
     return InformationEstimate(plug_in, corrected, interval, False)
 
 
-def information_bound(counts: np.ndarray, beta: Any) -> Any:
+def information_bound(counts: np.ndarray, beta: float) -> np.ndarray:
     """An upper bound on I(S;Y) with probability 1 - beta for tables (..., S, Y), without assumptions on P."""
     private, released = counts.shape[-2:]
     n = counts.sum(axis=(-2, -1))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from jaxpriv.errors import InputError
@@ -13,6 +14,7 @@ from jaxpriv.estimation.audit.bounds import SampleUpperBounds
 from jaxpriv.estimation.confidence import Population, population, seen_through
 from jaxpriv.estimation.confidence.population import mechanism_stack
 from jaxpriv.estimation.confidence.sets import chord_sum
+from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.population import Routes
 from jaxpriv.leakage.population import UpperBounds as Bounds
 
@@ -35,7 +37,7 @@ class Bound:
     cap: np.ndarray
 
 
-def leakage_bounds(known: Population, mechanism: Any, measures: Sequence[Any]) -> tuple[Bound | None, ...]:
+def leakage_bounds(known: Population, mechanism: ArrayLike, measures: Sequence[Any]) -> tuple[Bound | None, ...]:
     """Upper bounds on `measures` for one mechanism (X, Y) or a stack (M, X, Y); None where no sound one is known.
 
     All hold together with probability 1 - known.beta, for every mechanism there is: a whole sweep may be bounded and
@@ -48,10 +50,11 @@ def leakage_bounds(known: Population, mechanism: Any, measures: Sequence[Any]) -
     nothing = population(np.zeros_like(known.counts[0]), known.beta, possible=known.possible)
     informed = SampleUpperBounds(known, seen_through(known, stack), stack)
     blind = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)
-    return tuple(bound_of(*(routes_of(measure, bounds) for bounds in (informed, blind))) for measure in measures)
+    both: tuple[Any, ...] = (informed, blind)  # cached properties, attributes to the protocol
+    return tuple(bound_of(*(routes_of(measure, bounds) for bounds in both)) for measure in measures)
 
 
-def routes_of(measure: Any, bounds: Bounds) -> Routes | None:
+def routes_of(measure: AbstractLeakage, bounds: Bounds) -> Routes | None:
     """The bounds on a measure by the names of their arguments, none below 0; None where no sound one is known."""
     found = measure.upper_bounds(bounds)
     return None if found is None else {name: np.maximum(value, 0.0) for name, value in found.items()}
@@ -69,7 +72,7 @@ def bound_of(informed: Routes | None, caps: Routes | None) -> Bound | None:
     return Bound(np.minimum(best, cap), np.where(cap <= best, "cap", route), cap[0])
 
 
-def least_utility(known: Population, mechanism: Any) -> np.ndarray:
+def least_utility(known: Population, mechanism: ArrayLike) -> np.ndarray:
     """A lower bound on I(X;Y) of the population, (R, M), on the event on which `leakage_bounds` hold.
 
     I(X;Y) = H(Y) - sum_x p_x H(W(.|x)): the second term is a linear functional of P_X, the first is at least the
@@ -87,7 +90,7 @@ def least_utility(known: Population, mechanism: Any) -> np.ndarray:
     return np.maximum(np.maximum(moved, among) - lost - _ROUND, 0.0)
 
 
-def drift(fitted: Any, released: Any, beta: Any = 0.05) -> "Drift":
+def drift(fitted: ArrayLike, released: ArrayLike, beta: float = 0.05) -> "Drift":
     """Whether the useful symbols at release are from the population of the fit, by their counts (X,) each.
 
     |P^_fit - P^_release|_1 is at most the sum of the two radii with probability 1 - beta if they are; beyond it

@@ -13,9 +13,9 @@ of (S, X); `audit_pairs` for a black box of which only pairs (s, y) were seen.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import joint_array, mechanism_array, scalar
@@ -26,11 +26,13 @@ from jaxpriv.estimation.audit.evidence import SampleLowerBounds, split
 from jaxpriv.estimation.audit.independence import PermutationTest, g_test, permutation_test
 from jaxpriv.estimation.audit.measured import BOOTSTRAP, Measured, measured, resampled
 from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information
-from jaxpriv.estimation.audit.populations import NO_BOUND, leakage_bounds, least_utility
+from jaxpriv.estimation.audit.populations import NO_BOUND, Bound, leakage_bounds, least_utility
 from jaxpriv.estimation.audit.sharper import SampleKind, sample_bounds
 from jaxpriv.estimation.confidence import population
 from jaxpriv.estimation.confidence._counts import count_array, failure
 from jaxpriv.leakage import AbstractLeakage
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.solution import Solution
 
 NO_DATA = "the joint was given, not counted: nothing is known of how far it is from the population"
 NO_DESIGN = "no certified solution of a design problem for this measure was given"
@@ -148,21 +150,21 @@ _HELD_OUT = "The mechanism was fixed without these records (fitted on others); o
 
 
 def audit_mechanism(
-    mechanism: Any,
+    mechanism: ArrayLike,
     *,
-    counts: Any = None,
-    joint: Any = None,
-    confidence: Any = 0.95,
-    possible: Any = None,
+    counts: ArrayLike | None = None,
+    joint: ArrayLike | None = None,
+    confidence: float = 0.95,
+    possible: ArrayLike | None = None,
     held_out: bool = False,
-    solution: Any = None,
-    problem: Any = None,
-    gap: Any = None,
+    solution: Solution | None = None,
+    problem: DistortionProblem | None = None,
+    gap: float | None = None,
     objective: AbstractLeakage | None = None,
-    orders: Any = (),
+    orders: Sequence[float] = (),
     measures: Sequence[str] | None = None,
-    bootstrap: Any = BOOTSTRAP,
-    seed: Any = 0,
+    bootstrap: int = BOOTSTRAP,
+    seed: int = 0,
 ) -> MechanismAudit:
     """Audit a mechanism (X, Y) on counts of (S, X), or on a joint that is taken as it is.
 
@@ -239,14 +241,14 @@ def audit_mechanism(
 
 
 def audit_pairs(
-    counts: Any,
+    counts: ArrayLike,
     *,
-    confidence: Any = 0.95,
-    permutations: Any = 9999,
-    seed: Any = 0,
-    orders: Any = (),
+    confidence: float = 0.95,
+    permutations: int = 9999,
+    seed: int = 0,
+    orders: Sequence[float] = (),
     measures: Sequence[str] | None = None,
-    bootstrap: Any = BOOTSTRAP,
+    bootstrap: int = BOOTSTRAP,
 ) -> PairsAudit:
     """Audit a black box by counts (S, Y) of pairs of private and released symbols.
 
@@ -292,7 +294,7 @@ def _need(useful: int, released: int) -> None:
     need_memory(5 * 8.0 * useful * released, f"an audit of {useful} x {released} symbols", "merge symbols into classes")
 
 
-def _confidence(value: Any) -> float:
+def _confidence(value: object) -> float:
     level = scalar(value, "confidence", low=0.0, high=1.0, open_low=True)
     if not level < 1:
         raise InputError("confidence must be below 1")
@@ -300,7 +302,13 @@ def _confidence(value: Any) -> float:
 
 
 def _row(
-    row: Measured, bound: Any, estimate: float | None, certified: CertifiedGap | None, *, sampled: bool, bootstrap: bool
+    row: Measured,
+    bound: Bound | None,
+    estimate: float | None,
+    certified: CertifiedGap | None,
+    *,
+    sampled: bool,
+    bootstrap: bool,
 ) -> AuditRow:
     own = certified if certified is not None and certified.row is row else None
     gap = own.gap if own is not None and own.verified else None
@@ -335,7 +343,7 @@ def _at_least(bound: float, fitted: float) -> float:
 
 
 def _black_box_row(
-    row: Measured, bound: Any, lower: float | None, estimate: float | None, undersampled: bool, bootstrap: bool
+    row: Measured, bound: Bound | None, lower: float | None, estimate: float | None, undersampled: bool, bootstrap: bool
 ) -> AuditRow:
     upper = None if bound is None else _at_least(bound.upper[0, 0], row.value)
     route = None if bound is None else str(bound.route[0, 0])

@@ -55,7 +55,7 @@ def sample_bounds(
     """
     stack = mechanism[None]
     nothing = population(np.zeros_like(counts), beta, possible=possible)
-    blind = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)
+    blind: Any = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)  # its cached properties as attributes
     caps = [routes_of(measure, blind) for measure in measures]
     asked, alone = _asked(blind, measures, kind)
     weight = (_NEEDED if alone else _BESIDE[kind]) if asked else 1.0

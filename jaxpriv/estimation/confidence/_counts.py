@@ -1,7 +1,5 @@
 """Tables of counts at the border: whole numbers from the first line to the last, never a proportion times n."""
 
-from typing import Any
-
 import numpy as np
 
 from jaxpriv._validation import nonnegative, real_array, scalar
@@ -11,7 +9,7 @@ from jaxpriv.errors import InputError
 LARGEST = 2**53
 
 
-def count_array(value: Any, name: str = "counts", *, ndim: int | tuple[int, ...] = 2) -> np.ndarray:
+def count_array(value: object, name: str = "counts", *, ndim: int | tuple[int, ...] = 2) -> np.ndarray:
     """`value` as int64 counts: whole numbers >= 0 with a total below 2^53; all zero is allowed (nothing was seen).
 
     Raises `InputError` with name and position for bools, floats (a count that was divided or scaled on
@@ -25,7 +23,7 @@ def count_array(value: Any, name: str = "counts", *, ndim: int | tuple[int, ...]
     return np.asarray(value).astype(np.int64)
 
 
-def possible_array(value: Any, counts: np.ndarray, name: str = "possible") -> np.ndarray:
+def possible_array(value: object, counts: np.ndarray, name: str = "possible") -> np.ndarray:
     """`(s, x)` bool: which pairs the population can have at all; None: every pair.
 
     Raises `InputError` if the shape differs from that of the counts, entries are no truth values, a private
@@ -51,7 +49,7 @@ def possible_array(value: Any, counts: np.ndarray, name: str = "possible") -> np
     return array
 
 
-def failure(value: Any, name: str = "beta") -> float:
+def failure(value: object, name: str = "beta") -> float:
     """A probability of error in (0, 1)."""
     beta = scalar(value, name, low=0.0, high=1.0, open_low=True)
     if not beta < 1:

@@ -1,15 +1,14 @@
 """Exact intervals of a probability from whole counts (Clopper and Pearson 1934)."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, rel_entr
 
 # The inverse incomplete beta function is good to about 1e-14; intervals are widened by more than that.
 _SLACK = 1e-12
 
 
-def clopper_pearson(hits: Any, draws: Any, beta: Any) -> tuple[np.ndarray, np.ndarray]:
+def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper): each holds with probability 1 - beta by itself, both with 1 - 2 beta.
 
     lower is the probability p at which `hits` or more of `draws` have probability beta, upper the p at which
@@ -25,7 +24,7 @@ def clopper_pearson(hits: Any, draws: Any, beta: Any) -> tuple[np.ndarray, np.nd
     return lower, np.where(not_all, np.minimum(1.0, high + _SLACK * np.minimum(high, 1 - high) + 1e-16), 1.0)
 
 
-def relative_entropy_limit(share: Any, radius: float) -> np.ndarray:
+def relative_entropy_limit(share: ArrayLike, radius: float) -> np.ndarray:
     """A number >= the largest q with d(share || q) <= radius, d the relative entropy of two biased coins.
 
     For a mean of n independent numbers in [0, 1] and radius ln(1/beta)/n it is above the expected mean with probability

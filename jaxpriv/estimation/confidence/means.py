@@ -12,8 +12,6 @@ Each side of each is a statement of its own. Everything is about counts: the dra
 symbol of a finite alphabet occurred.
 """
 
-from typing import Any
-
 import numpy as np
 
 from jaxpriv.estimation.confidence._counts import failure
@@ -22,7 +20,7 @@ _STEPS = 60
 _ROUND = 1e-12
 
 
-def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: Any) -> tuple[np.ndarray, np.ndarray]:
+def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper) for functions in [0, 1]: each side with probability 1 - beta; `draws` 0 gives (0, 1)."""
     beta = failure(beta)
     mean, draws = np.broadcast_arrays(np.asarray(mean, float), np.asarray(draws, float))
@@ -43,7 +41,7 @@ def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: Any) -> tuple[n
 
 
 def bernstein_interval(
-    mean: np.ndarray, variance: np.ndarray, draws: np.ndarray, beta: Any
+    mean: np.ndarray, variance: np.ndarray, draws: np.ndarray, beta: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper) for functions in [0, 1] with sample variance `variance`: each side with probability 1 - beta.
 
@@ -58,7 +56,7 @@ def bernstein_interval(
     return np.where(many, np.maximum(0.0, mean - width), 0.0), np.where(many, np.minimum(1.0, mean + width), 1.0)
 
 
-def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: Any) -> tuple[np.ndarray, np.ndarray]:
+def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper) of E f_j for each function `functions[j]` (m, k) and sample `counts[b]` (B, k): (B, m).
 
     For each sample its m intervals hold together with probability 1 - beta (four statements each). The functions

@@ -17,9 +17,9 @@ kinds of intervals are intersected.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._repr import summary
 from jaxpriv._validation import mechanism_array
@@ -126,7 +126,9 @@ def _variation(counts: np.ndarray, cells: int, beta: float) -> np.ndarray:
     return 0.5 * np.minimum(deterministic, empirical_radius(counts, beta / 2))
 
 
-def population(counts: Any, beta: Any = 0.05, *, possible: Any = None, held_out: bool = False) -> Population:
+def population(
+    counts: ArrayLike, beta: float = 0.05, *, possible: ArrayLike | None = None, held_out: bool = False
+) -> Population:
     """Confidence sets for P(S, X) from counts (S, X), or from R independent tables (R, S, X) one by one.
 
     Args:
@@ -164,7 +166,7 @@ def population(counts: Any, beta: Any = 0.05, *, possible: Any = None, held_out:
     )
 
 
-def mechanism_stack(value: Any, inputs: int, name: str = "mechanism") -> np.ndarray:
+def mechanism_stack(value: object, inputs: int, name: str = "mechanism") -> np.ndarray:
     """One mechanism (X, Y) or several (M, X, Y) as (M, X, Y), each checked."""
     array = np.asarray(value)
     if array.ndim == 3:
@@ -172,7 +174,7 @@ def mechanism_stack(value: Any, inputs: int, name: str = "mechanism") -> np.ndar
     return mechanism_array(value, name, inputs=inputs)[None]
 
 
-def seen_through(known: Population, mechanism: Any) -> Outputs:
+def seen_through(known: Population, mechanism: ArrayLike) -> Outputs:
     """The intervals of P(y|s), P(y), P(s), for one mechanism (X, Y) or a stack (M, X, Y).
 
     If the population is of the held-out kind all M mechanisms share the probability of error.

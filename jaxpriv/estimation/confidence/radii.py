@@ -18,9 +18,9 @@ gives the radius of the whole simplex, k = 1 gives 0. All are rounded up.
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._validation import whole
 from jaxpriv.estimation.confidence._counts import failure
@@ -33,7 +33,7 @@ def _log_subsets(cells: int) -> float:
     return cells * math.log(2.0) + math.log1p(-(2.0 ** (1 - cells)))
 
 
-def weissman_radius(cells: Any, draws: Any, beta: Any) -> float:
+def weissman_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> float:
     """|P^ - P|_1 <= radius with probability 1 - beta (Weissman et al. 2003)."""
     k, n, beta = whole(cells, "cells", low=1.0), whole(draws, "draws", low=0.0), failure(beta)
     if k == 1:
@@ -43,7 +43,7 @@ def weissman_radius(cells: Any, draws: Any, beta: Any) -> float:
     return min(2.0, math.sqrt(2 / n * (_log_subsets(k) - math.log(beta))) * _UP)
 
 
-def mcdiarmid_radius(cells: Any, draws: Any, beta: Any) -> float:
+def mcdiarmid_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> float:
     """|P^ - P|_1 <= radius with probability 1 - beta (expectation and bounded differences)."""
     k, n, beta = whole(cells, "cells", low=1.0), whole(draws, "draws", low=0.0), failure(beta)
     if k == 1:
@@ -53,12 +53,12 @@ def mcdiarmid_radius(cells: Any, draws: Any, beta: Any) -> float:
     return min(2.0, (math.sqrt((k - 1) / n) + math.sqrt(-2 * math.log(beta) / n)) * _UP)
 
 
-def l1_radius(cells: Any, draws: Any, beta: Any) -> float:
+def l1_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> float:
     """The smaller of Weissman's and McDiarmid's radius: the choice depends on `cells`, `draws`, `beta` only."""
     return min(weissman_radius(cells, draws, beta), mcdiarmid_radius(cells, draws, beta))
 
 
-def empirical_radius(counts: np.ndarray, beta: Any) -> Any:
+def empirical_radius(counts: np.ndarray, beta: ArrayLike) -> np.ndarray:
     """|P^ - P|_1 <= radius with probability 1 - beta, from the counts (..., k) themselves; radius (...)."""
     beta = failure(beta)
     n = counts.sum(axis=-1)
@@ -67,7 +67,7 @@ def empirical_radius(counts: np.ndarray, beta: Any) -> Any:
     return np.where(n > 0, np.minimum(2.0, 2 * half * _UP), 2.0)
 
 
-def divergence_radius(cells: Any, draws: Any, beta: Any) -> float:
+def divergence_radius(cells: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> float:
     """D(P^||P) <= radius with probability 1 - beta."""
     k, n, beta = whole(cells, "cells", low=1.0), whole(draws, "draws", low=0.0), failure(beta)
     if k == 1:

@@ -8,7 +8,6 @@ distribution of the set. Results are rounded outwards.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -168,7 +167,7 @@ class Box(AbstractConfidenceSet):
         return fill(least, most, value)
 
 
-def fill(least: np.ndarray, most: np.ndarray, value: np.ndarray) -> Any:
+def fill(least: np.ndarray, most: np.ndarray, value: np.ndarray) -> np.ndarray:
     """sum_i value_i P_i with least <= P <= most, sum P = 1, filled in the order given, along the last axis.
 
     Where the limits leave mass over (they contradict each other: the event of probability beta) it goes to the first.
@@ -180,7 +179,7 @@ def fill(least: np.ndarray, most: np.ndarray, value: np.ndarray) -> Any:
     return ((least + taken) * value).sum(axis=-1) + np.maximum(over, 0.0) * value[..., 0]
 
 
-def chord_sum(least: np.ndarray, most: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> Any:
+def chord_sum(least: np.ndarray, most: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> np.ndarray:
     """A bound on sup sum_i f_i(P_i) over a box of distributions, along the last axis, for convex f_i.
 
     `at_least`, `at_most` are the values f_i at the ends: each f_i lies below its chord, and the largest sum of

@@ -1,11 +1,11 @@
 """What a log-lift estimator is: data (its hyper-parameters) and one method that fits several splits."""
 
 from abc import abstractmethod
-from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._validation import finite, real_array
 from jaxpriv.errors import InputError
@@ -35,7 +35,9 @@ class AbstractLiftEstimator(eqx.Module):
         training did not stay finite.
         """
 
-    def fit(self, key: jax.Array, samples: Samples, *, validation: float = 0.2, prior: Any = None) -> LogLift:
+    def fit(
+        self, key: jax.Array, samples: Samples, *, validation: float = 0.2, prior: ArrayLike | None = None
+    ) -> LogLift:
         """The log-lift fitted on all rows, a `validation` share of them held back to decide when to stop.
 
         `prior` (S,) is P(s) where it is known; otherwise the shares among the rows are taken. Nothing here tells how
@@ -48,7 +50,7 @@ class AbstractLiftEstimator(eqx.Module):
         return self.fit_rows(keys, samples, train[None], held[None], checked_prior(prior, samples))[0]
 
 
-def checked_prior(prior: Any, samples: Samples) -> np.ndarray:
+def checked_prior(prior: ArrayLike | None, samples: Samples) -> np.ndarray:
     """`prior` as positive shares (S,) with total one; counted from the samples if it is None."""
     if prior is None:
         return samples.prior

@@ -104,7 +104,9 @@ def _columns(useful: np.ndarray) -> np.ndarray:
     return useful[:, None] if useful.ndim == 1 else useful
 
 
-def _fitted(classifier: Any, key: jax.Array, samples: Samples, rows: np.ndarray, prior: np.ndarray) -> AbstractScorer:
+def _fitted(
+    classifier: object, key: jax.Array, samples: Samples, rows: np.ndarray, prior: np.ndarray
+) -> AbstractScorer:
     if not hasattr(classifier, "predict_proba"):
         raise InputError("classifier has no method predict_proba; a probabilistic scikit-learn classifier is needed")
     try:

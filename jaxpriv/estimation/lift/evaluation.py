@@ -3,10 +3,10 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from jaxpriv._validation import scalar, whole
@@ -63,7 +63,7 @@ def estimate(
     splits: int = 20,
     test: float = 0.3,
     validation: float = 0.2,
-    prior: Any = None,
+    prior: ArrayLike | None = None,
 ) -> LiftReport:
     """Fit on `splits` random splits, all at once, and measure on the test rows of each.
 

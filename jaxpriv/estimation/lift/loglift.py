@@ -2,10 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from jaxpriv.errors import InputError
@@ -38,7 +38,7 @@ class LogLift(eqx.Module):
     limit: float = eqx.field(static=True)
     method: str = eqx.field(static=True)
 
-    def __call__(self, useful: Any) -> np.ndarray:
+    def __call__(self, useful: ArrayLike) -> np.ndarray:
         """`(n, S)` float64 scores of rows of X (features, or symbols, as in the samples it was fitted on).
 
         Untrimmed scores satisfy sum_s p_s e^i = 1 in every row, so no score is above -ln p_s, trimmed or not.

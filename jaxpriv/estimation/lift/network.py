@@ -1,6 +1,7 @@
 """The critics: fully connected networks from a row of X (and s) to one value for each s."""
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Literal, get_args
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxpriv._types import Arr
 from jaxpriv._validation import whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.lift.loglift import AbstractScorer
@@ -85,7 +87,7 @@ class Network(eqx.Module):
         return Critic(layers, private_size, self.private_input)
 
 
-def scaled(values: Any, mean: Any, scale: Any, numeric: Any, scaling: Scaling, numpy: Any) -> Any:
+def scaled(values: Arr, mean: Arr, scale: Arr, numeric: Arr, scaling: Scaling, numpy: ModuleType) -> Arr:
     """(values - mean)/scale, through asinh where the feature is `numeric` if asked; `numpy` works on host or device."""
     z = (values - mean) / scale
     return numpy.where(numeric, numpy.arcsinh(z), z) if scaling == "asinh" else z
@@ -118,5 +120,5 @@ class NetworkScorer(AbstractScorer):
 
 
 @eqx.filter_jit
-def _values(critic: Critic, rows: Any) -> Any:
-    return jax.vmap(critic)(rows)
+def _values(critic: Critic, rows: Arr) -> Array:
+    return jax.vmap(critic)(jnp.asarray(rows))

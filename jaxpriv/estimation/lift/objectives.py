@@ -38,6 +38,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import scalar
 from jaxpriv.estimation.lift.projection import projected
 
@@ -239,11 +240,11 @@ def clip_inwards(h: Float[Array, "..."], limit: Float[Array, ""]) -> Float[Array
     return jnp.clip(h, -limit, limit)
 
 
-def _clip_forward(h: Any, limit: Any) -> tuple[Any, tuple[Any, Any]]:
+def _clip_forward(h: Array, limit: ScalarLike) -> tuple[Any, tuple[Any, Any]]:
     return jnp.clip(h, -limit, limit), (h, limit)
 
 
-def _clip_backward(kept: tuple[Any, Any], slope: Any) -> tuple[Any, Any]:
+def _clip_backward(kept: tuple[Any, Any], slope: Arr) -> tuple[Any, Any]:
     h, limit = kept
     inside = jnp.where(h > limit, slope > 0, jnp.where(h < -limit, slope < 0, True))
     return jnp.where(inside, slope, jnp.zeros_like(slope)), jnp.zeros_like(limit)

@@ -1,10 +1,10 @@
 """Samples of (S, X): private codes beside features, or beside symbols of a finite alphabet."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import finite, real_array, whole
@@ -17,7 +17,7 @@ class Rows(eqx.Module):
     inputs: int = eqx.field(static=True)
     symbols: int | None = eqx.field(static=True)
 
-    def checked(self, useful: Any) -> np.ndarray:
+    def checked(self, useful: object) -> np.ndarray:
         """`useful` as float64 features `(n, inputs)` or int64 symbols `(n,)`; `InputError` if it is neither."""
         if self.symbols is not None:
             return codes(useful, "useful", self.symbols)
@@ -55,7 +55,7 @@ class Samples(eqx.Module):
         return np.bincount(self.private, minlength=self.private_size) / self.size
 
 
-def codes(value: Any, name: str, size: int) -> np.ndarray:
+def codes(value: object, name: str, size: int) -> np.ndarray:
     """`value` as int64 codes `(n,)` in 0 .. size - 1."""
     array = finite(real_array(value, name, ndim=1), name)
     bad = ~((array >= 0) & (array < size) & (array == np.floor(array)))
@@ -64,7 +64,7 @@ def codes(value: Any, name: str, size: int) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _private(value: Any, size: int | None) -> tuple[np.ndarray, int]:
+def _private(value: object, size: int | None) -> tuple[np.ndarray, int]:
     array = finite(real_array(value, "private", ndim=1), "private")
     if size is None:
         size = int(np.clip(array.max(), 0, len(array))) + 1  # a code beyond the number of rows is refused below
@@ -93,7 +93,9 @@ def one_hot(columns: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return table
 
 
-def encode(numeric: Any = None, *, categories: Any = None, sizes: Sequence[int] | None = None) -> np.ndarray:
+def encode(
+    numeric: ArrayLike | None = None, *, categories: Sequence[int] | None = None, sizes: Sequence[int] | None = None
+) -> np.ndarray:
     """`(n, d)` rows of X as estimators see them: `numeric`, then the indicators of each category in turn.
 
     Arguments and errors as for `from_features`; give `sizes` for rows that are to be scored later, so that a category
@@ -119,10 +121,10 @@ def encode(numeric: Any = None, *, categories: Any = None, sizes: Sequence[int] 
 
 
 def from_features(
-    private: Any,
-    numeric: Any = None,
+    private: ArrayLike,
+    numeric: ArrayLike | None = None,
     *,
-    categories: Any = None,
+    categories: Sequence[int] | None = None,
     sizes: Sequence[int] | None = None,
     private_size: int | None = None,
 ) -> Samples:
@@ -146,7 +148,7 @@ def from_features(
 
 
 def from_symbols(
-    private: Any, useful: Any, *, useful_size: int | None = None, private_size: int | None = None
+    private: ArrayLike, useful: ArrayLike, *, useful_size: int | None = None, private_size: int | None = None
 ) -> Samples:
     """Samples whose X is a symbol of a finite alphabet: codes `(n,)` in 0 .. useful_size - 1.
 

@@ -10,21 +10,29 @@ Float32: the noise of a sample is far above its rounding.
 """
 
 import importlib.util
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, PyTree
 
 from jaxpriv._resources import need_memory
+from jaxpriv._types import ScalarLike
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import DivergedError, InputError, ResourceError
 from jaxpriv.estimation.lift.network import Critic, Network, NetworkScorer, Scaling, scaled
 from jaxpriv.estimation.lift.objectives import AbstractObjective
 from jaxpriv.estimation.lift.samples import Samples
 from jaxpriv.solving.execution import own_settings
+
+if TYPE_CHECKING:
+    from optax import GradientTransformation
+
+T = TypeVar("T")
 
 # Epochs between two looks of the host.
 _LOOK = 25
@@ -91,25 +99,25 @@ class Trained(eqx.Module):
 class _Rows(eqx.Module):
     """What a split is trained on; axis 0 of the last four is the split."""
 
-    useful: Any  # (n, d) float32, or (n,) int32 symbols
-    private: Any  # (n,) int32
-    log_prior: Any  # (S,)
-    numeric: Any  # (d,) bool
-    mean: Any  # (R, d)
-    scale: Any  # (R, d)
-    train: Any  # (R, a)
-    validation: Any  # (R, b)
+    useful: Array  # (n, d) float32, or (n,) int32 symbols
+    private: Array  # (n,) int32
+    log_prior: Array  # (S,)
+    numeric: Array  # (d,) bool
+    mean: Array  # (R, d)
+    scale: Array  # (R, d)
+    train: Array  # (R, a)
+    validation: Array  # (R, b)
 
 
 class _TrainingState(eqx.Module):
-    weights: Any
-    optimiser: Any
-    key: Any
-    epoch: Any
-    best: Any
-    value: Any
-    best_epoch: Any
-    finite: Any
+    weights: PyTree
+    optimiser: PyTree
+    key: Array
+    epoch: Array
+    best: PyTree
+    value: Array
+    best_epoch: Array
+    finite: Array
 
 
 _SPLIT_AXES = _Rows(None, None, None, None, 0, 0, 0, 0)  # pyright: ignore[reportArgumentType]
@@ -199,12 +207,12 @@ def _standardisation(samples: Samples, train_rows: np.ndarray, scaling: Scaling)
     return shift, size, mean, np.where(samples.numeric & (scale > _CONSTANT), scale, 1.0)
 
 
-def _as_arrays(tree: Any) -> Any:
+def _as_arrays(tree: T) -> T:
     """Real hyper-parameters as arrays: a changed learning rate is no new program."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32) if isinstance(leaf, float) else leaf, tree)
 
 
-def _optimiser(training: Training) -> Any:
+def _optimiser(training: Training) -> "GradientTransformation":
     import optax  # an extra
 
     return optax.scale_by_adam() if training.optimiser == "adam" else optax.scale_by_rss(0.1)
@@ -212,7 +220,7 @@ def _optimiser(training: Training) -> Any:
 
 @eqx.filter_jit
 def _begin(network: Network, training: Training, keys: jax.Array, inputs: int, private_size: int) -> _TrainingState:
-    def one(key: Any) -> _TrainingState:
+    def one(key: Array) -> _TrainingState:
         build, shuffle = jax.random.split(key)
         weights = eqx.filter(network.build(build, inputs, private_size), eqx.is_inexact_array)
         return _TrainingState(
@@ -229,7 +237,7 @@ def _begin(network: Network, training: Training, keys: jax.Array, inputs: int, p
     return jax.vmap(one)(keys)
 
 
-def _goes_on(training: Training, state: _TrainingState, until: Any) -> Any:
+def _goes_on(training: Training, state: _TrainingState, until: ScalarLike) -> Array:
     on = state.finite & (state.epoch < until)
     if training.patience is not None:
         on &= state.epoch - state.best_epoch < training.patience
@@ -238,7 +246,12 @@ def _goes_on(training: Training, state: _TrainingState, until: Any) -> Any:
 
 @eqx.filter_jit
 def _advance(
-    objective: AbstractObjective, network: Network, training: Training, rows: _Rows, state: _TrainingState, until: Any
+    objective: AbstractObjective,
+    network: Network,
+    training: Training,
+    rows: _Rows,
+    state: _TrainingState,
+    until: ScalarLike,
 ) -> _TrainingState:
     """Every split up to epoch `until`, or to its end."""
 
@@ -258,7 +271,7 @@ def _epoch(
     skeleton = eqx.filter_eval_shape(network.build, jax.random.key(0), rows.scale.shape[0], rows.log_prior.shape[0])
     static = eqx.filter(skeleton, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
 
-    def value(weights: Any, index: Any, function: Any) -> Any:
+    def value(weights: PyTree, index: Array, function: Callable[..., Array]) -> Array:
         critic = jax.vmap(eqx.combine(weights, static))
         if rows.useful.ndim == 1:
             inputs = jax.nn.one_hot(rows.useful[index], rows.scale.shape[0], dtype=jnp.float32)
@@ -270,7 +283,7 @@ def _epoch(
         even = jnp.full(index.shape, 1.0 / index.shape[0], jnp.float32)
         return function(scores, rows.private[index], rows.log_prior, even)
 
-    def step(carry: tuple[Any, Any, Any], index: Any) -> tuple[tuple[Any, Any, Any], None]:
+    def step(carry: tuple[Any, Any, Any], index: Array) -> tuple[tuple[Any, Any, Any], None]:
         weights, optimiser, finite = carry
         loss, slope = jax.value_and_grad(lambda w: -value(w, index, objective.value))(weights)
         update, optimiser = _optimiser(training).update(slope, optimiser, weights)

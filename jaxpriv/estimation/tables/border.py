@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -57,7 +58,7 @@ class Column:
         factors = None if self.factors is None else (self.factors[0], self.factors[1][rows])
         return Column(self.name, self.kind, self.values[rows], self.missing[rows], factors)
 
-    def where(self, row: Any) -> str:
+    def where(self, row: int) -> str:
         """How messages name a place."""
         return f"column {self.name!r}, {row_text(row)}"
 
@@ -111,7 +112,7 @@ def _from_frame(source: Any, names: Sequence[str]) -> dict[str, Column]:
     return {name: _from_series(nw, name, frame[name]) for name in names}
 
 
-def _from_series(nw: Any, name: str, series: Any) -> Column:
+def _from_series(nw: ModuleType, name: str, series: Any) -> Column:
     kind, missing = series.dtype, np.asarray(series.is_null().to_numpy(), dtype=bool)
     if kind == nw.Boolean:
         return _logical(name, series.fill_null(False).to_numpy(), missing)
@@ -128,7 +129,7 @@ def _from_series(nw: Any, name: str, series: Any) -> Column:
     raise _unusable(name)
 
 
-def _from_array(name: str, values: Any) -> Column:
+def _from_array(name: str, values: object) -> Column:
     if isinstance(values, Column):  # read before
         return values
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
@@ -153,7 +154,7 @@ def _from_array(name: str, values: Any) -> Column:
     raise _unusable(name)
 
 
-def _as_array(name: str, values: Any) -> np.ndarray:
+def _as_array(name: str, values: object) -> np.ndarray:
     """An array of what is there: NumPy would turn a list of texts and other things into texts, NaN into "nan"."""
     try:
         array = np.asarray(values)
@@ -208,7 +209,7 @@ def _number(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     return column
 
 
-def _text(name: str, values: Any, missing: np.ndarray) -> Column:
+def _text(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
     return Column(name, "text", _objects(values.tolist() if isinstance(values, np.ndarray) else values), missing)
 
 

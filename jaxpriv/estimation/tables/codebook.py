@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -124,10 +124,10 @@ class Records:
 def fit_codebook(
     source: Source,
     *,
-    private: Any,
-    useful: Any,
-    rules: Any = None,
-    shared: Any = (),
+    private: str | Sequence[str],
+    useful: str | Sequence[str],
+    rules: Mapping[str, Rule | None] | None = None,
+    shared: str | Sequence[str] = (),
 ) -> Codebook:
     """The codebook of a table.
 
@@ -174,7 +174,7 @@ def fit_codebook(
     return Codebook(private, useful, fitted)
 
 
-def _chosen(names: Any, argument: str) -> tuple[str, ...]:
+def _chosen(names: object, argument: str) -> tuple[str, ...]:
     chosen = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else ()
     if not chosen or not all(isinstance(name, str) for name in chosen):
         raise InputError(f"{argument} must be one or more names of columns")
@@ -200,7 +200,7 @@ def _stored(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name != "least")
 
 
-def _rule_of(record: Any, column: str) -> FittedRule:
+def _rule_of(record: object, column: str) -> FittedRule:
     where = f"column {column!r}"
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
@@ -219,7 +219,7 @@ def _rule_of(record: Any, column: str) -> FittedRule:
         raise IntegrityError(f"{where}: {error}") from None
 
 
-def _edges(value: Any, where: str) -> tuple[float, ...]:
+def _edges(value: object, where: str) -> tuple[float, ...]:
     ends = {"-inf": -math.inf, "inf": math.inf}
     if not isinstance(value, list):
         raise IntegrityError(f"{where}: edges must be a list")
@@ -232,20 +232,20 @@ def _edges(value: Any, where: str) -> tuple[float, ...]:
         raise IntegrityError(f"{where}: an edge is beyond all floating-point numbers") from None
 
 
-def _texts(value: Any, where: str, *, empty: bool = False) -> tuple[str, ...]:
+def _texts(value: object, where: str, *, empty: bool = False) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value) or not (value or empty):
         raise IntegrityError(f"{where} must be a list of texts")
     return tuple(value)
 
 
-def _names(value: Any, where: str) -> tuple[str, ...]:
+def _names(value: object, where: str) -> tuple[str, ...]:
     names = _texts(value, where)
     if len(set(names)) < len(names):
         raise IntegrityError(f"{where} names a column twice")
     return names
 
 
-def _fields(record: Any, names: Any, where: str) -> dict[str, Any]:
+def _fields(record: object, names: Collection[str], where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise IntegrityError(f"{where} must be an object")
     for name in names:
@@ -256,7 +256,7 @@ def _fields(record: Any, names: Any, where: str) -> dict[str, Any]:
     return record
 
 
-def _strict(text: str) -> Any:
+def _strict(text: str) -> object:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({key for key, _ in pairs}) < len(pairs):
             raise IntegrityError("a field occurs twice")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._validation import nonnegative, real_array, scalar
@@ -23,7 +24,7 @@ Prices: TypeAlias = Mapping[str, Any]
 
 
 def column_distortion(
-    codebook: Codebook, attributes: Any, *, kinds: Prices | None = None, weights: Prices | None = None
+    codebook: Codebook, attributes: ArrayLike, *, kinds: Prices | None = None, weights: Prices | None = None
 ) -> np.ndarray:
     """d (X, X) float64 between useful symbols, given by the codes `attributes` (X, b) of the codebook's useful columns.
 
@@ -53,7 +54,7 @@ def column_distortion(
     return total
 
 
-def _prices(kind: Any, rule: FittedRule, column: str) -> np.ndarray:
+def _prices(kind: type, rule: FittedRule, column: str) -> np.ndarray:
     size = len(rule.labels)
     what = f"distortion of column {column!r}"
     if not isinstance(kind, str):

@@ -1,7 +1,7 @@
 """Counting: records as codes -> a joint distribution with its counts, and the symbol of every row."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from jaxpriv.datasets._layout import Dataset, counted
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.border import Column, Source, read_columns, row_text
 from jaxpriv.estimation.tables.codebook import Codebook, fit_codebook
-from jaxpriv.estimation.tables.rules import numbers_of
+from jaxpriv.estimation.tables.rules import Rule, numbers_of
 
 # Below this many rows for each useful symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1.
 _ROWS_PER_SYMBOL = 5
@@ -57,10 +57,10 @@ class CountedTable:
 def count_table(
     source: Source,
     *,
-    private: Any = (),
-    useful: Any = (),
-    rules: Any = None,
-    shared: Any = (),
+    private: str | Sequence[str] = (),
+    useful: str | Sequence[str] = (),
+    rules: Mapping[str, Rule | None] | None = None,
+    shared: str | Sequence[str] = (),
     codebook: Codebook | None = None,
     sparse: bool = False,
     weights: str | None = None,

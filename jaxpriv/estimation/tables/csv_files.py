@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jaxpriv._resources import need_memory
 from jaxpriv.errors import InputError, IntegrityError
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "cp1252": "cp1252", "utf-16": "utf-16"}
 _AT_ONCE = 2**15  # records that are looked at together
@@ -84,12 +87,12 @@ class TableFile:
         return unicodedata.normalize("NFC", text) if self.nfc else text
 
 
-def row_text(row: Any) -> str:
+def row_text(row: int) -> str:
     """How messages name a row, of a file too: there the header and line breaks inside fields are lines as well."""
     return f"row {int(row)} (from 0)"
 
 
-def plain(name: Any) -> str:
+def plain(name: object) -> str:
     """A name without blanks, case and composition: names that look alike have the same."""
     return "".join(unicodedata.normalize("NFC", str(name)).split()).casefold()
 
@@ -127,19 +130,19 @@ def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
         raise IntegrityError(f"{path} is not a complete gzip file, or is damaged") from None
 
 
-def _opened(file: TableFile) -> Any:
+def _opened(file: TableFile) -> io.TextIOWrapper:
     packed = str(file.path).lower().endswith(".gz")
     content = gzip.open(file.path, "rb") if packed else open(file.path, "rb")  # noqa: SIM115 (the stream closes it)
     return io.TextIOWrapper(content, encoding=ENCODINGS[file.encoding], newline="")  # type: ignore[arg-type]
 
 
-def _reader(stream: Any, file: TableFile) -> Any:
+def _reader(stream: io.TextIOWrapper, file: TableFile) -> "Reader":
     tabs = Path(file.path).name.lower().removesuffix(".gz").endswith(".tsv")
     delimiter = file.delimiter or ("\t" if tabs else ",")
     return csv.reader(_lines(stream, file), strict=True, delimiter=delimiter)
 
 
-def _lines(stream: Any, file: TableFile) -> Iterator[str]:
+def _lines(stream: io.TextIOWrapper, file: TableFile) -> Iterator[str]:
     """The lines; one that is longer than any of a table is refused while it is read."""
     number = 0
     while line := stream.readline(_LONGEST):
@@ -157,7 +160,7 @@ class _Places(dict[str, int]):
         return place
 
 
-def _parse(reader: Any, file: TableFile, names: Sequence[str]) -> dict[str, Factors] | None:
+def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str, Factors] | None:
     """The columns; None if a record has another number of fields than the header."""
     known: list[_Places] = [_Places() for _ in names]
     parts: list[list[np.ndarray]] = [[] for _ in names]
@@ -204,7 +207,7 @@ def _other_delimiter(header: Sequence[str]) -> str:
     return f"; its first line has {found[0]}: name the delimiter" if found else ""
 
 
-def _ragged(reader: Any, file: TableFile) -> InputError:
+def _ragged(reader: "Reader", file: TableFile) -> InputError:
     """Which record has another number of fields than the header."""
     needed = len(next(reader)) if file.names is None else len(file.names)
     for row, fields in enumerate(reader):

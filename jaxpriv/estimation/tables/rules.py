@@ -228,7 +228,7 @@ def _roundest(low: float, high: float) -> float:
     return middle if low < middle < high else high
 
 
-def _fixed(rule: Any, field: str, kind: type) -> None:
+def _fixed(rule: object, field: str, kind: type) -> None:
     """A field given as any sequence, as a tuple."""
     given, wanted = getattr(rule, field), str if kind is str else (int, float, np.integer, np.floating)
     if (
@@ -264,7 +264,7 @@ def _distinct(labels: Sequence[str], name: str) -> None:
         raise InputError(f"{name}[{repeated}] (or the label of other or missing) repeats an earlier label")
 
 
-def _order(text: str) -> Any:
+def _order(text: str) -> tuple[int, int, str]:
     """Whole numbers by size, before everything else."""
     return (0, int(text), text) if len(text) < 20 and _WHOLE.fullmatch(text) else (1, 0, text)
 

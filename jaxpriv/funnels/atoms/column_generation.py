@@ -71,7 +71,7 @@ class ColumnGeneration(AbstractFunnelSolver):
 class BlockProgram:
     """The blocks of a joint, the atoms known for each and the prices proved: shared by the points of a curve."""
 
-    def __init__(self, problem: FunnelProblem | BottleneckProblem, start: Any = None):
+    def __init__(self, problem: FunnelProblem | BottleneckProblem, start: object = None):
         if not isinstance(problem.leakage, MutualInformation):
             raise InputError("solver: column generation measures leakage by mutual information only")
         self.funnel = isinstance(problem, FunnelProblem)
@@ -267,7 +267,7 @@ def _part(block: Component, funnel: bool) -> Part:
     return Part(block, quick, sure)
 
 
-def _checked_start(start: Any, problem: FunnelProblem | BottleneckProblem) -> np.ndarray:
+def _checked_start(start: object, problem: FunnelProblem | BottleneckProblem) -> np.ndarray:
     given = nonnegative(real_array(start, "start", ndim=2), "start")
     inputs = problem.joint.shape[1]
     if given.shape[1] != inputs:

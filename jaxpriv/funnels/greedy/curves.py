@@ -9,22 +9,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._divergence import entropy
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.greedy.merging import TOLERANCE, Merging, PairTable, Rule
 from jaxpriv.funnels.hull import lower_hull
-from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
+from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation
 
 
 def greedy(
-    joint: Any,
+    joint: ArrayLike,
     *,
-    disclosure: Any = None,
-    relevance: Any = None,
+    disclosure: float | None = None,
+    relevance: float | None = None,
     ratio: bool = False,
-    leakage: Any = None,
+    leakage: AbstractLeakage | None = None,
     compiled: bool = False,
 ) -> Merging:
     """Merge useful symbols greedily, from Y = X on, as far as one target allows.
@@ -50,12 +52,12 @@ def greedy(
 
 
 def greedy_curve(
-    joint: Any,
+    joint: ArrayLike,
     *,
-    disclosures: Any = None,
-    relevances: Any = None,
+    disclosures: ArrayLike | None = None,
+    relevances: ArrayLike | None = None,
     ratio: bool = False,
-    leakage: Any = None,
+    leakage: AbstractLeakage | None = None,
     compiled: bool = False,
 ) -> tuple[Merging, ...]:
     """`greedy` at many targets, shape (B,), in their order. The table of all pairs is computed once.
@@ -68,13 +70,20 @@ def greedy_curve(
     return _sweep(joint, name, targets, ratio, leakage, compiled)
 
 
-def _one(name: str, value: Any, other: str, other_value: Any) -> tuple[str, Any]:
+def _one(name: str, value: object, other: str, other_value: object) -> tuple[str, Any]:
     if (value is None) == (other_value is None):
         raise InputError(f"give exactly one of {name} and {other}")
     return (name, value) if value is not None else (other, other_value)
 
 
-def _sweep(joint: Any, name: str, targets: Any, ratio: bool, leakage: Any, compiled: bool) -> tuple[Merging, ...]:
+def _sweep(
+    joint: ArrayLike,
+    name: str,
+    targets: Sequence[ScalarLike] | Arr,
+    ratio: bool,
+    leakage: AbstractLeakage | None,
+    compiled: bool,
+) -> tuple[Merging, ...]:
     if is_traced(joint, targets):
         raise InputError("joint: greedy merging runs on the host, outside of jit, vmap and grad")
     leakage = MutualInformation() if leakage is None else leakage
@@ -135,13 +144,17 @@ def posteriors_of(source: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
     return joint / masses[:, None], masses
 
 
-def _mixed(one: Any, two: Any, weight: float) -> tuple[np.ndarray, np.ndarray]:
+def _mixed(
+    one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndarray], weight: float
+) -> tuple[np.ndarray, np.ndarray]:
     if weight == 0:
         return one
     return np.vstack([one[0], two[0]]), np.concatenate([(1 - weight) * one[1], weight * two[1]])
 
 
-def share(joint: Any, runs: Sequence[Merging], *, disclosure: Any, upper: bool = False) -> tuple[Any, Any]:
+def share(
+    joint: ArrayLike, runs: Sequence[Merging], *, disclosure: float | None, upper: bool = False
+) -> tuple[Any, Any]:
     """(posteriors (K, X), masses (K,)) at I(X;Y) = `disclosure` on the lower (`upper`) hull of the runs of one joint.
 
     At most two of the releases (X itself and a constant included) take turns. The lower hull never leaks more than

@@ -20,7 +20,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -28,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from jaxpriv._types import Arr
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractAverageLeakage
 
@@ -39,7 +39,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def mixed_entropy(a: Any, b: Any) -> Any:
+def mixed_entropy(a: np.ndarray, b: np.ndarray | float) -> np.ndarray:
     """g(a, b) of an array a and whatever broadcasts to it; no term is negative, so nothing cancels."""
     high, low = np.maximum(a, b), np.minimum(a, b)
     share = low / np.maximum(high, _TINY)
@@ -120,17 +120,17 @@ class InformationDecrease(AbstractDecrease):
 
 
 @eqx.filter_jit
-def _columns(measure: AbstractAverageLeakage, columns: Any, prior: Any) -> Any:
+def _columns(measure: AbstractAverageLeakage, columns: Arr, prior: Arr) -> Arr:
     return jax.vmap(measure.column, in_axes=(0, None))(columns, prior)
 
 
 @eqx.filter_jit
-def _merged(measure: AbstractAverageLeakage, columns: Any, index: Any, prior: Any) -> Any:
+def _merged(measure: AbstractAverageLeakage, columns: Arr, index: Arr | np.integer, prior: Arr) -> Arr:
     return jax.vmap(measure.column, in_axes=(0, None))(columns + columns[index], prior)
 
 
 @eqx.filter_jit
-def _outer(measure: AbstractAverageLeakage, totals: Any) -> Any:
+def _outer(measure: AbstractAverageLeakage, totals: Arr) -> Arr:
     return jax.vmap(measure.outer)(totals)
 
 

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.funnels.local.balance import Balance, Channel, balance, log_rows, ratios_of, total_leakage, unsettled
 from jaxpriv.funnels.local.descent import Landing
 from jaxpriv.leakage import MutualInformation
@@ -39,34 +40,34 @@ _ROUNDING = 1e-13
 class _RootSearch(eqx.Module):
     """The root search in tau: a bracket, the present point and its disclosure."""
 
-    low: Any
-    high: Any
-    tau: Any
-    log_mechanism: Any
-    disclosure: Any
-    count: Any
+    low: Arr
+    high: Arr
+    tau: ScalarLike
+    log_mechanism: Arr
+    disclosure: Arr
+    count: Arr
 
 
 class _AlternatingState(eqx.Module):
-    log_mechanism: Any
+    log_mechanism: Arr
     now: Balance
-    tau: Any
-    steps: Any
-    stalled: Any
+    tau: ScalarLike
+    steps: Arr
+    stalled: Arr
 
 
-def alternating_step(given: Channel, now: Balance, disclosure: Any, tau: Any) -> tuple[Any, Any, Any]:
+def alternating_step(given: Channel, now: Balance, disclosure: ScalarLike, tau: ScalarLike) -> tuple[Any, Any, Any]:
     """(log W', tau, whether I(X;Y') = disclosure was met) by a safeguarded Newton search from `tau`."""
     lean = now.ratios - now.costs
 
-    def at(tau: Any) -> tuple[Any, Any, Any]:
+    def at(tau: ScalarLike) -> tuple[Any, Any, Any]:
         new = log_rows(now.log_masses[None, :] + tau * lean)
         ratios, _ = ratios_of(given, new)
         joint = given.source[:, None] * jnp.exp(new)
         mean = (jnp.exp(new) * lean).sum(axis=1)
         return new, (joint * ratios).sum(), (joint * (lean - mean[:, None]) * ratios).sum()
 
-    def go_on(search: _RootSearch) -> Any:
+    def go_on(search: _RootSearch) -> Arr:
         return (jnp.abs(search.disclosure - disclosure) > _MET) & (search.count < _ROOT_STEPS)
 
     def once(search: _RootSearch) -> _RootSearch:
@@ -91,17 +92,17 @@ def alternating_step(given: Channel, now: Balance, disclosure: Any, tau: Any) ->
     return found.log_mechanism, found.tau, jnp.abs(found.disclosure - disclosure) <= _REACHED
 
 
-def _alternate(given: Channel, disclosure: Any, start: Any, tol: Any, most: Any) -> Landing:
+def _alternate(given: Channel, disclosure: ScalarLike, start: Arr, tol: ScalarLike, most: ScalarLike) -> Landing:
     measure = MutualInformation()
 
-    def at(log_mechanism: Any) -> Balance:
+    def at(log_mechanism: Arr) -> Balance:
         return balance(given, lambda outputs: total_leakage(measure, given.private, outputs), log_mechanism)
 
-    def residual(state: _AlternatingState) -> Any:
+    def residual(state: _AlternatingState) -> Arr:
         slopes = state.now.costs - (1.0 - 1.0 / state.tau) * state.now.ratios
         return unsettled(given, state.log_mechanism, slopes, state.now.log_masses)
 
-    def go_on(state: _AlternatingState) -> Any:
+    def go_on(state: _AlternatingState) -> Arr:
         # A start that meets the conditions but not the disclosure (nothing released, say) is not the end.
         open_ = (residual(state) > tol) | (jnp.abs(state.now.disclosure - disclosure) > _REACHED)
         return open_ & ~state.stalled & (state.steps < most)
@@ -131,7 +132,7 @@ def _alternate(given: Channel, disclosure: Any, start: Any, tol: Any, most: Any)
 
 
 @eqx.filter_jit
-def alternate(given: Channel, disclosures: Any, starts: Any, tol: Any, most: Any) -> Landing:
+def alternate(given: Channel, disclosures: Arr, starts: Arr, tol: ScalarLike, most: ScalarLike) -> Landing:
     """Every start (B, X, Y) (logarithms) at its own disclosure (B,), all in one batch."""
     run = jax.vmap(lambda disclosure, start: _alternate(given, disclosure, start, tol, most))
     return run(disclosures, starts)

@@ -9,6 +9,7 @@ For I(S;Y) c[x,y] = sum_s T(s|x) ln( P(s|y)/p_s ). On the simplex u and c matter
 Mechanisms are held as logarithms: a mass that underflows would never come back.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -16,7 +17,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.nn import logsumexp
+from jaxtyping import Array
+from numpy.typing import ArrayLike
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage import AbstractAverageLeakage
 
 # Logarithms of masses stay above this: e^-400 times masses and slopes are normal numbers.
@@ -28,50 +32,50 @@ UNUSED_LOG = -300.0
 class Channel(eqx.Module):
     """The data of one joint that all mechanisms share. Made by `channel`."""
 
-    joint: Any  # (S, X)
-    private: Any  # (S,)
-    source: Any  # (X,), > 0
+    joint: Arr  # (S, X)
+    private: Arr  # (S,)
+    source: Arr  # (X,), > 0
 
 
 class Balance(eqx.Module):
     """Disclosure and leakage of one mechanism, with their gradients."""
 
-    disclosure: Any  # I(X;Y), nats
-    leak: Any  # sum_y phi(w_y), or the measure's value
-    ratios: Any  # (X, Y): u
-    costs: Any  # (X, Y): c
-    log_masses: Any  # (Y,): ln P(y)
+    disclosure: Arr  # I(X;Y), nats
+    leak: Arr  # sum_y phi(w_y), or the measure's value
+    ratios: Arr  # (X, Y): u
+    costs: Arr  # (X, Y): c
+    log_masses: Arr  # (Y,): ln P(y)
 
 
-def channel(joint: Any) -> Channel:
+def channel(joint: ArrayLike) -> Channel:
     """The marginals of a joint (S, X) without symbols of mass zero."""
     joint = jnp.asarray(joint)
     return Channel(joint, joint.sum(axis=1), joint.sum(axis=0))
 
 
-def total_leakage(measure: AbstractAverageLeakage, private: Any, outputs: Any) -> Any:
+def total_leakage(measure: AbstractAverageLeakage, private: Arr, outputs: Arr) -> Arr:
     """sum_y phi(w_y) of output joints (S, Y): what time sharing mixes, and what `outer` makes the value of."""
     return jax.vmap(measure.column, in_axes=(1, None))(outputs, private).sum()
 
 
-def value_leakage(measure: AbstractAverageLeakage, private: Any, outputs: Any) -> Any:
+def value_leakage(measure: AbstractAverageLeakage, private: Arr, outputs: Arr) -> Arr:
     """The measure's value, outer( sum_y phi(w_y) )."""
     return measure.outer(total_leakage(measure, private, outputs))
 
 
-def log_rows(logits: Any) -> Any:
+def log_rows(logits: Arr) -> Arr:
     """Rows that sum to one, as logarithms (X, Y)."""
     rows = logits - logsumexp(logits, axis=1, keepdims=True)
     return jnp.maximum(rows, LEAST_LOG)
 
 
-def ratios_of(given: Channel, log_mechanism: Any) -> tuple[Any, Any]:
+def ratios_of(given: Channel, log_mechanism: Arr) -> tuple[Any, Any]:
     """(u, ln r): shapes (X, Y) and (Y,)."""
     log_masses = logsumexp(log_mechanism + jnp.log(given.source)[:, None], axis=0)
     return log_mechanism - log_masses[None, :], log_masses
 
 
-def balance(given: Channel, leak: Any, log_mechanism: Any) -> Balance:
+def balance(given: Channel, leak: Callable[[Array], Arr], log_mechanism: Arr) -> Balance:
     """Disclosure, `leak` (a function of output joints (S, Y)) and their gradients at one mechanism (X, Y)."""
     ratios, log_masses = ratios_of(given, log_mechanism)
     mechanism = jnp.exp(log_mechanism)
@@ -81,7 +85,7 @@ def balance(given: Channel, leak: Any, log_mechanism: Any) -> Balance:
     return Balance(disclosure, value, ratios, costs, log_masses)
 
 
-def unsettled(given: Channel, log_mechanism: Any, slopes: Any, log_masses: Any) -> Any:
+def unsettled(given: Channel, log_mechanism: Arr, slopes: Arr, log_masses: Arr) -> Arr:
     """sum_x p_x ( sum_y W[x,y] a[x,y] - min_y a[x,y] ) for the gradient p_x a[x,y]: zero iff the KKT conditions hold.
 
     It is <gradient, W - V> at the best V: no direction within the outputs in use promises more to first order.
@@ -95,7 +99,12 @@ def unsettled(given: Channel, log_mechanism: Any, slopes: Any, log_masses: Any) 
 
 @eqx.filter_jit
 def survey(
-    given: Channel, measure: AbstractAverageLeakage, log_mechanism: Any, multiplier: Any, sign: Any, whole: bool
+    given: Channel,
+    measure: AbstractAverageLeakage,
+    log_mechanism: Arr,
+    multiplier: ScalarLike,
+    sign: ScalarLike,
+    whole: bool,
 ) -> tuple[Any, Any, Any]:
     """(disclosure, leak, residual) of one mechanism (X, Y).
 

@@ -8,10 +8,11 @@ The release is the edge's time sharing of its two ends. All starts of a round ru
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from jaxpriv._clock import Clock
 from jaxpriv.funnels.local.descent import Landing
@@ -82,7 +83,7 @@ def chase(
     target: Target,
     solve: Callable[[np.ndarray, np.ndarray], Landing],
     *,
-    key: Any,
+    key: Array,
     shape: tuple[int, int],
     starts: int,
     rounds: int,

@@ -21,13 +21,12 @@ Difference of convex functions: Tao and An 1997; relative smoothness: Bauschke, 
 Lagrangian: Hsu, Asoodeh and Calmon 2019, eq. (10), Makhdoumi et al. 2014, eq. (5).
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.funnels.local.balance import (
     Balance,
     Channel,
@@ -53,43 +52,49 @@ class Landing(eqx.Module):
     `residual` (nats) is zero iff the first-order conditions of `leak - multiplier * disclosure` hold (`unsettled`).
     """
 
-    log_mechanism: Any  # (X, Y)
-    leak: Any
-    disclosure: Any
-    multiplier: Any
-    residual: Any
-    steps: Any
+    log_mechanism: Arr  # (X, Y)
+    leak: Arr
+    disclosure: Arr
+    multiplier: ScalarLike
+    residual: Arr
+    steps: Arr
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Arr:
         """leak - multiplier * disclosure."""
         return self.leak - self.multiplier * self.disclosure
 
 
 class _DescentState(eqx.Module):
-    log_mechanism: Any
+    log_mechanism: Arr
     now: Balance
-    step: Any
-    steps: Any
+    step: Arr
+    steps: Arr
 
 
-def difference_step(log_mechanism: Any, now: Balance, lam: Any, step: Any) -> Any:
+def difference_step(log_mechanism: Arr, now: Balance, lam: ScalarLike, step: ScalarLike) -> Arr:
     """The closed-form step from W (logarithms), shape (X, Y)."""
     return log_rows(log_mechanism - step * (now.costs - lam * now.ratios))
 
 
 def _descend(
-    given: Channel, measure: AbstractAverageLeakage, lam: Any, start: Any, tol: Any, most: Any, whole: bool
+    given: Channel,
+    measure: AbstractAverageLeakage,
+    lam: ScalarLike,
+    start: Arr,
+    tol: ScalarLike,
+    most: ScalarLike,
+    whole: bool,
 ) -> Landing:
     kind = value_leakage if whole else total_leakage
 
-    def at(log_mechanism: Any) -> Balance:
+    def at(log_mechanism: Arr) -> Balance:
         return balance(given, lambda outputs: kind(measure, given.private, outputs), log_mechanism)
 
-    def residual(log_mechanism: Any, now: Balance) -> Any:
+    def residual(log_mechanism: Arr, now: Balance) -> Arr:
         return unsettled(given, log_mechanism, now.costs - lam * now.ratios, now.log_masses)
 
-    def go_on(state: _DescentState) -> Any:
+    def go_on(state: _DescentState) -> Arr:
         # Stated positively, so that a NaN ends the loop.
         open_ = residual(state.log_mechanism, state.now) > tol
         return open_ & (state.step > _SHORTEST) & (state.steps < most)
@@ -123,10 +128,10 @@ def _descend(
 def descend(
     given: Channel,
     measure: AbstractAverageLeakage,
-    multipliers: Any,
-    starts: Any,
-    tol: Any,
-    most: Any,
+    multipliers: Arr,
+    starts: Arr,
+    tol: ScalarLike,
+    most: ScalarLike,
     *,
     whole: bool = False,
 ) -> Landing:

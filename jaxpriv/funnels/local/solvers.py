@@ -38,7 +38,7 @@ _ENTRIES, _FEWEST, _MOST = 30_000, 8, 48
 _SPEED, _SHORT, _PORTION = 2e6, 1.0, 0.2
 
 
-def _whole_number(value: Any, name: str, low: int) -> None:
+def _whole_number(value: object, name: str, low: int) -> None:
     number = scalar(value, name, low=float(low))
     if number != int(number):
         raise InputError(f"{name} must be a whole number")
@@ -83,7 +83,7 @@ class DifferenceOfConvex(AbstractFunnelSolver):
         }[problem.form]()
         steepest = 1.0 if isinstance(measure, MutualInformation) and not whole else _STEEPEST
 
-        def solve(given: Channel, prices: Any, starts: Any, tol: float, most: int) -> Landing:
+        def solve(given: Channel, prices: np.ndarray, starts: np.ndarray, tol: float, most: int) -> Landing:
             return descend(given, measure, prices, starts, np.asarray(tol), np.asarray(most), whole=whole)
 
         return _along_the_hull(self, problem, goal, target, solve, measure, 1.0, steepest, whole)
@@ -125,7 +125,7 @@ class BottleneckIteration(AbstractFunnelSolver):
             "multiplier": lambda: Target("price", -problem.target),
         }[problem.form]()
 
-        def solve(given: Channel, prices: Any, starts: Any, tol: float, most: int) -> Landing:
+        def solve(given: Channel, prices: np.ndarray, starts: np.ndarray, tol: float, most: int) -> Landing:
             return squeeze(given, prices, starts, np.asarray(tol), np.asarray(most))
 
         return _along_the_hull(self, problem, goal, target, solve, MutualInformation(), -1.0, 1.0, False)
@@ -171,7 +171,7 @@ class Alternating(AbstractFunnelSolver):
         starts = disclosing(source, random, problem.target)
         targets = np.full(count, problem.target)
 
-        def run(starts: Any, most: int) -> Landing:
+        def run(starts: np.ndarray, most: int) -> Landing:
             return alternate(given, targets, starts, np.asarray(goal.tol), np.asarray(most))
 
         begun = time.perf_counter()
@@ -199,7 +199,7 @@ def _batch(starts: int | None, symbols: int, outputs: int) -> int:
     return starts or int(np.clip(_ENTRIES // (symbols * outputs), _FEWEST, _MOST))
 
 
-def _check(solver: Any) -> None:
+def _check(solver: "DifferenceOfConvex | BottleneckIteration | Alternating") -> None:
     """The ranges of the hyper-parameters."""
     if solver.starts is not None:
         _whole_number(solver.starts, "starts", 1)

@@ -3,10 +3,9 @@
 A multiplicative step never leaves a face of the simplex, so every start has all entries positive.
 """
 
-from typing import Any
-
 import jax
 import numpy as np
+from jaxtyping import Array
 
 # Gumbel noise times these: from rows near uniform to rows near deterministic maps, in turn.
 _SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -14,7 +13,7 @@ _SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _BLEND = 1e-3
 
 
-def random_starts(key: Any, count: int, symbols: int, outputs: int) -> np.ndarray:
+def random_starts(key: Array, count: int, symbols: int, outputs: int) -> np.ndarray:
     """Logarithms of `count` random mechanisms, shape (count, symbols, outputs)."""
     noise = np.asarray(jax.random.gumbel(key, (count, symbols, outputs), dtype="float64"))
     logits = noise * np.resize(_SHARPNESS, count)[:, None, None]

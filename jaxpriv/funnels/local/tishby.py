@@ -10,13 +10,12 @@ with r and P(s|y) those of W, so I(S;Y) - lam I(X;Y) never decreases. A fixed po
 Tishby, Pereira and Bialek 1999, Theorem 5. With S = X and lam < 1 the fixed point reached is Y = X.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.funnels.local.balance import Balance, Channel, balance, log_rows, total_leakage, unsettled
 from jaxpriv.funnels.local.descent import Landing
 from jaxpriv.leakage import MutualInformation
@@ -26,26 +25,26 @@ _LEAST_PRICE = 1e-6
 
 
 class _TishbyState(eqx.Module):
-    log_mechanism: Any
+    log_mechanism: Arr
     now: Balance
-    steps: Any
+    steps: Arr
 
 
-def bottleneck_step(now: Balance, lam: Any) -> Any:
+def bottleneck_step(now: Balance, lam: ScalarLike) -> Arr:
     """The closed-form round from the present mechanism, as logarithms (X, Y)."""
     return log_rows(now.log_masses[None, :] + now.costs / jnp.maximum(lam, _LEAST_PRICE))
 
 
-def _squeeze(given: Channel, lam: Any, start: Any, tol: Any, most: Any) -> Landing:
+def _squeeze(given: Channel, lam: ScalarLike, start: Arr, tol: ScalarLike, most: ScalarLike) -> Landing:
     measure = MutualInformation()
 
-    def at(log_mechanism: Any) -> Balance:
+    def at(log_mechanism: Arr) -> Balance:
         return balance(given, lambda outputs: total_leakage(measure, given.private, outputs), log_mechanism)
 
-    def residual(state: _TishbyState) -> Any:
+    def residual(state: _TishbyState) -> Arr:
         return unsettled(given, state.log_mechanism, lam * state.now.ratios - state.now.costs, state.now.log_masses)
 
-    def go_on(state: _TishbyState) -> Any:
+    def go_on(state: _TishbyState) -> Arr:
         return (residual(state) > tol) & (state.steps < most)
 
     def once(state: _TishbyState) -> _TishbyState:
@@ -65,7 +64,7 @@ def _squeeze(given: Channel, lam: Any, start: Any, tol: Any, most: Any) -> Landi
 
 
 @eqx.filter_jit
-def squeeze(given: Channel, multipliers: Any, starts: Any, tol: Any, most: Any) -> Landing:
+def squeeze(given: Channel, multipliers: Arr, starts: Arr, tol: ScalarLike, most: ScalarLike) -> Landing:
     """Every start (B, X, Y) (logarithms) at its own price (B,), all in one batch."""
     run = jax.vmap(lambda lam, start: _squeeze(given, lam, start, tol, most))
     return run(multipliers, starts)

@@ -19,8 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, PyTree
 
 from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv._types import ScalarLike
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 
 # Starts in all, steps of every start, and of the best ones.
@@ -86,10 +88,12 @@ class LocalPricer(AbstractPricer):
 
 
 @partial(jax.jit, static_argnames="funnel")
-def _descended(conditional: Any, prices: Any, lam: Any, starts: Any, steps: Any, *, funnel: bool) -> tuple[Any, Any]:
+def _descended(
+    conditional: Array, prices: Array, lam: ScalarLike, starts: Array, steps: int, *, funnel: bool
+) -> tuple[Any, Any]:
     """(logarithms (N, X), values (N,)) after `steps` from `starts` (N, X), given as logarithms; less is better."""
 
-    def at(raw: Any) -> Any:
+    def at(raw: Array) -> tuple[Array, Array, Array]:
         """(logarithms, ln Tq, value) of the distributions proportional to exp(raw)."""
         raw = jnp.maximum(raw - jnp.max(raw, axis=1, keepdims=True), _DEEP)
         atoms = jnp.exp(raw)
@@ -100,7 +104,7 @@ def _descended(conditional: Any, prices: Any, lam: Any, starts: Any, steps: Any,
         value = jnp.sum(mixed * seen, axis=1) - jnp.sum(atoms * (lam * logs + prices), axis=1)
         return logs, seen, value if funnel else -value
 
-    def step(_: Any, carry: Any) -> Any:
+    def step(_: ScalarLike, carry: PyTree) -> PyTree:
         """The step, and the same direction further on where that is better still."""
         (logs, seen, _value), length = carry
         slope = jnp.matmul(seen, conditional, precision="highest")
