@@ -73,6 +73,21 @@ def test_cutting_planes_go_on_where_budgets_leave_no_room(several):
     assert proof.agrees
 
 
+def test_cutting_planes_go_on_where_a_linear_limit_leaves_no_room():
+    """A log-ratio of 0 in every outcome has no interior, and mutual information in the objective is not linear."""
+    rng = np.random.default_rng(3)
+    joint, table = rng.dirichlet(np.ones(12)).reshape(3, 4), rng.integers(0, 3, (4, 5)).astype(float)
+    problem = jp.DistortionProblem(joint, table, multiplier=50.0, limits=[(lk.MaxLift(), 0.0)])
+    found = jp.solve(problem)
+    private = jp.solve(jp.DistortionProblem(joint, 50.0 * table, leakage_budget=0.0))
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(private.value, abs=1e-6)
+    assert found.leakage <= 1e-12
+    proof = found.verify(problem)
+    assert proof.valid
+    assert proof.agrees
+
+
 STATED = {
     "budget": {"budget": 0.3, "leakage": lk.Sibson(2.0)},
     "multiplier": {"multiplier": 0.2, "leakage": lk.FInformation(lk.ChiSquared())},

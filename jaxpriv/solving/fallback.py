@@ -90,8 +90,6 @@ def _or_by_cutting_planes(
     anchoring = InteriorPoint()
     solve = Solve(problem, name, anchoring, step_limit(anchoring, None), clock, int(first.steps))
     stated = solve.state(goal)
-    if any(stated.tight):
-        return first
     duals = np.asarray(first.scores)[0], np.asarray(first.weights), np.asarray(first.multipliers)
     program, face = stated.program, stated.face
     on = program if face is None else face.restricted(program)
