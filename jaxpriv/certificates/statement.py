@@ -11,7 +11,7 @@ from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates.tables import certify_program
 from jaxpriv.leakage import AbstractLeakage, exact_values
-from jaxpriv.leakage.rule_sets import Scale
+from jaxpriv.leakage.scales import Scale
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.statement import least_value, worst_program
 

@@ -42,7 +42,8 @@ from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log
 from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
-from jaxpriv.leakage.rule_sets import PLAIN, Rules, Scale, View, logarithmic
+from jaxpriv.leakage.rule_sets import Rules, View
+from jaxpriv.leakage.scales import PLAIN, Scale, logarithmic
 from jaxpriv.probability import output_joint, private_marginal
 
 # "nats" can be converted to bits; the others are what they are.

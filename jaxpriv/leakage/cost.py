@@ -30,7 +30,8 @@ from jaxpriv.leakage._base import (
 from jaxpriv.leakage.f_rules import ChiSquaredCurve, FRules, with_mass
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
-from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, PLAIN, Rules, Scale, View
+from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Rules, View
+from jaxpriv.leakage.scales import PLAIN, Scale
 from jaxpriv.leakage.shannon import posterior_entropy_rules
 
 __all__ = [

@@ -18,7 +18,8 @@ from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage._base import OWN_FUNCTION, Unit, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
-from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Scale, Term, View, in_units
+from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Term, View
+from jaxpriv.leakage.scales import Scale, in_units
 from jaxpriv.leakage.simplex import least_on_simplex, simplex_gap
 from jaxpriv.leakage.user_calls import call
 from jaxpriv.leakage.user_functions import check_loss, costs_and_slopes

@@ -22,7 +22,8 @@ from jaxpriv.leakage.f_rules import (
 )
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds, least
 from jaxpriv.leakage.registry import named
-from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, PLAIN, Rules, Scale, View
+from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Rules, View
+from jaxpriv.leakage.scales import PLAIN, Scale
 
 __all__ = [
     "DIVERGENCES",

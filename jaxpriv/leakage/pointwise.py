@@ -25,7 +25,8 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of, of_symbols, same_symbols
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
-from jaxpriv.leakage.rule_sets import LINEAR, MOST_NATS, Rules, View, classes
+from jaxpriv.leakage.rule_sets import LINEAR, Rules, View, classes
+from jaxpriv.leakage.scales import MOST_NATS
 
 __all__ = [
     "AbstractPointwiseLeakage",

@@ -18,7 +18,8 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import OWN_FUNCTION, Unit
 from jaxpriv.leakage.f_information import AbstractDivergence
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
-from jaxpriv.leakage.rule_sets import Rules, Scale, View, in_units
+from jaxpriv.leakage.rule_sets import Rules, View
+from jaxpriv.leakage.scales import Scale, in_units
 from jaxpriv.leakage.user_calls import call
 from jaxpriv.leakage.user_functions import check_convex, check_elementwise
 

@@ -15,7 +15,8 @@ from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, exact_values
-from jaxpriv.leakage.rule_sets import PLAIN, Role, Scale, Term
+from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.leakage.scales import PLAIN, Scale
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
 from jaxpriv.problems.terms import shift_of, terms_of

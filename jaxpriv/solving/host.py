@@ -22,7 +22,7 @@ from jaxpriv._validation import is_traced
 from jaxpriv.certificates import excess_of, interval_of, violation_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
-from jaxpriv.leakage.rule_sets import Scale
+from jaxpriv.leakage.scales import Scale
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.faces import Face, face_of
