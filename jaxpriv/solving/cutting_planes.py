@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jaxpriv._clock import Clock
+from jaxpriv._types import Arr
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers import Candidate, no_candidate
@@ -41,7 +42,7 @@ class _Pool:
     rules: np.ndarray
     used: np.ndarray
 
-    def add(self, seen: np.ndarray, number: int) -> None:
+    def add(self, seen: Arr, number: int) -> None:
         """The rules about `seen` (n, T): what outputs show."""
         top = seen.max(axis=1, keepdims=True)
         seen = seen[top[:, 0] > 0] / top[top[:, 0] > 0]

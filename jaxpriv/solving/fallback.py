@@ -100,7 +100,7 @@ def _or_by_cutting_planes(
         return float(certify_program(program, mechanism, *own).lower_bound)
 
     best, rounds = cut(on, mechanism, duals, proved, float(stated.goal.tol), most, clock)
-    found = tuple(np.asarray(part) for part in (best.mechanism, best.k, best.eta, best.price))
+    found = np.asarray(best.mechanism), np.asarray(best.k), np.asarray(best.eta), np.asarray(best.price)
     if face is not None:
         found = off_face(program, face, *found)
     answer = solve.certified(stated.program, stated.limits, *found, rounds, f"{first.solver}, {name}")
