@@ -256,14 +256,17 @@ def _derivative(cell: Cell, data: Data, found: Found) -> list[str]:
     """An optimal value against the checker's optimum, and its slope against central differences of that."""
     if without_room(cell) and math.isnan(found.value):
         return []
-    least = _reference_optimum(cell, data, None)
+    reference = MEASURES[cell.measure]
+    # A least leakage is in the measure's own units, the checker's optimum is the total behind it.
+    outer = reference.outer if cell.form == "budget" and not reference.worst else float
+    least = outer(_reference_optimum(cell, data, None))
     slack = _SLACK * 5.0 * (1.0 + abs(least))
     if not least - slack <= found.value <= least + found.tol + slack:
         return [f"the optimal value {found.value!r} is not the optimum {least!r}"]
     if cell.level != "inside" or cell.structure == "equal":  # one-sided derivatives only, or several optima
         return []
     moves, step = _direction(data, cell.also == "private-input"), 1e-4
-    ends = [_reference_optimum(cell, _moved(data, moves, side * step), None) for side in (1.0, -1.0)]
+    ends = [outer(_reference_optimum(cell, _moved(data, moves, side * step), None)) for side in (1.0, -1.0)]
     slope = (ends[0] - ends[1]) / (2.0 * step)
     if not abs(found.slope - slope) <= (1e-4 + 2.0 * found.tol**0.5) * (1.0 + abs(slope)):
         return [f"the slope {found.slope!r} is not that of central differences, {slope!r}"]

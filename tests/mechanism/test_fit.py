@@ -100,8 +100,11 @@ def test_classes_without_a_value_are_as_far_as_can_be():
 def test_measures_other_than_information(table):
     found = fit(table, **COLUMNS, leakage="maximal-leakage", budget=0.3)
     assert found.claims["excess"].upper == "0"
-    assert "lower_bound" not in found.claims  # the verifier proves none for this measure
+    proved, leaked = float(found.claims["lower_bound"].lower), float(found.claims["leakage"].upper)
+    assert leaked - 1e-6 <= proved <= leaked
     assert found.evidence.scores.ndim == 3
+    other = fit(table, **COLUMNS, leakage="sibson", order=2.0, budget=0.3)
+    assert "lower_bound" not in other.claims  # the verifier proves none for this measure
 
 
 # -- limits for the population ---------------------------------------------------------------------
