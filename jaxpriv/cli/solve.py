@@ -107,6 +107,14 @@ def solve(
     max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None,
     time_limit: TimeLimitOption = None,
     progress: ProgressOption = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STATE.npz",
+            help="With --solver accelerated or two-grid: write the state of the solve here, and go on from it if it is "
+            "there; removed once the result is optimal.",
+        ),
+    ] = None,
     units: UnitsOption = Units.nats,
     out: Annotated[
         Path | None,
@@ -146,7 +154,7 @@ def solve(
     if time_limit is not None:
         scalar(time_limit, "--time-limit", low=0.0)
     columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight, read=read)
-    outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
+    outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json, "--checkpoint": checkpoint}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])
     files = book_file(codebook_out, table)
@@ -163,7 +171,9 @@ def solve(
     begun = time.perf_counter()
     clock, goal = clock_of(time_limit, progress), Goal(tol, rtol)
     try:
-        solution = working("Solving", lambda _: solve_within(clock, asked, solver, goal, max_steps), clock)
+        solution = working(
+            "Solving", lambda _: solve_within(clock, asked, solver, goal, max_steps, True, checkpoint), clock
+        )
     except InfeasibleError as error:
         seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
         _output.deliver(_infeasible(error, len(asked.distortions), seconds), json, "")

@@ -1,6 +1,7 @@
 """The front door: a problem in, a certified solution out."""
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING, overload
 
 import jax
@@ -44,6 +45,7 @@ def solve(
     throw: bool = True,
     time_limit: float | None = None,
     progress: ProgressLike = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Solution: ...
 
 
@@ -58,6 +60,7 @@ def solve(
     throw: bool = True,
     time_limit: float | None = None,
     progress: ProgressLike = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> "FunnelSolution": ...
 
 
@@ -71,6 +74,7 @@ def solve(
     throw: bool = True,
     time_limit: float | None = None,
     progress: ProgressLike = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> "Solution | FunnelSolution":
     """Solve `problem` to a certified gap of at most `tol`, or of at most `rtol` times the value.
 
@@ -121,11 +125,20 @@ def solve(
             Outside of jit and vmap only, as progress.
         progress: True (lines on stderr), or a function that is called with a `jaxpriv.Progress` after every portion of
             steps. With two grids it reports the coarse problem.
+        checkpoint: a file for the state of a streaming solve (`accelerated`, `two-grid`; others refuse the argument).
+            It is written whole or not at all, every 10 seconds at most and for at most 5 % of the time, and when a
+            time limit or Ctrl-C ends the solve. The same call in another process, after whatever ended this one, goes
+            on from it: `max_steps`, `time_limit` and devices may differ, problem, solver and tolerances may not.
+            Certificates are computed afresh from the problem. The file has 5 |Y| |S| numbers (and 2 |Y| |S| for each
+            complete run), which say as much about the joint as the mechanism does. It is removed once the result is
+            `optimal`, and kept otherwise. A failure to write during the solve is a note, not an error.
 
     Raises:
         InputError: an argument is wrong, by name.
         InfeasibleError: with the numbers that prove it.
-        ResourceError: the chosen solver would need more memory than there is, or the device failed.
+        ResourceError: the chosen solver would need more memory than there is, or the device failed; the folder of
+            the checkpoint cannot be written.
+        IntegrityError: the checkpoint is damaged; like one of another problem (`InputError`) it is left as it is.
 
     Example:
         >>> import jaxpriv as jp
@@ -138,7 +151,7 @@ def solve(
     tol = default_tolerance(problem) if tol is None else tol
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     with clock:
-        return solve_within(clock, problem, solver, goal, max_steps, throw)
+        return solve_within(clock, problem, solver, goal, max_steps, throw, checkpoint)
 
 
 @overload
@@ -149,6 +162,7 @@ def solve_within(
     goal: Goal,
     max_steps: int | None = None,
     throw: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Solution: ...
 
 
@@ -160,6 +174,7 @@ def solve_within(
     goal: Goal,
     max_steps: int | None = None,
     throw: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> "Solution | FunnelSolution": ...
 
 
@@ -170,8 +185,11 @@ def solve_within(
     goal: Goal,
     max_steps: int | None = None,
     throw: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> "Solution | FunnelSolution":
     """`solve` as a part of other work, which has a clock of its own."""
+    if checkpoint is not None and not isinstance(problem, DistortionProblem):
+        raise InputError("checkpoint: a DistortionProblem solved by 'accelerated' or 'two-grid' has one, no other does")
     if isinstance(problem, NoiseProblem):
         from jaxpriv.solving.noise import solve_noise
 
@@ -196,6 +214,9 @@ def solve_within(
         raise InputError(f"problem must be a {known}, not {type(problem).__name__}{several}")
     name, chosen, notes = pick_solver(solver, problem, goal)
     limit = step_limit(chosen, max_steps)
+    if checkpoint is not None and (is_traced(problem, goal) or not isinstance(chosen, STREAMING)):
+        where = "inside of jit and vmap there is none" if is_traced(problem, goal) else f"{name} writes none"
+        raise InputError(f"checkpoint: {where}; choose solver='accelerated' or 'two-grid', outside of jit")
     if is_traced(problem, goal):
         if clock.watched:
             raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")
@@ -204,9 +225,9 @@ def solve_within(
     with own_settings(), device_errors():
         if isinstance(chosen, STREAMING):
             try:
-                return solve_streamed(problem, name, chosen, goal, limit, throw, notes, clock)
+                return solve_streamed(problem, name, chosen, goal, limit, throw, notes, clock, checkpoint)
             except Unsuited as reason:
-                if not notes:
+                if not notes or checkpoint is not None:
                     raise
                 name, on_tables = table_solver(problem)
                 steps = step_limit(on_tables, max_steps)

@@ -1,18 +1,16 @@
 """Problems too large for tables: survey, iterate block by block, certify in float64, fall back and say so."""
 
 import dataclasses
-import time
-from collections.abc import Callable
+import os
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import PyTree
 
 from jaxpriv import _resources
-from jaxpriv._clock import Clock, Stop
+from jaxpriv._clock import Clock
 from jaxpriv._types import Arr
 from jaxpriv._validation import SUM_TOLERANCE
 from jaxpriv.certificates import Certificate, certify_streamed
@@ -24,34 +22,23 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.feasibility import BOUNDARY
 from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.solution import Solution, Status, no_solution
-from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid, advance
-from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
+from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid
+from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen
+from jaxpriv.solving.checkpoint import checkpoint_of
 from jaxpriv.solving.choice import newton_bytes
-from jaxpriv.solving.execution import compiled
+from jaxpriv.solving.streamed_runs import MARGIN, Task, iterate
 from jaxpriv.solving.tables import solve_tables
-from jaxpriv.streaming import Survey, agreed, all_devices, leakage, marginal, of_first, posterior_scores, survey
+from jaxpriv.streaming import Survey, all_devices, marginal, of_first, posterior_scores, survey
 
-# Shares of the allowed gap: what the coarse problem may use of it, and what an iteration stops at
-# (the certificate differs from the solver's own view by rounding and by the repair of a budget).
-_COARSE_SHARE, _MARGIN = 0.3, 0.95
+# The share of the allowed gap that the coarse problem may use.
+_COARSE_SHARE = 0.3
 # A gap that falls by less than this from one grid to the next has stopped falling.
 _STILL_FALLING = 0.75
 # Pairs (x, y) from which on a full pass is dear enough to be tried on a smaller grid first.
 _DEAR = 2**25
-# Seconds that one portion of steps aims at: between two of them the clock is asked.
-_PORTION = 0.25
-# A gap of float32 passes is believed down to this, relative to the value.
-_SINGLE_TRUST = 1e-5
-# Above this relative gap float32 lost its way: float64 starts afresh.
-_SINGLE_USEFUL = 0.1
-# In float32 the step test loses its meaning sooner; give up early and go on in float64.
-_SINGLE_PATIENCE = 25
-
 # A price of distortion beyond which products would leave the range of float64.
 _HIGHEST_PRICE = 1e100
-# Costs of these sizes neither underflow nor overflow in float32, not even squared.
-_SINGLE_RANGE = (1e-12, 1e12)
 
 
 class Unsuited(InputError):
@@ -69,34 +56,6 @@ class StreamedResult(NamedTuple):
     solver: str
 
 
-class Task:
-    """One call of `solve`: what it asks, the steps it has left, what it has said so far, and its time."""
-
-    def __init__(self, goal: Goal, limit: int, mesh: Mesh | None, said: list[str], clock: Clock):
-        self.goal, self.mesh, self.said, self.clock = goal, mesh, said, clock
-        self.left = self.limit = limit
-        self.begun, self.compiling = time.perf_counter(), 0.0
-
-    def run(self, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
-        """`function(*args)`, the seconds that its compilation takes kept apart."""
-        run, spent = compiled(function, *args)
-        self.compiling += spent
-        return run()
-
-    def expired(self, mesh: Mesh | None) -> bool:
-        """Whether the work has to end here; processes that share `mesh` end it together."""
-        self.clock.expired()
-        self.clock.stop = Stop(int(agreed(mesh, self.clock.stop)))
-        return self.clock.stop is not Stop.NONE
-
-    def goes_on(self, found: "StreamedResult") -> bool:
-        """Whether another method is to be tried after this result."""
-        return not self.goal.met(found.certificate) and not self.expired(self.mesh)
-
-    def seconds(self) -> dict[str, float]:
-        return {"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling}
-
-
 def solve_streamed(
     problem: DistortionProblem,
     name: str,
@@ -106,6 +65,7 @@ def solve_streamed(
     throw: bool,
     notes: tuple[str, ...],
     clock: Clock,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Solution:
     """Solve block by block; with `notes` (the choice was `auto`'s) fall back from one method to the next."""
     if not problem.streams:
@@ -121,22 +81,28 @@ def solve_streamed(
             raise
         _, private, _, _ = problem.sizes
         return no_solution(problem.shape, private, 0, len(problem.distortions), len(problem.distortions))
+    if checkpoint is not None:
+        if jax.process_count() > 1:
+            raise InputError("checkpoint: one process only; several that share a problem write none")
+        task.checkpoint = checkpoint_of(checkpoint, program, solver, goal)
     found = _closed_form(program, known, mesh)
     if found is None and task.expired(mesh):
         found = _nearest(program, known, np.zeros(len(program.distortions)), mesh)._replace(solver="none")
     if found is None and isinstance(solver, TwoGrid):
         found = _two_grid(task, program, known, solver)
-    if found is None or (notes and isinstance(solver, TwoGrid) and task.goes_on(found)):
+    if found is None or (notes and isinstance(solver, TwoGrid) and task.goes_on(found.certificate)):
         on_all = solver if isinstance(solver, AcceleratedGradient) else AcceleratedGradient()
         on_all = dataclasses.replace(on_all, mesh=mesh)
         if found is not None:
             task.said.append(f"auto: accelerated next, two-grid ended at a gap of {found.certificate.gap:.2e}")
         found = _better(found, _accelerated(task, program, known, on_all))
     _check_order(found.certificate)
-    if notes and task.left > 0 and task.goes_on(found) and _resources.fits(newton_bytes(problem)):
+    if notes and task.left > 0 and task.goes_on(found.certificate) and _resources.fits(newton_bytes(problem)):
         task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
         dense = solve_tables(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw, clock)
         if dense.gap < found.certificate.gap:
+            if task.checkpoint is not None and dense.status == "optimal":
+                task.checkpoint.remove()
             return dataclasses.replace(dense, notes=tuple(task.said))
     return _solution(program, found, task)
 
@@ -154,6 +120,8 @@ def _check_order(certificate: Certificate) -> None:
 def _solution(program: StreamedProgram, found: StreamedResult, task: Task) -> Solution:
     certificate, stop = found.certificate, task.clock.stop
     proved = task.goal.proved(certificate)
+    if proved and task.checkpoint is not None:
+        task.checkpoint.remove()
     code = Status.OPTIMAL if proved else Status.BEST_KNOWN if stop else Status.NOT_CERTIFIED
     return Solution(
         value=np.float64(certificate.value),
@@ -302,83 +270,8 @@ def _certified(
     return StreamedResult(mechanism, scores, multipliers, certificate, steps, solver)
 
 
-def _start(solver: AcceleratedGradient, problem: Problem) -> AcceleratedState:
-    return solver.init(problem, 0, solver.blank(problem))
-
-
-def _problem(program: StreamedProgram, known: Survey, single: bool) -> Problem:
-    dtype = np.dtype(np.float32 if single else np.float64)
-    low = StreamedProgram(
-        program.joint.as_dtype(dtype),
-        tuple(d.as_dtype(dtype) for d in program.distortions),
-        program.prior.astype(dtype),
-        None,
-        None,
-    )
-    scales = np.maximum(known.constant.min(axis=1), np.finfo(float).tiny)
-    anchor = np.asarray(leakage(jnp.asarray(known.columns), known.prior))
-    return Problem(program, low, np.asarray(known.anchored), anchor, scales)
-
-
-def _iterate(
-    task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient, goal: Goal
-) -> tuple[list[StreamedCandidate], int]:
-    """Float32 passes first (unless the solver says which); when those get no further float64 ones, from where they
-    are, and from the start if that gets nowhere. What each came to, the last one first."""
-    inner = Goal(np.asarray(_MARGIN * goal.tol), np.asarray(_MARGIN * goal.rtol), np.asarray(0.0))
-    exact = dataclasses.replace(solver, single=bool(solver.single))
-    scales = known.constant.max(axis=1)
-    small, large = _SINGLE_RANGE
-    in_range = (scales == 0) | ((scales > small) & (scales < large))
-    used, resumed, found = 0, None, []
-    if solver.single is None and in_range.all():
-        quick = dataclasses.replace(solver, single=True, patience=min(solver.patience, _SINGLE_PATIENCE))
-        coarser = Goal(inner.tol, np.maximum(inner.rtol, _SINGLE_TRUST), inner.shift)
-        problem = _problem(program, known, True)
-        state, used = _run(task, quick, problem, task.run(_start, quick, problem), coarser, 0)
-        found.append(jax.device_get(state.best))
-        gap, value = float(state.best.gap), abs(float(state.best.value))
-        if (inner.met(state.best) and gap > _SINGLE_TRUST * value) or used >= task.left or task.expired(solver.mesh):
-            task.left -= used
-            return found, used
-        task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
-        resumed = state if gap <= _SINGLE_USEFUL * value else None
-    problem = _problem(program, known, bool(solver.single))
-    if resumed is not None:
-        state, used = _run(task, exact, problem, task.run(_resumed, exact, problem, resumed), inner, used)
-        found.append(jax.device_get(state.best))
-    if resumed is None or not (inner.met(state.best) or used >= task.left or task.expired(solver.mesh)):
-        state, used = _run(task, exact, problem, task.run(_start, exact, problem), inner, used)
-        found.append(jax.device_get(state.best))
-    task.left -= used
-    return found[::-1], used
-
-
-def _resumed(solver: AcceleratedGradient, problem: Problem, state: AcceleratedState) -> AcceleratedState:
-    return solver.resume(problem, state)
-
-
-def _run(
-    task: Task, solver: AcceleratedGradient, problem: Problem, state: AcceleratedState, goal: Goal, used: int
-) -> tuple[AcceleratedState, int]:
-    """Steps in short portions, so that a time limit or an interrupt can end them."""
-    portion = 1
-    while not (goal.met(state.best) or state.stalled or used >= task.left or task.expired(solver.mesh)):
-        begun, compiling = time.perf_counter(), task.compiling
-        until = min(used + portion, task.left)
-        with task.clock.held():
-            new, count = task.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
-            state, used = new, int(count)
-            best = state.best
-            task.clock.report("accelerated", task.limit - task.left + used, best.value, best.bound)
-        spent = time.perf_counter() - begun - (task.compiling - compiling)
-        wanted = int(portion * min(_PORTION, task.clock.left) / max(spent, 1e-3))
-        portion = int(agreed(solver.mesh, max(1, min(2 * portion, wanted))))
-    return state, used
-
-
 def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient) -> StreamedResult:
-    candidates, used = _iterate(task, program, known, solver, task.goal)
+    candidates, used = iterate(task, "all symbols", program, known, solver, task.goal)
     found = None
     for best in candidates:
         channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
@@ -442,7 +335,8 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
         coarse = coarsen(program, width, mesh)
         seen = _look(coarse.program.joint, coarse.program.distortions, program.budgets, None)
         left = task.left
-        (solved, *_), used = _iterate(task, coarse.program, seen, on_cells, inner)  # every process by itself
+        name = f"{len(coarse.x.centres)} cells"
+        (solved, *_), used = iterate(task, name, coarse.program, seen, on_cells, inner)  # every process by itself
         solved, used = of_first(mesh, (solved, np.asarray(used)))
         used = int(used)
         task.left = left - used
@@ -467,7 +361,7 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
             said.append(f"two-grid: {len(coarse.x.centres)} cells, gap {tried.gap:.2e} seen on {middle.shape[0]}")
             stop = stop or tried.gap >= _STILL_FALLING * last or task.expired(mesh)
             # The full grid adds a little to the gap seen on a smaller one.
-            promising = Goal(_MARGIN * goal.tol, _MARGIN * goal.rtol).met(tried)
+            promising = Goal(MARGIN * goal.tol, MARGIN * goal.rtol).met(tried)
             last = min(last, tried.gap)
         if promising or stop:
             found = read(program, known, coarse)

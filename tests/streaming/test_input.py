@@ -190,7 +190,7 @@ def test_a_failing_device_is_an_error_of_ours(monkeypatch, text, message):
     def broken(*args, **more):
         raise jax.errors.JaxRuntimeError(text)
 
-    monkeypatch.setattr(streamed, "_iterate", broken)
+    monkeypatch.setattr(streamed, "iterate", broken)
     monkeypatch.setattr(solve_module, "solve_tables", broken)
     for solver in ("accelerated", "interior-point", "mirror-descent"):
         with pytest.raises(jp.ResourceError, match=message):

@@ -1,0 +1,289 @@
+"""Checkpoints of streaming solves: a killed process loses little, and a file that does not belong is left alone."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import jaxpriv as jp
+from jaxpriv.cli import app
+from jaxpriv.solving import checkpoint as module
+
+from .conftest import line, smooth_joint
+
+TOL = 1e-5
+
+
+def problem(budget=0.1, joint=None):
+    return jp.DistortionProblem(
+        smooth_joint(40, 4) if joint is None else joint, jp.distortion.absolute(line(40)), budget=budget
+    )
+
+
+def solve(path, asked=None, **options):
+    return jp.solve(asked or problem(), "accelerated", tol=TOL, checkpoint=path, **options)
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """A file after every portion of steps."""
+    monkeypatch.setattr(module, "_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_SHARE", 1e9)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return solve(None)
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    """The file of a solve that had too few steps."""
+    path = tmp_path / "state.npz"
+    assert solve(path, max_steps=12).status == "not_certified"
+    return path
+
+
+_KILLED = """
+    import os, signal, sys
+    import jax
+    import jaxpriv as jp
+    from jaxpriv.solving import checkpoint
+    from tests.streaming.test_checkpoint import problem, TOL
+
+    checkpoint._SECONDS, checkpoint._SHARE = 0.0, 1e9
+
+    def kill(record):
+        if record.step >= 20:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    jp.solve(problem(), "accelerated", tol=TOL, checkpoint=sys.argv[1], progress=kill)
+"""
+
+
+def test_a_killed_solve_goes_on_from_its_last_state(tmp_path, undisturbed):
+    path = tmp_path / "state.npz"
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(_KILLED), str(path)], capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert path.exists()
+    seen = []
+    solution = solve(path, progress=seen.append)
+    assert solution.status == "optimal"
+    assert solution.gap <= TOL
+    assert solution.steps == undisturbed.steps
+    assert (solution.value, solution.lower_bound) == (undisturbed.value, undisturbed.lower_bound)
+    begun = int(solution.notes[0].split("went on from step ")[1].split()[0])
+    assert 0 < begun < seen[0].step  # what was done before is not done again
+    assert not path.exists()  # nothing is left to do
+    verified = jp.solve(problem(), tol=1e-9)
+    assert solution.lower_bound <= verified.value
+    assert verified.lower_bound <= solution.value
+
+
+def test_steps_end_and_go_on_at_every_place(tmp_path, often, undisturbed):
+    """Through float32, float64 and the change between them."""
+    path, notes = tmp_path / "state.npz", []
+    for most in (11, 100, undisturbed.steps - 1, undisturbed.steps):
+        solution = solve(path, max_steps=most)
+        notes += solution.notes
+        assert solution.steps == most
+        assert path.exists() == (most < undisturbed.steps)
+    assert solution.steps == undisturbed.steps
+    assert solution.value == undisturbed.value
+    assert any("of all symbols, float32" in note for note in notes)
+    assert any("of all symbols, continued" in note for note in notes)
+
+
+def test_an_interrupt_leaves_a_state(tmp_path, undisturbed):
+    path = tmp_path / "state.npz"
+
+    def interrupt(record):
+        if record.step >= 9:
+            raise KeyboardInterrupt
+
+    first = solve(path, progress=interrupt)
+    assert first.status == "best_known"
+    assert path.exists()
+    assert solve(path).steps == undisturbed.steps
+
+
+def test_two_grids_skip_what_is_complete(tmp_path, often):
+    joint = smooth_joint(600, 3)
+    asked = jp.DistortionProblem(joint, jp.distortion.absolute(line(600)), budget=0.1)
+    path, solver = tmp_path / "state.npz", jp.TwoGrid(cells=20, most_cells=80)
+    whole = jp.solve(asked, solver, tol=1e-4)
+    steps = []
+    early = jp.solve(asked, solver, tol=1e-4, checkpoint=path, max_steps=int(whole.steps) - 2)
+    assert early.status == "not_certified"
+    again = jp.solve(asked, solver, tol=1e-4, checkpoint=path, progress=lambda record: steps.append(record.step))
+    assert again.status == whole.status
+    assert (again.value, again.lower_bound, again.steps) == (whole.value, whole.lower_bound, whole.steps)
+    assert len(steps) <= 2  # the complete runs are not repeated
+
+
+def test_the_file_is_written_by_time(tmp_path, monkeypatch):
+    """Seldom by default: a short solve writes nothing until it ends."""
+    written = []
+    monkeypatch.setattr(module.Checkpoint, "save", lambda self, *rest: written.append(rest) or "")
+    solve(tmp_path / "state.npz")
+    assert written == []
+
+
+@pytest.mark.parametrize("change", ["budget", "joint", "tolerance", "solver", "distortion"])
+def test_a_file_of_another_solve_is_refused_and_left(stopped, change):
+    before = stopped.read_bytes()
+    joint = smooth_joint(40, 4)
+    joint[0, 3], joint[0, 5] = joint[0, 5], joint[0, 3]
+    asked, solver, tol = problem(), "accelerated", TOL
+    if change == "budget":
+        asked = problem(budget=0.11)
+    elif change == "joint":
+        asked = problem(joint=joint)
+    elif change == "distortion":
+        asked = jp.DistortionProblem(smooth_joint(40, 4), jp.distortion.squared(line(40)), budget=0.1)
+    elif change == "solver":
+        solver = jp.AcceleratedGradient(patience=150)
+    else:
+        tol = 2 * TOL
+    with pytest.raises(jp.InputError, match=r"^checkpoint: another problem, solver setting or tolerance"):
+        jp.solve(asked, solver, tol=tol, checkpoint=stopped)
+    assert stopped.read_bytes() == before
+
+
+def test_a_function_of_the_users_counts_by_its_values(tmp_path):
+    import jax.numpy as jnp
+
+    def asked(width):
+        place = jnp.array([0.2, 0.5, 0.8])
+        joint = jp.joints.from_function(lambda v: jnp.exp(-((v[0] - place) ** 2) / width) + 0.01, line(40))
+        return jp.DistortionProblem(joint, jp.distortion.absolute(line(40)), budget=0.1)
+
+    path = tmp_path / "state.npz"
+    solve(path, asked(0.02), max_steps=8)
+    with pytest.raises(jp.InputError, match=r"^checkpoint: another problem"):
+        solve(path, asked(0.02001))
+    assert "went on from step 8" in solve(path, asked(0.02)).notes[0]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_a_truncated_file_is_refused_and_left(stopped, share):
+    content = stopped.read_bytes()
+    stopped.write_bytes(content[: int(share * len(content))])
+    before = stopped.read_bytes()
+    with pytest.raises(jp.IntegrityError, match=r"^checkpoint: .*nothing was changed there"):
+        solve(stopped)
+    assert stopped.read_bytes() == before
+
+
+def test_a_changed_byte_is_found(stopped):
+    content = bytearray(stopped.read_bytes())
+    at = content.index(b"state.npy") + 800
+    content[at] ^= 1
+    stopped.write_bytes(bytes(content))
+    with pytest.raises(jp.IntegrityError, match=r"^checkpoint: "):
+        solve(stopped)
+    assert stopped.read_bytes() == bytes(content)
+
+
+def rewritten(path, **changes):
+    with np.load(path) as file:
+        arrays = {**file, **changes}
+    np.savez(path, **arrays)
+
+
+def test_arrays_that_do_not_belong_together_are_found(stopped):
+    with np.load(stopped) as file:
+        state = file["state"]
+    rewritten(stopped, state=state[:-1])
+    with pytest.raises(jp.IntegrityError, match=r"a state does not have the size of its problem"):
+        solve(stopped)
+    rewritten(stopped, state=state, head=np.frombuffer(b'{"label": 3}', dtype=np.uint8))
+    with pytest.raises(jp.IntegrityError, match=r"its arrays do not belong together"):
+        solve(stopped)
+
+
+def test_another_version_is_refused(stopped):
+    rewritten(stopped, version=np.frombuffer(b"0.1.0", dtype=np.uint8))
+    with pytest.raises(jp.InputError, match=r"^checkpoint: another version of jaxpriv wrote"):
+        solve(stopped)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    path = tmp_path / "arrays.npz"
+    np.savez(path, joint=np.ones(3))
+    before = path.read_bytes()
+    with pytest.raises(jp.InputError, match=r"^checkpoint: .* has no array named"):
+        solve(path)
+    assert path.read_bytes() == before
+
+
+def test_false_claims_in_the_file_never_reach_the_certificate(stopped, undisturbed):
+    """The best value and bound of the file are steering only: the certificate is computed from the problem."""
+    with np.load(stopped) as file:
+        state = np.array(file["state"])
+    state[-1] = 1e9  # the bound of the best candidate
+    rewritten(stopped, state=state)
+    solution = solve(stopped)
+    assert solution.lower_bound <= undisturbed.value
+    assert solution.value >= undisturbed.lower_bound
+
+
+def test_a_file_that_another_process_wrote_meanwhile_is_left(tmp_path, often):
+    path = tmp_path / "state.npz"
+
+    def other(record):
+        if record.step >= 10:
+            path.write_bytes(b"other")
+
+    solution = solve(path, progress=other)
+    assert solution.status == "optimal"
+    assert any("another process has changed" in note for note in solution.notes)
+    assert path.read_bytes() == b"other"
+
+
+def test_a_file_that_cannot_be_written_is_a_note(tmp_path, often, monkeypatch):
+    def full(path, content):
+        raise jp.ResourceError(f"cannot write {path}: no space left on device")
+
+    monkeypatch.setattr(module, "atomic_write", full)
+    solution = solve(tmp_path / "state.npz")
+    assert solution.status == "optimal"
+    assert sum("no space left" in note for note in solution.notes) == 1
+
+
+def test_places_that_cannot_hold_a_file_are_refused(tmp_path):
+    with pytest.raises(jp.InputError, match=r"^checkpoint: .* is not a folder"):
+        solve(tmp_path / "none" / "state.npz")
+    with pytest.raises(jp.InputError, match=r"^checkpoint: .* is not a regular file"):
+        solve(tmp_path)
+
+
+def test_only_streaming_solves_have_one(tmp_path):
+    path = tmp_path / "state.npz"
+    with pytest.raises(jp.InputError, match=r"^checkpoint: interior-point writes none"):
+        jp.solve(problem(), "interior-point", checkpoint=path)
+    funnel = jp.FunnelProblem(smooth_joint(6, 3), disclosure=0.1)
+    with pytest.raises(jp.InputError, match=r"^checkpoint: a DistortionProblem"):
+        jp.solve(funnel, checkpoint=path)
+    assert not path.exists()
+
+
+def test_the_command_goes_on(tmp_path):
+    source, state = tmp_path / "p.npz", tmp_path / "state.npz"
+    np.savez(source, joint=smooth_joint(40, 4), distortion=abs(line(40)[:, None] - line(40)))
+    words = ["solve", str(source), "--budget", "0.1", "--solver", "accelerated", "--tol", str(TOL)]
+    words += ["--checkpoint", str(state), "--json", "-"]
+    assert CliRunner().invoke(app, [*words, "--max-steps", "12"]).exit_code == 4
+    assert state.exists()
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0
+    assert "went on from step 12" in json.loads(result.stdout)["notes"][0]
+    assert not state.exists()
+    refused = CliRunner().invoke(app, [*words[:-2], "--out", str(state)])
+    assert refused.exit_code != 0
+    assert not state.exists()
