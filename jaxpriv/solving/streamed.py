@@ -95,6 +95,7 @@ def solve_streamed(
         on_all = dataclasses.replace(on_all, mesh=mesh)
         if found is not None:
             task.said.append(f"auto: accelerated next, two-grid ended at a gap of {found.certificate.gap:.2e}")
+            task.show(found.certificate.value, found.certificate.lower_bound)
         found = _better(found, _accelerated(task, program, known, on_all))
     _check_order(found.certificate)
     if notes and task.left > 0 and task.goes_on(found.certificate) and _resources.fits(newton_bytes(problem)):
@@ -271,12 +272,16 @@ def _certified(
 
 
 def _accelerated(task: Task, program: StreamedProgram, known: Survey, solver: AcceleratedGradient) -> StreamedResult:
-    candidates, used = iterate(task, "all symbols", program, known, solver, task.goal)
+    def certified(best: StreamedCandidate) -> StreamedResult:
+        channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
+        return _certified(program, channel, best.rule, best.multipliers, solver.mesh, 0, "accelerated")
+
+    candidates, used = iterate(
+        task, "all symbols", program, known, solver, task.goal, lambda best: certified(best).certificate
+    )
     found = None
     for best in candidates:
-        channel = _repaired(program, known, _gibbs(program, best), solver.mesh)
-        own = _certified(program, channel, best.rule, best.multipliers, solver.mesh, 0, "accelerated")
-        found = _better(found, own)
+        found = _better(found, certified(best))
         if task.goal.met(found.certificate):
             break
     assert found is not None  # there always is a candidate

@@ -13,6 +13,8 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from jaxpriv._clock import Clock, Stop
+from jaxpriv._types import ScalarLike
+from jaxpriv.certificates import Certificate
 from jaxpriv.errors import IntegrityError
 from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.solvers import AcceleratedGradient, Goal, advance
@@ -45,6 +47,7 @@ class Task:
         self.goal, self.mesh, self.said, self.clock = goal, mesh, said, clock
         self.left = self.limit = limit
         self.checkpoint: Checkpoint | None = None
+        self._value, self._bound = float("inf"), float("-inf")
         self.begun, self.compiling = time.perf_counter(), 0.0
 
     def run(self, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
@@ -67,6 +70,16 @@ class Task:
         """Add a note, once."""
         if note and note not in self.said:
             self.said.append(note)
+
+    def show(self, value: ScalarLike, bound: ScalarLike) -> None:
+        """Numbers of the problem that earlier runs have reached: reports are never worse from then on."""
+        self._value, self._bound = min(self._value, float(value)), max(self._bound, float(bound))
+
+    def report(self, best: StreamedCandidate, used: int) -> None:
+        """Tell the progress function, if there is one, of the best so far."""
+        if self.clock.reports:
+            value, bound = min(self._value, float(best.value)), max(self._bound, float(best.bound))
+            self.clock.report("accelerated", self.limit - self.left + used, value, bound)
 
     def seconds(self) -> dict[str, float]:
         return {"compile": self.compiling, "solve": time.perf_counter() - self.begun - self.compiling}
@@ -91,11 +104,20 @@ def _problem(program: StreamedProgram, known: Survey, single: bool) -> Problem:
 
 
 def iterate(
-    task: Task, method: str, program: StreamedProgram, known: Survey, solver: AcceleratedGradient, goal: Goal
+    task: Task,
+    method: str,
+    program: StreamedProgram,
+    known: Survey,
+    solver: AcceleratedGradient,
+    goal: Goal,
+    prove: Callable[[StreamedCandidate], Certificate] | None = None,
 ) -> tuple[list[StreamedCandidate], int]:
     """Float32 passes first (unless the solver says which); when those get no further float64 ones, from where they
-    are, and from the start if that gets nowhere. What each came to, the last one first. `method` names the runs in a
-    checkpoint."""
+    are, and from the start if that gets nowhere. What each came to, the last one first.
+
+    `method` names the runs in a checkpoint; `prove` computes a candidate's value and bound in float64, for reports that
+    go on after the change of precision.
+    """
     inner = Goal(np.asarray(MARGIN * goal.tol), np.asarray(MARGIN * goal.rtol), np.asarray(0.0))
     exact = dataclasses.replace(solver, single=bool(solver.single))
     scales = known.constant.max(axis=1)
@@ -115,12 +137,17 @@ def iterate(
             return found, used
         task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")
         useful, float32 = gap <= _SINGLE_USEFUL * value, run.state
+        # What float32 claims is not reported beside float64: its rounding could hide all that is found later.
+        if prove is not None and agreed(solver.mesh, task.clock.reports):
+            certificate = prove(found[-1])
+            task.show(certificate.value, certificate.lower_bound)
     problem, best = _problem(program, known, bool(solver.single)), None
     if useful:
         start = partial(_continued, task, exact, problem, float32)
         run = _run(task, f"{method}, continued", exact, problem, start, inner, used)
         used, best = run.steps, run.best
         found.append(jax.device_get(best))
+        task.show(best.value, best.bound)
     if best is None or not (inner.met(best) or used >= task.left or task.expired(solver.mesh)):
         start = partial(task.run, _start, exact, problem)
         run = _run(task, f"{method}, started again", exact, problem, start, inner, used)
@@ -179,8 +206,7 @@ def _run(
         with task.clock.held():
             new, count = task.run(advance, solver, problem, state, goal, np.asarray(used), np.asarray(until))
             state, used = new, int(count)
-            best = state.best
-            task.clock.report("accelerated", task.limit - task.left + used, best.value, best.bound)
+            task.report(state.best, used)
         spent = time.perf_counter() - begun - (task.compiling - compiling)
         if file is not None and file.due():
             task.say(file.save(label, state, used))

@@ -1,5 +1,7 @@
 """The accelerated method: certified, the same optimum as the interior point, honest where it stops early."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -145,6 +147,20 @@ def test_progress_is_told(rough):
     assert seen[-1].step == solution.steps
     assert [record.step for record in seen] == sorted({record.step for record in seen})
     assert all(record.solver == "accelerated" and record.seconds > 0 for record in seen)
+
+
+def test_the_reported_best_stays_the_best_when_the_precision_changes():
+    """float64 goes on from the iterate of float32, whose value was 0.2 % above the best one found by then."""
+    seen = []
+    problem = jp.DistortionProblem(smooth_joint(64, 5), DISTORTIONS["absolute"](64), multiplier=2.0)
+    solution = jp.solve(problem, "accelerated", tol=1e-6, progress=seen.append)
+    changed = int(next(note for note in solution.notes if "float64" in note).split("from step ")[1].split()[0])
+    assert seen[0].step < changed < seen[-1].step
+    for before, after in itertools.pairwise(seen):
+        rounding = 1e-6 * before.value if before.step <= changed < after.step else 0.0
+        assert after.value <= before.value + rounding
+        assert after.bound >= before.bound - rounding
+    assert solution.steps == jp.solve(problem, "accelerated", tol=1e-6).steps
 
 
 def test_a_changed_budget_never_recompiles():
