@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
-from jaxpriv.estimation.tables import Categories, Edges, count_table
+from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table
 from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.mechanism import fit
@@ -194,3 +194,13 @@ def test_a_watchdog_for_the_population_is_a_design(table, tmp_path):
         fit(table, **COLUMNS, target_leakage=0.01, population=True)
     with pytest.raises(InputError, match="split below 1"):
         fit(table, **COLUMNS, target_leakage=0.9, population=True, split=1.0)
+
+
+def test_a_broken_number_is_named_by_its_row_of_the_table_whatever_the_split():
+    ages = [str(20 + i % 50) for i in range(40)]
+    ages[29] = "SECRET"
+    records = {"income": ["low", "high"] * 20, "age": ages}
+    for seed in range(3):
+        with pytest.raises(InputError, match=r"column 'age', row 29 \(from 0\)") as caught:
+            fit(records, private=["income"], useful=["age"], rules={"age": Quantiles(4)}, budget=0.2, seed=seed)
+        assert "SECRET" not in str(caught.value)

@@ -37,7 +37,8 @@ class Column:
 
     `factors`: the different values of a text column, (k,), and the place of each row's among them, (n,), where the
     reader
-    knows them: rules then look at k values in place of n.
+    knows them: rules then look at k values in place of n. `origin`: where the rows stand in the table, (n,), if this is
+    a part of it.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Column:
     values: np.ndarray
     missing: np.ndarray
     factors: tuple[np.ndarray, np.ndarray] | None = None
+    origin: np.ndarray | None = None
 
     def mapped(self, function: Callable[[Any], Any], kind: type) -> np.ndarray:
         """`function` of every value, missing ones too, as an array (n,) of `kind`."""
@@ -56,11 +58,12 @@ class Column:
     def part(self, rows: np.ndarray) -> "Column":
         """The rows that a mask (n,) chooses."""
         factors = None if self.factors is None else (self.factors[0], self.factors[1][rows])
-        return Column(self.name, self.kind, self.values[rows], self.missing[rows], factors)
+        origin = np.flatnonzero(rows) if self.origin is None else self.origin[rows]
+        return Column(self.name, self.kind, self.values[rows], self.missing[rows], factors, origin)
 
     def where(self, row: int) -> str:
-        """How messages name a place."""
-        return f"column {self.name!r}, {row_text(row)}"
+        """How messages name a place: by the row of the table, of a part of it too."""
+        return f"column {self.name!r}, {row_text(row if self.origin is None else int(self.origin[row]))}"
 
 
 def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
