@@ -89,7 +89,7 @@ def _or_by_cutting_planes(
     goal = own_goal(problem, goal)
     anchoring = InteriorPoint()
     solve = Solve(problem, name, anchoring, step_limit(anchoring, None), clock, int(first.steps))
-    stated = solve.state(goal)
+    stated = solve.with_anchor(solve.state(goal))
     duals = np.asarray(first.scores)[0], np.asarray(first.weights), np.asarray(first.multipliers)
     program, face = stated.program, stated.face
     on = program if face is None else face.restricted(program)

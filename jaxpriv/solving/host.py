@@ -21,7 +21,7 @@ from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import excess_of, interval_of, violation_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
-from jaxpriv.leakage import AbstractLeakage, exact_values
+from jaxpriv.leakage import AbstractLeakage, MutualInformation, exact_values
 from jaxpriv.leakage.scales import Scale
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
@@ -118,6 +118,7 @@ class Solve:
         stated = self.state(goal)
         answer = self.at_the_boundary(stated)
         if answer is None:
+            stated = self.with_anchor(stated)
             answer = self.run(stated.program, stated.limits, stated.goal, stated.face, stated)
         return self.conclude(stated, answer, goal, begun)
 
@@ -129,8 +130,12 @@ class Solve:
         found = None if known is not None else solve_tight(stated.program, stated.tight)
         if found is None:
             return known
-        mechanism, k, eta, price = found
-        return self.certified(stated.program, stated.limits, mechanism, k, eta, price, 0, "linear-program")
+        answer = self.certified(stated.program, stated.limits, *found, 0, "linear-program")
+        if answer.violation > 0:  # what rounding missed was repaired with an anchor that ignores the budgets
+            stated = self.with_anchor(stated)
+            found = solve_tight(stated.program, stated.tight) or found
+            answer = self.certified(stated.program, stated.limits, *found, 0, "linear-program")
+        return answer
 
     def state(self, goal: Goal) -> "Stated":
         """The program of the problem's own form, with its anchor."""
@@ -144,12 +149,19 @@ class Solve:
         if program.shares or not (any(tight) and len(program.budgets)):
             # The methods for linear programs need no interior.
             anchor, face = self.anchor(program, limits, not isinstance(self.solver, LINEAR))
-        else:  # no anchor has room there, and none is needed
+        else:  # no anchor has room there, and where the answer is a vertex none is needed
             anchor = independent_release(program)
         program = dataclasses.replace(program, anchor=anchor)
         if problem.budget is None and not any(tight):
             program = _anchored_at_least(program, problem, limits)
         return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)
+
+    def with_anchor(self, stated: "Stated") -> "Stated":
+        """The program with an anchor that meets the budgets, also where limits leave no room: `state` leaves it out."""
+        if stated.program.shares or not (any(stated.tight) and len(stated.program.budgets)):
+            return stated
+        anchor, face = self.anchor(stated.program, stated.limits, not isinstance(self.solver, LINEAR))
+        return dataclasses.replace(stated, program=dataclasses.replace(stated.program, anchor=anchor), face=face)
 
     def conclude(self, stated: "Stated", answer: CertifiedCandidate, goal: Goal, begun: float) -> Solution:
         """The solution that an answer to the stated program is."""
@@ -281,8 +293,7 @@ class Solve:
         away = distance_program(self.problem, limits)
         if not away.terms:  # limits that limit nothing
             return plain.mechanism if face is None else face.inside, face
-        away = dataclasses.replace(away, anchor=independent_release(away))
-        found = self.run(away, limits, Goal(1e-9, 0.3))
+        found = self.nearest(dataclasses.replace(away, anchor=independent_release(away)), limits)
         early = "" if self.clock.stop is Stop.NONE else "stopped too early: "
         if found.bound > 0:
             raise InfeasibleError(
@@ -300,6 +311,24 @@ class Solve:
                 f"budgets lies in [{found.bound!r}, {found.value!r}] of their range"
             )
         return found.mechanism, face
+
+    def nearest(self, away: Program, limits: Limits) -> CertifiedCandidate:
+        """The mechanism nearest to the budgets under the limits: a vertex where a limit leaves no room."""
+        tight = _flags(away, self.problem, limits, check_limits(self.problem, limits))
+        vertex = solve_tight(away, tight) if any(tight) else None
+        if vertex is None:
+            return self.run(away, limits, Goal(1e-9, 0.3))
+        found = self.certified(away, limits, *vertex, 0, "linear-program")
+        if found.value > 0 >= found.bound:
+            # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
+            # every measure is at its least, and such a vertex is exact.
+            private = distance_program(self.problem, [(MutualInformation(), 0.0)])
+            private = dataclasses.replace(private, anchor=away.anchor)
+            exact = solve_tight(private, (True,) * len(private.terms))
+            if exact is not None:
+                other = self.certified(away, limits, exact[0], *vertex[1:], 0, "linear-program")
+                found = other if other.violation == 0 and other.value < found.value else found
+        return found
 
     def excess(self, limits: Limits, mechanism: np.ndarray) -> float:
         """By how much the measures themselves exceed their limits, 0 up to rounding."""

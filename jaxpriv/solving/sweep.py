@@ -72,6 +72,8 @@ def sweep(
             results[i] = none_of(solve.problem)
             continue
         known = solve.at_the_boundary(stated) or solve.closed_form(stated.program, stated.limits)
+        if known is None:
+            stated = solve.with_anchor(stated)
         if known is None and (isinstance(solver, LINEAR) or stated.face is not None):
             known = solve.run(stated.program, stated.limits, stated.goal, stated.face)
         if known is None:

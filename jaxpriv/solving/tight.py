@@ -60,7 +60,7 @@ def solve_tight(program: Program, tight: tuple[bool, ...]) -> tuple[np.ndarray, 
     if solved.outcome is not Outcome.OPTIMAL:
         return None
     mechanism = np.asarray(solved.candidate.mechanism)
-    if all(term.smooth for term in program.terms) and not len(program.budgets):
+    if shared.all() and all(_vanishes(part) for part in chosen):
         # Mixing into limits without room loses the vertex: its equations are solved for once more instead.
         mechanism = _exact(np.asarray(solved.vertex), [np.asarray(part.rows) for part in chosen])
     best = None
@@ -78,6 +78,13 @@ def solve_tight(program: Program, tight: tuple[bool, ...]) -> tuple[np.ndarray, 
     return mechanism, k * unit, eta * unit, prices * back
 
 
+def _vanishes(part: Term) -> bool:
+    """Whether every row comes with its negative, and without a reference: what they see of an output is 0."""
+    rows, reference = np.asarray(part.rows), np.asarray(part.reference)
+    opposite = (rows[:, None] == -rows[None]).all(axis=2).any(axis=1)
+    return part.role is Role.WORST and not part.normalised and not reference.any() and bool(opposite.all())
+
+
 def _exact(vertex: np.ndarray, equations: list[np.ndarray]) -> np.ndarray:
     """A mechanism on the entries that a vertex uses, on which rows (T, X) vanish at every output: the backend meets its
     equations to its tolerance only.
@@ -93,7 +100,8 @@ def _exact(vertex: np.ndarray, equations: list[np.ndarray]) -> np.ndarray:
         system[outputs * len(rows) + i, place] = 1.0
     sums = np.append(np.zeros(outputs * len(rows)), np.ones(inputs))
     exact = np.zeros_like(vertex)
-    exact[x, y] = np.maximum(np.linalg.lstsq(system, sums)[0], 0.0)
+    known = vertex[x, y]
+    exact[x, y] = np.maximum(known + np.linalg.lstsq(system, sums - system @ known)[0], 0.0)
     total = exact.sum(axis=1, keepdims=True)
     return np.where(total > 0, exact / np.where(total > 0, total, 1.0), vertex)
 

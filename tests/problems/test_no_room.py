@@ -201,3 +201,30 @@ def test_zero_leakage_under_every_joint_of_a_set():
         np.append(np.ones(5), np.zeros(10)),
     ).fun
     assert solution.value == pytest.approx(least, abs=1e-7)
+
+
+LIMITS = (measures.MaxLift(), measures.Sibson(2.0), measures.LocalDifferentialPrivacy(), measures.MaximalLeakage())
+OBJECTIVES = (measures.MutualInformation(), measures.MaximalLeakage(), measures.MaxInformation())
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda measure: type(measure).__name__)
+def test_a_limit_of_zero_beside_budgets_is_met_or_refused(limit):
+    """S and Y are then independent, at some least distortion: below it there is no mechanism, above it no leakage."""
+    rng = np.random.default_rng(0)
+    joint, table = rng.dirichlet(np.ones(12)).reshape(3, 4), rng.uniform(0.2, 1.0, (4, 4)) * (1.0 - np.eye(4))
+    least = jp.solve(jp.DistortionProblem(joint, table, leakage_budget=0.0, leakage=measures.MaxLift())).value
+    for objective in OBJECTIVES:
+
+        def stated(share, objective=objective):
+            return jp.DistortionProblem(joint, table, budget=share * least, leakage=objective, limits=[(limit, 0.0)])
+
+        for share in (0.5, 0.99):
+            with pytest.raises(jp.InfeasibleError, match="contradict"):
+                jp.solve(stated(share))
+        for share in (1.01, 1.5):
+            solution = jp.solve(stated(share))
+            assert solution.status == "optimal"
+            assert solution.verify(stated(share)).violation == 0
+            assert solution.value <= 1e-6
+    curve = jp.frontier(stated(1.01), budgets=np.array([0.5, 1.01, 1.5]) * least, throw=False)
+    assert curve.status.tolist() == ["infeasible", "optimal", "optimal"]
