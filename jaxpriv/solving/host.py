@@ -202,8 +202,8 @@ class Solve:
                 return self.without_steps(program, limits)
             if solved.outcome is not Outcome.OPTIMAL:
                 raise ArithmeticError(f"the linear program failed: {solved.message}")
-            mechanism, k, eta, price = reduced.expanded(solved.candidate)
-            return self.certified(program, limits, mechanism, k, eta, price, 0, self.name)
+            answer = self.certified(program, limits, *reduced.expanded(solved.candidate), 0, self.name)
+            return self.or_anchor(program, limits, answer, goal)
 
         def report(best: Candidate, steps: Arr) -> None:
             if stated is not None:
@@ -213,7 +213,16 @@ class Solve:
         found = self.iterated(program, reduced, face, report)
         if found is None:
             return self.without_steps(program, limits)
-        return self.certified(program, limits, *found[:5], self.name)
+        return self.or_anchor(program, limits, self.certified(program, limits, *found[:5], self.name), goal)
+
+    def or_anchor(self, program: Program, limits: Limits, answer: CertifiedCandidate, goal: Goal) -> CertifiedCandidate:
+        """The answer, with the anchor for its mechanism where that is better and the goal is not met."""
+        if goal.proved(answer):
+            return answer
+        other = self.certified(
+            program, limits, np.asarray(program.anchor), answer.k, answer.eta, answer.price, 0, answer.solver
+        )
+        return other if other.violation == 0 and other.value < answer.value else answer
 
     def iterated(
         self, program: Program, reduced: Reduced, face: Face | None, report: Callable[[Candidate, Arr], None]
@@ -441,10 +450,17 @@ def _anchored_at_least(program: Program, problem: DistortionProblem, limits: Lim
     """
     near = tuple(value - least_value(problem, measure) <= _TINY_ROOM for measure, value in finite_limits(limits))
     flags = _flags(program, problem, limits, near)
-    found = solve_tight(program, flags) if any(flags) else None
-    if found is None or violation_of(program, found[0]) != 0:
+    if not any(flags):
         return program
-    return dataclasses.replace(program, anchor=found[0])
+    known = [found[0]] if (found := solve_tight(program, flags)) is not None else []
+    if problem.leakage_budget is not None:
+        # Of limits below the backend's tolerance: where Y is independent of S every measure is at its least.
+        private = tuple(terms_of_limit(problem.joints, MutualInformation(), 0.0))
+        exact = solve_tight(dataclasses.replace(program, terms=private), (True,) * len(private))
+        known += [] if exact is None else [exact[0]]
+    known = [mechanism for mechanism in known if violation_of(program, mechanism) == 0]
+    best = min(known, key=lambda mechanism: float((program.cost * mechanism).sum()), default=program.anchor)
+    return dataclasses.replace(program, anchor=best)
 
 
 def _flags(

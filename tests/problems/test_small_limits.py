@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.leakage import MaxInformation, evaluate
+from jaxpriv.leakage import LocalDifferentialPrivacy, MaxInformation, evaluate
 from jaxpriv.testing import random_joint
 
 from .measured_cases import AVERAGE
@@ -50,3 +50,15 @@ def test_small_limits_in_every_outcome_are_certified(seed):
     assert solution.status == "optimal"
     assert solution.gap <= 1e-7
     assert float(evaluate(MaxInformation(), joint, solution.mechanism).value) <= 1e-7 + 1e-13
+
+
+@pytest.mark.parametrize("seed", [18, 26, 37])
+def test_a_limit_below_the_tolerance_of_linear_programs_keeps_a_good_mechanism(seed):
+    """A ratio of 1 + 1e-10: a vertex of the linear program exceeds it; one with S and Y independent does not."""
+    rng = np.random.default_rng(seed)
+    joint = rng.dirichlet(np.ones(8) * rng.choice([0.3, 1.0])).reshape(2, 4)
+    table = rng.uniform(0.2, 1.0, (4, 4)) * (1.0 - np.eye(4))
+    problem = jp.DistortionProblem(joint, table, leakage_budget=1e-10, leakage=LocalDifferentialPrivacy())
+    solution = jp.solve(problem)
+    assert solution.status == "optimal"
+    assert solution.verify(problem).violation == 0
