@@ -180,11 +180,11 @@ def test_the_time_limit_ends_a_solve_between_two_steps(monkeypatch, forgotten):
         now[0] += 1.0
         records.append(record)
 
-    early = jp.solve(problem(), time_limit=3.5, progress=tick)
+    early = jp.solve(problem(), "interior-point", time_limit=3.5, progress=tick)
     assert (early.status, early.stopped) == ("best_known", Stop.TIME_LIMIT)
     assert [record.step for record in records] == [0, 1, 2, 3]
     assert early.steps == 3
-    whole = jp.solve(problem(), max_steps=3)
+    whole = jp.solve(problem(), "interior-point", max_steps=3)
     np.testing.assert_array_equal(early.mechanism, whole.mechanism)
     assert early.lower_bound == whole.lower_bound
     assert records[-1].value == pytest.approx(early.value, abs=1e-9)

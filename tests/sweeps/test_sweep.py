@@ -422,12 +422,13 @@ def test_killed_at_random_times_it_ends_with_the_same_bytes(tmp_path, done):
     """kill -9, again and again: nothing lost beyond the chunk under way, nothing computed twice."""
     log = tmp_path / "log"
     script = f"""
-        import sys
+        import time
         from jaxpriv.sweeps import running
         original = running.compute
         def counted(work):
             with open({str(log)!r}, "a") as file:
                 file.write(f"{{work.positions}}\\n")
+            time.sleep(0.2)  # long enough that children are killed
             return original(work)
         running.compute = counted
         running.sweep({DECLARED!r}, {str(tmp_path / "out")!r}, progress=lambda record: print(record.done, flush=True))
