@@ -103,7 +103,7 @@ class Checkpoint:
         }
 
         def content(file: BinaryIO) -> None:
-            np.savez(file, **arrays)
+            np.savez(file, allow_pickle=False, **arrays)
 
         try:
             atomic_write(self.path, content)

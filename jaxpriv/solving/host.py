@@ -331,7 +331,7 @@ class Solve:
         if found.value > 0 >= found.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
             # every measure is at its least, and such a vertex is exact.
-            private = distance_program(self.problem, [(MutualInformation(), 0.0)])
+            private = distance_program(self.problem, ((MutualInformation(), 0.0),))
             private = dataclasses.replace(private, anchor=away.anchor)
             exact = solve_tight(private, (True,) * len(private.terms))
             if exact is not None:

@@ -27,7 +27,9 @@ _ROUNDING = 1e-14
 _BASIC, _MET = 1e-9, 1e-15
 
 
-def solve_tight(program: Program, tight: tuple[bool, ...]) -> tuple[np.ndarray, ...] | None:
+def solve_tight(
+    program: Program, tight: tuple[bool, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
     """(mechanism, k, eta, price) where the terms flagged `tight` leave no room; None if that is no linear program.
 
     Smooth objectives are at their least too where a smooth limit is tight: they are left out.
