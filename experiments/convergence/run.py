@@ -47,10 +47,10 @@ def main() -> None:
             seen = []
             begun = time.process_time()
 
-            def told(at: jp.Progress, seen: list[list[Any]] = seen, begun: float = begun) -> None:
+            def record_progress(at: jp.Progress, seen: list[list[Any]] = seen, begun: float = begun) -> None:
                 seen.append([at.step, time.process_time() - begun, at.value, at.bound])
 
-            solution = jp.solve(problem, method, tol=tol, time_limit=60, progress=told)
+            solution = jp.solve(problem, method, tol=tol, time_limit=60, progress=record_progress)
         rows += [[method, *one, one[2] - optimum.lower_bound, optimum.value - one[3]] for one in seen]
         print(f"{method}: {solution.status}, gap {solution.gap:.1e}, {seen[-1][0]} steps, {seen[-1][1]:.2f} s")
     write("progress.csv", ["method", "step", "processor_seconds", "value", "bound", "above", "below"], rows)

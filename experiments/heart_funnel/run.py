@@ -10,7 +10,7 @@ rounded against it; `proved` is the BOUND that no mechanism crosses, rounding in
 atoms by branch and bound on the least boundary, a search over P(S|y) on the most); status optimal where `gap` is at
 most TOL. `greedy` is Algorithm 1 of Makhdoumi et al. (2014) with target R; `partition` the best of all 4140
 deterministic releases that keep the target; `partitions_shared` time sharing between them. `partitions.csv` has their
-hull's corners, `silent.csv` the most that can be told with no leakage at all.
+hull's corners, `silent.csv` the most that can be disclosed with no leakage at all.
 """
 
 import csv

@@ -40,7 +40,7 @@ def write(name: str, header: list[str], rows: list[list[Any]]) -> None:
         writer.writerows(rows)  # all digits: a bound is not to be rounded across its value
 
 
-def told(source: np.ndarray, mechanism: np.ndarray) -> float:
+def disclosure(source: np.ndarray, mechanism: np.ndarray) -> float:
     return float(leakage.evaluate(leakage.MutualInformation(), np.diag(source), mechanism).value)
 
 
@@ -58,7 +58,10 @@ def main() -> None:
         source = np.array(masses)
         for eps in LIMITS:
             best = jp.maximum_utility(source, (leakage.LocalDifferentialPrivacy(), float(eps)))
-            both = told(source, binary(source, eps)), told(source, baselines.randomized_response(len(source), eps))
+            both = (
+                disclosure(source, binary(source, eps)),
+                disclosure(source, baselines.randomized_response(len(source), eps)),
+            )
             rows.append([name, eps, best.value, best.upper_bound, best.gap, best.status, *both])
         part = np.array([row[2:4] + row[6:] for row in rows if row[0] == name])
         for kind, column in (("binary", 2), ("k-ary", 3)):

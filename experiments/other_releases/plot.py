@@ -33,8 +33,8 @@ def main() -> None:
                 fontsize=6,
             )
             assert row["status"] == "optimal"
-        told = [f"{row['release']}\nI(X;Y) = {float(row['disclosure']):.2f} nats" for row in rows]
-        axes.set_yticks(places, told)
+        names = [f"{row['release']}\nI(X;Y) = {float(row['disclosure']):.2f} nats" for row in rows]
+        axes.set_yticks(places, names)
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("I(S;Y) (nats), S = income")

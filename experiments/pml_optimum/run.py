@@ -36,7 +36,7 @@ def write(name: str, header: list[str], rows: list[list[Any]]) -> None:
         writer.writerows(rows)  # all digits: a bound is not to be rounded across its value
 
 
-def told(source: np.ndarray, mechanism: np.ndarray) -> float:
+def disclosure(source: np.ndarray, mechanism: np.ndarray) -> float:
     return float(leakage.evaluate(leakage.MutualInformation(), np.diag(source), mechanism).value)
 
 
@@ -68,7 +68,7 @@ def main() -> None:
         for limit in np.linspace(0.05, -np.log(source.min()), 40):
             best = jp.maximum_utility(source, (leakage.MaxLift(), float(limit)))
             exact = closed(len(source), limit) if name.startswith("uniform") else float("nan")
-            other = told(source, response(source, limit))
+            other = disclosure(source, response(source, limit))
             rows.append([name, limit, best.value, best.upper_bound, best.gap, best.status, exact, other])
     worst = max(abs(row[2] - row[6]) for row in rows if not math.isnan(row[6]))
     print(f"uniform: largest difference from the closed form {worst:.1e} nats")

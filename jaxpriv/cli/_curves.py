@@ -19,14 +19,14 @@ DRAWN = tuple(f"drawn_{name}" for name in (*_NUMBERS, "informed", "words"))
 
 
 def arrays_of(curve: "Frontier | FunnelFrontier") -> dict[str, np.ndarray]:
-    """What is known of every point, nats: targets, intervals, leakage, distortion or disclosure, status (text)."""
+    """The numbers of every point, nats: targets, intervals, leakage, distortion or disclosure, status (text)."""
     from jaxpriv.solving.funnel_frontier import FunnelFrontier
 
-    told = "disclosure" if isinstance(curve, FunnelFrontier) else "distortion"
-    names = ("value", "lower_bound", "upper_bound", "gap", "leakage", told)
+    constrained = "disclosure" if isinstance(curve, FunnelFrontier) else "distortion"
+    names = ("value", "lower_bound", "upper_bound", "gap", "leakage", constrained)
     found = {name: np.asarray(getattr(curve, name), dtype=float) for name in names}
-    if told == "distortion" and found[told].shape[1] == 1:
-        found[told] = found[told][:, 0]
+    if constrained == "distortion" and found[constrained].shape[1] == 1:
+        found[constrained] = found[constrained][:, 0]
     return {"target": np.asarray(curve.targets, dtype=float), **found, "status": np.asarray(curve.status)}
 
 

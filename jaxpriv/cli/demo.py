@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _TOLERANCE = 1e-6
 # The mapping that is drawn: about one attribute changed for every second person.
 _DRAWN = 0.5
-# Nats of X that are to be told, of the 3.6 there are: nothing, little and more has to leak. The first ones are printed,
+# Nats of X to disclose, of 3.6: at the first nothing has to leak, then little, then more. The first ones are printed,
 # all are drawn.
 _PRINTED = (1.4, 1.75, 2.1, 2.8)
-_TOLD = (*_PRINTED, 0.5, 1.0, 1.6, 1.9, 2.4, 3.2, 3.5)
+_DISCLOSED = (*_PRINTED, 0.5, 1.0, 1.6, 1.9, 2.4, 3.2, 3.5)
 
 
 def demo(
@@ -38,7 +38,7 @@ def demo(
     48842 people: S = (age, income) is private, X = (age, gender, education) is to be released. The
     distortion is the mean number of attributes that the release changes. For budgets from nearly 0
     to beyond the distortion of a constant release: the least leakage, what is proved about it, and
-    two figures. Then the privacy funnel: the least leakage where much of X is told, and a figure of all that a
+    two figures. Then the privacy funnel: the least leakage where much of X is disclosed, and a figure of all that a
     release can do.
     """
     from jaxpriv import datasets, plotting
@@ -73,7 +73,7 @@ def demo(
         *boundaries,
         units=units.value,
         labels=("least: privacy funnel", "most: information bottleneck"),
-        others=[(told, leaked, "") for told, leaked in zip(funnel["disclosure"], funnel["greedy"], strict=True)],
+        others=[(spent, leaked, "") for spent, leaked in zip(funnel["disclosure"], funnel["greedy"], strict=True)],
         others_label="greedy merging",
         title="Every release lies between the boundaries",
     )
@@ -127,7 +127,7 @@ def _funnel(data: "Dataset") -> tuple[dict[str, Any], list[Any]]:
 
     def work(_: object) -> tuple[list[Any], ...]:
         boundaries = [
-            funnel_frontier(kind(data.joint, disclosure=1.0), disclosures=np.array(_TOLD), tol=_TOLERANCE)
+            funnel_frontier(kind(data.joint, disclosure=1.0), disclosures=np.array(_DISCLOSED), tol=_TOLERANCE)
             for kind in (FunnelProblem, BottleneckProblem)
         ]
         merged, ratio = ([solve(one, method) for one in problems] for method in ("greedy", "greedy-ratio"))
@@ -250,7 +250,7 @@ def _funnel_text(funnel: dict[str, Any], units: Units) -> str:
 
     scale = units.per_nat
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in (f"told of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio"):
+    for heading in (f"disclosed of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio"):
         table.add_column(heading, justify="right")
     table.add_column("status")
     columns = ("disclosure", "value", "lower_bound", "greedy", "greedy_ratio", "status")
@@ -263,5 +263,5 @@ def _funnel_text(funnel: dict[str, Any], units: Units) -> str:
             f"{ratio * scale:.4f}",
             status.replace("_", " "),
         )
-    heading = f"\nthe privacy funnel: least leakage where so much of X is told ({funnel['seconds']:.2f} s)\n"
+    heading = f"\nthe privacy funnel: least leakage where so much of X is disclosed ({funnel['seconds']:.2f} s)\n"
     return heading + _output.rendered(table)

@@ -269,9 +269,9 @@ def _table(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier"
     scale, unit = (units.per_nat, str(units)) if own == "nats" else (1.0, own)
     leaks = curve.form not in ("leakage_budget",)
     across = "I(X;Y)" if "disclosure" in numbers else "distortion"
-    per, told = (units.per_nat, f" ({units})") if across == "I(X;Y)" else (1.0, "")
+    per, suffix = (units.per_nat, f" ({units})") if across == "I(X;Y)" else (1.0, "")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in (curve.form.replace("_", " "), f"{across}{told}", f"leakage ({unit})", "lower bound", "gap"):
+    for heading in (curve.form.replace("_", " "), f"{across}{suffix}", f"leakage ({unit})", "lower bound", "gap"):
         table.add_column(heading, justify="right")
     table.add_column("status")
     width = scale if leaks else per

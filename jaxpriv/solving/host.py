@@ -331,11 +331,9 @@ class Solve:
         if found.value > 0 >= found.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
             # every measure is at its least, and such a vertex is exact.
-            private = distance_program(self.problem, ((MutualInformation(), 0.0),))
-            private = dataclasses.replace(private, anchor=away.anchor)
-            exact = solve_tight(private, (True,) * len(private.terms))
+            exact = _independent_vertex(away, self.problem)
             if exact is not None:
-                other = self.certified(away, limits, exact[0], *vertex[1:], 0, "linear-program")
+                other = self.certified(away, limits, exact, *vertex[1:], 0, "linear-program")
                 found = other if other.violation == 0 and other.value < found.value else found
         return found
 
@@ -455,12 +453,18 @@ def _anchored_at_least(program: Program, problem: DistortionProblem, limits: Lim
     known = [found[0]] if (found := solve_tight(program, flags)) is not None else []
     if problem.leakage_budget is not None:
         # Of limits below the backend's tolerance: where Y is independent of S every measure is at its least.
-        private = tuple(terms_of_limit(problem.joints, MutualInformation(), 0.0))
-        exact = solve_tight(dataclasses.replace(program, terms=private), (True,) * len(private))
-        known += [] if exact is None else [exact[0]]
+        exact = _independent_vertex(program, problem)
+        known += [] if exact is None else [exact]
     known = [mechanism for mechanism in known if violation_of(program, mechanism) == 0]
     best = min(known, key=lambda mechanism: float((program.cost * mechanism).sum()), default=program.anchor)
     return dataclasses.replace(program, anchor=best)
+
+
+def _independent_vertex(program: Program, problem: DistortionProblem) -> np.ndarray | None:
+    """The best mechanism with Y independent of S, which replaces the terms of the program; None where there is none."""
+    terms = tuple(terms_of_limit(problem.joints, MutualInformation(), 0.0))
+    found = solve_tight(dataclasses.replace(program, terms=terms), (True,) * len(terms))
+    return None if found is None else found[0]
 
 
 def _flags(
