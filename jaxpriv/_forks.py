@@ -28,6 +28,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_Forks.before, after_in_child=_Forks.in_child)
 
 
-def useless() -> bool:
-    """Whether JAX cannot compute in this process."""
-    return _Forks.useless
+def refuse_after_fork() -> None:
+    """A computation would wait without end for threads that a fork does not copy."""
+    if _Forks.useless:
+        from jaxpriv.errors import ResourceError  # here: the import of the package brings in no other module
+
+        raise ResourceError(
+            "this process was forked from one in which JAX had already started, and JAX cannot compute in it; start "
+            "workers by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or fork before anything is computed"
+        )

@@ -16,8 +16,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from jaxpriv._resources import MERGE, need_memory
-from jaxpriv._types import Arr
+from jaxpriv._forks import refuse_after_fork
+from jaxpriv._resources import MERGE, fits, need_memory
+from jaxpriv._types import Arr, ArrLike
 from jaxpriv.errors import InputError
 
 A = TypeVar("A", bound=Arr)
@@ -37,6 +38,23 @@ def is_traced(*values: object) -> bool:
         if type(value) not in _UNTRACED and any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
             return True
     return False
+
+
+def before_computing(what: str, numbers: float, *arrays: ArrLike) -> None:
+    """Refuse an eager computation on `arrays` where JAX would wait without end, or try for memory that is not there.
+
+    `numbers`: how many are held at a time, in the precision of the arrays. Nothing is refused while a function is
+    traced, and memory is that of the host: on another device JAX's own error stands.
+
+    Raises:
+        ResourceError: in a forked child of a process in which JAX has run, or beyond the free memory.
+    """
+    if is_traced(*arrays):
+        return
+    refuse_after_fork()
+    size = numbers * jnp.result_type(*(getattr(array, "dtype", float) for array in arrays)).itemsize
+    if not fits(size) and jax.default_backend() == "cpu":
+        need_memory(size, what, MERGE)
 
 
 def _position(name: str, index: Sequence[int]) -> str:

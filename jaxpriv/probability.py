@@ -5,11 +5,12 @@ Notation: S private, X useful, Y released, S - X - Y a Markov chain; `joint[s, x
 """
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxpriv._numerics import kl_excess, safe_divide, xlogx
 from jaxpriv._types import Arr, ArrayInput, Joint, Mechanism
-from jaxpriv._validation import joint_array, nonnegative, real_array
+from jaxpriv._validation import before_computing, joint_array, nonnegative, real_array
 
 
 def from_counts(counts: ArrayInput) -> Arr:
@@ -38,11 +39,14 @@ def useful_marginal(joint: Joint) -> Float[Array, " x"]:
 
 def output_joint(joint: Joint, mechanism: Mechanism) -> Float[Array, "s y"]:
     """w[s, y] = P(S=s, Y=y) = sum_x joint[s, x] mechanism[x, y]."""
+    sizes = float(np.size(joint)), float(np.size(mechanism)), float(np.shape(joint)[0]) * np.shape(mechanism)[-1]
+    before_computing(f"P(s,y) of arrays of {sizes[0]:g} and {sizes[1]:g} numbers", sum(sizes), joint, mechanism)
     return jnp.matmul(jnp.asarray(joint), jnp.asarray(mechanism), precision="highest")
 
 
 def posterior(joint: Float[Arr, "a b"]) -> Float[Array, "a b"]:
     """P(a | b) = joint[a, b] / sum_a joint[a, b]; a column without mass gives a column of zeros."""
+    before_computing(f"posteriors of shape {np.shape(joint)}", 2.0 * np.size(joint), joint)
     joint = jnp.asarray(joint)
     return safe_divide(joint, jnp.sum(joint, axis=0, keepdims=True))
 
@@ -54,6 +58,7 @@ def entropy(distribution: Float[Arr, "..."], axis: int | None = None) -> Float[A
 
 def mutual_information(joint: Float[Arr, "a b"]) -> Float[Array, ""]:
     """I(A;B) of a joint distribution `(a, b)`, in nats; never negative."""
+    before_computing(f"mutual information of shape {np.shape(joint)}", 3.0 * np.size(joint), joint)
     joint = jnp.asarray(joint)
     product = jnp.sum(joint, axis=1, keepdims=True) * jnp.sum(joint, axis=0, keepdims=True)
     # sum (a ln(a/b) - a + b) has no negative term and keeps its accuracy when I is tiny; three

@@ -1,5 +1,6 @@
 """Executables that are compiled ahead of time and kept."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -35,6 +36,20 @@ def test_only_the_most_recent_executables_are_kept(monkeypatch):
         assert len(execution._PROGRAMS) == 2
         assert compiled(_sum, one)[1] == 0
         assert compiled(_sum, two)[1] > 0
+
+
+def test_an_executable_that_is_dropped_is_freed(monkeypatch):
+    """JAX's own caches would hold it, 1 to 8 MB for each shape."""
+    monkeypatch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+    monkeypatch.setattr(execution, "_MOST_PROGRAMS", 2)
+    client = jax.local_devices(backend="cpu")[0].client
+    gc.collect()
+    before = len(client.live_executables())
+    with own_settings():
+        for size in range(1, 12):
+            compiled(_sum, np.ones(size))
+    gc.collect()
+    assert len(client.live_executables()) <= before + 3  # the two, and that of the option probe
 
 
 def test_threads_compile_a_program_once_and_hold_no_other_up(monkeypatch):
@@ -113,10 +128,15 @@ if sys.argv[1] == "started":
     jax.devices()
 elif sys.argv[1] == "names":
     jp.solve, jp.leakage
+joint, work = np.array([[0.3, 0.2], [0.1, 0.4]]), {
+    "solve": lambda: jp.solve(make()),
+    "measure": lambda: jp.leakage.MaximalLeakage()(joint, np.eye(2)),
+    "evaluate": lambda: jp.leakage.evaluate(jp.leakage.MaximalLeakage(), joint, np.eye(2)),
+}[sys.argv[2]]
 child = os.fork()
 if child == 0:
     try:
-        jp.solve(make())
+        work()
     except jp.ResourceError as error:
         os.write(1, str(error).encode())
         os._exit(7)
@@ -126,9 +146,20 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize(("parent", "code"), [("started", 7), ("names", 8), ("fresh", 8)])
-def test_a_forked_child_is_refused_where_jax_ran_before(parent, code):
+@pytest.mark.parametrize(
+    ("parent", "work", "code"),
+    [
+        ("started", "solve", 7),
+        ("started", "measure", 7),
+        ("started", "evaluate", 7),
+        ("names", "solve", 8),
+        ("fresh", "solve", 8),
+    ],
+)
+def test_a_forked_child_is_refused_where_jax_ran_before(parent, work, code):
     """It would wait for threads that it does not have; where nothing ran before, a child is a process like any."""
-    done = subprocess.run([sys.executable, "-c", FORK, parent], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, parent, work], capture_output=True, text=True, timeout=300, cwd=ROOT
+    )
     assert done.returncode == code, done.stderr
     assert ("'spawn' or 'forkserver'" in done.stdout) == (code == 7)

@@ -30,6 +30,14 @@ CALLS = {
     "evaluate, joint": lambda: leakage.evaluate(MAXIMAL, HUGE, np.ones((60_000, 1))),
     "evaluate, mechanism": lambda: leakage.evaluate(MAXIMAL, EVEN, HUGE),
     "evaluate, outputs": lambda: leakage.evaluate(leakage.MaxLift(), np.full((60_000, 1), 1 / 6e4), EVEN),
+    "measure, joint": lambda: MAXIMAL(HUGE, np.ones((60_000, 1))),
+    "measure, mechanism": lambda: leakage.MutualInformation()(EVEN, HUGE),
+    "measure, outputs": lambda: leakage.Lift()(np.full((60_000, 1), 1 / 6e4), EVEN),
+    "measure of outputs": lambda: leakage.Sibson(2.0).of_outputs(HUGE, EVEN[0]),
+    "channel": lambda: leakage.ldp_of_channel(HUGE),
+    "probability": lambda: probability.mutual_information(HUGE),
+    "posterior": lambda: probability.posterior(HUGE),
+    "output joint": lambda: probability.output_joint(HUGE, np.ones((60_000, 1))),
     "report": lambda: leakage.report(HUGE, np.ones((60_000, 1))),
     "problem": lambda: DistortionProblem(
         HUGE, distortion.hamming(60_000), budget=0.1, leakage=leakage.MaximalLeakage()

@@ -40,6 +40,7 @@ from jaxtyping import Array, Float
 from jaxpriv._module import Module
 from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
 from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv._validation import before_computing
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import Rules, View
@@ -48,6 +49,17 @@ from jaxpriv.probability import output_joint, private_marginal
 
 # "nats" can be converted to bits; the others are what they are.
 Unit = Literal["nats", "probability", "dimensionless", "cost"]
+
+
+# Arrays of the size of P(s, y) that a measure holds at a time.
+OUTPUT_ARRAYS = 4
+
+
+def evaluated(private: int, useful: int, outputs: int) -> tuple[str, float]:
+    """A measure of a joint (private, useful) and a mechanism with so many outputs, in words, and the numbers held."""
+    # Both arrays on the device, P(s, y) and what the measures make of it.
+    numbers = 2.0 * private * useful + 1.0 * useful * outputs + OUTPUT_ARRAYS * private * outputs
+    return f"leakage for |S|={private}, |X|={useful}, |Y|={outputs}", numbers
 
 
 def posterior_of(w: Column) -> Column:
@@ -202,6 +214,8 @@ class AbstractLeakage(Module):
 
     def of_outputs(self, outputs: OutputJoint, prior: PrivateMarginal) -> Scalar:
         """The value from w[s, y] = P(S=s, Y=y) and p = P_S; NaN if one of them is not finite."""
+        held = float(OUTPUT_ARRAYS * np.size(outputs))
+        before_computing(f"leakage of outputs of shape {np.shape(outputs)}", held, outputs, prior)
         outputs, prior = jnp.asarray(outputs), jnp.asarray(prior)
         # Comparisons with NaN are false, so a maximum or a choice of terms can drop it. The factor (1 or NaN) on
         # the arrays makes every entry of the gradient NaN, the one on the value makes the value NaN.
@@ -212,6 +226,10 @@ class AbstractLeakage(Module):
         return jnp.maximum(value, 0.0) * factor
 
     def __call__(self, joint: Joint, mechanism: Mechanism) -> Scalar:
+        shapes = np.shape(joint), np.shape(mechanism)
+        if len(shapes[0]) == len(shapes[1]) == 2:
+            (private, useful), outputs = shapes[0], shapes[1][1]
+            before_computing(*evaluated(private, useful, outputs), joint, mechanism)
         return self.of_outputs(output_joint(joint, mechanism), private_marginal(joint))
 
 

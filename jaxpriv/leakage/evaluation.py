@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from jaxpriv._forks import refuse_after_fork
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, joint_array, mechanism_array
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractLeakage, AbstractWorstOutcomeLeakage, Unit
+from jaxpriv.leakage._base import AbstractLeakage, AbstractWorstOutcomeLeakage, Unit, evaluated
 from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.leakage.shannon import MutualInformation, average_leakage
 
@@ -48,10 +49,6 @@ class Evaluation:
 _RAREST = 1e-290
 
 
-# Arrays of the size of P(s, y) that a measure holds at a time.
-_OUTPUT_ARRAYS = 4
-
-
 @eqx.filter_jit
 def _values(measures: tuple[AbstractLeakage, ...], joint: Joint, mechanism: Mechanism) -> tuple[Scalar, ...]:
     return tuple(measure(joint, mechanism) for measure in measures)
@@ -66,12 +63,12 @@ def checked_pair(joint: ArrayLike, mechanism: ArrayLike) -> tuple[np.ndarray, np
     """`joint` and `mechanism` as float64 host arrays, or `InputError` naming argument and position."""
     if is_traced(joint, mechanism):
         raise InputError("this function runs on the host; inside jit, vmap or grad call measure(joint, mechanism)")
+    refuse_after_fork()
     joint = joint_array(joint)
     mechanism = mechanism_array(mechanism, inputs=joint.shape[1])
     (private, useful), outputs = joint.shape, mechanism.shape[1]
-    # Both arrays on the device, P(s, y) and what the measures make of it.
-    numbers = 2.0 * private * useful + 1.0 * useful * outputs + _OUTPUT_ARRAYS * private * outputs
-    need_memory(8.0 * numbers, f"leakage for |S|={private}, |X|={useful}, |Y|={outputs}", MERGE)
+    what, numbers = evaluated(private, useful, outputs)
+    need_memory(8.0 * numbers, what, MERGE)
     prior = joint.sum(axis=1, keepdims=True)
     rare = (prior > 0) & (prior < _RAREST)
     lifted = np.where(rare, joint * (_RAREST / np.where(rare, prior, 1.0)), joint)

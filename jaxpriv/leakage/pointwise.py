@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import positive
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import is_traced, nonnegative, real_array
+from jaxpriv._validation import before_computing, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of, of_symbols, same_symbols
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
@@ -358,6 +358,7 @@ def ldp_of_channel(channel: Float[Arr, "s y"], neighbours: ArrayLike | None = No
     A pure function like the measures: its rows must be distributions and are not checked. Any
     prior with full support gives the same value; the uniform one is used.
     """
+    before_computing(f"leakage of a channel of shape {np.shape(channel)}", 2.0 * np.size(channel), channel)
     array = jnp.asarray(channel)
     size = array.shape[0]
     prior = jnp.full((size,), 1.0 / size, dtype=array.dtype)

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxpriv import _forks
+from jaxpriv._forks import refuse_after_fork
 from jaxpriv.errors import ResourceError
 from jaxpriv.solving import kept
 from jaxpriv.solving.program_key import NoKeyError, key_of
@@ -45,15 +45,6 @@ def device_errors() -> Iterator[None]:
         else:
             why = "the device failed while solving; nothing was returned. Run again, on the CPU if it persists"
         raise ResourceError(why) from error
-
-
-def refuse_after_fork() -> None:
-    """A computation would wait without end for threads that a fork does not copy."""
-    if _forks.useless():
-        raise ResourceError(
-            "this process was forked from one in which JAX had already started, and JAX cannot compute in it; start "
-            "workers by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or fork before anything is computed"
-        )
 
 
 # What compiling on a CPU leaves out: XLA's newer fusion emitters and LLVM's expensive passes take up to half the time
@@ -102,10 +93,13 @@ class _Loaded:
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" in str(error):
                 raise
-            kept.discard(self.name, "does not run")
-            self.run = self.compile_it()
-            result = self.run(*args)
-        self.program.run = self.run
+            with self.program.lock:  # threads that call it at once: the first compiles
+                if self.program.run is self:
+                    kept.discard(self.name, "does not run")
+                    self.program.run = self.compile_it()
+            return self.program.run(*args)
+        if self.program.run is self:
+            self.program.run = self.run
         return result
 
 
