@@ -7,7 +7,7 @@
        B_y = (1 - u_y u_y') diag(h) A_y diag(s),    1 + B_y'B_y = (K_y'K_y)^-1,   K_y lower triangular,
        schur = sum_y diag(s) K_y'K_y diag(s),
 
-   and then the solutions for given right-hand sides. `jaxpriv.solvers._input_system` says what they are for and has
+   and then the solutions for given right-hand sides. `jaxpriv.solvers._newton_system` says what they are for and has
    the same in JAX, for every device. */
 
 #include "systems.h"

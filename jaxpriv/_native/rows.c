@@ -6,7 +6,7 @@
        R_y = K_y A_y diag(di_y),   K_y n_y = u_y tri_y   (orthonormal columns, upper triangular),
        schur = sum_y [ diag(di_y) - R_y'(1 - u_y u_y') R_y ],
 
-   and then the solutions for given right-hand sides. `jaxpriv.solvers._row_system` says what they are
+   and then the solutions for given right-hand sides. `jaxpriv.solvers._newton_system` says what they are
    for and has the same in JAX, for every device; a matrix of a few dozen rows is too small for the batched
    kernels of XLA, which work at a tenth of the speed of the machine there. */
 

@@ -12,31 +12,247 @@ Sources: Chambolle and Pock 2011; Applegate et al. 2021 (PDLP); Lu and Yang 2024
 Chen et al. 2024 (HPR-LP); Lu et al. 2025 (cuPDLPx).
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array
 
 from jaxpriv._types import Arr, ScalarLike
+from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
-from jaxpriv.solvers._linear_candidate import improved_linear
-from jaxpriv.solvers._linear_saddle import (
-    Dual,
-    Primal,
-    Saddle,
-    Scales,
-    backward,
-    dual_step,
-    forward,
-    gradient,
-    primal_step,
-    saddle,
-)
 from jaxpriv.solvers.conic.candidate import no_candidate
-from jaxpriv.solvers.conic.system import rearrange
+from jaxpriv.solvers.conic.system import Data, rearrange
+from jaxpriv.solvers.linear_program import improved_linear
+
+# A linear program as a saddle point, its scaling, and one primal-dual step.
+#
+#     min over W in simplices, t, v >= 0, peak    max over 0 <= k <= cap, price >= 0
+#         <cost, W> + sum_OBJECTIVE t + peak + <k, W A' - t reference' - v>
+#         + price . (use(W, t, v) - bounds - marks peak)
+#
+# with use = <constraints_r, W> of a budget and sum_y (t_jy + cap . v_jy) of a limit on a sum. A row of W stays in its
+# simplex and k of a capped objective in its box, by projection, so neither has a multiplier; the only products are with
+# A (T, X). The linear map of (W, t, v, peak) into the dual space is K.
+#
+# As t is free it may be measured from any a . W_y: t = t~ + a . W_y turns A into A - reference a', and the sum over y
+# of what was added is the constant sum_x a_x. Where S and Y depend on each other weakly the rows of A are nearly one
+# direction, which alone would set the length of the steps; the best a takes it out.
+
+
+T = TypeVar("T", "Primal", "Dual")
+
+
+class Primal(NamedTuple):
+    """Outputs first."""
+
+    w: Arr  # (Y, X)
+    t: Arr  # (Y, J), one column for every term, unused where a term is not normalised
+    v: Arr  # (Y, T), zero on rows that need no excess
+    peak: Arr  # ()
+
+
+class Dual(NamedTuple):
+    k: Arr  # (Y, T)
+    price: Arr  # (B,)
+
+
+class Scales(NamedTuple):
+    """Squared scales of the variables."""
+
+    theta: Primal  # w (X,), t (J,), v (T,), peak ()
+    phi: Dual  # k (T,), price (B,)
+
+
+class Saddle(NamedTuple):
+    """The parts of the program that the step sees."""
+
+    data: Data
+    a: Array  # (T, X) with its part along the references taken out
+    reference: Array  # (T, J)
+    charge: Array  # (J,) 1 for an objective
+    sums: Array  # (B, J) t of a limit
+    over: Array  # (B, T) cap of a limit
+    excess: Array  # (T,) 1 where v exists
+    top: Array  # (T,) the largest k
+    bounds: Array  # (B,)
+    scales: Scales
+
+
+def saddle(data: Data, scales: Scales | None = None) -> Saddle:
+    """The program as the steps need it; `scales` are computed where they are not given."""
+    terms, dtype = data.terms, data.a.dtype
+    limits, rows = data.marks.shape[0], data.a.shape[0]
+    reference = jnp.zeros((rows, len(terms)), dtype)
+    charge = jnp.zeros(len(terms), dtype)
+    sums, over = jnp.zeros((limits, len(terms)), dtype), jnp.zeros((limits, rows), dtype)
+    excess, top = jnp.zeros(rows, dtype), jnp.full(rows, jnp.inf, dtype)
+    bounds = [data.program.budgets]
+    parts = []
+    for j, (term, place) in enumerate(zip(terms, data.layout, strict=True)):
+        rows_j, shift = _without_reference(term)
+        parts.append(rows_j)
+        if term.normalised:
+            reference = reference.at[place.rows, j].set(term.reference)
+            charge = charge.at[j].set(float(term.role is Role.OBJECTIVE))
+        if place.limit is not None:
+            bounds.append((term.bound - shift.sum())[None])
+            sums = sums.at[place.limit, j].set(float(term.normalised))
+            if term.cap is not None:
+                over = over.at[place.limit, place.rows].set(term.cap)
+                excess = excess.at[place.rows].set(1.0)
+        elif term.cap is not None:
+            top = top.at[place.rows].set(term.cap)
+    a = jnp.concatenate(parts)
+    if scales is None:
+        scales = _scales(data, a, reference, sums, over, excess)
+    return Saddle(data, a, reference, charge, sums, over, excess, top, jnp.concatenate(bounds), scales)
+
+
+def _without_reference(term: Term) -> tuple[Arr, Arr]:
+    """(A - reference a', a), with a the least squares fit to rows of length one; a = 0 if not normalised."""
+    if not term.normalised:
+        return term.rows, jnp.zeros_like(term.rows[0])
+    length = (term.rows**2).sum(axis=1)
+    weight = jnp.where(length > 0, 1.0 / jnp.where(length > 0, length, 1.0), 0.0) * term.reference
+    size = (weight * term.reference).sum()
+    shift = (weight[:, None] * term.rows).sum(axis=0) / jnp.where(size > 0, size, 1.0)
+    return term.rows - term.reference[:, None] * shift, shift
+
+
+def forward(s: Saddle, u: Primal) -> Dual:
+    """K u."""
+    seen = jnp.matmul(u.w, s.a.T, precision="highest")
+    k = seen - jnp.matmul(u.t, s.reference.T, precision="highest") - s.excess * u.v
+    use = (s.sums * u.t.sum(axis=0)).sum(axis=1) + (s.over * u.v.sum(axis=0)).sum(axis=1) - s.data.marks * u.peak
+    budgets = s.data.c.shape[0]
+    if budgets:
+        use = use.at[:budgets].add(jnp.tensordot(s.data.c, u.w, 2, precision="highest"))
+    return Dual(k, use)
+
+
+def backward(s: Saddle, p: Dual) -> Primal:
+    """K' p."""
+    budgets = s.data.c.shape[0]
+    w = jnp.matmul(p.k, s.a, precision="highest")
+    if budgets:
+        w = w + jnp.tensordot(p.price[:budgets], s.data.c, 1, precision="highest")
+    t = p.price @ s.sums - jnp.matmul(p.k, s.reference, precision="highest")
+    v = s.excess * (p.price @ s.over - p.k)
+    return Primal(w, t, v, -(s.data.marks * p.price).sum())
+
+
+def gradient(s: Saddle, p: Dual) -> Primal:
+    """Of the Lagrangian in the primal variables."""
+    g = backward(s, p)
+    return Primal(g.w + s.data.cost, g.t + s.charge, g.v, g.peak + float(s.data.program.peaked))
+
+
+def primal_step(s: Saddle, u: Primal, g: Primal, tau: ScalarLike, level: Arr) -> tuple[Primal, Arr]:
+    """u - tau theta g, projected; `level` (X,) is a guess at the shifts of the rows, returned with their values."""
+    theta = s.scales.theta
+    w, level = onto_simplices(u.w - tau * theta.w * g.w, s.data.support, level)
+    return (
+        Primal(
+            w,
+            u.t - tau * theta.t * g.t,
+            s.excess * jnp.maximum(u.v - tau * theta.v * g.v, 0.0),
+            u.peak - tau * theta.peak * g.peak,
+        ),
+        level,
+    )
+
+
+def dual_step(s: Saddle, p: Dual, u: Primal, sigma: ScalarLike) -> Dual:
+    """p + sigma phi (K u - bounds), projected."""
+    slope, phi = forward(s, u), s.scales.phi
+    k = jnp.clip(p.k + sigma * phi.k * slope.k, 0.0, s.top)
+    return Dual(k, jnp.maximum(p.price + sigma * phi.price * (slope.price - s.bounds), 0.0))
+
+
+def onto_simplices(w: Arr, support: Arr, level: Arr) -> tuple[Arr, Arr]:
+    """The nearest points with columns in the simplex: max(w - level, 0), and the levels.
+
+    Newton's method for the level: the sum is convex and decreasing in it, so that after one step the level is
+    too low and then only rises, through finitely many pieces.
+    """
+    w = jnp.where(support, w, -jnp.inf)
+    highest = w.max(axis=0)
+
+    def refine(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        level, _, count = carry
+        above = w > level
+        number = jnp.maximum(above.sum(axis=0), 1).astype(w.dtype)
+        new = level + (jnp.where(above, w - level, 0.0).sum(axis=0) - 1.0) / number
+        return new, (abs(new - level) > 2.0 * jnp.finfo(w.dtype).eps * (1.0 + abs(new))).any(), count + 1
+
+    # A guess above every entry has no slope.
+    start = (jnp.where(level < highest, level, highest - 1.0), jnp.array(True), jnp.array(0))
+    level, _, _ = lax.while_loop(lambda carry: carry[1] & (carry[2] < 60), refine, start)
+    projected = jnp.maximum(w - level, 0.0)
+    return projected / projected.sum(axis=0), level
+
+
+def _scales(data: Data, a: Arr, reference: Arr, sums: Arr, over: Arr, excess: Arr) -> Scales:
+    """Squared scales: Ruiz equilibration in the largest entries, then Pock and Chambolle's with the sums.
+
+    Entries of K of all outputs are the same, so that a row of A has one scale and a column of A, that is a
+    row of W, has one: the projection on the simplex stays the Euclidean one.
+    """
+    outputs = data.cost.shape[0]
+    a, reference, sums, over = abs(a), abs(reference), abs(sums), abs(over)
+    tallest, total = abs(data.c).max(axis=1, initial=0.0), abs(data.c).sum(axis=1)  # (R, X)
+    limits = data.marks.shape[0]
+    budgets = data.c.shape[0]
+    pad = jnp.zeros((limits - budgets, a.shape[1]), a.dtype)
+    tallest, total = jnp.concatenate([tallest, pad]), jnp.concatenate([total, pad])
+    marks = abs(data.marks)
+
+    def sizes(
+        theta: Primal,
+        phi: Dual,
+        norm: Callable[[Arr, int], Arr],
+        join: Callable[[Arr, Arr], Arr],
+        budget: Arr,
+        many: float,
+    ) -> tuple[Primal, Dual]:
+        """What `norm` (of an axis) and `join` make of every column and row of the scaled map.
+
+        A row of `budget` holds the column's entries over the outputs, a limit's t and v occur `many` times.
+        """
+        f, k = jnp.sqrt(theta.w), jnp.sqrt(phi.k)
+        ft, fv, fp = jnp.sqrt(theta.t), jnp.sqrt(theta.v), jnp.sqrt(theta.peak)
+        kp = jnp.sqrt(phi.price)
+        columns = Primal(
+            f * join(norm(a * k[:, None], 0), norm(tallest * kp[:, None], 0)),
+            ft * join(norm(reference * k[:, None], 0), norm(sums * kp[:, None], 0)),
+            fv * join(excess * k, norm(over * kp[:, None], 0)),
+            fp * norm(marks * kp, 0),
+        )
+        row = join(join(norm(a * f, 1), norm(reference * ft, 1)), excess * fv)
+        limit = join(join(norm(budget * f, 1), many * norm(sums * ft, 1)), many * norm(over * fv, 1))
+        return columns, Dual(k * row, kp * join(limit, marks * fp))
+
+    def divide(scales: T, size: T) -> T:
+        return jax.tree.map(lambda s, n: s / jnp.where(n > 0, n, 1.0), scales, size)
+
+    one = jnp.ones((), a.dtype)
+    theta = Primal(jnp.ones_like(a[0]), jnp.ones_like(reference[0]), jnp.ones_like(excess), one)
+    phi = Dual(jnp.ones_like(excess), jnp.ones_like(marks))
+    largest = lambda array, axis: array.max(axis=axis, initial=0.0)  # noqa: E731
+
+    def equilibrated(_: ScalarLike, scales: Scales) -> Scales:
+        columns, rows = sizes(*scales, largest, jnp.maximum, tallest, 1.0)
+        return Scales(divide(scales.theta, columns), divide(scales.phi, rows))
+
+    theta, phi = lax.fori_loop(0, 10, equilibrated, Scales(theta, phi))
+    added = lambda array, axis: array.sum(axis=axis)  # noqa: E731
+    columns, rows = sizes(theta, phi, added, jnp.add, total, float(outputs))
+    return Scales(divide(theta, columns), divide(phi, rows))
 
 
 class _Iterate(NamedTuple):

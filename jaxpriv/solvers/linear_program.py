@@ -1,6 +1,6 @@
 """Programs of linear terms on the host, by HiGHS: the optimum at a vertex, with its multipliers.
 
-The linear program of `_linear_candidate` as one sparse system. Its multipliers are the rules of the adversary
+The linear program below as one sparse system. Its multipliers are the rules of the adversary
 and the prices, so that the bound of the certificate is the dual optimum:
 
     sum_x min_y (cost + sum_j k_jy A_j + price . constraints) - price . bounds .
@@ -21,13 +21,38 @@ from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import Candidate
-from jaxpriv.solvers._linear_candidate import improved_linear
-from jaxpriv.solvers.conic.candidate import dual_bound, no_candidate
-from jaxpriv.solvers.conic.system import Data, rearrange
+from jaxpriv.solvers.conic.candidate import dual_bound, improved, no_candidate
+from jaxpriv.solvers.conic.system import Data, Point, rearrange
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
     from scipy.sparse import csr_array
+
+
+# Any mechanism and any multipliers of a linear program, made into a `Candidate`.
+#
+# With all terms of kind LINEAR the program is
+#
+#     minimise  <cost, W> + sum_OBJECTIVE phi_j + peak,    phi_j = sum_y (t_jy + cap_j . v_jy)
+#     subject to  A_j W_y <= reference_j t_jy + v_jy       multipliers k_jy >= 0
+#                 <constraints_r, W> <= budgets_r + marks_r peak,  phi_j <= bound_j or peak     price >= 0
+#
+# and weak duality needs no more of k than 0 <= k <= price cap, reference . k = price (0 for WORST).
+
+
+# Multipliers of a linear program are often exactly zero. A set {reference . k = price} is reached from
+# them by scaling, so that all of a row at zero would be 0/0; this much moves no bound.
+_NO_LESS = 1e-30
+
+
+def improved_linear(data: Data, x: Arr, k: Arr, price: Arr, best: Candidate) -> Candidate:
+    """`best` with the better of its own and x (Y, X), and of its own and k (Y, T), price (B,)."""
+    eta = jnp.zeros((x.shape[0], 0), x.dtype)
+    k, price = jnp.maximum(k, _NO_LESS), jnp.maximum(price, _NO_LESS)
+    unused = jnp.zeros((), x.dtype)
+    point = Point(x, unused, k, unused, unused, unused, eta, eta, unused, price, unused, unused)
+    return improved(data, point, (), best)
+
 
 # HiGHS meets its equations to 1e-7 where it is not asked for more; the certificate shows every digit of that.
 _TOLERANCE = 1e-10

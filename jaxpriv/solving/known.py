@@ -13,7 +13,7 @@ from jaxpriv.certificates import Certificate, certify_program, violation_of
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.program import Program
-from jaxpriv.solvers.conic.sets import prior_rule
+from jaxpriv.solvers.conic.system import prior_rule
 
 # Shares of an innocent release that mend what rounding broke.
 ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)

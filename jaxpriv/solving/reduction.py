@@ -26,8 +26,7 @@ from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.conic.candidate import largest_ratio
-from jaxpriv.solvers.conic.sets import rule_at
-from jaxpriv.solvers.conic.system import rearrange
+from jaxpriv.solvers.conic.system import rearrange, rule_at
 
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 MARGIN = 0.8

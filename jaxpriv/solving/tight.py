@@ -14,7 +14,7 @@ from jaxpriv._numerics import unit_of
 from jaxpriv.certificates import certify_program
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.program import Program
-from jaxpriv.solvers.conic.sets import rule_at
+from jaxpriv.solvers.conic.system import rule_at
 from jaxpriv.solvers.linear_program import Outcome, highs
 
 # A finite price stands for the infinite one: rules lose about slope^2/price, and cancellation sets in later.

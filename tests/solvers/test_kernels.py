@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import _native
-from jaxpriv.solvers import _input_system, _linear_algebra, _row_system
+from jaxpriv.solvers import _factors, _newton_system
 from jaxpriv.solvers._newton_system import newton_system
 from jaxpriv.solving import execution
 
@@ -46,10 +46,18 @@ def close(got, wanted, tol=1e-9):
 
 
 SYSTEMS = {
-    "rows": lambda *args: _row_system.row_system(*args, diagonal=False, transposable=False),
-    "inputs": lambda *args: _input_system.input_system(*args, transposable=False),
+    "rows": lambda *args: _newton_system.row_system(*args, diagonal=False, transposable=False),
+    "inputs": lambda *args: _newton_system.input_system(*args, transposable=False),
 }
-MODULES = {"rows": _row_system, "inputs": _input_system}
+# The kernels with their portable twins: (columns, solve).
+KERNELS = {
+    "rows": (_newton_system._row_columns, _newton_system._row_solve),
+    "inputs": (_newton_system._input_columns, _newton_system._input_solve),
+}
+PORTABLE = {
+    "rows": (_newton_system.portable_row_columns, _newton_system.portable_row_solve),
+    "inputs": (_newton_system.portable_input_columns, _newton_system.portable_input_solve),
+}
 both = pytest.mark.parametrize("form", SYSTEMS)
 
 
@@ -62,17 +70,17 @@ both = pytest.mark.parametrize("form", SYSTEMS)
 )
 def test_systems_are_those_of_the_portable_code(shape, form):
     args = system(*shape, seed=0, spread=2.0)
-    module = MODULES[form]
-    got = module._columns(*args)
-    wanted = jax.jit(module.portable_columns)(*args)
+    (columns, solve), (portable_columns, portable_solve) = KERNELS[form], PORTABLE[form]
+    got = columns(*args)
+    wanted = jax.jit(portable_columns)(*args)
     for one, other in zip(got, wanted, strict=True):
         assert one.shape == other.shape
         close(one, other)
-    factored = (*wanted[:-1], _linear_algebra.inverse_factor(wanted[-1], args[2].sum(axis=0)))
+    factored = (*wanted[:-1], _factors.inverse_factor(wanted[-1], args[2].sum(axis=0)))
     factored = factored if form == "rows" else (*args[:2], *factored)
     sides = right_hand_sides(args, 3)
-    solved = jax.jit(module.portable_solve)(*factored, *sides)
-    for one, other in zip(module._solve(*factored, *sides), solved, strict=True):
+    solved = jax.jit(portable_solve)(*factored, *sides)
+    for one, other in zip(solve(*factored, *sides), solved, strict=True):
         assert one.shape == other.shape
         close(one, other)
 
@@ -85,7 +93,7 @@ def test_systems_are_those_of_the_portable_code(shape, form):
 def test_factors_solve_their_systems(shape):
     """K G K' = 1 with K lower triangular, R = K A diag(di), and the sum that is left of the row sums."""
     a, lines, di, d, n = system(*shape, 0, seed=1)
-    k, r, _, _, schur = map(np.asarray, _row_system._columns(a, lines, di, d, n))
+    k, r, _, _, schur = map(np.asarray, _newton_system._row_columns(a, lines, di, d, n))
     rows, g = matrices(*map(np.asarray, (a, lines, di, d)))
     assert not np.triu(k, 1).any()
     np.testing.assert_allclose(k @ g @ np.swapaxes(k, 1, 2), np.broadcast_to(np.eye(g.shape[1]), g.shape), atol=1e-6)
@@ -102,7 +110,7 @@ def test_factors_solve_their_systems(shape):
 def test_factors_of_the_inputs(shape):
     """K (1 + B'B) K' = 1 with K lower triangular and B = h A s, and the sum of squares that is left of the row sums."""
     a, lines, di, d, n = system(*shape, 0, seed=1, spread=3.0)
-    s, h, k, _, _, schur = map(np.asarray, _input_system._columns(a, lines, di, d, n))
+    s, h, k, _, _, schur = map(np.asarray, _newton_system._input_columns(a, lines, di, d, n))
     np.testing.assert_array_max_ulp(s, np.sqrt(di), 1)
     np.testing.assert_array_max_ulp(h, 1 / np.sqrt(d), 2)
     rows, _ = matrices(*map(np.asarray, (a, lines, di, d)))
@@ -142,8 +150,8 @@ def test_both_forms_have_the_same_solutions_and_the_cheaper_is_taken():
     sides = right_hand_sides(args, 2)
     for one, other in zip(SYSTEMS["rows"](*args).solve(*sides), SYSTEMS["inputs"](*args).solve(*sides), strict=True):
         close(one, other, 1e-8)
-    assert isinstance(newton_system(*args), _input_system.InputSystem)
-    assert isinstance(newton_system(*system(5, 0, 12, 9, 1, seed=11)), _row_system.RowSystem)
+    assert isinstance(newton_system(*args), _newton_system.InputSystem)
+    assert isinstance(newton_system(*system(5, 0, 12, 9, 1, seed=11)), _newton_system.RowSystem)
 
 
 def test_inputs_keep_their_digits_where_rows_lose_them():
@@ -187,7 +195,7 @@ def right_hand_sides(args, count):
 
 
 @pytest.mark.parametrize(
-    "columns", [pytest.param(_input_system._columns, marks=kernels, id="kernel"), _input_system.portable_columns]
+    "columns", [pytest.param(_newton_system._input_columns, marks=kernels, id="kernel"), _newton_system.portable_input_columns]
 )
 def test_a_rule_without_curvature_is_given_a_little(columns):
     """A posterior mass that has underflown: raised to 1e-16 of what the row sees; a row that sees nothing stays."""
@@ -240,7 +248,7 @@ def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale
     half = rng.normal(size=(13, 7))
     g = half @ half.T - 1e-9 * np.eye(13)  # rank 7, pushed below zero
     scale = np.abs(np.diagonal(g))
-    k = np.asarray(_linear_algebra.inverse_factor(jnp.asarray(g), jnp.asarray(scale)))
+    k = np.asarray(_factors.inverse_factor(jnp.asarray(g), jnp.asarray(scale)))
     shifts = [0.0, *10.0 ** np.arange(-14.0, -3.0, 2.0)]
     errors = [abs(k @ (g + shift * np.diag(scale)) @ k.T - np.eye(13)).max() for shift in shifts]
     assert min(errors) < 1e-4
@@ -254,7 +262,7 @@ def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale
 def test_a_matrix_without_factor_is_nan(bad):
     g = np.eye(20)
     g[17, 17] = bad
-    k = np.asarray(_linear_algebra.inverse_factor(jnp.asarray(g), jnp.ones(20)))
+    k = np.asarray(_factors.inverse_factor(jnp.asarray(g), jnp.ones(20)))
     assert np.isnan(k).all()
 
 
@@ -265,8 +273,8 @@ def test_a_matrix_without_factor_is_nan(bad):
 def test_an_output_without_factor_leaves_those_behind_it_as_they_are(shared, form):
     """They are factored one after the other in the same memory."""
     a, lines, di, d, n = system(shared, 1, 30, 6, 1, seed=4)
-    clean = MODULES[form]._columns(a, lines, di, d, n)
-    broken = MODULES[form]._columns(a, lines, di, d.at[2, -1].set(jnp.nan), n)
+    clean = KERNELS[form][0](a, lines, di, d, n)
+    broken = KERNELS[form][0](a, lines, di, d.at[2, -1].set(jnp.nan), n)
     others = np.arange(6) != 2
     for one, other in zip(broken[:-1], clean[:-1], strict=True):
         np.testing.assert_array_equal(np.asarray(one)[others], np.asarray(other)[others])
@@ -279,13 +287,13 @@ def test_shifts_go_as_far_as_in_the_portable_code(size):
     g = np.eye(size)
     g[-1, -1] = -1e-3  # only the last shift, 1e-2, lifts it
     args = jnp.asarray(g), jnp.ones(size)
-    close(_linear_algebra.inverse_factor(*args), _linear_algebra.portable_inverse_factor(*args))
+    close(_factors.inverse_factor(*args), _factors.portable_inverse_factor(*args))
 
 
 @kernels
 @both
 def test_no_rows_no_outputs_and_an_empty_batch(form):
-    columns = MODULES[form]._columns
+    columns = KERNELS[form][0]
     args = system(0, 0, 3, 2, 0, seed=9)
     close(columns(*args)[-1], jnp.diag(args[2].sum(axis=0)))
     assert not columns(*system(3, 1, 4, 0, 1, seed=9))[-1].any()
@@ -351,7 +359,7 @@ def test_derivatives_are_those_of_the_portable_code(form):
     def along(function):
         return jax.jvp(lambda di, d: function(a, lines, di, d, n), (di, d), (di[::-1], d[:, ::-1]))
 
-    for got, wanted in zip(along(MODULES[form]._columns), along(MODULES[form].portable_columns), strict=True):
+    for got, wanted in zip(along(KERNELS[form][0]), along(PORTABLE[form][0]), strict=True):
         for one, other in zip(got, wanted, strict=True):
             close(one, other)
 
@@ -359,4 +367,4 @@ def test_derivatives_are_those_of_the_portable_code(form):
 @both
 def test_float32_takes_the_portable_code(form):
     args = [jnp.asarray(part, dtype=jnp.float32) for part in system(6, 0, 9, 4, 1, seed=5, spread=1.0)]
-    assert all(part.dtype == jnp.float32 for part in MODULES[form]._columns(*args))
+    assert all(part.dtype == jnp.float32 for part in KERNELS[form][0](*args))

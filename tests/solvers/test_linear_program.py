@@ -12,11 +12,19 @@ import pytest
 from jaxpriv._clock import ENDLESS
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.solvers._base import Goal, iterate
-from jaxpriv.solvers._linear_saddle import Dual, Primal, backward, forward, onto_simplices, saddle
 from jaxpriv.solvers.conic import InteriorPoint
 from jaxpriv.solvers.conic.candidate import repaired
 from jaxpriv.solvers.conic.system import rearrange
-from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient, spectral_norm
+from jaxpriv.solvers.first_order_lp import (
+    Dual,
+    Primal,
+    PrimalDualHybridGradient,
+    backward,
+    forward,
+    onto_simplices,
+    saddle,
+    spectral_norm,
+)
 from jaxpriv.solvers.linear_program import Outcome, highs, infeasibility
 from jaxpriv.solving import uncompiled
 

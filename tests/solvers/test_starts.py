@@ -8,8 +8,14 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.problems.statement import measured_program, reading
 from jaxpriv.solvers.conic.candidate import improved, no_candidate
-from jaxpriv.solvers.conic.mirror import averaged, limited_in_every_outcome
-from jaxpriv.solvers.conic.start import average_point, first_point, independent_point, outcome_point
+from jaxpriv.solvers.conic.start import (
+    average_point,
+    averaged,
+    first_point,
+    independent_point,
+    limited_in_every_outcome,
+    outcome_point,
+)
 from jaxpriv.solvers.conic.system import rearrange, reduced_costs, residuals
 from jaxpriv.testing import random_joint
 

@@ -410,7 +410,7 @@ def test_processes_of_its_own_and_one_that_dies(tmp_path, done, monkeypatch):
 
 
 def _deadly(work):
-    from jaxpriv.sweeps.work import compute
+    from jaxpriv.sweeps.running import compute
 
     if 5 in work.positions:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -9,8 +9,17 @@ from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.program import Program, onto_equations
 from jaxpriv.solvers._base import Candidate
-from jaxpriv.solvers.conic.sets import boundary, normalised, prior_rule, support
-from jaxpriv.solvers.conic.system import Data, Point, rearrange, row_prices, rules
+from jaxpriv.solvers.conic.system import (
+    Data,
+    Point,
+    boundary,
+    normalised,
+    prior_rule,
+    rearrange,
+    row_prices,
+    rules,
+    support,
+)
 
 # Newton steps to the root of a concave, piecewise linear function that falls: each but the first ends on a later piece.
 _NEWTON_STEPS = 12

@@ -25,12 +25,13 @@ from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers.conic.candidate import improved, no_candidate
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
-from jaxpriv.solvers.conic.sets import Boundary, domain
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import (
+    Boundary,
     Data,
     Point,
     Residual,
+    domain,
     edges_of,
     measure_use,
     rearrange,

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
-from jaxpriv.solvers._linear_algebra import small_solve
+from jaxpriv.solvers._factors import small_solve
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
 from jaxpriv.solvers.conic.system import Data, Point, Residual, linear_moves, use_rates
 

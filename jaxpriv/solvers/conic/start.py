@@ -4,21 +4,172 @@ import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.solvers import _central_path
+from jaxpriv._types import Arr, BoolLike, ScalarLike
+from jaxpriv.leakage.rule_sets import ENTROPIC, Role
+from jaxpriv.problems.program import Program
+from jaxpriv.solvers._parts import in_precision, meet_budgets, normalised
 from jaxpriv.solvers.conic.candidate import largest_ratio
-from jaxpriv.solvers.conic.mirror import (
-    average_leaks,
-    average_steps,
-    averaged,
-    limited_in_every_outcome,
-    outcome_leaks,
-    outcome_steps,
-    uniform,
-)
-from jaxpriv.solvers.conic.sets import rule_at
-from jaxpriv.solvers.conic.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices
+from jaxpriv.solvers.conic.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices, rule_at
+
+# Points of the central path: the multipliers of the rows, once the reduced costs without them are known.
+
+
+def path_multipliers(support: Arr, h: Arr, costs: Arr, mu: ScalarLike) -> Arr:
+    """nu with sum_y mu h / (costs - nu) = 1 in every row: Newton on the reciprocal, monotone from below.
+
+    All of shape (Y, X); nu (X,).
+    """
+    inside = xp.where(support, costs, xp.inf)
+    highest = inside.min(axis=0) - mu * h.max(axis=0)
+
+    def unfinished(carry: tuple[Arr, ScalarLike, ScalarLike]) -> BoolLike:
+        _, error, count = carry
+        return (error > 1e-10) & (count < 80)
+
+    def newton(carry: tuple[Arr, ScalarLike, ScalarLike]) -> tuple[Arr, ScalarLike, ScalarLike]:
+        nu, _, count = carry
+        q = xp.where(support, mu * h / (inside - nu), 0.0)
+        f = q.sum(axis=0)
+        slope = xp.where(support, q / (inside - nu), 0.0).sum(axis=0)
+        new = xp.minimum(nu - (f - 1.0) * f / slope, inside.min(axis=0) - mu * h.max(axis=0) * 0.999999)
+        return new, abs(f - 1.0).max(), count + 1
+
+    nu, _, _ = xp.while_loop(unfinished, newton, (highest, xp.full((), xp.inf, like=highest), np.array(0)))
+    return nu
+
+
+# Mirror steps towards the solution, for a start near it: a few matrix products each save half of the Newton steps.
+#
+# Two kinds of programs have them. Where smooth measures are averages, as objective or shared peak, under budgets,
+#
+#     W[x, y] <- W[x, y] exp( -( cost + sum_j weight_j <g_jy, A_j> + lambda . c ) / P(x) ) / Z_x,   g = rule at W,
+#
+# lambda from the budgets and the weights of a peak from what each measure leaks. For relative entropies every step
+# descends (see `mirror_descent`); other smooth measures are like them near independence.
+#
+# Where one relative entropy is limited in every outcome (Calmon and Fawaz 2012, Theorem 2), the Lagrangian
+#
+#     <cost, W> + sum_y eta_y (phi(W_y) + offset . W_y)
+#
+# lies below its linearisation plus max(eta) KL(W', W), weighted by the mass of x: a mirror step of that length
+# decreases it. The prices grow where the limit is exceeded and shrink where there is room.
+#
+# The steps are taken in float32 (but for a user's function, which may have constants of its own precision): the first
+# Newton step brings the digits that they lack.
+
+
+# A price changes by the fourth root of what its output leaks over the limit, by no more than this factor a step,
+# and is at most so many times the mean price: one that ran away would shorten the steps of all.
+_DAMPING = 0.25
+_FASTEST = 0.85
+_HIGHEST = 3.0
+# What no output shows of a private symbol counts as this share of what it shows of another.
+_LEAST_SHARE = 1e-12
+
+
+def averaged(program: Program) -> bool:
+    """Whether smooth averages are minimised, alone or as a shared peak, under nothing but budgets."""
+    roles = (Role.OBJECTIVE, Role.PEAK)
+    smooth = all(term.smooth and not term.rule_set.coupled and term.role in roles for term in program.terms)
+    return smooth and bool(program.terms) and not program.shares
+
+
+def limited_in_every_outcome(program: Program) -> bool:
+    """Whether the one limit of the program is a relative entropy in every outcome."""
+    if len(program.terms) != 1 or program.budgets.shape[0] or program.peaked:
+        return False
+    (term,) = program.terms
+    return term.rule_set == ENTROPIC and term.role is Role.WORST
+
+
+def uniform(data: Data) -> Arr:
+    """The mechanism that releases every output that it may equally often, (Y, X)."""
+    weights = data.support.astype(data.cost.dtype)
+    return weights / weights.sum(axis=0)
+
+
+def average_leaks(data: Data, x: Arr) -> tuple[Arr, Arr]:
+    """(rules (Y, T), sum_y phi - bound of every term (J,)) at a mechanism, for `averaged` programs."""
+    seen, tiny = data.see(x), np.finfo(x.dtype).tiny
+    rules, leaks = [], []
+    for term, place in zip(data.terms, data.layout, strict=True):
+        w = seen[:, place.rows]
+        # A rule is the same for all multiples of w.
+        rules.append(rule_at(term, xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), _LEAST_SHARE)))
+        leaks.append((rules[-1] * w).sum() - term.bound)
+    return xp.concatenate(rules, axis=1), xp.stack(leaks)
+
+
+def outcome_leaks(data: Data, x: Arr) -> tuple[Arr, Arr, Arr]:
+    """(rules; what every output leaks, and may leak, beyond an independent release of its mass), for programs with a
+    relative entropy limited in every outcome.
+    """
+    (term,) = data.terms
+    tiny = np.finfo(x.dtype).tiny
+    w = xp.maximum(data.see(x), tiny)
+    g = rule_at(term, w)
+    prior = term.rows.sum(axis=1)
+    room = -(rule_at(term, prior) @ prior + term.offset.sum()) / prior.sum() * w.sum(axis=1)
+    return g, (g * w).sum(axis=1) + x @ term.offset + room, xp.maximum(room, tiny)
+
+
+def average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
+    """(mechanism (Y, X), prices of the budgets, weights of the terms) after steps from the uniform mechanism."""
+    own = any(term.rule_set.users for term in data.terms)
+    coarse = data if own else in_precision(data, np.float32)
+    return in_precision(_average_steps(coarse, steps), data.cost.dtype)
+
+
+def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
+    program = data.program
+    tilt = 1.0 / xp.maximum(program.mass, np.finfo(data.cost.dtype).tiny)[:, None]
+
+    def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr]:
+        logs, mechanism, multipliers, weights = carry
+        rules, leaks = average_leaks(data, mechanism.T)
+        if program.peaked:
+            weights = weights * xp.exp(xp.clip(leaks - leaks.max(), -1.0, 0.0))
+            weights = weights / weights.sum()
+        shares = [xp.full(len(term.reference), weights[j], like=rules) for j, term in enumerate(data.terms)]
+        logits = logs - tilt * (data.cost + data.tell(rules * xp.concatenate(shares))).T
+        if program.budgets.shape[0]:
+            logits, multipliers = meet_budgets(program.constraints, program.budgets, logits, tilt, multipliers, 1)
+        return *normalised(logits), multipliers, weights
+
+    first, count = uniform(data).T, len(data.terms)
+    weights = xp.full(count, 1.0 / count if program.peaked else 1.0, like=data.cost)
+    start = xp.log(first), first, xp.zeros_like(program.budgets), weights
+    _, mechanism, multipliers, weights = xp.fori_loop(0, steps, step, start)
+    return mechanism.T, multipliers, weights
+
+
+def outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
+    """(mechanism (Y, X), prices (Y,)) after steps from the uniform mechanism and the price of the whole distortion."""
+    return in_precision(_outcome_steps(in_precision(data, np.float32), steps), data.cost.dtype)
+
+
+def _outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
+    (term,) = data.terms
+    outside = xp.where(data.support, 0.0, -xp.inf)
+    span = xp.where(data.support, data.cost, 0.0).max(axis=0).sum()
+
+    def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr]:
+        log_x, x, eta = carry
+        g, used, room = outcome_leaks(data, x)
+        excess = (xp.maximum(used, 0.0) / room) ** _DAMPING
+        eta = eta * xp.clip(excess, _FASTEST, 1.0 / _FASTEST)
+        eta = xp.minimum(eta, _HIGHEST * eta.mean())
+        gradient = data.cost + data.tell(eta[:, None] * g) + eta[:, None] * term.offset
+        log_x = log_x - gradient / (data.program.mass * eta.max()) + outside
+        log_x = log_x - log_x.max(axis=0)
+        x = xp.exp(log_x)
+        return log_x, x / x.sum(axis=0), eta
+
+    first = uniform(data)
+    start = xp.log(first), first, xp.full(data.cost.shape[0], span, like=data.cost)
+    _, x, eta = xp.fori_loop(0, steps, step, start)
+    return x, eta
+
 
 # After mirror steps the release is mixed with an independent one until no output is nearer to its limit than this
 # share of it...
@@ -79,7 +230,7 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     k = g * row_prices(data, price, no_eta)
     costs = reduced_costs(data, k, no_eta, xp.zeros(data.cost.shape[1], like=x), price)
     mu = target * xp.maximum(_gap(data, x, costs), 1e-9) / outputs
-    nu = _central_path.row_prices(data.support, data.h, costs, mu)
+    nu = path_multipliers(data.support, data.h, costs, mu)
     z = xp.where(data.support, costs - nu, 1.0)
     x = xp.where(data.support, xp.sqrt(x * (mu * data.h / z)), 0.0)
     x = x / x.sum(axis=0)
@@ -131,7 +282,7 @@ def outcome_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     sigma = xp.maximum(sigma, _LEAST_PAIR * mu / eta)
     k = g * eta[:, None]
     costs = reduced_costs(data, k, eta[:, None], *no_prices)
-    nu = _central_path.row_prices(data.support, data.h, costs, mu)
+    nu = path_multipliers(data.support, data.h, costs, mu)
     x = xp.where(data.support, xp.maximum(x, _LEAST_ENTRY * mu * data.h / (costs - nu)), 0.0)
     x = x / x.sum(axis=0)
     return Point(
