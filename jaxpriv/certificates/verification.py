@@ -2,7 +2,7 @@
 
 Of a `Solution` only `mechanism`, `scores`, `weights` and `multipliers` enter the computation. Its stored numbers are
 compared with the results afterwards and never used (the lower bound of the least worst-outcome leakage is a limit
-that is tried first; it counts if the rules prove it). Funnels and bottlenecks are in `funnels/verification.py`.
+that is tried first; it counts if the rules prove it). Funnels and bottlenecks are in `funnels/release.py`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The privacy funnel and the information bottleneck: releases as measures over posteriors, with proved bounds.
 
-`found` says what a solver is, `bounds` what prices prove, `solution` what the user gets; `atoms` is the linear
-program over posteriors, `pricing` its search for new ones.
+`found` defines a solver and its result, `bounds` the bounds that duals prove, `solution` the result of `solve`; `atoms`
+is the linear program over posteriors, `pricing` the search for its next columns.
 """
 
 from jaxpriv.funnels.bounds import elementary_bound, proved_line, proved_value

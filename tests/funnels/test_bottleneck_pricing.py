@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
-from jaxpriv.funnels.pricing.bottleneck_dual import free_energy, objective, risen, tightened
-from jaxpriv.funnels.pricing.branch_cells import distances, halves, xlogx
+from jaxpriv.funnels.pricing.bottleneck import (
+    BottleneckPricer,
+    distances,
+    free_energy,
+    halves,
+    objective,
+    risen,
+    tightened,
+    xlogx,
+)
 
 from .general import CASES, LAMBDAS, cloud, near_vertices
 

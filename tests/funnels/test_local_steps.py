@@ -5,14 +5,11 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage
-from jaxpriv.funnels.hull import lower_hull
-from jaxpriv.funnels.local.alternating import alternate
-from jaxpriv.funnels.local.balance import balance, channel, total_leakage
-from jaxpriv.funnels.local.descent import descend, difference_step
-from jaxpriv.funnels.local.hull import at_cost, at_disclosure
-from jaxpriv.funnels.local.starts import blended, disclosed, disclosing, random_starts
-from jaxpriv.funnels.local.tidy import tidy
-from jaxpriv.funnels.local.tishby import squeeze
+from jaxpriv.funnels.hull import at_cost, at_disclosure, lower_hull
+from jaxpriv.funnels.local.alternating import alternate, squeeze
+from jaxpriv.funnels.local.chords import blended, disclosed, disclosing, random_starts
+from jaxpriv.funnels.local.descent import balance, channel, descend, difference_step, total_leakage
+from jaxpriv.funnels.local.solvers import tidy
 from jaxpriv.testing import random_joint
 
 BATCH, SYMBOLS, OUTPUTS = 12, 5, 6

@@ -195,7 +195,8 @@ def right_hand_sides(args, count):
 
 
 @pytest.mark.parametrize(
-    "columns", [pytest.param(_newton_system._input_columns, marks=kernels, id="kernel"), _newton_system.portable_input_columns]
+    "columns",
+    [pytest.param(_newton_system._input_columns, marks=kernels, id="kernel"), _newton_system.portable_input_columns],
 )
 def test_a_rule_without_curvature_is_given_a_little(columns):
     """A posterior mass that has underflown: raised to 1e-16 of what the row sees; a row that sees nothing stays."""

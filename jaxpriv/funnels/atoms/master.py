@@ -5,7 +5,7 @@ With block masses P(A = a) and weights y of atoms inside each block (sum y = 1 t
     minimise sum_a P(a) sum_k y_ak cost(q_ak)
     subject to sum_k y_ak q_ak(x)/P(x|a) = 1 for all x in a,  sum_a P(a) sum_k y_ak side(q_ak) <= limit.
 
-A shared attribute costs nothing here: P(a) sum_k y_ak q_ak is all that its outputs need (`coupling`).
+A shared attribute costs nothing here: P(a) sum_k y_ak q_ak is all that its outputs need (`column_generation`).
 """
 
 import itertools
@@ -13,8 +13,173 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxpriv.funnels.atoms.objective import Objective
-from jaxpriv.funnels.atoms.pool import Part, Pool
+from jaxpriv._divergence import divergence
+from jaxpriv.funnels.pricing import AbstractPricer, Component
+
+# The forms of the two problems as linear programs over atoms, and what their duals mean.
+#
+# An atom q has a(q) = D(Tq || P_S) and b(q) = D(q || P_X), both >= 0 and exact near 0 (H(S) - H(Tq) and H(X) - H(q)
+# differ from them by terms linear in q, which any measure with mean P_X averages to zero). Every form reads
+#
+#     minimise sum m cost(q)   subject to   sum m side(q) <= limit,  sum m q = P_X
+#
+#     funnel      disclosure      cost a         side -b   limit -R        a - mu b - nu.q >= 0
+#                 leakage_budget  cost -b        side a    limit D         a - b/mu - (nu/mu).q >= 0
+#                 multiplier      cost a - l b
+#     bottleneck  disclosure      cost -a        side b    limit R         a - mu b + nu.q <= 0
+#                 relevance       cost b         side -a   limit -D        a - b/mu + (nu/mu).q <= 0
+#                 multiplier      cost -a + l b
+#
+# so that the dual (nu, mu) always gives prices and lambda of the one function a - lambda b.
+
+
+# The slope of either curve is at most one; the funnel is priced below it.
+_STEEPEST = 1.0 - 1e-9
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Attributes:
+    funnel: which of the two problems.
+    form: `disclosure`, `side` (leakage_budget or relevance), or `multiplier`.
+    target: R, D, or l.
+    """
+
+    funnel: bool
+    form: str
+    target: float
+
+    @property
+    def sign(self) -> float:
+        """+1 where a - lambda b is minimised (funnel), -1 where it is maximised."""
+        return 1.0 if self.funnel else -1.0
+
+    @property
+    def limit(self) -> float | None:
+        """The right-hand side of the one constraint beside the mean."""
+        if self.form == "multiplier":
+            return None
+        return -self.sign * self.target if self.form == "disclosure" else self.sign * self.target
+
+    @property
+    def floor(self) -> float:
+        """No plan costs less, whatever the atoms: a leakage is never negative."""
+        return 0.0 if self.funnel and self.form == "disclosure" else -np.inf
+
+    def cost(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """What is minimised."""
+        if self.form == "multiplier":
+            return self.sign * (a - self.target * b)
+        return self.sign * a if self.form == "disclosure" else -self.sign * b
+
+    def side(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """What is limited."""
+        return -self.sign * b if self.form == "disclosure" else self.sign * a
+
+    def duals(self, nu: np.ndarray, mu: float) -> tuple[np.ndarray, float]:
+        """(prices, lambda) of a - lambda b from the duals of the program; lambda is cut to [0, 1)."""
+        if self.form == "multiplier":
+            return self.sign * nu, min(self.target, _STEEPEST)
+        if self.form == "disclosure":
+            return self.sign * nu, min(max(mu, 0.0), _STEEPEST)
+        if not mu > 1.0:
+            return self.sign * nu / max(mu, 1.0), _STEEPEST
+        return self.sign * nu / mu, 1.0 / mu
+
+    def priced(self, gap: float, lam: float) -> float:
+        """What a gap of the cost is in a - lambda b."""
+        return gap * lam if self.form == "side" else gap
+
+    def bound(self, line: float, lam: float) -> float:
+        """A bound on the least cost, if a - lambda b is at least (bottleneck: at most) `line`."""
+        if self.form == "disclosure":
+            return self.sign * (line + lam * self.target)
+        if self.form == "multiplier":
+            return self.sign * line if lam == self.target else -np.inf
+        return -self.sign * (self.target - line) / lam if lam > 0 else -np.inf
+
+
+# Atoms of one value of the shared attribute: their posteriors and what they cost.
+
+
+# Entries below this fraction of P_X(x) are zero: they come from searches in logarithms.
+_TRACE = 1e-12
+# Atoms that agree to this many decimals are one: their values differ by less than the square of that.
+_DECIMALS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A block, how it is priced, and a change of prices: a - lambda b = psi - (turn_s - lambda turn_x).q.
+
+    Attributes:
+        block: the joint of this value of the attribute.
+        quick: a pricer that finds atoms, proving nothing; None where `sure` is quick enough.
+        sure: a pricer that proves its bound; None where there is none.
+    """
+
+    block: Component
+    quick: AbstractPricer | None
+    sure: AbstractPricer | None
+
+    def turned(self, prices: np.ndarray, lam: float) -> np.ndarray:
+        """Prices of psi = -H(Tq) + lambda H(q) from prices of a - lambda b."""
+        block = self.block
+        return prices + np.log(block.prior) @ block.conditional - lam * np.log(block.source)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Posteriors (K, X_a) with a(q) = D(Tq || P_S) and b(q) = D(q || P_X), shape (K,)."""
+
+    posteriors: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+
+    def take(self, index: np.ndarray) -> "Pool":
+        return Pool(self.posteriors[index], self.a[index], self.b[index])
+
+    def __add__(self, other: "Pool") -> "Pool":
+        """Both, without those of `other` that are here already."""
+        seen = {row.tobytes() for row in _keys(self.posteriors)}
+        fresh = [k for k, row in enumerate(_keys(other.posteriors)) if row.tobytes() not in seen]
+        new = other.take(np.array(fresh, dtype=int))
+        return Pool(
+            np.vstack([self.posteriors, new.posteriors]),
+            np.concatenate([self.a, new.a]),
+            np.concatenate([self.b, new.b]),
+        )
+
+
+def pool_of(block: Component, posteriors: np.ndarray) -> Pool:
+    """The atoms `posteriors` (K, X_a), cleaned of traces and of duplicates."""
+    clean = np.where(posteriors > _TRACE * block.source, posteriors, 0.0)
+    clean /= clean.sum(axis=1, keepdims=True)
+    _, first = np.unique(_keys(clean), axis=0, return_index=True)
+    clean = clean[np.sort(first)]
+    seen = (clean @ block.conditional.T) / block.prior
+    return Pool(clean, divergence(seen, block.prior), divergence(clean / block.source, block.source))
+
+
+def first_atoms(block: Component) -> np.ndarray:
+    """Every symbol alone, and P_X itself: any mean and any target is reachable from them."""
+    size = len(block.source)
+    return np.vstack([np.eye(size), block.source[None]]) if size > 1 else np.eye(1)
+
+
+def parts_of(blocks: tuple[Component, ...], posteriors: np.ndarray) -> list[np.ndarray]:
+    """The conditionals of `posteriors` (K, X) inside every block, where they have mass."""
+    found = []
+    for block in blocks:
+        inside = posteriors[:, block.useful]
+        mass = inside.sum(axis=1)
+        found.append(inside[mass > 1e-9] / mass[mass > 1e-9, None])
+    return found
+
+
+def _keys(posteriors: np.ndarray) -> np.ndarray:
+    return np.round(posteriors, _DECIMALS) + 0.0  # + 0.0: no negative zeros
+
 
 # Weights below this are the backend's tolerance.
 _WEIGHT = 1e-11

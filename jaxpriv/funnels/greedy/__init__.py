@@ -4,12 +4,11 @@
     runs = greedy_curve(joint, disclosures=targets)       # every target, the pair table made once
     posteriors, masses = share(joint, runs, disclosure=1.5)
 
-`decreases` says what a merge loses, `merging` is the algorithm, `curves` what users call, `solvers` what `solve` calls.
-The algorithms are deterministic and local: nothing is proved about their releases but what is measured.
+`merging` has the decreases of a merge and the algorithm, `curves` the functions of users and the solvers of `solve`.
+The algorithms are deterministic and local: their releases are measured, without a lower bound.
 """
 
-from jaxpriv.funnels.greedy.curves import greedy, greedy_curve, share
+from jaxpriv.funnels.greedy.curves import Greedy, GreedyBottleneck, clusters, greedy, greedy_curve, share
 from jaxpriv.funnels.greedy.merging import Merging
-from jaxpriv.funnels.greedy.solvers import Greedy, GreedyBottleneck, clusters
 
 __all__ = ["Greedy", "GreedyBottleneck", "Merging", "clusters", "greedy", "greedy_curve", "share"]

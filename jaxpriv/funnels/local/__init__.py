@@ -1,8 +1,8 @@
-"""Local methods for the funnel and the bottleneck: monotone steps from many starts, and the hull of what they find.
+"""Local methods for the funnel and the bottleneck: monotone steps from many starts, and the hull of their points.
 
-`balance` (what a mechanism discloses and leaks, with gradients), the steps `descent` (difference of convex functions),
-`alternating` (EM relaxed, at a given disclosure) and `tishby` (bottleneck); `starts`, `hull` (time sharing) and
-`chords` (prices for a prescribed target) around them; `solvers` is what the front door calls.
+`descent` has the disclosure and leakage of a mechanism with gradients, and the steps by a difference of convex
+functions; `alternating` the steps at a given disclosure (relaxed EM) and those of the bottleneck (Tishby et al.);
+`chords` the starts, and the multipliers for a prescribed target; `solvers` the solvers that `solve` runs.
 """
 
 from jaxpriv.funnels.local.solvers import Alternating, BottleneckIteration, DifferenceOfConvex

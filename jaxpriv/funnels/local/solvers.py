@@ -18,16 +18,42 @@ from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.bounds import elementary_bound
 from jaxpriv.funnels.found import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
-from jaxpriv.funnels.local.alternating import alternate
-from jaxpriv.funnels.local.balance import Channel, channel, survey
-from jaxpriv.funnels.local.chords import ReleasePool, Target, chase
-from jaxpriv.funnels.local.descent import Landing, descend
-from jaxpriv.funnels.local.hull import Crossing
-from jaxpriv.funnels.local.starts import disclosing, random_starts, widened
-from jaxpriv.funnels.local.tidy import tidy
-from jaxpriv.funnels.local.tishby import squeeze
+from jaxpriv.funnels.hull import Crossing
+from jaxpriv.funnels.local.alternating import alternate, squeeze
+from jaxpriv.funnels.local.chords import ReleasePool, Target, chase, disclosing, random_starts, widened
+from jaxpriv.funnels.local.descent import Channel, Landing, channel, descend, survey
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+
+# A mechanism with the outputs that it needs: without negligible ones, and with equal ones merged.
+#
+# Outputs of one posterior tell the same. Merging outputs of mass m whose posteriors are eps apart loses of the order of
+# m eps^2 nats, so that what is merged here is lost in rounding.
+
+
+# An output that every symbol chooses with at most this probability is left out.
+_NEGLIGIBLE = 1e-13
+# Posteriors closer than this in total variation are one.
+_EQUAL = 1e-8
+
+
+def tidy(mechanism: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """The mechanism (X, Y) with fewer outputs; rows sum to one."""
+    kept = mechanism[:, mechanism.max(axis=0) > _NEGLIGIBLE]
+    masses = source @ kept
+    kept = kept[:, np.argsort(-masses, kind="stable")]
+    merged: list[np.ndarray] = []
+    for column in kept.T:
+        posterior = source * column / (source @ column)
+        for i, other in enumerate(merged):
+            if np.abs(posterior - source * other / (source @ other)).sum() <= 2 * _EQUAL:
+                merged[i] = other + column
+                break
+        else:
+            merged.append(column)
+    result = np.stack(merged, axis=1)
+    return result / result.sum(axis=1, keepdims=True)
+
 
 # Prices of disclosure beyond this are not tried: mutual information has none above one.
 _STEEPEST = 1e6
@@ -91,7 +117,7 @@ class DifferenceOfConvex(AbstractFunnelSolver):
 
 @dataclass(frozen=True)
 class BottleneckIteration(AbstractFunnelSolver):
-    """The alternating iteration of Tishby, Pereira and Bialek (`tishby`) from many starts, and the hull of its points.
+    """The alternating iteration of Tishby, Pereira and Bialek from many starts, and the hull of its points.
 
     Takes bottleneck problems with any target.
 

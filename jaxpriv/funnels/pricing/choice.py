@@ -2,14 +2,47 @@
 
 import numpy as np
 
-from jaxpriv.funnels.pricing._base import AbstractPricer
-from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
-from jaxpriv.funnels.pricing.binary_bottleneck import BinaryBottleneckPricer
-from jaxpriv.funnels.pricing.blocks import BlockBottleneckPricer, BlockFunnelPricer
+from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+from jaxpriv.funnels.pricing.binary import BinaryBottleneckPricer, BinaryFunnelPricer
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
-from jaxpriv.funnels.pricing.components import blocks_of
-from jaxpriv.funnels.pricing.single import SingleBottleneckPricer, SingleFunnelPricer
+from jaxpriv.funnels.pricing.components import BlockBottleneckPricer, BlockFunnelPricer, blocks_of
+
+# Pricing where S is known: H(Tq) = 0, and lambda H(q) - nu.q is concave.
+
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class SingleFunnelPricer(AbstractPricer):
+    """min_q lambda H(q) - nu.q: a symbol alone, the dearest one."""
+
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
+        if not lam >= 0:
+            raise ValueError("lambda must be >= 0")
+        order = np.argsort(-prices, kind="stable")[:count]
+        return Priced(-float(prices[order[0]]), True, np.eye(len(prices))[order])
+
+
+class SingleBottleneckPricer(AbstractPricer):
+    """max_q lambda H(q) - nu.q = lambda ln sum_x exp(-nu_x/lambda), at q proportional to exp(-nu/lambda)."""
+
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
+        if not lam >= 0:
+            raise ValueError("lambda must be >= 0")
+        low = float(prices.min())
+        scale = max(lam, _EPS * (1.0 + abs(low)))  # a larger lambda is on the safe side: H(q) >= 0
+        weights = np.exp(-(prices - low) / scale)
+        total = float(weights.sum())
+        bound = scale * np.log(total) - low
+        bound += 16 * _EPS * (len(prices) * scale + abs(low))
+        return Priced(float(bound), True, (weights / total)[None])
+
 
 # Pairs that the funnel pricer for a binary S holds at once: about a gigabyte.
 _MOST_SYMBOLS = 4000

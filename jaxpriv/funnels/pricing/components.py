@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+
 
 @dataclass(frozen=True, eq=False)
 class Component:
@@ -57,3 +60,85 @@ def blocks_of(joint: np.ndarray) -> tuple[Component, ...]:
         mass = float(part.sum())
         found.append(Component(private, useful, mass, part / mass))
     return tuple(sorted(found, key=lambda block: int(block.useful[0])))
+
+
+# Pricing with a shared attribute A: one search for each of its values, and a closed form over pi = P(A | Y = y).
+#
+# With m_a the minimum (M_a the maximum) of psi_a(q_a) - nu_a.q_a,
+#
+#     funnel:      min_pi -(1 - lambda) H(pi) + pi.m = -(1 - lambda) ln sum_a exp( -m_a/(1 - lambda) ),
+#                  at pi_a proportional to exp( -m_a/(1 - lambda) )
+#     bottleneck:  max_pi -(1 - lambda) H(pi) + pi.M = max_a M_a for lambda <= 1,
+#                  (lambda - 1) ln sum_a exp( M_a/(lambda - 1) ) beyond.
+#
+# Both increase with m_a (M_a), so bounds for the parts give a bound for the whole.
+
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class BlockFunnelPricer(AbstractPricer):
+    """min_q psi(q) - nu.q from pricers of the blocks; lambda < 1."""
+
+    def __init__(self, blocks: tuple[Component, ...], pricers: tuple[AbstractPricer, ...]):
+        self._blocks, self._pricers = blocks, pricers
+
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
+        # The whole is at least the aim where every part is at least this.
+        aims = [None if aim is None else aim - (1.0 - lam) * np.log(block.mass) for block in self._blocks]
+        parts = [
+            pricer.price(prices[block.useful], lam, count, clock, one)
+            for block, pricer, one in zip(self._blocks, self._pricers, aims, strict=True)
+        ]
+        lowest = np.array([part.bound for part in parts])
+        heat = 1.0 - lam
+        total = _log_sum(-lowest / heat)
+        bound = -heat * total
+        bound -= 16 * _EPS * (len(parts) * heat + float(np.abs(lowest).max()) + abs(bound))
+        share = np.exp(-lowest / heat - total)
+        share /= share.sum()
+        # The best atom, and those with the k-th best part of every block.
+        atoms = np.zeros((min(count, max(len(part.posteriors) for part in parts)), len(prices)))
+        for block, part, weight in zip(self._blocks, parts, share, strict=True):
+            rows = np.minimum(np.arange(len(atoms)), len(part.posteriors) - 1)
+            atoms[:, block.useful] = weight * part.posteriors[rows]
+        return Priced(bound, all(part.exact for part in parts), atoms)
+
+
+class BlockBottleneckPricer(AbstractPricer):
+    """max_q psi(q) - nu.q from pricers of the blocks."""
+
+    def __init__(self, blocks: tuple[Component, ...], pricers: tuple[AbstractPricer, ...]):
+        self._blocks, self._pricers = blocks, pricers
+
+    def price(
+        self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
+    ) -> Priced:
+        parts = [p.price(prices[b.useful], lam, count, clock) for b, p in zip(self._blocks, self._pricers, strict=True)]
+        highest = np.array([part.bound for part in parts])
+        heat = lam - 1.0
+        top = float(highest.max())
+        bound = top if heat <= 0 else heat * _log_sum(highest / heat)
+        bound += 16 * _EPS * (len(parts) * max(heat, 0.0) + abs(top) + abs(bound))
+        order = np.argsort(-highest, kind="stable")
+        share = np.exp((highest - top) / heat) if heat > 0 else None
+        atoms = []
+        if share is not None:
+            whole = np.zeros(len(prices))
+            for block, part, weight in zip(self._blocks, parts, share / share.sum(), strict=True):
+                whole[block.useful] = weight * part.posteriors[0]
+            atoms.append(whole)
+        for number in order:
+            for posterior in parts[number].posteriors:
+                atom = np.zeros(len(prices))
+                atom[self._blocks[number].useful] = posterior
+                atoms.append(atom)
+        return Priced(bound, all(part.exact for part in parts), np.array(atoms[:count]))
+
+
+def _log_sum(exponents: np.ndarray) -> float:
+    """ln sum exp, the largest taken out."""
+    top = float(exponents.max())
+    return top + float(np.log(np.exp(exponents - top).sum()))
