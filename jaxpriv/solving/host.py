@@ -44,14 +44,7 @@ from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import LINEAR, Solver
 from jaxpriv.solving.finite import finite_on
-from jaxpriv.solving.known import (
-    entry_costs,
-    independent_release,
-    inside,
-    known_answer,
-    no_rules,
-    untold_rules,
-)
+from jaxpriv.solving.known import entry_costs, independent_release, inside, known_answer, no_rules, untold_rules
 from jaxpriv.solving.portions import ONE, run, seconds_of
 from jaxpriv.solving.reduction import Reduced
 from jaxpriv.solving.tight import solve_tight

@@ -20,14 +20,13 @@ import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
-from jaxpriv.leakage.rule_sets import ENTROPIC, Role
+from jaxpriv.leakage.rule_sets import ENTROPIC, Boundary, Role
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers.conic.candidate import improved, no_candidate
 from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import (
-    Boundary,
     Data,
     Point,
     Residual,
