@@ -234,10 +234,7 @@ def _contraction(subscripts: str) -> tuple[tuple[int, ...], tuple[int, ...], tup
 
 
 def inverse_root(g: Arr) -> Arr:
-    """K, lower triangular, with g^-1 = K'K for a stack of positive definite matrices; NaN where one is not.
-
-    In NumPy NaN in all of them then.
-    """
+    """K, lower triangular, with g^-1 = K'K for a stack of positive definite matrices; NaN where one is not."""
     if of(g) is jnp:
         # g is symmetric; its transpose has the column-major layout that LAPACK wants, without a copy.
         root = lax.linalg.cholesky(jnp.swapaxes(g, -1, -2), symmetrize_input=False)
@@ -247,21 +244,18 @@ def inverse_root(g: Arr) -> Arr:
         root = np.linalg.cholesky(g)
         # Elimination in an upper triangular matrix exchanges no rows and leaves it as it is: a triangular solve.
         return np.swapaxes(np.linalg.inv(np.swapaxes(root, -1, -2)), -1, -2)
-    except np.linalg.LinAlgError:
-        return np.full_like(g, np.nan)
+    except np.linalg.LinAlgError:  # for the whole stack, if one of them has no factor
+        return np.full_like(g, np.nan) if g.ndim == 2 else np.stack([inverse_root(one) for one in g])
 
 
 def cholesky(g: Arr) -> Arr:
-    """L, lower triangular, with g = L L' for a stack of positive definite matrices; NaN where one is not.
-
-    In NumPy NaN in all of them then.
-    """
+    """L, lower triangular, with g = L L' for a stack of positive definite matrices; NaN where one is not."""
     if of(g) is jnp:
         return jnp.linalg.cholesky(g)
     try:
         return np.linalg.cholesky(g)
     except np.linalg.LinAlgError:
-        return np.full_like(g, np.nan)
+        return np.full_like(g, np.nan) if g.ndim == 2 else np.stack([cholesky(one) for one in g])
 
 
 def solve_lower(root: Arr, rhs: Arr, transposed: bool = False) -> Arr:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv._native import with_kernel
-from jaxpriv._types import Arr, BoolLike, ScalarLike
+from jaxpriv._types import Arr
 
 # Batched positive definite systems by inverse factors: G^-1 = K'K with K lower triangular.
 #
@@ -47,16 +47,17 @@ def portable_inverse_factor(g: Arr, scale: Arr) -> Arr:
     """`inverse_factor` in JAX or NumPy, for every device."""
     eye = xp.eye(g.shape[-1], like=g)
 
-    def failed(carry: tuple[ScalarLike, Arr]) -> BoolLike:
-        shift, factor = carry
+    def failed(shift: Arr, factor: Arr) -> Arr:
         # A breakdown anywhere spreads to the last row of the factor.
-        return ~xp.isfinite(factor[..., -1, :].sum()) & (shift < 1e-4)
+        return ~xp.isfinite(factor[..., -1, :].sum(axis=-1)) & (shift < 1e-4)
 
-    def again(carry: tuple[ScalarLike, Arr]) -> tuple[ScalarLike, Arr]:
-        shift = xp.maximum(carry[0] * 100.0, 1e-14)
-        return shift, _factor(g + shift * scale[..., None, :] * eye)
+    def again(carry: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
+        shift, factor = carry
+        shift = xp.where(failed(shift, factor), xp.maximum(shift * 100.0, 1e-14), shift)
+        return shift, _factor(g + shift[..., None, None] * scale[..., None, :] * eye)
 
-    return xp.while_loop(failed, again, (xp.zeros((), like=g), _factor(g)))[1]
+    start = xp.zeros(g.shape[:-2], like=g), _factor(g)
+    return xp.while_loop(lambda carry: failed(*carry).any(), again, start)[1]
 
 
 _inverse_factor = with_kernel("jaxpriv_inverse_factor", lambda g, scale: g.shape, portable_inverse_factor)
@@ -65,7 +66,8 @@ _inverse_factor = with_kernel("jaxpriv_inverse_factor", lambda g, scale: g.shape
 def inverse_factor(g: Arr, scale: Arr) -> Arr:
     """K with G^-1 = K'K; where G is not positive definite, its diagonal is raised first.
 
-    The shift is 0, then 1e-14, 1e-12, ... of `scale` (a diagonal, (..., n)): the least that works.
+    The shift is 0, then 1e-14, 1e-12, ... of `scale` (a diagonal, (..., n)): the least that works for each matrix of a
+    stack, whatever the others need.
     """
     return _inverse_factor(g, scale)
 

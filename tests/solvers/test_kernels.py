@@ -291,6 +291,15 @@ def test_shifts_go_as_far_as_in_the_portable_code(size):
     close(_factors.inverse_factor(*args), _factors.portable_inverse_factor(*args))
 
 
+@pytest.mark.parametrize("library", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
+def test_each_matrix_of_a_stack_has_its_own_shift(library):
+    """One shift for all would lose the digits of those that need none."""
+    stack = np.stack([np.diag([1.0, 1e-12]), np.diag([1.0, -1e-3])])
+    k = np.asarray(_factors.portable_inverse_factor(library(stack), library(np.ones((2, 2)))))
+    np.testing.assert_allclose(k[0], np.diag([1.0, 1e6]), rtol=1e-12)
+    assert k[1, 1, 1] == pytest.approx((1e-2 - 1e-3) ** -0.5)
+
+
 @kernels
 @both
 def test_no_rows_no_outputs_and_an_empty_batch(form):

@@ -51,12 +51,8 @@ def vertex(name):
     return highs(PROGRAMS[name]()).candidate
 
 
-# Without the kernels, in NumPy or compiled, the interior-point method ends at 3e-8 on this one.
-COMPILED = ("total variation",)
-
-
-def run(solver, program, tol=1e-8, steps=1000, compiled=False):
-    if solver.uncompiled(program) and not compiled:
+def run(solver, program, tol=1e-8, steps=1000):
+    if solver.uncompiled(program):
         return uncompiled.iterate(ENDLESS, solver, program, Goal(tol), steps, lambda *_: None)[0]
     with jax.numpy_rank_promotion("allow"):
         return jax.jit(lambda program: iterate(solver, program, Goal(tol), steps))(program).best
@@ -93,7 +89,7 @@ def test_highs_closes_the_gap(name):
 @pytest.mark.parametrize("solver", [InteriorPoint(), PrimalDualHybridGradient()], ids=["interior", "first-order"])
 def test_iterative_solvers_bracket_the_vertex(name, solver):
     program, exact = PROGRAMS[name](), vertex(name)
-    best = run(solver, program, compiled=name in COMPILED)
+    best = run(solver, program)
     assert best.gap <= 1e-8
     assert best.bound <= exact.value + 1e-12
     assert best.value >= exact.bound - 1e-12
