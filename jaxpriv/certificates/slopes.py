@@ -32,8 +32,8 @@ from jaxpriv.problems.statement import (
     measured_program,
     proved_program,
     reading,
+    terms_of,
 )
-from jaxpriv.problems.terms import terms_of
 from jaxpriv.solution import Solution
 
 

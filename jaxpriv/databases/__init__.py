@@ -11,27 +11,43 @@ Host NumPy in float64, natural logarithms. After Wu, Zhou and Xia, Information T
 database half of Calmon and Fawaz 2012.
 """
 
-from jaxpriv.databases._types import PairPrivacy, RecordPrivacy
-from jaxpriv.databases.composition import compose
-from jaxpriv.databases.counting import counts, geometric_count, perturbed_count, perturbed_records
-from jaxpriv.databases.deterministic import DeterministicQuery, counting_query, deterministic_query
+from jaxpriv.databases.counting import (
+    DeterministicQuery,
+    counting_query,
+    counts,
+    deterministic_query,
+    geometric_count,
+    perturbed_count,
+    perturbed_records,
+    sparse_count_bound,
+    sparse_count_leakage,
+)
 from jaxpriv.databases.differential import (
+    Ladder,
+    PairPrivacy,
+    RecordPrivacy,
     all_priors_privacy,
+    compose,
     dependent_records_privacy,
     differential_privacy,
+    group_information,
     group_privacy_bound,
+    information_privacy,
+    ladder,
+    record_joint,
 )
 from jaxpriv.databases.entropy_bounded import EntropyBoundedPrivacy, entropy_bounded_privacy
-from jaxpriv.databases.given_prior import Ladder, group_information, information_privacy, ladder, record_joint
-from jaxpriv.databases.neighbours import (
+from jaxpriv.databases.universe import (
     checked_neighbours,
     count_neighbours,
     hamming_distances,
     hamming_neighbours,
+    independent_prior,
     neighbours_from_pairs,
+    sequence_index,
+    sequences,
+    with_empty_record,
 )
-from jaxpriv.databases.sparse_counts import sparse_count_bound, sparse_count_leakage
-from jaxpriv.databases.universe import independent_prior, sequence_index, sequences, with_empty_record
 
 __all__ = [
     "DeterministicQuery",

@@ -4,17 +4,49 @@ A mechanism is M[x, r] = M(r|x), (N, r). All values are max ln M(r|x)/M(r|x') ov
 inf where an output tells a pair apart for certain; pairs that both exclude r are skipped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._resources import need_memory
 from jaxpriv._validation import mechanism_array, scalar
-from jaxpriv.databases._checks import whole
-from jaxpriv.databases._types import PairPrivacy, RecordPrivacy, worst_record
-from jaxpriv.databases.neighbours import checked_neighbours
-from jaxpriv.databases.universe import over_universe, universe_sizes
+from jaxpriv.databases.universe import checked_neighbours, over_universe, prior_over, universe_sizes, whole
+from jaxpriv.errors import InputError
 from jaxpriv.leakage import Witness
+
+# What the measures of this package return: a number in nats beside the place where it is attained.
+
+
+@dataclass(frozen=True)
+class PairPrivacy:
+    """max of ln M(r|x)/M(r|x') in nats; `witness` holds r, x (raised) and x' (lowered), None without any pair."""
+
+    value: float
+    witness: Witness | None
+
+
+@dataclass(frozen=True)
+class RecordPrivacy:
+    """Nats for each record, and their maximum.
+
+    Attributes:
+        value: the largest entry of `per_record`.
+        per_record: the personalised eps_i, (n,).
+        record: a record that attains `value`.
+    """
+
+    value: float
+    per_record: np.ndarray
+    record: int
+
+
+def worst_record(per_record: np.ndarray) -> RecordPrivacy:
+    """The maximum over records, never below 0 (what rounding leaves there is cut off)."""
+    values = np.maximum(per_record, 0.0)
+    record = int(np.argmax(values))
+    return RecordPrivacy(float(values[record]), values, record)
 
 
 def log_mechanism(mechanism: np.ndarray) -> np.ndarray:
@@ -116,3 +148,134 @@ def group_privacy_bound(eps: float, records: int) -> float:
     An upper bound on `dependent_records_privacy(..., dependent=k).value`, which is the exact value.
     """
     return float(scalar(eps, "eps", low=0.0, infinite=True)) * whole(records, "records", low=1)
+
+
+# What an adversary with a given prior P over the sequences learns about single records and groups of them.
+#
+#     P(r|x_A) = sum over the other records of P(x_rest | x_A) M(r|x),   P(r) = sum_x P(x) M(r|x)
+#
+# for a group A of records (`records`), a single one being a group of one. Symbols and outputs without mass are outside
+# every maximum. In nats; inf is an answer (a two-sided or inferential ratio with a zero).
+
+
+def _group(records: int | Sequence[int], count: int) -> tuple[int, ...]:
+    listed = records if isinstance(records, Iterable) else [records]
+    group = tuple(whole(record, f"records[{k}]", low=0, high=count - 1) for k, record in enumerate(listed))
+    if not group or len(set(group)) != len(group):
+        raise InputError("records must name at least one record, none twice")
+    return group
+
+
+def record_joint(
+    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
+) -> np.ndarray:
+    """P(X_A = x_A, Y = r), (prod of the sizes of A, r), symbols of A in row-major order of `records`.
+
+    `records` is one record or several. It is a joint distribution as `jaxpriv.leakage` takes it, with the identity
+    as mechanism: every measure there is a measure for a group of records.
+    """
+    sizes = universe_sizes(sizes)
+    array = over_universe(mechanism, sizes)
+    group = _group(records, len(sizes))
+    joint = (prior_over(prior, sizes)[:, None] * array).reshape(*sizes, -1)
+    summed = joint.sum(axis=tuple(i for i in range(len(sizes)) if i not in group))
+    kept = sorted(group)
+    return summed.transpose(*[kept.index(i) for i in group], len(group)).reshape(-1, array.shape[1])
+
+
+def _log_lift(joint: np.ndarray) -> np.ndarray:
+    """ln P(r|x_A)/P(r) over the symbols and outputs with mass."""
+    joint = joint[joint.sum(axis=1) > 0][:, joint.sum(axis=0) > 0]
+    channel = joint / joint.sum(axis=1, keepdims=True)
+    return log_mechanism(channel) - np.log(joint.sum(axis=0))
+
+
+def group_information(
+    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], records: int | Sequence[int]
+) -> float:
+    """I_inf(X_A;Y) = max over x_A, r of ln P(r|x_A)/P(r): group information privacy, one-sided.
+
+    Never below that of a part of the group. `mechanism` (N, r), `prior` (N,), `records` the group A.
+
+    Wu, Zhou and Xia, Definition 3 and section 5.
+    """
+    return max(float(_log_lift(record_joint(mechanism, prior, sizes, records)).max()), 0.0)
+
+
+def information_privacy(
+    mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int], *, two_sided: bool = False
+) -> RecordPrivacy:
+    """eps_i = max over x_i, r of ln P(r|x_i)/P(r) for every record i; `two_sided` takes its absolute value.
+
+    One-sided it is Wu's information privacy, `per_record` his personalised eps_i, at most ln(1/min P(x_i)).
+    Two-sided it is Calmon's and Fawaz's Definition 6 for single records; inf if an output excludes a symbol.
+
+    `mechanism` (N, r) over the sequences of `sizes`, `prior` (N,). Raises `InputError` naming argument and position.
+
+    Wu, Zhou and Xia, Definitions 4 and 5.
+    """
+    sizes = universe_sizes(sizes)
+    per_record = np.empty(len(sizes))
+    for i in range(len(sizes)):
+        lift = _log_lift(record_joint(mechanism, prior, sizes, i))
+        per_record[i] = np.abs(lift).max() if two_sided else lift.max()
+    return worst_record(per_record)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Four measures for each record, every one at least the next (Wu, Zhou and Xia, Proposition 2). In nats.
+
+    Attributes:
+        inferential: max over r, x_i, x_i' of posterior odds over prior odds of x_i and x_i', eq. (13).
+        information: max over r, x_i of ln P(r|x_i)/P(r), one-sided.
+        relative_entropy: max over r of D(P(X_i|r) || P(X_i)).
+        mutual_information: I(X_i;Y).
+    """
+
+    inferential: RecordPrivacy
+    information: RecordPrivacy
+    relative_entropy: RecordPrivacy
+    mutual_information: RecordPrivacy
+
+
+def ladder(mechanism: ArrayLike, prior: ArrayLike, sizes: int | Sequence[int]) -> Ladder:
+    """All measures of Proposition 2 under one prior; see `Ladder`. `mechanism` (N, r), `prior` (N,)."""
+    sizes = universe_sizes(sizes)
+    rows = []
+    for i in range(len(sizes)):
+        joint = record_joint(mechanism, prior, sizes, i)
+        lift = _log_lift(joint)
+        masses = joint.sum(axis=0)[joint.sum(axis=0) > 0]
+        posterior = joint[joint.sum(axis=1) > 0][:, joint.sum(axis=0) > 0] / masses
+        divergence = np.where(posterior > 0, posterior * np.where(posterior > 0, lift, 0.0), 0.0).sum(axis=0)
+        odds = lift.max(axis=0) - lift.min(axis=0)
+        rows.append([odds.max(), lift.max(), divergence.max(), masses @ divergence])
+    return Ladder(*(worst_record(np.array(column)) for column in zip(*rows, strict=True)))
+
+
+# Two answers about the same database: the product channel.
+
+
+def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
+    """M(r_1, r_2, ... | x) = prod_k M_k(r_k|x): independent runs on one database, (x, r_1 r_2 ...) row-major.
+
+    The eps of differential privacy, of k dependent records and of all priors ADD: that of the composition is at
+    most the sum (each is a maximum of log-ratios of M). Under one fixed prior and for entropy-bounded adversaries
+    they do not: with three fair independent bits x1^x2^x3 and x2^x3 say nothing about any bit, together they
+    say x1 (ln 2). Wu, Zhou and Xia, Lemma 2 and section 6.
+
+    Raises `InputError` if the mechanisms disagree on the number of databases.
+    """
+    arrays = [mechanism_array(mechanism, f"mechanisms[{k}]") for k, mechanism in enumerate(mechanisms)]
+    if not arrays:
+        raise InputError("compose needs at least one mechanism")
+    rows = arrays[0].shape[0]
+    for k, array in enumerate(arrays):
+        if array.shape[0] != rows:
+            raise InputError(f"mechanisms[{k}] has {array.shape[0]} rows (axis x), mechanisms[0] has {rows}")
+    need_memory(8.0 * rows * np.prod([float(array.shape[1]) for array in arrays]), "the composition", "compose fewer")
+    product = arrays[0]
+    for array in arrays[1:]:
+        product = (product[:, :, None] * array[:, None, :]).reshape(rows, -1)
+    return product

@@ -6,15 +6,38 @@ a quotient of it: give equal rows to sequences with equal multisets.
 """
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import mechanism_array, nonnegative, real_array
-from jaxpriv.databases._checks import whole
+from jaxpriv._validation import mechanism_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
+
+# Checks of single arguments that this package needs beside those of `jaxpriv._validation`.
+
+
+def whole(value: SupportsIndex, name: str, *, low: int, high: int | None = None) -> int:
+    """A whole number in [low, high]; bools and floats are refused."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < low or (high is not None and number > high):
+        raise InputError(f"{name} must be a whole number >= {low}{'' if high is None else f' and <= {high}'}")
+    return number
+
+
+def privacy_parameter(value: object, name: str = "eps") -> float:
+    """An eps > 0, finite: 0 asks for noise without a distribution, infinity for no noise."""
+    number = float(scalar(value, name, low=0.0, open_low=True))
+    if math.exp(-number) == 1.0:
+        raise InputError(f"{name} is too small: e^-{name} rounds to 1")
+    return number
+
 
 # Where a table over all sequences does not fit.
 FEWER = "collapse the sequences to the statistic that the mechanism uses"
@@ -80,3 +103,87 @@ def independent_prior(marginals: Sequence[ArrayLike]) -> np.ndarray:
             raise InputError(f"marginals[{i}] sums to {float(one.sum()):.12g}, not 1")
         prior = np.multiply.outer(prior, one / one.sum()).ravel()
     return prior
+
+
+# Neighbour relations: boolean (x, x') arrays saying which pairs of databases a guarantee compares.
+#
+# All of them fit `jaxpriv.leakage.LocalDifferentialPrivacy(neighbours=...)` and `differential_privacy`. Symmetric by
+# construction; the diagonal is False (a database compared with itself says nothing).
+
+
+def hamming_distances(sizes: int | Sequence[int]) -> np.ndarray:
+    """||x - x'||_0, the number of records in which two sequences differ: integers (N, N)."""
+    sizes = universe_sizes(sizes)
+    need_memory(3.0 * math.prod(sizes) ** 2, "a relation between all sequences", FEWER)
+    table = sequences(sizes)
+    distances = np.zeros((table.shape[0], table.shape[0]), dtype=np.int16)
+    for record in table.T:
+        distances += record[:, None] != record[None, :]
+    return distances
+
+
+def hamming_neighbours(sizes: int | Sequence[int], distance: int = 1) -> np.ndarray:
+    """Sequences that differ in at least one and at most `distance` records: bool (N, N).
+
+    With distance 1 it is the relation of differential privacy with a known number of records (Calmon
+    and Fawaz 2012, Definition 5); with distance k the pairs of Wu, Zhou and Xia, Theorem 1. For records that
+    may be absent take `sizes = with_empty_record(...)`: one step then adds, removes or replaces a record.
+
+    Raises `InputError` for sizes that are not whole numbers >= 1 and a distance outside 0 .. n.
+    """
+    sizes = universe_sizes(sizes)
+    distance = whole(distance, "distance", low=0, high=len(sizes))
+    apart = hamming_distances(sizes)
+    return (apart > 0) & (apart <= distance)
+
+
+def count_neighbours(records: int, distance: int = 1) -> np.ndarray:
+    """Counts i, j of 0 .. n with 1 <= |i - j| <= distance: bool (n + 1, n + 1), n = `records`.
+
+    What `hamming_neighbours` of n binary records becomes for a mechanism that sees the count only: two
+    counts are the counts of sequences at Hamming distance <= k exactly if |i - j| <= k.
+    """
+    records = whole(records, "records", low=1)
+    distance = whole(distance, "distance", low=0, high=records)
+    need_memory(16.0 * (records + 1) ** 2, "a relation between all counts", "use fewer records")
+    apart = np.abs(np.subtract.outer(np.arange(records + 1), np.arange(records + 1)))
+    return (apart > 0) & (apart <= distance)
+
+
+def neighbours_from_pairs(pairs: Iterable[Any], size: int, *, symmetric: bool = True) -> np.ndarray:
+    """The relation on 0 .. size - 1 that holds for the listed pairs: bool (size, size).
+
+    Symmetric: (i, j) stands for (j, i) too. Raises `InputError` naming the pair for an entry that is not
+    two whole numbers in range.
+    """
+    size = whole(size, "size", low=1)
+    relation = np.zeros((size, size), dtype=bool)
+    for number, pair in enumerate(pairs):
+        if len(pair) != 2:
+            raise InputError(f"pairs[{number}] has {len(pair)} entries, not 2")
+        i, j = (whole(entry, f"pairs[{number}][{side}]", low=0, high=size - 1) for side, entry in enumerate(pair))
+        relation[i, j] = True
+        relation[j, i] |= symmetric
+    return relation
+
+
+def checked_neighbours(value: object, *, size: int | None = None, symmetric: bool = False) -> np.ndarray:
+    """A relation as a bool (x, x') array: square, of `size` databases, entries bool or 0/1, symmetric if promised.
+
+    `InputError` names the first position that breaks the rule.
+    """
+    raw = np.asarray(value)
+    array = raw if raw.dtype == np.bool_ else nonnegative(real_array(value, "neighbours", ndim=2), "neighbours")
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise InputError(f"neighbours must be a square (x, x') relation, not shape {array.shape}")
+    if size is not None and array.shape[0] != size:
+        raise InputError(f"neighbours is for {array.shape[0]} databases, but the mechanism has {size} rows (axis x)")
+    odd = np.argwhere((array != 0) & (array != 1))
+    if odd.size:
+        raise InputError(f"neighbours[{odd[0, 0]}, {odd[0, 1]}] is neither true/false nor 0/1")
+    relation = array.astype(bool)
+    one_way = np.argwhere(relation & ~relation.T)
+    if symmetric and one_way.size:
+        i, j = one_way[0]
+        raise InputError(f"neighbours is not symmetric: it holds at [{i}, {j}] and not at [{j}, {i}]")
+    return relation

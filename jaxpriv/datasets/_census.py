@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxpriv.datasets._layout import Dataset, Side, counted
-from jaxpriv.datasets._originals import Originals
+from jaxpriv.datasets._layout import Dataset, Originals, Side, counted
 from jaxpriv.errors import InputError
 
 ATTRIBUTION = (

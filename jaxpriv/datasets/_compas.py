@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxpriv.datasets._originals import Originals
+from jaxpriv.datasets._layout import Originals
 from jaxpriv.errors import InputError
 
 COMPAS_PRIVATE = ("race",)

@@ -14,13 +14,15 @@ at an end of its range. All cases are counted out, so the maximum is exact for t
 """
 
 import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
+from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._divergence import excess
-from jaxpriv.extremal.master import AbstractPosteriorSet, Columns
-from jaxpriv.extremal.symbols import Split, outer_sum
-from jaxpriv.extremal.unroll import Recipe
+from jaxpriv.extremal.master import AbstractPosteriorSet, Columns, Split, outer_sum
+from jaxpriv.extremal.ratio_pricing import Recipe
 
 # Coordinates that leave their range by no more than rounding are in it.
 _ROUNDING = 1e-12
@@ -132,3 +134,184 @@ def defect(lift: np.ndarray, low: float, high: float) -> np.ndarray:
     """delta(t) = chord(t) - t ln t >= 0 for t in [low, high]."""
     at_low, at_high = excess(np.array([low, high]))  # t ln t less t - 1, which chords share
     return np.maximum(at_low + (at_high - at_low) * (lift - low) / (high - low) - excess(lift), 0.0)
+
+
+# Exact pricing over real symbols by branch and bound, breadth first, the undecided symbols divisible.
+#
+# Symbols are decided from the most probable down. A node knows the mass and the price of what is raised; the rest may
+# be raised in part, cheapest price per mass first, which bounds every completion from above. Nodes that cannot reach
+# the target are dropped. Where too many stay open only the most promising are followed; the bounds of the others count
+# in the result, which is then weaker, still proved.
+#
+# With few raised symbols (large eps) the tree is small; with many, the rare symbols at its end are so nearly divisible
+# that the bounds meet the target before the last level.
+
+
+# Nodes times undecided symbols looked at on one level.
+_WORK = 1_000_000
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Open nodes: raised mass and price, the symbol between the bounds (-1: none yet), and who is raised."""
+
+    mass: np.ndarray
+    paid: np.ndarray
+    between: np.ndarray
+    raised: np.ndarray
+
+    def __getitem__(self, index: np.ndarray) -> "Nodes":
+        return Nodes(self.mass[index], self.paid[index], self.between[index], self.raised[index])
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The undecided symbols, cheapest first: raising the first i of them has mass[i] and costs paid[i]."""
+
+    mass: np.ndarray
+    paid: np.ndarray
+    prices: np.ndarray
+
+    def cost(self, mass: np.ndarray) -> np.ndarray:
+        """The least price of raising `mass` in all, symbols divisible."""
+        return np.interp(mass, self.mass, self.paid)
+
+
+class AbstractTree(ABC):
+    """One kind of limit at given prices nu (X,) for `source` (X,)."""
+
+    def __init__(self, source: np.ndarray, prices: np.ndarray):
+        self.source, self.prices, self.cost = source, prices, prices * source
+
+    @abstractmethod
+    def bounds(self, nodes: Nodes, rest: Rest) -> np.ndarray:
+        """An upper bound on D - nu.q over the completions of each node; -inf where there are none."""
+
+    @abstractmethod
+    def children(self, nodes: Nodes, symbol: int) -> Nodes:
+        """Every node with `symbol` decided in every way."""
+
+    @abstractmethod
+    def lifts(self, nodes: Nodes) -> np.ndarray:
+        """The posteriors (n, X) of nodes with every symbol decided."""
+
+    def solve(self, target: float, clock: Clock = ENDLESS) -> tuple[float, np.ndarray]:
+        """(h, lifts): D - nu.q <= h for every vertex, h >= target; vertices found above the target, (n, X).
+
+        Once the clock has expired the bounds of the open nodes are h, and no vertex is found.
+        """
+        symbols = len(self.source)
+        order = np.argsort(-self.source, kind="stable")
+        one = np.zeros(1)
+        nodes = Nodes(one, one, np.full(1, -1), np.zeros((1, symbols), dtype=bool))
+        bounds, highest = np.full(1, np.inf), target
+        for depth, symbol in enumerate(order):
+            nodes = self.children(nodes, int(symbol))
+            bounds = self.bounds(nodes, self._rest(order[depth + 1 :]))
+            # The most promising first: what is dropped beyond the limit raises the proved bound least.
+            keep = np.argsort(-bounds)[: np.count_nonzero(bounds > target)]
+            most = _WORK // (symbols - depth + 8)
+            if len(keep) > most:
+                highest = max(highest, float(bounds[keep[most]]))
+                keep = keep[:most]
+            nodes, bounds = nodes[keep], bounds[keep]
+            if not len(keep):
+                return highest, np.zeros((0, symbols))
+            if clock.expired():
+                return max(highest, float(bounds[0])), np.zeros((0, symbols))
+        return max(highest, float(bounds[0])), self.lifts(nodes[np.arange(min(len(bounds), 2 * symbols))])
+
+    def _rest(self, symbols: np.ndarray) -> Rest:
+        cheapest = symbols[np.argsort(self.prices[symbols])]
+        mass = np.append(0.0, np.cumsum(self.source[cheapest]))
+        return Rest(mass, np.append(0.0, np.cumsum(self.cost[cheapest])), self.prices[cheapest])
+
+    def _with(self, nodes: Nodes, symbol: int) -> Nodes:
+        """The nodes with `symbol` raised."""
+        raised = nodes.raised.copy()
+        raised[:, symbol] = True
+        return Nodes(nodes.mass + self.source[symbol], nodes.paid + self.cost[symbol], nodes.between, raised)
+
+
+def _joined(*parts: Nodes) -> Nodes:
+    return Nodes(
+        np.concatenate([part.mass for part in parts]),
+        np.concatenate([part.paid for part in parts]),
+        np.concatenate([part.between for part in parts]),
+        np.vstack([part.raised for part in parts]),
+    )
+
+
+class RatioTree(AbstractTree):
+    """Staircase columns. Along one undecided symbol of price nu_i, D - nu.q = const - ln z - K/z: best at z = K."""
+
+    def __init__(self, source: np.ndarray, prices: np.ndarray, eps: float):
+        super().__init__(source, prices)
+        self.step, self.kappa = math.expm1(eps), eps / -math.expm1(-eps)
+        self.base = float(prices @ source)
+
+    def bounds(self, nodes: Nodes, rest: Rest) -> np.ndarray:
+        best = self._value(self.step * nodes.mass, self.base + self.step * nodes.paid)
+        for i, price in enumerate(rest.prices):
+            begin = self.step * (nodes.mass + rest.mass[i])
+            paid = self.base + self.step * (nodes.paid + rest.paid[i])
+            fixed = paid - price * begin  # what is paid is fixed + price * y on this piece
+            y = np.clip(self.kappa - 1.0 + fixed - price, begin, self.step * (nodes.mass + rest.mass[i + 1]))
+            best = np.maximum(best, self._value(y, fixed + price * y))
+        return best
+
+    def _value(self, y: np.ndarray, paid: np.ndarray) -> np.ndarray:
+        return (self.kappa * y - paid) / (1.0 + y) - np.log1p(y)
+
+    def children(self, nodes: Nodes, symbol: int) -> Nodes:
+        return _joined(nodes, self._with(nodes, symbol))
+
+    def lifts(self, nodes: Nodes) -> np.ndarray:
+        columns = 1.0 + self.step * nodes.raised
+        return columns / (columns @ self.source)[:, None]
+
+
+class BoxTree(AbstractTree):
+    """Lift bounds. With f decided, D - nu.q is convex along each undecided symbol: best where one ends."""
+
+    def __init__(self, source: np.ndarray, prices: np.ndarray, low: float, high: float):
+        super().__init__(source, prices)
+        self.low, self.high, self.width = low, high, high - low
+        self.room = (1.0 - low) / self.width
+        self.base = chord_at_one(low, high) - low * float(prices @ source)
+
+    def bounds(self, nodes: Nodes, rest: Rest) -> np.ndarray:
+        left = self.room - nodes.mass
+        slack = 1e-13  # sums of masses that fill the room exactly miss it by rounding
+        most = float(rest.mass[-1])
+        best = np.full(len(left), -np.inf)
+        none = np.flatnonzero((nodes.between < 0) & (left >= -slack) & (left <= most + slack))
+        best[none] = self.base - self.width * (nodes.paid[none] + rest.cost(left[none]))
+        some = np.flatnonzero(nodes.between >= 0)
+        if not len(some):
+            return best
+        f, left, paid = nodes.between[some], left[some], nodes.paid[some]
+        low, high = np.maximum(left - self.source[f], 0.0), np.minimum(left, most)
+        able = low <= high + slack
+        gain = np.full(len(some), -np.inf)
+        for point in [low, high, *rest.mass]:
+            raised = np.clip(point, low, np.maximum(high, low))
+            share = np.clip((left - raised) / self.source[f], 0.0, 1.0)
+            loss = self.source[f] * defect(self.low + self.width * share, self.low, self.high)
+            cost = paid + rest.cost(raised) + self.prices[f] * (left - raised)
+            gain = np.maximum(gain, self.base - loss - self.width * cost)
+        best[some] = np.where(able, gain, -np.inf)
+        return best
+
+    def children(self, nodes: Nodes, symbol: int) -> Nodes:
+        free = nodes[np.flatnonzero(nodes.between < 0)]
+        taken = Nodes(free.mass, free.paid, np.full(len(free.mass), symbol), free.raised)
+        return _joined(nodes, self._with(nodes, symbol), taken)
+
+    def lifts(self, nodes: Nodes) -> np.ndarray:
+        found = np.where(nodes.raised, self.high, self.low)
+        left = np.clip(self.room - nodes.mass, 0.0, None)
+        some = np.flatnonzero(nodes.between >= 0)
+        f = nodes.between[some]
+        found[some, f] = np.minimum(self.low + self.width * left[some] / self.source[f], self.high)
+        return found

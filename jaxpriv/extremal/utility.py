@@ -1,5 +1,6 @@
 """The most useful mechanism under a pointwise privacy limit, with a proved upper bound beside it."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,23 +9,260 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
+from jaxpriv._clock import ENDLESS, Clock, ProgressLike, Stop, clock_of
 from jaxpriv._divergence import divergence, entropy, information_below
 from jaxpriv._repr import summary
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import is_traced, joint_array, nonnegative, real_array, scalar
-from jaxpriv.errors import InputError
+from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.extremal.box_pricing import BoxPricer
-from jaxpriv.extremal.design import design
-from jaxpriv.extremal.limits import Limits, parse_limits
-from jaxpriv.extremal.listed import ListedPricer
-from jaxpriv.extremal.master import Columns, generate_columns
+from jaxpriv.extremal.master import AbstractPosteriorSet, Columns, generate_columns
 from jaxpriv.extremal.ratio_pricing import RatioPricer
-from jaxpriv.extremal.repair import mechanism_of, within_limits
-from jaxpriv.extremal.search import BoxSearch, RatioSearch
-from jaxpriv.extremal.vertices import posteriors
-from jaxpriv.leakage import AbstractPointwiseLeakage
+from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
+from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values
+from jaxpriv.leakage.pointwise import LiftEnd
 from jaxpriv.solution import Status
+
+# Pointwise limits as bounds on the lift t = q/p of every posterior q.
+#
+# low <= t_s <= high for all s          max-lift (PML), min-lift, lift; asymmetric where both are given t_s <= ratio *
+# t_s' for all s, s'     local differential (= inferential) privacy
+
+
+# e^300 and its square root of the reciprocal are normal numbers; a tighter limit than asked for is still met.
+_LARGEST = 300.0
+
+Pair = tuple[AbstractPointwiseLeakage, float]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits as given, and the smallest eps for each kind of bound (inf: no such bound).
+
+    Attributes:
+        pairs: (measure, eps) as given.
+        raised: ln of the largest lift allowed.
+        lowered: minus ln of the smallest lift allowed.
+        spread: ln of the largest ratio of two lifts allowed.
+    """
+
+    pairs: tuple[Pair, ...]
+    raised: float
+    lowered: float
+    spread: float
+
+    @property
+    def independent(self) -> bool:
+        """Whether only releases independent of S are allowed: the lift averages to one under p."""
+        return min(self.raised, self.lowered, self.spread) == 0.0
+
+    def is_void(self, rarest: float) -> bool:
+        """Whether no posterior breaks a limit, `rarest` being the smallest positive probability of S."""
+        return min(self.lowered, self.spread) == math.inf and self.raised >= -math.log(rarest)
+
+    def box(self, rarest: float) -> tuple[float, float]:
+        """(low, high) of the lift; without an upper limit the largest possible lift 1/rarest."""
+        highest = -math.log(rarest)
+        low = math.exp(-min(self.lowered, _LARGEST)) if self.lowered < math.inf else 0.0
+        return low, math.exp(min(self.raised, highest, _LARGEST))
+
+    @property
+    def eps(self) -> float:
+        """ln of the ratio limit, cut where e^eps would overflow."""
+        return min(self.spread, _LARGEST)
+
+
+def parse_limits(limit: object) -> Limits:
+    """`limit` = (measure, eps), or a sequence of such pairs that hold together.
+
+    Raises `InputError` for a measure that is not pointwise, for eps negative or NaN, for a relation of
+    neighbours, and for LDP together with lift bounds (the vertices of the intersection are others).
+    """
+    if not isinstance(limit, (tuple, list)) or not limit:
+        raise InputError("limit must be a pair (measure, eps) or a sequence of such pairs")
+    given = [limit] if isinstance(limit[0], AbstractPointwiseLeakage) else list(limit)
+    pairs, bounds = [], {"raised": math.inf, "lowered": math.inf, "spread": math.inf}
+    for number, pair in enumerate(given):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InputError(f"limit[{number}] must be a pair (measure, eps)")
+        measure, eps = pair[0], float(scalar(pair[1], f"eps of limit[{number}]", low=0.0, infinite=True))
+        for kind in _kinds(measure, number):
+            bounds[kind] = min(bounds[kind], eps)
+        pairs.append((measure, eps))
+    if bounds["spread"] < math.inf and min(bounds["raised"], bounds["lowered"]) < math.inf:
+        raise InputError("limit: LDP or inferential privacy together with lift bounds is not supported; give one kind")
+    return Limits(tuple(pairs), **bounds)
+
+
+def _kinds(measure: object, number: int) -> tuple[LiftEnd, ...]:
+    if not isinstance(measure, AbstractPointwiseLeakage):
+        raise InputError(
+            f"limit[{number}] must be on lift, max-lift, min-lift, LDP or inferential privacy, "
+            f"not {type(measure).__name__}"
+        )
+    if not measure.lift_ends:
+        raise InputError(
+            f"limit[{number}]: {type(measure).__name__} with a relation of neighbours is not supported; use all pairs"
+        )
+    return measure.lift_ends
+
+
+# A mechanism that meets its limits exactly, from posteriors and weights that do so up to rounding.
+
+
+# Mixed with a release that tells nothing, by as little as brings the measured leakage within the limit.
+_MIXTURES = (0.0, *(10.0**power for power in range(-15, -4)))
+# At eps = 0 no mixture helps: lifts that are one up to rounding are accepted.
+_POSTERIOR_ROUNDING = 1e-12
+
+
+def mechanism_of(lifts: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """P(y|x) = P(y) q_y(x)/p(x), shape (X, Y), rows divided by their sums, which differ from one by rounding."""
+    mechanism = lifts.T * weights
+    return mechanism / mechanism.sum(axis=1, keepdims=True)
+
+
+def within_limits(
+    mechanism: np.ndarray, joint: np.ndarray, limits: Limits
+) -> tuple[np.ndarray, tuple[float, ...]] | None:
+    """(mechanism, measured leakages), each at most its eps as `jaxpriv.leakage.evaluate` measures it; None if not.
+
+    `mechanism` (X, Y) without empty outputs, `joint` (S, X).
+    """
+    measures = tuple(measure for measure, _ in limits.pairs)
+    prior, source = joint.sum(axis=1, keepdims=True), joint.sum(axis=0)
+    seen = prior[:, 0] > 0
+    forward = joint[seen] / prior[seen]  # P(x|s)
+    masses = source @ mechanism
+    lifts = mechanism / masses if _is_diagonal(forward) else forward @ mechanism / masses
+    for share in _MIXTURES:
+        if not _met(share + (1.0 - share) * lifts, limits):
+            continue
+        mixed = (1.0 - share) * mechanism + share * masses
+        leakages = exact_values(measures, joint, mixed)
+        if all(value <= eps for value, (_, eps) in zip(leakages, limits.pairs, strict=True)):
+            return mixed, leakages
+    leakages = exact_values(measures, joint, mechanism)
+    met = all(value <= eps + _POSTERIOR_ROUNDING for value, (_, eps) in zip(leakages, limits.pairs, strict=True))
+    return (mechanism, leakages) if met else None
+
+
+def _is_diagonal(forward: np.ndarray) -> bool:
+    return forward.shape[0] == forward.shape[1] and bool(np.all(np.diagonal(forward) == 1.0))
+
+
+def _met(lifts: np.ndarray, limits: Limits) -> bool:
+    """Whether the lifts (S, Y) keep every bound, in logarithms as the measures take them."""
+    most, least = lifts.max(axis=0), lifts.min(axis=0)
+    raised = float(np.log(most.max()))
+    lowered = -math.log(least.min()) if least.min() > 0 else math.inf
+    with np.errstate(divide="ignore"):
+        spread = float((np.log(most) - np.log(least)).max())
+    return raised <= limits.raised and lowered <= limits.lowered and spread <= limits.spread
+
+
+# Pricing over posteriors that are all listed.
+
+
+class ListedPricer(AbstractPosteriorSet):
+    """A table of columns; its maximum is exact if the table holds every vertex."""
+
+    def __init__(self, columns: Columns, mass: np.ndarray):
+        self.columns, self.weighted = columns, columns.lifts * mass
+
+    def price(self, prices: np.ndarray, count: int) -> tuple[float, Columns]:
+        gain = self.columns.values - self.weighted @ prices
+        top = np.argpartition(-gain, min(count, len(gain)) - 1)[:count]
+        return float(gain.max()), self.columns.take(top)
+
+
+# Vertices of { q in simplex : T q within the limits }, T = P(S|X), by counting out their bases.
+#
+# A vertex with m symbols in its support is the solution of m equations in those symbols: sum q = 1 and m - 1 limits
+# that hold with equality. So m <= |S|, and the work is sum_m C(|X|, m) C(|S|, m-1) 2^(m-1) small systems: polynomial in
+# |X| for the few private symbols one usually has. For a ratio limit the largest lift is one more unknown, tied by one
+# more equation.
+
+
+MOST_BASES = 2_000_000
+_ROUNDING = 1e-11
+_CHUNK = 50_000
+
+
+def count_bases(private: int, useful: int, extra: int) -> int:
+    """How many systems `posteriors` solves; `extra` = 0 for lift bounds, 1 for a ratio."""
+    return sum(
+        math.comb(useful, m) * math.comb(private, m - 1 + extra) * 2 ** (m - 1 + extra)
+        for m in range(1, min(private, useful) + 1)
+    )
+
+
+def posteriors(
+    relative: np.ndarray, low: float, high: float, ratio: float | None = None, clock: Clock = ENDLESS
+) -> np.ndarray:
+    """All vertices q (n, X), and possibly some other points of the polytope; only some once the clock has expired.
+
+    relative[s, x] = P(s|x)/P(s), so relative @ q is the lift of S. The limits are low <= lift <= high,
+    or lift_s <= ratio * lift_s' if `ratio` is given.
+
+    Raises `ResourceError` if there are more than two million bases.
+    """
+    private, useful = relative.shape
+    extra = 0 if ratio is None else 1
+    bases = count_bases(private, useful, extra)
+    if bases > MOST_BASES:
+        raise ResourceError(
+            f"{bases:.1e} bases of the posterior polytope ({private} private, {useful} useful symbols) are more than "
+            f"{MOST_BASES}: merge symbols of S or of X, or ask for a limit on X itself (a one-dimensional source)"
+        )
+    sides = [(0.0, low), (0.0, high)] if ratio is None else [(1.0 / ratio, 0.0), (1.0, 0.0)]
+    # A lower bound of zero follows from q >= 0, an infinite upper bound from nothing.
+    sides = [side for side in dict.fromkeys(sides) if side != (0.0, 0.0) and math.isfinite(side[1])]
+    found = [np.zeros((0, useful))]
+    for m in range(1, min(private, useful) + 1):
+        supports = np.array(list(itertools.combinations(range(useful), m)))
+        for active in itertools.combinations(range(private), m - 1 + extra):
+            for choice in itertools.product(sides, repeat=len(active)):
+                for first in range(0, len(supports) if not clock.expired() else 0, _CHUNK):
+                    part = supports[first : first + _CHUNK]
+                    q = _basic(relative, part, np.array(active, dtype=np.int64), choice, extra)
+                    found.append(q[_allowed(relative @ q.T, low, high, ratio)])
+    every = np.vstack(found)
+    every /= every.sum(axis=1, keepdims=True)
+    return every[np.unique(every.round(10), axis=0, return_index=True)[1]]
+
+
+def _basic(relative: np.ndarray, supports: np.ndarray, active: np.ndarray, choice: tuple, extra: int) -> np.ndarray:
+    """The non-negative basic solutions (n, X) of one set of active limits, for every support."""
+    number, m = supports.shape
+    size = m + extra
+    system = np.zeros((number, size, size))
+    system[:, 0, :m] = 1.0
+    right = np.zeros((number, size, 1))
+    right[:, 0] = 1.0
+    for row, (s, (slope, bound)) in enumerate(zip(active, choice, strict=True), start=1):
+        system[:, row, :m] = relative[s][supports]
+        if extra:  # lift_s = slope * (largest lift)
+            system[:, row, m] = -slope
+        right[:, row] = bound
+    scale = np.abs(system).max(axis=2, keepdims=True)
+    scale = np.where(scale > 0, scale, 1.0)
+    system, right = system / scale, right / scale
+    regular = np.abs(np.linalg.det(system)) > 1e-13
+    solution = np.linalg.solve(system[regular], right[regular])[:, :, 0]
+    inside = np.all(solution >= -_ROUNDING, axis=1)
+    q = np.zeros((int(inside.sum()), relative.shape[1]))
+    np.put_along_axis(q, supports[regular][inside], np.maximum(solution[inside, :m], 0.0), axis=1)
+    return q
+
+
+def _allowed(lifts: np.ndarray, low: float, high: float, ratio: float | None) -> np.ndarray:
+    """Which columns of `lifts` (S, n) meet the limits up to rounding; a point too many costs nothing but time."""
+    least, most = lifts.min(axis=0), lifts.max(axis=0)
+    if ratio is not None:
+        return most <= ratio * (least * (1 + _ROUNDING) + _ROUNDING)
+    return (least >= low * (1 - _ROUNDING) - _ROUNDING) & (most <= high * (1 + _ROUNDING))
+
 
 # Bounds on the lift that are closer than this leave nothing to choose between them.
 _NARROW = 1e-12

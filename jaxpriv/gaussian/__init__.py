@@ -2,14 +2,15 @@
 
     source = from_covariances(Sx, Ss, Sxs)         # or from_samples(x, s): then everything is an estimate
     funnel(source, rate=1.0)                       # the mapping that leaks least about S at I(X;Y) = 1 nat
-    bottleneck(source, rate=1.0)                   # the mapping that tells most about S
+    bottleneck(source, rate=1.0)                   # the mapping that discloses most about S
     funnel_curve(source, rates), bottleneck_curve(source, rates)
     information(source, A, Sz)                     # I(X;Y) and I(S;Y) of any mapping, exactly
 
 (S, X) is jointly Gaussian and Z ~ N(0, Sz) independent of it. All that counts of the covariances are the
 eigenvalues lambda_1 >= ... >= lambda_n in [0, 1] of K = Sx^-1/2 Sx|s Sx^-1/2, where
-Sx|s = Sx - Sxs Ss^-1 Ssx: one minus the squared canonical correlations of X and S. `source` finds them, `rates` holds
-the formulas of one eigen-direction and the proofs, `release` makes the mappings, `information` measures any.
+Sx|s = Sx - Sxs Ss^-1 Ssx: one minus the squared canonical correlations of X and S. `source` computes them and the
+information of any mapping; `release` has the formulas of one eigen-direction with their proofs, the mappings and
+the curves.
 After Makhdoumi, Salamatian, Fawaz and Medard 2014, section V (Theorem 2 corrected), and Chechik, Globerson, Tishby
 and Weiss 2005. Host NumPy in float64, nats.
 
@@ -19,16 +20,21 @@ Two warnings.
   at rate R/t on a share t of the occasions and nothing otherwise, openly, has the average rate R and leaks
   t PF(R/t) <= t/2 ln(1/lambda_1) on average: nothing in the limit, at ANY rate R, if lambda_1 > 0
   (`time_sharing_curve`). Over all mappings the funnel of continuous data is therefore 0, and I(X;Y) is a poor measure
-  of their utility: it is bought with a few releases of very high accuracy.
+  of their utility: a few releases of very high accuracy have all of it.
 * **Real numbers.** Leakage and rate are those of real-number arithmetic. Floating-point noise has gaps whose pattern
   depends on the value it was added to (Mironov 2012; Haney et al. 2022): a release meant to withstand an adversary who
   reads the last bits has to be discretised, and measured as a finite mechanism.
 """
 
-from jaxpriv.gaussian.curves import bottleneck_curve, funnel_curve, time_sharing_curve
-from jaxpriv.gaussian.information import Information, information
-from jaxpriv.gaussian.release import GaussianRelease, bottleneck, funnel
-from jaxpriv.gaussian.source import GaussianSource, from_covariances, from_samples
+from jaxpriv.gaussian.release import (
+    GaussianRelease,
+    bottleneck,
+    bottleneck_curve,
+    funnel,
+    funnel_curve,
+    time_sharing_curve,
+)
+from jaxpriv.gaussian.source import GaussianSource, Information, from_covariances, from_samples, information
 
 __all__ = [
     "GaussianRelease",

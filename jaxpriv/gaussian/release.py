@@ -3,14 +3,92 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from jaxpriv._repr import summary
-from jaxpriv._validation import scalar
+from jaxpriv._validation import real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.gaussian._rates import leak, levels, water_filling
-from jaxpriv.gaussian.information import information
-from jaxpriv.gaussian.source import GaussianSource
+from jaxpriv.gaussian.source import GaussianSource, information
+
+# Rate and leakage of one eigen-direction, and how a total rate is shared among directions.
+#
+# With B = Sz^-1/2 A Sx^1/2 and G = B'B >= 0 (any G can be had) a linear release Y = A X + Z has
+#
+#     I(X;Y) = 1/2 ln det(I + G),     I(S;Y) = 1/2 ln det(I + G) - 1/2 ln det(I + K G).
+#
+# Let g_1 >= ... >= g_n be the eigenvalues of G and r_i = 1/2 ln(1 + g_i) the rates of its directions. By the
+# majorisation of Gelfand, Naimark and Lidskii the logarithms of the eigenvalues of K G are majorised by ln lambda_i +
+# ln g_i with both in falling order, and majorise the sums with one of them in rising order; x -> ln(1 + e^x) is convex,
+# so
+#
+#     sum_i ln(1 + lambda_{n+1-i} g_i)  <=  ln det(I + K G)  <=  sum_i ln(1 + lambda_i g_i)
+#
+# (singular K, G: by continuity). Both ends are attained by a G that shares its eigenvectors with K. So both curves are
+# questions about how the rate R = sum r_i is shared among the directions, where direction i leaks
+#
+#     leak(r) = r - 1/2 ln(1 + lambda (e^2r - 1)) = -1/2 ln(lambda + rho^2 e^-2r),    rho^2 = 1 - lambda.
+#
+# leak has the slope rho^2 e^-2r/(lambda + rho^2 e^-2r) in [0, 1], falling in r: it is concave.
+#
+# * Least leakage at a rate >= R (funnel): r -> ln(1 + lambda (e^2r - 1)) is convex, 0 at 0, hence superadditive, and
+#   increases in lambda: sum_i ln(1 + lambda_i (e^{2 r_i} - 1)) <= ln(1 + lambda_1 (e^{2R} - 1)). All the rate in the
+#   direction with the LARGEST eigenvalue attains it, and leak is non-decreasing in the rate.
+# * Most leakage at a rate <= R (bottleneck): a concave sum under sum r_i <= R. Equal slopes beta where r_i > 0 give
+#   reverse water-filling on the SMALLEST eigenvalues (Chechik et al. 2005): with the levels t_i = ln(rho_i^2/lambda_i),
+#
+#       r_i = 1/2 max(t_i - theta, 0),     beta = 1/(1 + e^-theta).
+#
+# A direction that S determines (lambda = 0) has the slope 1 at every rate and takes all of it.
+
+
+def rates_array(value: object, name: str) -> np.ndarray:
+    """Rates: a number or a list of numbers >= 0, nats; infinite ones are limits."""
+    array = real_array(value, name, ndim=(0, 1))
+    if not np.all(array >= 0):
+        first = np.flatnonzero(~(np.atleast_1d(array) >= 0))[0]
+        raise InputError(f"{name}{f'[{first}]' if array.ndim else ''} must be a number >= 0 (nats)")
+    return array
+
+
+def leak(squared_correlation: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """-1/2 ln(1 - rho^2 (1 - e^-2r)), elementwise: a relative accuracy of some units in the last place at any size.
+
+    Limits: 0 for rho = 0; r for rho = 1; -1/2 ln lambda for r = inf.
+    """
+    square, rate = np.asarray(squared_correlation, dtype=float), np.asarray(rate, dtype=float)
+    explained = square * -np.expm1(-2.0 * rate)
+    with np.errstate(divide="ignore"):
+        # 1 - explained would cancel near 1: there the two positive terms are added instead.
+        large = np.logaddexp(np.log1p(-square), np.log(square) - 2.0 * rate)
+        return np.where(explained < 0.5, -0.5 * np.log1p(-explained), -0.5 * large)
+
+
+def levels(squared_correlations: np.ndarray) -> np.ndarray:
+    """t = ln(rho^2/lambda): inf where lambda = 0, -inf where rho = 0. The slope of leak at r is 1/(1 + e^(2r - t))."""
+    with np.errstate(divide="ignore"):
+        return np.log(squared_correlations) - np.log1p(-squared_correlations)
+
+
+def water_filling(squared_correlations: np.ndarray, rate: float) -> tuple[np.ndarray, float]:
+    """(rates (n,) of the directions, slope beta of the curve) with the most leakage at the total `rate`.
+
+    `squared_correlations` is non-decreasing. A rate that nothing can use (X independent of S) goes to the last
+    direction, so that the total is met.
+    """
+    level = levels(squared_correlations)
+    rates = np.zeros(len(level))
+    if not np.isfinite(level[-1]):
+        rates[-1] = rate
+        return rates, 1.0 if level[-1] > 0 else 0.0
+    useful = np.flatnonzero(np.isfinite(level))[::-1]  # from the highest level down
+    count = np.arange(1, len(useful) + 1)
+    theta = (np.cumsum(level[useful]) - 2.0 * rate) / count
+    # theta of the first k directions is the answer for the largest k whose last level is above it.
+    last = int(np.flatnonzero(level[useful] >= theta)[-1])
+    rates[useful] = 0.5 * np.maximum(level[useful] - theta[last], 0.0)
+    return rates, float(expit(theta[last]))
+
 
 # e^-2R is the noise of an output of variance 1; beyond this rate it is no normal number.
 _HIGHEST_RATE = 350.0
@@ -79,7 +157,7 @@ def bottleneck(
 ) -> GaussianRelease:
     """The linear release with the most I(S;Y) among those with I(X;Y) <= `rate`: what the funnel is meant to avoid.
 
-    Directions are filled from the smallest eigenvalue up (`jaxpriv.gaussian._rates`); the leakage is
+    Directions are filled from the smallest eigenvalue up (`jaxpriv.gaussian.release`); the leakage is
     `bottleneck_curve(source, rate)`. Or, for a `multiplier` beta > 0, the maximiser of I(S;Y) - beta I(X;Y): rate
     1/2 ln( rho_i^2 (1 - beta)/(lambda_i beta) ) where that is positive, no release for beta >= rho_n^2.
 
@@ -149,3 +227,56 @@ def _release(source: GaussianSource, rates: np.ndarray, multiplier: float) -> Ga
     matrix, noise = gain[:, None] * source.directions[used], np.diag(np.exp(-2.0 * rates[used]))
     told = information(source, matrix, noise)
     return GaussianRelease(matrix, noise, told.disclosure, told.leakage, rates, multiplier, source.samples)
+
+
+# The curves of leakage against rate for linear Gaussian releases.
+
+
+def funnel_curve(source: GaussianSource, rates: ArrayLike) -> np.ndarray:
+    """min I(S;Y) over ONE linear release Y = A X + Z with I(X;Y) >= R, for each R of `rates`, nats.
+
+        PF(R) = R - 1/2 ln(1 + lambda_1 (e^2R - 1)),     lambda_1 the largest eigenvalue
+
+    0 if lambda_1 = 1 (a direction of X is independent of S), R if lambda_1 = 0 (S determines X), and
+    1/2 ln(1/lambda_1) in the limit R = inf. Concave and non-decreasing: NOT the least leakage of all mappings, see
+    `time_sharing_curve`. Proof in `jaxpriv.gaussian.release`; exact to rounding for the given covariances.
+
+    `rates` is a number or (k,), >= 0, inf allowed; the result has its shape. Raises `InputError` for other rates.
+
+    Makhdoumi et al. 2014, section V; their Theorem 2 is corrected here (see `jaxpriv.gaussian.funnel`).
+    """
+    return leak(source.squared_correlations[0], rates_array(rates, "rates"))
+
+
+def bottleneck_curve(source: GaussianSource, rates: ArrayLike) -> np.ndarray:
+    """max I(S;Y) over linear releases Y = A X + Z with I(X;Y) <= R, for each R of `rates`, nats.
+
+    Reverse water-filling on the smallest eigenvalues; R if some eigenvalue is 0, I(S;X) in the limit R = inf, concave.
+    The worst that a careless linear release of this rate can do; by Globerson and Tishby 2004 no mapping at all does
+    worse. Proof for linear releases in `jaxpriv.gaussian.release`; exact to rounding for the given covariances.
+
+    `rates` is a number or (k,), >= 0, inf allowed; the result has its shape. Raises `InputError` for other rates.
+
+    Chechik, Globerson, Tishby and Weiss 2005.
+    """
+    rates = rates_array(rates, "rates")
+    squares = source.squared_correlations
+    shared = [leak(squares, water_filling(squares, float(rate))[0]).sum() for rate in np.atleast_1d(rates)]
+    return np.array(shared).reshape(rates.shape)
+
+
+def time_sharing_curve(source: GaussianSource, rates: ArrayLike, share: float) -> np.ndarray:
+    """I(S;Y) at the average rate I(X;Y) = R of a release on a `share` t of the occasions, openly, nothing otherwise.
+
+        t PF(R/t)  <=  t/2 ln(1/lambda_1)
+
+    Whether there is a release is drawn without regard to X and told with Y. PF is concave with PF(0) = 0, so a smaller
+    share leaks less, nothing in the limit if lambda_1 > 0: at any average rate. The average hides that each release
+    then tells up to 1/2 ln(1/lambda_1) about S.
+
+    `rates` as in `funnel_curve`, `share` in (0, 1]. Raises `InputError` for others.
+    """
+    share = float(scalar(share, "share", low=0.0, high=1.0, open_low=True))
+    rates = rates_array(rates, "rates")
+    with np.errstate(over="ignore"):  # a share near 0 asks for a rate beyond every number: its limit
+        return np.asarray(share * leak(source.squared_correlations[0], rates / share))

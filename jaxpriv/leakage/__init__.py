@@ -34,9 +34,18 @@ from jaxpriv.leakage._base import (
     posterior_of,
 )
 from jaxpriv.leakage.cost_bounds import CostGainBounds, cost_gain_bound, cost_gain_bounds
-from jaxpriv.leakage.evaluation import Evaluation, Witness, evaluate, evaluate_all, exact_values
+from jaxpriv.leakage.evaluation import (
+    Evaluation,
+    Report,
+    Row,
+    Witness,
+    evaluate,
+    evaluate_all,
+    exact_values,
+    prior_free_cap,
+    report,
+)
 from jaxpriv.leakage.registry import NAMES, by_name, forms_of, named, parameters_of
-from jaxpriv.leakage.reporting import Report, Row, prior_free_cap, report
 
 __all__ = [
     "NAMES",

@@ -19,10 +19,8 @@ from jaxpriv._validation import is_traced
 from jaxpriv.leakage._base import OWN_FUNCTION, Unit, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Term, View
-from jaxpriv.leakage.scales import Scale, in_units
-from jaxpriv.leakage.simplex import least_on_simplex, simplex_gap
-from jaxpriv.leakage.user_calls import call
-from jaxpriv.leakage.user_functions import check_loss, costs_and_slopes
+from jaxpriv.leakage.scales import Scale, in_units, least_on_simplex, simplex_gap
+from jaxpriv.leakage.user_functions import call, check_loss, costs_and_slopes
 
 __all__ = [
     "CustomLoss",

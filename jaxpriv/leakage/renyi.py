@@ -33,8 +33,7 @@ from jaxpriv.leakage.guessing import relative_guess_rules
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Power, Rules, View
-from jaxpriv.leakage.scales import Scale
-from jaxpriv.leakage.simplex import least_on_simplex
+from jaxpriv.leakage.scales import Scale, least_on_simplex
 
 __all__ = [
     "Arimoto",

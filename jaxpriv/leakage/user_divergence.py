@@ -20,8 +20,7 @@ from jaxpriv.leakage.f_information import AbstractDivergence
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.leakage.rule_sets import Rules, View
 from jaxpriv.leakage.scales import Scale, in_units
-from jaxpriv.leakage.user_calls import call
-from jaxpriv.leakage.user_functions import check_convex, check_elementwise
+from jaxpriv.leakage.user_functions import call, check_convex, check_elementwise
 
 __all__ = [
     "UserDivergence",

@@ -9,13 +9,14 @@ bound(a) over a . budgets on the simplex is attained (linear programming duality
 whenever it is <= 0.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from jaxpriv._numerics import unit_of
 from jaxpriv._types import Arr
-from jaxpriv.problems.program import Program
+from jaxpriv.problems.program import Program, onto_equations
 
 # Budgets closer than this (relative) to the least attainable value are taken as equal to it.
 BOUNDARY = 1e-12
@@ -132,3 +133,238 @@ def independent(program: Program) -> Arr | None:
     else:
         return None
     return np.tile(chosen, (c.shape[1], 1))
+
+
+# Budgets without room: the face of the mechanisms on which all that meet them live.
+#
+# Where no mechanism meets every budget with something to spare, weights a >= 0 exist with
+#
+#     sum_r a_r <constraints_r, W> >= sum_x min_y sum_r a_r constraints_r(x, y) = a . budgets    for every W,
+#
+# so that a feasible W uses only outputs at which the weighted cost of its row is least, and meets every budget of
+# positive weight with equality. The same may happen again among those mechanisms (now with weights of either sign on
+# what already holds with equality): facial reduction, one linear program a round, until some mechanism is positive
+# wherever the face allows it and has room in every other budget. Interior-point methods have a path to follow there.
+#
+# The bound of a certificate holds for all mechanisms. With the last weights, `escape`, raised along until no output
+# outside the face is the cheapest of its row, it is the bound that was proved on the face: on the face the weighted
+# cost is constant. Source: Borwein and Wolkowicz 1981 (facial reduction); the combination of rounds: own derivation.
+
+
+# Costs of a row that differ by no more than this share of their spread are a tie.
+_TIE = 1e-12
+# The same for weights that a linear program found, and its tolerance: rooms and weights below are none.
+_LINEAR_TIE, _LINEAR = 1e-10, 1e-10
+_NOTHING = 1e-9
+# Constraints on the face that are combinations of others up to this are dropped.
+_DEPENDENT = 1e-9
+# The weighted cost outside of an earlier face is at least this many times what the next weights need there.
+_AMPLE = 2.0
+
+
+@dataclass(frozen=True)
+class Face:
+    """Where every mechanism lives that meets budgets without room.
+
+    Attributes:
+        support: (X, Y) bool, the entries that some feasible mechanism uses.
+        held: (R,) bool, the constraints that hold with equality on the whole face.
+        equal: (R,) bool, those of them that the support does not imply and that are no combination of others.
+        escape: (R,) >= 0, sum 1: the weighted constraints are least, in every row, on the support alone.
+        inside: (X, Y) a mechanism that is positive on the support and has room in every other budget.
+        source: (Y,) for every output itself, or where no symbol with mass may use it another one in its place.
+    """
+
+    support: np.ndarray
+    held: np.ndarray
+    equal: np.ndarray
+    escape: np.ndarray
+    inside: np.ndarray
+    source: np.ndarray
+
+    @property
+    def used(self) -> np.ndarray:
+        """(Y,) bool: the outputs that some symbol with mass may use."""
+        return self.source == np.arange(len(self.source))
+
+    def restricted(self, program: Program) -> Program:
+        """The program on the face: constraints that hold by themselves ask for nothing."""
+        idle = self.held & ~self.equal
+        return dataclasses.replace(
+            program,
+            support=program.support & self.support,
+            constraints=np.where(idle[:, None, None], 0.0, program.constraints),
+            budgets=np.where(idle, 1.0, program.budgets),
+            equal=self.equal if self.equal.any() else None,
+            anchor=self.inside,
+        )
+
+    def filled(self, program: Program) -> Program:
+        """The program with copies of other outputs in the place of those that no symbol with mass may use.
+
+        The optimum is the same, because one output may be split into several of equal posterior; so are the shapes.
+        """
+        at, share = self.source, 1.0 / np.bincount(self.source, minlength=len(self.source))[self.source]
+        return dataclasses.replace(
+            program,
+            support=program.support[:, at],
+            cost=program.cost[:, at],
+            constraints=program.constraints[:, :, at],
+            anchor=program.anchor[:, at] * share,
+        )
+
+    def merged(self, mechanism: np.ndarray) -> np.ndarray:
+        """A mechanism of the filled program as one of the face: copies of an output are the output."""
+        folded = np.zeros_like(mechanism)
+        np.add.at(folded.T, self.source, mechanism.T)
+        return folded
+
+    def onto(self, program: Program, mechanism: np.ndarray) -> np.ndarray:
+        """The mechanism moved onto the face of `program`: other entries dropped, then its equations met."""
+        moved = np.where(self.support, np.maximum(mechanism, 0.0), 0.0)
+        total = moved.sum(axis=1, keepdims=True)
+        moved = np.where(total > 0, moved / np.where(total > 0, total, 1.0), self.inside)
+        if not self.equal.any():
+            return moved
+        met = np.asarray(onto_equations(dataclasses.replace(program, equal=self.equal), moved))
+        return self.inside if np.isnan(met).any() else met
+
+    def prices(self, program: Program, costs: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        """Prices >= 0 of the budgets under which no entry outside the face is the cheapest of its row.
+
+        `costs` (X, Y): what every entry costs beside them; `prices`: those found on the face, of any sign where a
+        budget is an equation.
+        """
+        prices = np.where(self.held & ~self.equal, 0.0, prices)
+        total = costs + np.tensordot(prices, program.constraints, 1)
+        excess = _above_least(np.tensordot(self.escape, program.constraints, 1), self.support)
+        least = np.where(self.support, total, np.inf).min(axis=1, keepdims=True)
+        short = np.where(self.support, 0.0, (least - total) / np.where(self.support, 1.0, excess))
+        weighted = self.escape > 0
+        negative = np.where(weighted, -prices / np.where(weighted, self.escape, 1.0), 0.0)
+        raised = max(float(short.max()), float(negative.max()), 0.0) * (1 + 1e-9)
+        return np.maximum(prices + raised * self.escape, 0.0)
+
+
+def face_of(program: Program, weights: np.ndarray) -> Face:
+    """The face of budgets without room; `weights` prove that there is none (`feasibility.check`)."""
+    c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
+    floors = c.min(axis=2)
+    scale = (c.max(axis=2) - floors).sum(axis=1)
+    scale = np.where(scale > 0, scale, 1.0)
+    # Above the cheapest output of every row and of size one: weights of such constraints are compared below.
+    own = (c - floors[:, :, None]) / scale[:, None, None]
+    room = (budgets - floors.sum(axis=1)) / scale
+    escape = np.asarray(weights, dtype=np.float64) * scale
+    escape = escape / escape.sum()
+    tie = _TIE if len(budgets) == 1 else _LINEAR_TIE
+    escape = np.where(escape > _NOTHING, escape, 0.0)
+    support = _tied(np.tensordot(escape, own, 1), np.ones(c.shape[1:], bool), tie)
+    held = escape > 0
+    while not held.all() or _independent(own[held], support).any():
+        # Ends: every round takes an entry or a budget away.
+        width, inside, more = _widest(own, room, support, held)
+        if width > _NOTHING:
+            break
+        more = np.where(held | (more > _NOTHING), more, 0.0)
+        combined = np.tensordot(more, own, 1)
+        narrower = _tied(combined, support, _LINEAR_TIE)
+        joined = held | (more > 0)
+        if (narrower == support).all() and (joined == held).all():
+            break
+        escape = _combined(escape, more, own, support)
+        support, held = narrower, joined
+    else:  # whatever keeps to the support meets every budget
+        inside = support / support.sum(axis=1, keepdims=True)
+    equal = np.zeros(len(budgets), bool)
+    equal[np.flatnonzero(held)] = _independent(own[held], support)
+    used = support[np.asarray(program.mass) > 0].any(
+        axis=0
+    )  # costs without mass rule nothing out: such rows allow every output
+    live = np.flatnonzero(used)
+    source = np.where(used, np.arange(len(used)), live[np.cumsum(~used) % len(live)])
+    escape = escape / scale
+    if equal.any():  # the linear program met its equations to its tolerance only
+        met = np.asarray(onto_equations(dataclasses.replace(program, equal=equal), inside))
+        inside = inside if np.isnan(met).any() else met
+    return Face(support, held, equal, escape / escape.sum(), inside, source)
+
+
+def _above_least(combined: np.ndarray, support: np.ndarray) -> np.ndarray:
+    return combined - np.where(support, combined, np.inf).min(axis=1, keepdims=True)
+
+
+def _tied(combined: np.ndarray, support: np.ndarray, tie: float) -> np.ndarray:
+    """The entries of the support that are cheapest in their rows, up to rounding."""
+    excess = _above_least(combined, support)
+    spread = np.where(support, excess, 0.0).max(axis=1, keepdims=True)
+    return support & (excess <= tie * spread + 16 * np.finfo(float).eps * abs(combined).max(axis=1, keepdims=True))
+
+
+def _independent(rows: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """(H,) bool: constraints that are neither constant on the support nor combinations of others."""
+    means = np.where(support, rows, 0.0).sum(axis=2, keepdims=True) / support.sum(axis=1)[:, None]
+    left = np.where(support, rows - means, 0.0).reshape(len(rows), -1)
+    chosen = np.zeros(len(rows), bool)
+    for _ in range(len(rows)):
+        sizes = np.where(chosen, 0.0, abs(left).max(axis=1, initial=0.0))
+        best = int(sizes.argmax())
+        if not sizes[best] > _DEPENDENT:
+            break
+        chosen[best] = True
+        unit = left[best] / np.linalg.norm(left[best])
+        left = left - np.outer(left @ unit, unit)
+    return chosen
+
+
+def _widest(
+    own: np.ndarray, room: np.ndarray, support: np.ndarray, held: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """max r s.t. W >= r on the support, <c, W> + r <= room, <c, W> = room where held: (r, W, weights of c)."""
+    from scipy.optimize import linprog  # costs a third of a second: imported where needed
+    from scipy.sparse import coo_array, csr_array, eye_array, hstack, kron, vstack
+
+    inputs, outputs = support.shape
+    at = np.flatnonzero(support.ravel())
+    ones = lambda count: coo_array(np.ones((count, 1)))  # noqa: E731
+    flat = own.reshape(len(own), -1)[:, at]
+    free = ~held
+    upper = [hstack([-eye_array(len(at)), ones(len(at))])]
+    if free.any():
+        upper.append(hstack([coo_array(flat[free]), ones(int(free.sum()))]))
+    sums = csr_array(kron(eye_array(inputs), np.ones((1, outputs))))[:, at]
+    equal = [hstack([sums, coo_array((inputs, 1))])]
+    if held.any():
+        equal.append(hstack([coo_array(flat[held]), coo_array((int(held.sum()), 1))]))
+    objective = np.zeros(len(at) + 1)
+    objective[-1] = -1.0
+    options = {"primal_feasibility_tolerance": _LINEAR, "dual_feasibility_tolerance": _LINEAR}
+    result = linprog(
+        objective,
+        vstack(upper),
+        np.concatenate([np.zeros(len(at)), room[free]]),
+        vstack(equal),
+        np.concatenate([np.ones(inputs), room[held]]),
+        [(0, None)] * len(at) + [(None, None)],
+        method="highs",
+        options=options,
+    )
+    if result.status != 0:  # bounded, and feasible up to rounding, so this is a failure of the backend
+        raise ArithmeticError(f"the linear program of the budgets' face failed: {result.message}")
+    inside = np.zeros(support.size)
+    inside[at] = np.maximum(result.x[:-1], 0.0)
+    inside = inside.reshape(support.shape)
+    weights = np.zeros(len(own))
+    weights[free] = np.maximum(-result.ineqlin.marginals[len(at) :], 0.0)
+    weights[held] = -result.eqlin.marginals[inputs:]
+    return float(-result.fun), inside / inside.sum(axis=1, keepdims=True), weights
+
+
+def _combined(first: np.ndarray, then: np.ndarray, own: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """Weights >= 0 that are least where `then` is least on the face of `first`: enough of `first`, and `then`."""
+    away = _above_least(np.tensordot(first, own, 1), support)
+    needed = np.where(support, 0.0, -_above_least(np.tensordot(then, own, 1), support) / np.where(support, 1.0, away))
+    weighted = first > 0
+    needed = max(float(needed.max()), float(np.where(weighted, -then / np.where(weighted, first, 1.0), 0.0).max()), 0.0)
+    result = np.maximum(_AMPLE * max(needed, 1.0) * first + then, 0.0)
+    return result / result.sum()

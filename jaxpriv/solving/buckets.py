@@ -25,7 +25,7 @@ from jaxpriv._types import Arr
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.terms import terms_of
+from jaxpriv.problems.statement import terms_of
 from jaxpriv.solution import Solution
 
 # Alphabets are rounded up to multiples of the second number up to the first. Larger ones stay as they are: a step takes

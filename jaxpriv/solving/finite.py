@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from jaxpriv.problems.faces import Face
+from jaxpriv.problems.feasibility import Face
 from jaxpriv.problems.program import Program
 
 # The tolerance of the linear program, whose entries are 0, or 1 and more.

@@ -25,7 +25,7 @@ from jaxpriv.leakage import AbstractLeakage, MutualInformation, exact_values
 from jaxpriv.leakage.scales import Scale
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.faces import Face, face_of
+from jaxpriv.problems.feasibility import Face, face_of
 from jaxpriv.problems.program import Program
 from jaxpriv.problems.statement import (
     Limits,

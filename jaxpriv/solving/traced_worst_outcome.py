@@ -28,10 +28,10 @@ from jaxpriv.problems.statement import (
     distance_program,
     least_worst_program,
     limits_of,
+    linear_limit,
     measured_values,
     worst_program,
 )
-from jaxpriv.problems.terms import linear_limit
 from jaxpriv.solvers import AbstractSolver, Goal, last_state
 from jaxpriv.solving.known import independent_release, no_rules
 from jaxpriv.solving.moves import as_they_are, moves

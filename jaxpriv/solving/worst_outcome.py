@@ -18,7 +18,7 @@ import numpy as np
 from jaxpriv._types import Arr
 from jaxpriv.certificates import least_limit, violation_of
 from jaxpriv.problems import feasibility
-from jaxpriv.problems.faces import Face
+from jaxpriv.problems.feasibility import Face
 from jaxpriv.problems.program import Program
 from jaxpriv.problems.statement import as_budgets, distance_program, least_worst_program, worst_program
 from jaxpriv.solution import Solution

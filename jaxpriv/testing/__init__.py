@@ -3,17 +3,19 @@
 For tests and experiments; nothing else in the library imports it. All values in nats.
 """
 
-from jaxpriv.testing.closed_forms import (
+from jaxpriv.testing.instances import DEGENERATE, degenerate, random_joint, random_mechanisms
+from jaxpriv.testing.known import (
     BinaryFunnel,
+    KnownProblem,
     binary_bottleneck,
+    binary_entropy,
     binary_funnel,
     binary_funnel_at,
     gaussian_bottleneck,
     gaussian_funnel,
+    heart_disease,
+    known_problems,
 )
-from jaxpriv.testing.heart import heart_disease
-from jaxpriv.testing.instances import DEGENERATE, degenerate, random_joint, random_mechanisms
-from jaxpriv.testing.known import KnownProblem, binary_entropy, known_problems
 
 __all__ = [
     "DEGENERATE",

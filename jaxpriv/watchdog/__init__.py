@@ -11,13 +11,10 @@ X_eps = { x : score <= eps } and perturbs the rest (`perturbation`); all thresho
 fields of their own (`sampled`). Logarithms are natural; everything runs on the host in float64.
 """
 
-from jaxpriv.watchdog.bounds import Bounds, proved_bounds
-from jaxpriv.watchdog.design import Watchdog, compare, watchdog
-from jaxpriv.watchdog.explanation import Cause, explain
+from jaxpriv.watchdog.design import Cause, Watchdog, compare, explain, watchdog
 from jaxpriv.watchdog.perturbation import CompleteMerging, Perturbation, RandomisedResponse, SubsetMerging
 from jaxpriv.watchdog.sampled import EstimatedStaircase, EstimatedWatchdog, estimated_staircase, estimated_watchdog
-from jaxpriv.watchdog.scores import log_lift, scores
-from jaxpriv.watchdog.staircase import Staircase, staircase
+from jaxpriv.watchdog.staircase import Bounds, Staircase, log_lift, proved_bounds, scores, staircase
 
 __all__ = [
     "Bounds",

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._repr import summary
 from jaxpriv._validation import finite, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.watchdog.bounds import proved_bounds
-from jaxpriv.watchdog.staircase import Steps, steps
+from jaxpriv.watchdog.staircase import Steps, proved_bounds, steps
 
 # A valid log-lift has sum_s P(s) e^i(s,x) = 1; estimates in float32 that were normalised are this close.
 _NORMALISED = 1e-4

@@ -13,11 +13,119 @@ Utility rises with eps. Leakage need not: the complement tells the more, the few
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from jaxpriv._repr import summary
 from jaxpriv._types import Joint
-from jaxpriv.watchdog.bounds import proved_bounds
-from jaxpriv.watchdog.scores import host_joint, log_lift_of, scores_of
+from jaxpriv._validation import is_traced, joint_array
+from jaxpriv.errors import InputError
+
+# The log-lift i(s,x) = ln P(s|x)/P(s) of a joint, and the score max_s |i(s,x)| of every useful symbol.
+
+
+def log_lift(joint: Joint) -> np.ndarray:
+    """i(s,x) `(s, x)` float64, in nats: -inf where x excludes s, NaN where s or x has no mass.
+
+    Raises `InputError` as `jaxpriv.leakage.evaluate` does for a joint.
+
+    Hsu, Asoodeh and Calmon 2019, eq. (1).
+    """
+    return log_lift_of(host_joint(joint))
+
+
+def scores(joint: Joint) -> np.ndarray:
+    """max_s |i(s,x)| `(x,)` over the s with mass: the least eps for which the watchdog releases x.
+
+    Infinite where x excludes some s, and where x has no mass: nothing is known about such an x. A
+    score of exactly 0 means that x is independent of S to the last bit of the joint.
+    """
+    return scores_of(log_lift(joint))
+
+
+def host_joint(joint: ArrayLike) -> np.ndarray:
+    """The checked joint; a watchdog is designed on the host."""
+    if is_traced(joint):
+        raise InputError("joint is traced; a watchdog is designed on the host, outside of jit, vmap and grad")
+    return joint_array(joint)
+
+
+def log_lift_of(joint: np.ndarray) -> np.ndarray:
+    """`log_lift` of an array that was checked."""
+    private, useful = joint.sum(axis=1, keepdims=True), joint.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # The ratio before the logarithm: near independence a difference of logarithms would cancel.
+        ratio = joint / useful / private
+        # A private mass below the smallest normal number overflows the ratio, not its logarithm.
+        found = np.where(np.isposinf(ratio), np.log(joint) - np.log(useful) - np.log(private), np.log(ratio))
+    return np.where((private > 0) & (useful > 0), found, np.nan)
+
+
+def scores_of(found: np.ndarray) -> np.ndarray:
+    """`scores` of a log-lift `(s, x)`."""
+    known = ~np.isnan(found)
+    return np.where(known.any(axis=0), np.where(known, np.abs(found), 0.0).max(axis=0), np.inf)
+
+
+# What is proved about a watchdog from eps and P(X_eps) alone, without the joint.
+#
+# Every released x has e^-eps <= P(x|s)/P(x) <= e^eps, so P(X_eps|s) lies in the same proportions to P = P(X_eps), and
+# with Pc = 1 - P
+#
+#     (1 - e^eps P)/Pc  <=  P(X_eps^c|s)/Pc  <=  (1 - e^-eps P)/Pc,
+#
+# which bounds the lift of the merged outcomes: `tight` = max{ eps, ln of the right, -ln of the left }. Proposition 2 of
+# Hsu, Asoodeh and Calmon 2019 is looser on the right: `gamma` = max{ ln(e^eps + 1/Pc), -ln of the left }. Both are
+# infinite once e^eps P >= 1, where the left side is no longer positive. They hold for complete merging (eq. 9) with any
+# draw; gamma bounds all measures of Proposition 1 but f-information.
+
+
+# More than all rounding of sums, exponentials and logarithms together; bounds are moved outward by it.
+_SLACK = 1e-12
+
+Numbers = Float[np.ndarray, "..."]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Upper bounds of the lift leakage of complete merging, in nats, rounded up; never below the exact value.
+
+    `explanation` says why a bound is infinite, or None.
+    """
+
+    tight: float
+    gamma: float
+    explanation: str | None
+
+
+def bounds_of(epsilon: float, released: float, complement: float) -> Bounds:
+    """The bounds of one watchdog, from eps, P(X_eps) and P(X_eps^c)."""
+    tight, gamma = proved_bounds(*(np.array(value) for value in (epsilon, released, complement)))
+    explanation = None
+    if complement == 0.0:
+        explanation = "every symbol with mass is released, so there is no complement for gamma to be about"
+    elif np.isinf(gamma):
+        explanation = (
+            "e^eps P(X_eps) >= 1: the bounds let every released symbol be e^eps times likelier under some s, "
+            "which leaves that s no mass for the complement; the exact value uses the joint instead"
+        )
+    return Bounds(float(tight), float(gamma), explanation)
+
+
+def proved_bounds(epsilon: Numbers, released: Numbers, complement: Numbers) -> tuple[Numbers, Numbers]:
+    """(tight, gamma) for arrays of eps >= 0, P(X_eps) and P(X_eps^c), in nats; without a complement (eps, inf)."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        up, down = 1.0 + _SLACK, 1.0 - _SLACK
+        most = np.where(released > 0, np.exp(epsilon) * released * up, 0.0)  # of P(X_eps | s)
+        least = np.exp(-epsilon) * released * down
+        # Positive form: a NaN is no proof.
+        low = np.where(most < 1.0, -np.log((1.0 - most) / (complement * up)), np.inf)
+        high = np.log((1.0 - least) / (complement * down))
+        paper = np.logaddexp(epsilon, -np.log(complement * down))
+        none = complement == 0.0
+        tight = np.where(none, epsilon, np.maximum(np.maximum(epsilon, high), low) + _SLACK)
+        gamma = np.where(none, np.inf, np.maximum(paper, low) + _SLACK)
+    return tight, gamma
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
 import jaxpriv.databases as db
-from jaxpriv.databases._least_prior import LeastPrior, Multipliers
+from jaxpriv.databases.entropy_bounded import LeastPrior, Multipliers
 from jaxpriv.errors import InputError
 
 from .conftest import mechanisms, random_mechanism

@@ -10,10 +10,10 @@ from scipy.optimize import linprog
 from jaxpriv import leakage, maximum_utility
 from jaxpriv._divergence import divergence
 from jaxpriv.extremal.box_pricing import BoxPricer
-from jaxpriv.extremal.design import attempt
+from jaxpriv.extremal.master import split_at
 from jaxpriv.extremal.ratio_pricing import RatioPricer
-from jaxpriv.extremal.symbols import split_at
-from jaxpriv.extremal.vertices import posteriors
+from jaxpriv.extremal.search import attempt
+from jaxpriv.extremal.utility import posteriors
 
 LDP, PML, LIFT = leakage.LocalDifferentialPrivacy(), leakage.MaxLift(), leakage.Lift()
 RNG = np.random.default_rng(3)

@@ -10,8 +10,7 @@ import jaxpriv as jp
 from jaxpriv.certificates import certify_program
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems import program_of
-from jaxpriv.problems.statement import measured_program
-from jaxpriv.problems.terms import terms_of
+from jaxpriv.problems.statement import measured_program, terms_of
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import reduction
 from jaxpriv.solving.choice import newton_bytes

@@ -13,7 +13,7 @@ from jaxpriv.leakage import evaluate, evaluate_all
 from jaxpriv.leakage.registry import names_with
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.program import Program
-from jaxpriv.problems.terms import shift_of, terms_of
+from jaxpriv.problems.statement import shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
 from .measured_cases import AVERAGE, DISTORTION, INF, JOINT, MEASURES, WORST, N

@@ -20,8 +20,7 @@ from jaxpriv.leakage.custom_loss import Announced, Loss, answer
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.leakage.user_divergence import UserCurve
 from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import measured_program
-from jaxpriv.problems.terms import shift_of, terms_of
+from jaxpriv.problems.statement import measured_program, shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
 INF = math.inf
