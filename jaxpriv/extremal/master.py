@@ -28,7 +28,7 @@ from jaxpriv._clock import ENDLESS, Clock
 # raised: n_g + 1 cases where subsets number 2^n_g.
 #
 # A split keeps the most probable types exact and pools the rest into one divisible "fluid". The fluid can do whatever
-# the pooled symbols can, so its optimum is an upper bound; a rotation (`ratio_pricing`) turns its posteriors back into ones
+# the pooled symbols can, so its optimum is an upper bound; a rotation (`ratio_pricing`) turns its posteriors into ones
 # of real symbols.
 
 
