@@ -324,10 +324,10 @@ def dense(distortion: AbstractDistortion, name: str = "distortion", alternative:
 
     `alternative`: what the error says to do where there is no room for it.
     """
+    if isinstance(distortion, Matrix):  # checked when it was made
+        return distortion.values if is_traced(distortion.values) else np.asarray(distortion.values, dtype=np.float64)
     if is_traced(distortion):
         return distortion.matrix()
-    if isinstance(distortion, Matrix):  # checked when it was made
-        return np.asarray(distortion.values, dtype=np.float64)
     need_memory(8.0 * math.prod(distortion.shape), f"{name} as a table of shape {distortion.shape}", alternative)
     with jax.enable_x64(True):  # a user's rule in jax.numpy must not be rounded to float32
         computed = distortion.matrix()

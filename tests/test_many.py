@@ -11,7 +11,6 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.errors import InfeasibleError, InputError, ResourceError
 from jaxpriv.leakage import by_name
-from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import batches, many
 from jaxpriv.solving.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
@@ -81,11 +80,8 @@ def test_padding_changes_no_leakage_and_no_distortion(measure):
         return float((one.joints[0].sum(axis=0)[:, None] * one.tables()[0] * mechanism).sum())
 
     def back(mechanism: np.ndarray) -> np.ndarray:
-        groups, private = 1, bucket.private
-        scores = np.zeros((groups, bucket.outputs, private))
-        empty = np.zeros(groups)
-        found = Solution(0.0, 0.0, mechanism, 0.0, empty, scores, empty, empty, 0, 0)
-        return restored(problem, found, bucket).mechanism
+        scores, weights = np.zeros((1, 1, bucket.outputs, bucket.private)), np.zeros((1, bucket.outputs, 0))
+        return restored(problem.joints[None], 5, bucket, mechanism[None], scores, weights)[0][0]
 
     np.testing.assert_allclose(back(shared), rows, atol=1e-15)
     assert leaks(padded, shared) == pytest.approx(leaks(problem, rows), abs=1e-9)
@@ -100,13 +96,13 @@ def test_padding_changes_no_leakage_and_no_distortion(measure):
 def _programs(monkeypatch) -> list[int]:
     """The lanes of every batch that runs."""
     seen: list[int] = []
-    original = batches.on_host
+    original = batches.compiled
 
     def counted(function, solver, lanes, *rest):
         seen.append(len(lanes.joints))
         return original(function, solver, lanes, *rest)
 
-    monkeypatch.setattr(batches, "on_host", counted)
+    monkeypatch.setattr(batches, "compiled", counted)
     return seen
 
 
@@ -179,15 +175,21 @@ def test_problems_that_a_batch_cannot_prove_do_not_disturb_the_others(monkeypatc
 def test_what_a_batch_claims_is_not_believed(monkeypatch):
     """A mechanism that is not what the lane says, or a refused batch: the problem is solved by itself."""
     problems = [_problem(seed) for seed in range(5)]
-    original = batches.on_host
+    original = batches.compiled
 
     def lying(*args):
-        found, seconds = original(*args)
-        mechanism = found.mechanism.copy()
-        mechanism[1] = 1.0 / mechanism.shape[2]
-        return dataclasses.replace(found, mechanism=mechanism), seconds
+        run, seconds = original(*args)
 
-    monkeypatch.setattr(batches, "on_host", lying)
+        def lie():
+            found = run()
+            mechanism = np.array(found.mechanism)
+            mechanism[1] = 1.0 / mechanism.shape[2]
+            mechanism[2] = np.nan
+            return dataclasses.replace(found, mechanism=mechanism)
+
+        return lie, seconds
+
+    monkeypatch.setattr(batches, "compiled", lying)
     for problem, found in zip(problems, jp.solve_many(problems), strict=True):
         proof = jp.certify(problem, found)
         assert proof.valid
@@ -197,7 +199,7 @@ def test_what_a_batch_claims_is_not_believed(monkeypatch):
     def refusing(*_):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
 
-    monkeypatch.setattr(batches, "on_host", refusing)
+    monkeypatch.setattr(batches, "compiled", refusing)
     assert [one.status for one in jp.solve_many(problems)] == ["optimal"] * 5
 
 

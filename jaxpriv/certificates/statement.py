@@ -13,6 +13,7 @@ from jaxpriv.certificates.tables import certify_program
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.scales import Scale
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.stack import ProblemStack
 from jaxpriv.problems.statement import least_value, worst_program
 
 # What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
@@ -24,13 +25,15 @@ _NEXT = 1e-9
 
 
 def interval_of(
-    problem: DistortionProblem, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
+    problem: DistortionProblem | ProblemStack, scale: Scale, shift: ScalarLike, value: ScalarLike, bound: ScalarLike
 ) -> tuple[Any, Any]:
     """(value, lower bound) in the unit of the problem, from those of its program's total (`statement.reading`)."""
     value, bound = scale.outer(value + shift), scale.outer(bound + shift)
     if problem.budget is not None:  # no release leaks less than one that ignores the data
         least = least_value(problem, problem.leakage) * (1 - 1e-12)
-        bound = jnp.maximum(bound, least) if is_traced(bound, least) else max(bound, least)
+        if is_traced(bound, least):
+            return value, jnp.maximum(bound, least)
+        bound = np.maximum(bound, least) if np.ndim(bound) else max(bound, least)
     return value, bound
 
 

@@ -16,7 +16,8 @@ rounding of the sums, so that the interval holds for the stated numbers.
 
 Everything is computed afresh here, by formulas of its own: in NumPy float64, and under a trace by the same formulas in
 the dtype of the program; those of each set are methods of its class (`columns`, `moved_in`). A symbol without mass
-(reference 0, rows of zeros) counts nothing.
+(reference 0, rows of zeros) counts nothing. On the host all arrays, those of the program too, may have a leading axis,
+that of a batch, where no set is a user's: one certificate for each, by the same operations.
 """
 
 from types import ModuleType
@@ -60,9 +61,14 @@ def _unit(array: Arr) -> float:
 
 
 def column_values(term: Term, w: Arr) -> Arr:
-    """phi of what the term sees of every output, w (T, Y): shape (Y,)."""
+    """phi of what the term sees of every output, w (..., T, Y): shape (..., Y)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return term.rule_set.columns(term, w)
+
+
+def _of_outputs(part: Arr, mechanism: Arr) -> Arr:
+    """What numbers of useful symbols (..., X) sum to in every output: (..., Y)."""
+    return (part[..., None, :] @ mechanism)[..., 0, :]
 
 
 def _excess(xp: ModuleType, term: Term, mechanism: Arr) -> tuple[Arr, Arr]:
@@ -70,36 +76,40 @@ def _excess(xp: ModuleType, term: Term, mechanism: Arr) -> tuple[Arr, Arr]:
     w = term.rows @ mechanism
     size = abs(term.rows) @ mechanism
     if term.smooth:
-        own = term.offset @ mechanism
-        return column_values(term, w) + own, size.sum(axis=0) * 40.0 + abs(term.offset) @ mechanism
+        own = _of_outputs(term.offset, mechanism)
+        return column_values(term, w) + own, size.sum(axis=-2) * 40.0 + _of_outputs(abs(term.offset), mechanism)
     if not term.normalised:
-        return w.max(axis=0), size.max(axis=0)
-    r = xp.asarray(term.reference)[:, None]
+        return w.max(axis=-2), size.max(axis=-2)
+    r = xp.asarray(term.reference)[..., None]
     up, down = r > 0, r < 0
     above, below = xp.where(up, r, 1.0), xp.where(down, r, -1.0)
-    lower = xp.where(up, w / above, -np.inf).max(axis=0)
+    lower = xp.where(up, w / above, -np.inf).max(axis=-2)
     upper = xp.where(down, w / below, np.inf)
-    tight, outputs = upper.argmin(axis=0), np.arange(mechanism.shape[1])
+    tight = upper.argmin(axis=-2)[..., None, :]
     # The scale is that of the two rows that meet: e^eps times smaller than the largest row where eps is large.
-    scale = xp.where(up, size / above, 0.0).max(axis=0) + (size / -below)[tight, outputs]
-    return lower - upper[tight, outputs], scale
+    meeting = xp.take_along_axis(size / -below, tight, axis=-2)[..., 0, :]
+    scale = xp.where(up, size / above, 0.0).max(axis=-2) + meeting
+    return lower - upper.min(axis=-2), scale
 
 
 def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr, Arr, Arr]:
-    slop = 4 * (sum(mechanism.shape) + max((len(term.rows) for term in program.terms), default=0)) * _unit(mechanism)
-    used = (program.constraints * mechanism).sum(axis=(1, 2))
-    linear = (program.cost * mechanism).sum()
-    value = linear + slop * (abs(program.cost) * mechanism).sum()
+    longest = max((term.rows.shape[-2] for term in program.terms), default=0)
+    slop = 4 * (sum(mechanism.shape[-2:]) + longest) * _unit(mechanism)
+    entries, every = (-2, -1), mechanism[..., None, :, :]
+    used = (program.constraints * every).sum(axis=entries)
+    linear = (program.cost * mechanism).sum(axis=entries)
+    value = linear + slop * (abs(program.cost) * mechanism).sum(axis=entries)
     excesses, peaks, leakages = [], [], []
     for term in program.terms:
         if term.role is Role.WORST:
             excess, size = _excess(xp, term, mechanism)
-            relative = excess / xp.where(size > 0, size, 1.0)
-            leakages.append(relative.max())
-            excesses.append(relative.max() - 4 * slop)
+            largest = (excess / xp.where(size > 0, size, 1.0)).max(axis=-1)
+            leakages.append(largest)
+            excesses.append(largest - 4 * slop)
             continue
         columns = column_values(term, term.rows @ mechanism)
-        total, size = columns.sum(), abs(columns).sum() + (abs(term.rows) @ mechanism).sum()
+        total = columns.sum(axis=-1)
+        size = abs(columns).sum(axis=-1) + (abs(term.rows) @ mechanism).sum(axis=entries)
         leakages.append(total)
         if term.role is Role.OBJECTIVE:
             value = value + total + slop * size
@@ -109,53 +119,60 @@ def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr,
             known = xp.isfinite(total)
             relative = xp.where(known, (total - term.bound) / xp.where(known, size + abs(term.bound), 1.0), np.inf)
             excesses.append(relative - 4 * slop)
-    scale = abs(program.budgets) + (abs(program.constraints) * mechanism).sum(axis=(1, 2))
+    scale = abs(program.budgets) + (abs(program.constraints) * every).sum(axis=entries)
     relative = (used - program.budgets) / xp.where(scale > 0, scale, 1.0)
     shared = program.marks > 0
-    excesses.append(xp.where(shared, -np.inf, relative - 4 * slop).max(initial=0.0))
+    excesses.append(xp.where(shared, -np.inf, relative - 4 * slop).max(axis=-1, initial=0.0))
     if program.shares:
-        peaks.append(xp.where(shared, used - program.budgets + slop * scale, -np.inf).max())
+        peaks.append(xp.where(shared, used - program.budgets + slop * scale, -np.inf).max(axis=-1))
     if peaks:
-        value = value + xp.stack(peaks).max()
-    excesses += [abs(mechanism.sum(axis=1) - 1.0).max() - 4 * slop, -mechanism.min()]
-    leaks = xp.stack(leakages) if leakages else np.zeros(0)
-    return value, leaks, used, xp.stack(excesses).max()
+        value = value + xp.stack(peaks, axis=-1).max(axis=-1)
+    excesses += [abs(mechanism.sum(axis=-1) - 1.0).max(axis=-1) - 4 * slop, -mechanism.min(axis=entries)]
+    leaks = xp.stack(leakages, axis=-1) if leakages else np.zeros((*mechanism.shape[:-2], 0))
+    return value, leaks, used, xp.stack(excesses, axis=-1).max(axis=-1)
+
+
+def _weighted(rules: Arr, numbers: Arr) -> Arr:
+    """Sums over rows of rules (..., Y, T) times numbers (..., T): (..., Y)."""
+    return (rules @ numbers[..., None])[..., 0]
 
 
 def _into_set(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
-    """k (Y, T) moved into price * G; `price` (Y,), ones in role OBJECTIVE."""
-    r = xp.asarray(term.reference)
+    """k (..., Y, T) moved into price * G; `price` (..., Y), ones in role OBJECTIVE."""
+    r, price = xp.asarray(term.reference), price[..., None]
     if not term.smooth:
         k = xp.where(xp.isfinite(k), xp.maximum(k, 0.0), 0.0)
         if term.cap is not None:
-            return xp.minimum(k, term.cap * price[:, None])
+            return xp.minimum(k, term.cap[..., None, :] * price)
         if not term.normalised:
             return k
         if term.role is Role.WORST:  # reference . k = 0, shrinking one side
-            plus, minus = k @ xp.maximum(r, 0.0), k @ xp.maximum(-r, 0.0)
+            plus, minus = _weighted(k, xp.maximum(r, 0.0)), _weighted(k, xp.maximum(-r, 0.0))
             least = xp.minimum(plus, minus)
             factor = [xp.where(side > 0, least / xp.where(side > 0, side, 1.0), 0.0) for side in (plus, minus)]
-            return k * xp.where(r > 0, factor[0][:, None], factor[1][:, None])
-        total = k @ r
-        fallback = xp.where(np.arange(len(r)) == 0, 1.0 / r, 0.0)
-        shares = xp.where((total > 0)[:, None], k / xp.where(total > 0, total, 1.0)[:, None], fallback)
-        return shares * price[:, None]
+            return k * xp.where(r[..., None, :] > 0, factor[0][..., None], factor[1][..., None])
+        total = _weighted(k, r)[..., None]
+        fallback = xp.where(np.arange(r.shape[-1]) == 0, 1.0 / r, 0.0)[..., None, :]
+        shares = xp.where(total > 0, k / xp.where(total > 0, total, 1.0), fallback)
+        return shares * price
     held = price > 0
-    g = xp.where(held[:, None], k / xp.where(held, price, 1.0)[:, None], 0.0)
+    g = xp.where(held, k / xp.where(held, price, 1.0), 0.0)
     g = xp.where(xp.isfinite(g), g, 0.0)
-    return term.rule_set.moved_in(term, g) * price[:, None]
+    return term.rule_set.moved_in(term, g) * price
 
 
 def _deviations(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
-    """k (Y, T) less `price` times the rule about the prior, at right angles to what the term sees of one output alone.
+    """k (..., Y, T) less `price` times the rule about the prior, at right angles to what the term sees of one output
+    alone.
 
     Whatever is taken off, A W_y = A 1 P(Y=y) makes nothing of what is left: no price multiplies an error here.
     """
-    whole = term.rows.sum(axis=1)
-    neutral = term.rule_set.gradient(term, whole)
-    left = xp.where(xp.isfinite(k), k, 0.0) - price[:, None] * xp.where(xp.isfinite(neutral), neutral, 0.0)
+    whole = term.rows.sum(axis=-1)
+    neutral = term.rule_set.gradient(term, whole)[..., None, :]
+    left = xp.where(xp.isfinite(k), k, 0.0) - price[..., None] * xp.where(xp.isfinite(neutral), neutral, 0.0)
+    along = whole[..., None, :]
     for _ in range(2):
-        left = left - (left @ whole / (whole @ whole))[:, None] * whole
+        left = left - (_weighted(left, whole) / (whole * whole).sum(axis=-1, keepdims=True))[..., None] * along
     return left
 
 
@@ -170,55 +187,58 @@ def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, ind
     """What rules and prices prove; with `independence` those of limits that only independent outputs meet are read as
     deviations from the rule about the prior.
     """
-    inputs, outputs = program.cost.shape
-    limits = len(program.budgets)
+    inputs = program.cost.shape[-2]
+    limits = program.budgets.shape[-1]
     eta, price = nonnegative(xp, eta), nonnegative(xp, price)
     if program.peaked:
         price = shared_prices(xp, program, price)
     cost = xp.asarray(program.cost, dtype=k.dtype)
-    size = abs(cost).max(axis=1).sum()
+    size = abs(cost).max(axis=-1).sum(axis=-1)
     spent, start, worst, limit = 0.0, 0, 0, limits
     for term in program.terms:
-        own = k[:, start : start + len(term.rows)]
-        start += len(term.rows)
-        weight = xp.ones(outputs, dtype=k.dtype)
+        rows = term.rows.shape[-2]
+        own = k[..., start : start + rows]
+        start += rows
+        weight = xp.ones(k.shape[:-1], dtype=k.dtype)
         if independence and term.independent:
             if term.priced:
-                weight, limit = weight * price[limit], limit + 1
+                weight, limit = weight * price[..., limit, None], limit + 1
             else:
-                weight, worst = eta[:, worst], worst + 1
+                weight, worst = eta[..., worst], worst + 1
             valid = _deviations(xp, term, own, weight)
-            cost = cost + (valid @ term.rows).T
-            size = size + 2 * (abs(valid) @ abs(term.rows)).max(axis=0).sum()
-            size = size + (abs(valid).max(axis=1) * abs(term.rows).sum(axis=0).max()).max()
+            cost = cost + xp.swapaxes(valid @ term.rows, -1, -2)
+            size = size + 2 * (abs(valid) @ abs(term.rows)).max(axis=-2).sum(axis=-1)
+            size = size + abs(valid).max(axis=(-2, -1)) * abs(term.rows).sum(axis=-2).max(axis=-1)
             continue
         if term.priced:
-            weight = weight * price[limit]
-            spent = spent + price[limit] * term.bound
-            size = size + abs(price[limit] * term.bound)
+            weight = weight * price[..., limit, None]
+            spent = spent + price[..., limit] * term.bound
+            size = size + abs(price[..., limit] * term.bound)
             limit += 1
         elif term.smooth and term.role is Role.WORST:
-            weight = eta[:, worst]
+            weight = eta[..., worst]
             worst += 1
-            cost = cost + term.offset[:, None] * weight
-            size = size + (abs(term.offset)[:, None] * weight).max(axis=1).sum()
+            cost = cost + term.offset[..., None] * weight[..., None, :]
+            size = size + (abs(term.offset)[..., None] * weight[..., None, :]).max(axis=-1).sum(axis=-1)
         valid = _into_set(xp, term, own, weight)
-        cost = cost + (valid @ term.rows).T
-        size = size + (abs(valid) @ abs(term.rows)).max(axis=0).sum()
+        cost = cost + xp.swapaxes(valid @ term.rows, -1, -2)
+        size = size + (abs(valid) @ abs(term.rows)).max(axis=-2).sum(axis=-1)
         # The move into the set is exact to a relative 8 u in every rule, and so is its level.
         if term.smooth:
-            size = size + (abs(valid).max(axis=1) * abs(term.rows).sum(axis=0).max()).max()
+            size = size + abs(valid).max(axis=(-2, -1)) * abs(term.rows).sum(axis=-2).max(axis=-1)
     # Both a constraint and its budget are taken above the cheapest output of each row: with a steep price (a budget
     # near the least distortion) two huge numbers would cancel otherwise.
-    floors = program.constraints.min(axis=2, keepdims=True)
-    cost = cost + (price[:limits, None, None] * (program.constraints - floors)).sum(axis=0)
-    slack = program.budgets - floors.sum(axis=(1, 2))
-    spent = spent + price[:limits] @ slack
-    size = size + price[:limits] @ (abs(slack) + abs(floors).sum(axis=(1, 2)))
-    least = cost.min(axis=1)
-    size = size + abs(least).sum()
-    chain = 2 * (max((len(term.rows) for term in program.terms), default=0) + inputs) + limits + 16
-    bound = least.sum() - spent - chain * _unit(k) * size
+    floors = program.constraints.min(axis=-1, keepdims=True)
+    priced = price[..., :limits]
+    cost = cost + (priced[..., None, None] * (program.constraints - floors)).sum(axis=-3)
+    slack = program.budgets - floors.sum(axis=(-2, -1))
+    spent = spent + (priced * slack).sum(axis=-1)
+    size = size + (priced * (abs(slack) + abs(floors).sum(axis=(-2, -1)))).sum(axis=-1)
+    least = cost.min(axis=-1)
+    size = size + abs(least).sum(axis=-1)
+    longest = max((term.rows.shape[-2] for term in program.terms), default=0)
+    chain = 2 * (longest + inputs) + limits + 16
+    bound = least.sum(axis=-1) - spent - chain * _unit(k) * size
     return xp.where(xp.isfinite(bound), bound, -np.inf)
 
 
@@ -231,28 +251,29 @@ def _untold(xp: ModuleType, program: Program, dtype: DTypeLike) -> ScalarLike:
     if program.shares or any(term.rule_set.users for term in program.terms):
         return -np.inf
     unit = float(np.finfo(dtype).eps) / 2
-    least = xp.asarray(program.cost, dtype=dtype).min(axis=1)
-    bound, size = least.sum(), abs(least).sum()
+    least = xp.asarray(program.cost, dtype=dtype).min(axis=-1)
+    bound, size = least.sum(axis=-1), abs(least).sum(axis=-1)
     peaks = []
     for term in program.terms:
         if term.role not in (Role.OBJECTIVE, Role.PEAK):
             continue
-        prior = term.rows.sum(axis=1)
-        leaked = column_values(term, prior[:, None])[0]
-        chain = (len(prior) + 8) * unit * (abs(leaked) + abs(prior).sum())
+        prior = term.rows.sum(axis=-1)
+        leaked = column_values(term, prior[..., None])[..., 0]
+        chain = (prior.shape[-1] + 8) * unit * (abs(leaked) + abs(prior).sum(axis=-1))
         if term.role is Role.OBJECTIVE:
             bound, size = bound + leaked - chain, size + abs(leaked)
         else:
             peaks.append(leaked - term.bound - chain)
     if peaks:
-        bound = bound + xp.stack(peaks).max()
-    return bound - (len(least) + 8) * unit * size
+        bound = bound + xp.stack(peaks, axis=-1).max(axis=-1)
+    return bound - (least.shape[-1] + 8) * unit * size
 
 
 def shared_prices(xp: ModuleType, program: Program, price: Arr) -> Arr:
     """Prices, those that share the peak divided by their sum."""
     peaks = np.array([term.role is Role.PEAK for term in program.terms if term.priced], program.marks.dtype)
-    marks = xp.concatenate([program.marks, peaks])
-    total = (marks * price).sum()
+    marks = xp.concatenate([program.marks, np.broadcast_to(peaks, (*program.marks.shape[:-1], len(peaks)))], axis=-1)
+    total = (marks * price).sum(axis=-1, keepdims=True)
     known = total > 0
-    return xp.where(marks > 0, xp.where(known, price / xp.where(known, total, 1.0), marks / marks.sum()), price)
+    equal = marks / marks.sum(axis=-1, keepdims=True)
+    return xp.where(marks > 0, xp.where(known, price / xp.where(known, total, 1.0), equal), price)

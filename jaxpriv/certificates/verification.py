@@ -5,7 +5,7 @@ compared with the results afterwards and never used (the lower bound of the leas
 that is tried first; it counts if the rules prove it). Funnels and bottlenecks are in `funnels/release.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +25,12 @@ from jaxpriv.joints import in_double
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.noise import NoiseProblem
+from jaxpriv.problems.stack import ProblemStack
 from jaxpriv.problems.statement import (
     as_budgets,
     distance_program,
     limits_of,
+    measured_program,
     proved_program,
     reading,
 )
@@ -213,8 +215,7 @@ def _of_tables(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...
     k = _fitting("scores", solution.scores, (1, problem.shape[1], rows))[0]
     eta = _fitting("weights", solution.weights, (problem.shape[1], worst))
     price = _fitting("multipliers", solution.multipliers, (prices,))
-    known = np.isfinite(mechanism).all() and (mechanism >= 0).all() and (abs(mechanism.sum(axis=1) - 1) <= 1e-9).all()
-    if not known:  # no measure has a value there
+    if not _stochastic(mechanism):  # no measure has a value there
         nothing = np.full(len(problem.distortions), np.nan)
         return np.nan, -np.inf, np.inf, np.nan, nothing
     limits = [(measure, value) for measure, value in limits_of(problem) if not np.isinf(value)]
@@ -258,7 +259,57 @@ def _of_noise(problem: NoiseProblem, solution: Solution) -> tuple[Any, ...]:
     return found.value, found.lower_bound, violation, found.leakages[0], found.constraint_values
 
 
-def _distortion(problem: DistortionProblem, mechanism: np.ndarray) -> np.ndarray:
+@dataclass(frozen=True, eq=False)
+class StackProof:
+    """What mechanisms and duals prove about a stack of problems, each number as in `Verification`."""
+
+    value: np.ndarray  # (N,)
+    lower_bound: np.ndarray  # (N,)
+    violation: np.ndarray  # (N,)
+    leakage: np.ndarray  # (N,)
+    distortion: np.ndarray  # (N, M)
+
+    @staticmethod
+    def of(proofs: Sequence[Verification]) -> "StackProof":
+        """Proofs computed one by one."""
+        numbers = np.array([(one.value, one.lower_bound, one.violation, one.leakage) for one in proofs])
+        value, bound, violation, leakage = numbers.T
+        return StackProof(value, bound, violation, leakage, np.stack([one.distortion for one in proofs]))
+
+    @property
+    def gap(self) -> np.ndarray:
+        """value - lower_bound."""
+        return self.value - self.lower_bound
+
+
+def certify_stack(
+    stack: ProblemStack, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
+) -> StackProof:
+    """The certificates of `certify`, each computed from its own problem, by one pass over arrays with a leading axis.
+
+    `k` (N, Y, T) and `eta` (N, Y, W) are rules and prices for all rows of the programs, those of symbols without mass
+    included. Where `mechanism` (N, X, Y) holds no mechanism the violation is infinite.
+    """
+    program = measured_program(stack, ())
+    met = _stochastic(mechanism)
+    if not met.all():  # anything that has a value
+        mechanism = np.where(met[:, None, None], mechanism, 1.0 / mechanism.shape[-1])
+    proof = certify_program(program, mechanism, k, eta, price)
+    scale, shift = reading(stack)
+    value, bound = interval_of(stack, scale, shift, proof.value, proof.lower_bound)
+    # Of several joints the largest: the shift of each stands in the bound of its term.
+    totals = np.stack([proof.leakages[:, j] - term.bound for j, term in enumerate(program.terms)], axis=-1)
+    leakage = np.maximum(scale.outer(totals.max(axis=-1) + shift), 0.0)
+    return StackProof(value, bound, np.where(met, proof.violation, np.inf), leakage, _distortion(stack, mechanism))
+
+
+def _stochastic(mechanism: np.ndarray) -> np.ndarray:
+    """Whether the rows of (..., X, Y) are distributions, up to rounding: of NaN no comparison is true."""
+    met = (mechanism >= 0).all(axis=(-2, -1)) & (abs(mechanism.sum(axis=-1) - 1) <= 1e-9).all(axis=-1)
+    return np.asarray(met)
+
+
+def _distortion(problem: DistortionProblem | ProblemStack, mechanism: np.ndarray) -> np.ndarray:
     """E d_k, the largest over the joints."""
-    each = (problem.tables() * mechanism).sum(axis=2)  # (M, X)
-    return np.asarray((each @ problem.joints.sum(axis=1).T).max(axis=1))
+    each = (problem.tables() * mechanism[..., None, :, :]).sum(axis=-1)  # (M, X)
+    return np.asarray((each @ np.swapaxes(problem.joints.sum(axis=-2), -1, -2)).max(axis=-1))

@@ -151,6 +151,11 @@ class AbstractLeakage(Module):
         """What a release that ignores the data leaks, where that is the same under every joint; None: computed."""
         return None
 
+    @property
+    def stacks(self) -> bool:
+        """Whether it is an average without `shift` whose `rules` take joints with a leading axis, that of a batch."""
+        return False
+
     def row_count(self, symbols: int) -> int:
         """At most so many rows for so many private symbols."""
         return symbols + 1

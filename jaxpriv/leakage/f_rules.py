@@ -106,15 +106,17 @@ class FRules(AbstractRuleSet):
         return self.curve.slopes
 
     def columns(self, term: Term, w: Arr) -> Arr:
-        r, mass = term.reference[:-1, None], w[-1]
+        r, mass = term.reference[..., :-1, None], w[..., -1:, :]
         present = mass > 0
         positive = present & (r > 0)
-        lift = xp.where(positive, w[:-1] / xp.where(positive, r * mass, 1.0), 1.0)
-        return xp.where(present, mass * (r * self.curve.exact(xp.maximum(lift, 0.0))).sum(axis=0), 0.0)
+        lift = xp.where(positive, w[..., :-1, :] / xp.where(positive, r * mass, 1.0), 1.0)
+        total = (r * self.curve.exact(xp.maximum(lift, 0.0))).sum(axis=-2)
+        return xp.where(present[..., 0, :], mass[..., 0, :] * total, 0.0)
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
-        u, conjugate = self.curve.lines(g[:, :-1])
-        return xp.concatenate([u, -(term.reference[:-1] * conjugate).sum(axis=1)[:, None]], axis=1)
+        u, conjugate = self.curve.lines(g[..., :-1])
+        last = -(term.reference[..., None, :-1] * conjugate).sum(axis=-1, keepdims=True)
+        return xp.concatenate([u, last], axis=-1)
 
 
 def f_rules(curve: AbstractCurve, view: View) -> Rules:

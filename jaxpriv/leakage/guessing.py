@@ -65,7 +65,8 @@ class CorrectGuess(AbstractMeanLeakage):
 
 def relative_guess_rules(view: View) -> Rules:
     """max_s w_s / max_s p_s."""
-    return Rules(LINEAR, view.joint / view.prior.max(), np.ones(len(view.prior)))
+    largest = view.prior.max(axis=-1)[..., None, None]
+    return Rules(LINEAR, view.joint / largest, np.ones(view.prior.shape[-1]))
 
 
 @named("min-entropy", "average")

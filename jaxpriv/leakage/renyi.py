@@ -111,6 +111,14 @@ class Sibson(AbstractExponentialMeanLeakage):
     def untraceable(self) -> str | None:
         return _traced_order(self.order, "Sibson")
 
+    @property
+    def least(self) -> float:
+        return 0.0
+
+    @property
+    def stacks(self) -> bool:
+        return True
+
     def rules(self, view: View) -> Rules:
         """( sum_s p_s^{1-a} w_s^a )^{1/a}, minus that for a < 1; at a = 1 relative entropy."""
         order = float(np.asarray(self.order))
@@ -170,6 +178,14 @@ class Arimoto(AbstractExponentialMeanLeakage):
     def untraceable(self) -> str | None:
         return _traced_order(self.order, "Arimoto")
 
+    @property
+    def least(self) -> float:
+        return 0.0
+
+    @property
+    def stacks(self) -> bool:
+        return True
+
     def rules(self, view: View) -> Rules:
         """||w||_a / ||p||_a, minus that for a < 1; at a = 1 relative entropy."""
         order, ones, prior = float(np.asarray(self.order)), view.ones, view.prior
@@ -177,8 +193,8 @@ class Arimoto(AbstractExponentialMeanLeakage):
             return Rules(ENTROPIC, view.joint, prior)
         if math.isinf(order):
             return relative_guess_rules(view)
-        norm = (ones * xp.where(prior > 0, prior, 1.0) ** order).sum() ** (1.0 / order)
-        return Rules(Power(order < 1.0), view.joint / norm, ones, parameter=order / (order - 1.0))
+        norm = (ones * xp.where(prior > 0, prior, 1.0) ** order).sum(axis=-1) ** (1.0 / order)
+        return Rules(Power(order < 1.0), view.joint / norm[..., None, None], ones, parameter=order / (order - 1.0))
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return bounds.arimoto(float(self.order))
@@ -223,6 +239,14 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
 
     @property
     def linear(self) -> bool:
+        return True
+
+    @property
+    def least(self) -> float:
+        return 0.0
+
+    @property
+    def stacks(self) -> bool:
         return True
 
     def rules(self, view: View) -> Rules:

@@ -203,15 +203,15 @@ class AbstractRuleSet(ABC):
         """Rules for symbols that are not iterated on, (T,): they cost the set next to nothing."""
         return np.zeros(len(reference))
 
-    # What a certificate needs.
+    # What a certificate needs: of sets without a user's function for leading axes of the term's arrays too, a batch.
 
     @abstractmethod
     def columns(self, term: Term, w: Arr) -> Arr:
-        """phi of what the term sees of every output, w (T, Y): (Y,). Of a user's function rounded up."""
+        """phi of what the term sees of every output, w (..., T, Y): (..., Y). Of a user's function rounded up."""
 
     @abstractmethod
     def moved_in(self, term: Term, g: Arr) -> Arr:
-        """Any finite g (Y, T) moved into the set."""
+        """Any finite g (..., Y, T) moved into the set."""
 
 
 @dataclass(frozen=True)
@@ -265,25 +265,25 @@ class Entropic(AbstractRuleSet):
         return np.where(seen, UNSEEN - np.log(np.where(seen, reference, 1.0)), 0.0)
 
     def columns(self, term: Term, w: Arr) -> Arr:
-        r = term.reference[:, None]
+        r = term.reference[..., None]
         w = xp.maximum(w, 0.0)
-        mass = w.sum(axis=0)
+        mass = w.sum(axis=-2, keepdims=True)
         # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - t + 1) >= 0, so that small values keep
         # their digits, and -m ln R apart.
-        whole = r.sum()
+        whole = r.sum(axis=-2, keepdims=True)
         product = r / whole * mass
         ratio = xp.where(product > 0, w / xp.where(product > 0, product, 1.0), 0.0)
         terms = xp.where(ratio > 0, ratio * xp.log(xp.where(ratio > 0, ratio, 1.0)), 0.0) - ratio + 1.0
-        return (product * terms).sum(axis=0) - mass * _log_of_total(whole)
+        return (product * terms).sum(axis=-2) - (mass * _log_of_total(whole))[..., 0, :]
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
-        r = term.reference
+        r = term.reference[..., None, :]
         seen = r > 0
         g = xp.where(seen, xp.clip(g, _LOWEST_SCORE, -_LOWEST_SCORE), _LOWEST_SCORE)
-        g = g - g.max(axis=1, keepdims=True)
-        total = r.sum()
-        mean = (r * xp.exp(g)).sum(axis=1, keepdims=True) / total
-        short = (r * xp.expm1(g)).sum(axis=1, keepdims=True) / total
+        g = g - g.max(axis=-1, keepdims=True)
+        total = r.sum(axis=-1, keepdims=True)
+        mean = (r * xp.exp(g)).sum(axis=-1, keepdims=True) / total
+        short = (r * xp.expm1(g)).sum(axis=-1, keepdims=True) / total
         level = xp.where(mean > 0.5, xp.log1p(xp.where(mean > 0.5, short, 0.0)), xp.log(mean))
         return xp.where(seen, g - level - _log_of_total(total), 0.0)
 
@@ -339,26 +339,27 @@ class Power(AbstractRuleSet):
         return np.full(len(reference), -1e3 if self.negative else 0.0)
 
     def columns(self, term: Term, w: Arr) -> Arr:
-        r = term.reference[:, None]
-        order = term.parameter / (term.parameter - 1.0)
+        r = term.reference[..., None]
+        b = xp.of(term.parameter).asarray(term.parameter)[..., None]
+        order = b / (b - 1.0)
         lift = xp.maximum(w, 0.0) / xp.where(r > 0, r, 1.0)
-        top = lift.max(axis=0)
-        share = lift / xp.where(top > 0, top, 1.0)
-        power = xp.where(share > 0, xp.where(share > 0, share, 1.0) ** order, 0.0)
-        inner = (r * power).sum(axis=0)
+        top = lift.max(axis=-2)
+        share = lift / xp.where(top > 0, top, 1.0)[..., None, :]
+        power = xp.where(share > 0, xp.where(share > 0, share, 1.0) ** order[..., None], 0.0)
+        inner = (r * power).sum(axis=-2)
         inner = xp.where(inner > 0, xp.where(inner > 0, inner, 1.0) ** (1.0 / order), 0.0)
         return (-1.0 if self.negative else 1.0) * top * inner
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
-        r, b = term.reference, term.parameter
+        r, b = term.reference[..., None, :], xp.of(term.parameter).asarray(term.parameter)[..., None, None]
         # Powers of numbers on the side of 1 where they cannot overflow: b < 0 for orders < 1.
         if self.negative:
             y = xp.clip(-g, 1e-150, 1e150)
-            y = y / y.min(axis=1, keepdims=True)
+            y = y / y.min(axis=-1, keepdims=True)
         else:
-            top = g.max(axis=1, keepdims=True)
+            top = g.max(axis=-1, keepdims=True)
             y = xp.where(top > 0, xp.maximum(g, 0.0) / xp.where(top > 0, top, 1.0), 1.0)
-        y = y * ((r * y**b).sum(axis=1, keepdims=True)) ** (-1.0 / b)
+        y = y * ((r * y**b).sum(axis=-1, keepdims=True)) ** (-1.0 / b)
         return -y if self.negative else y
 
 
@@ -403,8 +404,8 @@ class Linear(AbstractRuleSet):
 
     def columns(self, term: Term, w: Arr) -> Arr:
         if term.cap is not None:
-            return (term.cap[:, None] * xp.maximum(w, 0.0)).sum(axis=0)
-        return (w / term.reference[:, None]).max(axis=0)
+            return (term.cap[..., None] * xp.maximum(w, 0.0)).sum(axis=-2)
+        return (w / term.reference[..., None]).max(axis=-2)
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
         raise NotImplementedError

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from jaxpriv._types import Arr, ScalarLike
@@ -19,7 +20,7 @@ MOST_NATS = 200.0
 @dataclass(frozen=True)
 class Scale:
     """value = outer(total), total = inner(value), both increasing; total is the sum over outputs and terms.
-    `slope(value)` is the derivative of `inner`.
+    `slope(value)` is the derivative of `inner`. `outer` takes a batch of totals too.
     """
 
     outer: Callable[[ScalarLike], ScalarLike]
@@ -33,7 +34,7 @@ class Scale:
 
 
 def _itself(number: ScalarLike) -> ScalarLike:
-    return number if is_traced(number) else float(number)
+    return number if is_traced(number) or np.ndim(number) else float(number)
 
 
 PLAIN = Scale(_itself, _itself, lambda _: 1.0)
@@ -59,7 +60,9 @@ def _exp(nats: ScalarLike) -> ScalarLike:
 
 
 def _log(total: ScalarLike) -> ScalarLike:
-    return jnp.log(jnp.maximum(total, 1e-300)) if is_traced(total) else math.log(max(total, 1e-300))
+    if is_traced(total):
+        return jnp.log(jnp.maximum(total, 1e-300))
+    return np.log(np.maximum(total, 1e-300)) if np.ndim(total) else math.log(max(total, 1e-300))
 
 
 # The least value of a convex function on the probability simplex, with a bound on the error.

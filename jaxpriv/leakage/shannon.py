@@ -89,6 +89,10 @@ class MutualInformation(AbstractMeanLeakage):
     def least(self) -> float:
         return 0.0
 
+    @property
+    def stacks(self) -> bool:
+        return True
+
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior)
 

@@ -172,10 +172,11 @@ class DistortionProblem(Module):
 
     def tables(self) -> Arr:
         """The distortions as tables, shape (M, X, Y)."""
-        xp = jnp if is_traced(self) else np
-        return xp.stack(
-            [distortions.dense(d, f"distortion[{k}]", self._instead) for k, d in enumerate(self.distortions)]
-        )
+        if all(isinstance(d, distortions.Matrix) for d in self.distortions):  # nothing to compute, nothing to refuse
+            each = [distortions.dense(d) for d in self.distortions]
+        else:
+            each = [distortions.dense(d, f"distortion[{k}]", self._instead) for k, d in enumerate(self.distortions)]
+        return (jnp if is_traced(*each) else np).stack(each)
 
 
 def rate_distortion(

@@ -8,6 +8,7 @@ import dataclasses
 import math
 from typing import Any, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -19,6 +20,7 @@ from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.leakage.scales import PLAIN, Scale
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
+from jaxpriv.problems.stack import ProblemStack
 
 # From measures to the terms of a convex program: what a measure says of itself, in a role, with equal rows merged.
 #
@@ -35,17 +37,21 @@ def terms_of(
     """The terms of `measure` under one joint in a role; `value` is its limit in roles AVERAGE and WORST.
 
     In role AVERAGE or PEAK the shift of the measure is in `bound`; in role OBJECTIVE it is `shift_of`. `whole`: no row
-    is left out or merged, as it must be where an argument is traced.
+    is left out or merged, as it must be where an argument is traced, and where `joint` has a leading axis, that of a
+    batch, which the terms of an average that is the objective (OBJECTIVE, PEAK) have then.
     """
+    if np.ndim(joint) > 2 and not measure.stacks:
+        each = [terms_of(measure, one, role, value, whole) for one in joint]
+        return jax.tree.map(lambda *parts: np.stack(parts), *each)
     seen_part, view = _viewed(measure, joint, value, whole)
     rules = seen_part.rules(view)
     if rules is None:
         return ()
     bound = 0.0
     if role is Role.AVERAGE:
-        bound = measure.scale_for(len(joint)).inner(value) - seen_part.shift(view.prior)
+        bound = measure.scale_for(joint.shape[-2]).inner(value) - _shift(seen_part, view)
     elif role is Role.PEAK:
-        bound = -seen_part.shift(view.prior)
+        bound = -_shift(seen_part, view)
     term = _term(rules, role, view, bound)
     limits = role in (Role.AVERAGE, Role.WORST) and rules.rule_set.strict
     # Strictly convex measures are 0 where S and Y are independent, and nowhere else.
@@ -53,17 +59,26 @@ def terms_of(
 
 
 def shift_of(measure: AbstractLeakage, joint: Arr, whole: bool = False) -> ScalarLike:
-    """What is added to the sum of the columns of an average measure."""
+    """What is added to the sum of the columns of an average measure; (N,) of a batch of joints (N, S, X)."""
+    if np.ndim(joint) > 2 and not measure.stacks:
+        return np.array([shift_of(measure, one, whole) for one in joint])
     seen_part, view = _viewed(measure, joint, 0.0, whole)
-    return seen_part.shift(view.prior)
+    return _shift(seen_part, view)
+
+
+def _shift(measure: AbstractLeakage, view: View) -> ScalarLike:
+    """`measure.shift`, 0 of a measure that takes a batch."""
+    return 0.0 if view.joint.ndim > 2 else measure.shift(view.prior)
 
 
 def _viewed(measure: AbstractLeakage, joint: Arr, value: ScalarLike, whole: bool) -> tuple[AbstractLeakage, View]:
     """The measure and the joint without private symbols of no mass; `whole`: with them."""
-    prior = joint.sum(axis=1)
-    seen = np.ones(len(joint), dtype=bool) if whole else np.asarray(prior > 0)
+    prior = joint.sum(axis=-1)
+    seen = np.ones(joint.shape[-2], dtype=bool) if whole else np.asarray(prior > 0)
     kept = joint if whole else joint[seen]
-    return measure.among(prior, seen), View(kept, kept.sum(axis=1), joint.sum(axis=0), value, whole)
+    view = View(kept, kept.sum(axis=-1), joint.sum(axis=-2), value, whole)
+    # A measure that takes a batch has no parameters for each private symbol.
+    return (measure if joint.ndim > 2 else measure.among(prior, seen)), view
 
 
 def linear_limit(rows: Arr, reference: Arr, mass: Arr) -> Term:
@@ -85,8 +100,8 @@ def _made(rules: Rules, role: Role, mass: Arr, bound: ScalarLike) -> Term:
         rows=rules.rows,
         reference=rules.reference,
         cap=rules.cap,
-        offset=np.zeros(len(mass)) if rules.offset is None else rules.offset,
-        bound=bound if is_traced(bound) else np.float64(bound),
+        offset=np.zeros(mass.shape) if rules.offset is None else rules.offset,
+        bound=bound if is_traced(bound) or np.ndim(bound) else np.float64(bound),
         parameter=np.float64(rules.parameter),
         rule_set=rules.rule_set,
         role=role,
@@ -138,11 +153,15 @@ def finite_limits(limits: Limits) -> list[tuple[AbstractLeakage, Any]]:
     return [(measure, value) for measure, value in limits if is_traced(value) or not math.isinf(value)]
 
 
-def least_value(problem: DistortionProblem, measure: AbstractLeakage) -> ScalarLike:
+def least_value(problem: DistortionProblem | ProblemStack, measure: AbstractLeakage) -> ScalarLike:
     """What a release that ignores the data leaks, the largest over the joints: no release leaks less."""
     if measure.least is not None:
         return measure.least
     uniform = np.full(problem.shape, 1.0 / problem.shape[1], problem.joints.dtype)
+    if isinstance(problem, ProblemStack):
+        each = [[exact_values((measure,), joint, uniform)[0] for joint in joints] for joints in problem.joints]
+        leasts = np.max(each, axis=1)
+        return np.where(abs(leasts) > _ROUNDING, leasts, 0.0)
     if is_traced(problem):
         least = measured_values(measure, problem.joints, uniform).max()
         return jnp.where(abs(least) > _ROUNDING, least, 0.0)
@@ -161,15 +180,18 @@ def equals_least(value: ScalarLike, least: ScalarLike) -> BoolLike:
     return abs(value - least) <= _RELATIVE * abs(least) + _ROUNDING
 
 
-def reading(problem: DistortionProblem) -> tuple[Scale, Any]:
+def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
     """(scale, shift): the value of the problem is scale.outer(value of `measured_program` + shift).
 
     With several joints the shifts are part of the program; the leakage-budget form minimises E d itself.
     """
     if problem.leakage_budget is not None:
         return PLAIN, 0.0
-    shift = shift_of(problem.leakage, problem.joints[0], is_traced(problem)) if problem.sizes[0] == 1 else 0.0
-    return problem.leakage.scale_for(problem.sizes[1]), shift
+    scale = problem.leakage.scale_for(problem.sizes[1])
+    if problem.sizes[0] > 1:
+        return scale, 0.0
+    whole = is_traced(problem) or isinstance(problem, ProblemStack)
+    return scale, shift_of(problem.leakage, problem.joints[..., 0, :, :], whole)
 
 
 def program_of(problem: DistortionProblem) -> Program:
@@ -214,22 +236,25 @@ def least_worst_program(problem: DistortionProblem, whole: bool = False) -> Prog
     return dataclasses.replace(nothing, terms=(*terms, *nothing.terms[own:]))
 
 
-def measured_program(problem: DistortionProblem, limits: Limits, whole: bool = False) -> Program:
+def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, whole: bool = False) -> Program:
     """The program of `problem` in its own form under `limits` (measure, value), without an anchor.
+
+    That of a stack, which has no limits, is `whole`, and all its arrays have the leading axis.
 
     * leakage budget: minimise E d (the largest over the joints) under the limits;
     * budget, average measure: minimise the sum of its columns (the largest over the joints);
     * multiplier, average measure: that plus the priced distortions.
     """
-    whole = whole or is_traced(problem) or problem.of_information
+    whole = whole or isinstance(problem, ProblemStack) or is_traced(problem) or problem.of_information
     joints, tables = problem.joints, problem.tables()
-    masses = joints.sum(axis=1)
-    weighted = masses[:, None, :, None] * tables[None]  # (K, M, X, Y)
-    shape = problem.shape
+    masses = joints.sum(axis=-2)
+    weighted = masses[..., :, None, :, None] * tables[..., None, :, :, :]  # (K, M, X, Y)
+    shape, lead = problem.shape, joints.shape[:-3]
     terms = _limit_terms(joints, limits, whole)
-    cost, constraints = np.zeros(shape), np.zeros((0, *shape))
-    budgets, marks = np.zeros(0), np.zeros(0)
-    several = len(joints) > 1
+    cost, constraints = np.zeros((*lead, *shape)), np.zeros((*lead, 0, *shape))
+    budgets, marks = np.zeros((*lead, 0)), np.zeros((*lead, 0))
+    groups = joints.shape[-3]
+    several = groups > 1
     if problem.leakage_budget is not None:
         if several:
             constraints, budgets, marks = weighted[:, 0], np.zeros(len(joints)), np.ones(len(joints))
@@ -237,15 +262,16 @@ def measured_program(problem: DistortionProblem, limits: Limits, whole: bool = F
             cost = weighted[0, 0]
     else:
         role = Role.PEAK if several else Role.OBJECTIVE
-        own = [term for joint in joints for term in terms_of(problem.leakage, joint, role, whole=whole)]
+        each = [joints[..., k, :, :] for k in range(groups)]
+        own = [term for joint in each for term in terms_of(problem.leakage, joint, role, whole=whole)]
         terms = own + terms
         if problem.multiplier is not None:
-            unit = problem.leakage.scale_for(joints.shape[1]).inner(1.0)
-            cost = unit * (problem.multiplier[:, None, None] * weighted[0]).sum(axis=0)
-        else:
-            constraints = weighted.reshape(-1, *shape)
-            budgets = _for_each(problem.budget, len(joints))
-            marks = np.zeros(len(budgets))
+            unit = problem.leakage.scale_for(joints.shape[-2]).inner(1.0)
+            cost = unit * (problem.multiplier[..., None, None] * weighted[..., 0, :, :, :]).sum(axis=-3)
+        elif problem.budget is not None:
+            constraints = weighted.reshape(*lead, -1, *shape)
+            budgets = _for_each(problem.budget, groups)
+            marks = np.zeros(budgets.shape)
     return _program(terms, masses, cost, constraints, budgets, marks)
 
 
@@ -282,7 +308,7 @@ def distance_program(problem: DistortionProblem, limits: Limits, whole: bool = F
 
 
 def _for_each(budget: Arr, joints: int) -> Arr:
-    """The budgets, once for every joint."""
+    """The budgets (..., M), once for every joint."""
     return (jnp if is_traced(budget) else np).tile(budget, joints)
 
 
@@ -312,7 +338,7 @@ def _limit_terms(joints: Arr, limits: Limits, whole: bool) -> list[Term]:
 def _program(terms: list[Term], masses: Arr, cost: Arr, constraints: Arr, budgets: Arr, marks: np.ndarray) -> Program:
     return Program(
         terms=tuple(terms),
-        mass=masses.mean(axis=0),
+        mass=masses.mean(axis=-2),
         cost=cost,
         constraints=constraints,
         budgets=budgets if is_traced(budgets) else np.asarray(budgets, dtype=np.float64),

@@ -7,23 +7,26 @@ does not meet the goal there is left to a solve of its own.
 """
 
 import dataclasses
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
-from jaxpriv.certificates.verification import certify
+from jaxpriv.certificates.verification import StackProof, certify, certify_stack
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.stack import ProblemStack
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving import uncompiled
 from jaxpriv.solving.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, restored
 from jaxpriv.solving.choice import pick_solver, step_limit
-from jaxpriv.solving.execution import on_host, own_settings
+from jaxpriv.solving.execution import compiled, own_settings
 from jaxpriv.solving.host import own_goal
 from jaxpriv.solving.portions import step_seconds
 from jaxpriv.solving.solve import solve
@@ -42,6 +45,9 @@ _WORTH = 4.0
 STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 8, 0.01, 2e-4
 # Processor seconds that compiling a batch takes, most often.
 COMPILE = 8.0
+# Entries of all arrays of a problem up to which its kind follows from sizes: nothing about memory is asked there.
+_ALIKE = 2**20
+_OPTIMAL, _COMPLETE = np.int32(Status.OPTIMAL), np.int32(0)
 
 
 class Kind(NamedTuple):
@@ -54,6 +60,12 @@ class Kind(NamedTuple):
     measures: Measures
     name: str
     solver: InteriorPoint
+
+    @property
+    def stacks(self) -> bool:
+        """Whether one pass certifies a batch of problems of equal sizes: an average in the objective alone."""
+        measure, *limits = self.measures.values
+        return self.form != "leakage_budget" and not limits and not measure.worst_outcome
 
     @property
     def _rows(self) -> int:
@@ -161,66 +173,189 @@ def kind_of(problem: object, solver: object, goal: Goal) -> Kind | None:
     return Kind(bucket_of(problem), problem.sizes[0], count, form, measures, name, method)
 
 
-def slack_of(problem: DistortionProblem) -> tuple[float, ...]:
-    """By what problems of one kind are ordered, so that those of a batch take about as many steps.
+class Kinds:
+    """`kind_of` for many problems: asked once for all that it cannot tell apart."""
 
-    Budgets as shares of the way from the least distortion to that of the best constant release; prices and leakage
-    budgets as they are.
-    """
+    def __init__(self, solver: object, goal: Goal) -> None:
+        self._solver, self._goal = solver, goal
+        self._known: dict[Hashable, Kind | None] = {}
+
+    def of(self, problem: object) -> Kind | None:
+        """The same, and the same errors."""
+        key = _likeness(problem) if isinstance(problem, DistortionProblem) else None
+        if key is None:
+            return kind_of(problem, self._solver, self._goal)
+        if key not in self._known:
+            self._known[key] = kind_of(problem, self._solver, self._goal)
+        return self._known[key]
+
+
+def _likeness(problem: DistortionProblem) -> Hashable:
+    """All that the kind of a problem depends on; None where that is more than its form, measures and sizes."""
+    measures = (problem.leakage, *(measure for measure, _ in problem.limits))
+    if not isinstance(problem.data, np.ndarray) or math.prod(problem.sizes) > _ALIKE:
+        return None
+    parameters: list[object] = []
+    for measure in measures:
+        parameters.append(type(measure))
+        for value in vars(measure).values():
+            if not (value is None or (isinstance(value, (np.ndarray, float)) and np.ndim(value) == 0)):
+                return None
+            parameters.append(value if value is None else float(value))
     form = form_of(problem)
-    target = np.ravel(np.asarray(getattr(problem, form), dtype=np.float64))
+    finite = np.isfinite(getattr(problem, form)).all() and all(np.isfinite(value) for _, value in problem.limits)
+    return (problem.sizes, len(problem.distortions), form, finite, *parameters)
+
+
+def in_order(problems: Sequence[DistortionProblem], places: Iterable[int]) -> list[int]:
+    """Places of problems of one kind, by sizes, since one pass certifies those of a batch that have equal ones, then
+    so that those of a batch take about as many steps.
+
+    That is by budgets as shares of the way from the least distortion to that of the best constant release, and by
+    prices and leakage budgets as they are.
+    """
+    alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+    for i in places:
+        alike[problems[i].sizes].append(i)
+    ordered = []
+    for _, own in sorted(alike.items()):
+        parts = [own[start : start + _MOST] for start in range(0, len(own), _MOST)]
+        slacks = np.concatenate([_slacks([problems[i] for i in part]) for part in parts])
+        ordered += [own[j] for j in np.lexsort(slacks.T[::-1])]
+    return ordered
+
+
+def _slacks(problems: Sequence[DistortionProblem]) -> np.ndarray:
+    """The numbers that problems of equal sizes are ordered by, (N, M)."""
+    form = form_of(problems[0])
+    target = np.array([getattr(problem, form) for problem in problems], dtype=np.float64).reshape(len(problems), -1)
     if form != "budget":
-        return tuple(target.tolist())
-    weighted = problem.joints.sum(axis=1).mean(axis=0)[:, None] * problem.tables()
-    least, idle = weighted.min(axis=2).sum(axis=1), weighted.sum(axis=1).min(axis=1)
-    return tuple(((target - least) / np.where(idle > least, idle - least, 1.0)).tolist())
+        return target
+    masses = np.stack([problem.joints for problem in problems]).sum(axis=2).mean(axis=1)
+    weighted = masses[:, None, :, None] * np.stack([problem.tables() for problem in problems])
+    least, idle = weighted.min(axis=3).sum(axis=2), weighted.sum(axis=2).min(axis=2)
+    return (target - least) / np.where(idle > least, idle - least, 1.0)
 
 
 def solve_together(
-    problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, max_steps: int | None, width: int
-) -> list[Solution | None]:
-    """The certified solutions of up to `width` problems of one kind; None where one is left to a solve of its own.
+    batches: Iterable[Sequence[DistortionProblem]], kind: Kind, goal: Goal, max_steps: int | None, width: int
+) -> Iterator[list[Solution | None]]:
+    """The certified solutions of every batch of up to `width` problems of one kind, None where one is left to a solve
+    of its own: where the goal is not proved, and where the device refused the batch.
 
-    That is where the goal is not proved, and where the device refused the batch. The seconds of a solution are its
-    share of those of the batch.
+    The device computes a batch while the one before it is certified. The seconds of a solution are its share of those
+    that its batch added.
     """
+    ahead: _Running | None = None
     begun = time.perf_counter()
-    lanes = Lanes.of([*problems, *[problems[-1]] * (width - len(problems))], kind.bucket)
-    numbers = np.asarray(goal.tol, np.float64), np.asarray(goal.rtol, np.float64)
-    limit = np.asarray(step_limit(kind.solver, max_steps))
-    try:
-        with own_settings():
-            found, compiling = on_host(_solve_all, kind.solver, lanes, *numbers, limit)
-    except jax.errors.JaxRuntimeError:
-        return [None] * len(problems)
-    certified = [
-        _certified(problem, jax.tree.map(lambda leaf, i=i: leaf[i], found), kind, goal)
-        for i, problem in enumerate(problems)
-    ]
-    spent = time.perf_counter() - begun - compiling
-    seconds = {"compile": compiling / len(problems), "solve": spent / len(problems)}
-    return [None if one is None else dataclasses.replace(one, seconds=seconds) for one in certified]
+    for problems in batches:
+        running = _Running.of(problems, kind, goal, max_steps, width)
+        if ahead is not None:
+            yield ahead.certified(begun)
+            begun = time.perf_counter()
+        ahead = running
+    if ahead is not None:
+        yield ahead.certified(begun)
 
 
-def _certified(problem: DistortionProblem, lane: Solution, kind: Kind, goal: Goal) -> Solution | None:
-    """What a lane found, with the numbers that it proves for the problem itself; None if these do not meet the goal."""
-    if int(lane.code) != Status.OPTIMAL:
-        return None
-    candidate = restored(problem, lane, kind.bucket)
-    proved = certify(problem, candidate)
-    if not (proved.valid and own_goal(problem, goal).proved(proved)):
-        return None
-    return dataclasses.replace(
-        candidate,
-        value=np.float64(proved.value),
-        lower_bound=np.float64(proved.lower_bound),
-        leakage=np.float64(proved.leakage),
-        distortion=proved.distortion,
-        code=np.int32(Status.OPTIMAL),
-        steps=np.int32(lane.steps),
-        solver=kind.name,
-        stopped=np.int32(0),
-    )
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Running:
+    """A batch that the device computes."""
+
+    problems: Sequence[DistortionProblem]
+    kind: Kind
+    goal: Goal
+    found: Solution | None  # None: the device refused it
+    compiling: float
+
+    @staticmethod
+    def of(
+        problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, max_steps: int | None, width: int
+    ) -> "_Running":
+        lanes = Lanes.of([*problems, *[problems[-1]] * (width - len(problems))], kind.bucket)
+        numbers = np.asarray(goal.tol, np.float64), np.asarray(goal.rtol, np.float64)
+        limit = np.asarray(step_limit(kind.solver, max_steps))
+        try:
+            with own_settings():
+                run, compiling = compiled(_solve_all, kind.solver, lanes, *numbers, limit)
+                return _Running(problems, kind, goal, run(), compiling)
+        except jax.errors.JaxRuntimeError:
+            return _Running(problems, kind, goal, None, 0.0)
+
+    def certified(self, begun: float) -> list[Solution | None]:
+        """What was found, with the numbers that it proves for each problem itself; None where these miss the goal."""
+        results: list[Solution | None] = [None] * len(self.problems)
+        try:
+            found = None if self.found is None else jax.tree.map(np.asarray, self.found)
+        except jax.errors.JaxRuntimeError:
+            found = None
+        if found is None:
+            return results
+        alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+        for i in np.flatnonzero(found.code[: len(results)] == Status.OPTIMAL).tolist():
+            alike[self.problems[i].sizes].append(i)
+        proved = [_proved([self.problems[i] for i in places], places, found, self.kind) for places in alike.values()]
+        spent = max(time.perf_counter() - begun - self.compiling, 0.0)
+        seconds = {"compile": self.compiling / len(results), "solve": spent / len(results)}
+        for one in proved:
+            for j in np.flatnonzero(one.met(self.goal)).tolist():
+                results[one.lanes[j]] = one.solution(j, self.kind.name, seconds)
+        return results
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Proved:
+    """Candidates for problems of equal sizes along a leading axis, and what they prove."""
+
+    problems: Sequence[DistortionProblem]
+    lanes: list[int]
+    mechanism: np.ndarray
+    scores: np.ndarray
+    weights: np.ndarray
+    multipliers: np.ndarray
+    steps: np.ndarray
+    proof: StackProof
+
+    def met(self, goal: Goal) -> np.ndarray:
+        """Which meet the goal."""
+        if self.problems[0].leakage_budget is None:
+            return np.asarray(goal.proved(self.proof))
+        tolerances = np.array([own_goal(problem, goal).tol for problem in self.problems])
+        return np.asarray(dataclasses.replace(goal, tol=tolerances).proved(self.proof))
+
+    def solution(self, j: int, name: str, seconds: dict[str, float]) -> Solution:
+        """That of one of them."""
+        return Solution(
+            value=self.proof.value[j],
+            lower_bound=self.proof.lower_bound[j],
+            mechanism=self.mechanism[j],
+            leakage=self.proof.leakage[j],
+            distortion=self.proof.distortion[j],
+            scores=self.scores[j],
+            weights=self.weights[j],
+            multipliers=self.multipliers[j],
+            code=_OPTIMAL,
+            steps=self.steps[j],
+            solver=name,
+            seconds=seconds,
+            stopped=_COMPLETE,
+        )
+
+
+def _proved(problems: Sequence[DistortionProblem], lanes: list[int], found: Solution, kind: Kind) -> _Proved:
+    """What lanes found for problems of equal sizes, with the certificates of the problems themselves."""
+    stack = ProblemStack.of(problems) if kind.stacks else None
+    joints = np.stack([problem.joints for problem in problems]) if stack is None else stack.joints
+    taken = jax.tree.map(lambda leaf: leaf[lanes], found)
+    outputs = problems[0].shape[1]
+    mechanism, scores, weights = restored(joints, outputs, kind.bucket, taken.mechanism, taken.scores, taken.weights)
+    rest = weights, taken.multipliers
+    if stack is not None:
+        proof = certify_stack(stack, mechanism, scores[:, 0], *rest)
+    else:
+        padded = dataclasses.replace(taken, mechanism=mechanism, scores=scores, weights=weights)
+        proof = StackProof.of([certify(problem, padded[j]) for j, problem in enumerate(problems)])
+    return _Proved(problems, lanes, mechanism, scores, *rest, taken.steps.astype(np.int32), proof)
 
 
 def _solve_all(solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:

@@ -16,6 +16,7 @@ this: it is computed from the original problem.
 import dataclasses
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +27,6 @@ from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.statement import terms_of
-from jaxpriv.solution import Solution
 
 # Alphabets are rounded up to multiples of the second number up to the first. Larger ones stay as they are: a step takes
 # most of the time there, and a few symbols more cost as much as compiling.
@@ -102,10 +102,14 @@ class Lanes:
         groups, count = first.sizes[0], len(first.distortions)
         joints = np.zeros((len(problems), groups, bucket.private, bucket.inputs))
         tables = np.zeros((len(problems), count, bucket.inputs, bucket.outputs))
-        for i, problem in enumerate(problems):
-            _, private, inputs, outputs = problem.sizes
-            joints[i, :, :private, :inputs] = problem.joints
-            tables[i, :, :inputs] = problem.tables()[:, :, np.arange(bucket.outputs) % outputs]
+        start = 0
+        for (_, private, inputs, outputs), part in groupby(problems, key=lambda problem: problem.sizes):
+            alike = list(part)
+            own = slice(start, start + len(alike))
+            joints[own, :, :private, :inputs] = np.stack([problem.joints for problem in alike])
+            copies = np.arange(bucket.outputs) % outputs
+            tables[own, :, :inputs] = np.stack([problem.tables() for problem in alike])[..., copies]
+            start = own.stop
         form = form_of(first)
         target = np.stack([np.asarray(getattr(problem, form), dtype=np.float64) for problem in problems])
         limits = np.array([[value for _, value in problem.limits] for problem in problems], dtype=np.float64)
@@ -124,27 +128,31 @@ def form_of(problem: DistortionProblem) -> str:
     return next(name for name in forms if getattr(problem, name) is not None)
 
 
-def restored(problem: DistortionProblem, found: Solution, bucket: Bucket) -> Solution:
-    """What was found for the padded problem, read as a candidate for `problem`; its numbers are still to be certified.
+def restored(
+    joints: np.ndarray, outputs: int, bucket: Bucket, wide: np.ndarray, scores: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(mechanism, scores, weights) of padded problems, read as candidates for the problems, still to be certified.
 
-    `found` holds NumPy arrays of one problem, without a leading axis. Rows of useful symbols without mass become the
-    marginal of Y, as in every solution.
+    All arrays have a leading axis: `joints` (N, K, S, X) are those of the problems, which have equal sizes. Rows of
+    useful symbols without mass become the marginal of Y, as in every solution.
     """
-    _, private, inputs, outputs = problem.sizes
-    wide, scores, weights = found.mechanism, found.scores, found.weights
-    mechanism = np.zeros((inputs, outputs))
-    for start in range(0, wide.shape[1], outputs):
-        part = wide[:inputs, start : start + outputs]
-        mechanism[:, : part.shape[1]] += part
-    masses = problem.joints.sum(axis=(0, 1))
+    private, inputs = joints.shape[-2:]
+    mechanism = wide[:, :inputs, :outputs]
+    if wide.shape[-1] > outputs:
+        mechanism = mechanism.copy()
+        for start in range(outputs, wide.shape[-1], outputs):
+            part = wide[:, :inputs, start : start + outputs]
+            mechanism[..., : part.shape[-1]] += part
+    masses = joints.sum(axis=(1, 2))  # (N, X)
     if not masses.all():
-        marginal = masses @ mechanism
-        mechanism[masses == 0] = marginal / marginal.sum()
-    scores = scores[:, :outputs]
+        marginal = (masses[:, None, :] @ mechanism)[:, 0]
+        marginal = marginal / marginal.sum(axis=-1, keepdims=True)
+        mechanism = np.where(masses[..., None] > 0, mechanism, marginal[:, None, :])
+    scores = scores[:, :, :outputs]
     if bucket.private > private:  # every term has one row for each private symbol
-        lead = scores.shape[:2]
+        lead = scores.shape[:3]
         scores = scores.reshape(*lead, -1, bucket.private)[..., :private].reshape(*lead, -1)
-    return dataclasses.replace(found, mechanism=mechanism, scores=scores, weights=weights[:outputs])
+    return mechanism, scores, weights[:, :outputs]
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.batches import Kind, joined, kind_of, slack_of, solve_together
+from jaxpriv.solving.batches import Kind, Kinds, in_order, joined, solve_together
 from jaxpriv.solving.choice import step_limit
 from jaxpriv.solving.portions import report_points
 from jaxpriv.solving.solve import solve_within
@@ -66,12 +66,13 @@ def solve_many(
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     step_limit(None, max_steps)
     kinds: defaultdict[Kind | None, list[int]] = defaultdict(list)
+    known = Kinds(solver, goal)
     for i, problem in enumerate(asked):
         if not isinstance(problem, _KNOWN):
             known = ", ".join(kind.__name__ for kind in _KNOWN)
             raise InputError(f"problems[{i}] must be one of {known}, not {type(problem).__name__}")
         try:
-            kinds[kind_of(problem, solver, goal)].append(i)
+            kinds[known.of(problem)].append(i)
         except JaxprivError as error:
             raise _at(i, error) from error
     results: list[Any] = [None] * len(asked)
@@ -90,16 +91,17 @@ def solve_many(
             width = 0 if kind is None else kind.width(len(places))
             alone = places
             if kind is not None and width:
+                ordered = in_order(asked, places)
+                batches = [ordered[start : start + width] for start in range(0, len(ordered), width)]
+                begun = ([asked[i] for i in batch] for batch in batches if not clock.expired())
                 alone = []
-                ordered = sorted(places, key=lambda i: slack_of(asked[i]))
-                for start in range(0, len(ordered), width):
-                    batch = ordered[start : start + width]
-                    found: list[Any] = [None] * len(batch)
-                    if not clock.expired():
-                        found = solve_together([asked[i] for i in batch], kind, goal, max_steps, width)
+                reached = 0
+                for batch, found in zip(batches, solve_together(begun, kind, goal, max_steps, width), strict=False):
+                    reached += len(batch)
                     alone += [i for i, one in zip(batch, found, strict=True) if one is None]
                     proved = [(i, one) for i, one in zip(batch, found, strict=True) if one is not None]
                     take([i for i, _ in proved], [one for _, one in proved])
+                alone += ordered[reached:]
             for i in alone:
                 take([i], [_alone(i, asked[i], solver, goal, max_steps, throw, clock)])
     return results

@@ -138,7 +138,7 @@ def run(
 
 def report_points(clock: Clock, name: str, fresh: list[Solution], done: int, total: int) -> None:
     """Report the points of a sweep that were just done, if any, by the one with the largest gap."""
-    if fresh:
+    if fresh and clock.reports:
         worst = max(fresh, key=lambda one: one.gap if np.isfinite(one.value) else -np.inf)
         clock.report(name, worst.steps, worst.value, worst.lower_bound, done, total)
 

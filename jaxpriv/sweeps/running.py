@@ -68,8 +68,8 @@ def _solutions(problems: list[DistortionProblem], work: Work) -> list[Solution]:
         kind = kind_of(problems[0], solver, goal)
         assert kind is not None  # the plan has a width for those only
         kind = kind._replace(bucket=Bucket(*work.bucket))
-        for start in range(0, len(problems), width):
-            found[start : start + width] = solve_together(problems[start : start + width], kind, goal, steps, width)
+        parts = (problems[start : start + width] for start in range(0, len(problems), width))
+        found = [one for part in solve_together(parts, kind, goal, steps, width) for one in part]
     return [
         solve_or_say_why(ENDLESS, problem, own["solver"], goal_of(own), own["max_steps"]) if one is None else one
         for problem, own, one in zip(problems, cases, found, strict=True)

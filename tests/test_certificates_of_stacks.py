@@ -1,0 +1,91 @@
+"""One pass over a stack of problems proves what the certificates of its problems prove one by one."""
+
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.certificates import certify_program, interval_of
+from jaxpriv.certificates.verification import certify_stack
+from jaxpriv.leakage import by_name
+from jaxpriv.problems.stack import ProblemStack
+from jaxpriv.problems.statement import measured_program, reading
+from jaxpriv.testing import random_joint, random_mechanisms
+
+_COUNT, _SIZES = 5, (3, 4, 3)
+_MEASURES = [
+    by_name("mutual-information"),
+    by_name("sibson", order=2.0),
+    by_name("sibson", order=0.5),
+    by_name("arimoto", order=3.0),
+    by_name("maximal-leakage"),
+    by_name("min-entropy"),
+    by_name("f-information", divergence="chi-squared"),
+    by_name("f-information", divergence="total-variation"),
+]
+
+
+def _problems(measure: jp.leakage.AbstractLeakage, joints: int, form: str) -> list[jp.DistortionProblem]:
+    """The second has a private symbol without mass, the third a useful one, two distortions each."""
+    private, inputs, outputs = _SIZES
+    problems = []
+    for i in range(_COUNT):
+        each = np.stack([random_joint(7 * i + k, private, inputs) for k in range(joints)])
+        if i == 1:
+            each[:, 0] = 0.0
+        if i == 2:
+            each[:, :, 0] = 0.0
+        each /= each.sum(axis=(1, 2), keepdims=True)
+        tables = np.random.default_rng(i).random((2, inputs, outputs))
+        target = {form: [0.3 + 0.1 * i, 0.5]}
+        problems.append(jp.DistortionProblem(each, tables, leakage=measure, **target))
+    return problems
+
+
+# The logarithm of an average has no multiplier form.
+_STATED = [(one, joints, "budget") for one in _MEASURES for joints in (1, 2)]
+_STATED += [(one, 1, "multiplier") for one in _MEASURES if one.scale_for(3).proportional]
+
+
+@pytest.mark.parametrize(("measure", "joints", "form"), _STATED)
+def test_a_stack_proves_what_its_problems_prove(measure, joints, form):
+    problems = _problems(measure, joints, form)
+    stack = ProblemStack.of(problems)
+    program = measured_program(stack, ())
+    draw = np.random.default_rng(0)
+    rows = sum(term.rows.shape[-2] for term in program.terms)
+    prices = program.budgets.shape[-1] + sum(term.priced for term in program.terms)
+    mechanisms = random_mechanisms(3, _COUNT, *_SIZES[1:])
+    k = draw.normal(size=(_COUNT, _SIZES[2], rows))
+    eta, price = np.zeros((_COUNT, _SIZES[2], 0)), draw.random((_COUNT, prices))
+    found = certify_stack(stack, mechanisms, k, eta, price)
+    for i, problem in enumerate(problems):
+        own = measured_program(problem, (), True)
+        alone = certify_program(own, mechanisms[i], k[i], eta[i], price[i])
+        value, bound = interval_of(problem, *reading(problem), float(alone.value), float(alone.lower_bound))
+        np.testing.assert_allclose(found.value[i], value, rtol=1e-14, atol=1e-15)
+        np.testing.assert_allclose(found.lower_bound[i], bound, rtol=1e-14, atol=1e-15)
+        np.testing.assert_allclose(found.violation[i], alone.violation, rtol=1e-12, atol=1e-15)
+        exact = max(float(measure(joint, mechanisms[i])) for joint in problem.joints)
+        np.testing.assert_allclose(found.leakage[i], exact, rtol=1e-9, atol=1e-12)
+        masses = problem.joints.sum(axis=1)
+        costs = (masses[:, None, :, None] * problem.tables() * mechanisms[i]).sum(axis=(2, 3)).max(axis=0)
+        np.testing.assert_allclose(found.distortion[i], costs, rtol=1e-13)
+
+
+def test_what_is_no_mechanism_proves_nothing_and_spoils_nothing():
+    stack = ProblemStack.of(_problems(by_name("mutual-information"), 1, "budget"))
+    mechanisms = random_mechanisms(3, _COUNT, *_SIZES[1:])
+    k, eta = np.zeros((_COUNT, 3, 3)), np.zeros((_COUNT, 3, 0))
+    price = np.ones((_COUNT, 2))
+    whole = certify_stack(stack, mechanisms, k, eta, price)
+    broken = mechanisms.copy()
+    broken[0, 1, 2] = np.nan
+    broken[1] *= 0.5
+    broken[2, 0] = [1.5, -0.5, 0.0]
+    k[3] = np.nan
+    k[4] = np.inf
+    found = certify_stack(stack, broken, k, eta, price)
+    assert (found.violation[:3] == np.inf).all()
+    np.testing.assert_array_equal(found.violation[3:], whole.violation[3:])
+    np.testing.assert_array_equal(found.value[3:], whole.value[3:])
+    assert (found.lower_bound <= found.value)[3:].all()
