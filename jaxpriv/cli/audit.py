@@ -210,7 +210,9 @@ def audit(
         except InputError as error:
             raise InputError(f"--objective: {error}") from error
         data |= {"solution": _solution(solution), "objective": measure}
-    checked = None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel)
+    checked = (
+        None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel, seed=seed)
+    )
     found = working("Auditing", lambda _: audit_mechanism(channel, **data, **options))
     record = {"kind": "mechanism", "units": "nats", **_record(found)}
     record["assumptions"]["statements"] += chosen
@@ -313,7 +315,14 @@ def _mechanism_text(record: dict[str, Any], units: Units) -> str:
     parts += _estimated(columns)
     tested = record["conformity"]
     if tested is not None:
-        parts.append(f"releases: p-value {_output.upper(tested['p_value'], 3)} that they come from this mapping")
+        parts.append(
+            f"releases: p-value {_output.upper(tested['p_value'], 3)} that they come from this mapping"
+            f" ({tested['tables']} simulated ones; a large p is no proof)"
+        )
+        if tested["detectable"] is not None:
+            parts.append(
+                f"  a share of {_output.upper(tested['detectable'], 3)} of records released as they are is found"
+            )
         parts += [f"  released although impossible: x={x}, y={y}" for x, y in tested["impossible"]]
     return _output.rendered(*parts, *_assumptions(record["assumptions"]))
 

@@ -74,8 +74,8 @@ def self_test(table: np.ndarray, rows: np.ndarray) -> None:
 
     Exactly: in each of `rows` every output is drawn for the first and the last of its numbers and for as many as the
     table says; what is drawn only grows with the number, so that is true of all numbers. Statistically: fresh draws of
-    each row (100,000, fewer for more than 20 rows) against the table, by `jaxpriv.estimation.audit.conformity`, whose
-    p-value is valid at every sample size.
+    each row (100,000, fewer for more than 20 rows) against the table, by the tail bound of
+    `jaxpriv.estimation.audit.conformity`, which is valid at every sample size and level.
 
     Raises `IntegrityError` and `EntropyError`.
     """
@@ -90,6 +90,6 @@ def self_test(table: np.ndarray, rows: np.ndarray) -> None:
     seen = np.zeros((len(rows), table.shape[1]), dtype=np.int64)
     for place, x in enumerate(rows.tolist()):
         seen[place] = np.bincount(draw(sums, np.full(count, x)), minlength=table.shape[1])
-    tested = conformity(seen, np.ldexp(table[rows].astype(np.float64), -BITS))
-    if not tested.p_value >= _FALSE_ALARM:
+    tested = conformity(seen, np.ldexp(table[rows].astype(np.float64), -BITS), tables=0)
+    if not tested.tail >= _FALSE_ALARM:
         raise EntropyError("self-test: fresh draws do not have the frequencies of the table; nothing was released")

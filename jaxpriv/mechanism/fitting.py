@@ -20,17 +20,20 @@ from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name
 from jaxpriv.mechanism.evidence import Evidence
 from jaxpriv.mechanism.groups import certified_groups
 from jaxpriv.mechanism.mechanism import Asked, Labels, Mechanism
-from jaxpriv.mechanism.table import quantise, within_distortion, within_leakage
+from jaxpriv.mechanism.table import least_leakage, quantise, within_distortion, within_leakage, without_rare
 from jaxpriv.problems import DistortionProblem, FunnelProblem
+from jaxpriv.problems.statement import distance_scale
 from jaxpriv.solution import Solution
 from jaxpriv.solving.solve import solve
 from jaxpriv.verifier.claims import ONE, Claim
-from jaxpriv.verifier.designs import UNSEEN
+from jaxpriv.verifier.designs import UNSEEN, computed_name
 
 # A table of this many entries is a file of 128 MiB, and the verifier goes through it entry by entry.
 _LARGEST = 2**24
 _ROWS_PER_SYMBOL = 5
 _RUNGS = 12
+# Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
+_RARE = (2.0**-24, 2.0**-16)
 
 # A table with the names, labels and codes of its outputs; scores, weights and multipliers.
 _Drawn: TypeAlias = tuple[np.ndarray, tuple[str, ...], Labels, np.ndarray]
@@ -183,7 +186,7 @@ def fit(
     if problem in ("budget", "leakage-budget"):
         costs = column_distortion(records.codebook, records.useful, kinds=distortion, weights=weights)
         costs = costs[:, seen]
-    exact = order is divergence is gamma is None
+    computed = computed_name(asked.leakage)
     # What a measure of ratios compares stays positive.
     support = name != "mutual-information" and problem != "watchdog"
 
@@ -192,13 +195,21 @@ def fit(
         prices = None if costs is None else costs[seen]
         matrix, duals, status = _designed(problem, asked_of_solver, joint, prices, measure, tol)
         columns, labels, released, matrix = _alphabet(problem, records, seen, matrix)
-        table = np.zeros((size, matrix.shape[1]), dtype=np.uint64)
-        table[seen] = quantise(matrix, resolution=resolution, costs=prices, support=support)
-        if problem == "budget" and prices is not None:
-            table[seen] = within_distortion(table[seen], records.design[:, seen], prices, goal)
-        if problem == "leakage-budget" and exact:
-            table[seen] = within_leakage(table[seen], records.design[:, seen], name, goal)
-        table = table[seen][_nearest(records.useful, seen)]
+        own = records.design[:, seen]
+
+        def rounded(mapping: np.ndarray) -> np.ndarray:
+            found = quantise(mapping, resolution=resolution, costs=prices, support=support)
+            if problem == "budget" and prices is not None:
+                found = within_distortion(found, own, prices, goal)
+            if problem == "leakage-budget" and computed is not None:
+                found = within_leakage(found, own, computed, goal)
+            return found
+
+        table = rounded(matrix)
+        if problem == "budget" and prices is not None and measure.worst_outcome and computed is not None:
+            merged = [rounded(without_rare(matrix, joint.sum(axis=0), prices, least)) for least in _RARE]
+            table = least_leakage([table, *merged], own, computed)
+        table = table[_nearest(records.useful, seen)]
         return (table, columns, labels, released), duals, status
 
     limit = None
@@ -381,6 +392,9 @@ def _designed(
         scores = np.asarray(solution.scores) / price if price > 0 else np.zeros_like(solution.scores)
         duals = scores, np.array([[price]]), prices if problem == "budget" else prices[:-1]
     rules, weights, prices = (np.asarray(part, np.float64) for part in duals)
+    if problem == "budget" and measure.worst_outcome and costs is not None:
+        # Of distances to the budget; the verifier takes the price of E d itself.
+        prices = prices / float(distance_scale(joint.sum(axis=0)[None, :, None] * costs)[0])
     return np.asarray(solution.mechanism), (rules, weights, prices), str(solution.status)
 
 

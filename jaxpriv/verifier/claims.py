@@ -112,13 +112,19 @@ class Counted:
             )
         if measure == "min-entropy":
             return _logarithm(Fraction(sum(map(max, outputs)), max(prior) * ONE))
+        if measure == "max-information":
+            return _largest_gain(outputs, prior, n)
         ratios = [[Fraction(w * n, sum(y) * p) for w, p in zip(y, prior, strict=True)] for y in outputs]
+        most, least = max(map(max, ratios)), min(map(min, ratios))
         if measure == "max-lift":
-            return _logarithm(max(map(max, ratios)))
-        if measure == "lift":
-            least = min(map(min, ratios))
-            return INFINITE if least == 0 else _logarithm(max(max(map(max, ratios)), 1 / least))
-        return None
+            return _logarithm(most)
+        if measure not in ("min-lift", "lift", "ldp", "inferential"):
+            return None
+        if least == 0:
+            return INFINITE
+        if measure in ("ldp", "inferential"):
+            return _logarithm(max(max(y) / min(y) for y in ratios))
+        return _logarithm(1 / least if measure == "min-lift" else max(most, 1 / least))
 
     def disclosure(self, rows: Matrix) -> Claim:
         """I(X;Y)."""
@@ -146,6 +152,18 @@ def _information(w: Matrix, prior: Sequence[int], n: int) -> Claim:
                 high += weight * above
     whole = n * ONE * SCALE
     return Claim(down(max(Fraction(low, whole), Fraction(0))), up(Fraction(max(high, 0), whole)), "nats")
+
+
+def _largest_gain(outputs: Matrix, prior: Sequence[int], n: int) -> Claim:
+    """max_y H(S) - H(S | Y=y)."""
+    gains = []
+    for y in outputs:
+        mass = sum(y)
+        ends = zip(*(((w * low, w * high) for w in y if w for low, high in [log(w, mass)])), strict=True)
+        gains.append([Fraction(sum(side), mass) for side in ends])
+    entropy = [Fraction(sum(mass * log(n, mass)[side] for mass in prior), n) for side in (0, 1)]
+    low, high = (max(gain[side] for gain in gains) + entropy[side] for side in (0, 1))
+    return Claim(down(max(low, Fraction(0)) / SCALE), up(max(high, Fraction(0)) / SCALE), "nats")
 
 
 def as_integers(costs: Table) -> tuple[list[list[int]], Fraction]:
@@ -185,7 +203,7 @@ def least_value(
         raise IntegrityError("a price in the certificate is negative")
     price = Fraction(duals.multiplier) if form == "budget" else Fraction(1)
     share = Fraction(1) if form == "budget" else Fraction(duals.weight)
-    rules = [_lowered([row[s] for s in kept], prior, n) for row in duals.scores.rows()]
+    rules = [lowered([row[s] for s in kept], prior, n) for row in duals.scores.rows()]
     # Whole numbers of 1/SCALE from here on; `share` and the price of a cost are rounded down, which keeps a bound.
     scaled = price * unit * SCALE
     total = 0
@@ -244,7 +262,7 @@ def least_linear(
     return Fraction(max(log_of(least)[0], 0), SCALE) if least > 1 else Fraction(0)
 
 
-def _lowered(scores: Sequence[float], prior: Sequence[int], n: int) -> list[int]:
+def lowered(scores: Sequence[float], prior: Sequence[int], n: int) -> list[int]:
     """SCALE g' rounded down with sum_s p(s) e^{g'(s)} <= 1."""
     scores = [min(max(score, -700.0), 700.0) for score in scores]
     total = sum((mass * exp(score) for mass, score in zip(prior, scores, strict=True)), Fraction(0)) / n

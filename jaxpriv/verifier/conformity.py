@@ -19,7 +19,7 @@ round, and above it because p <= a there means that the first one gave at most a
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations
 from statistics import NormalDist
@@ -62,20 +62,36 @@ def conformity(
         counts[x][y] += 1
         if weights[x][y] == 0.0:
             impossible.append(row)
-    own = {x: -1 if identity is None or x == SUPPRESSED else identity[x] for x in weights}
-    alternatives = _alternatives(weights, {x: sum(row) for x, row in counts.items()})
-    leak = _detectable(weights, {x: sum(row) for x, row in counts.items()}, own) if identity is not None else None
-    if impossible:
-        return ConformityResult(0.0, 0, tuple(impossible[:10]), leak)
+    own = None if identity is None else {x: -1 if x == SUPPRESSED else identity[x] for x in weights}
     generator = random.Random(random.SystemRandom().getrandbits(256))
+    found = conformity_of_counts(weights, counts, own, tables, generator)
+    return ConformityResult(found.p_value, found.tables, tuple(impossible[:10]), found.detectable)
+
+
+def conformity_of_counts(
+    weights: Mapping[int, list[float]],
+    counts: Mapping[int, list[int]],
+    own: Mapping[int, int] | None,
+    tables: int,
+    generator: random.Random,
+) -> ConformityResult:
+    """The test of counts: for each x that occurs its row of W, how often each y was released, and the y that is x.
+
+    `impossible` is left empty.
+    """
     totals = {x: sum(row) for x, row in counts.items()}
+    leak = None if own is None else _detectable(weights, totals, own)
+    if any(n and not w for x, row in counts.items() for n, w in zip(row, weights[x], strict=True)):
+        return ConformityResult(0.0, 0, (), leak)
+    places = dict.fromkeys(weights, -1) if own is None else own
+    alternatives = _alternatives(weights, totals)
     running = {x: list(accumulate(row)) for x, row in weights.items()}
-    seen, p = _scores(weights, counts, own, alternatives), 1.0
-    for size in (_FIRST, tables):
+    seen, p = _scores(weights, counts, places, alternatives), 1.0
+    for size in (min(_FIRST, tables), tables):
         scores = [seen]
         for _ in range(size):
             drawn = {x: _multinomial(totals[x], weights[x], running[x], generator) for x in weights}
-            scores.append(_scores(weights, drawn, own, alternatives))
+            scores.append(_scores(weights, drawn, places, alternatives))
         strange = [max(row) for row in zip(*map(_standardised, zip(*scores, strict=True)), strict=True)]
         p = sum(one >= strange[0] for one in strange) / len(strange)
         if p > _LARGE:
@@ -99,7 +115,7 @@ class _Alternatives:
     swaps: list[tuple[int, int, list[float]]]
 
 
-def _alternatives(weights: dict[int, list[float]], totals: dict[int, int]) -> _Alternatives:
+def _alternatives(weights: Mapping[int, list[float]], totals: Mapping[int, int]) -> _Alternatives:
     records = sum(totals.values())
     size = len(next(iter(weights.values())))
     mean = [sum(totals[x] * row[y] for x, row in weights.items()) / max(records, 1) for y in range(size)]
@@ -121,7 +137,10 @@ def _alternatives(weights: dict[int, list[float]], totals: dict[int, int]) -> _A
 
 
 def _scores(
-    weights: dict[int, list[float]], counts: dict[int, list[int]], own: dict[int, int], alternatives: _Alternatives
+    weights: Mapping[int, list[float]],
+    counts: Mapping[int, list[int]],
+    own: Mapping[int, int],
+    alternatives: _Alternatives,
 ) -> tuple[float, ...]:
     g = identity = residual = merge = 0.0
     for x, row in counts.items():
@@ -151,7 +170,7 @@ def _standardised(values: Sequence[float]) -> list[float]:
     return [round((value - mean) / deviation, 9) if deviation > 0 else 0.0 for value in values]
 
 
-def _detectable(weights: dict[int, list[float]], totals: dict[int, int], own: dict[int, int]) -> float | None:
+def _detectable(weights: Mapping[int, list[float]], totals: Mapping[int, int], own: Mapping[int, int]) -> float | None:
     information = sum(totals[x] * (1 / mass[own[x]] - 1) for x, mass in weights.items() if own[x] >= 0 and mass[own[x]])
     if not information:
         return None

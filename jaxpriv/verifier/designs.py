@@ -28,13 +28,14 @@ from jaxpriv.verifier.claims import (
     without_counts,
 )
 from jaxpriv.verifier.enclosures import down, up
+from jaxpriv.verifier.worst_outcomes import WORST, WorstScores, least_worst
 
 DESIGN, AUDIT = "jaxpriv-design", "jaxpriv-audit"
 PROBLEMS = ("budget", "leakage-budget", "disclosure", "watchdog")
 UNSEEN = ("refuse", "suppress", "nearest")
 # What a measure is, as `jaxpriv.leakage.by_name` takes it.
 MEASURE = ("name", "form", "order", "divergence", "gamma")
-# Measures that are sums of largest entries: their certificates are checked here too.
+# Measures that are sums of largest entries: their certificates are checked here too, as those of `WORST`.
 LINEAR = ("maximal-leakage", "min-entropy")
 
 _PUBLIC = {"table.npy": ("<u8", 2), "useful.npy": ("<i8", 2), "released.npy": ("<i8", 2)}
@@ -142,15 +143,15 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     """Every number of the design on its own counts.
 
     `leakage` (where the measure is one that is computed here) and `disclosure` I(X;Y); `distortion` E d; `value` the
-    objective, `excess` over the limit (0 if it is met), and, for mutual information, maximal leakage and min-entropy
-    leakage with a distortion, `lower_bound` (no mechanism that meets the limit has a smaller objective) and `gap`.
+    objective, `excess` over the limit (0 if it is met), and, with a distortion, for mutual information, maximal
+    leakage, min-entropy leakage and the measures of `WORST`, `lower_bound` (no mechanism that meets the limit has a
+    smaller objective) and `gap`.
     """
     counted = Counted.of(counts, design.rows, name)
     asked = design.record["asked"]
-    measure, problem, target = asked["leakage"], design.problem, Fraction(design.target)
-    plain = measure["order"] is measure["divergence"] is measure["gamma"] is None
+    measure, problem, target = computed_name(asked["leakage"]), design.problem, Fraction(design.target)
     found: dict[str, Claim] = {"disclosure": counted.disclosure(design.rows)}
-    leakage = counted.leakage(measure["name"]) if plain else None
+    leakage = None if measure is None else counted.leakage(measure)
     if leakage is not None:
         found["leakage"] = leakage
     if problem == "disclosure":
@@ -165,21 +166,35 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     found["distortion"] = Claim(down(spent), up(spent), "distortion")
     if problem == "budget":
         found["excess"] = _excess(spent - target)
-    if not duals or not plain:
+    if not duals or measure is None:
         return found
     kept = [s for s, row in enumerate(counts.rows()) if any(row)]
-    if measure["name"] == "mutual-information":
+    bound = None
+    if measure == "mutual-information":
         bound = least_value(counted, kept, costs, unit, _duals(duals, problem, counts, design), design.target, problem)
-    else:
-        rules = _linear(duals, problem, len(kept), design) if measure["name"] in LINEAR else None
-        if rules is None:
-            return found
-        bound = least_linear(counted, costs, unit, rules, design.target, problem, measure["name"])
+    elif measure in LINEAR:
+        linear = _linear(duals, problem, len(kept), design)
+        if linear is not None:
+            bound = least_linear(counted, costs, unit, linear, design.target, problem, measure)
+    elif measure in WORST:
+        worst = _worst(duals, problem, design)
+        if worst is not None:
+            bound = least_worst(counted, costs, unit, worst, design.target, problem, measure)
+    if bound is None:
+        return found
     value = found["leakage"] if problem == "budget" else found["distortion"]
     found["value"] = value
     found["lower_bound"] = Claim(down(bound), None, value.unit)
     found["gap"] = Claim("0", up(max(Fraction(value.upper or 0) - bound, Fraction(0))), value.unit)
     return found
+
+
+def computed_name(measure: Mapping[str, Any]) -> str | None:
+    """The name under which a measure is computed here; None for one with a parameter of its own."""
+    if not measure["order"] is measure["divergence"] is measure["gamma"] is None:
+        return None
+    in_worst_outcome = measure["name"] == "mutual-information" and measure["form"] == "worst"
+    return "max-information" if in_worst_outcome else measure["name"]
 
 
 def _excess(over: Fraction) -> Claim:
@@ -204,6 +219,19 @@ def _linear(duals: Mapping[str, Table], problem: str, private: int, design: Desi
     if scores.shape != (1, len(design.rows[0]), private) or (problem == "budget" and not prices.numbers):
         return None
     return LinearRules(Table(scores.shape[1:], scores.numbers), prices.numbers[0] if problem == "budget" else 0.0)
+
+
+def _worst(duals: Mapping[str, Table], problem: str, design: DesignFile) -> WorstScores | None:
+    """The scores of a measure of the worst outcome; None where they do not fit the outputs."""
+    scores, weights, prices = (duals[member] for member in _DUALS)
+    outputs = len(design.rows[0])
+    if scores.shape[:2] != (1, outputs) or weights.shape not in ((outputs, 0), (outputs, 1)):
+        return None
+    if problem == "budget" and not prices.numbers:
+        return None
+    return WorstScores(
+        Table(scores.shape[1:], scores.numbers), weights.numbers, prices.numbers[0] if problem == "budget" else 0.0
+    )
 
 
 def _tables(

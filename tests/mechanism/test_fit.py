@@ -103,6 +103,14 @@ def test_measures_other_than_information(table):
     proved, leaked = float(found.claims["lower_bound"].lower), float(found.claims["leakage"].upper)
     assert leaked - 1e-6 <= proved <= leaked
     assert found.evidence.scores.ndim == 3
+    for name, form in (("max-lift", None), ("ldp", None), ("mutual-information", "worst")):
+        found = fit(table, **COLUMNS, leakage=name, form=form, budget=0.3)
+        value, proved = float(found.claims["value"].upper), float(found.claims["lower_bound"].lower)
+        assert value - 2e-6 <= proved <= value
+        assert value > 0.001
+    limited = fit(table, **COLUMNS, leakage="max-lift", leakage_budget=0.05)
+    assert limited.claims["excess"].upper == "0"
+    assert float(limited.claims["gap"].upper) <= 2e-6 < float(limited.claims["lower_bound"].lower)
     other = fit(table, **COLUMNS, leakage="sibson", order=2.0, budget=0.3)
     assert "lower_bound" not in other.claims  # the verifier proves none for this measure
 

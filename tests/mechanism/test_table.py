@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError
+from jaxpriv.leakage import MaxLift, evaluate
 from jaxpriv.mechanism import draws
-from jaxpriv.mechanism.table import quantise, within_distortion, within_leakage
+from jaxpriv.mechanism.table import least_leakage, quantise, within_distortion, within_leakage, without_rare
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import ONE, Counted
 
@@ -153,3 +154,23 @@ def test_the_self_test_passes_and_can_fail(monkeypatch):
     monkeypatch.setattr(draws, "locate", lambda sums, index, numbers: np.zeros(len(index), dtype=np.int64))
     with pytest.raises(IntegrityError, match="self-test"):
         draws.self_test(table, rows)
+
+
+def test_an_output_that_is_rarer_than_the_resolution_is_merged():
+    """Rounded, its ratios are others and it becomes the worst outcome; merged, no ratio grows."""
+    counts = np.array([[40, 10, 20, 5], [10, 30, 5, 20]])
+    mass, costs = counts.sum(axis=0) / counts.sum(), 1.0 - np.eye(4)
+    w = np.array([[0.7, 0.3, 0, 0], [0.2, 0.8, 0, 0], [0, 0.5, 0, 0.5], [0, 0.5, 0, 0.5]])
+    w = (1 - 1e-9) * w
+    w[:, 2] = [3e-10, 1e-9, 4e-10, 1e-9]
+    w /= w.sum(axis=1, keepdims=True)
+    merged = without_rare(w, mass, costs, 1e-6)
+    np.testing.assert_allclose(merged.sum(axis=1), 1.0)
+    assert not merged[:, 2].any()
+    # Into the output where that costs the least: x = 1 has the largest share of it.
+    np.testing.assert_array_equal(merged[:, 1], w[:, 1] + w[:, 2])
+    np.testing.assert_array_equal(without_rare(w, mass, costs, 1e-12), w)
+    rough, better = (quantise(table, resolution=32, support=True) for table in (w, merged))
+    values = [float(Counted.of(whole(counts), one.tolist(), "c").leakage("max-lift").upper) for one in (rough, better)]
+    assert values[1] == pytest.approx(float(evaluate(MaxLift(), counts / counts.sum(), merged).value), abs=1e-8)
+    assert least_leakage([rough, better], counts, "max-lift") is (better if values[1] <= values[0] else rough)

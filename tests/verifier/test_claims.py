@@ -1,5 +1,6 @@
 """Numbers of the verifier against closed forms, against the library's float64, and against what it must not import."""
 
+import dataclasses
 import math
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from jaxpriv import leakage
 from jaxpriv.errors import IntegrityError
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism.table import quantise
+from jaxpriv.problems.statement import distance_scale
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import (
     ONE,
@@ -26,6 +28,7 @@ from jaxpriv.verifier.claims import (
     without_counts,
 )
 from jaxpriv.verifier.enclosures import SCALE, down, exp, log, up
+from jaxpriv.verifier.worst_outcomes import WORST, WorstScores, least_worst
 
 
 def whole(array: np.ndarray) -> Table:
@@ -83,7 +86,7 @@ def test_binary_symmetric_channel():
     assert without_counts([[ONE, 0], [0, ONE]])["ldp"].upper is None
 
 
-@pytest.mark.parametrize("name", ["mutual-information", "maximal-leakage", "min-entropy", "max-lift", "lift"])
+@pytest.mark.parametrize("name", ["mutual-information", "maximal-leakage", "min-entropy", *WORST])
 @pytest.mark.parametrize("seed", range(4))
 def test_measures_are_those_of_the_library(name, seed):
     rng = np.random.default_rng(seed)
@@ -148,6 +151,65 @@ def test_certificates_of_linear_measures_are_those_of_the_library(name, form):
         assert float(least_linear(counted, rows, unit, other, target, form, name)) <= float(solution.value) + 1e-9
     nothing = LinearRules(whole(0 * scores), price)
     assert least_linear(counted, rows, unit, nothing, target, form, name) >= 0
+
+
+def worst_scores(solution, costs, mass):
+    """The scores of a solution with prices of E d itself."""
+    weights = np.asarray(solution.weights)
+    price = np.asarray(solution.multipliers) / float(distance_scale(mass[None, :, None] * costs)[0])
+    return WorstScores(
+        whole(np.asarray(solution.scores)[0]), weights.ravel().tolist(), float(price[0]) if price.size else 0.0
+    )
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_certificates_of_worst_outcomes_are_those_of_the_library(name):
+    """In both forms, with two rows in proportion; other scores and prices prove at most the optimum."""
+    rng = np.random.default_rng(5)
+    counts = rng.multinomial(3000, rng.dirichlet(np.ones(8))).reshape(2, 4) + 3
+    counts = np.vstack([counts, 2 * counts[0]])
+    joint, costs = counts / counts.sum(), 2.0 * (1 - np.eye(4))
+    rows, unit = as_integers(whole(costs))
+    for form, target in (("budget", 0.2), ("leakage-budget", 0.1)):
+        limit = {form.replace("-", "_"): target}
+        solution = jp.solve(jp.DistortionProblem(joint, costs, leakage=by_name(name), **limit), tol=1e-7)
+        table = quantise(np.asarray(solution.mechanism), resolution=50)
+        counted = Counted.of(whole(counts), table.tolist(), "counts")
+        scores = worst_scores(solution, costs, joint.sum(axis=0))
+        bound = least_worst(counted, rows, unit, scores, target, form, name)
+        assert float(solution.value) > 0.01
+        assert float(bound) <= float(solution.value)
+        assert float(bound) == pytest.approx(float(solution.lower_bound), abs=1e-6)
+        for _ in range(10):
+            numbers = np.reshape(scores.scores.numbers, scores.scores.shape)
+            factors = rng.uniform(0.5, 1.5, numbers.shape)
+            other = WorstScores(
+                whole(numbers * factors - 0.02), scores.outputs, scores.multiplier * float(rng.uniform(0.5, 1.5))
+            )
+            assert float(least_worst(counted, rows, unit, other, target, form, name)) <= float(solution.value) + 1e-9
+        nothing = WorstScores(whole(0 * numbers), [0.0] * len(scores.outputs), scores.multiplier)
+        assert least_worst(counted, rows, unit, nothing, target, form, name) >= 0
+        short = WorstScores(whole(numbers[:, :1]), scores.outputs, 1.0)
+        assert least_worst(counted, rows, unit, short, target, form, name) is None
+        with pytest.raises(IntegrityError, match="negative"):
+            least_worst(counted, rows, unit, dataclasses.replace(scores, multiplier=-1.0), target, form, name)
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_no_scores_prove_more_than_a_mechanism_reaches(name):
+    rng = np.random.default_rng(6)
+    counts, costs = rng.integers(1, 20, (3, 4)), 1.0 - np.eye(4)
+    rows, unit = as_integers(whole(costs))
+    columns = 6 if name in ("lift", "ldp", "inferential") else 3
+    for _ in range(60):
+        table = quantise(rng.dirichlet(np.full(4, 2.0), 4), resolution=40).tolist()
+        counted = Counted.of(whole(counts), table, "counts")
+        spent, leaked = counted.expectation(rows, table, unit), Fraction(counted.leakage(name).upper)
+        scores = whole(rng.exponential(scale=rng.choice([0.01, 1.0, 100.0]), size=(4, columns)) - 0.01)
+        rules = WorstScores(scores, rng.exponential(size=4).tolist(), float(rng.exponential()))
+        budget, limit = float(spent) + 1e-12, float(leaked) + 1e-12  # the mechanism meets both
+        assert least_worst(counted, rows, unit, rules, budget, "budget", name) <= leaked
+        assert least_worst(counted, rows, unit, rules, limit, "leakage-budget", name) <= spent
 
 
 def test_a_negative_price_proves_nothing():

@@ -1,4 +1,5 @@
-"""Upper bounds on I(S;Y) and chi-squared from a likelihood ratio: they adapt to how little leaks.
+"""Upper bounds on I(S;Y) and chi-squared from a likelihood ratio: they adapt to how little leaks (`contraction`: the
+same for a known mechanism).
 
 Counts (S, Y) of n pairs, T = n I^ of the frequencies, V = P(y|s), Q a product of margins, r = P(s,y)/Q(s,y) under Q,
 D_f = E_Q f(r), f(r) = r ln r - r + 1 for I, (r-1)^2 for chi-squared. All logarithms natural.
@@ -16,34 +17,40 @@ Prior.          I_P(V) <= sum_s P_s D(V_s || m), with sum p^_s D_s <= U, D_s <= 
                 chi2_P(V) <= max_s(p^_s/P_s) sum_s P_s chi2(V_s || m), as the mean minimises squares.
 Which route.    A population with D_f <= tau is tested given S, another one unconditionally; tau depends on n only.
 
-Held-out counts (S, X) and a mechanism W: T = n I(p^ W) is at least sum_j E[ ln(1 + eta(r-1)) | s_j, x_j ], and Jensen's
-inequality gives the same bounds. The part of W that does not depend on x carries no noise: with
-W = kappa c + (1-kappa) W', w = kappa c/m, l = lambda(1-kappa), u = r - 1,
-
-    ln E e^(-lambda T) <= n E_Q H,   H = (1+u-w)((1+eta u)^-l - 1)/(1-kappa) - lambda w ln(1+eta u).
+Two moments.    L = ln(1 + eta u), u = r - 1. The L(r_j) have means of E_Q phi, phi = r L - eta u, on average, second
+                moments of E_Q r L^2, and are above their means less b. `second_moments` bounds the tail of their sum by
+                those: unless an event of probability beta happened, E_Q (phi - g r L^2/b) <= (T + b I(g))/n for g > 0.
+Two symbols s.  r - 1 of the two rows are u and -c u, c = p^_1/p^_2, so the suprema are over one u for each y, and the
+                bound is on sum_s P_s D_s at once.
 
 Infima and suprema over r are certified: between two points of a grid a function lies within M h^2/8 of its chord, M a
 bound on its second derivative, and near r = 1, where k and f both vanish, k/f is at least the infimum of k''/f''.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.special import xlogy
 
 from jaxpriv.estimation.audit._information import mutual_information
-from jaxpriv.estimation.confidence.binomial import clopper_pearson, relative_entropy_limit
+from jaxpriv.estimation.audit.second_moments import intercept
+from jaxpriv.estimation.confidence.binomial import clopper_pearson
 from jaxpriv.estimation.confidence.radii import divergence_radius
 
 _LAMBDAS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.55, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 10.0, 20.0)
-_SLOPES = np.array([0.2, 0.4, 0.6, 0.75, 0.85, 0.92, 0.96, 0.98, 0.99, 1.0])
+_SLOPES = np.array([0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0])
 # Half the width of the interval around 1 in which second derivatives are compared.
-_NEAR = 2e-3
+NEAR = 2e-3
 _LARGEST = 1e5
 # Rounding of k and f: both are sums of a few terms of the size of r.
-_ROUND = 1e-14
+ROUND = 1e-14
+# Slopes eta and tilts g b of the second moments.
+_ETAS = (0.2, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9)
+_TILTS = 1e-3 * 1.3 ** np.arange(30)
+# The parts of beta: intervals of cells, of P_s, the radius of p^_S.
+_CELLS, _PRIOR, _RADIUS = 0.02, 0.02, 0.1
 # Points of a cell, and how many numbers the cells of a table may take.
 _POINTS, _MOST = 49, 2**24
 
@@ -95,9 +102,9 @@ def _parameters() -> list[tuple[float, float]]:
     ]
 
 
-def _sides() -> tuple[np.ndarray, np.ndarray]:
+def sides() -> tuple[np.ndarray, np.ndarray]:
     """Grids of [0, 1 - near] and [1 + near, largest], finer where k and f are small."""
-    steps = _NEAR * 1.03 ** np.arange(600)
+    steps = NEAR * 1.03 ** np.arange(600)
     below = np.concatenate([[0.0], np.geomspace(1e-6, 0.05, 80), 1 - steps[steps < 0.95][::-1]])
     above = 1 + steps
     return below, above[above < _LARGEST]
@@ -106,11 +113,11 @@ def _sides() -> tuple[np.ndarray, np.ndarray]:
 @lru_cache(maxsize=256)
 def _least_ratios(lam: float, eta: float, divergence: Divergence) -> tuple[np.ndarray, np.ndarray]:
     """(right ends of cells above 1, a lower bound of inf k/f over 0 <= r <= right end)."""
-    near = np.array([1 - _NEAR]), np.array([1 + _NEAR])
+    near = np.array([1 - NEAR]), np.array([1 + NEAR])
     flat = _bends(*near, lam, eta)[0][0]
     curve = divergence.second(near[0])[0]  # f'' does not increase in r
     middle = flat / curve if flat > 0 else -np.inf
-    below, above = _sides()
+    below, above = sides()
     left = _cells(below, lam, eta, divergence).min()
     right = _cells(above, lam, eta, divergence)
     return above[1:], np.minimum(np.minimum.accumulate(right), min(middle, left))
@@ -118,7 +125,7 @@ def _least_ratios(lam: float, eta: float, divergence: Divergence) -> tuple[np.nd
 
 def _cells(grid: np.ndarray, lam: float, eta: float, divergence: Divergence) -> np.ndarray:
     low, high = grid[:-1], grid[1:]
-    slack = _ROUND * (1 + grid)
+    slack = ROUND * (1 + grid)
     k, f = _k(grid, lam, eta) - slack, divergence.value(grid) + slack
     bent = np.maximum(_bends(low, high, lam, eta)[1], 0) * (high - low) ** 2 / 8
     with np.errstate(invalid="ignore"):
@@ -136,7 +143,7 @@ def least_ratio(lam: float, eta: float, top: float, divergence: Divergence = KL)
     return max(0.0, float(values[place])) if place < len(values) else 0.0
 
 
-def _global(total: float, n: int, log_beta: float, top: float, divergence: Divergence = KL) -> float:
+def global_bound(total: float, n: int, log_beta: float, top: float, divergence: Divergence = KL) -> float:
     """The bound on E_Q f(r) from r <= top alone."""
     best = np.inf
     for lam, eta in _parameters():
@@ -157,7 +164,77 @@ class _Boxes:
     output_high: np.ndarray
 
 
-def _local(total: float, n: int, log_beta: float, boxes: _Boxes, divergence: Divergence) -> float:
+@dataclass(frozen=True)
+class _Trial:
+    """E_Q k(r) <= excess for every population that is not rejected; k''(1), and bounds of k and k'' between points.
+
+    `convex`: whether k is convex and decreasing on [0, 1].
+    """
+
+    excess: float
+    value: Callable[[np.ndarray], np.ndarray]
+    bends: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    curvature: float
+    convex: bool
+
+
+def _chernoff(total: float, n: int, log_beta: float) -> Iterator[_Trial]:
+    for lam in _LAMBDAS:
+        excess = -np.expm1(-(lam * total + log_beta) / n)
+        if excess > 0.9:
+            continue
+        for eta in (1 / (1 + lam), *((1.0,) if lam < 1 else ())):
+            yield _Trial(
+                excess,
+                partial(_k, lam=lam, eta=eta),
+                lambda low, high, lam=lam, eta=eta: _bends(low, high, lam, eta)[1],
+                lam * eta * (2 - (lam + 1) * eta),
+                2 * (1 - eta) + min(0.0, (1 - lam) * eta) >= 0,
+            )
+
+
+def _second_moments(total: float, n: int, beta: float, least: float, row: float, near: float) -> Iterator[_Trial]:
+    """Given S, r >= `least` and D(V_s || m) <= `row`: k = phi - g r L^2/b (see the head of this file).
+
+    Any g is valid; those are tried that suit a divergence of `near`, whose second moments are about 2 eta^2 `near`.
+    """
+    for eta in _ETAS:
+        b = row - np.log1p(eta * (least - 1))
+        best = b / (eta * np.sqrt(2 * n * near))
+        for slope in _TILTS[np.abs(np.log(_TILTS / best)) < 0.8]:
+            g = float(slope) / b
+            curvature = eta * (2 - eta) - 2 * g * eta**2
+            if curvature > 0:
+                yield _Trial(
+                    (total + b * intercept(float(slope), beta)) / n,
+                    partial(_tilted, eta=eta, g=g),
+                    partial(_tilted_bends, eta=eta, g=g),
+                    curvature,
+                    convex=False,
+                )
+
+
+def _tilted(r: np.ndarray, eta: float, g: float) -> np.ndarray:
+    logs = np.log1p(eta * (r - 1))
+    return r * logs * (1 - g * logs) - eta * (r - 1)
+
+
+def _tilted_bends(low: np.ndarray, high: np.ndarray, eta: float, g: float) -> np.ndarray:
+    """The largest second derivative of `_tilted` between low and high.
+
+    phi'' = eta (2 - eta + eta u)/(1 + eta u)^2 decreases, and (r L^2)'' = 4 L L' + 2 r L'^2 (1 - L) is bounded factor
+    by factor.
+    """
+    logs = np.log1p(eta * (low - 1)), np.log1p(eta * (high - 1))
+    steep = eta * np.exp(-logs[0]), eta * np.exp(-logs[1])  # L' = eta/(1 + eta u)
+    most = eta * (2 - eta + eta * (low - 1)) * np.exp(-2 * logs[0])
+    first = 4 * np.minimum(logs[0] * steep[0], logs[0] * steep[1])
+    rest = 1 - logs[1]
+    second = 2 * rest * np.where(rest >= 0, low * steep[1] ** 2, high * steep[0] ** 2)
+    return most - g * (first + second)
+
+
+def _local(trials: Iterable[_Trial], boxes: _Boxes, divergence: Divergence) -> float:
     """The bound on E_Q f(r) with r in intervals of every cell."""
     best = np.inf
     points = min(_POINTS, _MOST // max(boxes.low.size * len(_SLOPES), 1))
@@ -168,23 +245,50 @@ def _local(total: float, n: int, log_beta: float, boxes: _Boxes, divergence: Div
     low, high = r[..., :-1], r[..., 1:]
     width = (high - low) ** 2 / 8
     top_f = np.maximum(f[..., :-1], f[..., 1:])
-    for lam in _LAMBDAS:
-        excess = -np.expm1(-(lam * total + log_beta) / n)
-        if excess > 0.9:
-            continue
-        for eta in (1 / (1 + lam), *((1.0,) if lam < 1 else ())):
-            k = _k(r, lam, eta)
-            bent = np.maximum(_bends(low, high, lam, eta)[1], 0) * width
-            convex = (high <= 1) & (2 * (1 - eta) + min(0.0, (1 - lam) * eta) >= 0)
-            least_k = np.where(convex, np.minimum(k[..., :-1], k[..., 1:]), -np.inf)
-            largest = lam * eta * (2 - (lam + 1) * eta) / divergence.scale
-            for a in largest * _SLOPES if largest > 0 else ():
-                values = a * f - k
-                chord = np.maximum(values[..., :-1], values[..., 1:]) + bent
-                cells = np.fmin(chord, a * top_f - least_k).max(axis=-1) + _ROUND * (1 + boxes.high)
-                by_output = _largest_mean(boxes.prior_low, boxes.prior_high, cells.T)
-                over = _largest_mean(np.zeros_like(boxes.output_high), boxes.output_high, by_output[None])[0]
-                best = min(best, (excess + over) / a)
+    for trial in trials:
+        k = trial.value(r)
+        bent = np.maximum(trial.bends(low, high), 0) * width
+        least_k = np.where(trial.convex & (high <= 1), np.minimum(k[..., :-1], k[..., 1:]), -np.inf)
+        largest = trial.curvature / divergence.scale
+        for a in largest * _SLOPES if largest > 0 else ():
+            values = a * f - k
+            chord = np.maximum(values[..., :-1], values[..., 1:]) + bent
+            cells = np.fmin(chord, a * top_f - least_k).max(axis=-1) + ROUND * (1 + boxes.high)
+            by_output = _largest_mean(boxes.prior_low, boxes.prior_high, cells.T)
+            over = _largest_mean(np.zeros_like(boxes.output_high), boxes.output_high, by_output[None])[0]
+            best = min(best, (trial.excess + over) / a)
+    return best * (1 + 1e-12)
+
+
+def _binary(trials: Iterable[_Trial], boxes: _Boxes, ends: tuple[float, float], divergence: Divergence) -> float:
+    """The bound on sum_s P_s D_s, two private symbols, P_1 between `ends`: r - 1 is u and -c u, c = p^_1/p^_2."""
+    first = float(boxes.prior_low[0])
+    c = first / (1 - first)
+    lower = np.maximum(boxes.low[0] - 1, (1 - boxes.high[1]) / c)
+    upper = np.maximum(np.minimum(boxes.high[0] - 1, (1 - boxes.low[1]) / c), lower)
+    sides = np.geomspace(1.0, 1e-3, 24)
+    steps = np.concatenate([-sides, [0.0], sides[::-1]])
+    u = np.where(steps < 0, -np.minimum(lower, 0.0)[:, None] * steps, np.maximum(upper, 0.0)[:, None] * steps)
+    rows = [np.maximum(1 + u, 0.0), np.maximum(1 - c * u, 0.0)]
+    shares, width = (first, 1 - first), np.diff(u) ** 2 / 8
+    f = [divergence.value(r) for r in rows]
+    between = [(r[:, :-1], r[:, 1:]) if one == 0 else (r[:, 1:], r[:, :-1]) for one, r in enumerate(rows)]
+    best = np.inf
+    for trial in trials:
+        k = sum(share * trial.value(r) for share, r in zip(shares, rows, strict=True))
+        bent = sum(
+            share * scale * np.maximum(trial.bends(*side), 0.0)
+            for share, scale, side in zip(shares, (1.0, c**2), between, strict=True)
+        )
+        largest = trial.curvature / divergence.scale
+        for a in largest * _SLOPES if largest > 0 else ():
+            over = 0.0
+            for p in ends:
+                values = a * (p * f[0] + (1 - p) * f[1]) - k
+                cells = (np.maximum(values[:, :-1], values[:, 1:]) + bent * width).max(axis=1)
+                cells = cells + ROUND * (1 + sum(r.max(axis=1) for r in rows))
+                over = max(over, _largest_mean(np.zeros_like(boxes.output_high), boxes.output_high, cells[None])[0])
+            best = min(best, (trial.excess + over) / a)
     return best * (1 + 1e-12)
 
 
@@ -199,18 +303,19 @@ def _largest_mean(low: np.ndarray, high: np.ndarray, values: np.ndarray) -> np.n
     return np.where(shares > 0, np.where(shares > 0, ordered, 0.0) * shares, 0.0).sum(axis=-1)
 
 
-def _of_prior(
-    bound: float, frequencies: np.ndarray, low: np.ndarray, high: np.ndarray, divergence: Divergence
-) -> float:
+def of_prior(bound: float, frequencies: np.ndarray, low: np.ndarray, high: np.ndarray, divergence: Divergence) -> float:
     """From sum p^_s D_s <= bound to the same for the P_s in [low, high]."""
     ratio = high / frequencies
     total, left = 0.0, bound
     for s in np.argsort(-ratio):
         part = min(float(divergence.most(frequencies)[s]), left)
         total, left = total + part * float(ratio[s]), left - part
-    if divergence.name == "kl":
-        return total
-    return total * float((frequencies / low).max()) if low.min() > 0 else np.inf
+    return total if divergence is KL else total * _shift(frequencies, low)
+
+
+def _shift(frequencies: np.ndarray, low: np.ndarray) -> float:
+    """max_s p^_s/P_s at most."""
+    return float((frequencies / low).max()) if low.min() > 0 else np.inf
 
 
 def from_pairs(counts: np.ndarray, beta: float, divergence: Divergence = KL) -> float:
@@ -222,25 +327,40 @@ def from_pairs(counts: np.ndarray, beta: float, divergence: Divergence = KL) -> 
         return cap
     frequencies = by_private / n
     total = n * float(mutual_information(counts / n)) * (1 + 1e-12)
-    log_beta = -np.log(0.65 * beta)
-    low, high = clopper_pearson(counts, by_private[:, None], 0.15 * beta / (2 * counts.size))
-    prior_low, prior_high = clopper_pearson(by_private, n, 0.1 * beta / (2 * private))
+    low, high = clopper_pearson(counts, by_private[:, None], _CELLS * beta / (2 * counts.size))
+    prior_low, prior_high = _prior_limits(by_private, n, _PRIOR * beta)
     given = _boxes(low, high, frequencies, frequencies)
-    upper = min(
-        _global(total, n, log_beta, 1 / frequencies.min(), divergence),
-        _local(total, n, log_beta, given, divergence),
-    )
-    given_s = _of_prior(upper, frequencies, prior_low, prior_high, divergence)
+    alone = (1 - _CELLS - _PRIOR) * beta
+    upper = global_bound(total, n, -np.log(alone), 1 / frequencies.min(), divergence)
+    given_s = of_prior(upper, frequencies, prior_low, prior_high, divergence)
+    trials = list(_chernoff(total, n, -np.log(alone)))
+    if divergence is KL:
+        row = float(np.minimum(upper / frequencies, -np.log(frequencies)).max())
+        trials += _second_moments(total, n, alone, float(given.low.min()), row, upper)
+    if private == 2:
+        moved = _binary(trials, given, (float(prior_low[0]), float(prior_high[0])), divergence)
+        given_s = min(given_s, moved * (1.0 if divergence is KL else _shift(frequencies, prior_low)))
+    else:
+        upper = min(upper, _local(trials, given, divergence))
+        given_s = of_prior(upper, frequencies, prior_low, prior_high, divergence)
     joint = cap
     if prior_low.min() > 0:
-        moved = total + n * divergence_radius(private, n, 0.1 * beta)
-        boxes = _boxes(low, high, prior_low, prior_high)
+        moved = total + n * divergence_radius(private, n, _RADIUS * beta)
+        boxes, left = _boxes(low, high, prior_low, prior_high), alone - _RADIUS * beta
         joint = min(
-            _global(moved, n, log_beta, 1 / prior_low.min(), divergence),
-            _local(moved, n, log_beta, boxes, divergence),
+            global_bound(moved, n, -np.log(left), 1 / prior_low.min(), divergence),
+            _local(_chernoff(moved, n, -np.log(left)), boxes, divergence),
         )
     threshold = (0.03 + 30 / n) * divergence.scale
     return min(cap, min(given_s, threshold) if joint <= threshold else joint)
+
+
+def _prior_limits(by_private: np.ndarray, n: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals of the P_s that hold together; of two private symbols one interval is enough."""
+    if len(by_private) != 2:
+        return clopper_pearson(by_private, n, beta / (2 * len(by_private)))
+    low, high = clopper_pearson(by_private[0], n, beta / 2)
+    return np.array([low, 1 - high]), np.array([high, 1 - low])
 
 
 def _boxes(low: np.ndarray, high: np.ndarray, prior_low: np.ndarray, prior_high: np.ndarray) -> _Boxes:
@@ -253,97 +373,3 @@ def _boxes(low: np.ndarray, high: np.ndarray, prior_low: np.ndarray, prior_high:
     most = np.minimum(most, 1 / prior_low[:, None]) * (1 + 1e-12)
     output = np.minimum((prior_high[:, None] * high).sum(axis=0) * (1 + 1e-12), 1.0)
     return _Boxes(np.minimum(least * (1 - 1e-12), most), most, prior_low, prior_high, output)
-
-
-def held_out_information(counts: np.ndarray, mechanism: np.ndarray, beta: float) -> float:
-    """An upper bound on I(S;Y) from counts (S, X) that the mechanism (X, Y) does not depend on."""
-    private = len(counts)
-    mechanism = mechanism[:, mechanism.max(axis=0) > 0]
-    n, by_private = int(counts.sum()), counts.sum(axis=1)
-    cap = float(np.log(min(private, mechanism.shape[1])))
-    if n == 0 or by_private.min() == 0:
-        return cap
-    frequencies = by_private / n
-    total = n * float(mutual_information(counts / n @ mechanism)) * (1 + 1e-12)
-    low, high = mechanism.min(axis=0), mechanism.max(axis=0)
-    log_beta = -np.log(0.75 * beta)
-    prior_low, prior_high = clopper_pearson(by_private, n, 0.1 * beta / (2 * private))
-
-    def top(prior: np.ndarray) -> float:
-        ratios = high / (prior[:, None] * high + (1 - prior[:, None]) * low)
-        return min(1 / float(prior.min()), float(ratios.max())) * (1 + 1e-12)
-
-    # P(y) given the private symbols is a mean of independent numbers in [low, high] (Chernoff, Hoeffding).
-    share = np.clip((counts.sum(axis=0) / n @ mechanism - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
-    output_high = low + (high - low) * relative_entropy_limit(share, np.log(len(low) / (0.05 * beta)) / n)
-    upper = min(
-        _global(total, n, log_beta, top(frequencies)),
-        _contracted(total, n, log_beta, top(frequencies), low, output_high),
-    )
-    given_s = _of_prior(upper, frequencies, prior_low, prior_high, KL)
-    joint = cap
-    if prior_low.min() > 0:
-        joint = _global(total + n * divergence_radius(private, n, 0.1 * beta), n, log_beta, top(prior_low))
-    threshold = 0.03 + 40 * (private - 1) / n
-    return min(cap, min(given_s, threshold) if joint <= threshold else joint)
-
-
-def _contracted(total: float, n: int, log_beta: float, top: float, low: np.ndarray, output_high: np.ndarray) -> float:
-    """The bound on E_Q f(r), f that of I, with the constant part of the mechanism taken out of the noise.
-
-    With K(u, w) = -H - lambda eta u, E_Q u = 0: E_Q K <= (lambda T + ln 1/beta)/n, and K >= a f where that holds at
-    both ends of w, as K is linear in w: w_0 and min(1, r).
-    """
-    kept = float(low.sum())
-    if not 0.02 <= kept < 1 - 1e-9:
-        return np.inf
-    least = float((low / np.maximum(output_high, 1e-300)).min()) * (1 - 1e-12)
-    best = np.inf
-    for lam in np.geomspace(0.05, 400, 40):
-        power = lam * (1 - kept)
-        for eta in (1 / (1 + lam * (1 - least) * (1 - kept)), 1 / (1 + lam)):
-            ratio = _contracted_ratio(float(lam), min(eta, 0.98), power, 1 - kept, least, top)
-            if ratio > 0:
-                best = min(best, (lam * total + log_beta) / n / ratio)
-    return best * (1 + 1e-12)
-
-
-def _contracted_ratio(lam: float, eta: float, power: float, rest: float, least: float, top: float) -> float:
-    """A lower bound of inf K/f over least <= r <= top and both ends of w."""
-
-    def value(r: np.ndarray, w: np.ndarray | float) -> np.ndarray:
-        u = r - 1
-        logs = np.log1p(eta * u)
-        return -(r - w) * np.expm1(-power * logs) / rest + lam * w * logs - lam * eta * u
-
-    below, above = _sides()
-    inside = below[below > least]
-    sides = [np.concatenate([[min(least, 1 - _NEAR)], inside]), above[: np.searchsorted(above, top) + 1]]
-    if above[-1] < top:
-        return 0.0
-    found = [_near_one(lam, eta, power, w) for w in (least, 1.0)]
-    for grid, ends in ((sides[0], (least, sides[0])), (sides[1], (least, 1.0))):
-        if len(grid) < 2:
-            continue
-        base = 1 + eta * (grid[:-1] - 1)
-        f = KL.value(grid) + _ROUND * (1 + grid)
-        for w in ends:
-            # K'' <= 2 lam eta b^-(l+1) for a fixed w, and 2 lam eta/b for w = r.
-            follows = not np.isscalar(w)
-            bent = 2 * lam * eta * (1 / base if follows else base ** (-power - 1)) * np.diff(grid) ** 2 / 8
-            k = value(grid, w) - _ROUND * (1 + grid) * (1 + lam / rest)
-            found.append(float(np.minimum((k[:-1] - bent) / f[:-1], (k[1:] - bent) / f[1:]).min()))
-    return min(found)
-
-
-def _near_one(lam: float, eta: float, power: float, w: float) -> float:
-    """A lower bound of K''/f'' within _NEAR of 1.
-
-    K'' = lam eta ( b^-(l+2) (2b - (l+1) eta (r-w)) - w eta/b^2 ), for w = r below 1 it is lam eta (2/b - r eta/b^2):
-    each factor at the end that makes it least.
-    """
-    small, large = 1 - eta * _NEAR, 1 + eta * _NEAR
-    fixed = 2 * large ** (-power - 1) - (power + 1) * eta * max(1 + _NEAR - w, 0.0) * small ** (-power - 2)
-    fixed -= w * eta * small**-2
-    follows = 2 / large - eta / small**2
-    return lam * eta * min(fixed, follows if w == 1.0 else fixed) * (1 - _NEAR)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._types import Arr
-from jaxpriv.estimation.audit import divergence_ball, guesses, likelihood_ratio
+from jaxpriv.estimation.audit import contraction, divergence_ball, guesses, likelihood_ratio
 from jaxpriv.estimation.audit.bounds import SampleUpperBounds
 from jaxpriv.estimation.audit.populations import Bound, bound_of, routes_of
 from jaxpriv.estimation.confidence import population, seen_through
@@ -118,7 +118,7 @@ def _special(
     compute: dict[str, Callable[[float], float]] = {"likeliest": lambda beta: guesses.likeliest(counts, beta)}
     if kind is SampleKind.HELD_OUT:
         compute |= {
-            "information": lambda beta: likelihood_ratio.held_out_information(counts, mechanism, beta),
+            "information": lambda beta: contraction.held_out_information(counts, mechanism, beta),
             # The share of correct guesses is a mean of n independent probabilities.
             "correct_guess": lambda beta: float(relative_entropy_limit(min(guessed, 1.0), -np.log(beta) / n)),
         }
