@@ -141,16 +141,19 @@ class Solution(AbstractSolution):
     @property
     def gap(self) -> Arr:
         """value - lower_bound: how far from the optimum the mechanism can be at most."""
+        # An infeasible instance has value = bound = inf.
+        if isinstance(self.value, float):
+            return np.asarray(self.value - (self.lower_bound if np.isfinite(self.value) else 0.0))[()]
         xp = jnp if is_traced(self) else np
-        known = xp.isfinite(self.value)  # an infeasible instance has value = bound = inf
-        return self.value - xp.where(known, self.lower_bound, 0.0)
+        return self.value - xp.where(xp.isfinite(self.value), self.lower_bound, 0.0)
 
     @property
     def status(self) -> PyTree:
         """`optimal`, `not_certified`, `best_known` or `infeasible`; for a batch an array of them."""
+        if np.ndim(self.code) == 0:
+            return Status(int(self.code)).label
         codes = np.asarray(self.code)
-        labels = np.array([Status(int(c)).label for c in codes.ravel()]).reshape(codes.shape)
-        return str(labels) if labels.ndim == 0 else labels
+        return np.array([Status(int(c)).label for c in codes.ravel()]).reshape(codes.shape)
 
     @property
     def message(self) -> str:

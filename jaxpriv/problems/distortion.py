@@ -224,6 +224,8 @@ def with_private_input(
 
 
 def _joints(value: ArrayInput) -> Arr:
+    if isinstance(value, np.ndarray) and value.ndim == 2:
+        return joint_array(value)[None]
     array = real_array(value, "joint", ndim=(2, 3))
     if array.ndim == 2:
         return joint_array(value)[None]
@@ -302,6 +304,8 @@ def _limits(value: Iterable[tuple[AbstractLeakage, ScalarLike]]) -> tuple[tuple[
 
 
 def _per_distortion(value: ArrayInput, name: str, count: int) -> Arr:
+    if count == 1 and isinstance(value, float) and math.isfinite(value):  # what it mostly is
+        return np.array([value], dtype=np.float64)
     array = real_array(value, name, ndim=(0, 1)) if not isinstance(value, (bool, np.bool_)) else None
     if array is None:
         raise InputError(f"{name} must be a number, not a bool")

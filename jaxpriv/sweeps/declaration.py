@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jaxpriv._files import load_npz_safely
+from jaxpriv.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError, JaxprivError, ResourceError
 from jaxpriv.leakage import AbstractLeakage, by_name
 from jaxpriv.problems.distortion import DistortionProblem
@@ -162,21 +163,56 @@ def digest(value: object) -> str:
 
 
 def problem_of(case: Config, tables: Mapping[str, np.ndarray]) -> DistortionProblem:
-    """The problem of a case; `tables` holds the arrays of files by their hash.
+    """The problem of a case; `tables` holds the arrays of files by their hash."""
+    return CaseParts(tables).problem(case)
 
-    A `budget_share` t stands for the budget a + t (b - a) between the least distortion a of any mechanism and that of
-    the best constant release, b.
-    """
-    joint, distortion = case["joint"], case["distortion"]
-    table = tables[joint["sha256"]] if "file" in joint else joint_of(joint)
-    costs = tables[distortion["sha256"]] if "file" in distortion else distortion_of(distortion, table.shape[-1])
-    form, target = case["form"], case["target"]
-    if form == "budget_share":
-        masses = table.sum(axis=-2) if table.ndim == 2 else table.sum(axis=1).mean(axis=0)
-        weighted = masses[:, None] * costs
-        least, idle = weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
-        form, target = "budget", least + target * (idle - least)
-    return DistortionProblem(table, costs, leakage=_measure_of(case["leakage"]), **{form: target})
+
+class CaseParts:
+    """Joints, distortions and measures of cases, each made once."""
+
+    def __init__(self, tables: Mapping[str, np.ndarray]) -> None:
+        self._tables = tables
+        self._joints: dict[Hashable, np.ndarray] = {}
+        self._distortions: dict[Hashable, AbstractDistortion] = {}
+        self._measures: dict[Hashable, AbstractLeakage] = {}
+        self._ends: dict[Hashable, tuple[float, float]] = {}
+
+    def problem(self, case: Config) -> DistortionProblem:
+        """The problem of a case.
+
+        A `budget_share` t stands for the budget a + t (b - a) between the least distortion a of any mechanism and that
+        of the best constant release, b.
+        """
+        joint, distortion, measure = (tuple(case[part].items()) for part in ("joint", "distortion", "leakage"))
+        if joint not in self._joints:
+            self._joints[joint] = self._joint(case["joint"])
+        table = self._joints[joint]
+        cost = distortion, table.shape[-1]
+        if cost not in self._distortions:
+            self._distortions[cost] = self._distortion(case["distortion"], table.shape[-1])
+        costs = self._distortions[cost]
+        if measure not in self._measures:
+            self._measures[measure] = _measure_of(case["leakage"])
+        form, target = case["form"], case["target"]
+        if form == "budget_share":
+            if (joint, cost) not in self._ends:
+                self._ends[joint, cost] = _ends(table, costs)
+            least, idle = self._ends[joint, cost]
+            form, target = "budget", least + target * (idle - least)
+        return DistortionProblem(table, costs, leakage=self._measures[measure], **{form: target})
+
+    def _joint(self, config: Config) -> np.ndarray:
+        return self._tables[config["sha256"]] if "file" in config else joint_of(config)
+
+    def _distortion(self, config: Config, useful: int) -> AbstractDistortion:
+        return as_distortion(self._tables[config["sha256"]] if "file" in config else distortion_of(config, useful))
+
+
+def _ends(table: np.ndarray, costs: AbstractDistortion) -> tuple[float, float]:
+    """The least distortion of any mechanism, and of a constant release."""
+    masses = table.sum(axis=-2) if table.ndim == 2 else table.sum(axis=1).mean(axis=0)
+    weighted = masses[:, None] * dense(costs)
+    return weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
 
 
 def _measure_of(config: Config) -> AbstractLeakage:

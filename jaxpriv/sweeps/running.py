@@ -24,7 +24,7 @@ from jaxpriv.solving.buckets import Bucket
 from jaxpriv.solving.many import solve_or_say_why
 from jaxpriv.solving.uncompiled import repeatable
 from jaxpriv.sweeps import rows
-from jaxpriv.sweeps.declaration import Config, Study, problem_of
+from jaxpriv.sweeps.declaration import CaseParts, Config, Study
 from jaxpriv.sweeps.planning import Chunk, Plan, goal_of
 from jaxpriv.sweeps.store import Part, Store, opened, seen
 
@@ -48,7 +48,8 @@ class Work:
 
 def compute(work: Work) -> bytes:
     """The Parquet file of a chunk. The same on every call: nothing in it depends on what was computed before."""
-    problems = [problem_of(case, work.tables) for case in work.cases]
+    parts = CaseParts(work.tables)
+    problems = [parts.problem(case) for case in work.cases]
     with repeatable():
         solutions = _solutions(problems, work)
     table = [
