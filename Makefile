@@ -92,7 +92,7 @@ docs: install $(SITE)
 	$(BIN)/sphinx-build -W --keep-going -b html -d build/docs-cache docs build/docs
 
 bench: install $(COMPARATORS)
-	$(BIN)/python -m benchmarks.run --suite short --seed 1 --budget-seconds 540 --report
+	$(BIN)/python -m benchmarks.run --suite short --seed 1 --budget-seconds 840 --report
 
 # Compiled on the headers of the oldest jaxlib that pyproject.toml takes: kernels work with that one and with later ones.
 wheels:

@@ -260,7 +260,7 @@ def funnel(options: Options, sizes: Sequence[int] = (4, 8, 12), **more) -> list[
 
 
 def short(options: Options) -> list[Part]:
-    """A little of everything that is measured, for two cores in ten minutes.
+    """A little of everything that is measured, for two cores in a quarter of an hour, each sweep over four sizes.
 
     Long ladders are cut (`SHORT_RUNGS`), and Clarabel and mirror descent, which run into the time limit in the
     sweeps of one alphabet, are not in them: suite growth has them.
@@ -268,21 +268,21 @@ def short(options: Options) -> list[Part]:
     few = {"limit": 10.0, "rungs": SHORT_RUNGS}
     peers = ("interior-point", "clarabel", "ecos")
     return [
-        *cube(options, (16, 32, 64), kinds=("absolute",), **few),
+        *cube(options, (8, 16, 32, 64), kinds=("absolute",), **few),
         *cube(options, (32,), peers, kinds=("squared", "hamming"), **few),
-        *worst(options, (16, 32), solvers=peers, kinds=("absolute",), shares=(0.2,), **few),
-        *linear(options, (20, 50), solvers=("interior-point", "clarabel", "highs"), measures=MEASURES[:1], **few),
+        *worst(options, (8, 16, 32, 64), solvers=peers, kinds=("absolute",), shares=(0.2,), **few),
+        *linear(options, (10, 20, 50, 100), solvers=LINEAR[:3], measures=MEASURES[:1], **few),
         *source(
             options,
-            (32, 64, 128),
+            (16, 32, 64, 128),
             solvers=("interior-point", "blahut-arimoto", "qif", "dit"),
             kinds=(("absolute", 20.0),),
             **few,
         ),
-        *growth(options, (48, 96, 192), solvers=("interior-point", "accelerated"), **few),
+        *growth(options, (24, 48, 96, 192), solvers=("interior-point", "accelerated"), **few),
         *census(options, solvers=peers, **few),
         *frontier(options, points=50, limit=60.0),
-        *ordered(options, (256, 512), solvers=("interior-point", "accelerated", "two-grid"), **few),
+        *ordered(options, (128, 256, 512, 1024), solvers=("interior-point", "accelerated", "two-grid"), **few),
     ]
 
 

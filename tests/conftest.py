@@ -63,6 +63,19 @@ settings.register_profile("nightly", deadline=None, max_examples=500, suppress_h
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+# Markers of what runs only where it is asked for, with `-m`.
+_ASKED_FOR = ("thorough", "grid")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    asked = config.option.markexpr or ""
+    left_out = [marker for marker in _ASKED_FOR if not re.search(rf"\b{marker}\b", asked)]
+    chosen = [item for item in items if not any(item.get_closest_marker(marker) for marker in left_out)]
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
+
+
 # A process may map only so much compiled code (65530 pieces on Linux), less than the whole suite makes.
 _MAPS, _MOST_MAPS = Path("/proc/self/maps"), 30_000
 

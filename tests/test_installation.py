@@ -135,7 +135,7 @@ def test_a_wheel_with_kernels_runs_without_a_compiler(source, tmp_path):
 
 
 @compiler
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_kernels_compiled_on_the_oldest_jaxlib_run_on_this_one(source, tmp_path):
     """What `make wheels` does: an upgrade of jaxlib leaves them in place."""
     dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]

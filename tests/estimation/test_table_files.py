@@ -62,7 +62,7 @@ def test_what_was_not_said_is_not_done(tmp_path):
 def test_errors_name_the_place(tmp_path):
     path, packed = tmp_path / "t.csv", tmp_path / "t.csv.gz"
     path.write_bytes(text(";").encode())
-    with pytest.raises(InputError, match="its first line has ';': name the delimiter"):
+    with pytest.raises(InputError, match=r"has ';': name the delimiter, on the command line --read 'delimiter=;'$"):
         values(path)
     path.write_bytes(text().encode("latin-1"))
     with pytest.raises(InputError, match=r"t\.csv, line 2, is not utf-8 text"):

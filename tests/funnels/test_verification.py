@@ -110,11 +110,11 @@ def test_what_belongs_to_another_problem_is_refused(solved):
         jp.certify(problem, jp.funnel_frontier(problem, disclosures=[0.5]))
 
 
-@pytest.mark.parametrize("steps", [1, 2])
 @pytest.mark.parametrize("budget", [1e-17, 1e-12])
-def test_the_bound_without_leakage_is_not_that_of_a_small_leakage(budget, steps):
+def test_the_bound_without_leakage_is_not_that_of_a_small_leakage(budget):
     """Ended early, the release without leakage is the best known one; its own bound is below the optimum."""
     for seed in (0, 1, 4):
         problem = jp.FunnelProblem(random_joint(seed, 3, 8), leakage_budget=budget)
-        early, full = jp.solve(problem, max_steps=steps), jp.solve(problem)
-        assert early.upper_bound >= full.value
+        full = jp.solve(problem)
+        for steps in (1, 2):
+            assert jp.solve(problem, max_steps=steps).upper_bound >= full.value

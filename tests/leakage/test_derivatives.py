@@ -15,9 +15,9 @@ STEP = 1e-6
 @pytest.fixture(scope="module")
 def gradients_of(stack_of):
     """(joints, mechanisms), batched -> {name: (gradient in joint, gradient in mechanism)}, in reverse mode."""
-    # Compiled with little optimisation: it is run a few times only, and compiling is what takes time.
+    # Compiled without optimisation: it is run a few times only, and compiling is what takes time.
     return jax.jit(
-        jax.vmap(jax.jacrev(stack_of, argnums=(0, 1))), compiler_options={"xla_backend_optimization_level": 1}
+        jax.vmap(jax.jacrev(stack_of, argnums=(0, 1))), compiler_options={"xla_backend_optimization_level": 0}
     )
 
 

@@ -117,7 +117,12 @@ def test_large_sources_need_no_dense_factors():
 
 
 @pytest.mark.parametrize(
-    ("name", "kernels"), [("maximal leakage", True), ("maximal leakage", False), ("sibson-2", True)]
+    ("name", "kernels"),
+    [
+        pytest.param("maximal leakage", True, marks=pytest.mark.thorough),
+        ("maximal leakage", False),
+        pytest.param("sibson-2", True, marks=pytest.mark.thorough),
+    ],
 )
 def test_other_measures_of_a_diagonal_joint_have_their_closed_form(monkeypatch, name, kernels):
     """Uniform X, Hamming distortion D: by symmetry W is 1 - D on the diagonal and even beside it, so that maximal

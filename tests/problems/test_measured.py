@@ -421,7 +421,14 @@ def test_what_leakage_may_not_be():
             jp.DistortionProblem(JOINT, DISTORTION, budget=1, leakage=wrong)
 
 
-@pytest.mark.parametrize("name", ["max-information", "lift", "max-lift", "ldp", "ldp-chain"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "max-information",
+        "ldp",
+        *(pytest.param(one, marks=pytest.mark.thorough) for one in ("lift", "max-lift", "ldp-chain")),
+    ],
+)
 def test_curve_of_a_worst_outcome_reaches_zero_and_says_what_is_out_of_reach(name, monkeypatch):
     """Points in closed form, points of the search and infeasible ones are of one shape."""
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")  # to the last bit those of the curve, whose points are compiled

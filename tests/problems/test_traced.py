@@ -166,7 +166,7 @@ FORMS = {
     "least ldp": ("budget", lk.LocalDifferentialPrivacy(), (), (0.1, 0.2)),
     "least max-information": ("budget", lk.MaxInformation(), ((lk.MaximalLeakage(), 0.6),), (0.1, 0.2)),
 }
-QUICK = ("ldp",)
+ALWAYS = ("ldp", "chi-squared and limits", "max-information")
 
 
 def problem_of(which, joint, table, level):
@@ -175,7 +175,7 @@ def problem_of(which, joint, table, level):
 
 
 @pytest.mark.parametrize(
-    "which", [which if which in QUICK else pytest.param(which, marks=pytest.mark.slow) for which in FORMS]
+    "which", [which if which in ALWAYS else pytest.param(which, marks=pytest.mark.thorough) for which in FORMS]
 )
 def test_values_and_slopes_of_a_batch_are_those_of_the_host(which):
     """One compiled program for two levels and one that no mechanism meets, symbols without mass and all."""

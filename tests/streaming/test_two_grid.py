@@ -22,9 +22,19 @@ def check(problem, solution):
     return exact
 
 
-@pytest.mark.parametrize("form", [{"budget": 0.05}, {"multiplier": 1.0}], ids=str)
-@pytest.mark.parametrize(("kind", "size"), [*((kind, 128) for kind in DISTORTIONS), ("absolute", 100)])
-def test_smooth_ordered_data_is_certified_from_few_cells(kind, form, size):
+SMOOTH = [(kind, 128, form) for kind in DISTORTIONS for form in ({"budget": 0.05}, {"multiplier": 1.0})]
+SMOOTH += [("absolute", 100, {"budget": 0.05})]  # a size that cells do not divide
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "form"),
+    [
+        case if case[0] == "absolute" or "multiplier" in case[2] else pytest.param(*case, marks=pytest.mark.thorough)
+        for case in SMOOTH
+    ],
+    ids=str,
+)
+def test_smooth_ordered_data_is_certified_from_few_cells(kind, size, form):
     problem = jp.DistortionProblem(smooth_joint(size, 3), DISTORTIONS[kind](size), **form)
     solution = jp.solve(problem, jp.TwoGrid(cells=32, most_cells=64), tol=1e-12, rtol=1e-2)
     assert solution.status == "optimal"
@@ -34,7 +44,7 @@ def test_smooth_ordered_data_is_certified_from_few_cells(kind, form, size):
     check(problem, solution)
 
 
-@pytest.mark.parametrize("kind", ["absolute", "squared"])
+@pytest.mark.parametrize("kind", ["absolute", pytest.param("squared", marks=pytest.mark.thorough)])
 def test_uneven_values_and_two_alphabets(kind):
     """The proof holds, and finer cells tell more, where no place in a cell can be kept exactly."""
     size = 90
@@ -50,7 +60,9 @@ def test_uneven_values_and_two_alphabets(kind):
         assert gaps[1] < 0.85 * gaps[0]
 
 
-@pytest.mark.parametrize("y", [None, "even", "inside", "beyond"])
+@pytest.mark.parametrize(
+    "y", [None, "beyond", *(pytest.param(y, marks=pytest.mark.thorough) for y in ("even", "inside"))]
+)
 def test_values_at_random_places_are_certified_like_even_ones(y):
     """Keeping a DIFFERENCE to the cell's middle would tell how wide the cell is: 15 % above the optimum here."""
     size = 500
@@ -78,7 +90,7 @@ def test_values_at_random_places_are_certified_like_even_ones(y):
         ([0.5], np.arange(60) / 60, 100.0),
         (np.random.default_rng(1).uniform(size=60), np.arange(600) / 600, 8.0),
         (np.arange(8) / 8, np.arange(200) / 200, 8.0),
-        (1.7e9 + np.arange(128.0), 1.7e9 + 0.3 + np.arange(512) / 4, 0.02),
+        pytest.param(1.7e9 + np.arange(128.0), 1.7e9 + 0.3 + np.arange(512) / 4, 0.02, marks=pytest.mark.thorough),
     ],
     ids=["one", "random", "few", "times"],
 )

@@ -202,9 +202,12 @@ def _tidied(file: TableFile, distinct: list[str], place: np.ndarray) -> Factors:
 
 def _other_delimiter(header: Sequence[str]) -> str:
     """What a header of one field may be about."""
-    marks = {";": "';'", "\t": "a tab", "|": "'|'"}
-    found = [name for mark, name in marks.items() if len(header) == 1 and mark in header[0]]
-    return f"; its first line has {found[0]}: name the delimiter" if found else ""
+    marks = {";": (";", "';'"), "\t": ("tab", "a tab"), "|": ("|", "'|'")}
+    found = [names for mark, names in marks.items() if len(header) == 1 and mark in header[0]]
+    if not found:
+        return ""
+    ((option, shown), *_) = found
+    return f"; its first line has {shown}: name the delimiter, on the command line --read 'delimiter={option}'"
 
 
 def _ragged(reader: "Reader", file: TableFile) -> InputError:
