@@ -19,9 +19,9 @@ import numpy as np
 from jaxpriv._clock import Clock, Stop
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
-from jaxpriv.certificates import excess_of, interval_of, violation_of
+from jaxpriv.certificates import excess_of, interval_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
-from jaxpriv.leakage import AbstractLeakage, MutualInformation, exact_values
+from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage.scales import Scale
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
@@ -37,7 +37,6 @@ from jaxpriv.problems.statement import (
     measured_program,
     proved_program,
     reading,
-    terms_of_limit,
 )
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Candidate, Goal
@@ -47,10 +46,7 @@ from jaxpriv.solving.finite import finite_on
 from jaxpriv.solving.known import entry_costs, independent_release, inside, known_answer, no_rules, untold_rules
 from jaxpriv.solving.portions import ONE, run, seconds_of
 from jaxpriv.solving.reduction import Reduced
-from jaxpriv.solving.tight import solve_tight
-
-# Limits above the least value by less than this leave next to no room: repair towards what solves that one.
-_TINY_ROOM = 1e-6
+from jaxpriv.solving.tight import anchored_at_least, at_least_value, flags_of, independent_vertex, solve_tight
 
 
 @dataclass(frozen=True)
@@ -113,7 +109,26 @@ class Solve:
         if answer is None:
             stated = self.with_anchor(stated)
             answer = self.run(stated.program, stated.limits, stated.goal, stated.face, stated)
+        answer = self.or_at_least_value(stated, answer)
         return self.conclude(stated, answer, goal, begun)
+
+    def or_at_least_value(self, stated: Stated, answer: CertifiedCandidate) -> CertifiedCandidate:
+        """The answer; where limits leave next to no room and it misses the goal, with what solves the problem at their
+        least values: its rules prove nearly as much here, and its mechanism costs next to nothing more.
+        """
+        if stated.goal.proved(answer) or self.clock.expired():
+            return answer
+        found = at_least_value(stated.program, self.problem, stated.limits)
+        if found is None:
+            return answer
+        mechanisms, duals = found
+        known = [answer.mechanism, np.asarray(stated.program.anchor), *mechanisms]
+        certified = [self.certified(stated.program, stated.limits, one, *duals, 0, answer.solver) for one in known]
+        best = min((one for one in certified if one.violation <= 0), key=lambda one: one.value, default=answer)
+        if answer.bound > certified[0].bound:
+            duals = answer.k, answer.eta, answer.price
+        other = self.certified(stated.program, stated.limits, best.mechanism, *duals, 0, answer.solver)
+        return other if (other.violation > 0, other.gap) < (answer.violation > 0, answer.gap) else answer
 
     def at_the_boundary(self, stated: Stated) -> CertifiedCandidate | None:
         """The answer where a limit leaves no room."""
@@ -137,7 +152,7 @@ class Solve:
         scale, shift = reading(problem)
         without_room = check_limits(problem, limits)
         program = measured_program(problem, limits)
-        tight = _flags(program, problem, limits, without_room)
+        tight = flags_of(program, problem, limits, without_room)
         face = None
         if program.shares or not (any(tight) and len(program.budgets)):
             # The methods for linear programs need no interior.
@@ -146,7 +161,7 @@ class Solve:
             anchor = independent_release(program)
         program = dataclasses.replace(program, anchor=anchor)
         if problem.budget is None and not any(tight):
-            program = _anchored_at_least(program, problem, limits)
+            program = anchored_at_least(program, problem, limits)
         return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)
 
     def with_anchor(self, stated: "Stated") -> "Stated":
@@ -194,7 +209,7 @@ class Solve:
             if solved.outcome is Outcome.STOPPED and self.clock.expired():
                 return self.without_steps(program, limits)
             if solved.outcome is not Outcome.OPTIMAL:
-                raise ArithmeticError(f"the linear program failed: {solved.message}")
+                return self.without_steps(program, limits)  # of what its tolerance does not distinguish from infeasible
             answer = self.certified(program, limits, *reduced.expanded(solved.candidate), 0, self.name)
             return self.or_anchor(program, limits, answer, goal)
 
@@ -316,7 +331,7 @@ class Solve:
 
     def nearest(self, away: Program, limits: Limits) -> CertifiedCandidate:
         """The mechanism nearest to the budgets under the limits: a vertex where a limit leaves no room."""
-        tight = _flags(away, self.problem, limits, check_limits(self.problem, limits))
+        tight = flags_of(away, self.problem, limits, check_limits(self.problem, limits))
         vertex = solve_tight(away, tight) if any(tight) else None
         if vertex is None:
             return self.run(away, limits, Goal(1e-9, 0.3))
@@ -324,7 +339,7 @@ class Solve:
         if found.value > 0 >= found.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
             # every measure is at its least, and such a vertex is exact.
-            exact = _independent_vertex(away, self.problem)
+            exact = independent_vertex(away, self.problem)
             if exact is not None:
                 other = self.certified(away, limits, exact, *vertex[1:], 0, "linear-program")
                 found = other if other.violation == 0 and other.value < found.value else found
@@ -432,47 +447,6 @@ def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
         step = 1e-6 * (1.0 + most)
         slope = max(slope, 1e-6 * (1.0 + most) / abs(scale.inner(value + step) - scale.inner(value)))
     return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)
-
-
-def _anchored_at_least(program: Program, problem: DistortionProblem, limits: Limits) -> Program:
-    """The program; where limits leave next to no room, with the best mechanism that leaves none as its anchor.
-
-    Rounding alone exceeds such a limit, and what is mixed with the anchor to mend that is as good as the anchor.
-    """
-    near = tuple(value - least_value(problem, measure) <= _TINY_ROOM for measure, value in finite_limits(limits))
-    flags = _flags(program, problem, limits, near)
-    if not any(flags):
-        return program
-    known = [found[0]] if (found := solve_tight(program, flags)) is not None else []
-    if problem.leakage_budget is not None:
-        # Of limits below the backend's tolerance: where Y is independent of S every measure is at its least.
-        exact = _independent_vertex(program, problem)
-        known += [] if exact is None else [exact]
-    known = [mechanism for mechanism in known if violation_of(program, mechanism) == 0]
-    best = min(known, key=lambda mechanism: float((program.cost * mechanism).sum()), default=program.anchor)
-    return dataclasses.replace(program, anchor=best)
-
-
-def _independent_vertex(program: Program, problem: DistortionProblem) -> np.ndarray | None:
-    """The best mechanism with Y independent of S, which replaces the terms of the program; None where there is none."""
-    terms = tuple(terms_of_limit(problem.joints, MutualInformation(), 0.0))
-    found = solve_tight(dataclasses.replace(program, terms=terms), (True,) * len(terms))
-    return None if found is None else found[0]
-
-
-def _flags(
-    program: Program, problem: DistortionProblem, limits: Limits, without_room: tuple[bool, ...]
-) -> tuple[bool, ...]:
-    """`without_room` of the finite limits, for every term of the program: theirs follow the objective's."""
-    if not any(without_room):
-        return (False,) * len(program.terms)
-    finite = finite_limits(limits)
-    own = [
-        flag
-        for (measure, value), flag in zip(finite, without_room, strict=True)
-        for _ in terms_of_limit(problem.joints, measure, value)
-    ]
-    return (*(False,) * (len(program.terms) - len(own)), *own)
 
 
 def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]:

@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._numerics import unit_of
-from jaxpriv.certificates import certify_program
+from jaxpriv.certificates import certify_program, violation_of
+from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
+from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
+from jaxpriv.problems.statement import Limits, finite_limits, least_value, measured_program, terms_of_limit
 from jaxpriv.solvers.conic.system import rule_at
 from jaxpriv.solvers.linear_program import Outcome, highs
 
+# Limits above the least value by less than this leave next to no room.
+_TINY_ROOM = 1e-6
 # A finite price stands for the infinite one: rules lose about slope^2/price, and cancellation sets in later.
 _PRICES = 10.0 ** np.arange(2, 17)
 # The largest price is taken of those that prove the same to this: the true one has no bound.
@@ -28,11 +33,12 @@ _BASIC, _MET = 1e-9, 1e-15
 
 
 def solve_tight(
-    program: Program, tight: tuple[bool, ...]
+    program: Program, tight: tuple[bool, ...], others: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
     """(mechanism, k, eta, price) where the terms flagged `tight` leave no room; None if that is no linear program.
 
-    Smooth objectives are at their least too where a smooth limit is tight: they are left out.
+    Smooth objectives are at their least too where a smooth limit is tight: they are left out. Without `others` every
+    smooth term that is not flagged is: the mechanism may then exceed such a limit, the bound holds.
     """
     independent = any(flag and term.smooth for flag, term in zip(tight, program.terms, strict=True))
     parts: list[Term | None] = []
@@ -41,7 +47,7 @@ def solve_tight(
             parts.append(term)
         elif flag:
             parts.append(_independence(term))
-        elif independent:
+        elif independent or not others:
             parts.append(None)  # any other smooth measure holds where S and Y are independent
         else:
             return None
@@ -182,3 +188,68 @@ def _duals(
             price.append(weight)
     eta = np.stack(etas, axis=1) if etas else np.zeros((outputs, 0))
     return np.concatenate(rules, axis=1), eta, np.array(price)
+
+
+def anchored_at_least(program: Program, problem: DistortionProblem, limits: Limits) -> Program:
+    """The program; where limits leave next to no room, with the best mechanism that leaves none as its anchor.
+
+    Rounding alone exceeds such a limit, and what is mixed with the anchor to mend that is as good as the anchor.
+    """
+    near = tuple(value - least_value(problem, measure) <= _TINY_ROOM for measure, value in finite_limits(limits))
+    flags = flags_of(program, problem, limits, near)
+    if not any(flags):
+        return program
+    known = [found[0]] if (found := solve_tight(program, flags)) is not None else []
+    if problem.leakage_budget is not None:
+        # Of limits below the backend's tolerance: where Y is independent of S every measure is at its least.
+        exact = independent_vertex(program, problem)
+        known += [] if exact is None else [exact]
+    known = [mechanism for mechanism in known if violation_of(program, mechanism) == 0]
+    best = min(known, key=lambda mechanism: float((program.cost * mechanism).sum()), default=program.anchor)
+    return dataclasses.replace(program, anchor=best)
+
+
+def at_least_value(
+    program: Program, problem: DistortionProblem, limits: Limits
+) -> tuple[list[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]] | None:
+    """(mechanisms, (k, eta, price)) of the problem whose limits with next to no room are at their least values.
+
+    None where there are no such limits, or no linear program. The rules and prices fit `program`, whose limits allow
+    a little more: they prove less by that much times the prices.
+    """
+    finite = finite_limits(limits)
+    least = [least_value(problem, measure) for measure, _ in finite]
+    near = tuple(value - low <= _TINY_ROOM for (_, value), low in zip(finite, least, strict=True))
+    flags = flags_of(program, problem, limits, near)
+    if not any(flags):
+        return None
+    lowered = tuple(
+        (measure, low if flag else value) for (measure, value), low, flag in zip(finite, least, near, strict=True)
+    )
+    there = dataclasses.replace(measured_program(problem, lowered), anchor=program.anchor)
+    if len(there.terms) != len(program.terms) or not (found := solve_tight(there, flags, others=False)):
+        return None
+    exact = independent_vertex(there, problem)
+    return [found[0]] if exact is None else [found[0], exact], found[1:]
+
+
+def independent_vertex(program: Program, problem: DistortionProblem) -> np.ndarray | None:
+    """The best mechanism with Y independent of S, which replaces the terms of the program; None where there is none."""
+    terms = tuple(terms_of_limit(problem.joints, MutualInformation(), 0.0))
+    found = solve_tight(dataclasses.replace(program, terms=terms), (True,) * len(terms))
+    return None if found is None else found[0]
+
+
+def flags_of(
+    program: Program, problem: DistortionProblem, limits: Limits, without_room: tuple[bool, ...]
+) -> tuple[bool, ...]:
+    """`without_room` of the finite limits, for every term of the program: theirs follow the objective's."""
+    if not any(without_room):
+        return (False,) * len(program.terms)
+    finite = finite_limits(limits)
+    own = [
+        flag
+        for (measure, value), flag in zip(finite, without_room, strict=True)
+        for _ in terms_of_limit(problem.joints, measure, value)
+    ]
+    return (*(False,) * (len(program.terms) - len(own)), *own)

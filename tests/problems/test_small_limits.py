@@ -1,10 +1,20 @@
 """Limits far below what the data tell: next to independence a measure is quadratic in how far it is from it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.leakage import LocalDifferentialPrivacy, MaxInformation, evaluate
+from jaxpriv.leakage import (
+    FInformation,
+    LocalDifferentialPrivacy,
+    MaxInformation,
+    MaxLift,
+    MutualInformation,
+    TotalVariation,
+    evaluate,
+)
 from jaxpriv.testing import random_joint
 
 from .measured_cases import AVERAGE
@@ -62,3 +72,40 @@ def test_a_limit_below_the_tolerance_of_linear_programs_keeps_a_good_mechanism(s
     solution = jp.solve(problem)
     assert solution.status == "optimal"
     assert solution.verify(problem).violation == 0
+
+
+@pytest.mark.parametrize("solver", ["auto", "interior-point"])
+@pytest.mark.parametrize("limit", [0.0, 1e-10])
+@pytest.mark.parametrize("form", ["budget", "limit", "multiplier"])
+def test_next_to_no_leakage_in_every_outcome_is_certified(form, limit, solver):
+    """The problem at the limit's least value has the rules and the mechanism: what is without room has no interior."""
+    joint = np.random.default_rng(14).dirichlet(np.ones(10)).reshape(2, 5)
+    asked: dict[str, Any] = {"leakage_budget": limit, "leakage": MaxLift()}
+    if form != "budget":
+        asked = {"limits": ((MaxLift(), limit),), "leakage": MutualInformation()}
+        asked |= {"leakage_budget": 0.05} if form == "limit" else {"multiplier": 0.5}
+    problem = jp.DistortionProblem(joint, jp.distortion.hamming(5), **asked)
+    solution = jp.solve(problem, solver)
+    assert solution.status == "optimal"
+    assert solution.verify(problem).violation <= 0
+    free = jp.solve(jp.DistortionProblem(joint, jp.distortion.hamming(5), leakage_budget=0.0))
+    least = (0.5 if form == "multiplier" else 1.0) * free.value
+    assert solution.value == pytest.approx(least, abs=1e-6)
+
+
+def test_the_simplex_method_by_name_where_its_tolerance_sees_no_room():
+    """HiGHS calls the program infeasible, which ended in its own error."""
+    joint = np.array([[157.0, 74, 232, 74], [26, 114, 89, 233]])
+    measure = MaxLift()
+    problem = jp.DistortionProblem(joint / joint.sum(), jp.distortion.hamming(4), leakage_budget=1e-10, leakage=measure)
+    assert jp.solve(problem, "linear-program").status == "optimal"
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (2, 6)])
+def test_next_to_no_total_variation_is_certified(shape):
+    joint = np.random.default_rng([13, *shape]).dirichlet(np.full(shape[0] * shape[1], 0.3)).reshape(shape)
+    measure = FInformation(TotalVariation())
+    problem = jp.DistortionProblem(joint, jp.distortion.hamming(shape[1]), leakage_budget=1e-10, leakage=measure)
+    solution = jp.solve(problem)
+    assert solution.status == "optimal"
+    assert solution.leakage <= 1e-10 * (1 + 1e-5)
