@@ -11,7 +11,7 @@ import numpy as np
 from jaxpriv._validation import scalar
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.report.numbers import Curve, Guess, Numbers, numbers
-from jaxpriv.report.pictures import curve_picture, mapping_picture
+from jaxpriv.report.pictures import LEAST_DRAWN, curve_picture, drawn, mapping_picture
 from jaxpriv.verifier.claims import Claim
 
 _STYLE = """
@@ -25,12 +25,21 @@ h2{font-size:1.2rem;margin:2.2rem 0 .6rem}p,ul,table{margin:.6rem 0}.lead{font-s
 table{border-collapse:collapse;width:100%}th,td{text-align:right;padding:.35rem .5rem;border-bottom:1px solid
 var(--tint)}
 th:first-child,td:first-child{text-align:left}svg{width:100%;height:auto;display:block}input[type=range]{width:100%}
+select{max-width:100%;font:inherit}
 code{overflow-wrap:anywhere;font-size:.85em}.band{fill:var(--blue);opacity:.25}
 .line{fill:none;stroke:var(--blue);stroke-width:2}
 .axis{stroke:var(--soft)}.grid{stroke:var(--soft);opacity:.25}.tick,.label,.name{fill:var(--ink)}.tick{font-size:12px}
 .label{font-size:13px}.chosen{fill:var(--warm)}.point{fill:none;stroke:var(--warm);stroke-width:2.5}
 .cell{fill:var(--blue)}.frame{fill:none;stroke:var(--soft)}td{white-space:nowrap}
 @media(max-width:32rem){.tick,.label{font-size:19px}}
+"""
+
+# A line of the mapping in words: what the picture shows to a pointer alone.
+_ROWS_SCRIPT = """
+(function(){var rows=JSON.parse(document.getElementById('rows').textContent);
+var origin=document.getElementById('origin'),words=document.getElementById('words');
+function show(){words.textContent='Released as '+rows[origin.selectedIndex].join('; ')+'.';}
+origin.addEventListener('input',show);show();})();
 """
 
 _SCRIPT = """
@@ -73,7 +82,9 @@ def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence
         _population(found),
         _limits(mechanism, evidence),
     ]
-    script = "" if found.curve is None else f"<script>{_SCRIPT}</script>"
+    scripts = [_SCRIPT] if found.curve is not None else []
+    scripts += [_ROWS_SCRIPT] if drawn(mechanism.table.shape) else []
+    script = "".join(f"<script>{text}</script>" for text in scripts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -137,9 +148,12 @@ def _classes(guesses: tuple[Guess, ...] | None) -> str:
     return (
         "<h2>For each private class</h2><p>How likely the class is for a reader: before the release, on average after "
         "it for those who have it, and after the output that raises and the one that lowers it most.</p>"
-        '<div class="scroll"><table><thead><tr><th scope="col">class</th><th scope="col">before</th>'
-        '<th scope="col">after, on average</th><th scope="col">at most</th><th scope="col">at least</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
+        + _scrolled(
+            '<table><thead><tr><th scope="col">class</th><th scope="col">before</th><th scope="col">after, on average'
+            '</th><th scope="col">at most</th><th scope="col">at least</th></tr></thead>'
+            f"<tbody>{rows}</tbody></table>",
+            "Private classes",
+        )
     )
 
 
@@ -165,13 +179,27 @@ def _mapping(mechanism: Mechanism) -> str:
     useful = _names(mechanism.useful, [mechanism.codebook.rules[name].labels for name in mechanism.codebook.useful])
     released = _names(mechanism.released, mechanism.released_labels)
     picture = mapping_picture(mechanism.matrix(), useful, released)
-    text = (
-        f"<p>{len(useful)} original and {len(released)} released combinations: too many to draw.</p>"
-        if picture is None
-        else "<p>Down: what a record is. Across: what is released for it; darker is more likely.</p>"
-        f'<div class="scroll">{picture}</div>'
+    if picture is None:
+        text = f"<p>{len(useful)} original and {len(released)} released combinations: too many to draw.</p>"
+        return f"<h2>The mapping</h2>{text}"
+    options = "".join(f"<option>{escape(name)}</option>" for name in useful)
+    rows = [
+        [f"{released[y]}: {row[y]:.3f}" for y in np.argsort(-row, kind="stable") if row[y] >= LEAST_DRAWN]
+        for row in mechanism.matrix()
+    ]
+    data = json.dumps(rows).replace("<", "\\u003c")  # no label ends the element
+    return (
+        "<h2>The mapping</h2><p>Down: what a record is. Across: what is released for it; darker is more likely.</p>"
+        f"{_scrolled(picture, 'Picture of the mapping')}"
+        '<label for="origin">What is released for a record (arrow keys work):</label> '
+        f'<select id="origin">{options}</select><p class="box" id="words" aria-live="polite"></p>'
+        f'<script type="application/json" id="rows">{data}</script>'
     )
-    return f"<h2>The mapping</h2>{text}"
+
+
+def _scrolled(content: str, name: str) -> str:
+    """What may be wider than a phone, in a region that the keyboard reaches and scrolls."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">{content}</div>'
 
 
 def _names(codes: np.ndarray, labels: Sequence[tuple[str, ...]]) -> list[str]:
@@ -197,9 +225,13 @@ def _population(found: Numbers) -> str:
     return (
         f"<h2>For the population</h2><p>From {audit.assumptions.records} records that the design does not depend on; "
         f"all bounds together hold with confidence {audit.confidence:g}. Nats.</p>"
-        '<div class="scroll"><table><thead><tr><th scope="col">measure</th><th scope="col">on these records</th>'
-        '<th scope="col">population, at most</th><th scope="col">any population, at most</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div><p>This stands on:</p><ul>{sentences}</ul>"
+        + _scrolled(
+            '<table><thead><tr><th scope="col">measure</th><th scope="col">on these records</th>'
+            '<th scope="col">population, at most</th><th scope="col">any population, at most</th></tr></thead>'
+            f"<tbody>{rows}</tbody></table>",
+            "Bounds for the population",
+        )
+        + f"<p>This stands on:</p><ul>{sentences}</ul>"
     )
 
 

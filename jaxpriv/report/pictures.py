@@ -10,7 +10,7 @@ from jaxpriv.report.numbers import Curve
 _WIDTH, _HEIGHT = 640, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 34, 56
 # A mapping of more symbols is no picture any more, and a smaller probability no ink.
-_DRAWN, _LEAST = 64, 0.005
+_DRAWN, LEAST_DRAWN = 64, 0.005
 
 
 def curve_picture(curve: Curve) -> str:
@@ -66,10 +66,15 @@ def _ticks(largest: float) -> list[float]:
     return [round(float(k * step), 12) for k in range(1, int(largest / step) + 1)]
 
 
+def drawn(shape: tuple[int, ...]) -> bool:
+    """Whether there is a picture of a mapping of this shape."""
+    return max(shape) <= _DRAWN
+
+
 def mapping_picture(matrix: np.ndarray, useful: Sequence[str], released: Sequence[str]) -> str | None:
     """P(y|x) as squares, darker where larger; None for alphabets that are too large to draw."""
     inputs, outputs = matrix.shape
-    if max(inputs, outputs) > _DRAWN:
+    if not drawn(matrix.shape):
         return None
     cell = max(8, min(22, 560 // max(inputs, outputs)))
     margin = min(8 + 7 * max(map(len, (*useful, *released))), 220)
@@ -89,7 +94,7 @@ def mapping_picture(matrix: np.ndarray, useful: Sequence[str], released: Sequenc
     for y, label in enumerate(released):
         place = f"translate({margin + cell * (y + 0.75):.1f} {margin - 6}) rotate(-90)"
         parts.append(f'<text class="name" font-size="{size}" transform="{place}">{escape(label)}</text>')
-    for x, y in np.argwhere(matrix >= _LEAST).tolist():
+    for x, y in np.argwhere(matrix >= LEAST_DRAWN).tolist():
         chance = float(matrix[x, y])
         parts.append(
             f'<rect class="cell" x="{margin + cell * y}" y="{margin + cell * x}" width="{cell}" height="{cell}" '

@@ -1,10 +1,13 @@
 """The report: one page without the network, numbers that are right, and, where there is a browser, no error in it."""
 
+import json
 import os
 import re
+import select
 import shutil
 import stat
 import subprocess
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -112,19 +115,150 @@ def test_the_command(fitted, tmp_path):  # noqa: F811
         report(fitted.mechanism, fitted.evidence, confidence=2)
 
 
-@pytest.mark.slow
-def test_a_browser_runs_it_without_an_error(fitted, tmp_path):  # noqa: F811
-    browser = shutil.which("chromium")
-    if browser is None:
+_LAUNCH = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+)
+_KEYS = {"Tab": 9, "ArrowRight": 39, "ArrowLeft": 37, "ArrowDown": 40, "End": 35, "Home": 36}
+
+
+class Browser:
+    """Chromium without a window, by its DevTools protocol over two pipes (messages of JSON that end with NUL)."""
+
+    def __init__(self, path, profile):
+        commands, self.sent = os.pipe()
+        answers, results = os.pipe()
+        line = [path, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
+        line += ["--host-resolver-rules=MAP * 0.0.0.0", f"--user-data-dir={profile}", "about:blank"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _LAUNCH, str(commands), str(results), *line],
+            pass_fds=(commands, results),
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(commands)
+        os.close(results)
+        self.answers, self.rest, self.number, self.events = answers, b"", 0, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def message(self):
+        while b"\0" not in self.rest:
+            ready, _, _ = select.select([self.answers], [], [], 60)
+            assert ready, "the browser does not answer"
+            part = os.read(self.answers, 2**16)
+            assert part, "the browser has ended"
+            self.rest += part
+        text, _, self.rest = self.rest.partition(b"\0")
+        return json.loads(text)
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if hasattr(self, "session"):
+            message["sessionId"] = self.session
+        os.write(self.sent, json.dumps(message).encode() + b"\0")
+        while True:
+            found = self.message()
+            if found.get("id") == self.number:
+                assert "error" not in found, found
+                return found["result"]
+            self.events.append(found)
+
+    def open(self, address):
+        self.call("Page.navigate", url=address)
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self.events.append(self.message())
+
+    def value(self, script):
+        return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+
+    def press(self, key):
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=_KEYS[key])
+
+    def errors(self):
+        self.value("1")  # what happened before it has been reported then
+        wrong = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+        return [event for event in self.events if event.get("method") in wrong]
+
+    def requests(self):
+        sent = [event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        return [one["request"]["url"] for one in sent]
+
+    def close(self):
+        os.close(self.sent)  # the browser ends with its pipe
+        os.close(self.answers)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def browser(tmp_path):
+    path = shutil.which("chromium")
+    if path is None:
         pytest.skip("there is no browser (chromium) here")
+    found = Browser(path, tmp_path / "profile")
+    yield found
+    found.close()
+
+
+@pytest.mark.slow
+def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp_path, browser):  # noqa: F811
     path = tmp_path / "report.html"
     path.write_text(report(fitted.mechanism, fitted.evidence), encoding="utf-8")
-    line = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--window-size=390,900"]
-    line += ["--host-resolver-rules=MAP * 0.0.0.0", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    done = subprocess.run([*line, path.as_uri()], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0
-    assert "CONSOLE" not in done.stderr
-    said = re.search(r'id="said"[^>]*>([^<]*)<', done.stdout)
-    assert said is not None
-    assert re.fullmatch(r"Mean distortion 0\.15.*between 0\.01\d* and 0\.01\d* nats\.", said[1])
-    assert "aria-valuetext" in done.stdout
+    browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+    browser.open(path.as_uri())
+    assert browser.value("innerWidth") == 390
+    assert browser.value("document.documentElement.scrollWidth") <= 390
+    said = "document.getElementById('said').textContent"
+    first = browser.value(said)
+    assert re.fullmatch(r"Mean distortion 0\.15.*between 0\.01\d* and 0\.01\d* nats\.", first)
+    reached = []
+    for _ in range(12):
+        browser.press("Tab")
+        at = "document.activeElement.id || document.activeElement.getAttribute('aria-label')"
+        reached.append(browser.value(at))
+        if reached[-1] == "slider":
+            place = "document.getElementById('point').getAttribute('cx')"
+            before, chosen = float(browser.value(place)), browser.value("document.activeElement.value")
+            browser.press("ArrowRight")
+            assert float(browser.value("document.activeElement.value")) == float(chosen) + 1
+            assert float(browser.value(place)) > before
+            assert browser.value(said) != first
+            assert browser.value("document.activeElement.getAttribute('aria-valuetext')") == browser.value(said)
+            browser.press("ArrowLeft")
+            assert browser.value(said) == first
+            browser.press("Home")
+            assert browser.value(said).startswith("Mean distortion 0:")
+        if reached[-1] == "origin":
+            words = "document.getElementById('words').textContent"
+            rows = [browser.value(words)]
+            for _ in range(2):
+                browser.press("ArrowDown")
+                rows.append(browser.value(words))
+            assert len(set(rows)) == 3
+            likeliest = fitted.mechanism.matrix()[2].max()
+            assert rows[2].startswith("Released as ")
+            assert f": {likeliest:.3f}" in rows[2]
+            break
+    names = [name for name in reached if name]
+    assert names == ["Private classes", "slider", "Picture of the mapping", "origin"]
+    assert browser.errors() == []
+    assert {url.partition(":")[0] for url in browser.requests()} == {"file"}
+
+
+def test_no_label_ends_the_data_of_the_page():
+    """A label that would end a script stays text, there and in the list of combinations."""
+    label = "</script><b>"
+    found = fit({"s": np.arange(40) % 2, "x": [label, "b", "c", "c"] * 10}, private="s", useful="x", budget=0.2)
+    page = report(found.mechanism)
+    assert label in Checked(page).text
+    data = re.search(r'<script type="application/json" id="rows">(.*?)</script>', page, re.DOTALL)
+    assert "<" not in data[1]
+    rows = json.loads(data[1])
+    assert [len(row) for row in rows] == (found.mechanism.matrix() >= 0.005).sum(axis=1).tolist()
+    assert any(label in text for row in rows for text in row)
