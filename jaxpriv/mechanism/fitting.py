@@ -20,7 +20,14 @@ from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name
 from jaxpriv.mechanism.evidence import Evidence
 from jaxpriv.mechanism.groups import certified_groups
 from jaxpriv.mechanism.mechanism import Asked, Labels, Mechanism
-from jaxpriv.mechanism.table import least_leakage, quantise, within_distortion, within_leakage, without_rare
+from jaxpriv.mechanism.table import (
+    least_distortion,
+    least_leakage,
+    quantise,
+    within_distortion,
+    within_leakage,
+    without_rare,
+)
 from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.problems.statement import distance_scale
 from jaxpriv.solution import Solution
@@ -33,7 +40,7 @@ _LARGEST = 2**24
 _ROWS_PER_SYMBOL = 5
 _RUNGS = 12
 # Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
-_RARE = (2.0**-24, 2.0**-16)
+_RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 
 # A table with the names, labels and codes of its outputs; scores, weights and multipliers.
 _Drawn: TypeAlias = tuple[np.ndarray, tuple[str, ...], Labels, np.ndarray]
@@ -205,10 +212,18 @@ def fit(
                 found = within_leakage(found, own, computed, goal)
             return found
 
-        table = rounded(matrix)
-        if problem == "budget" and prices is not None and measure.worst_outcome and computed is not None:
-            merged = [rounded(without_rare(matrix, joint.sum(axis=0), prices, least)) for least in _RARE]
-            table = least_leakage([table, *merged], own, computed)
+        if prices is not None and measure.worst_outcome and computed is not None:
+            tables = []
+            for least in _RARE:
+                try:
+                    tables.append(rounded(without_rare(matrix, joint.sum(axis=0), prices, least)))
+                except NotCertifiedError:
+                    if least == _RARE[-1] and not tables:
+                        raise
+            by_leakage = problem == "budget"
+            table = least_leakage(tables, own, computed) if by_leakage else least_distortion(tables, own, prices)
+        else:
+            table = rounded(matrix)
         table = table[_nearest(records.useful, seen)]
         return (table, columns, labels, released), duals, status
 

@@ -77,6 +77,12 @@ def least_leakage(tables: Sequence[np.ndarray], counts: np.ndarray, measure: str
     return tables[int(np.argmin(values))]
 
 
+def least_distortion(tables: Sequence[np.ndarray], counts: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    """The first table of the least E d on these counts."""
+    mass = counts.sum(axis=0)[:, None] * costs
+    return tables[int(np.argmin([(mass * table.astype(np.float64)).sum() for table in tables]))]
+
+
 def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, budget: float) -> np.ndarray:
     """The table with as much weight moved to cheaper outputs of the same support as E d <= budget needs, exactly.
 

@@ -11,7 +11,14 @@ from scipy.stats import chi2
 from jaxpriv.errors import EntropyError, InputError, IntegrityError
 from jaxpriv.leakage import MaxLift, evaluate
 from jaxpriv.mechanism import draws
-from jaxpriv.mechanism.table import least_leakage, quantise, within_distortion, within_leakage, without_rare
+from jaxpriv.mechanism.table import (
+    least_distortion,
+    least_leakage,
+    quantise,
+    within_distortion,
+    within_leakage,
+    without_rare,
+)
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import ONE, Counted
 
@@ -174,3 +181,5 @@ def test_an_output_that_is_rarer_than_the_resolution_is_merged():
     values = [float(Counted.of(whole(counts), one.tolist(), "c").leakage("max-lift").upper) for one in (rough, better)]
     assert values[1] == pytest.approx(float(evaluate(MaxLift(), counts / counts.sum(), merged).value), abs=1e-8)
     assert least_leakage([rough, better], counts, "max-lift") is (better if values[1] <= values[0] else rough)
+    spent = [float((mass[:, None] * costs * one.astype(float)).sum()) for one in (rough, better)]
+    assert least_distortion([rough, better], counts, costs) is (rough if spent[0] <= spent[1] else better)

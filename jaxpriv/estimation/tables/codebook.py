@@ -15,7 +15,7 @@ from jaxpriv._files import atomic_write
 from jaxpriv._repr import summary
 from jaxpriv.datasets._layout import Side
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.estimation.tables.border import Source, read_columns
+from jaxpriv.estimation.tables.border import Column, Source, read_columns
 from jaxpriv.estimation.tables.rules import Categories, Edges, FittedRule, Rule, default_rule
 
 _FORMAT = "jaxpriv-codebook"
@@ -143,6 +143,19 @@ def fit_codebook(
     named twice, rules for other columns, a constant column, a single private class, and whatever
     `read_columns` and the rules refuse; naming column and row, never a value.
     """
+    return fit_with_columns(source, private=private, useful=useful, rules=rules, shared=shared)[0]
+
+
+def fit_with_columns(
+    source: Source,
+    *,
+    private: str | Sequence[str],
+    useful: str | Sequence[str],
+    rules: Mapping[str, Rule | None] | None = None,
+    shared: str | Sequence[str] = (),
+    weights: str | None = None,
+) -> tuple[Codebook, dict[str, Column]]:
+    """`fit_codebook`, and the columns that it read, that of `weights` too: a file is read once."""
     private, useful = _chosen(private, "private"), _chosen(useful, "useful")
     shared = _chosen(shared, "shared") if shared else ()
     rules = {} if rules is None else rules
@@ -163,7 +176,9 @@ def fit_codebook(
             raise InputError(f"rules has column {name!r}, which is neither private nor useful")
         if not isinstance(rule, Rule | None):
             raise InputError(f"rules[{name!r}] must be Categories, Edges or Quantiles")
-    columns = read_columns(source, names)
+    if weights in names:
+        raise InputError(f"weights: column {weights!r} is private or useful")
+    columns = read_columns(source, names if weights is None else (*names, weights))
     given = {name: rules.get(name) or default_rule(columns[name]) for name in names}
     fitted = {name: given[name].fit(columns[name]) for name in names}
     for name, rule in fitted.items():
@@ -171,7 +186,7 @@ def fit_codebook(
         if (codes == codes[0]).all():
             what = "all rows are of one class, so there is nothing to hide" if name in private else "it is constant"
             raise InputError(f"column {name!r}: {what}; leave it out")
-    return Codebook(private, useful, fitted)
+    return Codebook(private, useful, fitted), columns
 
 
 def _chosen(names: object, argument: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from jaxpriv._repr import summary
 from jaxpriv.datasets._layout import Dataset, counted
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.border import Column, Source, read_columns, row_text
-from jaxpriv.estimation.tables.codebook import Codebook, fit_codebook
+from jaxpriv.estimation.tables.codebook import Codebook, fit_with_columns
 from jaxpriv.estimation.tables.rules import Rule, numbers_of
 
 # Below this many rows for each useful symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1.
@@ -79,16 +79,16 @@ def count_table(
     and columns are given.
     """
     if codebook is None:
-        codebook = fit_codebook(source, private=private, useful=useful, rules=rules, shared=shared)
+        codebook, columns = fit_with_columns(
+            source, private=private, useful=useful, rules=rules, shared=shared, weights=weights
+        )
     elif private or useful or rules or shared:
         raise InputError("a codebook has its own columns and rules: give either a codebook or columns")
-    if weights is None:
-        records = codebook.encode(source)
     else:
         if weights in codebook.columns:
             raise InputError(f"weights: column {weights!r} is private or useful")
-        columns = read_columns(source, [*codebook.columns, weights])
-        records = codebook.encode({name: columns[name] for name in codebook.columns})
+        columns = read_columns(source, [*codebook.columns, *([] if weights is None else [weights])])
+    records = codebook.encode({name: columns[name] for name in codebook.columns})
     rows = len(records.private)
     dataset, s, x = counted(
         codebook.side(codebook.private, records.private),
