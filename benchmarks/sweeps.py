@@ -1,13 +1,20 @@
 """What many problems take beside the bare batched call, and what is left of a sweep that is killed again and again.
 
-    python -m benchmarks.sweeps [--size 8] [--problems 1000] [--repeats 3] [--kills 0] [--out FILE.json]
+    python -m benchmarks.sweeps [--size 8] [--problems 1000] [--repeats 3] [--kills 0] [--measures sibson:2]
+        [--workers 2] [--out FILE.json]
 
-Milliseconds of processor time for each problem, all threads together, after everything is compiled: other work on the
-machine changes them less than the wall clock. `batch` is the compiled call alone, on arrays that are padded already;
-`build` makes the problems from their tables; `many` is `solve_many` of equal shapes, `mixed` of shapes that share a
-bucket; `single` is `solve` in a loop, compiled; `sweep` is the declared study, from its grids to its files. Each is the
-least of the repeats. The largest certified gap stands beside them, and the peak memory of sweeps of one and of four
-times as many problems, each in a process of its own.
+Milliseconds for each problem after everything is compiled: of processor time, all threads together, which other work on
+the machine changes less, and under `wall_milliseconds` of the clock. `batch` is the compiled call alone, on arrays that
+are padded already; `build` makes the problems from their tables; `many` is `solve_many` of equal shapes, `mixed` of
+shapes that share a bucket; `single` is `solve` in a loop, compiled; `sweep` is the declared study, from its grids to
+its files, and `overhead` by what share of `build` and `many` together it takes longer. Each is the least of the
+repeats. The largest certified gap stands beside them, and the peak memory of sweeps of one and of four times as many
+problems, each in a process of its own.
+
+`--measures`: `solve_many` of the same problems under other leakage measures, as `many`.
+
+`--workers`: seconds of the clock that a study of eight times as many problems takes in one worker process and in so
+many, each bound to a core of its own and with the program loaded before, and the quotient.
 
 `--kills`: a sweep of 2000 problems in chunks of 16 is killed (SIGKILL) at random moments until it has been killed so
 often or is complete; then it is finished, and compared byte by byte with an undisturbed one.
@@ -15,6 +22,8 @@ often or is complete; then it is finished, and compared byte by byte with an und
 
 import argparse
 import json
+import multiprocessing
+import multiprocessing.queues
 import os
 import random
 import signal
@@ -23,6 +32,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +41,7 @@ import numpy as np
 
 import jaxpriv as jp
 from benchmarks.machine import machine, versions
+from jaxpriv.leakage.registry import parameters_of
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import batches
 from jaxpriv.solving.buckets import Lanes
@@ -62,14 +73,24 @@ def mixed(size: int, count: int) -> list[jp.DistortionProblem]:
     return problems
 
 
-def each(work: Callable[[], Any], count: int, repeats: int) -> tuple[float, Any]:
-    """(least milliseconds of processor time for one of `count`, the last result)."""
-    times, result = [], None
-    for _ in range(repeats):
-        begun = time.process_time()
-        result = work()
-        times.append(time.process_time() - begun)
-    return 1e3 * min(times) / count, result
+class Timer:
+    """Least milliseconds for one of `count` calls' problems, by name: of processor time and of the clock."""
+
+    def __init__(self, repeats: int) -> None:
+        self._repeats = repeats
+        self.processor: dict[str, float] = {}
+        self.wall: dict[str, float] = {}
+
+    def __call__(self, name: str, work: Callable[[], Any], count: int) -> Any:
+        """The last result of `work`, which solves `count` problems."""
+        processor, wall, result = [], [], None
+        for _ in range(self._repeats):
+            begun, clock = time.process_time(), time.perf_counter()
+            result = work()
+            processor.append(time.process_time() - begun)
+            wall.append(time.perf_counter() - clock)
+        self.processor[name], self.wall[name] = 1e3 * min(processor) / count, 1e3 * min(wall) / count
+        return result
 
 
 def bare(problems: list[jp.DistortionProblem]) -> Callable[[], Any]:
@@ -96,25 +117,71 @@ def times(size: int, count: int, repeats: int) -> dict[str, Any]:
     count = len(study.cases)
     problems, other = [study.problem(i) for i in range(count)], mixed(size, count)
     jp.solve_many(problems), jp.solve_many(other)  # compile
-    result: dict[str, Any] = {"size": size, "problems": count}
-    result["batch"], _ = each(bare(problems), count, repeats)
-    result["build"], _ = each(lambda: [study.problem(i) for i in range(count)], count, repeats)
-    result["many"], equal = each(lambda: jp.solve_many(problems), count, repeats)
-    result["mixed"], unequal = each(lambda: jp.solve_many(other), count, repeats)
+    timer = Timer(repeats)
+    timer("batch", bare(problems), count)
+    timer("build", lambda: [study.problem(i) for i in range(count)], count)
+    equal = timer("many", lambda: jp.solve_many(problems), count)
+    unequal = timer("mixed", lambda: jp.solve_many(other), count)
     few = problems[:100]
     [jp.solve(one) for one in few]
-    result["single"], _ = each(lambda: [jp.solve(one) for one in few], len(few), repeats)
+    timer("single", lambda: [jp.solve(one) for one in few], len(few))
     with tempfile.TemporaryDirectory() as folder:
         names = iter(range(repeats))
-        result["sweep"], swept = each(
-            lambda: jp.sweep(declared(size, count), f"{folder}/{next(names)}"), count, repeats
-        )
+        swept = timer("sweep", lambda: jp.sweep(declared(size, count), f"{folder}/{next(names)}"), count)
         table = swept.table
-        result["worst_gap"] = max(*(one.gap for one in (*equal, *unequal)), table["gap"].max())
-        result["proved"] = all(one.status == "optimal" for one in (*equal, *unequal)) and bool(
-            (table["status"] == "optimal").all()
-        )
-    return result
+    spent = timer.processor
+    return {
+        "size": size,
+        "problems": count,
+        **spent,
+        "wall_milliseconds": timer.wall,
+        "overhead": spent["sweep"] / (spent["build"] + spent["many"]) - 1.0,
+        "worst_gap": max(*(one.gap for one in (*equal, *unequal)), table["gap"].max()),
+        "proved": all(one.status == "optimal" for one in (*equal, *unequal))
+        and bool((table["status"] == "optimal").all()),
+    }
+
+
+def measured(size: int, count: int, repeats: int, names: list[str]) -> dict[str, Any]:
+    """`many` under the measures of so many names, with the largest certified gap of each."""
+    study = Study.of(declared(size, count))
+    plain = [study.problem(i) for i in range(len(study.cases))]
+    timer, gaps = Timer(repeats), {}
+    for name in names:
+        measure = jp.leakage.by_name(**parameters_of(name))
+        problems = [
+            jp.DistortionProblem(one.data[0], list(one.distortions), budget=one.budget, leakage=measure)
+            for one in plain
+        ]
+        jp.solve_many(problems)  # compile
+        found = timer(name, lambda problems=problems: jp.solve_many(problems), len(problems))
+        gaps[name] = max(float(one.gap) for one in found)
+    return {"size": size, "processor": timer.processor, "wall": timer.wall, "worst_gap": gaps}
+
+
+def _bind(cores: "multiprocessing.queues.Queue[int]") -> None:
+    """This process to one core, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {cores.get()})
+
+
+def in_workers(size: int, count: int, workers: int) -> dict[str, Any]:
+    """Seconds of the clock of one study in one worker process and in several, each on one core."""
+    seconds = {}
+    available = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+    with tempfile.TemporaryDirectory() as folder:
+        for number in (1, workers):
+            context = multiprocessing.get_context("spawn")
+            cores = context.Queue()
+            for i in range(number):
+                cores.put(available[i % len(available)])
+            with ProcessPoolExecutor(number, mp_context=context, initializer=_bind, initargs=(cores,)) as pool:
+                # Every process loads its program before the clock starts.
+                jp.sweep(declared(size, 8 * 128 * number, chunk_rows=128), f"{folder}/warm-{number}", executor=pool)
+                begun = time.perf_counter()
+                jp.sweep(declared(size, count, 10**6, chunk_rows=512), f"{folder}/{number}", executor=pool)
+                seconds[str(number)] = time.perf_counter() - begun
+    return {"size": size, "problems": count, "seconds": seconds, "quotient": seconds["1"] / seconds[str(workers)]}
 
 
 def peak_mib(size: int, count: int) -> float:
@@ -184,6 +251,8 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--measures", nargs="*", default=[])
+    parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     result: dict[str, Any] = {"machine": machine(), "versions": versions(), "load": os.getloadavg()[0]}
@@ -191,6 +260,12 @@ def main() -> None:
     if options.size:
         size = options.size[0]
         result["peak_mib"] = {str(n): peak_mib(size, n) for n in (options.problems, 4 * options.problems)}
+    if options.measures:
+        size = options.size[0] if options.size else 8
+        result["measures"] = measured(size, options.problems, options.repeats, options.measures)
+    if options.workers:
+        size = options.size[0] if options.size else 8
+        result["workers"] = in_workers(size, 8 * options.problems, options.workers)
     if options.kills:
         result["killed"] = killed(options.kills)
     text = json.dumps(result, indent=1, default=float) + "\n"
