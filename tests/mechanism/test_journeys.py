@@ -56,6 +56,37 @@ def test_the_census_by_commands(shared, tmp_path):
     assert float(found["conformity"]["detectable"]) < 0.02
 
 
+@pytest.mark.slow
+def test_compas_by_commands_from_the_raw_file(shared, tmp_path):
+    """A limit on max-lift, with the bound of the verifier; the report says what is released."""
+    raw = shared / "data" / "compas-scores-two-years.csv"
+    if not raw.exists():
+        pytest.skip(f"the raw COMPAS file is not in {shared / 'data'}")
+    design, audit, out, receipt = (tmp_path / name for name in ("design.zip", "audit.zip", "out.csv", "receipt.json"))
+    table = ("--private", "race", "--useful", "age_cat", "--useful", "sex", "--useful", "juv_fel_count")
+    classes = ("--bins", "race=categories:3", "--bins", "juv_fel_count=categories:3")
+    goal = ("--leakage", "max-lift", "--leakage-budget", 0.1, "--out", design, "--private-out", audit, "--json", "-")
+    fitted = run("fit", raw, *table, *classes, *goal)
+    claims = fitted["on_the_design"]
+    assert float(claims["leakage"]["upper"]) <= 0.1
+    assert float(claims["gap"]["upper"]) <= 2e-6 < float(claims["lower_bound"]["lower"])
+    released = run(
+        "release", raw, "--design", design, "--out", out, "--receipt", receipt, "--unseen", "suppress", "--json", "-"
+    )
+    assert released["rows"] == 7214
+    line = ("verify", receipt, "--design", design, "--private", audit, "--released", out, "--records", raw)
+    found = run(*line, "--json", "-")
+    assert found["on_the_design"] == claims
+    assert float(found["conformity"]["p_value"]) > 1e-6
+    page = tmp_path / "report.html"
+    result = CliRunner().invoke(app, ["report", str(design), "--private", str(audit), "--out", str(page)])
+    assert result.exit_code == 0
+    assert "What is released for a record" in page.read_text(encoding="utf-8")
+    # The file has two columns of this name: a table cannot say which one is meant.
+    refused = CliRunner().invoke(app, ["joint", str(raw), "--private", "race", "--useful", "priors_count"])
+    assert refused.exit_code == 2
+
+
 def test_compas_in_python(shared, tmp_path):
     if not (shared / "data" / "compas-scores-two-years.csv").exists():
         pytest.skip(f"the raw COMPAS file is not in {shared / 'data'}")
