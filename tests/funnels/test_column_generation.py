@@ -1,12 +1,15 @@
 """The linear program over posteriors: closed forms, certificates that any reader can check, and invariances."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets
-from jaxpriv._clock import Clock, Stop
+from jaxpriv._clock import ENDLESS, Clock, Stop
 from jaxpriv.funnels import FunnelGoal, PosteriorMeasure
+from jaxpriv.funnels.atoms import column_generation
 from jaxpriv.funnels.pricing import exact_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.funnels.release import release
@@ -368,3 +371,23 @@ def test_an_answer_that_is_proved_when_the_time_is_over_was_not_stopped():
     clock.stop = Stop.TIME_LIMIT
     late = release(problem, PosteriorMeasure(posteriors, masses), FunnelGoal(tol=10.0, clock=clock), "none")
     assert (late.status, late.stopped) == ("optimal", 0)
+
+
+def test_a_proof_that_brings_nothing_is_the_last_for_a_tiny_leakage_budget(monkeypatch):
+    """8 x 20 went on for minutes. Here every proof gives the same weak bound."""
+    joint = random_joint(3, 3, 28)
+    asked = []
+
+    class Weak(LocalPricer):
+        def price(self, prices, lam, count, clock=ENDLESS, aim=None):
+            asked.append(aim)
+            return dataclasses.replace(super().price(prices, lam, count, clock), bound=-1.0, exact=True)
+
+    monkeypatch.setattr(
+        column_generation, "connected_pricer", lambda *_, **__: Weak(joint / joint.sum(axis=0), funnel=True)
+    )
+    problem = jp.FunnelProblem(joint, leakage_budget=1e-6 * float(jp.probability.mutual_information(joint)))
+    solution = jp.solve(problem)
+    assert len(asked) <= 4
+    assert solution.status == "best_known"
+    assert solution.value <= solution.upper_bound

@@ -144,6 +144,7 @@ class Generated:
     bound: float
     best: Prices | None
     rounds: int
+    idle: bool = False  # whether a proof that brought nothing ended them
 
     @property
     def gap(self) -> float:
@@ -161,10 +162,12 @@ def generate(
     clock: Clock,
     report: Callable[[int, float, float], None],
     known: Sequence[Prices] = (),
+    patient: bool = True,
 ) -> Generated:
     """Rounds until the proved gap is at most `gap`, nothing new is found, `rounds` are used up, or the clock ends them.
 
-    `known` are prices with what was proved for them, for other targets.
+    `known` are prices with what was proved for them, for other targets. Unless `patient`, the first proof by branch and
+    bound that raises no bound is the last: where limits are tiny one takes long, and the next brings no more.
     `report` is called with the round, the value and the bound of the minimised cost.
 
     Blocks with a quick pricer are searched with it; once little more is found the sure pricers of all blocks
@@ -228,6 +231,8 @@ def generate(
         report(done, plan.value, bound)
         if plan.value - bound <= gap or done >= rounds:
             return Generated(pools, plan, bound, best, done)
+        if proving and not patient and best is not None and bound <= before_round:
+            return Generated(pools, plan, bound, best, done, idle=True)
         larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * objective.priced(gap, plan.lam))
         if sure and not grown and bound <= before_round and not settled:
             return Generated(pools, plan, bound, best, done)
