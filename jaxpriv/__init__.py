@@ -80,8 +80,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.solvers import TwoGrid as TwoGrid
     from jaxpriv.solving.frontier import Frontier as Frontier
     from jaxpriv.solving.frontier import frontier as frontier
-    from jaxpriv.solving.funnel_frontier import FunnelFrontier as FunnelFrontier
-    from jaxpriv.solving.funnel_frontier import funnel_frontier as funnel_frontier
+    from jaxpriv.solving.funnels import FunnelFrontier as FunnelFrontier
+    from jaxpriv.solving.funnels import funnel_frontier as funnel_frontier
     from jaxpriv.solving.many import solve_many as solve_many
     from jaxpriv.solving.solve import solve as solve
     from jaxpriv.sweeps.running import sweep as sweep
@@ -127,7 +127,7 @@ else:
                 "TwoGrid",
             ],
             "jaxpriv.solving.frontier": ["Frontier", "frontier"],
-            "jaxpriv.solving.funnel_frontier": ["FunnelFrontier", "funnel_frontier"],
+            "jaxpriv.solving.funnels": ["FunnelFrontier", "funnel_frontier"],
             "jaxpriv.solving.many": ["solve_many"],
             "jaxpriv.solving.solve": ["solve"],
             "jaxpriv.sweeps.running": ["sweep"],

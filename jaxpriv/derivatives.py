@@ -29,8 +29,7 @@ from jaxtyping import Array, PyTree
 from jaxpriv._repr import summary
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
-from jaxpriv.certificates.lagrangian import along
-from jaxpriv.certificates.slopes import slopes
+from jaxpriv.certificates.lagrangian import along, slopes
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
@@ -39,8 +38,8 @@ from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solving.choice import check_double, pick_solver, step_limit
 from jaxpriv.solving.host import own_goal
 from jaxpriv.solving.solve import solve
+from jaxpriv.solving.traced import LeastWorst
 from jaxpriv.solving.traced_program import Posed, TracedResult, optimum, optimum_and_moves, undifferentiated_optimum
-from jaxpriv.solving.traced_worst_outcome import LeastWorst
 
 
 def optimal_value(
@@ -161,14 +160,14 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
         d/dD_m         = - sum_k lambda_{k,m};      d/dl_m = E d_m(X,Y);      d/deps = - eta
 
     the derivative of the Lagrangian (module docstring). Other measures and limits: the same theorem with their own
-    terms (`certificates/slopes.py`); where a measure is a logarithm or the largest of its outputs this is the slope of
-    that value, not the price of the convex program that `solution.multipliers` holds. Units: of the objective per unit
-    of mass, of distortion, of the budget. It is exact where primal and dual optima are unique. Where they are not, V
-    has one-sided derivatives only and this is what one optimal pair says: an upper bound on the
-    slope in a direction if only W is free, an element of the sub- or superdifferential where V is convex
-    (budget, leakage budget) or concave (multiplier, distortion of the multiplier form). A budget equal
-    to the least distortion, or a leakage budget of 0, has no finite price in general: the
-    numbers then prove the bound of the solution and are no derivative.
+    terms (`certificates/lagrangian.py`); where a measure is a logarithm or the largest of its outputs this is the
+    slope of that value, not the price of the convex program that `solution.multipliers` holds. Units: of the
+    objective per unit of mass, of distortion, of the budget. It is exact where primal and dual optima are unique.
+    Where they are not, V has one-sided derivatives only and this is what one optimal pair says: an upper bound on
+    the slope in a direction if only W is free, an element of the sub- or superdifferential where V is convex
+    (budget, leakage budget) or concave (multiplier, distortion of the multiplier form). A budget equal to the least
+    distortion, or a leakage budget of 0, has no finite price in general: the numbers then prove the bound of the
+    solution and are no derivative.
 
     The error is that of W and of the prices: of the order of `solution.gap` for the interior-point
     method, of its square root for mirror descent and the streaming solvers. Zero mass: as for

@@ -23,8 +23,7 @@ from jaxpriv._numerics import positive, safe_log
 from jaxpriv.problems.program import Form
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solving import execution, kept
-from jaxpriv.solving.execution import compiled, own_settings
-from jaxpriv.solving.program_key import NoKeyError, key_of
+from jaxpriv.solving.execution import NoKeyError, compiled, key_of, own_settings
 
 ROOT = Path(__file__).parents[1]
 ONE = np.array([1.0, np.e])

@@ -7,7 +7,7 @@ import typer
 from sphinx.application import Sphinx
 
 from jaxpriv.cli import app as program
-from jaxpriv.cli._examples import EXAMPLES
+from jaxpriv.cli._app import EXAMPLES
 
 PAGE = "reference/command-line"
 

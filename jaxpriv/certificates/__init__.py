@@ -1,17 +1,14 @@
-"""The proof behind every convex result; nothing here knows a solver.
+"""The proof behind every convex result; nothing here imports a solver.
 
-`tables` holds the method, for programs with any measures and a mechanism that is a table; `streamed` computes the same
-numbers for operators, block by block; `information` has the rules of mutual information and the certificate of additive
-noise. `verification` (the public `jaxpriv.certify`) reads a problem and a `Solution` of it and computes the certificate
-that fits both.
+`tables` has the method, for programs with any measures and a mechanism that is a table; `information` the rules of
+mutual information, the certificate of additive noise, and the same numbers for operators, block by block;
+`lagrangian` the Lagrangian of a program and its slopes in the data. `verification` (the public `jaxpriv.certify`) takes
+a problem and a `Solution` of it and computes the certificate that fits both.
 """
 
-from jaxpriv.certificates._base import Certificate
-from jaxpriv.certificates.information import average_leakage, certify_noise, valid_scores
-from jaxpriv.certificates.statement import excess_of, interval_of, least_limit
-from jaxpriv.certificates.streamed import certify_streamed
-from jaxpriv.certificates.tables import certify_program, violation_of
-from jaxpriv.certificates.verification import Verification
+from jaxpriv.certificates.information import average_leakage, certify_noise, certify_streamed, valid_scores
+from jaxpriv.certificates.tables import Certificate, certify_program, violation_of
+from jaxpriv.certificates.verification import Verification, excess_of, interval_of, least_limit
 
 __all__ = [
     "Certificate",

@@ -12,16 +12,35 @@ outputs tie, as at the optimum they do; there the rule of the dual decides, rows
 """
 
 import dataclasses
+from dataclasses import dataclass
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PyTree
 
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.certificates._base import nonnegative
-from jaxpriv.certificates.tables import column_values, shared_prices
+from jaxpriv._validation import mechanism_array
+from jaxpriv.certificates.tables import column_values, nonnegative, shared_prices
+from jaxpriv.distortion import Matrix
+from jaxpriv.errors import InputError
+from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
+from jaxpriv.problems.statement import (
+    Limits,
+    distance_program,
+    finite_limits,
+    limits_of,
+    measured_program,
+    proved_program,
+    reading,
+    terms_of,
+)
+from jaxpriv.solution import Solution
 
 
 def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Arr:
@@ -95,3 +114,115 @@ def _with_parts(program: Program, parts: PyTree) -> Program:
         for term, own in zip(program.terms, terms, strict=True)
     ]
     return dataclasses.replace(program, terms=tuple(changed), cost=cost, constraints=constraints, budgets=budgets)
+
+
+# Slopes of the optimal value with any measures, from a mechanism and the rules and prices that prove its bound.
+#
+# They are those of the Lagrangian (`lagrangian`) at the fixed optimum, through the steps that make the program from the
+# data: the program with all its rows, on which the rules of a solution that merged some are put back. With V =
+# outer(total + shift) (`statement.reading`) the slopes of V are those of total and shift times outer'.
+#
+# The least worst-outcome leakage is the root e of `distance(data, e) = 0`, so its slopes are those of the distance's
+# Lagrangian over minus the one in e (implicit function theorem).
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Derivatives of the optimal value: in the joints (not centred), tables, budgets, multipliers and limits."""
+
+    joint: np.ndarray  # (K, S, X)
+    distortion: np.ndarray  # (M, X, Y)
+    level: np.ndarray  # (M,): the budgets or multipliers; empty in the leakage-budget form
+    limits: np.ndarray  # of `limits_of`: the leakage budget first
+
+
+def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
+    """The slopes of a solution of a problem with any measures; raises InputError where it holds no prices."""
+    search = problem.budget is not None and problem.leakage.worst_outcome
+    mechanism, value = mechanism_array(solution.mechanism, "solution.mechanism"), float(solution.value)
+    limits = limits_of(problem)
+    asked = ((problem.leakage, value), *limits) if search else limits
+    _, whole = proved_program(problem, solution.scores, value)
+    k = np.asarray(solution.scores)[0]
+    duals = np.asarray(solution.weights), np.asarray(solution.multipliers)
+    k = k if whole else _on_every_row(problem, asked, k)
+    level = np.zeros(0) if problem.leakage_budget is not None else _level(problem)
+
+    def total(at: dict[str, Any]) -> Arr:
+        moved = _moved(problem, at)
+        values = iter(at["limits"])
+        under = tuple((measure, v if np.isinf(v) else next(values)) for measure, v in asked)
+        if search:
+            return lagrangian(distance_program(moved, under, True), mechanism, k, *duals)
+        return lagrangian(measured_program(moved, under, True), mechanism, k, *duals) + reading(moved)[1]
+
+    at = {
+        "joints": problem.joints,
+        "tables": problem.tables(),
+        "level": level,
+        "limits": [np.float64(one) for _, one in finite_limits(asked)],
+    }
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        found = jax.tree.map(np.asarray, jax.grad(total)(jax.tree.map(jnp.asarray, at)))
+    each = iter(found["limits"])
+    by_limit = np.array([0.0 if np.isinf(one) else float(next(each)) for _, one in asked])
+    if search:
+        factor = 0.0 if value == 0 else _inverse(-by_limit[0])
+        by_limit = by_limit[1:]
+    else:
+        factor = 1.0 / reading(problem)[0].slope(value)
+    return Slopes(
+        factor * found["joints"], factor * found["tables"], factor * found["level"], np.asarray(factor * by_limit)
+    )
+
+
+def _inverse(rate: float) -> float:
+    if not rate > 0:
+        raise InputError(
+            "solution: its rules prove no lower bound above 0, so they hold no slopes; solve to a certified gap"
+        )
+    return 1.0 / rate
+
+
+def _level(problem: DistortionProblem) -> np.ndarray:
+    return np.asarray(problem.multiplier if problem.budget is None else problem.budget, dtype=np.float64)
+
+
+def _moved(problem: DistortionProblem, at: dict[str, Any]) -> DistortionProblem:
+    """The problem with other joints, tables, and budgets or multipliers."""
+    tables = tuple(Matrix(table) for table in at["tables"])
+    problem = eqx.tree_at(lambda p: (p.data, p.distortions), problem, (at["joints"], tables))
+    if problem.leakage_budget is not None:
+        return problem
+    return eqx.tree_at(lambda p: p.multiplier if p.budget is None else p.budget, problem, at["level"])
+
+
+def _on_every_row(problem: DistortionProblem, asked: Limits, k: np.ndarray) -> np.ndarray:
+    """Rules on the rows of a host program, on those of the whole one: where its Lagrangian reads them."""
+    parts: list[np.ndarray] = [np.zeros((len(k), 0))]
+    start = 0
+    for measure, role, value in _stated(problem, asked):
+        for joint in problem.joints:
+            merged = terms_of(measure, joint, role, value)
+            for every in terms_of(measure, joint, role, value, whole=True):
+                own = np.zeros((len(k), len(every.rows)))
+                for term in merged:  # none of a relation without neighbours that differ
+                    if not term.smooth:
+                        own[:, _places(term, every)] = k[:, start : start + len(term.rows)]
+                    start += len(term.rows)
+                parts.append(own)
+    return np.concatenate(parts, axis=1)
+
+
+def _stated(problem: DistortionProblem, asked: Limits) -> list[tuple[AbstractLeakage, Role, float]]:
+    """(measure, role, limit) of the terms of a program, in its order."""
+    limits = [(one, Role.WORST if one.worst_outcome else Role.AVERAGE, value) for one, value in finite_limits(asked)]
+    if problem.leakage_budget is not None or problem.leakage.worst_outcome:
+        return limits
+    return [(problem.leakage, Role.OBJECTIVE, 0.0), *limits]
+
+
+def _places(merged: Term, every: Term) -> np.ndarray:
+    """Which of all linear rows those that were kept are: each one is a copy, up to rounding."""
+    kept, rows = (np.column_stack([term.rows, term.reference]) for term in (merged, every))
+    return abs(kept[:, None] - rows).max(axis=2).argmin(axis=1)

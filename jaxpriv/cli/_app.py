@@ -13,7 +13,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from jaxpriv._command import INTERRUPTED
 from jaxpriv.cli import _work
-from jaxpriv.cli._examples import text_of
 from jaxpriv.cli._measures import filled_in
 from jaxpriv.errors import (
     EntropyError,
@@ -23,6 +22,67 @@ from jaxpriv.errors import (
     NotCertifiedError,
     ResourceError,
 )
+
+# The examples at the end of every help text. They are run, one after another in one folder, by the tests.
+
+
+_PROBLEM = (
+    "python -c \"import numpy as np; np.savez('problem.npz', joint=[[.3, .15, .05], [.05, .15, .3]], "
+    'distortion=1 - np.eye(3))"'
+)
+_PEOPLE = (
+    "python -c \"print('income,age,town'); [print(f'{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3},{i % 2}') "
+    'for i in range(600)]" > people.csv'
+)
+_STUDY = (
+    "python -c \"print('name = \\'small\\'\\n[[grid]]\\njoint = [{ family = \\'correlated\\', private = 3, useful = 3, "
+    "seed = 0, correlation = [0.3, 0.6] }]\\ndistortion = \\'hamming\\'\\nbudget_share = [0.2, 0.5]')\" > study.toml"
+)
+_MAPPING = "jaxpriv solve problem.npz --budget 0.2 --out mapping.npz"
+_COLUMNS = "--private income --useful age --useful town"
+_FIT = f"jaxpriv fit people.csv {_COLUMNS} --budget 0.2 --out design.zip"
+
+# Lines of a shell: what is typed after a fresh start, in an empty folder.
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "solve": (_PROBLEM, "jaxpriv solve problem.npz --budget 0.2 --out mapping.npz --json -"),
+    "frontier": (_PROBLEM, "jaxpriv frontier problem.npz --count 12 --out curve.csv --picture curve.png"),
+    "plot": (_PROBLEM, _MAPPING, "jaxpriv plot mapping.npz --out mapping.png"),
+    "funnel": (_PROBLEM, "jaxpriv funnel problem.npz --disclosure 0.3 0.5"),
+    "leakage": (_PROBLEM, _MAPPING, "jaxpriv leakage mapping.npz --joint problem.npz"),
+    "sweep": (_STUDY, "jaxpriv sweep study.toml --out results"),
+    "watchdog": (_PEOPLE, f"jaxpriv watchdog people.csv {_COLUMNS} --target-leakage 0.5"),
+    "joint": (_PEOPLE, f"jaxpriv joint people.csv {_COLUMNS} --out counted.npz"),
+    "fit": (_PEOPLE, _FIT),
+    "release": (
+        _PEOPLE,
+        _FIT,
+        "jaxpriv release people.csv --design design.zip --out released.csv --receipt receipt.json",
+    ),
+    "report": (_PEOPLE, _FIT, "jaxpriv report design.zip --out report.html"),
+    "audit": (
+        _PROBLEM,
+        _MAPPING,
+        "python -c \"import numpy as np; np.savez('counts.npz', counts=[[60, 30, 10], [10, 30, 60]])\"",
+        "jaxpriv audit mapping.npz --counts counts.npz",
+    ),
+    "excess": (
+        "python -c \"print('income,age,reported'); "
+        "[print(f'{i % 2},{i % 3 + i % 2},{(i % 3 + i % 2 if i % 5 else i % 4)}') for i in range(600)]\" "
+        "> reported.csv",
+        "jaxpriv excess reported.csv --private income --useful age --released reported",
+    ),
+    "reproduce": ("jaxpriv reproduce --list", "jaxpriv reproduce gaussian_funnel --out gaussian"),
+    "info": ("jaxpriv info",),
+    "cache": ("jaxpriv cache",),
+    "demo": ("jaxpriv demo --out demo --points 6",),
+}
+
+
+def text_of(command: str) -> str:
+    """The last lines of a help text; empty for a command without an example."""
+    lines = EXAMPLES.get(command, ())
+    return "\nExample:\n\n" + "".join(f"  {line}\n" for line in lines) if lines else ""
+
 
 # A defect of jaxpriv itself.
 _UNEXPECTED = 1

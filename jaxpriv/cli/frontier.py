@@ -8,7 +8,6 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._curves import arrays_of, drawing_of
 from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureForm, MeasureOption, OrderOption
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import (
@@ -26,12 +25,13 @@ from jaxpriv.cli._tables import (
     problem_of,
 )
 from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
+from jaxpriv.cli.plot import arrays_of, drawing_of
 from jaxpriv.cli.solve import known_solver, parsed_limit
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.solving.frontier import Frontier
-    from jaxpriv.solving.funnel_frontier import FunnelFrontier
+    from jaxpriv.solving.funnels import FunnelFrontier
 
 _KINDS = (".csv", ".json", ".npz")
 
@@ -123,7 +123,7 @@ def frontier(
     from jaxpriv.plotting.frontiers import drawn_curve, plot_curves
     from jaxpriv.problems import BottleneckProblem, DistortionProblem, FunnelProblem
     from jaxpriv.solving.frontier import frontier_within
-    from jaxpriv.solving.funnel_frontier import funnel_frontier_within
+    from jaxpriv.solving.funnels import funnel_frontier_within
 
     asked_measures = [
         MeasureOption("--leakage", leakage, form, order, divergence, gamma),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._divergence import excess
+from jaxpriv._numerics import excess
 from jaxpriv.extremal.master import AbstractPosteriorSet, Columns, Split, outer_sum
 from jaxpriv.extremal.ratio_pricing import Recipe
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._divergence import divergence
+from jaxpriv._numerics import divergence
 from jaxpriv._resources import need_memory
 from jaxpriv.extremal.box_pricing import AbstractTree, BoxTree, RatioTree, defect
 from jaxpriv.extremal.master import (

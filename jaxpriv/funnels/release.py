@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from jaxpriv._clock import Clock, clock_of
-from jaxpriv._divergence import information_interval
+from jaxpriv._numerics import information_interval
 from jaxpriv._validation import finite, real_array
 from jaxpriv.certificates import Verification
 from jaxpriv.certificates.verification import differing

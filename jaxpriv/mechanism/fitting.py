@@ -18,9 +18,9 @@ from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name
 from jaxpriv.mechanism.evidence import Evidence
-from jaxpriv.mechanism.groups import certified_groups
 from jaxpriv.mechanism.mechanism import Asked, Labels, Mechanism
 from jaxpriv.mechanism.table import (
+    certified_groups,
     least_distortion,
     least_leakage,
     quantise,
@@ -147,7 +147,7 @@ def fit(
             The sequence is fixed before these records are looked at, so the first mechanism that leaks more than the
             budget is passed with at most the probability 1 - confidence, however many there are (fixed-sequence
             testing). For `target_leakage` the sequence is one of groupings of the symbols, and what is released of a
-            record is its group (`jaxpriv.mechanism.groups`).
+            record is its group (`jaxpriv.mechanism.table`).
         unseen: what a later record comes to whose classes combine as in no record of the table: see `Mechanism`.
         resolution: bits of the probabilities.
         tol: the certified gap that counts as optimal.

@@ -12,7 +12,7 @@ from jaxpriv.leakage import Evaluation, MutualInformation, evaluate
 from jaxpriv.plotting.styles import style
 from jaxpriv.problems import FunnelProblem
 from jaxpriv.solving.frontier import Frontier
-from jaxpriv.solving.funnel_frontier import FunnelFrontier
+from jaxpriv.solving.funnels import FunnelFrontier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

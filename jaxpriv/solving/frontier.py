@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
-from jaxpriv._renamed import renamed
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
@@ -26,6 +26,15 @@ from jaxpriv.solving.sweep import sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+# Names of an earlier version: they work for one release, with a warning.
+
+
+def renamed(old: str, new: str) -> None:
+    """Warn, at the line that used it, that a name has a new one."""
+    warnings.warn(f"{old} is called {new} now; the old name goes with version 0.3", DeprecationWarning, stacklevel=3)
+
 
 # Of a measure that is computed to the nearest number.
 _ROUNDING = 1e-11

@@ -1,20 +1,40 @@
-"""How a funnel or bottleneck problem is brought to a solver, and its release back."""
+"""Funnel and bottleneck problems: the choice of a solver, the release of its result, and their frontiers."""
 
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._numerics import information_interval
+from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.funnels import AbstractFunnelSolver, FunnelGoal, FunnelSolution, PosteriorMeasure
+from jaxpriv.funnels import (
+    AbstractFunnelSolver,
+    FunnelGoal,
+    FunnelSolution,
+    PosteriorMeasure,
+    proved_line,
+    proved_value,
+)
 from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.funnels.found import Proof
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
+from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.leakage import MutualInformation
-from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
+from jaxpriv.solution import Status
+from jaxpriv.solving.execution import own_settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, FunnelGoal], PosteriorMeasure]
 
@@ -68,3 +88,227 @@ def solve_with(
     solution = release(problem, found, goal, name)
     seconds = {"compile": found.compiling, "solve": time.perf_counter() - begun - found.compiling}
     return dataclasses.replace(solution, seconds=seconds)
+
+
+# Many targets of one funnel or bottleneck in one call, and the band in which the whole curve lies.
+#
+# The funnel curve PF(R) is convex and the bottleneck curve IB(R) concave (append a switch to Y), both through (0, 0)
+# and (H(X), I(S;X)). So a finite number of points certifies all of it: between points that are reached the chord is
+# reached, and the prices of every point give a line L = c + lambda R that no release crosses anywhere.
+
+
+@dataclass(frozen=True, eq=False)
+class FunnelFrontier:
+    """One solution for each target, in the order given.
+
+    Attributes:
+        problem: the funnel or bottleneck problem whose target was varied.
+        form: which target: `disclosure`, `leakage_budget`, `relevance` or `multiplier`.
+        targets: shape (B,).
+        solutions: one `FunnelSolution` each.
+    """
+
+    problem: FunnelProblem | BottleneckProblem
+    form: str
+    targets: np.ndarray
+    solutions: tuple[FunnelSolution, ...]
+
+    def __repr__(self) -> str:
+        worst = float(np.max(self.gap)) if self.solutions else 0.0
+        return f"FunnelFrontier({self.form}, {len(self)} points, largest gap {worst:.3g})"
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    def __getitem__(self, index: int) -> FunnelSolution:
+        return self.solutions[index]
+
+    def _column(self, name: str) -> np.ndarray:
+        return np.array([getattr(solution, name) for solution in self.solutions])
+
+    @property
+    def value(self) -> np.ndarray:
+        """The objective of every solution, (B,)."""
+        return self._column("value")
+
+    @property
+    def lower_bound(self) -> np.ndarray:
+        """(B,)"""
+        return self._column("lower_bound")
+
+    @property
+    def upper_bound(self) -> np.ndarray:
+        """(B,)"""
+        return self._column("upper_bound")
+
+    @property
+    def gap(self) -> np.ndarray:
+        """upper_bound - lower_bound, (B,)."""
+        return self.upper_bound - self.lower_bound
+
+    @property
+    def disclosure(self) -> np.ndarray:
+        """I(X;Y) of every solution, (B,)."""
+        return self._column("disclosure")
+
+    @property
+    def leakage(self) -> np.ndarray:
+        """L(S->Y) of every solution, (B,)."""
+        return self._column("leakage")
+
+    @property
+    def status(self) -> np.ndarray:
+        """The status of every solution, (B,)."""
+        return self._column("status")
+
+    def plot(self, **options: Any) -> "Figure":  # noqa: ANN401 (the options of that function)
+        """`jaxpriv.plotting.plot_frontier(self, ...)`: a matplotlib figure of the curve and its certified band."""
+        from jaxpriv.plotting import plot_frontier  # it needs matplotlib
+
+        return plot_frontier(self, **options)
+
+    def band(self, disclosures: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): bounds on I(S;Y) along the whole curve, at `disclosures` (nats), both proved.
+
+        Raises InputError for a disclosure outside of [0, H(X)], and for measures other than mutual information.
+        """
+        if not isinstance(self.problem.leakage, MutualInformation):
+            raise InputError("problem: the band is that of I(S;Y) against I(X;Y)")
+        joint = self.problem.joint
+        most = whole_entropy(joint)
+        at = finite(np.atleast_1d(real_array(disclosures, "disclosures", ndim=(0, 1))), "disclosures")
+        if not ((at >= 0).all() and (at <= most * (1 + 1e-12)).all()):
+            raise InputError("disclosures must lie in [0, H(X)]")
+        at = np.minimum(at, most)
+        funnel = isinstance(self.problem, FunnelProblem)
+        low, _, high = information_interval(joint, np.eye(joint.shape[1]))
+        told = np.array([0.0, most, *(s.disclosure for s in self.solutions)])
+        leaked = np.array([0.0, high if funnel else low, *(s.leakage for s in self.solutions)])
+        chain = lower_hull(told, leaked if funnel else -leaked)
+        # Disclosure and leakage of a solution are nearest values: a hair on the safe side.
+        hair = 1e-12 * (1.0 + high)
+        reached = np.interp(at, told[chain], leaked[chain]) + (hair if funnel else -hair)
+        lines = [(0.0, 0.0), (low - most - hair, 1.0)] if funnel else [(0.0, 1.0), (high, 0.0)]
+        for solution in self.solutions:
+            proof = solution.proof
+            if proof is not None:
+                lines.append((proved_line(self.problem, proof), proof.multiplier))
+        bases, slopes = np.array(lines).T
+        never = bases[:, None] + slopes[:, None] * at
+        if funnel:
+            return np.maximum(never.max(axis=0), 0.0), reached
+        return np.maximum(reached, 0.0), never.min(axis=0)
+
+
+def funnel_frontier(
+    problem: FunnelProblem | BottleneckProblem,
+    *,
+    disclosures: ArrayLike | None = None,
+    leakage_budgets: ArrayLike | None = None,
+    relevances: ArrayLike | None = None,
+    multipliers: ArrayLike | None = None,
+    solver: str | AbstractFunnelSolver = "auto",
+    tol: float = 1e-6,
+    max_steps: int | None = None,
+    time_limit: float | None = None,
+    progress: ProgressLike = None,
+) -> FunnelFrontier:
+    """Solve `problem` at many targets; its own target is replaced.
+
+    Column generation keeps its atoms from one target to the next (they are visited in order, whatever the order
+    given). A pair of calls, one with a `FunnelProblem` and one with a `BottleneckProblem`, gives both envelopes:
+    everything between them can be reached, nothing outside of them can.
+
+    A time limit or Ctrl-C works as in `solve`. All targets are returned: one that was not reached has the status
+    `best_known`, the best release of the atoms that are known (local methods: X itself from time to time), and the best
+    bound that the prices of any other target prove for it.
+
+    Args:
+        problem: supplies the joint and the measure.
+        disclosures, leakage_budgets, relevances, multipliers: exactly one of them, shape (B,), nats;
+            leakage_budgets for funnels and relevances for bottlenecks only.
+        solver, tol, max_steps: as for `solve`.
+        time_limit: seconds for the whole sweep, as for `solve`.
+        progress: as for `solve`; the record's `done` and `total` count the targets.
+
+    Raises:
+        InputError: an argument is wrong, by name.
+        InfeasibleError: a target out of reach.
+    """
+    sweeps = {
+        "disclosure": disclosures,
+        "leakage_budget": leakage_budgets,
+        "relevance": relevances,
+        "multiplier": multipliers,
+    }
+    clock = clock_of(time_limit, progress)
+    return funnel_frontier_within(clock, problem, sweeps, solver=solver, tol=tol, max_steps=max_steps)
+
+
+def funnel_frontier_within(
+    clock: Clock,
+    problem: FunnelProblem | BottleneckProblem,
+    sweeps: Mapping[str, object],
+    *,
+    solver: str | AbstractFunnelSolver = "auto",
+    tol: float = 1e-6,
+    max_steps: int | None = None,
+) -> FunnelFrontier:
+    """`funnel_frontier` with a clock that is held by the caller; `sweeps` has the values of each form, or None."""
+    if not isinstance(problem, (FunnelProblem, BottleneckProblem)):
+        raise InputError(f"problem must be a FunnelProblem or a BottleneckProblem, not {type(problem).__name__}")
+    given = [name for name, values in sweeps.items() if values is not None]
+    fields = {field.name for field in dataclasses.fields(problem) if field.init}
+    if len(given) != 1 or given[0] not in fields:
+        known = ", ".join(f"{name}s" for name in sweeps if name in fields)
+        raise InputError(f"give exactly one of {known}")
+    form = given[0]
+    if is_traced(sweeps[form], tol):
+        raise InputError("funnel_frontier runs outside of jit and vmap only")
+    targets = finite(real_array(sweeps[form], f"{form}s", ndim=1), f"{form}s")
+    goal = FunnelGoal(scalar(tol, "tol", low=0.0, open_low=True), max_steps, clock)
+    name, method = pick_funnel_solver(solver, problem)
+    points = [_replaced(problem, form, float(target)) for target in targets]
+    keeps = isinstance(method, ColumnGeneration)
+    find = method.prepare(problem) if keeps else method.find
+    solutions: dict[int, FunnelSolution] = {}
+    with clock, own_settings():
+        for done, k in enumerate(np.argsort(-targets, kind="stable"), start=1):
+            with clock.quiet():
+                one = solutions[int(k)] = solve_with(points[k], name, find, goal, keeps)
+            ends = one.lower_bound, one.upper_bound
+            clock.report(name, one.steps, one.value, max(ends, key=lambda end: abs(end - one.value)), done, len(points))
+        if clock.stop:
+            proofs = [one.proof for one in solutions.values() if one.proof is not None]
+            for k, one in solutions.items():
+                solutions[k] = _with_proofs(points[k], one, proofs, goal.tol)
+    return FunnelFrontier(problem, form, targets, tuple(solutions[k] for k in range(len(points))))
+
+
+def _with_proofs(
+    problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, proofs: list[Proof], tol: float
+) -> FunnelSolution:
+    """`solution` with the best bound that the prices of other targets of the same joint prove for its own."""
+    if not proofs:
+        return solution
+    least = solution.value == solution.upper_bound  # what is known is an upper end: the value is minimised
+    bounds = [proved_value(problem, proof) for proof in proofs]
+    best = int(np.argmax(bounds) if least else np.argmin(bounds))
+    bound = min(bounds[best], solution.value) if least else max(bounds[best], solution.value)
+    if not (bound > solution.lower_bound if least else bound < solution.upper_bound):
+        return solution
+    low, high = (bound, solution.upper_bound) if least else (solution.lower_bound, bound)
+    proof, prices = proofs[best], solution.prices.copy()
+    prices[problem.useful] = proof.prices
+    code = Status.OPTIMAL if high - low <= tol else solution.code
+    return dataclasses.replace(
+        solution, lower_bound=low, upper_bound=high, code=code, proof=proof, multiplier=proof.multiplier, prices=prices
+    )
+
+
+def _replaced(
+    problem: FunnelProblem | BottleneckProblem, form: str, target: float
+) -> FunnelProblem | BottleneckProblem:
+    if isinstance(problem, FunnelProblem):
+        return FunnelProblem(problem.joint, leakage=problem.leakage, **{form: target})
+    return BottleneckProblem(problem.joint, **{form: target})

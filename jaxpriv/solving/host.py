@@ -1,7 +1,7 @@
 """One problem whose tables fit into memory, outside of jit: stated, reduced, iterated on, certified.
 
 Minimum distortion under limits and minimum leakage under budgets are one convex program each. The least
-worst outcome within budgets is not (`worst_outcome`).
+worst outcome within budgets is not (`tables`).
 """
 
 import dataclasses
@@ -42,11 +42,17 @@ from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import LINEAR, Solver
-from jaxpriv.solving.finite import finite_on
 from jaxpriv.solving.known import entry_costs, independent_release, inside, known_answer, no_rules, untold_rules
 from jaxpriv.solving.portions import ONE, run, seconds_of
 from jaxpriv.solving.reduction import Reduced
-from jaxpriv.solving.tight import anchored_at_least, at_least_value, flags_of, independent_vertex, solve_tight
+from jaxpriv.solving.tight import (
+    anchored_at_least,
+    at_least_value,
+    finite_on,
+    flags_of,
+    independent_vertex,
+    solve_tight,
+)
 
 
 @dataclass(frozen=True)

@@ -8,25 +8,28 @@ Exact facts, none of which a certificate relies on (it is computed on the origin
   and the rows are a diagonal matrix (`Program.diagonal`);
 * a constant added to a row of a cost shifts its value, because rows of W sum to one.
 
-Private symbols that say the same are merged by the sets of rules (`problems.terms`).
+Private symbols that say the same are merged by the sets of rules (`problems.statement`).
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PyTree
 
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.problems.program import Program
-from jaxpriv.solvers import Candidate, Goal
+from jaxpriv.solvers import Candidate, Goal, path_tangent
 from jaxpriv.solvers.conic.candidate import largest_ratio
-from jaxpriv.solvers.conic.system import rearrange, rule_at
+from jaxpriv.solvers.conic.system import Point, rearrange, rule_at
 
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 MARGIN = 0.8
@@ -310,3 +313,52 @@ def _unscaled_prices(xp: ModuleType, program: Program, price: Arr, factor: Scala
     own = xp.where(program.marks > 0, 1.0, factor / xp.where(sizes > 0, sizes, 1.0))
     priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
     return price * xp.concatenate([own, xp.asarray(priced, dtype=price.dtype)])
+
+
+# How the optimum of a program moves with what the program is made of, inside of jit and grad.
+
+
+def as_they_are(*optimum: Arr) -> tuple[Arr, ...]:
+    """(mechanism, k, eta, price) in units of the program."""
+    return optimum
+
+
+def moves(
+    program_of: Callable[[PyTree], Program],
+    parts: PyTree,
+    change: PyTree,
+    point: Point,
+    counted: Callable[..., tuple[Arr, ...]] = as_they_are,
+) -> tuple[Arr, ...]:
+    """The moves of (mechanism, k, eta, price) of `program_of(parts)` as the parts move by `change`.
+
+    `point`: where the interior-point method ended on the reduced program. The anchor does not move the optimum, and
+    private symbols without mass stay without. `counted`: (mechanism, k, eta, price) in units of the caller's own.
+    """
+
+    def small(parts: PyTree) -> Reduced:
+        program = program_of(parts)
+        anchor = jax.lax.stop_gradient(program.anchor)
+        return Reduced.of(dataclasses.replace(_mass_kept(program), anchor=anchor), Goal(1.0))
+
+    def arrays(parts: PyTree) -> Program:
+        return eqx.filter(small(parts).program, eqx.is_inexact_array)
+
+    def read(parts: PyTree, x: Array, k: Array, eta: Array, price: Array) -> tuple[Arr, ...]:
+        nothing = jnp.zeros((), x.dtype)
+        return counted(*small(parts).expanded(Candidate(x.T, nothing, k, eta, price, nothing)))
+
+    moved = jax.jvp(arrays, (parts,), (change,))[1]
+    along = path_tangent(small(parts).program, moved, point)
+    at = point.x, point.k, point.eta, point.price
+    return jax.jvp(read, (parts, *at), (change, along.x, along.k, along.eta, along.price))[1]
+
+
+def _mass_kept(program: Program) -> Program:
+    """The program, with rows of zeros that stay zeros whatever moves."""
+    terms = []
+    for term in program.terms:
+        seen = (term.rows != 0).any(axis=1)
+        rows = jnp.where(seen[:, None], term.rows, 0.0)
+        terms.append(dataclasses.replace(term, rows=rows))
+    return dataclasses.replace(program, terms=tuple(terms))

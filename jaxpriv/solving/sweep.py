@@ -24,8 +24,7 @@ from jaxpriv.solving.choice import LINEAR, Solver
 from jaxpriv.solving.host import Solve, Stated, in_units, own_goal
 from jaxpriv.solving.portions import Loop, report_points, run, seconds_of
 from jaxpriv.solving.reduction import Reduced
-from jaxpriv.solving.tables import none_of
-from jaxpriv.solving.worst_outcome import least_worst_leakage
+from jaxpriv.solving.tables import least_worst_leakage, none_of
 
 # Points that run side by side: enough to share what a step costs beside its arithmetic, few enough that a batch
 # seldom waits long for its slowest member.

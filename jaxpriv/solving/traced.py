@@ -5,18 +5,274 @@ has no place here. Where a limit leaves no room the result is a mechanism that m
 stay open.
 """
 
-import jax.numpy as jnp
-from jaxtyping import PyTree
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
 
-from jaxpriv._types import ScalarLike
-from jaxpriv.certificates import Certificate
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, PyTree
+
+from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._validation import is_traced
+from jaxpriv.certificates import Certificate, certify_program, violation_of
+from jaxpriv.certificates.lagrangian import lagrangian
+from jaxpriv.errors import InputError
+from jaxpriv.leakage.rule_sets import Term
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.statement import measured_values
+from jaxpriv.problems.program import Program
+from jaxpriv.problems.statement import (
+    Limits,
+    as_budgets,
+    distance_program,
+    least_worst_program,
+    limits_of,
+    linear_limit,
+    measured_values,
+    worst_program,
+)
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import Goal
+from jaxpriv.solvers import AbstractSolver, Goal, last_state
 from jaxpriv.solving.host import distortion_of, own_goal
-from jaxpriv.solving.traced_program import Posed, in_one_precision, undifferentiated_optimum
-from jaxpriv.solving.traced_worst_outcome import LeastWorst
+from jaxpriv.solving.known import independent_release, no_rules
+from jaxpriv.solving.reduction import Reduced, as_they_are, moves
+from jaxpriv.solving.tables import MOST_PROBES, next_limit
+from jaxpriv.solving.traced_program import (
+    NO_DERIVATIVE,
+    Posed,
+    TracedResult,
+    anchored,
+    best_of,
+    in_one_precision,
+    least_mixture,
+    toward_limits,
+    traced_excess,
+    undifferentiated_optimum,
+)
+
+# The least worst outcome inside of jit, vmap and grad: the minimax program, or the search, as on the host.
+#
+# See `tables` for what is solved and proved.
+
+
+# A limit that rules prove is lowered by the first of these shares that the rounding of the certificate allows.
+_LOWERED = (0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6)
+# The goal of a distance to the budgets: its sign.
+_CLOSE = Goal(1e-10, 0.1)
+
+
+@dataclasses.dataclass(frozen=True)
+class LeastWorst:
+    """The least limit on a worst-outcome measure that the budgets allow, as a function of tracers."""
+
+    parts: list[Array]  # what is traced of the problem, the goal and the steps
+    joined: Callable[[PyTree], tuple[DistortionProblem, Goal, ScalarLike]]  # the three again
+    solver: AbstractSolver
+
+    @staticmethod
+    def of(problem: DistortionProblem, solver: AbstractSolver, goal: Goal, max_steps: ScalarLike) -> "LeastWorst":
+        leaves, tree = jax.tree.flatten((problem, goal, max_steps))
+        places = [i for i, leaf in enumerate(leaves) if is_traced(leaf)]
+
+        def joined(parts: PyTree) -> PyTree:
+            values = dict(zip(places, parts, strict=True))
+            return jax.tree.unflatten(tree, [values.get(i, leaf) for i, leaf in enumerate(leaves)])
+
+        return LeastWorst([leaves[i] for i in places], joined, solver)
+
+    def found(self, parts: PyTree) -> TracedResult:
+        """It, certified; an attempt to differentiate it is refused. Values are those of the measure."""
+
+        @jax.custom_jvp
+        @jax.jit
+        def without_derivative(parts: PyTree) -> TracedResult:
+            return self._least(parts)[0]
+
+        @without_derivative.defjvp
+        def _refused(primals: PyTree, tangents: PyTree) -> NoReturn:
+            raise InputError(NO_DERIVATIVE)
+
+        with jax.numpy_rank_promotion("allow"):
+            return without_derivative(parts)
+
+    def _least(self, parts: PyTree) -> tuple[TracedResult, Any]:
+        """It, and of the minimax program (the mechanism at its start, where it ended)."""
+        problem, goal, max_steps = self.joined(parts)
+        found = _searched if problem.leakage.linear else _from_one_program
+        return found(self.solver, problem, goal, max_steps)
+
+    def found_and_moves(self, parts: PyTree, change: PyTree) -> tuple[TracedResult, TracedResult]:
+        """It, and how it moves as the parts do."""
+
+        @jax.jit
+        def both(parts: PyTree, change: PyTree) -> tuple[TracedResult, TracedResult]:
+            found, end = self._least(parts)
+            slope = self.slope(parts, change, found)
+            problem = self.joined(parts)[0]
+            if problem.leakage.linear:
+                # At the least limit the mechanism is the one whose distance to the budgets is least.
+                def program_of(at: PyTree) -> Program:
+                    program = worst_program(self.joined(at[0])[0], at[1], True)
+                    return dataclasses.replace(program, anchor=independent_release(program))
+
+                at, moved = (parts, found.value), (change, slope)
+                max_steps = self.joined(parts)[2]
+                end = best_of(self.solver, program_of(at), _CLOSE, max_steps)[1]
+                counted = as_they_are
+            else:
+                start, end = end
+
+                def program_of(at: PyTree) -> Program:
+                    return dataclasses.replace(least_worst_program(self.joined(at)[0], True), anchor=start)
+
+                at, moved = parts, change
+                counted = partial(_by_unit_of_distance, end.point.price.shape[0])
+            mechanism, k, eta, price = moves(program_of, at, moved, end.point, counted)
+            nothing = jnp.zeros_like(found.value)
+            return found, TracedResult(mechanism, k, eta, price, slope, nothing, nothing, found.steps)
+
+        with jax.numpy_rank_promotion("allow"):
+            return both(parts, change)
+
+    def slope(self, parts: PyTree, change: PyTree, at: TracedResult) -> Arr:
+        """How the least limit e moves: it is the root of the distance to the budgets, whose Lagrangian is known."""
+
+        def distance(parts: PyTree, e: ScalarLike) -> Arr:
+            program = worst_program(self.joined(parts)[0], e, True)
+            return lagrangian(program, at.mechanism, at.k, at.eta, at.price)
+
+        moved = jax.jvp(lambda parts: distance(parts, at.value), (parts,), (change,))[1]
+        falls = -jax.jvp(lambda e: distance(parts, e), (at.value,), (jnp.ones_like(at.value),))[1]
+        return jnp.where(at.value > 0, moved / jnp.where(falls > 0, falls, jnp.nan), 0.0)
+
+
+def _by_unit_of_distance(budgets: int, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, Arr, Arr, Arr]:
+    """The optimum of a minimax program with duals of the distance to its budgets: prices of these that sum to one."""
+    total = price[:budgets].sum()
+    total = jnp.where(total > 0, total, 1.0)
+    return mechanism, k / total, eta / total, price / total
+
+
+def _from_one_program(
+    solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike
+) -> tuple[TracedResult, Any]:
+    """From the minimax program, as on the host (`tables`); and (the mechanism at its start, where it ended)."""
+    further = limits_of(problem)
+    limits = as_budgets(distance_program(problem, further, True))
+
+    def violation(mechanism: Arr) -> Arr:
+        return jnp.maximum(violation_of(limits, mechanism), traced_excess(problem, further, mechanism))
+
+    start = _start(problem, further, max_steps)
+    high = _leak(problem, start)
+    program = dataclasses.replace(least_worst_program(problem, True), anchor=start)
+    reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
+    state, steps = last_state(solver, reduced.program, reduced.goal, jnp.where(high > goal.tol, max_steps, 0))
+    mechanism, k, eta, price = reduced.expanded(state.best)
+    mechanism = least_mixture(program.mass, start, mechanism, lambda one: violation(one) == 0)
+    leak = _leak(problem, mechanism)
+    mechanism, k, eta, price = _by_unit_of_distance(len(program.budgets), mechanism, k, eta, price)
+
+    def proved(e: Arr) -> Array:
+        return jnp.asarray(certify_program(worst_program(problem, e, True), start, k, eta, price).lower_bound > 0)
+
+    tried = jnp.maximum(state.best.bound * reduced.factor, 0.0) * (1.0 - jnp.asarray(_LOWERED))
+    proofs = jax.vmap(proved)(tried)
+    low = jnp.where(proofs.any(), tried[jnp.argmax(proofs)], 0.0)
+    better = leak < high
+    mechanism, high = jnp.where(better, mechanism, start), jnp.where(better, leak, high)
+    return TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), (start, state)
+
+
+def _leak(problem: DistortionProblem, mechanism: Arr) -> Arr:
+    return measured_values(problem.leakage, problem.joints, mechanism).max()
+
+
+def _start(problem: DistortionProblem, further: Limits, max_steps: ScalarLike) -> Arr:
+    """A mechanism that meets the budgets and the further limits, if there is one: nothing is told where possible."""
+    within = as_budgets(distance_program(problem, (), True))
+    away = toward_limits(problem, further)
+    if away is None and len(within.budgets) > 1:
+        away = distance_program(problem, (), True)
+        away = dataclasses.replace(away, terms=(_idle(away.mass),))
+    start = anchored(within, away, max_steps).anchor
+    free = (within.constraints.sum(axis=1) <= within.budgets[:, None]).all(axis=0)
+    symbol = jax.nn.one_hot(free.argmax(), len(free), dtype=start.dtype)
+    return jnp.where(free.any(), jnp.broadcast_to(symbol, start.shape), start)
+
+
+def _idle(mass: Arr) -> Term:
+    """A limit that always holds, P(y) >= 0: the method needs one row."""
+    return linear_limit(-mass[None], np.zeros(1), mass)
+
+
+class _LimitSearch(NamedTuple):
+    """Where the search stands: the least limit is proved to be at least `low`, and `best` has `high`."""
+
+    low: Arr
+    high: Arr
+    f_low: Arr  # the distances to the budgets at both
+    f_high: Arr
+    last: Arr  # which end moved last: -1, 1
+    e: ScalarLike  # the next limit to try
+    best: Arr  # (X, Y)
+    k: Arr  # what proves `low`
+    eta: Arr
+    price: Arr
+    steps: Arr
+    probes: Arr
+    stuck: Arr
+
+
+def _searched(
+    solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike
+) -> tuple[TracedResult, None]:
+    """One distance to the budgets after another, as on the host, until an interval of the distance holds 0."""
+    further = limits_of(problem)
+    within = as_budgets(distance_program(problem, (), True))
+
+    def going(at: _LimitSearch) -> Arr:
+        size = jnp.where(jnp.isfinite(at.high), at.high, 0.0)
+        wide = at.high - at.low > jnp.maximum(goal.tol, goal.rtol * size)
+        return wide & ~at.stuck & (at.probes < MOST_PROBES)
+
+    def probed(at: _LimitSearch) -> _LimitSearch:
+        program = worst_program(problem, at.e, True)
+        program = dataclasses.replace(program, anchor=independent_release(program))
+        found = best_of(solver, program, _CLOSE, max_steps)[0]
+        below = found.bound > 0
+        limits = ((problem.leakage, at.e), *further)
+        met = (found.violation == 0) & (traced_excess(problem, limits, found.mechanism) == 0)
+        above = ~below & (found.value <= 0) & met
+        low, high = (
+            jnp.where(below, at.e, at.low),
+            jnp.where(above, jnp.minimum(at.e, _leak(problem, found.mechanism)), at.high),
+        )
+        f_low, f_high = jnp.where(below, found.bound, at.f_low), jnp.where(above, found.value, at.f_high)
+        last = jnp.where(below, -1, jnp.where(above, 1, at.last))
+        k, eta, price = (
+            jnp.where(below, new, old) for new, old in zip(found[1:4], (at.k, at.eta, at.price), strict=True)
+        )
+        best = jnp.where(above, found.mechanism, at.best)
+        e = next_limit(low, high, f_low, f_high, last, goal.tol)
+        steps, probes = at.steps + found.steps, at.probes + 1
+        return _LimitSearch(low, high, f_low, f_high, last, e, best, k, eta, price, steps, probes, ~(below | above))
+
+    start = _start(problem, further, max_steps)
+    high = _leak(problem, start)
+    first = jnp.minimum(1.0, 0.5 * high)
+    zero, unknown = jnp.zeros_like(high), jnp.full_like(high, jnp.nan)
+    k, eta, price = (jnp.asarray(part) for part in no_rules(worst_program(problem, first, True)))
+    nothing = jnp.array(0)
+    begun = _LimitSearch(
+        zero, high, unknown, unknown, nothing, first, start, k, eta, price, nothing, nothing, jnp.array(False)
+    )
+    end = lax.while_loop(going, probed, begun)
+    violation = jnp.maximum(violation_of(within, end.best), traced_excess(problem, further, end.best))
+    return TracedResult(end.best, end.k, end.eta, end.price, end.high, end.low, violation, end.steps), None
 
 
 def solve_traced(problem: DistortionProblem, name: str, solver: PyTree, goal: Goal, max_steps: ScalarLike) -> Solution:

@@ -21,13 +21,14 @@ from jaxpriv.verifier.claims import (
     LinearRules,
     Matrix,
     as_integers,
+    down,
     least_linear,
     least_value,
     matrix,
     number,
+    up,
     without_counts,
 )
-from jaxpriv.verifier.enclosures import down, up
 from jaxpriv.verifier.worst_outcomes import WORST, WorstScores, least_worst
 
 DESIGN, AUDIT = "jaxpriv-design", "jaxpriv-audit"

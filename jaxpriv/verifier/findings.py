@@ -7,9 +7,8 @@ from pathlib import Path
 from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
-from jaxpriv.verifier.conformity import ConformityResult, conformity
+from jaxpriv.verifier.conformity import ConformityResult, conformity, symbols_of
 from jaxpriv.verifier.designs import Audit, DesignFile, read_audit, read_design
-from jaxpriv.verifier.records import symbols_of
 from jaxpriv.verifier.releases import Receipt, check_design, check_file, outputs_of, read_receipt, records_of
 
 # A release that is less likely than this to come from its design is refused.

@@ -26,8 +26,7 @@ from math import log as math_log
 
 from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Table
-from jaxpriv.verifier.claims import Counted, Matrix, lowered
-from jaxpriv.verifier.enclosures import SCALE, exp, log
+from jaxpriv.verifier.claims import SCALE, Counted, Matrix, exp, log, lowered
 
 RATIOS = ("max-lift", "min-lift", "lift", "ldp", "inferential")
 WORST = (*RATIOS, "max-information")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from jaxpriv.cli import app
-from jaxpriv.cli._examples import EXAMPLES
+from jaxpriv.cli._app import EXAMPLES
 
 COMMANDS = sorted(one.name or one.callback.__name__ for one in app.registered_commands)
 # Its help is that of a program that needs nothing but Python.

@@ -28,9 +28,8 @@ from jaxpriv.estimation.lift import (
     trimmed,
 )
 from jaxpriv.estimation.lift._base import AbstractLiftEstimator
-from jaxpriv.estimation.lift.classifier import temperature
-from jaxpriv.estimation.lift.named import NAMES
-from jaxpriv.estimation.lift.projection import project
+from jaxpriv.estimation.lift.estimators import NAMES, temperature
+from jaxpriv.estimation.lift.loglift import project
 from jaxpriv.estimation.lift.training import _standardisation, train
 
 TINY = Network(8, 1)

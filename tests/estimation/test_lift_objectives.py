@@ -25,9 +25,8 @@ from jaxpriv.estimation.lift import (
     named,
 )
 from jaxpriv.estimation.lift.evaluation import _doubts, over_splits
-from jaxpriv.estimation.lift.loglift import AbstractScorer
+from jaxpriv.estimation.lift.loglift import AbstractScorer, ceilings, project
 from jaxpriv.estimation.lift.objectives import clip_inwards
-from jaxpriv.estimation.lift.projection import ceilings, project
 from jaxpriv.leakage import f_information
 from jaxpriv.probability import mutual_information
 

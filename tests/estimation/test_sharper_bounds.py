@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from jaxpriv import leakage
-from jaxpriv.estimation.audit import divergence_ball, guesses, leakage_bounds
+from jaxpriv.estimation.audit import guesses, leakage_bounds, sharper
 from jaxpriv.estimation.audit.contraction import _contracted_ratio, held_out_information
 from jaxpriv.estimation.audit.likelihood_ratio import (
     CHI_SQUARED,
@@ -18,12 +18,13 @@ from jaxpriv.estimation.audit.likelihood_ratio import (
     _tilted,
     _tilted_bends,
     from_pairs,
+    intercept,
     least_ratio,
+    quantile,
 )
-from jaxpriv.estimation.audit.second_moments import intercept, quantile
 from jaxpriv.estimation.audit.sharper import SampleKind, sample_bounds
 from jaxpriv.estimation.confidence import divergence_radius, population
-from jaxpriv.estimation.confidence.binomial import clopper_pearson, relative_entropy_limit
+from jaxpriv.estimation.confidence.means import clopper_pearson, relative_entropy_limit
 from jaxpriv.probability import mutual_information
 
 BETA = 0.05
@@ -180,9 +181,9 @@ def test_the_ball_of_a_binary_symmetric_joint():
     distance = lambda a: flip * np.log(flip / a) + (1 - flip) * np.log((1 - flip) / (1 - a))  # noqa: E731
     least = brentq(lambda a: distance(a) - radius, 1e-6, flip)
     worst = np.log(2) + least * np.log(least) + (1 - least) * np.log(1 - least)
-    found = divergence_ball.information(fitted, radius)
+    found = sharper.ball_information(fitted, radius)
     assert worst <= found <= 1.01 * worst
-    assert divergence_ball.information(fitted, np.inf) == np.log(2)
+    assert sharper.ball_information(fitted, np.inf) == np.log(2)
     generator = np.random.default_rng(0)
     for _ in range(200):  # no joint of the ball has more
         other = generator.dirichlet(300 * fitted.ravel()).reshape(2, 2)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table, fit_codebook, parquet
+from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table, csv_files, fit_codebook
 from jaxpriv.estimation.tables.border import read_columns
 
 # Whole numbers, real numbers, text, a logical, each with no gap; every (income, age) occurs.
@@ -241,7 +241,7 @@ def test_a_damaged_parquet_file_is_one_error_and_prints_nothing(kind, tmp_path, 
 
 def test_a_decoder_that_the_system_ends_is_no_damage(tmp_path, monkeypatch):
     as_parquet({"a": [1]}, tmp_path / "t.parquet")
-    monkeypatch.setattr(parquet, "_DECODE", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    monkeypatch.setattr(csv_files, "_DECODE", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(ResourceError, match="the system ended the process"):
         read_columns(tmp_path / "t.parquet", ["a"])
     with pytest.raises(ResourceError, match="the system ended the process"):

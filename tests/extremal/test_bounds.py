@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv._divergence import divergence
+from jaxpriv._numerics import divergence
 from jaxpriv.extremal.box_pricing import BoxPricer
 from jaxpriv.extremal.master import split_at
 from jaxpriv.extremal.ratio_pricing import RatioPricer

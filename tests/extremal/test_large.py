@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage, maximum_utility
-from jaxpriv._divergence import divergence
+from jaxpriv._numerics import divergence
 from jaxpriv.extremal import box_pricing
 from jaxpriv.extremal.box_pricing import BoxPricer
 from jaxpriv.extremal.master import split_at

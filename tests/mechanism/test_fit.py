@@ -8,7 +8,7 @@ from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table
 from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.mechanism import fit
-from jaxpriv.mechanism.groups import certified_groups
+from jaxpriv.mechanism.table import certified_groups
 from jaxpriv.verifier import verify
 from tests.mechanism.conftest import COLUMNS
 

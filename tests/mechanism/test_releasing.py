@@ -16,7 +16,7 @@ import pytest
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.tables import Edges
 from jaxpriv.mechanism import Mechanism, draws, fit, release
-from jaxpriv.mechanism.ledger import Ledger, locked
+from jaxpriv.mechanism.releasing import Ledger, locked
 from jaxpriv.verifier import archive, verify
 from jaxpriv.verifier.conformity import conformity
 from jaxpriv.verifier.releases import escaped

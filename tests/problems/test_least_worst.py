@@ -15,7 +15,7 @@ from jaxpriv.solvers.conic.candidate import largest_ratio, least_ratio
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import rearrange
 from jaxpriv.solving.host import Solve
-from jaxpriv.solving.worst_outcome import searched
+from jaxpriv.solving.tables import searched
 
 MEASURES = {
     "max-information": lk.MaxInformation(),

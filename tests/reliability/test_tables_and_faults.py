@@ -359,7 +359,7 @@ def a_full_disk(made, tmp, patch, **_):
 
 @case(44)
 def two_at_once(made, tmp, **_):
-    from jaxpriv.mechanism.ledger import locked
+    from jaxpriv.mechanism.releasing import locked
 
     with locked(tmp / "ledger"):
         refused(lambda: released(made, tmp, ledger=tmp / "ledger"), "in use", error=ResourceError)

@@ -19,15 +19,19 @@ from jaxpriv.problems.statement import distance_scale
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import (
     ONE,
+    SCALE,
     Counted,
     Duals,
     LinearRules,
     as_integers,
+    down,
+    exp,
     least_linear,
     least_value,
+    log,
+    up,
     without_counts,
 )
-from jaxpriv.verifier.enclosures import SCALE, down, exp, log, up
 from jaxpriv.verifier.worst_outcomes import WORST, WorstScores, least_worst
 
 

@@ -5,11 +5,17 @@ Two audits that are never mixed. The mechanism is known exactly and (S, X) was c
 from the mechanism that was audited, `drift` whether it is about the same population.
 """
 
-from jaxpriv.estimation.audit.conformity import Conformity, conformity
+from jaxpriv.estimation.audit._information import InformationEstimate, estimate_information, information_bound
 from jaxpriv.estimation.audit.evidence import SampleLowerBounds, split
 from jaxpriv.estimation.audit.excess import ReleaseExcess, excess
-from jaxpriv.estimation.audit.independence import PermutationTest, g_test, holm, permutation_test
-from jaxpriv.estimation.audit.pairs import InformationEstimate, estimate_information, information_bound
+from jaxpriv.estimation.audit.independence import (
+    Conformity,
+    PermutationTest,
+    conformity,
+    g_test,
+    holm,
+    permutation_test,
+)
 from jaxpriv.estimation.audit.populations import Bound, Drift, drift, leakage_bounds, least_utility
 from jaxpriv.estimation.audit.report import (
     Assumptions,

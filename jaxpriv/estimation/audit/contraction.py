@@ -11,8 +11,8 @@ import numpy as np
 
 from jaxpriv.estimation.audit._information import mutual_information
 from jaxpriv.estimation.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
-from jaxpriv.estimation.confidence.binomial import clopper_pearson, relative_entropy_limit
-from jaxpriv.estimation.confidence.radii import divergence_radius
+from jaxpriv.estimation.confidence.means import clopper_pearson, relative_entropy_limit
+from jaxpriv.estimation.confidence.sets import divergence_radius
 
 
 def held_out_information(counts: np.ndarray, mechanism: np.ndarray, beta: float) -> float:

@@ -26,7 +26,7 @@ from scipy.special import ndtri, rel_entr
 
 from jaxpriv._validation import whole
 from jaxpriv.estimation.confidence import clopper_pearson, mean_interval
-from jaxpriv.estimation.confidence._counts import count_array, failure
+from jaxpriv.estimation.confidence.means import count_array, failure
 from jaxpriv.estimation.confidence.sets import chord_sum
 
 _FAMILIES = 7

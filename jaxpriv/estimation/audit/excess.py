@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import mutual_information
-from jaxpriv.estimation.confidence._counts import count_array
+from jaxpriv.estimation.confidence.means import count_array
 from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.solving.solve import solve
 

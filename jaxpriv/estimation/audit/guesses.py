@@ -5,7 +5,7 @@ Each holds by itself with probability 1 - beta. N (S, Y) are counts of n pairs, 
 
 import numpy as np
 
-from jaxpriv.estimation.confidence.binomial import clopper_pearson
+from jaxpriv.estimation.confidence.means import clopper_pearson
 
 _LAMBDAS = 0.5 * 32 ** np.linspace(0, 1, 9)
 _ROUND = 1e-12

@@ -18,7 +18,7 @@ Prior.          I_P(V) <= sum_s P_s D(V_s || m), with sum p^_s D_s <= U, D_s <= 
 Which route.    A population with D_f <= tau is tested given S, another one unconditionally; tau depends on n only.
 
 Two moments.    L = ln(1 + eta u), u = r - 1. The L(r_j) have means of E_Q phi, phi = r L - eta u, on average, second
-                moments of E_Q r L^2, and are above their means less b. `second_moments` bounds the tail of their sum by
+                moments of E_Q r L^2, and are above their means less b. `intercept` bounds the tail of their sum by
                 those: unless an event of probability beta happened, E_Q (phi - g r L^2/b) <= (T + b I(g))/n for g > 0.
 Two symbols s.  r - 1 of the two rows are u and -c u, c = p^_1/p^_2, so the suprema are over one u for each y, and the
                 bound is on sum_s P_s D_s at once.
@@ -32,12 +32,52 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import pdtrc, xlogy
 
 from jaxpriv.estimation.audit._information import mutual_information
-from jaxpriv.estimation.audit.second_moments import intercept
-from jaxpriv.estimation.confidence.binomial import clopper_pearson
-from jaxpriv.estimation.confidence.radii import divergence_radius
+from jaxpriv.estimation.confidence.means import clopper_pearson
+from jaxpriv.estimation.confidence.sets import divergence_radius
+
+# Tails of sums of bounded independent numbers from their second moments: between Chernoff's bound and the normal one.
+#
+# Y_j are independent with mean 0, Y_j <= b and sum of variances v. For h(x) = (x - a)_+^2 and Pi of Poisson's law with
+# mean lambda = v/b^2,
+#
+#     E h(sum Y_j) <= E h( b (Pi - lambda) ),   Pr[sum Y_j >= b x] <= inf_k E(Pi - k)_+^2 / (x + lambda - k)^2.
+#
+# Proof (Bentkus 2004 and Pinelis 2016 have it in general). One Y of variance s^2: the square through (b, h(b)) with its
+# zero at -s^2/b is above h on x <= b, so the law on {-s^2/b, b} has the largest E h. The Poisson law of the same mean,
+# variance and least value has a larger one: the two tails differ in sign as (+, -, +), so that twice integrated the
+# difference is nonnegative. Y_j by Y_j, and Poisson laws of one scale add.
+#
+# X(lambda) = min_k k + sqrt(E(Pi - k)_+^2/beta) - lambda is the x at which the bound is beta. It increases with lambda,
+# and `intercept` bounds it by a line, X(lambda) <= I(g) + g lambda: linear in the variance, as a certificate needs it.
+
+
+# Means of Poisson's law on the grid, cut points k for each, in deviations.
+_MEANS, _CUTS = 1200, np.linspace(-0.5, 4.0, 46)
+
+
+def quantile(means: np.ndarray, beta: float) -> np.ndarray:
+    """X(lambda) for lambda > 0 (m,): Pr[sum Y >= b X] <= beta."""
+    mean = means[:, None]
+    k = np.maximum(np.floor(mean + _CUTS * np.sqrt(mean + 1)), 0.0)
+    # E(Pi - k)_+^2 = lambda^2 Pr[Pi > k-2] + (lambda - 2 k lambda) Pr[Pi > k-1] + k^2 Pr[Pi > k].
+    above = [np.where(k >= shift, pdtrc(np.maximum(k - shift, 0), mean), 1.0) for shift in (0, 1, 2)]
+    parts = (mean**2 * above[2], (mean - 2 * k * mean) * above[1], k**2 * above[0])
+    moment = sum(parts) + 1e-12 * sum(np.abs(part) for part in parts)
+    return (k + np.sqrt(np.maximum(moment, 0.0) / beta)).min(axis=1) - means
+
+
+@lru_cache(maxsize=1024)
+def intercept(slope: float, beta: float) -> float:
+    """I(g) >= X(lambda) - g lambda for every lambda >= 0, for g = `slope` > 0."""
+    last = 1 / (beta * slope**2)  # beyond it Chebyshev's sqrt(lambda/beta) - g lambda is negative
+    means = np.geomspace(1e-3 * last * beta, last, _MEANS)
+    found = quantile(means, beta)
+    line = np.concatenate([[found[0]], found[1:] - slope * means[:-1]])  # X increases between two means
+    return float(max(line.max(), 0.0)) * (1 + 1e-9)
+
 
 _LAMBDAS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.55, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 10.0, 20.0)
 _SLOPES = np.array([0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0])

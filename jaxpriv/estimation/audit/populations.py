@@ -97,7 +97,7 @@ def drift(fitted: ArrayLike, released: ArrayLike, beta: float = 0.05) -> "Drift"
     every guarantee was computed for another population. The test says nothing about P(s|x).
     """
     from jaxpriv.estimation.confidence import l1_radius
-    from jaxpriv.estimation.confidence._counts import count_array, failure
+    from jaxpriv.estimation.confidence.means import count_array, failure
 
     one, other = count_array(fitted, "fitted", ndim=1), count_array(released, "released", ndim=1)
     beta = failure(beta)

@@ -1,14 +1,18 @@
 """Where a distribution can be, given counts of it: with a stated probability, for every sample size.
 
-`radii` and `sets`: balls and boxes around the frequencies and the linear functionals over them. `binomial` and
-`means`: single probabilities, and means of functions that were fixed beforehand. `population`: all of
-it for a table of (S, X), and what follows for the output of a mechanism.
+`sets`: balls and boxes around the frequencies, their radii, and linear functionals over them. `means`: single
+probabilities, and means of functions that were fixed beforehand. `population`: all of these for a table
+of (S, X), and for the output of a mechanism.
 """
 
-from jaxpriv.estimation.confidence.binomial import clopper_pearson
-from jaxpriv.estimation.confidence.means import bernstein_interval, chernoff_interval, mean_interval
+from jaxpriv.estimation.confidence.means import bernstein_interval, chernoff_interval, clopper_pearson, mean_interval
 from jaxpriv.estimation.confidence.population import Outputs, Population, distribution_set, population, seen_through
-from jaxpriv.estimation.confidence.radii import (
+from jaxpriv.estimation.confidence.sets import (
+    AbstractConfidenceSet,
+    Box,
+    DivergenceBall,
+    Intersection,
+    L1Ball,
     divergence_quantile,
     divergence_radius,
     divergence_tail,
@@ -17,7 +21,6 @@ from jaxpriv.estimation.confidence.radii import (
     mcdiarmid_radius,
     weissman_radius,
 )
-from jaxpriv.estimation.confidence.sets import AbstractConfidenceSet, Box, DivergenceBall, Intersection, L1Ball
 
 __all__ = [
     "AbstractConfidenceSet",

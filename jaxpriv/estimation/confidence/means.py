@@ -13,8 +13,105 @@ symbol of a finite alphabet occurred.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betaincinv, rel_entr
 
-from jaxpriv.estimation.confidence._counts import failure
+from jaxpriv._validation import nonnegative, real_array, scalar
+from jaxpriv.errors import InputError
+
+# Tables of counts at the border: whole numbers from the first line to the last, never a proportion times n.
+
+
+# Above it float64, in which the radii are computed, skips whole numbers.
+LARGEST = 2**53
+
+
+def count_array(value: object, name: str = "counts", *, ndim: int | tuple[int, ...] = 2) -> np.ndarray:
+    """`value` as int64 counts: whole numbers >= 0 with a total below 2^53; all zero is allowed (nothing was seen).
+
+    Raises `InputError` with name and position for bools, floats (a count that was divided or scaled on
+    its way is no count any more), NaN, negative entries, masked entries and empty axes.
+    """
+    array = nonnegative(real_array(value, name, ndim=ndim), name)
+    if np.asarray(value).dtype.kind == "f":
+        raise InputError(f"{name} has dtype {np.asarray(value).dtype}; counts must be integers")
+    if not float(array.sum()) < LARGEST:
+        raise InputError(f"{name} has a total of 2^53 or more")
+    return np.asarray(value).astype(np.int64)
+
+
+def possible_array(value: object, counts: np.ndarray, name: str = "possible") -> np.ndarray:
+    """`(s, x)` bool: which pairs the population can have at all; None: every pair.
+
+    Raises `InputError` if the shape differs from that of the counts, entries are no truth values, a private
+    symbol has no possible pair, or a pair that was counted is declared impossible.
+    """
+    shape = counts.shape[-2:]
+    if value is None:
+        return np.ones(shape, bool)
+    array = np.asarray(value)
+    if array.dtype != np.bool_:
+        numbers = nonnegative(real_array(value, name, ndim=2), name)
+        if not np.all((numbers == 0) | (numbers == 1)):
+            raise InputError(f"{name} must hold truth values: true/false or 0/1")
+        array = numbers == 1
+    if array.shape != shape:
+        raise InputError(f"{name} has shape {array.shape}, but the counts have shape {shape}")
+    if not array.any(axis=1).all():
+        raise InputError(f"{name}: row {int(np.argmin(array.any(axis=1)))} has no possible pair")
+    seen = (counts > 0).any(axis=tuple(range(counts.ndim - 2)))
+    if np.any(seen & ~array):
+        s, x = (int(i) for i in np.argwhere(seen & ~array)[0])
+        raise InputError(f"{name}[{s}, {x}] says that the pair cannot occur, but counts[{s}, {x}] is positive")
+    return array
+
+
+def failure(value: object, name: str = "beta") -> float:
+    """A probability of error in (0, 1)."""
+    beta = scalar(value, name, low=0.0, high=1.0, open_low=True)
+    if not beta < 1:
+        raise InputError(f"{name} must be below 1")
+    return beta
+
+
+# Exact intervals of a probability from whole counts (Clopper and Pearson 1934).
+
+
+# The inverse incomplete beta function is good to about 1e-14; intervals are widened by more than that.
+_SLACK = 1e-12
+
+
+def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """(lower, upper): each holds with probability 1 - beta by itself, both with 1 - 2 beta.
+
+    lower is the probability p at which `hits` or more of `draws` have probability beta, upper the p at which
+    `hits` or fewer have. 0 hits give lower 0, all hits give upper 1, no draws (0, 1). `beta` may be an array.
+    Whole counts go in: a count that is recovered from a proportion can be off by one, in the wrong direction.
+    """
+    hits, draws = np.broadcast_arrays(hits, draws)
+    misses = draws - hits
+    some, not_all = hits > 0, misses > 0
+    low = betaincinv(np.where(some, hits, 1), misses + 1, beta)
+    high = betaincinv(hits + 1, np.where(not_all, misses, 1), 1 - np.asarray(beta))
+    lower = np.where(some, low * (1 - _SLACK), 0.0)
+    return lower, np.where(not_all, np.minimum(1.0, high + _SLACK * np.minimum(high, 1 - high) + 1e-16), 1.0)
+
+
+def relative_entropy_limit(share: ArrayLike, radius: float) -> np.ndarray:
+    """A number >= the largest q with d(share || q) <= radius, d the relative entropy of two biased coins.
+
+    For a mean of n independent numbers in [0, 1] and radius ln(1/beta)/n it is above the expected mean with probability
+    1 - beta (Chernoff; Hoeffding 1963, Theorem 1).
+    """
+    p = np.asarray(share, dtype=float)
+    low, high = p.copy(), np.ones_like(p)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inside = rel_entr(p, middle) + rel_entr(1 - p, 1 - middle) <= radius
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return np.minimum(1.0, high * (1 + _SLACK) + 1e-16)
+
 
 _STEPS = 60
 _ROUND = 1e-12

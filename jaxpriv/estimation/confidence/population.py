@@ -23,11 +23,17 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._repr import summary
 from jaxpriv._validation import mechanism_array
-from jaxpriv.estimation.confidence._counts import count_array, failure, possible_array
-from jaxpriv.estimation.confidence.binomial import clopper_pearson
-from jaxpriv.estimation.confidence.means import mean_interval
-from jaxpriv.estimation.confidence.radii import divergence_radius, empirical_radius, l1_radius
-from jaxpriv.estimation.confidence.sets import AbstractConfidenceSet, Box, DivergenceBall, Intersection, L1Ball
+from jaxpriv.estimation.confidence.means import clopper_pearson, count_array, failure, mean_interval, possible_array
+from jaxpriv.estimation.confidence.sets import (
+    AbstractConfidenceSet,
+    Box,
+    DivergenceBall,
+    Intersection,
+    L1Ball,
+    divergence_radius,
+    empirical_radius,
+    l1_radius,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,20 +8,22 @@ Everything here is an estimate. An `Estimate` has a standard error and never sha
 number that is proved.
 """
 
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator
-from jaxpriv.estimation.lift.classifier import CalibratedClassifier
-from jaxpriv.estimation.lift.evaluation import EstimateWarning, LiftReport, e_gamma, estimate
-from jaxpriv.estimation.lift.known import Agreement, KnownTask, known_tasks, self_test
-from jaxpriv.estimation.lift.loglift import LogLift, average
-from jaxpriv.estimation.lift.named import NAMES, named
-from jaxpriv.estimation.lift.network import Network
-from jaxpriv.estimation.lift.neural import (
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator, Estimate
+from jaxpriv.estimation.lift.estimators import (
+    NAMES,
+    CalibratedClassifier,
     NeuralLift,
+    PlugIn,
     donsker_varadhan,
     f_divergence,
+    named,
     trimmed,
     watchdog_paper,
 )
+from jaxpriv.estimation.lift.evaluation import EstimateWarning, LiftReport, e_gamma, estimate
+from jaxpriv.estimation.lift.known import Agreement, KnownTask, known_tasks, self_test
+from jaxpriv.estimation.lift.loglift import LogLift, average
+from jaxpriv.estimation.lift.network import Network
 from jaxpriv.estimation.lift.objectives import (
     AbstractForm,
     AbstractObjective,
@@ -32,8 +34,6 @@ from jaxpriv.estimation.lift.objectives import (
     SquaredHellingerForm,
     Trimmed,
 )
-from jaxpriv.estimation.lift.plug_in import PlugIn
-from jaxpriv.estimation.lift.result import Estimate
 from jaxpriv.estimation.lift.samples import Samples, encode, from_features, from_symbols
 from jaxpriv.estimation.lift.training import Training
 

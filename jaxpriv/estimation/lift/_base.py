@@ -1,17 +1,102 @@
 """What a log-lift estimator is: data (its hyper-parameters) and one method that fits several splits."""
 
+import math
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._validation import finite, real_array
+from jaxpriv._validation import finite, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.lift.loglift import LogLift
 from jaxpriv.estimation.lift.samples import Samples
-from jaxpriv.estimation.lift.splits import generator, share, split
+
+# Training, validation and test rows, in the same proportions of every private value.
+
+
+def generator(key: jax.Array) -> np.random.Generator:
+    """A NumPy generator that a JAX key decides."""
+    words = jax.random.key_data(key) if key.dtype != np.uint32 else key  # new-style keys, and raw ones
+    return np.random.default_rng(np.asarray(words, dtype=np.uint32))
+
+
+def share(value: float, name: str) -> float:
+    """A share of rows, in (0, 1)."""
+    number = scalar(value, name, low=0.0, open_low=True)
+    if not number < 1.0:
+        raise InputError(f"{name} must be a number > 0 and < 1")
+    return number
+
+
+def split(
+    rng: np.random.Generator, private: np.ndarray, rows: np.ndarray, part: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """`rows` -> (the rest, `part` of them), both shuffled, each private value in proportion.
+
+    Every private value has a row on either side, and the sizes depend on the counts alone: splits can be stacked.
+    Raises `InputError` if a private value has fewer than two of the rows.
+    """
+    rest, taken = [], []
+    for code in range(private.max() + 1):
+        own = rng.permutation(rows[private[rows] == code])
+        if len(own) < 2:
+            raise InputError(
+                f"private: code {code} has too few rows for training, validation and test (three are needed); "
+                "merge rare values"
+            )
+        count = min(max(round(part * len(own)), 1), len(own) - 1)
+        taken.append(own[:count])
+        rest.append(own[count:])
+    return rng.permutation(np.concatenate(rest)), rng.permutation(np.concatenate(taken))
+
+
+# A number estimated from samples. It is no bound and no certificate, and says so by its type.
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate with its standard error; never placed in a field of a certified number.
+
+    Attributes:
+        value: in `unit`.
+        standard_error: of `value`, from the rows it was computed on, given what was learnt from the others. It does
+            not cover what a fitted log-lift misses (its mean is below I(S;X) by the mean relative entropy between the
+            true and the fitted P(s|x)).
+        n: rows of one test set.
+        method: the estimator, in words.
+        quantity: what is estimated.
+        unit: "nats", unless stated.
+        splits: how many splits `value` is the mean of.
+        spread: standard deviation of the splits' values (NaN for one split). Splits share rows: this is not the
+            standard error of their mean.
+    """
+
+    value: float
+    standard_error: float
+    n: int
+    method: str
+    quantity: str
+    unit: str = "nats"
+    splits: int = 1
+    spread: float = math.nan
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.value) and math.isfinite(self.standard_error)):
+            raise InputError(
+                f"the estimate of {self.quantity} by {self.method} is not finite: scores are infinite or NaN"
+            )
+
+    def agrees(self, truth: float, errors: float = 2.0) -> bool:
+        """Whether `truth` lies within `errors` standard errors."""
+        return bool(abs(self.value - truth) <= errors * self.standard_error)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.quantity} = {self.value:.4f} +- {self.standard_error:.4f} {self.unit} ({self.method}, n = {self.n})"
+        )
 
 
 class AbstractLiftEstimator(eqx.Module):

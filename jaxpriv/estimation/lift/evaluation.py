@@ -11,11 +11,9 @@ from scipy.special import logsumexp
 
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator, checked_prior
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator, Estimate, checked_prior, generator, share, split
 from jaxpriv.estimation.lift.loglift import LogLift
-from jaxpriv.estimation.lift.result import Estimate
 from jaxpriv.estimation.lift.samples import Samples
-from jaxpriv.estimation.lift.splits import generator, share, split
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,8 @@ import jax
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator, Estimate
 from jaxpriv.estimation.lift.evaluation import estimate
-from jaxpriv.estimation.lift.result import Estimate
 from jaxpriv.estimation.lift.samples import Samples, from_features, from_symbols
 
 # Integration over a standard normal X: beyond 10 deviations there is less mass than rounding.

@@ -21,8 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.estimation.tables.csv_files import TableFile, need_columns, read_csv, row_text
-from jaxpriv.estimation.tables.parquet import decoded
+from jaxpriv.estimation.tables.csv_files import TableFile, decoded, need_columns, read_csv, row_text
 
 # A frame of pandas, polars or Arrow; a mapping from names to one-dimensional arrays; the path of a .csv, .tsv or
 # .parquet; a `TableFile`, which says how a CSV is read.

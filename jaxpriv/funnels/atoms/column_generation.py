@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._clock import Clock
-from jaxpriv._divergence import entropy, information_interval
+from jaxpriv._numerics import entropy, information_interval
 from jaxpriv._validation import nonnegative, real_array
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.atoms.generation import Generated, Prices, generate

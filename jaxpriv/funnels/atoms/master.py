@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxpriv._divergence import divergence
+from jaxpriv._numerics import divergence
 from jaxpriv.funnels.pricing import AbstractPricer, Component
 
 # The forms of the two problems as linear programs over atoms, and what their duals mean.

@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._divergence import divergence
+from jaxpriv._numerics import divergence
 from jaxpriv.funnels.atoms.master import Objective, Part, Pool, best_plan, pool_of
 from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import Component

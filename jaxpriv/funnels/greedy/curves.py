@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._divergence import entropy
+from jaxpriv._numerics import entropy
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
