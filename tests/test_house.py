@@ -20,3 +20,44 @@ def test_no_class_name_stands_for_two_things():
 def test_no_file_is_longer_than_500_lines():
     lengths = {str(path): len((LIBRARY / path).read_text().splitlines()) for path in TREES}
     assert {path: length for path, length in lengths.items() if length > 500} == {}
+
+
+# Modules of fewer than 150 lines with at most one importer, which are an idea of their own, and why.
+_ALONE = {
+    "__main__": "python -m jaxpriv starts it",
+    "estimation/audit/contraction": "a bound with a derivation of its own, beside the likelihood ratios it starts from",
+    "estimation/tables/counting": "the public way from records to a table of counts",
+    "funnels/pricing/choice": "which exact pricer fits a joint: the pricers do not import each other",
+    "funnels/pricing/local": "one pricer a file",
+    "leakage/cost_bounds": "public bounds on any cost gain, which are no leakage measure",
+    "plotting/mappings": "one kind of figure a file",
+    "report/pictures": "the drawings of the page, without its text",
+    "solvers/_custom": "the public functions for a solver of one's own, which the library's solvers do not call",
+    "solvers/conic/tangent": "implicit derivatives, above the method that they differentiate",
+    "testing/instances": "random and degenerate instances, beside those with known answers",
+}
+
+
+def test_a_small_module_with_one_importer_has_a_reason():
+    """It moves into its importer otherwise. A command of `cli` is a file, imported by name when it is called."""
+    names = {"jaxpriv." + str(path.with_suffix("")).replace("/", ".") for path in TREES}
+    importers = defaultdict(set)
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                used = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                used = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            else:
+                continue
+            for name in names.intersection(used):
+                importers[name].add(path)
+    small = {
+        str(path.with_suffix(""))
+        for path in TREES
+        if path.name != "__init__.py"
+        and path.parts[0] != "cli"
+        and len((LIBRARY / path).read_text().splitlines()) < 150
+        and len(importers["jaxpriv." + str(path.with_suffix("")).replace("/", ".")]) <= 1
+    }
+    assert small == set(_ALONE)
