@@ -155,8 +155,9 @@ def _primal(xp: ModuleType, program: Program, mechanism: Arr) -> tuple[Arr, Arr,
         elif term.role is Role.PEAK:
             peaks.append(total - term.bound + slop * size)
         else:
-            known = xp.isfinite(total)
-            relative = xp.where(known, (total - term.bound) / xp.where(known, size + abs(term.bound), 1.0), np.inf)
+            known, scale = xp.isfinite(total), size + abs(term.bound)
+            # A scale of 0: no rows depend on the release (one useful symbol, say), and the limit is 0. It is met.
+            relative = xp.where(known, (total - term.bound) / xp.where(known & (scale > 0), scale, 1.0), np.inf)
             excesses.append(relative - 4 * slop)
     scale = abs(program.budgets) + (abs(program.constraints) * every).sum(axis=entries)
     relative = (used - program.budgets) / xp.where(scale > 0, scale, 1.0)

@@ -22,9 +22,13 @@ ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[Any, ...] | None:
     """(mechanism, k, eta, price) where no iteration is needed."""
     k, eta, price = no_rules(program)
-    if any(term.role in (Role.OBJECTIVE, Role.PEAK) for term in program.terms):
-        mechanism = None if program.cost.any() else feasibility.independent(program)
+    valued = [term for term in program.terms if term.role in (Role.OBJECTIVE, Role.PEAK)]
+    if valued and not program.cost.any():
+        mechanism = feasibility.independent(program)
         return None if mechanism is None else (mechanism, *_proof_of_nothing(program, k, eta, price))
+    # A term whose rows are 0, of a joint whose useful symbols all have one posterior, adds nothing to any value.
+    if any(term.role is Role.PEAK or term.rows.any() for term in valued):
+        return None
     costs = program.cost
     if program.shares:
         if len(program.budgets) > 1:

@@ -69,8 +69,8 @@ def solve_many(
     known = Kinds(solver, goal)
     for i, problem in enumerate(asked):
         if not isinstance(problem, _KNOWN):
-            known = ", ".join(kind.__name__ for kind in _KNOWN)
-            raise InputError(f"problems[{i}] must be one of {known}, not {type(problem).__name__}")
+            allowed = ", ".join(kind.__name__ for kind in _KNOWN)
+            raise InputError(f"problems[{i}] must be one of {allowed}, not {type(problem).__name__}")
         try:
             kinds[known.of(problem)].append(i)
         except JaxprivError as error:

@@ -228,3 +228,24 @@ def test_a_limit_of_zero_beside_budgets_is_met_or_refused(limit):
             assert solution.value <= 1e-6
     curve = jp.frontier(stated(1.01), budgets=np.array([0.5, 1.01, 1.5]) * least, throw=False)
     assert curve.status.tolist() == ["infeasible", "optimal", "optimal"]
+
+
+@pytest.mark.parametrize(
+    "form", [{"budget": 0.25}, {"leakage_budget": 0.1}, {"leakage_budget": 0.0}, {"multiplier": 0.7}]
+)
+@pytest.mark.parametrize("name", ["total-variation", "max-lift", "ldp", "chi-squared", "brier", "maximal-leakage"])
+def test_one_useful_symbol_with_mass_leaks_nothing_and_is_released_at_least_distortion(name, form):
+    joint = np.zeros((4, 2))
+    joint[:, 1] = [0.125, 0.25, 0.5, 0.125]
+    measure = INDEPENDENCE[name]
+    if "multiplier" in form and (measure.worst_outcome or name == "maximal-leakage"):
+        pytest.skip("this measure takes no multiplier")
+    problem = jp.DistortionProblem(joint, [[0.3, 0.5], [0.2, 0.7]], leakage=measure, **form)
+    found = jp.solve(problem)
+    assert found.status == "optimal"
+    if "budget" in form:
+        assert found.value <= 1e-12
+        return
+    expected = 0.2 * form.get("multiplier", 1.0)
+    assert found.lower_bound <= expected + 1e-15
+    assert found.value == pytest.approx(expected, abs=1e-6)
