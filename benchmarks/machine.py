@@ -39,7 +39,7 @@ def commit() -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores that this process may use, memory, and the accelerator that JAX sees."""
+    """Processor, cores that this process may use, memory, and the accelerator that JAX finds."""
     import jax
 
     device = jax.devices()[0]

@@ -41,7 +41,7 @@ class Score:
 
 
 class Objective(abc.ABC):
-    """What a family of cases asks, and how an answer to it is judged.
+    """The question of a family of cases, and how an answer to it is judged.
 
     The one interface between cases and the harness: `run.py`, the results and the report never look
     inside a candidate. Another kind of problem (a non-convex funnel, say) is another subclass; where

@@ -1,4 +1,4 @@
-"""What the report asks of a results file: times to a gap, ratios between solvers, exponents."""
+"""The numbers of a report, from a results file: times to a gap, ratios between solvers, exponents."""
 
 import statistics
 from dataclasses import dataclass, replace

@@ -46,7 +46,7 @@ def instance(seed: int, number: int, only: str | None = None) -> Instance:
     """Instance `number` of a seed, whatever comes before it."""
     rng = np.random.default_rng((seed, number))
     name = tuple(MEASURES)[number % len(MEASURES)] if only is None else only
-    # One budget most often: it is what a user asks for.
+    # One budget most often: most problems have one.
     form = FORMS[rng.choice(len(FORMS), p=[0.55, 0.15, 0.15, 0.15])]
     joints = rng.dirichlet(np.ones(PRIVATE * USEFUL), size=2 if form == "several joints" else 1)
     joints = joints.reshape(-1, PRIVATE, USEFUL)

@@ -221,7 +221,7 @@ def shapes(options: Options, **more) -> list[Part]:
 
 
 def formulations(options: Options, sizes: Sequence[int] = (16, 32, 64)) -> list[Part]:
-    """Every conic solver in every formulation: which one it likes best."""
+    """Every conic solver in every formulation: which one is the fastest for it."""
     solvers = tuple(f"{backend}-{form}" for backend in CONIC for form in FORMULATIONS)
     return cube(options, sizes, solvers, limit=60.0, kinds=("absolute", "hamming"))
 

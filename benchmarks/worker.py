@@ -55,7 +55,7 @@ class Outcome:
 def repeat(solver: Solver, prepared: Any, accuracy: Accuracy, cold: bool) -> tuple[Run, list[Run]]:
     """The first call, and the calls that count: the later ones; the first alone if it is long and compiled nothing.
 
-    A call that compiled a part (a tighter accuracy may need other precisions) compiled more than it has told.
+    A call that compiled a part (a tighter accuracy may need other precisions) compiled more than was recorded.
     """
     first = solver.run(prepared, accuracy)
     if first.seconds > SLOW and not (solver.compiles and (cold or first.compile_seconds > 0)):

@@ -236,7 +236,7 @@ def _contraction(subscripts: str) -> tuple[tuple[int, ...], tuple[int, ...], tup
 def inverse_root(g: Arr) -> Arr:
     """K, lower triangular, with g^-1 = K'K for a stack of positive definite matrices; NaN where one is not."""
     if of(g) is jnp:
-        # g is symmetric; its transpose has the column-major layout that LAPACK wants, without a copy.
+        # g is symmetric; its transpose has the column-major layout that LAPACK takes, without a copy.
         root = lax.linalg.cholesky(jnp.swapaxes(g, -1, -2), symmetrize_input=False)
         one = jnp.broadcast_to(jnp.eye(g.shape[-1], dtype=g.dtype), g.shape)
         return lax.linalg.triangular_solve(root, one, left_side=True, lower=True)

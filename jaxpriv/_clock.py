@@ -1,6 +1,6 @@
 """When a computation ends before its goal: a time limit, an interrupt from the keyboard; and reports of progress.
 
-One `Clock` belongs to one call of a public function and is passed to every loop below it. A loop asks `expired()`
+One `Clock` belongs to one call of a public function and is passed to every loop below it. A loop calls `expired()`
 between two portions of its work and then ends with the best that it has.
 """
 

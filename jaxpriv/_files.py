@@ -36,7 +36,7 @@ def atomic_write(path: str | os.PathLike[str], content: Content) -> None:
     """Write `content` (bytes, or a function that writes to a binary file) to `path`, whole or not at all.
 
     The bytes go to a temporary file in the same folder, reach the disk (fsync), and only then take
-    the name `path`: whoever reads `path` sees the old file or the new one. A failure of any kind
+    the name `path`: whoever reads `path` gets the old file or the new one. A failure of any kind
     removes the temporary file; only a killed process leaves it behind, as `.NAME.*.tmp`, which nobody
     reads. A symbolic link is followed; anything but a regular file is refused. A file that exists keeps
     its permissions.

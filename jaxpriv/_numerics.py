@@ -153,7 +153,7 @@ def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Array:
     return jnp.where(endless, extreme, jnp.where(near, near_value, far_value))
 
 
-# Divergences on the host that keep their digits when a mechanism tells next to nothing.
+# Divergences on the host that keep their digits when a mechanism leaks next to nothing.
 
 
 _EPS = float(np.finfo(np.float64).eps)

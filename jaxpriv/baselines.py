@@ -249,7 +249,7 @@ def erasure(size: int, probability: float) -> Table:
     """Erasure: P(x|x) = 1 - p, and with p = `probability` the output is the erasure, symbol k = `size` (the last).
 
     Shape (k, k + 1). For S = X: I(X;Y) = (1 - p) H(X) and maximal leakage ln( p + (1 - p) k ) on a full
-    support; every output but the erasure tells x, so lift and LDP are infinite for p < 1 and k >= 2.
+    support; every output but the erasure determines x, so lift and LDP are infinite for p < 1 and k >= 2.
 
     Raises `InputError` unless size >= 1 and 0 <= probability <= 1.
 

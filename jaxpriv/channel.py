@@ -228,8 +228,8 @@ class SpreadCoset(AbstractChannel):
     """`ShiftedCoset` between two alphabets: k symbols of a cell of X are spread, in order, over the l of one of Y.
 
     The symbol at place r of its cell i stands for the shares from r/k to (r + 1)/k of that cell. It draws j ~ moves[i]
-    and releases a symbol of j by how much of that interval is the symbol's own. What is released within j then tells
-    nothing about i, however the values are spaced (the symbol nearest to the same place would).
+    and releases a symbol of j by how much of that interval is the symbol's own. What is released within j then does not
+    depend on i, however the values are spaced (the symbol nearest to the same place would).
     """
 
     moves: Arr  # (m, n) P(cell j of Y | cell i of X)

@@ -179,9 +179,9 @@ class Pairwise(AbstractDistortion):
     def as_dtype(self, dtype: DTypeLike) -> "AbstractDistortion":
         """The same costs from features of another precision.
 
-        What a rule sees is kept first: differences are taken from the middle of the range, and symbols
-        that only have to differ become small integers, so that no two of them round to the same number.
-        A user's rule sees what it was written for; what it returns is rounded by who asked.
+        The digits that a rule depends on are kept first: differences are taken from the middle of the range, and
+        symbols that only have to differ become small integers, so that no two of them round to the same number.
+        A user's rule gets the values as they are; its result is rounded by the caller.
         """
         if not self.standard:
             return self

@@ -217,7 +217,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
 
 @dataclass(frozen=True)
 class _Found:
-    """A mechanism that keeps the budgets on the ball, its worst prior, and the proved bound on what that one sees."""
+    """A mechanism that keeps the budgets on the ball, its worst prior, and the proved bound on the leakage under it."""
 
     mechanism: np.ndarray
     prior: np.ndarray

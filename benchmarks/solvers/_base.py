@@ -1,4 +1,4 @@
-"""What the harness knows of a solver."""
+"""The interface of a solver in the harness."""
 
 import abc
 import importlib.util

@@ -5,9 +5,9 @@
 `auxiliary`   the same with variables for w and for the mass, tied by equations
 
 Where the leakage is limited instead (`conic_limits`), the same names mean the same choices, and there are two
-more. All formulations are the same problem; which of them a solver likes best was measured (`--suite
+more. All formulations are the same problem; which of them is the fastest for a solver was measured (`--suite
 formulations`, `--suite limit-formulations`) and is the default of its plain name. cvxpy is timed as its user
-sees it: `problem.solve` of a fresh problem, canonicalisation included; the solver's own clock is recorded
+has it: `problem.solve` of a fresh problem, canonicalisation included; the solver's own clock is recorded
 beside it.
 """
 

@@ -33,7 +33,7 @@ FOLDER = Path(__file__).parent
 LIBRARY = FOLDER / "kernels.so"
 SEAL = FOLDER / "kernels.sha256"
 SWITCH = "JAXPRIV_KERNELS"
-# Name of a kernel in the library, and what XLA knows it by.
+# Name of a kernel in the library, and its name in XLA.
 _TARGETS = {
     name: f"{name}_v1"
     for name in (
@@ -56,7 +56,7 @@ def sources_digest() -> str | None:
 
 
 def chosen() -> str:
-    """What the environment asks for."""
+    """The value of the environment variable."""
     return os.environ.get(SWITCH, "").lower()
 
 
@@ -90,7 +90,7 @@ def absence() -> str | None:
     except RuntimeError as error:
         return f"JAX does not run on the CPU here: {error}"
     try:
-        for target, kernel in kernels.items():  # XLA asks each for the version of the interface it was compiled for
+        for target, kernel in kernels.items():  # XLA reads from each the version of the interface it was compiled for
             jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(kernel), platform="cpu")
     except jax.errors.JaxRuntimeError as error:
         return (
@@ -167,5 +167,5 @@ def with_kernel(
     def _(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> PyTree:
         return jax.jvp(portable, primals, tangents)
 
-    # What JAX knows nothing of is computed in NumPy; a kernel needs a program that XLA has compiled.
+    # NumPy computes what has no JAX array in it; a kernel needs a program that XLA has compiled.
     return lambda *args: portable(*args) if xp.of(*args) is np else either(*args)

@@ -1,6 +1,6 @@
 """Mutual information of a table and the rules that bound it, and with them the certificate of additive noise.
 
-For ANY scores g_y(s) of the adversary (how much output y speaks for s),
+For ANY scores g_y(s) of the adversary (how much output y is evidence for s),
 
     I(S;Y) >= sum_{s,y} P(s, y) g_y(s)   whenever  sum_s p(s) exp g_y(s) <= 1  (Gibbs / Donsker-Varadhan).
 

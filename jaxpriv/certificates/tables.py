@@ -1,7 +1,7 @@
 """The proof behind a convex result: a value and a lower bound from the mechanism and the rules alone.
 
-Nothing here knows a solver, and no dual feasibility is assumed. Whatever rules k, prices eta (one for each output and
-each worst-outcome limit of a smooth term) and prices of the limits a solver hands over, they are first moved into the
+Nothing here depends on a solver, and no dual feasibility is assumed. Whatever rules k, prices eta (one for each output
+and each worst-outcome limit of a smooth term) and prices of the limits a solver returns, they are first moved into the
 sets of `leakage.rule_sets`, which costs tightness and never validity; then
 
     OPT >= sum_x min_y [ cost + sum_j k_j(y) A_j + sum_j eta_j(y) offset_j + price . constraints ](x, y)
@@ -100,7 +100,7 @@ def _unit(array: Arr) -> float:
 
 
 def column_values(term: Term, w: Arr) -> Arr:
-    """phi of what the term sees of every output, w (..., T, Y): shape (..., Y)."""
+    """phi of the rows of the term at every output, w = A W (..., T, Y): shape (..., Y)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return term.rule_set.columns(term, w)
 
@@ -217,7 +217,7 @@ def _deviations(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
 
 
 def _dual(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
-    bound = xp.maximum(_claimed(xp, program, k, eta, price, False), _untold(xp, program, k.dtype))
+    bound = xp.maximum(_claimed(xp, program, k, eta, price, False), _prior_bound(xp, program, k.dtype))
     if any(term.independent for term in program.terms):
         bound = xp.maximum(bound, _claimed(xp, program, k, eta, price, True))
     return bound
@@ -282,7 +282,7 @@ def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, ind
     return xp.where(xp.isfinite(bound), bound, -np.inf)
 
 
-def _untold(xp: ModuleType, program: Program, dtype: DTypeLike) -> ScalarLike:
+def _prior_bound(xp: ModuleType, program: Program, dtype: DTypeLike) -> ScalarLike:
     """What an adversary who has learned nothing proves: the cheapest outputs, and what the prior leaks by itself.
 
     A convex phi of degree one has sum_y phi(A W_y) >= phi(A 1). Nothing where the peak is shared with budgets.

@@ -1,4 +1,4 @@
-"""Leakage measures as the command line asks for them."""
+"""Leakage measures by their names on the command line."""
 
 import re
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ GammaOption = Annotated[float | None, typer.Option(metavar="G", help="Parameter 
 
 @dataclass(frozen=True)
 class MeasureOption:
-    """A measure as the command line asks for it; `value` is its limit."""
+    """A measure as the command line names it; `value` is its limit."""
 
     option: str
     name: str

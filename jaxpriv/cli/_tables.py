@@ -205,7 +205,7 @@ def symbols_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def book_file(path: Path | None, table: "CountedTable | None") -> dict[Path, bytes]:
-    """The file that --codebook-out asks for; an `InputError` if there was no table."""
+    """The file that --codebook-out names; an `InputError` if there was no table."""
     if path is None:
         return {}
     if table is None:

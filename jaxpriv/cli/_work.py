@@ -38,7 +38,7 @@ def unfinished() -> bool:
 
 @contextmanager
 def _noted_interrupt(clock: "Clock | None") -> Iterator[threading.Event]:
-    """Set by Ctrl-C; with a clock by the second one, while the first one asks the work to end.
+    """Set by Ctrl-C; with a clock by the second one, while the first one makes the work end after its step.
 
     An exception raised by the signal itself is lost where Python ignores exceptions (finalisers, the callbacks of the
     garbage collector, of which JAX has one); a note is not.
@@ -64,7 +64,7 @@ def _noted_interrupt(clock: "Clock | None") -> Iterator[threading.Event]:
 def working(what: str, work: Callable[[Callable[[int, int], None]], T], clock: "Clock | None" = None) -> T:
     """The result of `work(report)`; `report(done, total)` moves the bar.
 
-    With `clock`, which the work asks between its steps, the first Ctrl-C makes it return what it has.
+    With `clock`, which the work reads between its steps, the first Ctrl-C makes it return what it has.
 
     Python hears a signal only between two instructions of its main thread, and one instruction of
     JAX can take minutes: so the main thread waits here, and the work runs beside it.
@@ -74,7 +74,7 @@ def working(what: str, work: Callable[[Callable[[int, int], None]], T], clock: "
 
     outcome: Future[T] = Future()
     lines = clock is not None and clock.reports
-    # Nothing but a terminal sees control characters; stdout is left to the results.
+    # Control characters go to a terminal only; stdout is left to the results.
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty() or lines)
     with _noted_interrupt(clock) as interrupt, bar as progress:

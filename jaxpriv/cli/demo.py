@@ -1,4 +1,4 @@
-"""`jaxpriv demo`: optimal mappings of a census table, from a nearly full release to one that tells nothing."""
+"""`jaxpriv demo`: optimal mappings of a census table, from a nearly full release to one that discloses nothing."""
 
 import itertools
 from collections.abc import Callable

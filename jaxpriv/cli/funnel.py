@@ -1,4 +1,4 @@
-"""`jaxpriv funnel`: what must leak about S where much is told about X (the privacy funnel), or can (the bottleneck)."""
+"""`jaxpriv funnel`: the least (privacy funnel) or the most (bottleneck) leakage about S at a disclosure of X."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`jaxpriv watchdog`: release what tells little about S, merge the rest; from a joint or from a table of records."""
+"""`jaxpriv watchdog`: release what leaks little about S, merge the rest; from a joint or from a table of records."""
 
 from dataclasses import asdict
 from enum import StrEnum
@@ -98,7 +98,7 @@ def watchdog(
     Leakage and utility are exact on the joint as given; of a table that is the joint of its records,
     which says nothing certain about a population. Beside the exact leakage: what the threshold alone
     proves (the bound of the paper, gamma, and a tighter one). Symbols are named by their index. The mapping
-    tells which symbols are released and, rounded, how frequent the others are; the JSON holds exact numbers
+    shows which symbols are released and, rounded, how frequent the others are; the JSON holds exact numbers
     of the joint, and is for its owner. Exit code 3: no mapping has that utility.
     """
     from jaxpriv._validation import joint_array
@@ -156,14 +156,14 @@ def _measures(found: "Watchdog") -> list[dict[str, Any]]:
 
 
 def _reveals(merge: Merge) -> str:
-    """What the mapping itself tells about the joint."""
+    """What the mapping itself reveals about the joint."""
     others = {
         Merge.marginal: "rounded shares of the others, from which no count follows",
         Merge.subsets: "which of the others are merged, with rounded shares, from which no count follows",
         Merge.randomised_response: "how often the others are kept, a number computed from the joint",
     }
     also = others.get(merge, "nothing about how frequent the others are")
-    return f"--out tells whoever has it: which symbols are released, and {also}\n"
+    return f"--out shows whoever has it: which symbols are released, and {also}\n"
 
 
 def _record(found: "Watchdog", merge: Merge) -> dict[str, Any]:

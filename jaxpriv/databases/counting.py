@@ -1,7 +1,7 @@
 """The counting query: how many records have a property; noise on each record, or on the count.
 
 `counts` maps sequences to counts; a channel K over counts, (n + 1, r), becomes the mechanism `K[counts(...)]`
-over sequences. K tells about a sequence what it tells about its count and no more (Calmon and Fawaz 2012,
+over sequences. The output of K depends on a sequence through its count alone (Calmon and Fawaz 2012,
 Corollary 1), so sizes of thousands of records stay small.
 """
 

@@ -1,7 +1,7 @@
 """Guarantees that need no prior: differential privacy, k dependent records, every prior.
 
 A mechanism is M[x, r] = M(r|x), (N, r). All values are max ln M(r|x)/M(r|x') over some pairs x, x', in nats:
-inf where an output tells a pair apart for certain; pairs that both exclude r are skipped.
+inf where an output distinguishes a pair for certain; pairs that both exclude r are skipped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ def log_mechanism(mechanism: np.ndarray) -> np.ndarray:
 
 
 def _excess(raised: np.ndarray, lowered: np.ndarray) -> np.ndarray:
-    """raised - lowered for logarithms; -inf where `raised` is -inf: M(r|x) = 0 asks for nothing."""
+    """raised - lowered for logarithms; -inf where `raised` is -inf: M(r|x) = 0 limits nothing."""
     with np.errstate(invalid="ignore"):
         return np.where(raised == -np.inf, -np.inf, raised - lowered)
 

@@ -124,7 +124,7 @@ class LeastPrior:
         """A crude upper bound on ln z/c(z) for all z, which keeps its relative precision where D has none left.
 
         min f outside G if that is positive. Otherwise, for any c0: either c >= c0, and z/c <= 1/c0; or the entropy
-        given H is at least e0 = b - h2(c0) - c0 ln|G|, which asks for some share of P on H where f is positive.
+        given H is at least e0 = b - h2(c0) - c0 ln|G|, which needs some share of P on H where f is positive.
         """
         if self.lowest > 0:
             return -math.log(self.lowest)
@@ -308,7 +308,7 @@ def entropy_bounded_privacy(
     stops at upper - lower <= `tol` or after `max_steps` convex programs; both bounds hold in any case.
 
     `mechanism` (N, r) over the sequences of `sizes`; `records` restricts i to some records (all by default), for
-    personalised values. One convex program takes some milliseconds and sees the distinct values of M(r|x) only.
+    personalised values. One convex program takes some milliseconds and depends on the distinct values of M(r|x) only.
 
     Composition does not add (`compose`). Raises `InputError` for b < 0 or above ln N, tol <= 0, and arguments
     that do not fit.
@@ -346,7 +346,7 @@ class _Case(LeastPrior):
 
 
 def _cases(array: np.ndarray, sizes: tuple[int, ...], records: list[int], bound: float):
-    """Every (i, a, r) that can be told: universes of more than one symbol, outputs that do not exclude a."""
+    """Every (i, a, r) that can occur: universes of more than one symbol, outputs that do not exclude a."""
     symbols = np.unravel_index(np.arange(array.shape[0]), sizes)
     for i, output in itertools.product(records, range(array.shape[1])):
         for symbol in range(sizes[i]) if sizes[i] > 1 else ():
@@ -356,7 +356,7 @@ def _cases(array: np.ndarray, sizes: tuple[int, ...], records: list[int], bound:
 
 
 class _Best:
-    """The best explicit prior so far. A prior that tells nothing is the beginning."""
+    """The best explicit prior so far. It starts from a prior without information."""
 
     def __init__(self, total: int, record: int):
         self.uniform = np.full(total, 1.0 / total)

@@ -32,7 +32,7 @@ def whole(value: SupportsIndex, name: str, *, low: int, high: int | None = None)
 
 
 def privacy_parameter(value: object, name: str = "eps") -> float:
-    """An eps > 0, finite: 0 asks for noise without a distribution, infinity for no noise."""
+    """An eps > 0, finite: 0 would need noise without a distribution, infinity no noise."""
     number = float(scalar(value, name, low=0.0, open_low=True))
     if math.exp(-number) == 1.0:
         raise InputError(f"{name} is too small: e^-{name} rounds to 1")
@@ -140,7 +140,7 @@ def hamming_neighbours(sizes: int | Sequence[int], distance: int = 1) -> np.ndar
 def count_neighbours(records: int, distance: int = 1) -> np.ndarray:
     """Counts i, j of 0 .. n with 1 <= |i - j| <= distance: bool (n + 1, n + 1), n = `records`.
 
-    What `hamming_neighbours` of n binary records becomes for a mechanism that sees the count only: two
+    What `hamming_neighbours` of n binary records becomes for a mechanism that depends on the count only: two
     counts are the counts of sequences at Hamming distance <= k exactly if |i - j| <= k.
     """
     records = whole(records, "records", low=1)

@@ -124,7 +124,7 @@ class BoxPricer(AbstractPosteriorSet):
 
 
 def chord_at_one(low: float, high: float) -> float:
-    """The chord of t ln t over [low, high] at t = 1: no mechanism within the bounds tells more."""
+    """The chord of t ln t over [low, high] at t = 1: no mechanism within the bounds discloses more."""
     at_low, at_high = excess(np.array([low, high]))
     # excess differs from t ln t by the affine 1 - t, which is 0 at 1.
     return float(((high - 1.0) * at_low + (1.0 - low) * at_high) / (high - low)) if math.isfinite(high) else math.inf
@@ -138,7 +138,7 @@ def defect(lift: np.ndarray, low: float, high: float) -> np.ndarray:
 
 # Exact pricing over real symbols by branch and bound, breadth first, the undecided symbols divisible.
 #
-# Symbols are decided from the most probable down. A node knows the mass and the price of what is raised; the rest may
+# Symbols are decided from the most probable down. A node holds the mass and the price of what is raised; the rest may
 # be raised in part, cheapest price per mass first, which bounds every completion from above. Nodes that cannot reach
 # the target are dropped. Where too many stay open only the most promising are followed; the bounds of the others count
 # in the result, which is then weaker, still proved.

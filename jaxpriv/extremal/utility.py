@@ -110,7 +110,7 @@ def _kinds(measure: object, number: int) -> tuple[LiftEnd, ...]:
 # A mechanism that meets its limits exactly, from posteriors and weights that do so up to rounding.
 
 
-# Mixed with a release that tells nothing, by as little as brings the measured leakage within the limit.
+# Mixed with a release that discloses nothing, by as little as brings the measured leakage within the limit.
 _MIXTURES = (0.0, *(10.0**power for power in range(-15, -4)))
 # At eps = 0 no mixture helps: lifts that are one up to rounding are accepted.
 _POSTERIOR_ROUNDING = 1e-12
@@ -270,7 +270,7 @@ _NARROW = 1e-12
 
 @dataclass(frozen=True)
 class MaximumUtility:
-    """A mechanism, what it tells about X, and how much any mechanism within the limit could tell.
+    """A mechanism, its disclosure I(X;Y), and an upper bound on that of any mechanism within the limit.
 
     Attributes:
         value: I(X;Y) of `mechanism`, nats, rounded down.
@@ -329,7 +329,7 @@ def maximum_utility(
         limit = (leakage.Lift(), eps)                           e^-eps <= P(s|y)/P(s) <= e^eps
         limit = [(leakage.MinLift(), eps_l), (leakage.MaxLift(), eps_u)]   the asymmetric lift
 
-    Runs on the host in float64. A symbol without mass is outside every limit but LDP, which speaks of
+    Runs on the host in float64. A symbol without mass is outside every limit but LDP, which is about
     all inputs: its row is that of the most probable symbol. eps = 0 allows releases independent of S
     only; an infinite eps allows X itself, H(X) nats.
 
@@ -373,7 +373,7 @@ def _solve(joint: np.ndarray, limits: Limits, tol: float, clock: Clock) -> Maxim
     else:
         lifts, weights, upper, method = _on_private(core, limits, tol, clock)
     met = within_limits(mechanism_of(lifts, weights), core, limits)
-    if met is None:  # the vertices are too ill conditioned for this eps: what tells nothing is always allowed
+    if met is None:  # the vertices are too ill conditioned for this eps: what discloses nothing is always allowed
         mechanism, leakage, method = np.ones((len(source), 1)), (0.0,) * len(limits.pairs), "independent release"
     else:
         mechanism, leakage = met

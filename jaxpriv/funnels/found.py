@@ -1,4 +1,4 @@
-"""What a funnel solver is, and what it hands to the front door.
+"""What a funnel solver is, and what it returns.
 
 A solver works on the symbols of `problem.core` only and promises nothing: the front door rebuilds the mechanism,
 measures it afresh, makes it meet its target, and checks every proof.

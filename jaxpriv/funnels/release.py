@@ -169,7 +169,7 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
         # The mixture is rounded as well: a little more than is missing, and twice that where it was not enough.
         factor = 2.0**attempt * (1 + 1e-9)
         if floor:
-            mechanism = _telling_more(problem, found, factor * (target - start[0]), most - start[0], of_leakage)
+            mechanism = _disclosing_more(problem, found, factor * (target - start[0]), most - start[0], of_leakage)
         else:
             share = min(1.0, factor * (_excess(problem, start[2], target, of_leakage) + 2 * _EPS))
             mechanism = _telling_less(problem, found, share)
@@ -195,12 +195,12 @@ def missed(limit: Limit, disclosure: Interval, leakage: Interval) -> float:
     return max(0.0, target - low if floor else high - target)
 
 
-def _telling_more(
+def _disclosing_more(
     problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, missing: float, room: float, of_leakage: bool
 ) -> np.ndarray:
-    """`mechanism` with a number raised by `missing`: one symbol told more often, or X itself from time to time.
+    """`mechanism` with a number raised by `missing`: one symbol disclosed more often, or X itself at times.
 
-    Telling the symbol x with probability t adds one output. I(A;Y) is convex in the mechanism, so it rises by at
+    Disclosing the symbol x with probability t adds one output. I(A;Y) is convex in the mechanism, so it rises by at
     least t times its slope sum_a J[a,x] [ ln( J[a,x]/(p_a p_x) ) - sum_y W[x,y] ln( w[a,y]/(p_a p_y) ) ] >= 0.
     """
     source = problem.joint.sum(axis=0)
@@ -208,10 +208,10 @@ def _telling_more(
     outputs, prior = joint @ mechanism, joint.sum(axis=1)
     lift = _log_ratio(outputs, prior[:, None] * outputs.sum(axis=0))
     slope = (joint * (_log_ratio(joint, prior[:, None] * source) - lift @ mechanism.T)).sum(axis=0)
-    told = int(np.argmax(slope))
-    if slope[told] > 0 and missing < _HAIR * slope[told]:
+    raised = int(np.argmax(slope))
+    if slope[raised] > 0 and missing < _HAIR * slope[raised]:
         extra = np.zeros((len(source), 1))
-        extra[told] = missing / slope[told]
+        extra[raised] = missing / slope[raised]
         return np.hstack([(1 - extra) * mechanism, extra])
     share = min(1.0, missing / room + 2 * _EPS) if room > 0 else 1.0
     identity = _identity(problem)
@@ -250,7 +250,7 @@ def closed_form(problem: FunnelProblem | BottleneckProblem) -> PosteriorMeasure 
     Raises InfeasibleError for a leakage budget that nobody can meet.
     """
     source = problem.reduction.source
-    nothing = PosteriorMeasure(source[None], np.ones(1), notes=("nothing may be told",))
+    nothing = PosteriorMeasure(source[None], np.ones(1), notes=("nothing may be disclosed",))
     everything = PosteriorMeasure(np.eye(len(source)), source, notes=("X itself",))
     form, target = problem.form, problem.target
     if isinstance(problem, FunnelProblem):

@@ -203,7 +203,7 @@ def _refuse_unbounded(source: GaussianSource, beta: float) -> None:
     if beta == 0 or (largest == 0 and beta <= 1):
         return
     goals = np.array([-1.0, -10.0, -100.0])
-    with np.errstate(over="ignore"):  # a tiny multiplier asks for a rate beyond every number
+    with np.errstate(over="ignore"):  # a tiny multiplier needs a rate beyond every number
         # leak <= 1/2 ln(1/lambda), and where that is infinite leak = r.
         rates = (-0.5 * np.log(largest) - goals) / beta if largest > 0 else -goals / (beta - 1)
     raise InfeasibleError(
@@ -225,8 +225,8 @@ def _release(source: GaussianSource, rates: np.ndarray, multiplier: float) -> Ga
         used = np.array([0])  # no release is one output of noise only
     gain = np.sqrt(-np.expm1(-2.0 * rates[used]))
     matrix, noise = gain[:, None] * source.directions[used], np.diag(np.exp(-2.0 * rates[used]))
-    told = information(source, matrix, noise)
-    return GaussianRelease(matrix, noise, told.disclosure, told.leakage, rates, multiplier, source.samples)
+    found = information(source, matrix, noise)
+    return GaussianRelease(matrix, noise, found.disclosure, found.leakage, rates, multiplier, source.samples)
 
 
 # The curves of leakage against rate for linear Gaussian releases.
@@ -270,13 +270,13 @@ def time_sharing_curve(source: GaussianSource, rates: ArrayLike, share: float) -
 
         t PF(R/t)  <=  t/2 ln(1/lambda_1)
 
-    Whether there is a release is drawn without regard to X and told with Y. PF is concave with PF(0) = 0, so a smaller
-    share leaks less, nothing in the limit if lambda_1 > 0: at any average rate. The average hides that each release
-    then tells up to 1/2 ln(1/lambda_1) about S.
+    Whether there is a release is drawn without regard to X and released with Y. PF is concave with PF(0) = 0, so a
+    smaller share leaks less, nothing in the limit if lambda_1 > 0: at any average rate. The average hides that each
+    release then has up to 1/2 ln(1/lambda_1) of information about S.
 
     `rates` as in `funnel_curve`, `share` in (0, 1]. Raises `InputError` for others.
     """
     share = float(scalar(share, "share", low=0.0, high=1.0, open_low=True))
     rates = rates_array(rates, "rates")
-    with np.errstate(over="ignore"):  # a share near 0 asks for a rate beyond every number: its limit
+    with np.errstate(over="ignore"):  # a share near 0 needs a rate beyond every number: its limit
         return np.asarray(share * leak(source.squared_correlations[0], rates / share))

@@ -191,7 +191,7 @@ def _reduced(x: Factored, s: Factored, cross: np.ndarray, samples: int | None) -
     if not found[0] <= 1 + max(rounding, _IMPOSSIBLE):
         first = int(np.argmax(np.abs(x.lower @ left[:, 0])))
         raise InputError(
-            "the joint covariance is not positive semidefinite: cross_covariance asks for a correlation above 1 "
+            "the joint covariance is not positive semidefinite: cross_covariance implies a correlation above 1 "
             f"between a combination of X and one of S; see cross_covariance[{first}, :]"
         )
     squares = np.zeros(len(left))
@@ -214,7 +214,7 @@ def _reduced(x: Factored, s: Factored, cross: np.ndarray, samples: int | None) -
 
 
 class Information(NamedTuple):
-    """What a release tells, nats: `disclosure` = I(X;Y) about X, `leakage` = I(S;Y) about S."""
+    """The information in a release, nats: `disclosure` = I(X;Y) about X, `leakage` = I(S;Y) about S."""
 
     disclosure: float
     leakage: float
@@ -256,8 +256,8 @@ def information(source: GaussianSource, matrix: ArrayLike, noise: ArrayLike) -> 
         raise InputError("matrix and noise differ by more than the range of floating-point numbers")
     root = np.concatenate([np.eye(len(rows)), (signal * np.sqrt(source.eigenvalues)).T])
     factor = np.asarray(np.linalg.qr(root, mode="r")).T
-    told = solve_triangular(factor, signal * np.sqrt(source.squared_correlations), lower=True)
-    return Information(_half_log_det(signal), _half_log_det(told))
+    revealing = solve_triangular(factor, signal * np.sqrt(source.squared_correlations), lower=True)
+    return Information(_half_log_det(signal), _half_log_det(revealing))
 
 
 def _half_log_det(matrix: np.ndarray) -> float:

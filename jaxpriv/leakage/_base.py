@@ -2,7 +2,7 @@
 
 S - X - Y is a Markov chain, p = P_S. Output y of a mechanism induces the column
 `w_y[s] = P(S=s, Y=y) = (joint @ mechanism)[s, y]`, with mass |w_y| = P(Y=y) and posterior w_y/|w_y|.
-A measure assigns each output what it tells about S, `outcome(w, p)`, which depends on the
+A measure assigns each output its leakage about S, `outcome(w, p)`, which depends on the
 posterior only (homogeneous of degree 0 in w), and combines the outputs in one of three ways:
 
     mean              sum_y |w_y| outcome(w_y)                           AbstractMeanLeakage
@@ -115,7 +115,7 @@ class AbstractLeakage(Module):
 
     @abstractmethod
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        """What one output tells; depends on w/|w| only; any finite number where |w| = 0."""
+        """The leakage of one output; depends on w/|w| only; any finite number where |w| = 0."""
 
     @abstractmethod
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:

@@ -110,7 +110,7 @@ class CustomLoss(AbstractCost):
 class Loss(AbstractCost):
     """C(s, q) / scale for the private symbols that have mass, q a distribution over all `size` of them.
 
-    `scale` is the size of the slopes at the uniform q; `without_output` is what the adversary pays who sees nothing,
+    `scale` is the size of the slopes at the uniform q; `without_output` is the cost of an adversary without an output,
     rounded down by `slack`. Equal where the user's function is the same object: compiled programs are kept by it.
     """
 
@@ -143,7 +143,7 @@ class Loss(AbstractCost):
         return Rules(Announced(self), view.joint, view.ones)
 
     def shift(self, prior: PrivateMarginal) -> ScalarLike:
-        """What the adversary pays who sees nothing: `without_output`, or a function of the prior that is traced."""
+        """The cost of an adversary without an output: `without_output`, or a function of the prior that is traced."""
         return self.least(prior) if is_traced(prior) else self.without_output
 
     def scale_for(self, symbols: int) -> Scale:
@@ -240,7 +240,7 @@ class Announced(AbstractRuleSet):
     def columns(self, term: Term, w: Arr) -> Arr:
         """-min_q sum_s w_s C(s, q) of every output, w (S, Y), rounded up by what the minimum may be missed by.
 
-        What the adversary pays who sees nothing was rounded down by `Loss.slack`: the outputs share that too.
+        The cost without an output was rounded down by `Loss.slack`: the outputs share that too.
         """
         del term
         w = xp.maximum(w, 0.0)

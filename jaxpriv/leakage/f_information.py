@@ -42,7 +42,7 @@ __all__ = [
 class AbstractDivergence(eqx.Module):
     """A convex f on [0, inf) with f(1) = 0, applied elementwise; f(0) is the limit and may be inf.
 
-    f is fixed up to a multiple of t - 1, which no divergence sees. The choice here is f >= 0, so
+    f is fixed up to a multiple of t - 1, which changes no divergence. The choice here is f >= 0, so
     that sums of terms never cancel.
     """
 

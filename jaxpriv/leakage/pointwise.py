@@ -240,7 +240,7 @@ def _neighbours(value: object) -> Arr | None:
 class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     """max_{y, s~s'} ln( P(y|s)/P(y|s') ): the eps of local differential privacy of S -> Y.
 
-    `neighbours[s, s']` (bool, (s, s)) says that P(y|s) <= e^eps P(y|s') is asked for; None asks for
+    `neighbours[s, s']` (bool, (s, s)) says that P(y|s) <= e^eps P(y|s') is required; None requires
     all pairs, the usual LDP. The relation need not be symmetric; its diagonal has no effect. With
     databases as s and "differ in one entry" as the relation it is differential privacy.
 

@@ -1,4 +1,4 @@
-"""What an audit knows of a population, as a measure is bounded by it: the pieces that its bounds are put together from.
+"""The bounds of an audit on a population from which those of a measure are computed.
 
 `estimation.audit` computes them from counts, with confidence, for R populations and M mechanisms. A measure that can be
 audited combines them (`AbstractLeakage.upper_bounds`, `lower_bound`). Arrays are of shape (R, M) unless stated;

@@ -346,7 +346,7 @@ class MaximalAlphaLeakage(AbstractLeakage):
         return bounds.information if self._end is None else self._end.lower_bound(bounds)
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        """What one output tells under p itself: Sibson's D_a(w/|w| || p)."""
+        """The leakage of one output under p itself: Sibson's D_a(w/|w| || p)."""
         return Sibson(self.order).outcome(w, prior)
 
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:

@@ -1,7 +1,7 @@
 """The adversary's sets of decision rules, and the terms of a convex program that are made of them.
 
 Every measure is the support function of a set G of decision rules, phi(w) = sup { <g, w> : g in G } (see `_base`).
-A measure lowers itself to `Rules`: a set, the rows A of shape (T, X) for which A W[:, y] is what the set sees of
+A measure lowers itself to `Rules`: a set, the rows A of shape (T, X) for which A W[:, y] is the argument of phi for
 output y, and the reference r that the set is relative to,
 
     G = { g : h(g) <= 0 }                                      smooth sets, h convex
@@ -173,7 +173,7 @@ class AbstractRuleSet(ABC):
 
     @abstractmethod
     def support(self, term: Term, w: Arr) -> Arr:
-        """phi of every output from what the term sees of it, w (Y, T): (Y,)."""
+        """phi of every output from its rows A W, w (Y, T): (Y,)."""
 
     @abstractmethod
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
@@ -207,7 +207,7 @@ class AbstractRuleSet(ABC):
 
     @abstractmethod
     def columns(self, term: Term, w: Arr) -> Arr:
-        """phi of what the term sees of every output, w (..., T, Y): (..., Y). Of a user's function rounded up."""
+        """phi of the rows A W of every output, w (..., T, Y): (..., Y). Of a user's function rounded up."""
 
     @abstractmethod
     def moved_in(self, term: Term, g: Arr) -> Arr:
@@ -246,7 +246,7 @@ class Entropic(AbstractRuleSet):
         return g - level[:, None]
 
     def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
-        """An entropic set sees proportional rows c_i v as one, v sum c_i, of another reference:
+        """For an entropic set proportional rows c_i v are one, v sum c_i, of another reference:
         sum_i c_i w ln(c_i w/r_i) = C w ln(C w/r) with C = sum c_i and ln r = ln C + sum_i (c_i/C) ln(r_i/c_i).
 
         This is C-F Corollary 1 and 2: a private S behind X = f(S) enters through H(S|X=x) alone.

@@ -195,7 +195,7 @@ def release(
     for path in (proof, target):
         if path.exists() and not force:
             raise InputError(
-                f"{path} exists: these records may have been released. A second draw for the same records tells more "
+                f"{path} exists: these records may have been released. A second draw for the same records reveals more "
                 "about them; use a ledger, or force if nothing was published"
             )
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))

@@ -171,8 +171,8 @@ _SHRINKAGE = 5.0
 class Grouping:
     """The group of every symbol (X,), numbered from 0, and the bound on the lift of the population.
 
-    `rung` of `rungs` groupings; 0: none was certified, and all symbols are one group, which tells nothing. `beyond` is
-    the bound of the first grouping that is above the limit; infinite where there is none.
+    `rung` of `rungs` groupings; 0: none was certified, and all symbols are one group, which discloses nothing. `beyond`
+    is the bound of the first grouping that is above the limit; infinite where there is none.
     """
 
     group: np.ndarray

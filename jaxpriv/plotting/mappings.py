@@ -30,7 +30,7 @@ def plot_mapping(
     `MaximumUtility` or a `Mechanism`. `ax`: axes to draw the table into, in place of a new figure.
 
     With `data` (whose useful alphabet is that of x and of y) the symbols are grouped by their first
-    attribute and named, and a second panel tells how often each attribute is changed. Otherwise
+    attribute and named, and a second panel shows how often each attribute is changed. Otherwise
     symbols are numbered. Probabilities below 0.001 are drawn as zero.
     """
     table = np.asarray(mechanism_array(_table_of(mechanism)))

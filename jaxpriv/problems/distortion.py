@@ -62,7 +62,7 @@ class DistortionProblem(Module):
         leakage_budget: e >= 0 in nats (in the unit of `leakage`); `inf` limits nothing.
         leakage: the measure, mutual information by default. Any other measure of `jaxpriv.leakage` may stand in
             its place (a user's own f or loss too), in nats or in its own unit. With a
-            worst-outcome measure `budget` asks for the least limit that the budgets allow
+            worst-outcome measure `budget` means the least limit that the budgets allow
             (Calmon-Fawaz Theorem 2 and Remark 4). `multiplier` needs an average that is not a logarithm.
         limits: further limits, a sequence of (measure, value), in every form.
 
@@ -126,7 +126,7 @@ class DistortionProblem(Module):
 
     @property
     def of_information(self) -> bool:
-        """Whether it asks for mutual information once: in the objective (the largest of several joints), or under one
+        """Whether mutual information occurs once: in the objective (the largest of several joints), or under one
         limit. Mirror descent, the streaming solvers and solvers of one's own take these.
         """
         limited = self.leakage_budget is not None and self.sizes[0] > 1
@@ -205,7 +205,7 @@ def with_private_input(
     distortion: ArrayInput | AbstractDistortion | Sequence[ArrayInput | AbstractDistortion],
     **form: Unpack[DistortionForm],
 ) -> DistortionProblem:
-    """Calmon-Fawaz Remark 3: the curator sees S too, and the mapping may use it: P(y | x, s).
+    """Calmon-Fawaz Remark 3: the curator has S too, and the mapping may use it: P(y | x, s).
 
     The data symbol becomes the pair (s, x), so nothing else changes: row i of the mechanism is
     P(y | pair i) for pair i of `private_pairs(joint)`, with distortion d((s, x), y) = d(x, y).

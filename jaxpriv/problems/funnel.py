@@ -240,7 +240,7 @@ class BottleneckProblem:
 
     @property
     def leakage(self) -> MutualInformation:
-        """The measure of what Y tells about S."""
+        """The measure of the leakage of Y about S."""
         return MutualInformation()
 
 

@@ -25,7 +25,7 @@ class NoiseProblem(eqx.Module):
     """Design the law of Z for Y = X + Z with least I(S;Y) at E d(Z) <= budget.
 
     Args:
-        joint: P(S,X), shape (S, X); symbol x stands for the integer x. diag(P_X) asks for least I(X;Y).
+        joint: P(S,X), shape (S, X); symbol x stands for the integer x. diag(P_X) gives the least I(X;Y).
         distortion: d(z), shape (Z,), finite.
         budget: D.
         offsets: the integers that z = 0..Z-1 stand for; Y then runs over all sums, from the least

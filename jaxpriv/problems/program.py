@@ -81,7 +81,7 @@ class Program:
 
     @property
     def of_information(self) -> bool:
-        """Whether all it knows of leakage is mutual information: in the objective, as the largest of several joints, or
+        """Whether its only leakage is mutual information: in the objective, as the largest of several joints, or
         under one limit.
         """
         roles = {term.role for term in self.terms}

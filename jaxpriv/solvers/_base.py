@@ -42,7 +42,7 @@ class Certified(Gapped, Protocol):
 class Candidate:
     """The best mechanism and the best dual object so far, with the solver's own view of their gap.
 
-    The gap here only steers the loop. What a user sees is computed afresh by `certificates`.
+    The gap here only steers the loop. What a user gets is computed afresh by `certificates`.
     """
 
     mechanism: Arr  # (X, Y), meets every limit
@@ -112,7 +112,7 @@ class AbstractSolver(Module):
     `state.best` has a `value` and a `gap`, `state.stalled` says that further steps are useless.
     """
 
-    attempts: eqx.AbstractVar[int]  # how many different starts `init` knows
+    attempts: eqx.AbstractVar[int]  # how many different starts `init` has
 
     def uncompiled(self, program: PyTree) -> bool:
         """Whether `init` and `step` of this program run on NumPy arrays too, without compiling."""
@@ -135,7 +135,7 @@ class AbstractSolver(Module):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What the loop hands back."""
+    """What the loop returns."""
 
     best: PyTree
     steps: ScalarLike
@@ -205,6 +205,6 @@ def iterate(solver: AbstractSolver, program: PyTree, goal: Goal, max_steps: Scal
 
 
 def last_state(solver: AbstractSolver, program: PyTree, goal: Goal, max_steps: ScalarLike) -> tuple[PyTree, ScalarLike]:
-    """The loop of `iterate`: the state in which it ended, with everything the solver knows, and the steps."""
+    """The loop of `iterate`: the state in which it ended, with everything that the solver keeps, and the steps."""
     course = resume(solver, program, goal, begin(solver, program), max_steps)
     return course.state, course.steps

@@ -35,7 +35,7 @@ def consider(
     """`best`, or what is better of a mechanism: itself, and the lower bound by the rules of its own posteriors.
 
     The mechanism (X, Y) has rows that sum to one and no mass outside of the support; it is mixed with the anchor as far
-    as a limit asks for it. `weights` (K,) as for `slope_of`, `multipliers` (R,) >= 0 the prices of the budgets (none:
+    as a limit needs it. `weights` (K,) as for `slope_of`, `multipliers` (R,) >= 0 the prices of the budgets (none:
     zeros). Any numbers give a bound that holds; those near the solution's give one that is near the optimum.
     """
     leak = leak_of(program, mechanism)

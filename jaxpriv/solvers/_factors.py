@@ -2,7 +2,7 @@
 
 A_y holds the rows of all terms (the joint, for mutual information) and, below them, those of the prices of
 worst-outcome limits, W of them. In general that is a batch of dense matrices; where every row of the terms
-sees one symbol x of its own (S = X, a database behind its query) G_y is diagonal with an arrow, and
+depends on one symbol x of its own (S = X, a database behind its query) G_y is diagonal with an arrow, and
 |Y| |X| numbers are all there is.
 """
 

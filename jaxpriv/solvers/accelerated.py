@@ -9,7 +9,7 @@ with z the proximal (mirror) sequence, x its weighted average and 0 < theta <= 1
 
 converges like 1/k^2 while the gain G passes  f(x+) <= f(y) + <g, x+ - y> + G theta^2 KL(z+ || z).
 
-Why it streams: I(S;Y) sees a mechanism only through w = J W, so x and y are held as output joints
+Why it streams: I(S;Y) depends on a mechanism only through w = J W, so x and y are held as output joints
 (Y, S), and z has Gibbs form softmax( -P(.|x).A - t.d ) whatever happens. A pass over blocks of x gives
 its output joint, its distortion, and, as a by-product, sum_x p_x max_y of its logits. That is the
 certificate: A/T, T the sum of the steps, is a convex combination of valid scores and therefore valid,
@@ -87,7 +87,7 @@ class AcceleratedGradient(AbstractSolver):
     Args:
         single: passes in float32 (sums and tests in float64), good to a relative gap of about 1e-3; None:
             float32 until that gets no further, then float64.
-        patience: steps without the gap falling by a tenth after which it gives up.
+        patience: steps without the gap falling by a tenth after which it ends.
         mesh: devices that share the blocks of x; None: one.
     """
 

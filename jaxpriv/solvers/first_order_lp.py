@@ -69,7 +69,7 @@ class Scales(NamedTuple):
 
 
 class Saddle(NamedTuple):
-    """The parts of the program that the step sees."""
+    """The parts of the program that the step uses."""
 
     data: Data
     a: Array  # (T, X) with its part along the references taken out

@@ -1,6 +1,6 @@
 """Many problems in one call of one compiled program, each certified on its own afterwards.
 
-The program is `solve` itself under vmap, on problems padded to a bucket (`buckets`). It knows nothing of the presolve
+The program is `solve` itself under vmap, on problems padded to a bucket (`buckets`). It does not use the presolve
 that a single solve begins with, so a few problems (budgets without room, tables near rank one) end there without a
 proof. Its results are candidates: the certificate of each is computed on the host from the original problem, and what
 does not meet the goal there is left to a solve of its own.

@@ -157,7 +157,7 @@ def _behind_symbols(joint: Arr) -> bool:
 
 
 def _diagonal(problem: DistortionProblem) -> bool:
-    """Whether one measure sees one joint of X = f(S): reduced, a diagonal matrix (`Program.diagonal`)."""
+    """Whether there is one measure of one joint of X = f(S): reduced, a diagonal matrix (`Program.diagonal`)."""
     if is_traced(problem) or isinstance(problem.data, AbstractJoint) or problem.limits or not problem.leakage.entropic:
         return False
     return len(problem.data) == 1 and _behind_symbols(problem.data[0])

@@ -201,7 +201,7 @@ _OPTIONS = {
 
 @functools.cache
 def _options(backend: str) -> dict[str, Any]:
-    """Those of our options that this XLA knows: each is tried on an empty program, for an unknown one is an error."""
+    """Those of our options that this XLA has: each is tried on an empty program, for an unknown one is an error."""
     if backend != "cpu":
         return {}
     empty, known = jax.jit(lambda: 0).lower(), {}

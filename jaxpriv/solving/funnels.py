@@ -182,12 +182,12 @@ class FunnelFrontier:
         at = np.minimum(at, most)
         funnel = isinstance(self.problem, FunnelProblem)
         low, _, high = information_interval(joint, np.eye(joint.shape[1]))
-        told = np.array([0.0, most, *(s.disclosure for s in self.solutions)])
+        disclosed = np.array([0.0, most, *(s.disclosure for s in self.solutions)])
         leaked = np.array([0.0, high if funnel else low, *(s.leakage for s in self.solutions)])
-        chain = lower_hull(told, leaked if funnel else -leaked)
+        chain = lower_hull(disclosed, leaked if funnel else -leaked)
         # Disclosure and leakage of a solution are nearest values: a hair on the safe side.
         hair = 1e-12 * (1.0 + high)
-        reached = np.interp(at, told[chain], leaked[chain]) + (hair if funnel else -hair)
+        reached = np.interp(at, disclosed[chain], leaked[chain]) + (hair if funnel else -hair)
         lines = [(0.0, 0.0), (low - most - hair, 1.0)] if funnel else [(0.0, 1.0), (high, 0.0)]
         for solution in self.solutions:
             proof = solution.proof

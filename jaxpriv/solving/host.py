@@ -42,7 +42,7 @@ from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import LINEAR, Solver
-from jaxpriv.solving.known import entry_costs, independent_release, inside, known_answer, no_rules, untold_rules
+from jaxpriv.solving.known import entry_costs, independent_release, inside, known_answer, no_rules, prior_rules
 from jaxpriv.solving.portions import ONE, run, seconds_of
 from jaxpriv.solving.reduction import Reduced
 from jaxpriv.solving.tight import (
@@ -427,7 +427,7 @@ def off_face(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(mechanism, k, eta, price) of the program itself, from those on the face of its budgets."""
     used, count = face.used[:, None], len(program.budgets)
-    k, eta = np.where(used, k, untold_rules(program, price)), np.where(used, eta, 0.0)
+    k, eta = np.where(used, k, prior_rules(program, price)), np.where(used, eta, 0.0)
     own = face.prices(program, entry_costs(program, k, eta), price[:count])
     return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([own, price[count:]])
 

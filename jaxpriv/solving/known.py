@@ -62,7 +62,7 @@ def _proof_of_nothing(program: Program, k: Arr, eta: Arr, price: Arr) -> tuple[A
         return k, eta, price
     price = price.copy()
     price[max(peaks)[1]] = 1.0
-    return np.tile(untold_rules(program, np.asarray(price)), (len(k), 1)), eta, price
+    return np.tile(prior_rules(program, np.asarray(price)), (len(k), 1)), eta, price
 
 
 def independent_release(program: Program) -> Arr:
@@ -82,10 +82,10 @@ def no_rules(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
     price = np.zeros(len(program.budgets) + sum(term.priced for term in program.terms))
     outputs = program.cost.shape[1]
-    return np.tile(untold_rules(program, price), (outputs, 1)), np.zeros((outputs, worst)), price
+    return np.tile(prior_rules(program, price), (outputs, 1)), np.zeros((outputs, worst)), price
 
 
-def untold_rules(program: Program, price: np.ndarray) -> np.ndarray:
+def prior_rules(program: Program, price: np.ndarray) -> np.ndarray:
     """The rules k (T,) about an output that tells nothing, at the prices of the limits on sums (B,)."""
     limit = len(program.budgets)
     rules = [np.zeros(0)]

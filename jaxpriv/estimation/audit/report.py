@@ -136,7 +136,7 @@ _COMMON = (
     "The alphabets are fixed: classes, bins and the symbols that were looked at were not chosen on these records.",
 )
 _COMPOSITION = (
-    "Nothing else is released about the same people. Two releases can tell together what neither tells alone: "
+    "Nothing else is released about the same people. Two releases can reveal together what neither reveals alone: "
     "the caps of releases that are drawn independently given X add up, while mutual information and maximal leakage "
     "add up only where the releases are independent given S.",
 )

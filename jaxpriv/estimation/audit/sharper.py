@@ -1,4 +1,4 @@
-"""The bounds of one sample for one mechanism: a special argument has its own part of beta, if a measure asks for it.
+"""The bounds of one sample for one mechanism: a special argument has its own part of beta, if a measure needs it.
 
 `SampleUpperBounds` holds on one event for all mechanisms and measures. Beside it stand arguments that bound one
 quantity by itself, and tighter: likelihood ratio and exact binomial tails of pairs, the same for a mechanism that the

@@ -125,7 +125,7 @@ class AbstractLiftEstimator(eqx.Module):
     ) -> LogLift:
         """The log-lift fitted on all rows, a `validation` share of them held back to decide when to stop.
 
-        `prior` (S,) is P(s) where it is known; otherwise the shares among the rows are taken. Nothing here tells how
+        `prior` (S,) is P(s) where it is known; otherwise the shares among the rows are taken. Nothing here says how
         good the fit is: `estimate` does, on rows kept apart.
         """
         rng = generator(key)

@@ -25,7 +25,7 @@ class LiftReport:
             bound of I(S;X). Of trimmed scores, the mean of i - sum_s p_s e^i + 1, which bounds it in the same way.
         per_split: `(R,)` those means.
         marginal: `(S,)` estimates of E e^{i(s,X)}, which is 1 for the true log-lift (sum over x of p_x e^i = 1). The
-            projection imposes the other identity, not this one: a departure tells of a poor fit for that s.
+            projection imposes the other identity, not this one: a departure means a poor fit for that s.
         largest: `(S,)` the largest i(s, x) over all splits and test rows; at most -ln p_s.
         scores: `(n, S)` per row, ln of the mean of e^i over the splits that tested it; NaN in a row that none did.
         lifts: the R fits.

@@ -185,7 +185,7 @@ def train(
 def _standardisation(samples: Samples, train_rows: np.ndarray, scaling: Scaling) -> tuple[np.ndarray, ...]:
     """(shift (d,), size (d,), mean (R, d), scale (R, d)): rows are (x - shift)/size, then (. - mean)/scale per split.
 
-    The first step, on all rows, only saves digits in float32 and is undone by the second, which sees training rows
+    The first step, on all rows, only saves digits in float32 and is undone by the second, which uses training rows
     alone. Indicators, and features that are constant in a split, keep their scale.
     """
     inputs, count = samples.rows.inputs, len(train_rows)

@@ -6,7 +6,7 @@
     Codebook.load("codebook.json").encode(new_records)
 
 Records come in as pandas, polars or Arrow frames, as columns by name, or as CSV and Parquet files
-(`border`: the only place that knows a table library). A `Codebook` says to which class each value
+(`border`: the only place that imports a table library). A `Codebook` says to which class each value
 belongs (`rules`); nothing else is done to a value, and what no class holds is an error, or the class
 that was declared for it. No message shows a value: it names column, row (from 0, without the header)
 and rule.

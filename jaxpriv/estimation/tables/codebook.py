@@ -49,7 +49,7 @@ class Codebook:
         return Records(self, self._stacked(self.private, codes), self._stacked(self.useful, codes))
 
     def encode_useful(self, source: Source) -> np.ndarray:
-        """Codes `(n, b)` of the useful columns alone, for rows whose private columns nobody knows."""
+        """Codes `(n, b)` of the useful columns alone, for rows whose private columns are not known."""
         columns = read_columns(source, self.useful)
         return self._stacked(self.useful, {name: self.rules[name].encode(column) for name, column in columns.items()})
 
@@ -137,7 +137,7 @@ def fit_codebook(
         rules: a mapping from columns to rules; text and whole numbers are `Categories()` without one, real
             numbers need one.
         shared: the column or columns that are private and released all the same (age, say): each of them
-            tells its own value fully. Any other column on both sides is an error.
+            reveals its own value fully. Any other column on both sides is an error.
 
     Raises `InputError` for a column on both sides that is not in `shared` (or the reverse), a column
     named twice, rules for other columns, a constant column, a single private class, and whatever

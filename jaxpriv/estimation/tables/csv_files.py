@@ -228,7 +228,7 @@ def _ragged(reader: "Reader", file: TableFile) -> InputError:
 
 
 def _undecodable(file: TableFile) -> str:
-    """`, line N` of the first line that is not of the encoding, where lines can be told apart before decoding."""
+    """`, line N` of the first line that is not of the encoding, where lines can be separated before decoding."""
     if file.encoding == "utf-16":
         return ""
     opened = gzip.open if str(file.path).lower().endswith(".gz") else open

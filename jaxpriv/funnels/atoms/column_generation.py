@@ -5,7 +5,7 @@ each problem is a linear program over atoms q with duals (nu, lambda), and the b
 of psi(q) - nu.q (maximum for the bottleneck). Where that minimum is found and proved, so is the optimum.
 
 A shared attribute A separates the blocks (below). For R above H(X|A) the funnel leaks R - H(X|S): A itself is
-then told a part of the time; for R below H(A) the bottleneck tells A a part of the time.
+then disclosed with some probability; for R below H(A) the bottleneck discloses A with some probability.
 
 Witsenhausen and Wyner 1975 (envelopes of functions of the posterior); Asoodeh and Calmon 2020.
 """
@@ -39,7 +39,8 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 #
 #     sum_k m_k psi(q_k) >= -(1 - lambda) H(A) + sum_a P(a) sum_k y_ak psi_a(q_ak),
 #
-# because H(pi) is concave. Bottleneck: A is told, every atom lives in one block; H is concave in the other direction.
+# because H(pi) is concave. Bottleneck: A is disclosed, every atom lies in one block; H is concave in the other
+# direction.
 
 
 def hidden_attribute(
@@ -327,7 +328,7 @@ class BlockProgram:
         return Proof(prices, lam, -slack if self.funnel else slack)
 
     def _beyond(self, objective: Objective, share: float) -> PosteriorMeasure:
-        """A hidden but everything else told; with probability `share` A too."""
+        """A hidden but everything else disclosed; with probability `share` A too."""
         identity = [np.eye(len(block.useful)) for block in self.blocks]
         hidden, masses = hidden_attribute(self.blocks, identity, [block.source for block in self.blocks])
         source = masses @ hidden
@@ -342,11 +343,11 @@ class BlockProgram:
             pool = pool_of(whole, posteriors)
             posteriors = pool.posteriors
             masses = best_plan((Part(whole, None, None),), (pool,), objective).weights[0]
-        notes = ("the shared attribute is told only where nothing else is left",)
+        notes = ("the shared attribute is disclosed only where nothing else is left",)
         return PosteriorMeasure(posteriors[masses > 0], masses[masses > 0], notes=notes)
 
     def _below(self, share: float) -> PosteriorMeasure:
-        """Nothing but A, told with probability `share`."""
+        """Nothing but A, disclosed with probability `share`."""
         posteriors, masses = told_attribute(
             self.blocks, [block.source[None] for block in self.blocks], [np.ones(1) for _ in self.blocks]
         )
@@ -354,7 +355,7 @@ class BlockProgram:
         source = masses @ posteriors
         posteriors = np.vstack([posteriors, source[None]])
         masses = np.concatenate([share * masses, [1 - share]])
-        return PosteriorMeasure(posteriors, masses, notes=("nothing but the shared attribute is told",))
+        return PosteriorMeasure(posteriors, masses, notes=("nothing but the shared attribute is disclosed",))
 
 
 def _part(block: Component, funnel: bool) -> Part:

@@ -288,7 +288,7 @@ def _active(pools: tuple[Pool, ...], plan: MasterSolution, seeds: list[np.ndarra
 def _relaxed(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], sign: float, gap: float):
     """Prices lowered (bottleneck: raised) by what costs no more than a small part of the gap in all.
 
-    The program knows the price of a rare symbol to its tolerance divided by the mass only; a bound from it would be
+    The price of a rare symbol is accurate to the program's tolerance divided by the mass only; a bound from it would be
     as wrong as that price times one.
     """
     lowered = []

@@ -187,8 +187,8 @@ _WEIGHT = 1e-11
 _SMALL = 1e-3
 # The largest error of the equations that is left to the front door to repair.
 _ERROR = 1e-7
-# How the backend is asked, the next way where it gives up. There is little to presolve, and postsolve may fail at
-# tight tolerances.
+# The options of the backend, in order: the next ones where it fails. There is little to presolve, and postsolve may
+# fail at tight tolerances.
 _ATTEMPTS = (("highs-ds", 1e-10, False), ("highs-ds", 1e-9, True), ("highs-ipm", 1e-9, True), ("highs-ds", 1e-7, False))
 
 

@@ -1,4 +1,4 @@
-"""Perfect privacy: how much can be told about X while Y is independent of S.
+"""Perfect privacy: how much of X can be disclosed while Y is independent of S.
 
     R0 = max I(X;Y) subject to I(S;Y) = 0
 
@@ -196,7 +196,7 @@ _NO_LEAKAGE = Objective(funnel=True, form="side", target=1.0)
 
 @dataclass(frozen=True, eq=False)
 class Perfect:
-    """The best release of one block that tells nothing about S.
+    """The best release of one block that is independent of S.
 
     Attributes:
         posteriors, weights: its atoms and their masses.

@@ -224,7 +224,7 @@ class Merging:
         leakage: L(S->Y).
         merges: (K, 2) what was merged, i < j, by first members (numbers of useful symbols); in order.
         disclosures, totals, leakages: (K + 1,) I(X;Y), sum of column(w), and L before and after each merge.
-        nothing: the sum of column(w) where all symbols are one output (a release that tells nothing).
+        nothing: the sum of column(w) where all symbols are one output (a release that discloses nothing).
         ties: the number of merges that were decided by the order of the list.
         margin: the smallest lead of a chosen pair on the next best, over all other merges (inf: there was no other
             pair); in nats, or in leakage per disclosure for the ratio rule.

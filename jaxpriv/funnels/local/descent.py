@@ -15,7 +15,7 @@ so the step minimises an upper bound of F that is tight at W, and F(W') <= F(W) 
 t = 1/(1 - lam) it is the step of the EM-relaxed method (`alternating`) at that price.
 Longer steps, and steps for other measures, whose leakage may have no such constant, are taken if they
 lower F by a tenth of K(W,W')/t at least, and are shortened otherwise: F never increases for any measure. Measures
-with kinks (a maximum) may stop where no step helps although the conditions do not hold; `residual` tells.
+with kinks (a maximum) may stop where no step helps although the conditions do not hold; `residual` measures it.
 
 Difference of convex functions: Tao and An 1997; relative smoothness: Bauschke, Bolte, Teboulle 2017; the
 Lagrangian: Hsu, Asoodeh and Calmon 2019, eq. (10), Makhdoumi et al. 2014, eq. (5).

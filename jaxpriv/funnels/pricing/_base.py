@@ -1,4 +1,4 @@
-"""What a pricer is: it knows the best posterior for given prices, and proves it.
+"""What a pricer is: the best posterior for given prices, with a proof.
 
     psi(q) = -H(Tq) + lambda H(q),   T = P(S|X), q a distribution over X
 

@@ -26,7 +26,7 @@ from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 _EPS = float(np.finfo(np.float64).eps)
 # Newton steps in the log-odds of w; bisection takes over where they leave the bracket.
 _STEPS = 60
-# The log-odds of the smallest weight that float64 tells from 0.
+# The log-odds of the smallest weight that float64 distinguishes from 0.
 _FAR = 500.0
 # A stationary point is found when the slope times the width of the interval is below this.
 _FLAT = 1e-15

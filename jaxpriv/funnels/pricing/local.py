@@ -9,7 +9,7 @@ never raises psi(q) - nu.q. It keeps zeros, so starts are positive. Bottleneck. 
     q <- exp( (T' ln(Tq) - nu)/lambda ), normalised,
 
 never lowers it (for the atoms of Tishby, Pereira and Bialek's iteration). Both crawl along a fibre { Tq = r } where
-lambda is small: steps are lengthened as long as that pays. Every start takes some steps; the best ones go on.
+lambda is small: steps are lengthened as long as the value improves. Every start takes some steps; the best ones go on.
 """
 
 from functools import partial

@@ -43,13 +43,13 @@ def domain(term: Term) -> tuple[float, float]:
 
 
 def rule_at(term: Term, w: Arr) -> Arr:
-    """The natural rule of a smooth term where it sees w > 0: the gradient of phi. (T,), or (Y, T) for every output."""
+    """The natural rule of a smooth term at w > 0: the gradient of phi. (T,), or (Y, T) for every output."""
     rule = term.rule_set.gradient(term, w)
     return rule if term.centre is None else rule - term.centre
 
 
 def prior_rule(term: Term) -> Arr:
-    """A best rule about an output that tells nothing, (T,)."""
+    """A best rule about an output without information, (T,)."""
     return rule_at(term, term.rows.sum(axis=1))
 
 
@@ -59,7 +59,7 @@ def normalised(term: Term, g: Arr, level: Arr) -> Arr:
 
 
 def support(term: Term, w: Arr) -> Arr:
-    """phi of every output from what the term sees of it, w (Y, T), less what `centre` claims: shape (Y,)."""
+    """phi of every output from its rows A W, w (Y, T), less what `centre` claims: shape (Y,)."""
     phi = term.rule_set.support(term, w)
     return phi if term.centre is None else phi - w @ term.centre
 
@@ -355,7 +355,7 @@ def residuals(data: Data, point: Point) -> Residual:
                 blocks.append((t / prices[:, at.start])[:, None, None] * edge.curvature)
                 d.append(xp.ones_like(w))
             else:
-                # A row without reference sees nothing and has no curvature: 1 keeps its rule where it is.
+                # A row without reference is 0 and has no curvature: 1 keeps its rule where it is.
                 d.append(xp.where(term.reference > 0, t[:, None] * edge.curvature / prices[:, at], 1.0))
             link.append(seen[:, at] - w)
             # normal . dg = -level, in k at a fixed price: w . dk = -price t level

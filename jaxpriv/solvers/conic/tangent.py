@@ -39,7 +39,7 @@ def path_tangent(program: Program, change: Program, point: Point) -> Point:
         return rearrange(eqx.combine(parts, still), dense=True)
 
     def missing(parts: PyTree, at: Point) -> Sides:
-        """What a Newton step to products of zero asks for: minus the products, and what the equations miss."""
+        """The right-hand side of a Newton step to products of zero: minus the products, and what the equations miss."""
         data = data_of(parts)
         z = reduced_costs(data, at.k, at.eta, at.nu, at.price, at.peak)
         return predictor(data, at._replace(z=z), residuals(data, at))
