@@ -207,7 +207,7 @@ def test_second_derivatives_are_refused_for_other_solvers():
         jax.hessian(value)(level)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_jit_and_vmap_give_what_single_calls_give():
     joint, tables, level = FORMS["multiplier"][0]
 

@@ -130,7 +130,7 @@ def test_mixed_shapes_share_one_program_and_agree_with_single_solves(monkeypatch
     "more",
     [
         {"leakage": by_name("sibson", order=2.0)},
-        pytest.param({"limits": [(by_name("max-lift"), 1.0)]}, marks=pytest.mark.slow),
+        pytest.param({"limits": [(by_name("max-lift"), 1.0)]}, marks=pytest.mark.thorough),
     ],
     ids=["sibson", "limits"],
 )

@@ -227,7 +227,9 @@ def test_vmap_over_budgets_and_joints(eager):
     agree(both(budgets, joints), eager[0] + eager[1])
 
 
-@pytest.mark.parametrize("name", ["budget", "multiplier", "leakage_budget"])
+@pytest.mark.parametrize(
+    "name", ["budget", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("multiplier", "leakage_budget"))]
+)
 def test_changed_numbers_never_recompile(name, monkeypatch):
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")
     jp.solve(problem(**{name: 0.07}))

@@ -126,8 +126,8 @@ def test_limits_on_smooth_measures(name):
     agree(with_leakage_budget(SMOOTH[name]), (JOINT, TABLES[0], np.array(0.05)), "auto", 1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["max-information", pytest.param("max-gain-brier", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", WORST)
 def test_smooth_worst_outcomes(name):
     agree(with_leakage_budget(WORST[name]), (JOINT, TABLES[0], np.array(0.1)), "auto", 1e-4)
     agree(with_budget(WORST[name]), (JOINT, TABLES[0], np.array([0.08])), "auto", 1e-4)

@@ -166,7 +166,7 @@ FORMS = {
     "least ldp": ("budget", lk.LocalDifferentialPrivacy(), (), (0.1, 0.2)),
     "least max-information": ("budget", lk.MaxInformation(), ((lk.MaximalLeakage(), 0.6),), (0.1, 0.2)),
 }
-ALWAYS = ("ldp", "chi-squared and limits", "max-information")
+ALWAYS = ("ldp", "chi-squared and limits")
 
 
 def problem_of(which, joint, table, level):

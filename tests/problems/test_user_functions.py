@@ -188,7 +188,7 @@ def test_no_mechanism_within_the_budget_leaks_less(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["quartic", "max-cubic"])
+@pytest.mark.parametrize("name", [pytest.param("quartic", marks=pytest.mark.thorough), "max-cubic"])
 def test_no_mechanism_within_the_limit_is_cheaper(name):
     measure = (OWN | OWN_WORST)[name]
     limit = 0.03
@@ -252,7 +252,12 @@ def test_limits_below_none_are_infeasible():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "f", [lambda t: 0.5 * jnp.abs(t - 1.0), lambda t: jnp.maximum(jnp.abs(t - 1.0) - 0.2, 0.0)], ids=["kink", "flat"]
+    "f",
+    [
+        lambda t: 0.5 * jnp.abs(t - 1.0),
+        pytest.param(lambda t: jnp.maximum(jnp.abs(t - 1.0) - 0.2, 0.0), marks=pytest.mark.thorough),
+    ],
+    ids=["kink", "flat"],
 )
 def test_an_f_with_kinks_is_never_claimed_to_be_solved(f):
     """A subgradient is a rule like any other: the interval holds, whether or not it closes."""
