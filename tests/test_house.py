@@ -25,9 +25,7 @@ def test_no_file_is_longer_than_500_lines():
 # Modules of fewer than 150 lines with at most one importer, which are an idea of their own, and why.
 _ALONE = {
     "__main__": "python -m jaxpriv starts it",
-    "estimation/audit/contraction": "a bound with a derivation of its own, beside the likelihood ratios it starts from",
     "estimation/tables/counting": "the public way from records to a table of counts",
-    "funnels/pricing/choice": "which exact pricer fits a joint: the pricers do not import each other",
     "funnels/pricing/local": "one pricer a file",
     "leakage/cost_bounds": "public bounds on any cost gain, which are no leakage measure",
     "plotting/mappings": "one kind of figure a file",

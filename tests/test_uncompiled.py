@@ -17,7 +17,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv._clock import Clock, Stop
 from jaxpriv.errors import InputError
 from jaxpriv.solvers import Goal, InteriorPoint, PrimalDualHybridGradient
-from jaxpriv.solving import portions, uncompiled
+from jaxpriv.solving import loops
 
 RNG = np.random.default_rng(31)
 JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
@@ -34,9 +34,9 @@ def problem(measure=None, joint=JOINT, **form):
 @pytest.fixture
 def forgotten(monkeypatch):
     """No program has taken any time in NumPy, none will be remembered, and what comes often is compiled."""
-    monkeypatch.setattr(uncompiled, "_ENOUGH", 1.5)
-    monkeypatch.setattr(uncompiled, "_SPENT", type(uncompiled._SPENT)())
-    monkeypatch.delenv(uncompiled.SWITCH, raising=False)
+    monkeypatch.setattr(loops, "_ENOUGH", 1.5)
+    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
+    monkeypatch.delenv(loops.SWITCH, raising=False)
 
 
 class _CompiledError(Exception):
@@ -48,8 +48,8 @@ def no_compiler(monkeypatch, forgotten):
     def refuse(*_):
         raise _CompiledError
 
-    monkeypatch.setattr(portions, "on_host", refuse)
-    monkeypatch.setattr(portions, "compiled", refuse)
+    monkeypatch.setattr(loops, "on_host", refuse)
+    monkeypatch.setattr(loops, "compiled", refuse)
 
 
 def _brier(q):
@@ -85,9 +85,9 @@ def _brier(q):
     ],
 )
 def test_both_tiers_give_the_same_answer_in_the_same_steps(asked, monkeypatch):
-    monkeypatch.setenv(uncompiled.SWITCH, "never")
+    monkeypatch.setenv(loops.SWITCH, "never")
     by_numpy = jp.solve(asked, tol=TOL)
-    monkeypatch.setenv(uncompiled.SWITCH, "always")
+    monkeypatch.setenv(loops.SWITCH, "always")
     compiled = jp.solve(asked, tol=TOL)
     assert (by_numpy.status, compiled.status) == ("optimal", "optimal")
     assert by_numpy.seconds["compile"] == 0.0
@@ -126,32 +126,32 @@ def test_a_second_thread_solves_without_warnings(forgotten):
 
 def test_the_environment_chooses(monkeypatch, no_compiler):
     assert jp.solve(problem()).seconds["compile"] == 0.0
-    monkeypatch.setenv(uncompiled.SWITCH, "always")
+    monkeypatch.setenv(loops.SWITCH, "always")
     with pytest.raises(_CompiledError):
         jp.solve(problem())
-    monkeypatch.setenv(uncompiled.SWITCH, "sometimes")
-    with pytest.raises(InputError, match=uncompiled.SWITCH) as caught:
+    monkeypatch.setenv(loops.SWITCH, "sometimes")
+    with pytest.raises(InputError, match=loops.SWITCH) as caught:
         jp.solve(problem())
     assert "sometimes" not in str(caught.value)
 
 
 def test_what_comes_often_is_compiled(monkeypatch, no_compiler):
-    seconds = itertools.count(0.0, 0.6 * uncompiled._ENOUGH)  # every solve takes this much
-    monkeypatch.setattr(uncompiled, "time", SimpleNamespace(thread_time=lambda: next(seconds)))
+    seconds = itertools.count(0.0, 0.6 * loops._ENOUGH)  # every solve takes this much
+    monkeypatch.setattr(loops, "time", SimpleNamespace(thread_time=lambda: next(seconds), perf_counter=lambda: 0.0))
     jp.solve(problem(budget=0.3))
     jp.solve(problem(budget=0.4))  # the same program, with other numbers
     with pytest.raises(_CompiledError):
         jp.solve(problem(budget=0.5))
     jp.solve(problem(lk.Sibson(3.0), joint=SMALLER, budget=0.3))  # another shape has its own account
-    monkeypatch.setenv(uncompiled.SWITCH, "never")
+    monkeypatch.setenv(loops.SWITCH, "never")
     jp.solve(problem(budget=0.5))
 
 
 def test_seconds_of_few_programs_are_remembered(monkeypatch, no_compiler):
-    monkeypatch.setattr(uncompiled, "_MOST_KNOWN", 1)
+    monkeypatch.setattr(loops, "_MOST_KNOWN", 1)
     jp.solve(problem())
     jp.solve(problem(joint=SMALLER))
-    assert len(uncompiled._SPENT) == 1
+    assert len(loops._SPENT) == 1
 
 
 def test_large_programs_and_other_devices_are_compiled(monkeypatch, forgotten):
@@ -159,14 +159,14 @@ def test_large_programs_and_other_devices_are_compiled(monkeypatch, forgotten):
         terms: tuple = ()
 
     program = Program()
-    assert uncompiled.suits(InteriorPoint(), program, 1e-4)
-    assert not uncompiled.suits(InteriorPoint(), program, 1.0)
+    assert loops.suits(InteriorPoint(), program, 1e-4)
+    assert not loops.suits(InteriorPoint(), program, 1.0)
     with monkeypatch.context() as patch:
         patch.setattr(jax, "default_backend", lambda: "gpu")
-        assert not uncompiled.suits(InteriorPoint(), program, 1e-4)
-    monkeypatch.setenv(uncompiled.SWITCH, "never")
-    assert uncompiled.suits(InteriorPoint(), program, 1.0)
-    assert not uncompiled.suits(PrimalDualHybridGradient(), program, 1e-4)
+        assert not loops.suits(InteriorPoint(), program, 1e-4)
+    monkeypatch.setenv(loops.SWITCH, "never")
+    assert loops.suits(InteriorPoint(), program, 1.0)
+    assert not loops.suits(PrimalDualHybridGradient(), program, 1e-4)
 
 
 # -- the end ---------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_an_interrupt_inside_of_a_step_leaves_the_state_before_it(forgotten):
             return SimpleNamespace(best=SimpleNamespace(value=value, bound=0.0, gap=value), stalled=False)
 
     clock = Clock()
-    best, steps = uncompiled._iterate(clock, Counting(), None, Goal(0.5), 10, lambda *_: None)
+    best, steps = loops._step_uncompiled(clock, Counting(), None, Goal(0.5), 10, lambda *_: None)
     assert (best.value, steps, clock.stop) == (3.0, 2, Stop.INTERRUPTED)
 
 
@@ -278,15 +278,15 @@ def test_a_batch_that_the_clock_ends_has_a_candidate_everywhere_or_nowhere(forgo
             return self.left_to_ask < 0
 
     instances, reports = [(np.zeros(2), Goal(0.5))] * 4, []
-    best, steps = uncompiled.iterate_all(Asked(), Falling(), instances, 1, 10, lambda *_: reports.append(_))
+    best, steps = loops.iterate_all_uncompiled(Asked(), Falling(), instances, 1, 10, lambda *_: reports.append(_))
     assert list(steps) == [2, 0, 0, 0]
     assert list(best.value) == [3.0, 5.0, 5.0, 5.0]
     assert len(reports) == 1
-    assert uncompiled.iterate_all(Clock(0.0), Falling(), instances, 1, 10, lambda *_: None) == (None, 0)
+    assert loops.iterate_all_uncompiled(Clock(0.0), Falling(), instances, 1, 10, lambda *_: None) == (None, 0)
 
 
 def test_without_any_time_there_is_no_candidate(forgotten):
-    best, steps = uncompiled._iterate(Clock(0.0), InteriorPoint(), None, Goal(1e-6), 10, lambda *_: None)
+    best, steps = loops._step_uncompiled(Clock(0.0), InteriorPoint(), None, Goal(1e-6), 10, lambda *_: None)
     assert (best, steps) == (None, 0)
 
 

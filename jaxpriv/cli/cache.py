@@ -87,8 +87,8 @@ def _contents(of: "Callable[[], Contents]") -> dict[str, Any]:
 
 def _compile(private: int, inputs: int, outputs: int) -> None:
     from jaxpriv.problems import DistortionProblem
+    from jaxpriv.solving.loops import SWITCH
     from jaxpriv.solving.solve import solve
-    from jaxpriv.solving.uncompiled import SWITCH
 
     # Tables without structure, so that nothing is merged; the time limit would choose other programs.
     draw = np.random.default_rng(0)

@@ -1,12 +1,18 @@
 """The privacy funnel and the information bottleneck: releases as measures over posteriors, with proved bounds.
 
-`found` defines a solver and its result, `bounds` the bounds that duals prove, `solution` the result of `solve`; `atoms`
+`solution` defines a solver and what it and `solve` return, `bounds` the bounds that duals prove; `atoms`
 is the linear program over posteriors, `pricing` the search for its next columns.
 """
 
 from jaxpriv.funnels.bounds import elementary_bound, proved_line, proved_value
-from jaxpriv.funnels.found import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof, measure_of
-from jaxpriv.funnels.solution import FunnelSolution
+from jaxpriv.funnels.solution import (
+    AbstractFunnelSolver,
+    FunnelGoal,
+    FunnelSolution,
+    PosteriorMeasure,
+    Proof,
+    measure_of,
+)
 
 __all__ = [
     "AbstractFunnelSolver",

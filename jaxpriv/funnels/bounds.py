@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from jaxpriv._numerics import entropy, information_interval
-from jaxpriv.funnels.found import Proof
+from jaxpriv.funnels.solution import Proof
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 

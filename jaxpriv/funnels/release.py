@@ -16,9 +16,8 @@ from jaxpriv.certificates.verification import differing
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.funnels.atoms.perfect import perfect_release, vertices_of
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
-from jaxpriv.funnels.found import NOTHING, FunnelGoal, PosteriorMeasure, Proof, measure_of
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
-from jaxpriv.funnels.solution import FunnelSolution
+from jaxpriv.funnels.solution import NOTHING, FunnelGoal, FunnelSolution, PosteriorMeasure, Proof, measure_of
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status

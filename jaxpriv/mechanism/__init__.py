@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from jaxpriv._lazy import attach
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
-    from jaxpriv.mechanism.evidence import Evidence as Evidence
     from jaxpriv.mechanism.fitting import Fitted as Fitted
     from jaxpriv.mechanism.fitting import PopulationLimit as PopulationLimit
     from jaxpriv.mechanism.fitting import fit as fit
     from jaxpriv.mechanism.mechanism import Asked as Asked
+    from jaxpriv.mechanism.mechanism import Evidence as Evidence
     from jaxpriv.mechanism.mechanism import Mechanism as Mechanism
     from jaxpriv.mechanism.releasing import Released as Released
     from jaxpriv.mechanism.releasing import release as release
@@ -26,9 +26,8 @@ else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
-            "jaxpriv.mechanism.evidence": ["Evidence"],
             "jaxpriv.mechanism.fitting": ["Fitted", "PopulationLimit", "fit"],
-            "jaxpriv.mechanism.mechanism": ["Asked", "Mechanism"],
+            "jaxpriv.mechanism.mechanism": ["Asked", "Evidence", "Mechanism"],
             "jaxpriv.mechanism.releasing": ["Released", "release"],
         },
     )

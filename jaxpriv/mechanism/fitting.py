@@ -17,8 +17,7 @@ from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, fit_cod
 from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name
-from jaxpriv.mechanism.evidence import Evidence
-from jaxpriv.mechanism.mechanism import Asked, Labels, Mechanism
+from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism
 from jaxpriv.mechanism.table import (
     certified_groups,
     least_distortion,

@@ -23,12 +23,11 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.stack import ProblemStack
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal, InteriorPoint
-from jaxpriv.solving import uncompiled
 from jaxpriv.solving.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, restored
 from jaxpriv.solving.choice import pick_solver, step_limit
 from jaxpriv.solving.execution import compiled, own_settings
 from jaxpriv.solving.host import own_goal
-from jaxpriv.solving.portions import step_seconds
+from jaxpriv.solving.loops import compile_setting, step_seconds
 from jaxpriv.solving.solve import solve
 
 # Bytes of the factors of all lanes together: what the caches of a processor hold. Larger batches are slower for each.
@@ -111,8 +110,8 @@ class Kind(NamedTuple):
         """
         worth = (
             count > 1 and count * self.single_seconds >= _WORTH
-            if not uncompiled.chosen()
-            else uncompiled.chosen() == "always"
+            if not compile_setting()
+            else compile_setting() == "always"
         )
         if not worth or self.lanes < _FEWEST:
             return 0

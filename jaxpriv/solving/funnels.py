@@ -22,11 +22,11 @@ from jaxpriv.funnels import (
     proved_value,
 )
 from jaxpriv.funnels.atoms import ColumnGeneration
-from jaxpriv.funnels.found import Proof
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
 from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.funnels.release import closed_form, release
+from jaxpriv.funnels.solution import Proof
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status

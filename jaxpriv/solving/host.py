@@ -43,7 +43,7 @@ from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import LINEAR, Solver
 from jaxpriv.solving.known import entry_costs, independent_release, inside, known_answer, no_rules, prior_rules
-from jaxpriv.solving.portions import ONE, run, seconds_of
+from jaxpriv.solving.loops import ONE, run, seconds_of
 from jaxpriv.solving.reduction import Reduced
 from jaxpriv.solving.tight import (
     anchored_at_least,

@@ -17,7 +17,7 @@ from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.batches import Kind, Kinds, in_order, joined, solve_together
 from jaxpriv.solving.choice import step_limit
-from jaxpriv.solving.portions import report_points
+from jaxpriv.solving.loops import report_points
 from jaxpriv.solving.solve import solve_within
 
 if TYPE_CHECKING:

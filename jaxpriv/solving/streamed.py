@@ -25,9 +25,8 @@ from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen
-from jaxpriv.solving.checkpoint import checkpoint_of
 from jaxpriv.solving.choice import newton_bytes
-from jaxpriv.solving.streamed_runs import MARGIN, Task, iterate
+from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
 from jaxpriv.solving.tables import solve_tables
 from jaxpriv.streaming import Survey, all_devices, marginal, of_first, posterior_scores, survey
 

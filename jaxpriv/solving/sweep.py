@@ -22,7 +22,7 @@ from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Course, Goal, Run, begin, iterate, resume
 from jaxpriv.solving.choice import LINEAR, Solver
 from jaxpriv.solving.host import Solve, Stated, in_units, own_goal
-from jaxpriv.solving.portions import Loop, report_points, run, seconds_of
+from jaxpriv.solving.loops import Loop, report_points, run, seconds_of
 from jaxpriv.solving.reduction import Reduced
 from jaxpriv.solving.tables import least_worst_leakage, none_of
 

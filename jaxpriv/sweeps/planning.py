@@ -13,7 +13,7 @@ from typing import Any
 from jaxpriv.errors import JaxprivError
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.batches import COMPILE, STEPS, Kind, joined, kind_of
-from jaxpriv.solving.portions import step_seconds
+from jaxpriv.solving.loops import step_seconds
 from jaxpriv.sweeps.declaration import FORMAT, Config, Study, digest
 
 # A chunk is predicted to take about so many seconds, and has at most the rows that the study says.

@@ -21,8 +21,8 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solving.batches import kind_of, solve_together
 from jaxpriv.solving.buckets import Bucket
+from jaxpriv.solving.loops import repeatable
 from jaxpriv.solving.many import solve_or_say_why
-from jaxpriv.solving.uncompiled import repeatable
 from jaxpriv.sweeps import rows
 from jaxpriv.sweeps.declaration import CaseParts, Config, Study
 from jaxpriv.sweeps.planning import Chunk, Plan, goal_of

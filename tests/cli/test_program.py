@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 INTERRUPTED = """
 import os, signal, sys, time
 import jaxpriv.cli
-import jaxpriv.solving.portions as portions
+from jaxpriv.solving import loops
 interrupts = int(sys.argv.pop(1))
-compiled = portions.compiled
+compiled = loops.compiled
 def interrupted(function, *args):
     run, seconds = compiled(function, *args)
     def begin():
@@ -33,8 +33,8 @@ def interrupted(function, *args):
         while interrupts > 1:
             run()
         return run()
-    return (begin if function is portions.resume else run), seconds
-portions.compiled = interrupted
+    return (begin if function is loops.resume else run), seconds
+loops.compiled = interrupted
 jaxpriv.cli.main()
 """
 

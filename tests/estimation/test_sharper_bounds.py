@@ -7,7 +7,6 @@ from scipy.stats import binom
 
 from jaxpriv import leakage
 from jaxpriv.estimation.audit import guesses, leakage_bounds, sharper
-from jaxpriv.estimation.audit.contraction import _contracted_ratio, held_out_information
 from jaxpriv.estimation.audit.likelihood_ratio import (
     CHI_SQUARED,
     KL,
@@ -22,7 +21,7 @@ from jaxpriv.estimation.audit.likelihood_ratio import (
     least_ratio,
     quantile,
 )
-from jaxpriv.estimation.audit.sharper import SampleKind, sample_bounds
+from jaxpriv.estimation.audit.sharper import SampleKind, _contracted_ratio, held_out_information, sample_bounds
 from jaxpriv.estimation.confidence import divergence_radius, population
 from jaxpriv.estimation.confidence.means import clopper_pearson, relative_entropy_limit
 from jaxpriv.probability import mutual_information

@@ -26,7 +26,7 @@ from jaxpriv.solvers.first_order_lp import (
     spectral_norm,
 )
 from jaxpriv.solvers.linear_program import Outcome, highs, infeasibility
-from jaxpriv.solving import uncompiled
+from jaxpriv.solving import loops
 
 from . import linear_cases as cases
 
@@ -53,7 +53,7 @@ def vertex(name):
 
 def run(solver, program, tol=1e-8, steps=1000):
     if solver.uncompiled(program):
-        return uncompiled.iterate(ENDLESS, solver, program, Goal(tol), steps, lambda *_: None)[0]
+        return loops.iterate_uncompiled(ENDLESS, solver, program, Goal(tol), steps, lambda *_: None)[0]
     with jax.numpy_rank_promotion("allow"):
         return jax.jit(lambda program: iterate(solver, program, Goal(tol), steps))(program).best
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import jaxpriv as jp
 from jaxpriv.cli import app
-from jaxpriv.solving import checkpoint as module
+from jaxpriv.solving import streamed_runs as module
 
 from .conftest import line, smooth_joint
 
@@ -53,10 +53,10 @@ _KILLED = """
     import os, signal, sys
     import jax
     import jaxpriv as jp
-    from jaxpriv.solving import checkpoint
+    from jaxpriv.solving import streamed_runs
     from tests.streaming.test_checkpoint import problem, TOL
 
-    checkpoint._SECONDS, checkpoint._SHARE = 0.0, 1e9
+    streamed_runs._SECONDS, streamed_runs._SHARE = 0.0, 1e9
 
     def kill(record):
         if record.step >= 20:

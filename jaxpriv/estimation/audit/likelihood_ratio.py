@@ -1,4 +1,4 @@
-"""Upper bounds on I(S;Y) and chi-squared from a likelihood ratio: they adapt to how little leaks (`contraction`: the
+"""Upper bounds on I(S;Y) and chi-squared from a likelihood ratio: they adapt to how little leaks (`sharper`: the
 same for a known mechanism).
 
 Counts (S, Y) of n pairs, T = n I^ of the frequencies, V = P(y|s), Q a product of margins, r = P(s,y)/Q(s,y) under Q,

@@ -24,9 +24,9 @@ from jaxpriv.funnels.atoms.generation import Generated, Prices, generate
 from jaxpriv.funnels.atoms.master import Objective, Part, Pool, best_plan, first_atoms, parts_of, pool_of
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
 from jaxpriv.funnels.bounds import silent_bound
-from jaxpriv.funnels.found import NOTHING, AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof
 from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
+from jaxpriv.funnels.solution import NOTHING, AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 

@@ -16,9 +16,9 @@ from jaxpriv._numerics import entropy
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.funnels.found import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure
 from jaxpriv.funnels.greedy.merging import TOLERANCE, Merging, PairTable, Rule
 from jaxpriv.funnels.hull import lower_hull
+from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 

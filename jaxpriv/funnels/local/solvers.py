@@ -17,11 +17,11 @@ from jaxpriv._clock import Clock
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.bounds import elementary_bound
-from jaxpriv.funnels.found import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.funnels.hull import Crossing
 from jaxpriv.funnels.local.alternating import alternate, squeeze
 from jaxpriv.funnels.local.chords import ReleasePool, Target, chase, disclosing, random_starts, widened
 from jaxpriv.funnels.local.descent import Channel, Landing, channel, descend, survey
+from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 

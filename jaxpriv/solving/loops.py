@@ -1,0 +1,290 @@
+"""How a loop is run: small programs by NumPy, others compiled, in one call or in portions with a clock between them.
+
+Compiling takes seconds for every new shape, NumPy takes ten milliseconds for a solve of 8 symbols where compiled code
+takes one. So a small program, or a batch of them, is run by NumPy, and its seconds are added up by what an executable
+is kept by (structure and shapes, never numbers): past `_ENOUGH` of them it is compiled.
+
+XLA cannot be interrupted. A compiled run that is predicted to be short, and that has neither time limit nor progress
+function, is one call. Any other is cut into portions whose length follows from the time that the last one took; the
+state stays on the device between them, and the number of steps is an argument, so that no portion compiles again.
+"""
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from jaxpriv._clock import Clock
+from jaxpriv._types import Arr, ScalarLike
+from jaxpriv.errors import InputError
+from jaxpriv.problems.program import Program
+from jaxpriv.solution import Solution
+from jaxpriv.solvers import (
+    AbstractSolver,
+    Course,
+    Gapped,
+    Goal,
+    MirrorDescent,
+    PrimalDualHybridGradient,
+    begin,
+    iterate,
+    resume,
+)
+from jaxpriv.solving.execution import compiled, on_host
+
+SWITCH = "JAXPRIV_COMPILE"
+# Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y.
+_SMALL = 7e-3
+# Processor seconds in NumPy after which a program of the same structure and shapes is compiled: about what compiling
+# takes, so that together they are never more than twice what the better of the two would have taken alone.
+_ENOUGH = 1.5
+# Programs whose seconds are remembered: the least recently used one is dropped, and counts from 0 again.
+_MOST_KNOWN = 1024
+
+_SPENT: OrderedDict[Any, float] = OrderedDict()
+_LOCK = threading.Lock()
+_REPEATABLE = ContextVar("repeatable", default=False)
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Small programs are run by NumPy however often they came: the last bits of a result do not depend on the past."""
+    token = _REPEATABLE.set(True)
+    try:
+        yield
+    finally:
+        _REPEATABLE.reset(token)
+
+
+def compile_setting() -> str:
+    """What the environment asks for: "always", "never" or, where it leaves the choice to us, ""."""
+    choice = os.environ.get(SWITCH, "").lower()
+    if choice not in ("", "always", "never"):
+        raise InputError(f"the environment variable {SWITCH} must be 'always', 'never' or unset")
+    return choice
+
+
+def suits(solver: AbstractSolver, program: PyTree, step: float) -> bool:
+    """Whether a program is run by NumPy. `step`: the predicted seconds of a compiled step."""
+    choice = compile_setting()
+    if choice == "always" or not solver.uncompiled(program):
+        return False
+    if choice == "never":
+        return True
+    if step > _SMALL or jax.default_backend() != "cpu":
+        return False
+    if _REPEATABLE.get():
+        return True
+    with _LOCK:
+        return _SPENT.get(_key(solver, program), 0.0) < _ENOUGH
+
+
+def iterate_uncompiled(
+    clock: Clock,
+    solver: AbstractSolver,
+    program: PyTree,
+    goal: Goal,
+    limit: int,
+    report: Callable[[PyTree, Arr], None],
+    begin: bool = False,
+) -> tuple[PyTree, int]:
+    """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
+
+    The clock is asked, and `report` called with the candidate and the steps so far, after every step. `begin`: a first
+    candidate is found whatever the clock says.
+    """
+    begun = time.thread_time()
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is looked for where it matters, as in compiled code
+            return _step_uncompiled(clock, solver, jax.tree.map(np.asarray, program), goal, limit, report, begin)
+    finally:
+        _spend(_key(solver, program), time.thread_time() - begun)
+
+
+def iterate_all_uncompiled(
+    clock: Clock,
+    solver: AbstractSolver,
+    instances: list[tuple[Any, Goal]],
+    padding: int,
+    limit: int,
+    report: Callable[[PyTree, Arr], None],
+) -> tuple[Any, Any]:
+    """The same for a batch, one instance after another: stacks, whose last `padding` entries are copies.
+
+    Where the clock ends it, every instance has its first candidate, or none has.
+    """
+    found: list[tuple[Any, int]] = []
+    for program, goal in instances[: len(instances) - padding]:
+        one = iterate_uncompiled(clock, solver, program, goal, limit, lambda *_: None, begin=bool(found))
+        if one[0] is None:
+            return None, 0
+        found.append(one)
+    found += [found[-1]] * padding
+    best, steps = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
+    report(best, steps)
+    return best, steps
+
+
+def _step_uncompiled(
+    clock: Clock,
+    solver: AbstractSolver,
+    program: PyTree,
+    goal: Goal,
+    limit: int,
+    report: Callable[[PyTree, Arr], None],
+    begin: bool = False,
+) -> tuple[PyTree, int]:
+    best: PyTree = None
+    steps = 0
+    for attempt in range(solver.attempts):
+        state: Any = None
+        while not clock.expired() or (begin and best is None):
+            with clock.held():  # an interrupt leaves the state of the last step
+                if state is None:
+                    state = solver.init(program, attempt, solver.blank(program) if best is None else best)
+                else:
+                    state, steps = solver.step(program, state), steps + 1
+                best = state.best
+                report(best, np.asarray(steps))
+            if state is not None and (goal.met(best) or state.stalled or steps >= limit):
+                break
+        if clock.expired() or goal.met(best) or steps >= limit:
+            break
+    return best, steps
+
+
+def _key(solver: AbstractSolver, program: PyTree) -> Hashable:
+    leaves, structure = jax.tree.flatten((solver, program))
+    return structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+def _spend(key: Hashable, seconds: float) -> None:
+    with _LOCK:
+        _SPENT[key] = _SPENT.get(key, 0.0) + seconds
+        _SPENT.move_to_end(key)
+        if len(_SPENT) > _MOST_KNOWN:
+            _SPENT.popitem(last=False)
+
+
+# Seconds that a whole run may take at most, as predicted, to be one call; and the seconds that a portion aims at.
+_SHORT, _PORTION = 1.0, 0.2
+# Operations in a second of methods that factor matrices, and of methods that compute exponentials (most machines do
+# more), and the seconds that a step takes beside them.
+_PRODUCTS, _EXPONENTIALS, _STEP = 1e10, 5e8, 2e-4
+# Exponentials that a step of mirror descent takes for each budget: its own Newton steps.
+_DUAL_STEPS = 20
+
+
+class Loop(NamedTuple):
+    """One loop in two forms, for arguments `data`: one program, or a batch."""
+
+    whole: Callable[..., Any]  # (solver, *data, limit) -> Run
+    begin: Callable[..., Any]  # (solver, *data) -> Course
+    resume: Callable[..., Any]  # (solver, *data, course, until) -> Course
+    instances: Callable[..., Any]  # (*data) -> [(program, goal), ...], the padding of a batch included
+
+
+class Ran(NamedTuple):
+    """What a run came to: its candidate (NumPy arrays; None: the clock ended it before the first portion), its steps,
+    and the seconds spent compiling.
+    """
+
+    best: PyTree
+    steps: Any  # an integer, or (B,) of a batch
+    compiling: float
+
+
+def _begin_one(solver: AbstractSolver, program: PyTree, goal: Goal) -> Course:
+    del goal
+    return begin(solver, program)
+
+
+def _only_one(program: PyTree, goal: Goal) -> list[tuple[PyTree, Goal]]:
+    return [(program, goal)]
+
+
+ONE = Loop(iterate, _begin_one, resume, _only_one)
+
+
+def step_seconds(solver: object, private: int, inputs: int, outputs: int, limits: int, diagonal: bool) -> float:
+    """About what one step takes at most, for `private` rows of all joints and measures together."""
+    if isinstance(solver, PrimalDualHybridGradient):
+        return _STEP + 8.0 * outputs * inputs * (private + limits) / _PRODUCTS
+    if isinstance(solver, MirrorDescent):
+        return _STEP + outputs * inputs * (private / 4 + _DUAL_STEPS * limits + 2) / _EXPONENTIALS
+    rows = 1.0 if diagonal else private * (1.0 + private / inputs)
+    return _STEP + (2.0 * outputs * inputs**2 * rows + inputs**3) / _PRODUCTS
+
+
+def seconds_of(solver: object, program: Program) -> float:
+    """About what one step takes at most."""
+    rows = sum(len(term.rows) for term in program.terms)
+    limits = len(program.budgets) + sum(term.priced for term in program.terms)
+    inputs, outputs = program.cost.shape
+    return step_seconds(solver, max(rows, 1), inputs, outputs, limits, program.diagonal)
+
+
+def run(
+    clock: Clock,
+    loop: Loop,
+    solver: PyTree,
+    data: tuple[PyTree, ...],
+    goal: Goal,
+    limit: int,
+    step: float,
+    report: Callable[[PyTree, Arr], None],
+    padding: int = 0,
+) -> Ran:
+    """The loop on `data` while the clock allows it, at most `limit` steps.
+
+    Args:
+        goal: when an instance is done: that in `data`, with leading axes where that is a batch.
+        step: the predicted seconds of a step.
+        report: called with the candidate and the steps after every portion.
+        padding: how many instances at the end of a batch are copies of the one before them.
+    """
+    instances = loop.instances(*data)
+    if suits(solver, instances[0][0], step / len(instances)):
+        if loop is ONE:
+            best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report)
+        else:
+            best, steps = iterate_all_uncompiled(clock, solver, instances, padding, limit, report)
+        return Ran(best, np.asarray(steps), 0.0)
+    if not clock.watched and step * limit <= _SHORT:
+        result, seconds = on_host(loop.whole, solver, *data, np.asarray(limit))
+        return Ran(result.best, result.steps, seconds)
+    first, seconds = compiled(loop.begin, solver, *data)
+    course, steps, best, portion = first(), 0, None, max(1, int(_PORTION / step))
+    while not (best is not None and _finished(solver, course, best, steps, goal, limit)) and not clock.expired():
+        until = min(limit, int(np.max(steps)) + portion)
+        call, compiling = compiled(loop.resume, solver, *data, course, np.asarray(until))
+        seconds += compiling
+        begun = time.perf_counter()
+        with clock.held():
+            new = call()
+            best, steps = jax.tree.map(np.asarray, (new.best, new.steps))
+            course = new
+            report(best, steps)
+        spent = max(time.perf_counter() - begun, 1e-6)
+        portion = max(1, min(2 * portion, int(portion * min(_PORTION, clock.left) / spent)))
+    return Ran(best, steps, seconds)
+
+
+def report_points(clock: Clock, name: str, fresh: list[Solution], done: int, total: int) -> None:
+    """Report the points of a sweep that were just done, if any, by the one with the largest gap."""
+    if fresh and clock.reports:
+        worst = max(fresh, key=lambda one: one.gap if np.isfinite(one.value) else -np.inf)
+        clock.report(name, worst.steps, worst.value, worst.lower_bound, done, total)
+
+
+def _finished(solver: AbstractSolver, course: Course, best: Gapped, steps: ScalarLike, goal: Goal, limit: int) -> bool:
+    """Whether no instance has anything left to do."""
+    return bool(np.all((np.asarray(course.attempt) >= solver.attempts) | goal.met(best) | (steps >= limit)))
