@@ -97,11 +97,14 @@ def exact_values(measures: tuple[AbstractLeakage, ...], joint: ArrayLike, mechan
     joint, mechanism = checked_pair(joint, mechanism)
     if all(type(measure) is MutualInformation for measure in measures):  # a call on the device takes ten times as long
         return (average_leakage(joint, mechanism),) * len(measures)
+    compiled = tuple(measure for measure in measures if not isinstance(measure, AbstractPointwiseLeakage))
     with jax.enable_x64(True):
-        values = _values(measures, joint, mechanism)
+        values = iter(_values(compiled, joint, mechanism)) if compiled else iter(())
     return tuple(
-        _log_ratio(measure, joint, mechanism)[0] if isinstance(measure, AbstractPointwiseLeakage) else float(value)
-        for measure, value in zip(measures, values, strict=True)
+        float(log_ratios(measure, joint, mechanism))
+        if isinstance(measure, AbstractPointwiseLeakage)
+        else float(next(values))
+        for measure in measures
     )
 
 
@@ -153,20 +156,35 @@ def _telling_output(measure: AbstractLeakage, joint: np.ndarray, mechanism: np.n
 def _log_ratio(
     measure: AbstractPointwiseLeakage, joint: np.ndarray, mechanism: np.ndarray
 ) -> tuple[float, Witness | None]:
-    prior = joint.sum(axis=1, keepdims=True)
+    log_lift, support, masses = _log_lifts(joint, mechanism)
+    if not (masses > 0).any():
+        return 0.0, None
+    with np.errstate(invalid="ignore"):  # of an output without mass
+        scores = measure.score(log_lift, support)
+    output = int(np.argmax(np.where(masses > 0, scores, -np.inf)))
+    column = np.where(support[0], log_lift[output], np.nan)
+    raised, lowered = measure.attained(column)
+    value = (0.0 if raised is None else column[raised]) - (0.0 if lowered is None else column[lowered])
+    return max(float(value), 0.0), Witness(output, raised, lowered)
+
+
+def log_ratios(measure: AbstractPointwiseLeakage, joints: np.ndarray, mechanisms: np.ndarray) -> np.ndarray:
+    """The values of `evaluate` for joints (..., S, X) and mechanisms (..., X, Y), in nats: (...)."""
+    log_lift, support, masses = _log_lifts(joints, mechanisms)
+    with np.errstate(invalid="ignore"):
+        scores = measure.score(log_lift, support)
+    return np.maximum(np.where(masses > 0, scores, 0.0).max(axis=-1), 0.0)
+
+
+def _log_lifts(joint: np.ndarray, mechanism: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(log-lifts (..., Y, S), symbols with mass (..., 1, S), masses of the outputs (..., Y))."""
+    prior = joint.sum(axis=-1, keepdims=True)
     support = prior > 0
     channel = np.where(support, joint / np.where(support, prior, 1.0), 0.0) @ mechanism
-    masses = joint.sum(axis=0) @ mechanism
+    masses = (joint.sum(axis=-2)[..., None, :] @ mechanism)[..., 0, :]
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_lift = np.where(support, np.log(channel) - np.log(masses), np.nan)
-    best, witness = 0.0, None
-    for output in np.flatnonzero(masses > 0):
-        column = log_lift[:, output]
-        raised, lowered = measure.attained(column)
-        value = (0.0 if raised is None else column[raised]) - (0.0 if lowered is None else column[lowered])
-        if witness is None or value > best:
-            best, witness = max(float(value), 0.0), Witness(int(output), raised, lowered)
-    return best, witness
+        log_lift = np.swapaxes(np.log(channel) - np.log(masses)[..., None, :], -1, -2)
+    return log_lift, np.swapaxes(support, -1, -2), masses
 
 
 # Every leakage measure of one mechanism, and the cap that needs no prior.

@@ -14,7 +14,7 @@ from typing import Literal
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from jaxpriv import _arrays as xp
@@ -38,8 +38,9 @@ __all__ = [
     "ldp_of_channel",
 ]
 
-LogLift = Float[Array, " s"]
-Support = Bool[Array, " s"]
+LogLift = Float[Arr, "... s"]
+Support = Bool[Arr, "... s"]
+Scores = Float[Arr, "..."]
 HostColumn = Float[np.ndarray, " s"]
 Pair = tuple[int | None, int | None]
 # What a limit says of the lifts of a posterior: of the largest, of the smallest, of their ratio.
@@ -50,8 +51,8 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
     """max over y of `score` of the log-lift column of y. In nats."""
 
     @abstractmethod
-    def score(self, log_lift: LogLift, support: Support) -> Scalar:
-        """The value of one column; `log_lift` is -inf at a symbol without mass, ignored off `support`."""
+    def score(self, log_lift: LogLift, support: Support) -> Scores:
+        """The value of every column of (..., S), by NumPy or JAX; entries off `support` are ignored."""
 
     @abstractmethod
     def attained(self, log_lift: HostColumn) -> Pair:
@@ -64,6 +65,10 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
     @property
     def designable(self) -> bool:
         return True
+
+    @property
+    def least(self) -> float:
+        return 0.0
 
     @property
     def linear(self) -> bool:
@@ -102,12 +107,12 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
         return jnp.where(jnp.any(present), self.score(log_lift, positive(prior)), 0.0)
 
 
-def _highest(log_lift: Array, support: Array) -> Array:
-    return jnp.max(jnp.where(support, log_lift, -jnp.inf))
+def _highest(log_lift: Arr, support: Arr) -> Arr:
+    return xp.where(support, log_lift, -np.inf).max(axis=-1)
 
 
-def _lowest(log_lift: Array, support: Array) -> Array:
-    return jnp.min(jnp.where(support, log_lift, jnp.inf))
+def _lowest(log_lift: Arr, support: Arr) -> Arr:
+    return xp.where(support, log_lift, np.inf).min(axis=-1)
 
 
 def _above(lift: Arr, view: View, limit: ScalarLike) -> Arr:
@@ -157,8 +162,8 @@ class Lift(AbstractPointwiseLeakage):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return max(bounds.max_lift, bounds.min_lift)
 
-    def score(self, log_lift: LogLift, support: Support) -> Scalar:
-        return jnp.maximum(_highest(log_lift, support), -_lowest(log_lift, support))
+    def score(self, log_lift: LogLift, support: Support) -> Scores:
+        return xp.maximum(_highest(log_lift, support), -_lowest(log_lift, support))
 
     def attained(self, log_lift: HostColumn) -> Pair:
         raised, lowered = int(np.nanargmax(log_lift)), int(np.nanargmin(log_lift))
@@ -186,7 +191,7 @@ class MaxLift(AbstractPointwiseLeakage):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return bounds.max_lift
 
-    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+    def score(self, log_lift: LogLift, support: Support) -> Scores:
         return _highest(log_lift, support)
 
     def attained(self, log_lift: HostColumn) -> Pair:
@@ -213,7 +218,7 @@ class MinLift(AbstractPointwiseLeakage):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return bounds.min_lift
 
-    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+    def score(self, log_lift: LogLift, support: Support) -> Scores:
         return -_lowest(log_lift, support)
 
     def attained(self, log_lift: HostColumn) -> Pair:
@@ -297,15 +302,15 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     def lower_bound(self, bounds: LowerBounds) -> float | None:
         return bounds.ldp if self.neighbours is None else None
 
-    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+    def score(self, log_lift: LogLift, support: Support) -> Scores:
         if self.neighbours is None:
             return _highest(log_lift, support) - _lowest(log_lift, support)
-        same_symbols("neighbours", self.neighbours.shape[0], log_lift)
-        present = support & ~jnp.isneginf(log_lift)
-        asked = jnp.asarray(self.neighbours) & present[:, None] & support[None, :]
-        finite = jnp.where(present, log_lift, 0.0)
-        excess = jnp.where(present[None, :], finite[:, None] - finite[None, :], jnp.inf)
-        return jnp.max(jnp.where(asked, excess, 0.0))
+        same_symbols("neighbours", self.neighbours.shape[0], log_lift[(0,) * (log_lift.ndim - 1)])
+        present = support & (log_lift != -np.inf)
+        asked = xp.where(present[..., :, None] & support[..., None, :], self.neighbours, False)
+        finite = xp.where(present, log_lift, 0.0)
+        excess = xp.where(present[..., None, :], finite[..., :, None] - finite[..., None, :], np.inf)
+        return xp.where(asked, excess, 0.0).max(axis=(-2, -1))
 
     def attained(self, log_lift: HostColumn) -> Pair:
         if self.neighbours is None:
@@ -345,7 +350,7 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return bounds.ldp
 
-    def score(self, log_lift: LogLift, support: Support) -> Scalar:
+    def score(self, log_lift: LogLift, support: Support) -> Scores:
         return _highest(log_lift, support) - _lowest(log_lift, support)
 
     def attained(self, log_lift: HostColumn) -> Pair:

@@ -123,6 +123,10 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
         return True
 
     @property
+    def least(self) -> float:
+        return 0.0
+
+    @property
     def entropic(self) -> bool:
         return True
 
@@ -170,6 +174,10 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
     @property
     def designable(self) -> bool:
         return True
+
+    @property
+    def least(self) -> float:
+        return 0.0
 
     @property
     def entropic(self) -> bool:
