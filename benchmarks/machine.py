@@ -8,7 +8,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "cvxpy", "clarabel", "ecos", "scs", "qif", "dit")
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "equinox",
+    "cvxpy",
+    "clarabel",
+    "ecos",
+    "scs",
+    "moreau",
+    "qics",
+    "cyipopt",
+    "qif",
+    "dit",
+)
 
 
 def versions() -> dict[str, str | None]:

@@ -259,6 +259,12 @@ def funnel(options: Options, sizes: Sequence[int] = (4, 8, 12), **more) -> list[
     ]
 
 
+def peers(options: Options, sizes: Sequence[int] = (8, 16, 32, 64)) -> list[Part]:
+    """Solvers that are not in the other suites, on cubes: Moreau, Ipopt through cvxpy's DNLP, QICS."""
+    solvers = ("interior-point", "clarabel", "moreau", "dnlp-ipopt", "qics")
+    return cube(options, sizes, solvers, kinds=("absolute",), targets=(1e-6,), limit=120.0)
+
+
 def short(options: Options) -> list[Part]:
     """A little of everything that is measured, for two cores in a quarter of an hour, each sweep over four sizes.
 
@@ -309,5 +315,6 @@ SUITES: dict[str, Callable[[Options], list[Part]]] = {
     "shapes": shapes,
     "funnel": funnel,
     "formulations": formulations,
+    "peers": peers,
     "limit-formulations": limit_formulations,
 }

@@ -54,6 +54,15 @@ def hatch_build():
     return module
 
 
+@pytest.mark.skipif(shutil.which("clang") is None, reason="no clang")
+def test_clang_compiles_the_kernels(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "jaxpriv/_native", tmp_path / "jaxpriv/_native", ignore=shutil.ignore_patterns("kernels.*"))
+    monkeypatch.setenv("CC", "clang")
+    monkeypatch.delenv("JAXPRIV_KERNELS", raising=False)
+    assert hatch_build().compile_kernels(tmp_path) is None
+    assert (tmp_path / "jaxpriv/_native/kernels.so").is_file()
+
+
 def build(root, target, folder, **environment):
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
     done = subprocess.run(command, cwd=root, env={**os.environ, **environment}, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""cvxpy with Clarabel, ECOS, SCS and HiGHS, in several formulations.
+"""cvxpy with Clarabel, ECOS, SCS, HiGHS, Moreau and Ipopt, in several formulations.
 
 `scaled`      relative entropies of P(s|.) W against the mass of each output, weighted by the prior
 `expression`  relative entropies of w = J W against prior x mass, both as expressions
@@ -30,13 +30,20 @@ _TOLERANCES = {
     "ecos": ("abstol", "reltol", "feastol"),
     "scs": ("eps_abs", "eps_rel"),
     "highs": ("primal_feasibility_tolerance", "dual_feasibility_tolerance"),
+    "moreau": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
+    "ipopt": ("tol",),
 }
-_LIMITS = {"clarabel": {}, "ecos": {"max_iters": 200}, "scs": {"max_iters": 10_000_000}, "highs": {}}
+# Ipopt takes the problem as a smooth nonlinear program (cvxpy's DNLP), with its derivatives.
+_LIMITS = {
+    "ecos": {"max_iters": 200},
+    "scs": {"max_iters": 10_000_000},
+    "ipopt": {"nlp": True, "print_level": 0, "sb": "yes"},
+}
 
 # HiGHS by its interior-point method, without the walk to a vertex that follows it by default.
 INTERIOR = {"solver": "ipm", "run_crossover": "off"}
 # Where the module is not called like the backend.
-_PACKAGES = {"highs": "highspy"}
+_PACKAGES = {"highs": "highspy", "ipopt": "cyipopt"}
 
 
 def _kind(case: Case) -> str:
@@ -85,9 +92,12 @@ class Conic(Solver):
         tolerances = sorted(targets, reverse=True) if self.backend == "scs" else (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
         if self.backend == "highs":
             tolerances = (1e-7, 1e-9)  # a simplex method is exact up to these: its default and near its least
-        names = _TOLERANCES[self.backend]
-        fixed = {**_LIMITS[self.backend], **self.settings}
-        return [Accuracy(f"{t:g}", {**dict.fromkeys(names, t), **fixed}) for t in tolerances]
+        fixed = {**_LIMITS.get(self.backend, {}), **self.settings}
+        return [Accuracy(f"{t:g}", {**self._asked(t), **fixed}) for t in tolerances]
+
+    def _asked(self, tolerance: float) -> dict[str, Any]:
+        named = dict.fromkeys(_TOLERANCES[self.backend], tolerance)
+        return {"ipm_settings": named} if self.backend == "moreau" else named
 
     def load(self) -> None:
         import cvxpy  # noqa: F401 - the import is what is wanted
@@ -113,7 +123,8 @@ class Conic(Solver):
             raise Unable(f"no mechanism returned, status {problem.status}")
         stats = problem.solver_stats
         clock = None if stats.solve_time is None else stats.solve_time + (stats.setup_time or 0.0)
-        return Run(mechanism.value, seconds, own_clock=clock, steps=stats.num_iters)
+        steps = stats.num_iters if isinstance(stats.num_iters, int) else None  # Ipopt's are a remark
+        return Run(mechanism.value, seconds, own_clock=clock, steps=steps)
 
 
 def formulate(instance: Instance, table: Any, formulation: str) -> tuple[Any, Any]:

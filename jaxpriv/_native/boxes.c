@@ -49,9 +49,9 @@ typedef struct {
   long *active, *order, *forced;
 } Room;
 
-INLINE double xlogx(double x) { return x > 0 ? x * log(x) : 0.0; }
-INLINE double least(double a, double b) { return a < b ? a : b; }
-INLINE double most(double a, double b) { return a > b ? a : b; }
+static inline double xlogx(double x) { return x > 0 ? x * log(x) : 0.0; }
+static inline double least(double a, double b) { return a < b ? a : b; }
+static inline double most(double a, double b) { return a > b ? a : b; }
 
 static Room *furnish(long n, long S) {
   const long doubles = 9 * n + VERTICES * (n + S + 2) + 12 * S;

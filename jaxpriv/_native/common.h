@@ -12,8 +12,16 @@
 
 #include "xla/ffi/api/c_api.h"
 
-#define INLINE static inline __attribute__((always_inline))
+/* In what `targets.h` includes. Clang needs the target on what is inlined too: vectors are arguments. */
+#define INLINE static inline __attribute__((always_inline)) TARGET
 #define UNUSED __attribute__((unused)) /* by some of the files that it is included in */
+/* The numbers of vectors a and b at constant places, those of b counted on from those of a; `Places` is the file's
+   vector of integers. GCC before 12 has no __builtin_shufflevector, clang no __builtin_shuffle. */
+#if defined(__clang__)
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (Places){__VA_ARGS__})
+#endif
 
 /* ---- one body, compiled for the instruction sets ------------------------------------------------- */
 

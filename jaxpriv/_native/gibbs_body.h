@@ -295,6 +295,19 @@ INLINE void NAME(multiply_many)(const Block *b, long tile, REAL *memory) {
     memcpy((REAL *)b->columns + (from + y) * b->private, sum + y * wide, b->private * sizeof(REAL));
 }
 
+/* The numbers of a and b at places that are constants only after loops are unrolled: clang's shuffle does not take
+   these, and it makes one of the loop. */
+INLINE Vector NAME(at)(Vector a, Vector b, const Mask places) {
+#if defined(__clang__)
+  Vector out;
+#pragma GCC unroll 16
+  for (int i = 0; i < PER; i++) out[i] = places[i] < PER ? a[places[i] & (PER - 1)] : b[places[i] & (PER - 1)];
+  return out;
+#else
+  return __builtin_shuffle(a, b, places);
+#endif
+}
+
 /* The sums of PER vectors, in one: at every step two vectors become one, whose halves, quarters, ... are theirs. */
 INLINE Vector NAME(totals)(const Vector *sums) {
   const Mask place = {
@@ -316,8 +329,8 @@ INLINE Vector NAME(totals)(const Vector *sums) {
     const Mask second = ((place & half) != 0) & PER; /* the places that show the second vector */
 #pragma GCC unroll 8
     for (int i = 0; i < half; i++)
-      rest[i] = __builtin_shuffle(rest[i], rest[i + half], place + second) +
-                __builtin_shuffle(rest[i], rest[i + half], (place ^ half) + second);
+      rest[i] = NAME(at)(rest[i], rest[i + half], place + second) +
+                NAME(at)(rest[i], rest[i + half], (place ^ half) + second);
   }
   return rest[0];
 }

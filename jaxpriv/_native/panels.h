@@ -170,24 +170,24 @@ INLINE Vector sums_of(const Vector *s) {
   Vector pair[4], four[2];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++)
-    pair[i] = __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){0, 8, 2, 10, 4, 12, 6, 14}) +
-              __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){1, 9, 3, 11, 5, 13, 7, 15});
+    pair[i] = SHUFFLE(s[2 * i], s[2 * i + 1], 0, 8, 2, 10, 4, 12, 6, 14) +
+              SHUFFLE(s[2 * i], s[2 * i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
 #pragma GCC unroll 2
   for (int i = 0; i < 2; i++)
-    four[i] = __builtin_shuffle(pair[2 * i], pair[2 * i + 1], (Places){0, 1, 8, 9, 4, 5, 12, 13}) +
-              __builtin_shuffle(pair[2 * i], pair[2 * i + 1], (Places){2, 3, 10, 11, 6, 7, 14, 15});
-  return __builtin_shuffle(four[0], four[1], (Places){0, 1, 2, 3, 8, 9, 10, 11}) +
-         __builtin_shuffle(four[0], four[1], (Places){4, 5, 6, 7, 12, 13, 14, 15});
+    four[i] = SHUFFLE(pair[2 * i], pair[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13) +
+              SHUFFLE(pair[2 * i], pair[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+  return SHUFFLE(four[0], four[1], 0, 1, 2, 3, 8, 9, 10, 11) +
+         SHUFFLE(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
 #elif WIDTH == 32
   Vector pair[2];
 #pragma GCC unroll 2
   for (int i = 0; i < 2; i++)
-    pair[i] = __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){0, 4, 2, 6}) +
-              __builtin_shuffle(s[2 * i], s[2 * i + 1], (Places){1, 5, 3, 7});
-  return __builtin_shuffle(pair[0], pair[1], (Places){0, 1, 4, 5}) +
-         __builtin_shuffle(pair[0], pair[1], (Places){2, 3, 6, 7});
+    pair[i] = SHUFFLE(s[2 * i], s[2 * i + 1], 0, 4, 2, 6) +
+              SHUFFLE(s[2 * i], s[2 * i + 1], 1, 5, 3, 7);
+  return SHUFFLE(pair[0], pair[1], 0, 1, 4, 5) +
+         SHUFFLE(pair[0], pair[1], 2, 3, 6, 7);
 #else
-  return __builtin_shuffle(s[0], s[1], (Places){0, 2}) + __builtin_shuffle(s[0], s[1], (Places){1, 3});
+  return SHUFFLE(s[0], s[1], 0, 2) + SHUFFLE(s[0], s[1], 1, 3);
 #endif
 }
 

@@ -23,7 +23,7 @@
 static long padded(long n) { return (n + PAD - 1) / PAD * PAD; }
 
 /* How far a block of eight rows from row i on reaches: `triangular` rows are zero beyond their diagonal. */
-INLINE long reach(long i, long n, const int triangular) { return triangular && i + 8 < n ? i + 8 : n; }
+static inline long reach(long i, long n, const int triangular) { return triangular && i + 8 < n ? i + 8 : n; }
 
 /* How many pieces the outputs are cut into: by shapes alone. */
 static long pieces(long batch, long outputs, long rows, long area) {
