@@ -5,13 +5,12 @@ are first used. Natural logarithms (nats) everywhere; bits only where a `units` 
 """
 
 # First: it hears Ctrl-C while the rest is imported.
-from jaxpriv import _command as _command
+from jaxpriv import _process as _process
 
 # isort: split
 
 from typing import TYPE_CHECKING
 
-from jaxpriv import _forks as _forks
 from jaxpriv._lazy import attach
 
 __version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""Equinox modules whose methods are looked up as in any other class."""
+"""How the classes of the library behave: methods that are looked up as in any other class, and printing by shapes."""
 
 import equinox as eqx
 
@@ -13,3 +13,13 @@ class Module(eqx.Module):
     """
 
     __getattribute__ = object.__getattribute__
+
+
+def summary(self: object) -> str:
+    """Use as `__repr__ = summary` in the body of a dataclass: arrays print as their dtype and shape.
+
+    What they hold may be private, and is too long to read.
+    """
+    import equinox as eqx  # not needed to import what only prints through it
+
+    return eqx.tree_pformat(self, short_arrays=True)

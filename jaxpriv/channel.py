@@ -21,13 +21,12 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 from numpy.typing import DTypeLike
 
-from jaxpriv._gibbs import gibbs_logits
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
-from jaxpriv.streaming import all_costs, block, block_size, released, stream
+from jaxpriv.streaming import all_costs, block, block_size, gibbs_logits, released, stream
 
 
 class Pushed(NamedTuple):

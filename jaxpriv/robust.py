@@ -31,7 +31,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError, ResourceError
 from jaxpriv.problems.distortion import DistortionProblem

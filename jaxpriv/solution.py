@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxpriv._clock import Stop
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced
 

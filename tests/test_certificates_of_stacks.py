@@ -7,8 +7,7 @@ import jaxpriv as jp
 from jaxpriv.certificates import certify_program, interval_of
 from jaxpriv.certificates.verification import certify_stack
 from jaxpriv.leakage import by_name
-from jaxpriv.problems.stack import ProblemStack
-from jaxpriv.problems.statement import measured_program, reading
+from jaxpriv.problems.statement import ProblemStack, measured_program, reading
 from jaxpriv.testing import random_joint, random_mechanisms
 
 _COUNT, _SIZES = 5, (3, 4, 3)

@@ -25,14 +25,8 @@ def test_no_file_is_longer_than_500_lines():
 # Modules of fewer than 150 lines with at most one importer, which are an idea of their own, and why.
 _ALONE = {
     "__main__": "python -m jaxpriv starts it",
-    "estimation/tables/counting": "the public way from records to a table of counts",
     "funnels/pricing/local": "one pricer a file",
-    "leakage/cost_bounds": "public bounds on any cost gain, which are no leakage measure",
-    "plotting/mappings": "one kind of figure a file",
-    "report/pictures": "the drawings of the page, without its text",
-    "solvers/_custom": "the public functions for a solver of one's own, which the library's solvers do not call",
     "solvers/conic/tangent": "implicit derivatives, above the method that they differentiate",
-    "testing/instances": "random and degenerate instances, beside those with known answers",
 }
 
 

@@ -5,7 +5,7 @@
        columns = W J,    top = max_y L,    total = sum_y e^(L - top),    hard = max_y (L + l),
        mean_k = sum_y W d_k,    square_jk = sum_y W d_j d_k.
 
-   `jaxpriv._gibbs` has the same in JAX, for every device. What costs are the two products, and the memory between
+   `jaxpriv.streaming` has the same in JAX, for every device. What costs are the two products, and the memory between
    them where each operation goes through the whole block. Here a tile of logits stays in the first-level cache
    from its product to its exponentials, so that the block is written once and read once. Symbols x lie side by side in
    vectors: sums and maxima over y need no shuffles.

@@ -18,7 +18,7 @@ from jaxpriv.certificates.tables import Certificate, nonnegative
 from jaxpriv.channel import AbstractChannel, push
 from jaxpriv.leakage.shannon import average_leakage
 from jaxpriv.problems.noise import NoiseProblem
-from jaxpriv.problems.streamed import StreamedProgram
+from jaxpriv.problems.program import StreamedProgram
 from jaxpriv.streaming import cheapest, leakage
 
 # A score below this carries no weight in float64 (e^-700) and would only poison the bound.

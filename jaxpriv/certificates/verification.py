@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates.information import certify_noise, certify_streamed
@@ -27,8 +27,9 @@ from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.leakage.scales import Scale
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.noise import NoiseProblem
-from jaxpriv.problems.stack import ProblemStack
+from jaxpriv.problems.program import StreamedProgram
 from jaxpriv.problems.statement import (
+    ProblemStack,
     as_budgets,
     distance_program,
     least_value,
@@ -38,7 +39,6 @@ from jaxpriv.problems.statement import (
     reading,
     worst_program,
 )
-from jaxpriv.problems.streamed import StreamedProgram
 from jaxpriv.solution import AbstractSolution, Solution, Status
 from jaxpriv.streaming import marginal
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from jaxpriv import _command
+from jaxpriv import _process
 from jaxpriv.cli import (
     _app,
     _output,
@@ -94,6 +94,6 @@ def _root(
 
 def main() -> None:
     """The console entry: run the command line and exit with its code."""
-    _command.listen()
+    _process.listen()
     _app.silence_backends()
     app(prog_name="jaxpriv")

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from jaxpriv._command import INTERRUPTED
+from jaxpriv._process import INTERRUPTED
 from jaxpriv.cli import _work
 from jaxpriv.cli._measures import filled_in
 from jaxpriv.errors import (

@@ -120,7 +120,7 @@ def frontier(
     from jaxpriv._clock import clock_of
     from jaxpriv._validation import scalar
     from jaxpriv.plotting import image_bytes, require_matplotlib
-    from jaxpriv.plotting.frontiers import drawn_curve, plot_curves
+    from jaxpriv.plotting.figures import drawn_curve, plot_curves
     from jaxpriv.problems import BottleneckProblem, DistortionProblem, FunnelProblem
     from jaxpriv.solving.frontier import frontier_within
     from jaxpriv.solving.funnels import funnel_frontier_within
@@ -232,7 +232,7 @@ def _record(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier
 
 def _npz(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> bytes:
     """The numbers, the mappings where all have one shape, and the drawing."""
-    from jaxpriv.plotting.frontiers import drawn_curve
+    from jaxpriv.plotting.figures import drawn_curve
     from jaxpriv.solution import Status
 
     arrays = {name: values for name, values in numbers.items() if name != "status"}

@@ -13,7 +13,7 @@ from jaxpriv.cli._output import Units, UnitsOption
 from jaxpriv.errors import InputError, IntegrityError
 
 if TYPE_CHECKING:
-    from jaxpriv.plotting.frontiers import DrawnCurve
+    from jaxpriv.plotting.figures import DrawnCurve
     from jaxpriv.solving.frontier import Frontier
     from jaxpriv.solving.funnels import FunnelFrontier
 
@@ -51,7 +51,7 @@ def drawing_of(curve: "DrawnCurve") -> dict[str, np.ndarray]:
 
 def curve_of(arrays: Mapping[str, np.ndarray], path: str) -> "DrawnCurve":
     """The curve that `drawing_of` stored."""
-    from jaxpriv.plotting.frontiers import DrawnCurve
+    from jaxpriv.plotting.figures import DrawnCurve
 
     numbers = {name: np.asarray(arrays[f"drawn_{name}"], dtype=float) for name in _NUMBERS}
     points = {numbers[name].shape for name in ("x", "y", "width")}
@@ -89,7 +89,7 @@ def plot(
     optimum lies between them.
     """
     from jaxpriv.plotting import image_bytes, plot_mapping, require_matplotlib
-    from jaxpriv.plotting.frontiers import plot_curves
+    from jaxpriv.plotting.figures import plot_curves
 
     require_matplotlib()
     if out.suffix.lower() not in (".png", ".pdf", ".svg"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._resources import need_memory
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._clock import ENDLESS, Clock, ProgressLike, Stop, clock_of
+from jaxpriv._module import summary
 from jaxpriv._numerics import divergence, entropy, information_below
-from jaxpriv._repr import summary
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError, ResourceError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxpriv._clock import Clock, Stop
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.solution import AbstractSolution, Status
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._validation import real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.gaussian.source import GaussianSource, information

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._validation import finite, is_traced, real_array
 from jaxpriv.errors import InputError
 

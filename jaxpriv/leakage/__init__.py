@@ -33,7 +33,7 @@ from jaxpriv.leakage._base import (
     lift_of,
     posterior_of,
 )
-from jaxpriv.leakage.cost_bounds import CostGainBounds, cost_gain_bound, cost_gain_bounds
+from jaxpriv.leakage.cost import CostGainBounds, cost_gain_bound, cost_gain_bounds
 from jaxpriv.leakage.evaluation import (
     Evaluation,
     Report,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from jaxpriv._files import atomic_write, write_together
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.estimation.tables.border import Column, Source, read_columns, row_text

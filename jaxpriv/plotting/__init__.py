@@ -5,8 +5,8 @@ pyplot: no window, no global state. `save` writes it, whole or not at all, with 
 Logarithms are drawn in nats unless `units="bits"`, and the label of every axis says which.
 """
 
-from jaxpriv.plotting.frontiers import plot_frontier as plot_frontier
-from jaxpriv.plotting.mappings import plot_mapping as plot_mapping
+from jaxpriv.plotting.figures import plot_frontier as plot_frontier
+from jaxpriv.plotting.figures import plot_mapping as plot_mapping
 from jaxpriv.plotting.styles import COLOURS as COLOURS
 from jaxpriv.plotting.styles import image_bytes as image_bytes
 from jaxpriv.plotting.styles import require_matplotlib as require_matplotlib

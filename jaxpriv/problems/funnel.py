@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxpriv._module import summary
 from jaxpriv._numerics import entropy, information_interval
-from jaxpriv._repr import summary
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError

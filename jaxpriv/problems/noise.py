@@ -15,7 +15,7 @@ import equinox as eqx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._types import Arr
 from jaxpriv._validation import finite, joint_array, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError

@@ -15,6 +15,9 @@ The least worst outcome is one program too. Where WORST terms of smooth kinds ha
     phi_j(A_j W_y) + offset_j . W_y <= peak rate_j . W_y  for every y,
 
 and the peak, the largest ratio of an output, is what is minimised. It multiplies W, so the program is quasi-convex.
+A `StreamedProgram` states the least leakage over operators, without a table of size |X| |Y|; block by block it is the
+same as form OBJECTIVE.
+
 Every problem of Calmon-Fawaz's Theorems 1 and 2, Remarks 1, 3 and 4 and Corollary 1 is one of these.
 """
 
@@ -22,11 +25,14 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
+from jaxpriv.distortion import AbstractDistortion
+from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 
 # Newton steps that put a mechanism onto equations, and what they may be missed by afterwards, relative to their size.
@@ -138,3 +144,22 @@ def onto_equations(program: Program, mechanism: Arr) -> Arr:
     missing = xp.where(program.equal, program.budgets - (c * mechanism).sum(axis=(1, 2)), 0.0)
     met = abs(missing) <= _MET * (abs(program.budgets) + (abs(c) * mechanism).sum(axis=(1, 2)))
     return xp.where(met.all(), mechanism, np.nan)
+
+
+class StreamedProgram(eqx.Module):
+    """Operators of one joint and its distortions, the prior, and either prices or budgets.
+
+    minimise  I(S;Y) + sum_k prices_k E d_k                          (budgets is None)
+    minimise  I(S;Y)   subject to  E d_k <= budgets_k,  k = 1..M     (prices is None)
+    """
+
+    joint: AbstractJoint
+    distortions: tuple[AbstractDistortion, ...]
+    prior: Arr  # (S,)
+    prices: Any  # (M,) or None
+    budgets: Any  # (M,) or None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape (X, Y) of a mechanism."""
+        return self.distortions[0].shape

@@ -1,11 +1,14 @@
 """From a problem to its convex program (`program.Program`), on the host and from tracers.
 
 A program is `whole` where every private symbol keeps its rows: one whose shapes depend on no value of the data. So is
-one of mutual information, whose rules are then the log-lifts of all private symbols.
+one of mutual information, whose rules are then the log-lifts of all private symbols. A `ProblemStack` (problems of
+equal sizes along a leading axis) is stated as one program, which has that axis too.
 """
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
@@ -15,12 +18,68 @@ import numpy as np
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.errors import InputError
-from jaxpriv.leakage import AbstractLeakage, exact_values
+from jaxpriv.leakage import AbstractLeakage, MutualInformation, exact_values
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.leakage.scales import PLAIN, Scale
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
-from jaxpriv.problems.stack import ProblemStack
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemStack:
+    """What the statement of a `DistortionProblem` reads, for N problems with one measure, an average, and no limits.
+
+    All have as many joints and distortions, of equal sizes, and the same form, `budget` or `multiplier`.
+    """
+
+    joints: np.ndarray  # (N, K, S, X)
+    distortions: np.ndarray  # (N, M, X, Y)
+    leakage: AbstractLeakage
+    budget: np.ndarray | None = None  # (N, M)
+    multiplier: np.ndarray | None = None  # (N, M)
+
+    @staticmethod
+    def of(problems: Sequence[DistortionProblem]) -> "ProblemStack":
+        """The problems along a leading axis; the measure is that of the first."""
+        first = problems[0]
+        joints = np.stack([problem.joints for problem in problems])
+        tables = np.stack([problem.tables() for problem in problems])
+        if first.budget is not None:
+            budgets = np.stack([problem.budget for problem in problems])
+            return ProblemStack(joints, tables, first.leakage, budget=budgets)
+        prices = np.stack([problem.multiplier for problem in problems])
+        return ProblemStack(joints, tables, first.leakage, multiplier=prices)
+
+    @property
+    def leakage_budget(self) -> None:
+        """Of no problem here."""
+
+    @property
+    def limits(self) -> tuple[()]:
+        """None."""
+        return ()
+
+    @property
+    def of_information(self) -> bool:
+        """As of one problem."""
+        return isinstance(self.leakage, MutualInformation)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape (X, Y) of a mechanism."""
+        inputs, outputs = self.distortions.shape[-2:]
+        return inputs, outputs
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """(K, |S|, |X|, |Y|)."""
+        groups, private, inputs = self.joints.shape[-3:]
+        return groups, private, inputs, self.shape[1]
+
+    def tables(self) -> np.ndarray:
+        """The distortions, shape (N, M, X, Y)."""
+        return self.distortions
+
 
 # From measures to the terms of a convex program: what a measure says of itself, in a role, with equal rows merged.
 #

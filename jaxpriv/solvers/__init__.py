@@ -18,9 +18,9 @@ from jaxpriv.solvers._base import (
     last_state,
     resume,
 )
-from jaxpriv.solvers._custom import consider, slope_of
 from jaxpriv.solvers.accelerated import AcceleratedGradient
 from jaxpriv.solvers.conic import InteriorPoint, no_candidate, path_tangent
+from jaxpriv.solvers.conic.candidate import consider, slope_of
 from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solvers.mirror_descent import MirrorDescent

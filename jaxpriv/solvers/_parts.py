@@ -53,7 +53,7 @@ def score_costs(program: Program, scores: Arr, weights: Arr) -> Arr:
     return xp.einsum("kys,ksx->xy", weights[:, None, None] * scores, program.joints)
 
 
-def dual_bound(program: Program, scores: Arr, weights: Arr, multipliers: Arr) -> Arr:
+def bound_of_scores(program: Program, scores: Arr, weights: Arr, multipliers: Arr) -> Arr:
     """The bound of `certificates`, without its rounding allowance, on the support, at working precision."""
     prior = program.priors[:, None, :]
     top = scores.max(axis=2, keepdims=True)

@@ -32,7 +32,7 @@ from jaxtyping import Array
 
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
-from jaxpriv.problems.streamed import StreamedProgram
+from jaxpriv.problems.program import StreamedProgram
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers._factors import small_solve
 from jaxpriv.streaming import Pass, check_mesh, gibbs_pass, leakage, log_mean_exp, posterior_scores

@@ -21,7 +21,7 @@ from jaxpriv.problems.program import Form, Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers._parts import (
     Leak,
-    dual_bound,
+    bound_of_scores,
     leak_of,
     meet_budgets,
     normalised,
@@ -110,7 +110,7 @@ class MirrorDescent(AbstractSolver):
         mean = state.mean_scores + (gained / xp.maximum(total, 1.0)) * (scores - state.mean_scores)
         best = state.best
         for rule in (scores, mean):  # the last rule wins early, the averaged one in the long run
-            bound = dual_bound(program, rule, weights, multipliers)
+            bound = bound_of_scores(program, rule, weights, multipliers)
             k, price = program.stacked(rule, weights, multipliers)
             best = best.with_dual(k, best.eta, price, bound)
         best = with_mechanism(program, best, new)

@@ -20,7 +20,7 @@ from jaxtyping import Array
 from jaxpriv.certificates.verification import StackProof, certify, certify_stack
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.stack import ProblemStack
+from jaxpriv.problems.statement import ProblemStack
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, restored

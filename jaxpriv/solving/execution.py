@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxpriv import _native
-from jaxpriv._forks import refuse_after_fork
+from jaxpriv._process import refuse_after_fork
 from jaxpriv.errors import ResourceError
 from jaxpriv.solving import kept
 

@@ -42,17 +42,22 @@ from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import LINEAR, Solver
-from jaxpriv.solving.known import entry_costs, independent_release, inside, known_answer, no_rules, prior_rules
-from jaxpriv.solving.loops import ONE, run, seconds_of
-from jaxpriv.solving.reduction import Reduced
-from jaxpriv.solving.tight import (
+from jaxpriv.solving.closed_forms import (
     anchored_at_least,
     at_least_value,
+    entry_costs,
     finite_on,
     flags_of,
+    independent_release,
     independent_vertex,
+    inside,
+    known_answer,
+    no_rules,
+    prior_rules,
     solve_tight,
 )
+from jaxpriv.solving.loops import ONE, run, seconds_of
+from jaxpriv.solving.reduction import Reduced
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.feasibility import BOUNDARY
-from jaxpriv.problems.streamed import StreamedProgram
+from jaxpriv.problems.program import StreamedProgram
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate

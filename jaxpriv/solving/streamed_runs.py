@@ -28,7 +28,7 @@ from jaxpriv._files import atomic_write, load_npz_safely
 from jaxpriv._types import ScalarLike
 from jaxpriv.certificates import Certificate
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
-from jaxpriv.problems.streamed import StreamedProgram
+from jaxpriv.problems.program import StreamedProgram
 from jaxpriv.solvers import AcceleratedGradient, Goal, TwoGrid, advance
 from jaxpriv.solvers._base import Certified
 from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate

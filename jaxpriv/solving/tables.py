@@ -28,8 +28,8 @@ from jaxpriv.problems.statement import (
 from jaxpriv.solution import Solution, no_solution
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solving.choice import Solver
+from jaxpriv.solving.closed_forms import ROUNDING_SHARES, independent_release, no_rules
 from jaxpriv.solving.host import CertifiedCandidate, Solve, check_limits, on_face, own_goal
-from jaxpriv.solving.known import ROUNDING_SHARES, independent_release, no_rules
 from jaxpriv.solving.reduction import Reduced
 
 # The rule by which the search for the least worst-outcome limit goes on, on the host and under a trace.

@@ -36,8 +36,8 @@ from jaxpriv.problems.statement import (
 )
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, last_state
+from jaxpriv.solving.closed_forms import independent_release, no_rules
 from jaxpriv.solving.host import distortion_of, own_goal
-from jaxpriv.solving.known import independent_release, no_rules
 from jaxpriv.solving.reduction import Reduced, as_they_are, moves
 from jaxpriv.solving.tables import MOST_PROBES, next_limit
 from jaxpriv.solving.traced_program import (

@@ -29,8 +29,8 @@ from jaxpriv.problems.statement import (
 )
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state
 from jaxpriv.solvers.conic.method import InteriorState
+from jaxpriv.solving.closed_forms import ROUNDING_SHARES, independent_release
 from jaxpriv.solving.host import inner_goal
-from jaxpriv.solving.known import ROUNDING_SHARES, independent_release
 from jaxpriv.solving.reduction import Reduced, moves
 
 # What a measure may exceed its limit by, relative to 1 + limit.

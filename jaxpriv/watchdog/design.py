@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv import leakage
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Joint
 from jaxpriv._validation import scalar

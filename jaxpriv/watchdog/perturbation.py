@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.watchdog.staircase import entropy_terms, merged_leakage

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._validation import finite, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.watchdog.staircase import Steps, proved_bounds, steps

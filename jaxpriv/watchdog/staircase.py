@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._types import Joint
 from jaxpriv._validation import is_traced, joint_array
 from jaxpriv.errors import InputError

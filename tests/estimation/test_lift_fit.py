@@ -27,9 +27,8 @@ from jaxpriv.estimation.lift import (
     self_test,
     trimmed,
 )
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator, project
 from jaxpriv.estimation.lift.estimators import NAMES, temperature
-from jaxpriv.estimation.lift.loglift import project
 from jaxpriv.estimation.lift.training import _standardisation, train
 
 TINY = Network(8, 1)

@@ -24,8 +24,8 @@ from jaxpriv.estimation.lift import (
     from_symbols,
     named,
 )
+from jaxpriv.estimation.lift._base import AbstractScorer, ceilings, project
 from jaxpriv.estimation.lift.evaluation import _doubts, over_splits
-from jaxpriv.estimation.lift.loglift import AbstractScorer, ceilings, project
 from jaxpriv.estimation.lift.objectives import clip_inwards
 from jaxpriv.leakage import f_information
 from jaxpriv.probability import mutual_information

@@ -19,7 +19,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables import Quantiles
 from jaxpriv.mechanism import fit
 from jaxpriv.report import report
-from jaxpriv.report.numbers import numbers
+from jaxpriv.report.page import numbers
 from tests.mechanism.conftest import COLUMNS, every, fitted, people, table  # noqa: F401 - fixtures
 
 _EMPTY = {"meta", "input"}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import _native
-from jaxpriv._gibbs import gibbs_block, portable_block
+from jaxpriv.streaming import gibbs_block, portable_block
 
 kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
 pytestmark = [kernels, pytest.mark.usefixtures("inside")]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._validation import mechanism_array
 from jaxpriv.estimation.confidence.means import clopper_pearson, count_array, failure, mean_interval, possible_array
 from jaxpriv.estimation.confidence.sets import (

@@ -8,7 +8,7 @@ Everything here is an estimate. An `Estimate` has a standard error and never sha
 number that is proved.
 """
 
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator, Estimate
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator, Estimate, LogLift, average
 from jaxpriv.estimation.lift.estimators import (
     NAMES,
     CalibratedClassifier,
@@ -22,7 +22,6 @@ from jaxpriv.estimation.lift.estimators import (
 )
 from jaxpriv.estimation.lift.evaluation import EstimateWarning, LiftReport, e_gamma, estimate
 from jaxpriv.estimation.lift.known import Agreement, KnownTask, known_tasks, self_test
-from jaxpriv.estimation.lift.loglift import LogLift, average
 from jaxpriv.estimation.lift.network import Network
 from jaxpriv.estimation.lift.objectives import (
     AbstractForm,

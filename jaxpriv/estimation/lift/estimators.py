@@ -11,8 +11,7 @@ import numpy as np
 
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator, generator
-from jaxpriv.estimation.lift.loglift import AbstractScorer, LogLift, project
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator, AbstractScorer, LogLift, generator, project
 from jaxpriv.estimation.lift.network import Network
 from jaxpriv.estimation.lift.objectives import (
     AbstractForm,

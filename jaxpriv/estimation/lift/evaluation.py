@@ -11,8 +11,15 @@ from scipy.special import logsumexp
 
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator, Estimate, checked_prior, generator, share, split
-from jaxpriv.estimation.lift.loglift import LogLift
+from jaxpriv.estimation.lift._base import (
+    AbstractLiftEstimator,
+    Estimate,
+    LogLift,
+    checked_prior,
+    generator,
+    share,
+    split,
+)
 from jaxpriv.estimation.lift.samples import Samples
 
 

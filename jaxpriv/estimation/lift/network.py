@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from jaxpriv._types import Arr
 from jaxpriv._validation import whole
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.lift.loglift import AbstractScorer
+from jaxpriv.estimation.lift._base import AbstractScorer
 from jaxpriv.solving.execution import own_settings
 
 # Rows scored at once: one compiled program whatever the number of rows.

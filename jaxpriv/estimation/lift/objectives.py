@@ -40,7 +40,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import scalar
-from jaxpriv.estimation.lift.loglift import projected
+from jaxpriv.estimation.lift._base import projected
 
 _LN2 = math.log(2.0)
 

@@ -13,9 +13,8 @@ and rule.
 """
 
 from jaxpriv.estimation.tables.border import Source
-from jaxpriv.estimation.tables.codebook import Codebook, Records, fit_codebook
+from jaxpriv.estimation.tables.codebook import Codebook, CountedTable, Records, count_table, fit_codebook
 from jaxpriv.estimation.tables.costs import column_distortion
-from jaxpriv.estimation.tables.counting import CountedTable, count_table
 from jaxpriv.estimation.tables.csv_files import TableFile
 from jaxpriv.estimation.tables.rules import Categories, Edges, Quantiles, Rule
 

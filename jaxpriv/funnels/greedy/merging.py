@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxpriv._repr import summary
+from jaxpriv._module import summary
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr
 from jaxpriv.errors import InputError
