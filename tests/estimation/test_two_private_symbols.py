@@ -1,0 +1,129 @@
+"""The bound on I(S;Y) of two private symbols: its lemma, its exact moments, its certificate, coverage and width."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, gammaln, xlogy
+from scipy.stats import binom
+
+from jaxpriv.estimation.audit import two_private_symbols
+from jaxpriv.estimation.audit.likelihood_ratio import from_pairs
+from jaxpriv.estimation.audit.two_private_symbols import LARGEST, MULTIPLIERS, SLACK, _certified, _coins, information
+from jaxpriv.probability import mutual_information
+from tests.estimation.test_sharper_bounds import POPULATIONS, drawn
+
+BETA = 0.05
+
+
+def log_moment(count, logit, lam):
+    """ln E exp(-lambda c d(A/c || x)) with A binomial, x = 1/(1 + e^-logit); outcomes out of reach count as 1."""
+    x = expit(logit)
+    spread = 9 * np.sqrt(count * x[-1] * (1 - x[-1])) + 12
+    a = np.arange(max(0, int(count * x[0] - spread)), min(count, int(count * x[-1] + spread)) + 1.0)
+    fixed = gammaln(count + 1) - gammaln(a + 1) - gammaln(count - a + 1)
+    fixed -= lam * (xlogy(a, a / count) + xlogy(count - a, 1 - a / count))
+    powers = fixed[:, None] + (1 + lam) * (a[:, None] * logit - count * np.logaddexp(0, logit))
+    return np.log(np.exp(powers).sum(axis=0) + 1e-9)  # e^-36, twice, is beyond `spread` (Bernstein's inequality)
+
+
+def excess_of_the_lemma(count, lam):
+    """The largest certified ln alpha less the lemma's bound over all x; symmetric in x and 1 - x.
+
+    ln alpha is convex in the logit but for -(1 + lambda) c ln(1 + e^logit), which bends by (1 + lambda) c x(1-x).
+    """
+    half = 0.5 * np.log1p(lam)
+    least = 0.9 * SLACK / (3 * half) / count  # below, where alpha <= 1 is enough
+    points, steps = [np.log(least)], []
+    while points[-1] < 0:
+        x = expit(points[-1])
+        mean = count * x * (1 - x)
+        steps.append(min(0.25, 1.5 * np.sqrt(SLACK / ((1 + lam) * mean)) if mean > 0.5 else 0.05))
+        points.append(min(points[-1] + steps[-1], 0.0))
+    logit = np.array(points)
+    worst = -np.inf
+    for start in range(0, len(logit) - 1, 32):
+        part = logit[start : start + 33]
+        found, mean = log_moment(count, part, lam), count * expit(part) * expit(-part)
+        bend = (1 + lam) * mean[1:] * np.diff(part) ** 2 / 8
+        allowed = SLACK - half + half * np.maximum(1 - 3 * mean[1:], 0)  # mean increases, the bound decreases
+        worst = max(worst, float((np.maximum(found[:-1], found[1:]) + bend - allowed).max()))
+    return worst
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        pytest.param([3, 4, 5, 6, 7, 9, 12, 20, 47, 150], id="some"),
+        pytest.param(range(3, LARGEST + 1), marks=pytest.mark.thorough, id="all"),
+    ],
+)
+def test_the_moments_of_binomial_laws(counts):
+    for count in counts:
+        for lam in MULTIPLIERS:
+            assert excess_of_the_lemma(count, lam) <= 0, (count, lam)
+
+
+def test_the_moment_of_a_column_is_exact():
+    """E exp(s(a - c p') - lambda c d(a/c || p')) = G(q)^c alpha(c, x*)."""
+    q, centre, tilt, lam, count = 0.27, 0.4, 0.6, 1.4, 17
+    a = np.arange(count + 1)
+    mean = (
+        binom.pmf(a, count, q) * np.exp(tilt * (a - count * centre) - lam * count * _coins(a / count, centre))
+    ).sum()
+    nu = 1 / (1 + lam)
+    one = (q * np.exp(tilt * (1 - centre)) * centre**lam) ** nu
+    zero = ((1 - q) * np.exp(-tilt * centre) * (1 - centre) ** lam) ** nu
+    moment = log_moment(count, np.array([np.log(one / zero)]), lam)[0]
+    assert np.log(mean) == pytest.approx(count * np.log(one + zero) / nu + moment, abs=1e-6)
+
+
+@pytest.mark.parametrize(("centre", "lam", "least"), [(0.4, 1.4, 9), (0.03, 0.5, 20), (0.9, 3.2, 6)])
+def test_the_constants_are_certified(centre, lam, least):
+    """1 - G e^eta is above a d + b (q - p') + c_0 at every q tried, and close to it at one."""
+    tilts, slopes = np.array([-0.3, 0.0, 0.2]), np.array([0.9, 1.0]) * lam / (1 + lam)
+    tangents, constants = _certified(centre, lam, least, tilts, slopes, 900)
+    q, nu = np.linspace(0, 1, 40001), 1 / (1 + lam)
+    one = (q * np.exp(tilts * (1 - centre))[:, None] * centre**lam) ** nu
+    zero = ((1 - q) * np.exp(-tilts * centre)[:, None] * (1 - centre) ** lam) ** nu
+    share = one / (one + zero)
+    eta = 0.5 * np.log1p(lam) * np.maximum(1 / least - 3 * share * (1 - share), 0)
+    rest = 1 - (one + zero) ** (1 / nu) * np.exp(eta) - tangents[:, None] * (q - centre)
+    over = (rest - slopes[:, None, None] * _coins(q, centre)).min(axis=-1) - constants
+    assert over.min() >= 0
+    assert over.max() < 2e-3
+
+
+def bounds(tables, beta):
+    n = tables[0].sum()
+    return np.array([information(table, n * float(mutual_information(table / n)), beta) for table in tables])
+
+
+@pytest.mark.parametrize(("name", "records"), [("independent", 120), ("weak", 300)])
+def test_coverage(name, records):
+    """At 0.2, where a bound that is too small shows; each miss has a probability of at most 0.2."""
+    truth = float(mutual_information(POPULATIONS[name]))
+    values = bounds(drawn(name, records, 30), 0.2)
+    assert (values < truth - 1e-12).sum() <= 19  # chance below 1e-6
+    assert np.isfinite(values).sum() > 5
+
+
+def test_a_population_at_its_own_bound():
+    """Its information is close to the bounds that its samples give."""
+    joint = np.array([[0.26, 0.1, 0.04], [0.2, 0.2, 0.2]])
+    truth = float(mutual_information(joint))
+    values = bounds(np.random.default_rng(5).multinomial(150, joint.ravel(), size=40).reshape(-1, 2, 3), 0.3)
+    assert (values < truth).sum() <= 28  # chance below 1e-6
+    assert np.isfinite(values).any()
+
+
+def test_close_to_what_normal_deviations_allow():
+    """2 x 4, 300 and 3000 pairs, T at its median: n I is at most 6.9, of normal deviations 5.6, Chernoff alone 8."""
+    for records, most in ((300, 6.9), (3000, 6.5)):
+        counts = np.outer([0.4, 0.6], np.full(4, records / 4)).astype(int)
+        assert 5.0 < records * information(counts, 1.183, BETA) < most
+
+
+def test_many_pairs_and_extreme_margins_fall_back():
+    assert two_private_symbols.reach(LARGEST + 1, 4, BETA) == 0
+    rare = np.array([[1, 0], [150, 149]])
+    assert 0 < from_pairs(rare, BETA) <= np.log(2)
+    assert from_pairs(np.array([[0, 0], [150, 150]]), BETA) == pytest.approx(np.log(2))
