@@ -173,7 +173,7 @@ def log_ratios(measure: AbstractPointwiseLeakage, joints: np.ndarray, mechanisms
     log_lift, support, masses = _log_lifts(joints, mechanisms)
     with np.errstate(invalid="ignore"):
         scores = measure.score(log_lift, support)
-    return np.maximum(np.where(masses > 0, scores, 0.0).max(axis=-1), 0.0)
+    return np.asarray(np.maximum(np.where(masses > 0, scores, 0.0).max(axis=-1), 0.0))
 
 
 def _log_lifts(joint: np.ndarray, mechanism: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
