@@ -33,6 +33,7 @@ _CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
 _END = struct.Struct("<4sHHHHIIH")
 _VERSION, _DATE = 20, 0x21  # 2.0: stored members; 1 January 1980
 
+_TOOL = re.compile(r"jaxpriv [0-9][0-9A-Za-z.+!]{0,63}")  # a public version
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(
     rb"\{'descr': '(<[fiu]8)', 'fortran_order': False, 'shape': \((\d{1,12},|\d{1,12}(?:, \d{1,12}){1,2})\), \} *\n"
@@ -109,13 +110,15 @@ def unsealed(content: bytes, name: str, kind: str, fields: Sequence[str]) -> dic
     record = strict(content, name)
     if not isinstance(record, dict) or record.get("format") != kind:
         raise IntegrityError(f"{name} is not a {kind} record")
-    if record.get("version") != 1:
+    if type(record.get("version")) is not int or record["version"] != 1:  # True == 1
         raise IntegrityError(f"{name} has a version that this release does not read")
     wanted = {"format", "version", "sha256", *fields}
     for field in sorted(wanted - set(record)):
         raise IntegrityError(f"{name} has no field {field!r}")
     if len(record) > len(wanted):
         raise IntegrityError(f"{name} has {len(record) - len(wanted)} unknown fields")
+    if "tool" in wanted and not (isinstance(record["tool"], str) and _TOOL.fullmatch(record["tool"])):
+        raise IntegrityError(f"{name} does not say which release wrote it")
     stated = record.pop("sha256")
     if canonical({**record, "sha256": stated}) != content:
         raise IntegrityError(f"{name} is not in canonical form")

@@ -400,7 +400,8 @@ for line in sys.stdin:
 """
 
 
-def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tmp_path, table, mechanism):
+@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=pytest.mark.thorough)])
+def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tmp_path, table, mechanism, kills):
     mechanism.save(tmp_path / "design.zip")
     write(tmp_path / "records.csv", table)
     out, proof, ledger = (tmp_path / name for name in ("out.csv", "receipt.json", "ledger"))
@@ -412,7 +413,7 @@ def test_killed_at_any_time_nothing_is_half_written_and_nobody_is_drawn_twice(tm
         cwd=ROOT,
         text=True,
     ) as process:
-        for _ in range(40):
+        for _ in range(kills):
             print(generator.uniform(0.0, 0.15), file=process.stdin, flush=True)
             assert process.stdout.readline() == "\n"
             states.add((ledger.exists(), out.exists(), proof.exists()))
