@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from jaxpriv.certificates.verification import Verification
 
-# The default tolerance where the certificate is computed in float32.
-SINGLE_TOLERANCE = 1e-4
+# The default tolerances where the certificate is computed in float32, whose rounding is 6e-8 of every term of a sum,
+# and in float64 (a choice: six digits of a leakage of one nat).
+SINGLE_TOLERANCE, DOUBLE_TOLERANCE = 1e-4, 1e-6
 
 
 class Status(enum.IntEnum):

@@ -26,7 +26,6 @@ def test_no_file_is_longer_than_500_lines():
 _ALONE = {
     "__main__": "python -m jaxpriv starts it",
     "funnels/pricing/local": "one pricer a file",
-    "solvers/conic/tangent": "implicit derivatives, above the method that they differentiate",
 }
 
 

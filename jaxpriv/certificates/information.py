@@ -21,8 +21,9 @@ from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.problems.program import StreamedProgram
 from jaxpriv.streaming import cheapest, leakage
 
-# A score below this carries no weight in float64 (e^-700) and would only poison the bound.
+# A score below this carries no weight in float64: e^-700 = 1e-304, near the smallest normal number (e^-708).
 _LOWEST_SCORE = -700.0
+# The unit of rounding: a correctly rounded operation is off by at most this share.
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 

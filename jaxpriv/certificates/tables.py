@@ -116,6 +116,8 @@ def _excess(xp: ModuleType, term: Term, mechanism: Arr) -> tuple[Arr, Arr]:
     size = abs(term.rows) @ mechanism
     if term.smooth:
         own = _of_outputs(term.offset, mechanism)
+        # phi is made of w ln(w/r): of ratios down to the rounding of w (2^-53) the logarithm is at most 37. This is
+        # the scale that an excess is compared with, and no part of a bound.
         return column_values(term, w) + own, size.sum(axis=-2) * 40.0 + _of_outputs(abs(term.offset), mechanism)
     if not term.normalised:
         return w.max(axis=-2), size.max(axis=-2)

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxpriv._module import summary
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import is_traced
+from jaxpriv._validation import SUM_TOLERANCE, is_traced
 from jaxpriv.certificates.information import certify_noise, certify_streamed
 from jaxpriv.certificates.tables import certify_program, violation_of
 from jaxpriv.channel import AbstractChannel
@@ -59,6 +59,7 @@ def interval_of(
     """(value, lower bound) in the unit of the problem, from those of its program's total (`statement.reading`)."""
     value, bound = scale.outer(value + shift), scale.outer(bound + shift)
     if problem.budget is not None:  # no release leaks less than one that ignores the data
+        # Less 9,000 units of rounding: more than sums of as many nonnegative masses, in any order, are rounded by.
         least = least_value(problem, problem.leakage) * (1 - 1e-12)
         if is_traced(bound, least):
             return value, jnp.maximum(bound, least)
@@ -377,7 +378,8 @@ def certify_stack(
 
 def _stochastic(mechanism: np.ndarray) -> np.ndarray:
     """Whether the rows of (..., X, Y) are distributions, up to rounding: of NaN no comparison is true."""
-    met = (mechanism >= 0).all(axis=(-2, -1)) & (abs(mechanism.sum(axis=-1) - 1) <= 1e-9).all(axis=-1)
+    # Sums of 1 to the tolerance at which a mechanism is refused (`_validation.sum_tolerance` of float64).
+    met = (mechanism >= 0).all(axis=(-2, -1)) & (abs(mechanism.sum(axis=-1) - 1) <= SUM_TOLERANCE).all(axis=-1)
     return np.asarray(met)
 
 

@@ -26,7 +26,9 @@ __all__ = [
     "CustomLoss",
 ]
 
-_MOST_STEPS = 60
+# Interior-point steps at most; each aims at a tenth of the products and goes 95 % of the way to the boundary.
+# Choices: the announcement found is a proof however near the best one it is.
+_MOST_STEPS, _AIM, _BOUNDARY = 60, 0.1, 0.95
 # The least complementarity product. A posterior is no function of scores that several of them give
 # (an announcement on a face of the simplex): so many digits are smoothed over.
 CENTRED = 1e-11
@@ -344,7 +346,7 @@ def answer(loss: Loss, g: Arr, least: ScalarLike = CENTRED) -> ConjugatePoint:
     def step(state: _ConjugateState) -> _ConjugateState:
         q, v, s, z = state.q, state.v, state.s, state.z
         slopes, matrix = _system(loss, state)
-        aim = jnp.maximum(0.1 * state.mu, least)
+        aim = jnp.maximum(_AIM * state.mu, least)
         dual = -(v @ slopes - z - state.row) + aim / q - z
         primal = -(g + loss.costs(q) + s - state.top) - aim / v + s
         sides = jnp.concatenate([dual, primal, jnp.stack([v.sum() - 1.0, 1.0 - q.sum()])])
@@ -352,7 +354,7 @@ def answer(loss: Loss, g: Arr, least: ScalarLike = CENTRED) -> ConjugatePoint:
         dq, dv, dtop, drow = move[:n], move[n : n + m], move[-2], move[-1]
         dz, ds = (aim - z * q - z * dq) / q, (aim - s * v - s * dv) / v
         falls = jnp.concatenate([-dq / q, -dv / v, -dz / z, -ds / s])
-        a = 0.95 / jnp.maximum(falls.max(), 0.95)
+        a = _BOUNDARY / jnp.maximum(falls.max(), _BOUNDARY)
         change = jnp.maximum(abs(dq / q).max(), abs(dv / v).max())
         new = state._replace(
             q=q + a * dq, v=v + a * dv, s=s + a * ds, z=z + a * dz, top=state.top + a * dtop, row=state.row + a * drow

@@ -60,6 +60,7 @@ def _exp(nats: ScalarLike) -> ScalarLike:
 
 
 def _log(total: ScalarLike) -> ScalarLike:
+    # The floor keeps the logarithm finite; 1e-300 is a normal number, which XLA does not flush to 0.
     if is_traced(total):
         return jnp.log(jnp.maximum(total, 1e-300))
     return np.log(np.maximum(total, 1e-300)) if np.ndim(total) else math.log(max(total, 1e-300))
@@ -92,6 +93,7 @@ def least_on_simplex(objective: Callable[[Array], Array], start: Array, steps: i
         newton = jax.scipy.linalg.cho_solve(factor, q * slope - mu)
         level = jax.scipy.linalg.cho_solve(factor, q)
         z = level * (jnp.sum(q * newton) / jnp.sum(q * level)) - newton
+        # 95 % of the way to the boundary: a choice.
         longest = jnp.minimum(1.0, 0.95 / jnp.maximum(jnp.max(-z), 0.95))
         lengths = longest * shortening
 

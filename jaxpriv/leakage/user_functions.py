@@ -60,6 +60,7 @@ def _compiled(function: Callable[..., Any], owner: Hashable, shapes: tuple[Any, 
 
 # Tangents may lie above the values by rounding of the user's function, relative to the numbers compared.
 _ROUNDING = 1e-9
+# Ratios and announcements at which a user's function is compared with its tangents. Choices: more find more mistakes.
 _RATIOS, _ANNOUNCEMENTS = 200, 40
 
 
@@ -126,6 +127,7 @@ def _check_announcements(form: str, loss: Callable[[Array], Array], proper: bool
     """The loss at announcements inside the simplex and near its faces."""
     rng = np.random.default_rng(0)
     q = np.vstack([rng.dirichlet(np.full(symbols, share), _ANNOUNCEMENTS // 2) for share in (0.3, 3.0)])
+    # A thousandth of the uniform announcement: inside the simplex, where the loss and its slopes are finite.
     q = 0.999 * np.vstack([np.full(symbols, 1.0 / symbols), q]) + 0.001 / symbols
     costs, slopes = call(costs_and_slopes, loss, q)
     finite = np.isfinite(costs).all(axis=0) & np.isfinite(slopes).all(axis=(0, 2))
@@ -146,6 +148,7 @@ def _check_announcements(form: str, loss: Callable[[Array], Array], proper: bool
 def _check_proper(form: str, loss: Callable[[Array], Array], q: np.ndarray) -> None:
     slopes = np.einsum("as,asj->aj", q, call(costs_and_slopes, loss, q)[1])
     gap = (slopes * q).sum(axis=1) - slopes.min(axis=1)
+    # 1e-6 is a choice: a loss that is this nearly proper is taken as proper.
     if not (gap <= 1e-6 * (1.0 + abs(slopes).max(axis=1))).all():
         raise InputError(f"{form}: loss is not proper: announcing the posterior is not the best announcement")
 

@@ -151,11 +151,12 @@ def independent(program: Program) -> Arr | None:
 # cost is constant. Source: Borwein and Wolkowicz 1981 (facial reduction); the combination of rounds: own derivation.
 
 
-# Costs of a row that differ by no more than this share of their spread are a tie.
+# Costs of a row that differ by no more than this share of their spread are a tie: some thousand units of rounding.
+# Which entries tie changes the program that is solved; the certificate is that of the whole one.
 _TIE = 1e-12
 # The same for weights that a linear program found, and its tolerance: rooms and weights below are none.
 _LINEAR_TIE, _LINEAR = 1e-10, 1e-10
-_NOTHING = 1e-9
+_NOTHING = 1e-9  # ten times the tolerance of the linear program
 # Constraints on the face that are combinations of others up to this are dropped.
 _DEPENDENT = 1e-9
 # The weighted cost outside of an earlier face is at least this many times what the next weights need there.
@@ -242,6 +243,7 @@ class Face:
         short = np.where(self.support, 0.0, (least - total) / np.where(self.support, 1.0, excess))
         weighted = self.escape > 0
         negative = np.where(weighted, -prices / np.where(weighted, self.escape, 1.0), 0.0)
+        # A billionth more than is needed: rounding of the quotients. A larger price still gives a bound that holds.
         raised = max(float(short.max()), float(negative.max()), 0.0) * (1 + 1e-9)
         return np.maximum(prices + raised * self.escape, 0.0)
 

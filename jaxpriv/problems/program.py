@@ -35,7 +35,8 @@ from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 
-# Newton steps that put a mechanism onto equations, and what they may be missed by afterwards, relative to their size.
+# Newton steps that put a mechanism onto equations (they converge quadratically), and what they may be missed by
+# afterwards, relative to their size: the rounding of sums of some thousand terms.
 _CORRECTIONS = 5
 _MET = 1e-12
 

@@ -39,7 +39,7 @@ def leak_of(program: Program, mechanism: Arr) -> Leak:
 
 def posterior_scores(program: Program, columns: Arr) -> Arr:
     """g_y(s) = ln P(s|y)/P(s), shape (K, Y, S): the adversary's best rule, finite by a tiny floor."""
-    tiny = np.finfo(columns.dtype).tiny
+    tiny = np.finfo(columns.dtype).tiny  # times 1e8: a ratio that stays normal when XLA rounds it
     mass = xp.maximum(columns.sum(axis=2, keepdims=True), tiny)
     ratio = xp.maximum(columns, tiny * 1e8) / mass
     prior = program.priors[:, None, :]
@@ -85,7 +85,8 @@ def meet_budgets(
 
     h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D.
     """
-    # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding.
+    # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding: some
+    # units of rounding of its largest entry, 1e-9 in float64, which changes a step by as much.
     relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
 
     def logits_at(lam: Arr) -> Arr:
@@ -97,6 +98,7 @@ def meet_budgets(
         over = used.sum(axis=1) - budgets
         tilted = constraints * tilt[None]
         curvature = xp.einsum("rxy,qxy->rq", tilted * w, constraints) - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
+        # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are clipped anyway.
         ridge = 1e-12 + relative * xp.diagonal(curvature).max()
         free = (lam > 0) | (over > 0)
         matrix = xp.where(free[:, None] & free[None, :], curvature, 0.0) + xp.diag(xp.where(free, ridge, 1.0))

@@ -37,6 +37,24 @@ from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers._factors import small_solve
 from jaxpriv.streaming import Pass, check_mesh, gibbs_pass, leakage, log_mean_exp, posterior_scores
 
+# All numbers here are choices that change steps and time only: values and bounds are computed again in float64.
+#
+# What the descent test forgives of rounding, and the gain G at which it is not asked any more: sums of float32 passes
+# are good to some units of rounding (6e-8) of a leakage of order one, those of float64 to 1e-13. The leakage is
+# 1-smooth relative to the entropy, so that G = 1 always passes in exact arithmetic; the cap ends a search that
+# rounding fools.
+_SINGLE, _DOUBLE = (3e-7, 20.0), (1e-13, 1e3)
+# Each step tries a gain this factor below the last one, and raises it by the square of the factor until the test
+# passes, so often at most; no gain is below the least.
+_UP, _LEAST_GAIN, _MOST_TRIES = 1.2, 1e-3, 40
+# The leakage that an error in the budgets may be worth: this share of the first leakage, then of the believed gap.
+_FIRST_ALLOWANCE, _ALLOWANCE = 1e-3, 0.1
+# Passes that meeting the budgets may take, at the start and in a step. Relative misses between these two limits are
+# allowed: below the smaller one they are rounding of float32 passes, above the larger one the average is far from the
+# budgets.
+_FIRST_PASSES, _PASSES = 60, 6
+_LEAST_MISS, _MOST_MISS = 1e-9, 1e-3
+
 
 class StreamedCandidate(eqx.Module):
     """The best mechanism and the best rule so far, both as scores (Y, S) and prices (M,)."""
@@ -115,7 +133,7 @@ class AcceleratedGradient(AbstractSolver):
         del attempt
         blank = self.blank(problem)
         none = jnp.zeros_like(blank.prices)
-        prices, now = self._meet(problem, blank.scores, jnp.zeros(()), none, none, jnp.zeros(()), 60)
+        prices, now = self._meet(problem, blank.scores, jnp.zeros(()), none, none, jnp.zeros(()), _FIRST_PASSES)
         return AcceleratedState(
             scores=blank.scores,
             prices=prices,
@@ -125,7 +143,7 @@ class AcceleratedGradient(AbstractSolver):
             control=jnp.array(jnp.inf),
             gain=jnp.ones(()),
             rates=prices,
-            allowance=1e-3 * leakage(now.columns, problem.program.prior),
+            allowance=_FIRST_ALLOWANCE * leakage(now.columns, problem.program.prior),
             since=jnp.array(0),
             mark=jnp.array(jnp.inf),
             stalled=jnp.array(False),
@@ -142,7 +160,7 @@ class AcceleratedGradient(AbstractSolver):
     def step(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
         """One accelerated step; the gain is raised until its test passes (it mostly does at once)."""
         program = problem.program
-        slack, cap = (3e-7, 20.0) if self.single else (1e-13, 1e3)
+        slack, cap = _SINGLE if self.single else _DOUBLE
 
         def attempt(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             gain, tries = carry[0], carry[1]
@@ -158,7 +176,7 @@ class AcceleratedGradient(AbstractSolver):
                 new = self._pass(problem, scores, prices, total)
             else:
                 guess = state.prices + step * state.rates
-                prices, new = self._meet(problem, scores, total, guess, state.prices, state.allowance, 6)
+                prices, new = self._meet(problem, scores, total, guess, state.prices, state.allowance, _PASSES)
             average = (1.0 - theta) * state.average + theta * new.columns
             moved = ((average - middle) * g).sum()
             rise = leakage(average, program.prior) - leakage(middle, program.prior) - moved
@@ -166,9 +184,9 @@ class AcceleratedGradient(AbstractSolver):
             divergence = divergence - (new.log_mass - state.now.log_mass)
             good = (rise <= gain * theta**2 * jnp.maximum(divergence, 0.0) + slack) | (gain >= cap)
             result = (scores, prices, total, new, average, gain * theta**2, gain, (prices - state.prices) / step)
-            return jnp.where(good, gain, gain * 1.44), tries + 1, good, result
+            return jnp.where(good, gain, gain * _UP**2), tries + 1, good, result
 
-        first = (jnp.maximum(state.gain / 1.2, 1e-3), jnp.array(0), jnp.array(False))
+        first = (jnp.maximum(state.gain / _UP, _LEAST_GAIN), jnp.array(0), jnp.array(False))
         none = (
             state.scores,
             state.prices,
@@ -179,11 +197,11 @@ class AcceleratedGradient(AbstractSolver):
             state.gain,
             state.rates,
         )
-        _, _, _, result = lax.while_loop(lambda c: ~c[2] & (c[1] < 40), attempt, (*first, none))
+        _, _, _, result = lax.while_loop(lambda c: ~c[2] & (c[1] < _MOST_TRIES), attempt, (*first, none))
         scores, prices, total, now, average, control, gain, rates = result
 
         best, believed = self._record(problem, scores, prices, total, now, state.best)
-        fell = best.gap < 0.9 * state.mark
+        fell = best.gap < 0.9 * state.mark  # by a tenth: see `patience`
         since = jnp.where(fell, 0, state.since + 1)
         return AcceleratedState(
             scores=scores,
@@ -194,7 +212,7 @@ class AcceleratedGradient(AbstractSolver):
             control=control,
             gain=gain,
             rates=jnp.maximum(rates, 0.0),
-            allowance=0.1 * believed,
+            allowance=_ALLOWANCE * believed,
             since=since,
             mark=jnp.where(fell, best.gap, state.mark),
             stalled=(since >= self.patience) | ~jnp.isfinite(believed),
@@ -225,8 +243,8 @@ class AcceleratedGradient(AbstractSolver):
             below = jnp.where(prices > least, jnp.maximum(-over, 0.0) / room, 0.0)
             return jnp.maximum(jnp.maximum(over, 0.0) / room, below).max()
 
-        floor = jnp.maximum(allowance / jnp.maximum(problem.anchor_leakage, 1e-300), 1e-9)
-        floor = jnp.minimum(floor, 1e-3)
+        floor = jnp.maximum(allowance / jnp.maximum(problem.anchor_leakage, 1e-300), _LEAST_MISS)
+        floor = jnp.minimum(floor, _MOST_MISS)
 
         def missing(carry: tuple[Arr, Pass, Array]) -> Arr:
             prices, now, count = carry
@@ -236,6 +254,7 @@ class AcceleratedGradient(AbstractSolver):
             prices, now, count = carry
             over = now.distortions - budgets
             free = (prices > least) | (over > 0)
+            # A hundred times below what the relative misses allow: it keeps equal budgets from a singular matrix.
             ridge = 1e-12 * jnp.diagonal(now.spread) + jnp.finfo(over.dtype).tiny
             matrix = jnp.where(free[:, None] & free[None, :], now.spread, 0.0)
             matrix = matrix + jnp.diag(jnp.where(free, ridge, 1.0))

@@ -164,6 +164,7 @@ def _assemble(data: Data) -> _System:
 
     outputs, inputs = data.cost.shape
     mass = np.asarray(data.program.mass)
+    # A scale of 1e-6 of the largest at least: a column divided by less would have entries beyond 1e6 (a choice).
     scale = np.maximum(mass, 1e-6 * mass.max())
     normed = list(data.normed)
     capped = np.flatnonzero(np.asarray(data.capped))

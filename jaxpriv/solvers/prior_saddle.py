@@ -26,12 +26,17 @@ import numpy as np
 from jaxpriv._clock import Clock
 from jaxpriv._resources import need_memory
 
+# The numbers here change steps and time only: a mechanism is certified for whatever prior is worst for it. Choices.
+#
 # Newton steps at most; they stop early where a step is no longer than this.
 _MOST_STEPS = 150
 _SHORTEST = 1e-6
 # Part of the way to the boundary that a step may go, and the length below which a step aims at the centre instead.
 _BOUNDARY = 0.95
 _SHORT = 0.1
+# A step aims at the cube of what the predictor leaves of the gap (Mehrotra 1992), but at a thousandth of the gap at
+# least; a short one at half of the gap.
+_LEAST_AIM, _CENTRED_AIM = 1e-3, 0.5
 
 
 @dataclass
@@ -220,13 +225,13 @@ def _path(game: _Game, tol: float, clock: Clock) -> _SaddlePoint:
                 break
             ahead = newton.move(0.0, 0.0)
             length = min(1.0, point.longest(ahead))
-            aim = max((point.moved(ahead, length).gap() / gap) ** 3, 1e-3) * gap / total
+            aim = max((point.moved(ahead, length).gap() / gap) ** 3, _LEAST_AIM) * gap / total
             known = length * length  # the share of the products of the changes that a step of this length will meet
             move = newton.move(
                 aim * game.path - known * ahead.w * ahead.z, aim * game.slack_path - known * ahead.t * ahead.y
             )
             if _BOUNDARY * point.longest(move) < _SHORT:
-                aim = 0.5 * gap / total
+                aim = _CENTRED_AIM * gap / total
                 move = newton.move(aim * game.path, aim * game.slack_path)
         except (np.linalg.LinAlgError, ArithmeticError):  # as far as rounding lets it come
             break

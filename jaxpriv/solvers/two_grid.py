@@ -87,6 +87,7 @@ def grid_of(distortions: tuple[AbstractDistortion, ...]) -> Grid:
         tuple(d.rule for d in lines),
         shared=np.array_equal(line, np.sort(y)),
         numbered=all(isinstance(d.rule, ChangedAttributes) for d in lines),
+        # Coordinates as users compute them (`linspace`, sums of steps) are rounded: equal to 1e-9 of the largest.
         even=len(steps) == 0 or bool(np.ptp(steps) <= 1e-9 * abs(line).max()),
     )
 

@@ -14,7 +14,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.solution import SINGLE_TOLERANCE
+from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
 from jaxpriv.solvers import (
     AbstractSolver,
     AcceleratedGradient,
@@ -204,7 +204,7 @@ def table_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
 def default_tolerance(problem: object) -> float:
     """The gap that counts as `optimal` where the caller names none: what the precision of the certificate allows."""
     traced = [leaf for leaf in jax.tree.leaves(problem) if is_traced(leaf)]
-    return SINGLE_TOLERANCE if any(leaf.dtype == jnp.float32 for leaf in traced) else 1e-6
+    return SINGLE_TOLERANCE if any(leaf.dtype == jnp.float32 for leaf in traced) else DOUBLE_TOLERANCE
 
 
 def step_limit(solver: Solver | None, max_steps: int | None) -> int:

@@ -140,6 +140,7 @@ def _mixed(program: Program, pools: list[_Pool | None], k: np.ndarray, price: np
         if pool is None:
             rules.append(own)
             continue
+        # Weights below this are those of rules that the master problem does not use (its tolerance is 1e-10).
         pool.used = np.where((own > 1e-9 * own.max()).any(axis=0), number, pool.used)
         rules.append(own @ pool.rules)
         if term.role is Role.WORST:

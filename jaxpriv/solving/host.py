@@ -38,7 +38,7 @@ from jaxpriv.problems.statement import (
     proved_program,
     reading,
 )
-from jaxpriv.solution import Solution, Status
+from jaxpriv.solution import DOUBLE_TOLERANCE, Solution, Status
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import LINEAR, Solver
@@ -58,6 +58,10 @@ from jaxpriv.solving.closed_forms import (
 )
 from jaxpriv.solving.loops import ONE, run, seconds_of
 from jaxpriv.solving.reduction import Reduced
+
+# How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
+# will do, and one further inside costs more steps. A choice.
+AWAY = Goal(1e-9, 0.3)
 
 
 @dataclass(frozen=True)
@@ -345,7 +349,7 @@ class Solve:
         tight = flags_of(away, self.problem, limits, check_limits(self.problem, limits))
         vertex = solve_tight(away, tight) if any(tight) else None
         if vertex is None:
-            return self.run(away, limits, Goal(1e-9, 0.3))
+            return self.run(away, limits, AWAY)
         found = self.certified(away, limits, *vertex, 0, "linear-program")
         if found.value > 0 >= found.bound:
             # A vertex meets ratios of small probabilities to the backend's tolerance only. Where Y is independent of S
@@ -418,7 +422,7 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
     (table,) = problem.tables()
     present = problem.joints.sum(axis=(0, 1)) > 0
     largest = xp.where(present, table.max(axis=1) - table.min(axis=1), 0.0).max()
-    share = xp.maximum(goal.tol, 1e-6) * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0)
+    share = xp.maximum(goal.tol, DOUBLE_TOLERANCE) * xp.where(largest > 0, xp.minimum(largest, 1.0), 1.0)
     return dataclasses.replace(goal, tol=xp.minimum(goal.tol, share))
 
 
@@ -454,9 +458,11 @@ def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
         return Goal(scale.inner(goal.tol), goal.rtol)
     most = math.log(min(problem.sizes[1], problem.shape[1])) if min(problem.sizes[1], problem.shape[1]) > 1 else 0.0
     slope = 0.0
-    for value in (0.0, most):
+    for value in (0.0, most):  # differences over 1e-6 of the range: half of the digits of float64 are left in the slope
         step = 1e-6 * (1.0 + most)
         slope = max(slope, 1e-6 * (1.0 + most) / abs(scale.inner(value + step) - scale.inner(value)))
+    # A slope of 0 (rounding) gives a goal that is met at once by 1e-12: the value is certified against `goal`
+    # afterwards.
     return Goal(goal.tol / max(slope, 1e-12), goal.rtol if slope == 1.0 else 0.0)
 
 

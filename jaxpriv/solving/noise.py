@@ -101,34 +101,42 @@ def path_from(start: np.ndarray) -> NoisePath:
     return NoisePath(start, np.asarray(1.0), np.asarray(np.inf), np.asarray(0), np.asarray(False))
 
 
+# The numbers of the path are choices that change steps and time only: its end is certified in float64. mu falls to a
+# fifth once the decrement is 5 % of it, where Newton converges quadratically, and the path ends at a decrement of 1e-9
+# of the last mu. A step is halved until it has a thousandth of the predicted decrease (Armijo), 40 times at most (1e-12
+# of its length), and goes 99 % of the way to the boundary.
+_FALL, _CLOSE, _END = 0.2, 0.05, 1e-9
+_ARMIJO, _SHORTEST, _BOUNDARY = 1e-3, 1e-12, 0.99
+
+
 def newton_path(data: NoiseData, path: NoisePath, last: Arr, until: ScalarLike) -> NoisePoint:
     """The path followed to its end, mu = `last`, or until `until` steps are used."""
 
     def unfinished(path: NoisePath) -> Arr:
-        return ((path.mu > last) | (path.decrement > 1e-9 * path.mu)) & ~path.stuck
+        return ((path.mu > last) | (path.decrement > _END * path.mu)) & ~path.stuck
 
     def step(path: NoisePath) -> NoisePath:
         theta, mu, decrement, steps, _ = path
-        mu = jnp.where(decrement <= 0.05 * mu, jnp.maximum(0.2 * mu, last), mu)
+        mu = jnp.where(decrement <= _CLOSE * mu, jnp.maximum(_FALL * mu, last), mu)
         move, decrement = _direction(data, theta, mu)
         now = _value(data, theta, mu)
 
         # Close to the path the full step is safe (self-concordance), and the decrease that a test
         # would look for is below rounding.
-        close = decrement <= 0.05 * mu
+        close = decrement <= _CLOSE * mu
 
         def too_long(inner: tuple[Arr, Arr]) -> Arr:
             a, value = inner
-            return ~close & ~(value <= now - 1e-3 * a * decrement) & (a > 1e-12)
+            return ~close & ~(value <= now - _ARMIJO * a * decrement) & (a > _SHORTEST)
 
         def shorter(inner: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
             a = 0.5 * inner[0]
             return a, _value(data, theta + a * move, mu)
 
-        boundary = jnp.minimum(1.0, 0.99 / jnp.maximum((-move / theta).max(), 1e-30))
+        boundary = jnp.minimum(1.0, _BOUNDARY / jnp.maximum((-move / theta).max(), 1e-30))
         a, _ = lax.while_loop(too_long, shorter, (boundary, _value(data, theta + boundary * move, mu)))
-        new = jnp.where(a > 1e-12, theta + a * move, theta)
-        return NoisePath(new / new.sum(), mu, decrement, steps + 1, (a <= 1e-12) & (mu <= last))
+        new = jnp.where(a > _SHORTEST, theta + a * move, theta)
+        return NoisePath(new / new.sum(), mu, decrement, steps + 1, (a <= _SHORTEST) & (mu <= last))
 
     path = lax.while_loop(lambda path: unfinished(path) & (path.steps < until), step, path)
     price = path.mu / (data.budget - data.cost @ path.theta)
@@ -171,7 +179,7 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
     if point is not None:
         scores[0][:, seen] = point.scores
     price = 0.0 if tight or point is None else float(point.price) / span
-    if tight:  # the price at which no dearer symbol is worth taking
+    if tight:  # the price at which no dearer symbol is worth taking, and 1e-9 more: any price gives a bound that holds
         gain = np.einsum("ysz,ys->z", problem.columns(), scores[0])
         dearer = cost - least > feasibility.BOUNDARY * span
         short = (gain[allowed].min() - gain[dearer]) / (cost[dearer] - least)

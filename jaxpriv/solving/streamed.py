@@ -110,6 +110,7 @@ def solve_streamed(
 def _check_order(certificate: Certificate) -> None:
     """A bound above the value is no rounding: both are rounded to the safe side."""
     value, bound = certificate.value, certificate.lower_bound
+    # 1e-9: more than the rounding of 10^6 terms in any order, and far below what contradicting blocks make.
     if bound > value + 1e-9 * abs(value):
         raise InputError(
             f"joint or distortion: their blocks contradict each other (a lower bound of {bound:.6g} is above the value "
@@ -245,7 +246,7 @@ def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> 
     # The price of a budget without room has no upper end: raise it until the bound no longer grows.
     first = np.where(full, np.minimum(1.0 / span, _HIGHEST_PRICE), 0.0)
     found = _certified(program, nearest, scores, first, mesh, 0, "closed-form")
-    for power in range(2, 40, 2):
+    for power in range(2, 40, 2):  # to 2^38 = 3e11 times the first price: a choice
         trial = _certified(program, nearest, scores, 2.0**power * first, mesh, 0, "closed-form")
         if 0 < trial.certificate.lower_bound <= found.certificate.lower_bound:
             break
@@ -300,6 +301,7 @@ def _nearest(program: StreamedProgram, known: Survey, multipliers: np.ndarray, m
 
 def _excluding(known: Survey) -> np.ndarray:
     """The adversary's scores after the nearest release; a symbol that an output excludes has a finite price."""
+    # e^-50 = 2e-22 is below the rounding of a probability; any scores give a bound that holds.
     return np.maximum(np.asarray(posterior_scores(jnp.asarray(known.columns), known.prior)), -50.0)
 
 

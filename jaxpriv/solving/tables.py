@@ -39,6 +39,14 @@ from jaxpriv.solving.reduction import Reduced
 MOST_PROBES = 60
 
 
+# How far the root is moved, in tolerances, to the side that did not move last; it stays this share of the interval from
+# its ends; without an interval the limit grows fourfold, from 1 at first. Choices: they change the number of probes.
+_MOVED, _MARGIN, _GROWTH, _FIRST = 0.3, 0.02, 4.0, 0.25
+# How near the budgets the distance to them is computed: well below the rounding of budgets of order one, or a tenth of
+# it.
+_DISTANCE = Goal(1e-10, 0.1)
+
+
 def next_limit(
     low: ScalarLike, high: ScalarLike, f_low: ScalarLike, f_high: ScalarLike, last: ScalarLike, tol: ScalarLike
 ) -> ScalarLike:
@@ -52,9 +60,9 @@ def next_limit(
     fall = f_low - f_high
     known = xp.isfinite(fall) & (fall != 0.0)
     root = low + width * xp.where(known, f_low, 0.0) / xp.where(known, fall, 1.0)
-    root = root + xp.where(last < 0, 0.3, -0.3) * tol
-    root = xp.minimum(xp.maximum(root, low + 0.02 * width), high - 0.02 * width)
-    return xp.where(bounded, xp.where(known, root, low + 0.5 * width), 4.0 * xp.maximum(low, 0.25))
+    root = root + xp.where(last < 0, _MOVED, -_MOVED) * tol
+    root = xp.minimum(xp.maximum(root, low + _MARGIN * width), high - _MARGIN * width)
+    return xp.where(bounded, xp.where(known, root, low + 0.5 * width), _GROWTH * xp.maximum(low, _FIRST))
 
 
 # The least worst-outcome leakage within budgets: one program where the measure's sets are smooth, otherwise a search.
@@ -180,7 +188,7 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
             e = float(next_limit(low, high, f_low, f_high, last, goal.tol))
         else:  # the distance is 0 at every limit that can be met: there is no secant
             near, width = last < 0 and (not near or high - low < 0.5 * width), high - low
-            e = low + (min(0.3 * float(goal.tol), 0.5 * width) if near else 0.5 * width)
+            e = low + (min(_MOVED * float(goal.tol), 0.5 * width) if near else 0.5 * width)
     k, eta, price = proof
     return dataclasses.replace(best, k=k, eta=eta, price=price), high, low
 
@@ -188,7 +196,7 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
 def _distance(solve: Solve, e: float) -> CertifiedCandidate:
     program = worst_program(solve.problem, e)
     program = dataclasses.replace(program, anchor=independent_release(program))
-    return solve.run(program, ((solve.problem.leakage, e), *solve.further), Goal(1e-10, 0.1))
+    return solve.run(program, ((solve.problem.leakage, e), *solve.further), _DISTANCE)
 
 
 def _on_face(solve: Solve, program: Program, face: Face, found: CertifiedCandidate) -> CertifiedCandidate:

@@ -30,7 +30,7 @@ from jaxpriv.problems.statement import (
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state
 from jaxpriv.solvers.conic.method import InteriorState
 from jaxpriv.solving.closed_forms import ROUNDING_SHARES, independent_release
-from jaxpriv.solving.host import inner_goal
+from jaxpriv.solving.host import AWAY, inner_goal
 from jaxpriv.solving.reduction import Reduced, moves
 
 # What a measure may exceed its limit by, relative to 1 + limit.
@@ -144,7 +144,7 @@ def anchored(program: Program, away: Program | None, max_steps: ScalarLike) -> P
     """The program with a mechanism that meets its limits, if there is one."""
     if away is not None:
         start = dataclasses.replace(away, anchor=independent_release(away))
-        anchor = best_of(InteriorPoint(), start, Goal(1e-9, 0.3), max_steps)[0].mechanism
+        anchor = best_of(InteriorPoint(), start, AWAY, max_steps)[0].mechanism
     elif len(program.budgets) and not program.shares:
         # The least sum of the budgets' shares: of one budget it is the least distortion.
         shares = (program.constraints / distance_scale(program.constraints)[:, None, None]).sum(axis=0)

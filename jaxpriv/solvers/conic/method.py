@@ -11,6 +11,9 @@ The central path is X Z = mu h with h = (mass + 1/|X|)/2: with h = mass alone, s
 neighbourhood. Mehrotra's predictor and Gondzio's correctors choose the step.
 Sources: Mehrotra 1992; Gondzio 1996; Calmon and Fawaz 2012, Theorem 2, for the worst-outcome program; primal-dual
 scaling of the sets: own derivation.
+
+Every number below changes steps and time only: the certificate is computed again from whatever mechanism and rules are
+found, in float64. Where no derivation is given a number is a choice.
 """
 
 from typing import Any, NamedTuple
@@ -24,7 +27,16 @@ from jaxpriv.leakage.rule_sets import ENTROPIC, Boundary, Role
 from jaxpriv.problems.program import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers.conic.candidate import improved, no_candidate
-from jaxpriv.solvers.conic.newton import Sides, directions, factorise, no_sides, responses, with_prices
+from jaxpriv.solvers.conic.newton import (
+    Sides,
+    centring,
+    directions,
+    factorise,
+    no_sides,
+    predictor,
+    responses,
+    with_prices,
+)
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import (
     Data,
@@ -42,8 +54,31 @@ from jaxpriv.solvers.conic.system import (
     use_rates,
 )
 
-# A step that leaves the neighbourhood is shortened by this factor until it does not.
-_BACK = 0.85
+# A step that leaves the neighbourhood is shortened by this factor until it does not, so many times at most: to 0.85^29
+# = 0.9 % of its length, below which it ends the attempt as a short one does.
+_BACK, _MOST_BACK = 0.85, 30
+# A step of less than this length is short: its corrector aims at the centre (sigma = 1) instead, and after so many
+# short ones in a row, or from this step on after one of less than `_STUCK`, the attempt has stalled.
+_SHORT, _MOST_SHORT, _LATE, _STUCK = 0.1, 6, 30, 0.02
+# Mehrotra's centring weight sigma = (1 - reach)^p; he takes the cube of the ratio of the products after and before the
+# predictor, at most the share 1 - reach that it leaves. The power 5 is a choice; sigma stays within these limits, so
+# that the products fall a thousandfold at most in a step.
+_POWER, _LEAST_SIGMA, _MOST_SIGMA = 5, 1e-3, 0.9
+# Gondzio (1996, section 3): a corrector looks this much further than the step, moves products into [0.1, 10] times
+# their aim, and takes none down by more than ten times the aim. A corrector is kept where it lowers the mean product
+# by 2 % or lengthens the step by 10 % (choices; it costs a solve, no factorisation).
+_FURTHER, _INSIDE = 0.3, 10.0
+_LESS, _LONGER = 0.98, 1.1
+# The neighbourhood of a step is that of the solver, or this share of the smallest ratio at its start: from a point
+# outside of it no step would be allowed otherwise.
+_OF_START = 0.9
+# Rules outside of their sets must come nearer to them by this share of the step: a full Newton step on linear equations
+# takes them all the way.
+_NEARER = 0.5
+# A price is at least this share of its present value where rules are rules of prices after a step: rules are quotients
+# by prices, which a step may take beyond 0. A reduced cost that rounding made negative becomes this share of what the
+# central path asks for.
+_LEAST_RATIO = 1e-3
 # What rules outside the set of a user's loss may be worth: its boundary turns within what it is smoothed by, which
 # falls with the products, so that its rules are always as far outside as the products say.
 _STRAY_OF_LOSSES = 0.5
@@ -109,9 +144,9 @@ class InteriorPoint(AbstractSolver):
         point, length = _advance(self, data, state.point, state.residual)
         residual = residuals(data, point)
         best = improved(data, point, residual.edges, state.best)
-        short = xp.where(length < 0.1, state.short + 1, 0)
+        short = xp.where(length < _SHORT, state.short + 1, 0)
         broken = ~xp.isfinite(point.x.sum() + point.z.sum() + point.k.sum() + point.price.sum() + residual.mu)
-        stalled = broken | (short >= 6) | ((state.count >= 30) & (length < 0.02))
+        stalled = broken | (short >= _MOST_SHORT) | ((state.count >= _LATE) & (length < _STUCK))
         return InteriorState(point, residual, state.count + 1, short, stalled, best)
 
 
@@ -216,7 +251,7 @@ def _largest(solver: InteriorPoint, data: Data, point: Point, r: Residual, move:
         smooth & (u < 0), (-u - xp.where(xp.isinf(down), 0.0, down) * moved_prices) / (down * r.prices), 0.0
     )
     worst = xp.maximum(rising.max(initial=0.0), falling.max(initial=0.0))
-    return xp.minimum(step, 1.0 / xp.maximum(worst, 1e-30))
+    return xp.minimum(step, 1.0 / xp.maximum(worst, np.finfo(worst.dtype).tiny))
 
 
 def _strayed(data: Data, point: Point, prices: Arr, edges: tuple[Any, ...]) -> tuple[Arr, Arr]:
@@ -247,7 +282,7 @@ class _Origin(NamedTuple):
 def _origin(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> _Origin:
     least, mean, _ = _products(data, point, r.prices)
     _, claim = _strayed(data, point, r.prices, r.edges)
-    return _Origin(xp.minimum(solver.neighbourhood, 0.9 * least / mean), claim)
+    return _Origin(xp.minimum(solver.neighbourhood, _OF_START * least / mean), claim)
 
 
 def _allowed_stray(solver: InteriorPoint, data: Data) -> float | None:
@@ -281,12 +316,12 @@ def _into_neighbourhood(
         # At the prices after the step: a price that doubles, as that of a small limit does at first, would hide
         # that its rules come nearer.
         price, claim = _strayed(data, after, prices, edges_of(data, rules(data, after.k, prices), prices, mean))
-        allowed = xp.maximum(stray * data.pairs * mean, (1.0 - 0.5 * a) * (price * origin.claim).sum())
+        allowed = xp.maximum(stray * data.pairs * mean, (1.0 - _NEARER * a) * (price * origin.claim).sum())
         return (price * claim).sum() <= allowed
 
     def outside(carry: tuple[Arr, Arr, Arr, Arr]) -> BoolLike:
         _, _, good, count = carry
-        return ~good & (count < 30)
+        return ~good & (count < _MOST_BACK)
 
     def shorten(
         carry: tuple[Arr, Arr, Arr, Arr],
@@ -303,67 +338,18 @@ def _into_neighbourhood(
     return a, mean
 
 
-def predictor(data: Data, point: Point, r: Residual) -> Sides:
-    """The right-hand side of a step to products of zero: minus the products, and what the equations miss."""
-    link, level = _unsmoothed(data, point, r)
-    balance = xp.zeros_like(point.peak)
-    if data.program.peaked:
-        balance = 1.0 - (data.marks * point.price).sum()
-    if data.program.minimax:
-        balance = 1.0 - data.share(point.eta, point.x)
-    return Sides(
-        xz=xp.where(data.support, -point.x * point.z, 0.0),
-        ks=-data.linear * point.k * point.s if data.any_linear else xp.zeros_like(point.s),
-        rv=-data.capped * data.room(point.k, r.prices) * point.v if data.any_linear else xp.zeros_like(point.v),
-        link=r.link + link,
-        level=r.level + level,
-        row=r.row,
-        pair=-point.slack * point.price,
-        worst=-point.eta * point.sigma,
-        room=r.bounds - r.use - point.slack,
-        balance=balance,
-    )
-
-
-def _unsmoothed(data: Data, point: Point, r: Residual) -> tuple[Arr, Arr]:
-    """What the links and the normalisations miss besides where the products, and so the smoothing, end at zero."""
-    link, level = xp.zeros_like(r.d), xp.zeros_like(r.level)
-    for n, j in enumerate(data.normed):
-        edge, at = r.edges[j], data.layout[j].rows
-        if edge is not None and edge.normal_drift is not None:
-            price = r.prices[:, at.start]
-            spread, t = smoothing_of(price, r.mu), data.scale(j, point.x, edge)
-            link = xp.put(link, np.s_[:, at], (t * spread)[:, None] * edge.normal_drift)
-            level = xp.put(level, np.s_[:, n], price * t * spread * edge.level_drift)
-    return link, level
-
-
-def _centring(data: Data, point: Point, r: Residual) -> Sides:
-    weight = xp.broadcast_to(data.row_weight, point.k.shape)
-    link, level = _unsmoothed(data, point, r)
-    return no_sides(data, point, r)._replace(
-        xz=data.h * xp.ones_like(point.x),
-        ks=data.linear * weight if data.any_linear else xp.zeros_like(point.s),
-        rv=data.capped * weight if data.any_linear else xp.zeros_like(point.v),
-        link=-link / r.mu,
-        level=-level / r.mu,
-        pair=data.open(xp.ones_like(point.price), 0.0),
-        worst=xp.ones_like(point.eta),
-    )
-
-
 def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, ScalarLike]:
     """One predictor-corrector step."""
     f = factorise(data, point, r)
     response = responses(data, point, r, f) if r.columns.shape[0] else point
-    asked = (predictor(data, point, r), _centring(data, point, r))
+    asked = (predictor(data, point, r), centring(data, point, r))
     both = directions(data, point, r, f, Sides(*map(xp.stack, zip(*asked, strict=True))))
     predict, centre = (
         with_prices(data, point, r, Point(*(leaf[i] for leaf in both)), response, asked[i]) for i in range(2)
     )
     reach = _largest(solver, data, point, r, predict)
     origin = _origin(solver, data, point, r)
-    sigma = xp.clip((1.0 - reach) ** 5, 1e-3, 0.9)
+    sigma = xp.clip((1.0 - reach) ** _POWER, _LEAST_SIGMA, _MOST_SIGMA)
     move = _plus(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
 
@@ -371,7 +357,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         careful = _plus(predict, centre, r.mu)
         return careful, *_into_neighbourhood(solver, data, point, r, origin, careful), xp.ones_like(sigma)
 
-    move, length, mean, sigma = xp.cond(length < 0.1, centred, lambda: (move, length, mean, sigma))
+    move, length, mean, sigma = xp.cond(length < _SHORT, centred, lambda: (move, length, mean, sigma))
 
     def improving(carry: tuple[Point, ScalarLike, ScalarLike, ScalarLike, BoolLike]) -> BoolLike:
         _, length, _, count, better = carry
@@ -386,7 +372,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         own = Point(*(leaf[0] for leaf in own))
         trial = _plus(move, with_prices(data, point, r, own, response, sides), 1.0)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, origin, trial)
-        better = (trial_mean < 0.98 * mean) | (trial_length > 1.1 * length)
+        better = (trial_mean < _LESS * mean) | (trial_length > _LONGER * length)
         choose = lambda p, q: xp.where(better, p, q)  # noqa: E731
         return (
             Point(*map(choose, trial, move)),
@@ -403,19 +389,19 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
 
 def _corrections(data: Data, point: Point, r: Residual, move: Point, length: ScalarLike, sigma: ScalarLike) -> Sides:
     """Gondzio's corrector: what the linear model misses at a somewhat longer step."""
-    a = xp.minimum(1.0, length + 0.3)
+    a = xp.minimum(1.0, length + _FURTHER)
     after = _after(data, point, move, a)
     _, _, (xz, ks, rv, worst, pair) = _products(data, after, row_prices(data, after.price, after.eta))
     goal = ((1.0 - a) + a * sigma) * r.mu
 
     def towards(product: Arr, aim: ArrLike) -> Arr:
-        return xp.maximum(xp.clip(product, 0.1 * aim, 10.0 * aim) - product, -10.0 * aim)
+        return xp.maximum(xp.clip(product, aim / _INSIDE, _INSIDE * aim) - product, -_INSIDE * aim)
 
     sides = no_sides(data, point, r)
     # A step beyond the boundary has no rules: correct the products only, there.
     usable = (data.open(after.price, 1.0) > 0).all() & (after.eta > 0).all()
     ahead = ((1.0 - a) + a * sigma) * r.mu
-    least = xp.maximum(after.price, 1e-3 * point.price), xp.maximum(after.eta, 1e-3 * point.eta)
+    least = (xp.maximum(new, _LEAST_RATIO * old) for new, old in ((after.price, point.price), (after.eta, point.eta)))
     g = rules(data, after.k, row_prices(data, *least))
     edges = edges_of(data, g, r.prices, ahead)
     gone = -a * (1.0 - sigma)  # the change of the smoothing, as a share of it
@@ -495,6 +481,6 @@ def _moved(data: Data, point: Point, r: Residual, move: Point, a: ScalarLike) ->
         scaled = (scale * part for part in (new.k, new.eta, new.nu, new.price))
         new = new._replace(**dict(zip(("k", "eta", "nu", "price"), scaled, strict=True)))
     z = reduced_costs(data, new.k, new.eta, new.nu, new.price, new.peak)
-    floor = 1e-3 * r.mu * data.h / xp.where(data.support, x, 1.0)
+    floor = _LEAST_RATIO * r.mu * data.h / xp.where(data.support, x, 1.0)
     z = xp.where(data.support, xp.where(z > 0, z, floor), 1.0)
     return new._replace(x=x, z=z)

@@ -19,6 +19,9 @@ def path_multipliers(support: Arr, h: Arr, costs: Arr, mu: ScalarLike) -> Arr:
 
     All of shape (Y, X); nu (X,).
     """
+    # Row sums are 1 to 1e-10 where float64 allows it: `_moved` normalises them, and the first Newton step corrects
+    # what is left of the row's price. At most 80 of Newton's steps. A price stays below its pole, where the sum is
+    # infinite, by what one entry of the row is worth less 1e-6 of it.
     inside = xp.where(support, costs, xp.inf)
     highest = inside.min(axis=0) - mu * h.max(axis=0)
 
@@ -59,7 +62,7 @@ def path_multipliers(support: Arr, h: Arr, costs: Arr, mu: ScalarLike) -> Arr:
 
 
 # A price changes by the fourth root of what its output leaks over the limit, by no more than this factor a step,
-# and is at most so many times the mean price: one that ran away would shorten the steps of all.
+# and is at most so many times the mean price: one that ran away would shorten the steps of all. Choices.
 _DAMPING = 0.25
 _FASTEST = 0.85
 _HIGHEST = 3.0
@@ -181,6 +184,15 @@ _SPREAD = 0.02
 # and its slack (held much higher it would undo the prices found).
 _LEAST_ENTRY = 0.3
 _LEAST_PAIR = 0.01
+# The least gap of a start: mu, in whose units all products are, must not vanish where mirror steps end at the optimum.
+_LEAST_GAP = 1e-9
+# The least room of an output under a worst-outcome limit, in the scaled program's units (masses of one): from there the
+# price is mu / room.
+_LEAST_OF_OUTPUT = 1e-12
+# Where the products are as multiples of the gap on the first, second and third attempt: further inside on each. A
+# program without mirror steps has a start that is not near the solution, so that its later attempts go further.
+# Choices.
+_ATTEMPTS, _ATTEMPTS_AFTER_MIRROR_STEPS = (30.0, 1000.0), (1.0, 30.0)
 # The least price of a budget after mirror steps.
 _LEAST_PRICE = 1e-3
 # A start under a peak to be minimised is a mixture with the anchor that leaves this share of the anchor's room in
@@ -198,9 +210,9 @@ def first_point(data: Data, attempt: ScalarLike, warm_steps: int) -> Point:
     """
     program = data.program
     nearest = _NEAR if any(term.smooth and term.role is Role.WORST for term in program.terms) else 1.0
-    targets, near = (nearest, 30.0, 1000.0), None
+    targets, near = (nearest, *_ATTEMPTS), None
     if averaged(program):
-        targets, near = (1.0, 1.0, 30.0), average_point
+        targets, near = (1.0, *_ATTEMPTS_AFTER_MIRROR_STEPS), average_point
     elif limited_in_every_outcome(program):
         near = outcome_point
     point = independent_point(data, xp.choose(targets, attempt, data.a.dtype))
@@ -229,7 +241,7 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     no_eta = xp.zeros((outputs, 0), like=x)
     k = g * row_prices(data, price, no_eta)
     costs = reduced_costs(data, k, no_eta, xp.zeros(data.cost.shape[1], like=x), price)
-    mu = target * xp.maximum(_gap(data, x, costs), 1e-9) / outputs
+    mu = target * xp.maximum(_gap(data, x, costs), _LEAST_GAP) / outputs
     nu = path_multipliers(data.support, data.h, costs, mu)
     z = xp.where(data.support, costs - nu, 1.0)
     x = xp.where(data.support, xp.sqrt(x * (mu * data.h / z)), 0.0)
@@ -276,8 +288,8 @@ def outcome_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     g, used, room = outcome_leaks(data, x)
     no_prices = xp.zeros(data.cost.shape[1], like=x), xp.zeros(0, like=x)
     costs = reduced_costs(data, g * eta[:, None], eta[:, None], *no_prices)
-    mu = target * xp.maximum(_gap(data, x, costs), 1e-9) / outputs
-    sigma = xp.maximum(room - used, 1e-12)
+    mu = target * xp.maximum(_gap(data, x, costs), _LEAST_GAP) / outputs
+    sigma = xp.maximum(room - used, _LEAST_OF_OUTPUT)
     eta = xp.maximum(eta, _LEAST_PAIR * mu / sigma)
     sigma = xp.maximum(sigma, _LEAST_PAIR * mu / eta)
     k = g * eta[:, None]
@@ -356,7 +368,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
             price = xp.append(price, 1.0 / sharing if shared else mu / own)
             slack = xp.append(slack, own)
         if place.worst is not None:
-            own = xp.maximum(-worst[:, place.worst], 1e-12)
+            own = xp.maximum(-worst[:, place.worst], _LEAST_OF_OUTPUT)
             sigma.append(own)
             shared = mu / own if term.rate is None else xp.ones_like(own) / (data.rates.sum(axis=0) @ x.sum(axis=0))
             eta.append(shared)
@@ -409,4 +421,6 @@ def _row_prices(data: Data, costs: Arr, mu: ScalarLike) -> Arr:
     inside = xp.where(data.support, costs, 0.0).sum(axis=0) / count
     lowest = xp.where(data.support, costs, xp.inf).min(axis=0)
     height = xp.where(data.support, data.h, 0.0).max(axis=0)
+    # At most a tenth of an entry's share from the pole: no reduced cost is smaller than that, whatever the mean asks
+    # for.
     return xp.minimum(inside - mu * height * count, lowest - 0.1 * mu * height * count)
