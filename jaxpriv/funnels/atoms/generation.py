@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv.funnels.atoms.joint_descent import moved
 from jaxpriv.funnels.atoms.master import MasterSolution, Objective, Part, Pool, best_plan, first_atoms, pool_of
 from jaxpriv.funnels.pricing import AbstractPricer, Priced
 
@@ -111,6 +112,8 @@ _FAR, _LOWERED = 100.0, 0.125
 _HOPED = 0.02
 # A search for a proof allows this share of what is not yet proved, and of that this share below zero.
 _COARSE, _AIM = 0.03, -0.8
+# While a round lowers the value by more than this share of it, its plan is also moved as a whole, by so many steps.
+_FALLING, _MOVES = 0.01, 100
 # What quick searches may leave of that before a proof that is not the last, and its part of a time limit.
 _LITTLE, _PROVING = 0.3, 0.5
 # In any case where the value has moved by less than that fraction for so many rounds.
@@ -188,6 +191,13 @@ def generate(
         if clock.expired() or plan.value - bound <= gap:
             return Generated(pools, plan, bound, best, done)
         done += 1
+        if centre is not None:  # atoms found since may lie below the line at those prices
+            offered, lam = centre
+            prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
+            blocks = zip(pools, prices, lowest, strict=True)
+            lowest = np.array([_lower(objective.sign, pool, nu, lam, least) for pool, nu, least in blocks])
+            hoped = objective.bound(_line(parts, prices, lowest), lam)
+        falling = objective.funnel and not sure and last - plan.value > _FALLING * abs(plan.value)
         still = still + 1 if last - plan.value < _HOPED * gap else 0
         last = plan.value
         here = (plan.prices, plan.lam)
@@ -205,6 +215,13 @@ def generate(
             offers = [(prices, plan.lam), here]
             for found, atom in zip(fresh, better, strict=True):
                 found.append(atom)
+        if falling and plan.lam > _FLAT:
+            together = [
+                _moved(*one, plan.lam, clock) for one in zip(parts, pools, plan.weights, plan.prices, strict=True)
+            ]
+            offers[0] = tuple(prices for prices, _ in together), plan.lam
+            for found, (_, atoms) in zip(fresh, together, strict=True):
+                found.append(atoms)
         for number, (offered, lam) in enumerate(offers):
             if number and clock.expired():
                 break
@@ -296,6 +313,22 @@ def _relaxed(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], sign: floa
         source = part.block.source
         lowered.append(nu - sign * np.minimum(_LOWERED * gap / (len(source) * source), _FAR))
     return tuple(lowered)
+
+
+def _moved(
+    part: Part, pool: Pool, weights: np.ndarray, prices: np.ndarray, lam: float, clock: Clock
+) -> tuple[np.ndarray, np.ndarray]:
+    """(prices of a - lambda b, atoms) after a joint descent of the plan of a block."""
+    used = weights > 0
+    if part.quick is None or not used.any():
+        return prices, pool.posteriors[used]
+    return moved(part.block, pool.posteriors[used], weights[used], lam, _MOVES, clock)
+
+
+def _lower(sign: float, pool: Pool, prices: np.ndarray, lam: float, known: float) -> float:
+    """The better of `known` and the extreme of a - lambda b - nu.q over the atoms of a pool."""
+    found = sign * float((sign * (pool.a - lam * pool.b - pool.posteriors @ prices)).min())
+    return sign * min(sign * known, sign * found)
 
 
 def _middle(here, centre):

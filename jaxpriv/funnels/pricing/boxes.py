@@ -29,7 +29,8 @@ _BATCH, _SHARED = 64, 20_000
 _MEMORY = 600_000_000
 # Columns that agree to this (relative) are one symbol; -H(Tq) changes by less than twice that times 1 + ln S.
 _EQUAL = 1e-13
-# Where a violator of the aim is known, so many boxes more are divided for others.
+# Where a violator of the aim is known, so many boxes more are divided for others, and for a bound: as many again as
+# before it, at least this number.
 _EXTRA = 4000
 # F is below the least value known by this share of what that is below the aim.
 _BELOW = 0.25
@@ -135,7 +136,7 @@ class _BoxSearch:
             self._add(rows, np.concatenate([bounds, bounds]))
             self.done += len(rows)
             if self.value < self._aim < np.inf:
-                enough = min(enough, self.done + _EXTRA)
+                enough = min(enough, self.done + max(_EXTRA, self.done))
         self.left |= self._stuck < self.level - 2 * self._close
 
     def points(self) -> np.ndarray:

@@ -12,6 +12,7 @@ never lowers it (for the atoms of Tishby, Pereira and Bialek's iteration). Both 
 lambda is small: steps are lengthened as long as the value improves. Every start takes some steps; the best ones go on.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,11 @@ _STARTS, _SCOUT, _FINISH = 512, 60, 240
 _LONGEST = 1e4
 # What a start keeps of every symbol, and of an atom that was good for other prices.
 _FLOOR = 1e-3
+# Useful symbols above which neighbours of good atoms are searched; number of these, steps of each, symbols of the atom
+# and others, which take a share of the mass in this range, divided by a Dirichlet distribution of this parameter.
+_MANY = 32
+_NEIGHBOURS, _STEPS, _OLD, _NEW = 8192, 60, 5, 8
+_MIXED, _SPARSE = (0.05, 0.6), 0.5
 # Weights below this are on their way to zero.
 _TRACE = 1e-9
 # The iteration works on logarithms, from here up.
@@ -76,6 +82,8 @@ class LocalPricer(AbstractPricer):
         found = np.where(found > _TRACE, found, 0.0)
         found /= found.sum(axis=1, keepdims=True)
         found = np.vstack([found, np.eye(len(prices))])
+        if self._funnel and len(prices) > _MANY and not clock.expired():
+            found = np.vstack([found, self._neighbours(prices, max(lam, 1e-6))])
         mixed = found @ self._conditional.T
         values = _xlogx(mixed).sum(axis=1) - lam * _xlogx(found).sum(axis=1) - found @ prices
         order = np.argsort(values if self._funnel else -values, kind="stable")
@@ -86,6 +94,30 @@ class LocalPricer(AbstractPricer):
         self._memory = np.vstack([keep, self._memory])[: self._kept]
         return Priced(-np.inf if self._funnel else np.inf, False, found[:count])
 
+    def _neighbours(self, prices: np.ndarray, lam: float) -> np.ndarray:
+        """The best of what is reached from atoms of the memory with some other symbols, shape (n, X)."""
+        random, size, memory = self._random, len(prices), self._memory
+        atoms = memory[random.integers(0, len(memory), _NEIGHBOURS)]
+        rows = np.arange(_NEIGHBOURS)[:, None]
+        old = np.argpartition(-atoms, min(_OLD, size - 1), axis=1)[:, :_OLD]
+        symbols = np.hstack([old, random.integers(0, size, (_NEIGHBOURS, _NEW))])
+        share = random.uniform(*_MIXED, size=(_NEIGHBOURS, 1))
+        fresh = np.maximum(random.dirichlet(np.full(_NEW, _SPARSE), _NEIGHBOURS), _FLOOR)
+        weights = np.hstack([(1 - share) * np.maximum(atoms[rows, old], _FLOOR**2), share * fresh])
+        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+            logs, values = _descended_within(
+                jnp.asarray(self._conditional.T[symbols]),
+                jnp.asarray(prices[symbols]),
+                jnp.asarray(lam),
+                jnp.asarray(np.log(weights)),
+                _STEPS,
+            )
+        best = np.argsort(np.asarray(values), kind="stable")[: self._kept]
+        found = np.zeros((len(best), size))
+        np.add.at(found, (np.arange(len(best))[:, None], symbols[best]), np.exp(np.asarray(logs)[best]))
+        found = np.where(found > _TRACE, found, 0.0)
+        return found / found.sum(axis=1, keepdims=True)
+
 
 @partial(jax.jit, static_argnames="funnel")
 def _descended(
@@ -94,21 +126,47 @@ def _descended(
     """(logarithms (N, X), values (N,)) after `steps` from `starts` (N, X), given as logarithms; less is better."""
 
     def at(raw: Array) -> tuple[Array, Array, Array]:
-        """(logarithms, ln Tq, value) of the distributions proportional to exp(raw)."""
-        raw = jnp.maximum(raw - jnp.max(raw, axis=1, keepdims=True), _DEEP)
-        atoms = jnp.exp(raw)
-        total = jnp.sum(atoms, axis=1, keepdims=True)
-        atoms, logs = atoms / total, raw - jnp.log(total)
+        """(logarithms, slopes of -H(Tq), value) of the distributions proportional to exp(raw)."""
+        logs, atoms = _normalised(raw)
         mixed = jnp.matmul(atoms, conditional.T, precision="highest")
         seen = jnp.log(mixed)
         value = jnp.sum(mixed * seen, axis=1) - jnp.sum(atoms * (lam * logs + prices), axis=1)
-        return logs, seen, value if funnel else -value
+        return logs, jnp.matmul(seen, conditional, precision="highest"), value if funnel else -value
+
+    def target(logs: Array, slope: Array) -> Array:
+        return jnp.asarray((1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam)
+
+    return _lengthened(at, target, starts, steps)
+
+
+@jax.jit
+def _descended_within(columns: Array, prices: Array, lam: ScalarLike, starts: Array, steps: int) -> tuple[Any, Any]:
+    """The same for funnels, each start with its own symbols: `columns` (N, k, S), `prices` and `starts` (N, k)."""
+
+    def at(raw: Array) -> tuple[Array, Array, Array]:
+        logs, atoms = _normalised(raw)
+        mixed = jnp.sum(atoms[:, :, None] * columns, axis=1)
+        seen = jnp.log(mixed)
+        value = jnp.sum(mixed * seen, axis=1) - jnp.sum(atoms * (lam * logs + prices), axis=1)
+        return logs, jnp.sum(columns * seen[:, None, :], axis=2), value
+
+    return _lengthened(at, lambda logs, slope: (1 + lam) * logs + prices - slope, starts, steps)
+
+
+def _normalised(raw: Array) -> tuple[Array, Array]:
+    """(logarithms, probabilities) of the distributions proportional to exp(raw), (N, k)."""
+    raw = jnp.maximum(raw - jnp.max(raw, axis=1, keepdims=True), _DEEP)
+    atoms = jnp.exp(raw)
+    total = jnp.sum(atoms, axis=1, keepdims=True)
+    return raw - jnp.log(total), atoms / total
+
+
+def _lengthened(at: Callable, target: Callable, starts: Array, steps: int) -> tuple[Any, Any]:
+    """(logarithms, values) after `steps` from `starts` to `target`, and further on where that is better still."""
 
     def step(_: ScalarLike, carry: PyTree) -> PyTree:
-        """The step, and the same direction further on where that is better still."""
-        (logs, seen, _value), length = carry
-        slope = jnp.matmul(seen, conditional, precision="highest")
-        plain = at((1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam)
+        (logs, slope, _value), length = carry
+        plain = at(target(logs, slope))
         longer = at(logs + length[:, None] * (plain[0] - logs))
         ahead = longer[2] <= plain[2]
         following = jax.tree.map(lambda a, b: jnp.where(ahead if a.ndim == 1 else ahead[:, None], a, b), longer, plain)

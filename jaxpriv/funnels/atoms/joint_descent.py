@@ -1,0 +1,112 @@
+"""Descent of all atoms of a plan together, each on the support that it has.
+
+The linear program over given atoms cannot move them, and pricing moves one at a time, at prices that belong to the old
+ones. For one block let W[x,y] be the mechanism of a plan, m_y = P(y), r_y = P(S|y), q_y = P(X|y), and
+
+    c[x,y] = sum_s T_sx ln( r_y(s)/P_s ),
+    F = I(S;Y) - lambda I(X;Y) = sum_xy p_x W[x,y] ( c[x,y] - lambda ln( q_y(x)/p_x ) ).
+
+With the concave part of F linearised and the convex part bounded by the log-sum inequality, the step
+
+    ln W'[x,y] = ( ln W[x,y] - lambda ln m_y - c[x,y] )/(1 - lambda) + a constant of x
+
+never raises F (`column_generation` begins with such descents). It is short along a fibre { q : Tq = r } where lambda is
+small: it is lengthened as long as that lowers F. Zeros stay. At a stationary point
+
+    nu_x = c[x,y] - lambda ln( q_y(x)/p_x )
+
+is one price vector of a - lambda b for all y with W[x,y] > 0, and F = nu.P_X; elsewhere its mean over P(y|x) is taken,
+which leaves that sum as it is.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv.funnels.pricing import Component
+
+# Entries of W below the first and outputs of less mass than the second are left out.
+_TRACE, _EMPTY = 1e-14, 1e-12
+# Steps are lengthened up to this. They end when so many have lowered F by less than this (nats).
+_LONGEST = 1e3
+_WATCHED, _SETTLED = 25, 1e-9
+# The iteration works on logarithms, from here up.
+_DEEP = -300.0
+
+
+def moved(
+    block: Component, atoms: np.ndarray, weights: np.ndarray, lam: float, steps: int, clock: Clock = ENDLESS
+) -> tuple[np.ndarray, np.ndarray]:
+    """(prices (X_a,) of a - lambda b, atoms (K', X_a)) after `steps` from `atoms` (K, X_a) with `weights` (K,) > 0.
+
+    0 <= lambda < 1. The atoms are to average to P(X | A = a), but for rounding.
+    """
+    support = _support_of(block, atoms, weights)
+    mass = (atoms * (weights / weights.sum())[:, None])[support.output, support.symbol]
+    here = support.at(np.log(mass / block.source[support.symbol]), lam)
+    length, last = 1.5, here.value
+    for step in range(steps):
+        plain = support.at((here.logs - lam * here.masses - here.slope) / (1.0 - lam), lam)
+        longer = support.at(here.logs + length * (plain.logs - here.logs), lam)
+        ahead = longer.value <= plain.value
+        here = longer if ahead else plain
+        length = min(2.0 * length, _LONGEST) if ahead else 1.5
+        if step % _WATCHED == _WATCHED - 1:
+            if last - here.value <= _SETTLED or clock.expired():
+                break
+            last = here.value
+    return support.prices(here, lam), support.atoms(here)
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """ln W, ln m_y and c of every entry, and F."""
+
+    logs: np.ndarray
+    masses: np.ndarray
+    slope: np.ndarray
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Support:
+    """The entries (x, y) of W that are not zero, by outputs; `begins`: where each output with entries begins."""
+
+    block: Component
+    symbol: np.ndarray
+    output: np.ndarray
+    begins: np.ndarray
+
+    def at(self, logs: np.ndarray, lam: float) -> _Point:
+        """W proportional to exp(logs) in every row."""
+        block, size = self.block, len(self.block.source)
+        top = np.full(size, -np.inf)
+        np.maximum.at(top, self.symbol, logs)
+        logs = np.maximum(logs - top[self.symbol], _DEEP)
+        logs = logs - np.log(np.bincount(self.symbol, np.exp(logs), size))[self.symbol]
+        mass = np.exp(logs) * block.source[self.symbol]
+        columns = block.conditional[:, self.symbol]
+        masses = np.add.reduceat(mass, self.begins)
+        lifts = np.add.reduceat(columns * mass, self.begins, axis=1) / (masses * block.prior[:, None])
+        each = np.repeat(np.arange(len(self.begins)), np.diff(self.begins, append=len(mass)))
+        slope = (columns * np.log(np.maximum(lifts, 1e-300))[:, each]).sum(axis=0)
+        of_output = np.log(masses)[each]
+        return _Point(logs, of_output, slope, float(mass @ (slope - lam * (logs - of_output))))
+
+    def prices(self, point: _Point, lam: float) -> np.ndarray:
+        """The means of c - lambda ln(q/p) over P(y|x); q_y(x)/p_x = W[x,y]/m_y."""
+        each = point.slope - lam * (point.logs - point.masses)
+        return np.bincount(self.symbol, np.exp(point.logs) * each, len(self.block.source))
+
+    def atoms(self, point: _Point) -> np.ndarray:
+        """The posteriors of the outputs."""
+        whole = np.zeros((int(self.output[-1]) + 1, len(self.block.source)))
+        whole[self.output, self.symbol] = np.exp(point.logs) * self.block.source[self.symbol]
+        mass = whole.sum(axis=1)
+        return whole[mass > _EMPTY] / mass[mass > _EMPTY, None]
+
+
+def _support_of(block: Component, atoms: np.ndarray, weights: np.ndarray) -> _Support:
+    output, symbol = np.nonzero(atoms * weights[:, None] > _TRACE * block.source)
+    return _Support(block, symbol, output, np.flatnonzero(np.diff(output, prepend=-1)))
