@@ -97,7 +97,7 @@ def growth(options: Options, sizes: Sequence[int] = (24, 48, 96, 192, 384), base
     return parts
 
 
-def worst(options: Options, sizes: Sequence[int] = (16, 32, 64), **more) -> list[Part]:
+def worst(options: Options, sizes: Sequence[int] = (8, 16, 32, 64), **more) -> list[Part]:
     """Least distortion under a limit on maximum information leakage (Calmon-Fawaz Theorem 2), Dirichlet joints."""
     solvers = more.pop("solvers", ("interior-point", *CONIC))
     kinds, shares = more.pop("kinds", DISTORTIONS), more.pop("shares", SHARES)
@@ -236,7 +236,7 @@ def limit_formulations(options: Options, sizes: Sequence[int] = (8, 16, 32)) -> 
     ]
 
 
-def funnel(options: Options, sizes: Sequence[int] = (4, 8, 12), **more) -> list[Part]:
+def funnel(options: Options, sizes: Sequence[int] = (4, 6, 8, 12), **more) -> list[Part]:
     """Leakage at equal disclosure: ours, and solvers written from their papers. Reference tables and random joints.
 
     The comparators' points are time-shared like ours, which their papers do not do.
@@ -255,7 +255,7 @@ def funnel(options: Options, sizes: Sequence[int] = (4, 8, 12), **more) -> list[
     return [
         Part("funnel, heart", heart, solvers, **more),
         Part("funnel, census", (small, full), solvers, **more),
-        Part("funnel, Dirichlet joints of four private symbols", random, solvers, **more),
+        Part("funnel, Dirichlet joints of four private symbols", random, solvers, axis="X", **more),
     ]
 
 

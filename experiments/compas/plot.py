@@ -93,7 +93,7 @@ def draw_tradeoff() -> None:
         above.set_xlabel("lift leakage (nats)")
         above.set_ylabel("utility I(X;Y) (nats)")
         below.set_title(
-            "(b) Leakage against the threshold. A larger $\\epsilon$ merges\nfewer records, which then tell more"
+            "(b) Leakage against the threshold. A larger $\\epsilon$ merges\nfewer records, which then leak more"
         )
         below.set_xlabel("threshold $\\epsilon$ (nats)")
         below.set_ylabel("lift leakage (nats)")

@@ -24,8 +24,8 @@ FORMS = {
     "maximum": ("largest gain / L", "x = max$_y$ D(P$_{S|y}$ || P$_S$) (nats)"),
 }
 PANELS = {
-    "average": "(a) Gain of costs |C| <= L on average",
-    "maximum": "(b) Gain from the most telling output",
+    "average": "(a) Average gain of costs |C| ≤ L",
+    "maximum": "(b) Gain from the worst output",
 }
 LEAST = 1e-6
 

@@ -42,12 +42,12 @@ def main() -> None:
             part = numbers([row for row in curves if row["curve"] == name], "rate_nats", "leakage_nats")
             above.plot(*part, label=label, **style)
         above.set(xlabel="I(X;Y) (nats)", ylabel="I(S;Y) (nats)", xlim=(0, 4), yscale="log", ylim=(1e-3, 3))
-        above.set_title("(a) The least and the most that a map tells of S")
+        above.set_title("(a) Least and most I(S;Y) of a linear map")
         key.legend(*above.get_legend_handles_labels(), loc="center", ncols=2)
 
         count, claimed, true = numbers(samples, "samples", "claimed_nats", "true_nats")
         sizes = np.unique(count)
-        for k, (values, label) in enumerate(((true, "true"), (claimed, "claimed by the estimate"))):
+        for k, (values, label) in enumerate(((true, "true"), (claimed, "estimated"))):
             parts = [values[count == size] for size in sizes]
             style = {"color": ("C3", "C1")[k]}
             low, high = (np.array([np.quantile(part, level) for part in parts]) for level in (0.05, 0.95))

@@ -28,12 +28,12 @@ def main() -> None:
             if np.isfinite(exact).all():
                 axes.plot(limit, exact, color="C0", lw=0.8, label="closed form")
             axes.plot(limit, response, color="C1", lw=1.0, ls=(0, (4, 1.5)), label="randomised response")
-            axes.set_title(source)
+            axes.set_title(f"source: {source}")
             axes.set_ylabel("I(X;Y) (nats)")
             axes.set_xlim(0, None)
             axes.set_ylim(0, None)
+            axes.set_xlabel("pointwise maximal leakage (nats)")
             axes.legend(loc="upper left")
-        panels[-1].set_xlabel("pointwise maximal leakage (nats)")
     plotting.save(figure, FIGURE)
 
 

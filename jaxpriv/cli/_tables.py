@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 PrivateOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--private", metavar="COL", help="Private column of a table; the option again for another."),
+    typer.Option("--private", metavar="COL", help="Private column of a table; repeat the option for several."),
 ]
 UsefulOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--useful", metavar="COL", help="Useful column of a table; the option again for another."),
+    typer.Option("--useful", metavar="COL", help="Useful column of a table; repeat the option for several."),
 ]
 SharedOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--shared", metavar="COL", help="Declare that this private column is released all the same."),
+    typer.Option("--shared", metavar="COL", help="Declare that this private column is also useful and released."),
 ]
 CodebookOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--codebook", metavar="BOOK.json", help="ColumnOptions and classes as stored by --codebook-out."),
+    typer.Option("--codebook", metavar="BOOK.json", help="Columns and classes as stored by --codebook-out."),
 ]
 CodebookOutOption: TypeAlias = Annotated[
     Path | None,
@@ -44,29 +44,32 @@ DistortionOption: TypeAlias = Annotated[
     typer.Option(
         "--distortion",
         metavar="COL=KIND",
-        help="What changing a useful column of a table costs: changed (1; the default), absolute or squared (of the "
-        "values of its classes), or FILE.npz with `distortion` (k,k) for its k classes. ColumnOptions add up.",
+        help="The distortion of changing a useful column of a table: changed (1; the default), absolute or squared "
+        "(of the "
+        "values of its classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the columns are "
+        "added.",
     ),
 ]
 WeightOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--weight", metavar="COL=W", help="A factor for what changing this column costs."),
+    typer.Option("--weight", metavar="COL=W", help="A factor of the distortion of this column."),
 ]
 
 BinsOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COL=RULE",
-        help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories (the default, but for real numbers) or "
-        "categories:10 (values with fewer than 10 records become the class 'other'); the option again for another "
-        "column.",
+        help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories (the default, except for real numbers) "
+        "or "
+        "categories:10 (values with fewer than 10 records become the class 'other'); repeat the option for other "
+        "columns.",
     ),
 ]
 MissingOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COL=LABEL",
-        help="Empty cells of this column are a class of their own, with this label (no '='); otherwise an error.",
+        help="Empty cells of this column become a class with this label (no '='); otherwise an error.",
     ),
 ]
 
@@ -77,7 +80,7 @@ ReadOption: TypeAlias = Annotated[
         "--read",
         metavar="SETTING",
         help="How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file with "
-        "no header), blanks (leave out blanks around values), nfc (compose accents); the option again for more.",
+        "no header), blanks (remove blanks around values), nfc (compose accents); repeat the option for several.",
     ),
 ]
 

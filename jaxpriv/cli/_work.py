@@ -21,7 +21,7 @@ TimeLimitOption = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="Write the best mapping after so long, compiling included, with its interval (exit code 4). "
+        help="Stop after this time, compiling included, and write the best mapping with its interval (exit code 4). "
         "Ctrl-C does the same; a second one writes nothing.",
         show_default="none",
     ),

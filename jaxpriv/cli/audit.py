@@ -48,30 +48,35 @@ def audit(
         Path | None,
         typer.Option(
             metavar="COUNTS.npz|TABLE.csv",
-            help="`counts` (S,X), whole numbers of records; if you like `possible` (S,X), 0 or 1: the pairs that the "
-            "population can have at all, known without the data. Or a table of records (.csv, .parquet) with "
+            help="`counts` (S,X), whole numbers of records; optionally `possible` (S,X), 0 or 1: the pairs that can "
+            "occur in the population, known without the data. Or a table of records (.csv, .parquet) with "
             "--codebook, and `attributes` and `classes` in MECH.npz: as `jaxpriv watchdog` writes them. A design has "
             "its own codebook.",
         ),
     ] = None,
     codebook: Annotated[
         Path | None,
-        typer.Option(metavar="BOOK.json", help="ColumnOptions and classes of the table, as the mapping was made with."),
+        typer.Option(metavar="BOOK.json", help="Columns and classes of the table with which the mapping was made."),
     ] = None,
     joint: Annotated[
         Path | None,
-        typer.Option(metavar="PROBLEM.npz", help="`joint` (S,X) in place of counts: no bounds for a population then."),
+        typer.Option(metavar="PROBLEM.npz", help="`joint` (S,X) in place of counts: no bounds for a population."),
     ] = None,
     pairs: Annotated[
         Path | None,
         typer.Option(
             metavar="TABLE.csv",
-            help="Audit a black box by records of private and released values: .csv or .parquet with --private and "
+            help="Audit an unknown mechanism by records of private and released values: .csv or .parquet with "
+            "--private and "
             "--released, or .npz with `counts` (S,Y).",
         ),
     ] = None,
-    private: Annotated[list[str] | None, typer.Option(metavar="COL", help="Private column; again for more.")] = None,
-    released: Annotated[list[str] | None, typer.Option(metavar="COL", help="Released column; again for more.")] = None,
+    private: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Private column; repeat the option for several.")
+    ] = None,
+    released: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Released column; repeat the option for several.")
+    ] = None,
     bins: BinsOption = None,
     missing: MissingOption = None,
     read: ReadOption = None,
@@ -95,7 +100,7 @@ def audit(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="JSON of the `jaxpriv solve` that made the mapping: shows the gap that it states, not verified.",
+            help="JSON of the `jaxpriv solve` that made the mapping: prints the gap stated there, not verified.",
         ),
     ] = None,
     certificate: Annotated[
@@ -109,7 +114,8 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="NAME[:PARAMETER]",
-            help="Bound this measure only; again for more. They share the confidence: fewer measures, tighter bounds.",
+            help="Bound this measure only; repeat the option for several. The confidence is divided among them: fewer "
+            "measures have tighter bounds.",
         ),
     ] = None,
     bootstrap: Annotated[
@@ -122,16 +128,20 @@ def audit(
             help="The measure that it minimised (mutual-information): sibson:2, gain-brier:worst, ...",
         ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="With which all upper bounds hold together.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence with which all upper bounds hold simultaneously.")
+    ] = 0.95,
     order: Annotated[
         list[float] | None, typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures.")
     ] = None,
     permutations: Annotated[int, typer.Option(help="Permutations of the test of independence.")] = 9999,
-    seed: Annotated[int, typer.Option(help="Of permutations, resamples and the halves for lower bounds.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the permutations, the resamples and the halves for lower bounds.")
+    ] = 0,
     units: UnitsOption = Units.nats,
     json: JsonOption = None,
 ) -> None:
-    """Audit a mapping on a sample of its population, or a black box on what it released.
+    """Audit a mapping on a sample of its population, or an unknown mechanism on records of its releases.
 
     For each measure: the value on the sample, the certified gap to the optimum, an upper bound for the
     population (all together with the confidence), and a cap that needs no data. They are different things; so

@@ -43,7 +43,8 @@ def excess(
         list[str] | None,
         typer.Option(
             metavar="COL",
-            help="Released column, again for another; with --released-table by default those named as the useful ones.",
+            help="Released column; repeat the option for several. With --released-table the default is the names of "
+            "the useful columns.",
         ),
     ] = None,
     released_table: Annotated[
@@ -63,14 +64,16 @@ def excess(
     missing: MissingOption = None,
     read: ReadOption = None,
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal, nats.")] = 1e-6,
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For the optimum.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Most seconds for computing the optimum.")
+    ] = None,
     units: UnitsOption = Units.nats,
     json: JsonOption = None,
 ) -> None:
-    """Say how much more a release leaks than the least that any mapping could, as useful as it.
+    """Compare the leakage of a release with the certified optimum of the same utility.
 
-    The release may be of any tool: what is needed are records with what was private, useful and released. All numbers
-    are those of these records; `jaxpriv audit --pairs` bounds the population.
+    The release may come from any tool. The command needs records of the private, useful and released values. All
+    numbers are exact for these records; `jaxpriv audit --pairs` bounds the population.
     """
     from jaxpriv.estimation.audit import excess as compared
 

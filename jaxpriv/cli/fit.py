@@ -72,7 +72,10 @@ def fit(
     ] = None,
     target_leakage: Annotated[
         float | None,
-        typer.Option(metavar="L", help="Watchdog: release what is harmless, with a lift leakage of at most L nats."),
+        typer.Option(
+            metavar="L",
+            help="Watchdog: release symbols with small log-lift unchanged, with a lift leakage of at most L nats.",
+        ),
     ] = None,
     leakage: LeakageOption = "mutual-information",
     form: Annotated[
@@ -84,21 +87,24 @@ def fit(
     split: Annotated[
         float, typer.Option(help="Share of the records for the design; the others are for its audit. 1: no audit.")
     ] = 0.5,
-    seed: Annotated[int, typer.Option(help="Of the split.")] = 0,
-    confidence: Annotated[float, typer.Option(help="Of all bounds for the population together.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence of all bounds for the population simultaneously.")
+    ] = 0.95,
     population: Annotated[
         bool,
         typer.Option(
             "--population",
-            help="The leakage budget, or the target of the watchdog, holds for the population with the confidence: the "
-            "other records choose from a sequence of designs the last that they certify.",
+            help="The leakage budget, or the target of the watchdog, holds for the population with the confidence: "
+            "from a sequence of designs the last one that the other records certify is chosen.",
         ),
     ] = False,
     unseen: Annotated[
         Unseen,
         typer.Option(
-            help="A later record whose classes combine as in none of these: nothing is released, it is released "
-            "independently of what it is, or as the combination that differs in the fewest columns."
+            help="A later record with a combination of classes that occurs in none of these records: refuse "
+            "all, release a symbol independent of the record, or release it as the combination that differs in the "
+            "fewest columns."
         ),
     ] = Unseen.refuse,
     resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,

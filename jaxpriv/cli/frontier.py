@@ -90,7 +90,8 @@ def frontier(
         typer.Option(
             min=2,
             metavar="N",
-            help="N targets between nothing and all, in place of numbers: budgets if the problem has a distortion, "
+            help="N evenly spaced targets over the whole range, in place of numbers: budgets if the problem has a "
+            "distortion, "
             "else disclosures.",
         ),
     ] = None,

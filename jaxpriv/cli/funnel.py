@@ -57,16 +57,16 @@ def funnel(
         list[float] | None,
         typer.Option(
             metavar="R ...",
-            help="Tell at least R of X, I(X;Y) >= R (at most R with --bottleneck), in nats; several: a curve.",
+            help="Least leakage with I(X;Y) >= R (most with I(X;Y) <= R for --bottleneck), in nats; several: a curve.",
         ),
     ] = None,
     leakage_budget: Annotated[
         list[float] | None,
-        typer.Option(metavar="D ...", help="Tell as much about X as can be with at most this leakage."),
+        typer.Option(metavar="D ...", help="Largest I(X;Y) with at most this leakage."),
     ] = None,
     relevance: Annotated[
         list[float] | None,
-        typer.Option(metavar="D ...", help="Bottleneck: tell as little about X as can be with I(S;Y) >= D, in nats."),
+        typer.Option(metavar="D ...", help="Bottleneck: least I(X;Y) with I(S;Y) >= D, in nats."),
     ] = None,
     multiplier: Annotated[
         list[float] | None,
@@ -104,13 +104,13 @@ def funnel(
     codebook_out: CodebookOutOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Design the mapping P(y|x) that leaks least about S while telling enough about X, or the reverse.
+    """Design the mapping P(y|x) with the least leakage of S at a prescribed information about X, or the reverse.
 
-    Prints the value, a proved interval that holds the optimum, and its width, the gap. With several targets
+    Prints the value, a proved interval that contains the optimum, and its width, the gap. With several targets
     the JSON holds a list for each number. Exit code 3: a target that no mapping reaches. Exit code 4: the
     gap of auto or column-generation is above --tol, or the time limit (of all targets together) or Ctrl-C
     came first; mapping and interval are valid and written all the same. The other methods are local and
-    prove nothing: `best_known` or `stationary` is what was asked for, and ends with 0.
+    prove nothing: their status is `best_known` or `stationary`, with exit code 0.
     """
     from jaxpriv._clock import clock_of
     from jaxpriv._validation import joint_array, scalar

@@ -12,7 +12,7 @@ _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
 
 
 def info(json: JsonOption = None) -> None:
-    """Print what a report of a problem should contain: no host, user or path names."""
+    """Print versions and settings for a problem report, without host, user or path names."""
     _output.check_outputs({"--json": json}, {})
     record = working("Starting JAX", lambda _: _record())
     _output.deliver(record, json, _text(record))

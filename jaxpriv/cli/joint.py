@@ -62,7 +62,7 @@ def joint(
     codebook_out: CodebookOutOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Count a table of records: the joint distribution of its private and useful columns, and what changing them costs.
+    """Count a table of records: the joint distribution of its private and useful columns, and their distortion.
 
     S and X are the combinations of classes that occur, in the order of their codes. PROBLEM.npz holds counts of
     people: a new one can be read by its owner only.

@@ -56,8 +56,8 @@ def leakage(
 ) -> None:
     """Evaluate every leakage measure of a mapping, on the joint as given.
 
-    An infinite value names the output and the private symbol that make it so (by index). The cap in
-    the last line needs no joint: it holds whatever the population is.
+    Beside an infinite value stand the output and the private symbol where it is attained (by
+    index). The cap in the last line needs no joint: it holds for every population.
     """
     from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import joint_array, mechanism_array, real_array

@@ -77,9 +77,7 @@ def plot(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(metavar="PICTURE.png|pdf|svg", help="Where the picture goes.", show_default=False)
-    ],
+    out: Annotated[Path, typer.Option(metavar="PICTURE.png|pdf|svg", help="File of the picture.", show_default=False)],
     title: Annotated[str, typer.Option(help="A line above the picture.")] = "",
     units: UnitsOption = Units.nats,
 ) -> None:

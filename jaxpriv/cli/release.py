@@ -24,14 +24,15 @@ def release(
     ],
     receipt: Annotated[
         Path,
-        typer.Option(metavar="RECEIPT.json", help="Says what was released by which design.", show_default=False),
+        typer.Option(metavar="RECEIPT.json", help="Names the design and the released file.", show_default=False),
     ],
     read: ReadOption = None,
     unseen: Annotated[
         Unseen | None,
         typer.Option(
-            help="Records whose classes combine as in none of the fit: release nothing, release them independently of "
-            "what they are, or as the combination that differs in the fewest columns. By default as the design says.",
+            help="Records with a combination of classes that no record of the fit had: release nothing, release a "
+            "symbol independent of the record, or release the combination that differs in the fewest columns. The "
+            "default is set by the design.",
             show_default=False,
         ),
     ] = None,
@@ -45,7 +46,7 @@ def release(
     identity: Annotated[
         list[str] | None,
         typer.Option(
-            "--id", metavar="COL", help="Column that says who a record is, for the ledger; by default table and row."
+            "--id", metavar="COL", help="Column that identifies a record in the ledger; by default table and row."
         ),
     ] = None,
     keep: Annotated[
@@ -57,10 +58,10 @@ def release(
     ] = False,
     json: JsonOption = None,
 ) -> None:
-    """Release every record by one draw from the design, with randomness of the operating system.
+    """Release every record by one draw from the design, with random numbers of the operating system.
 
     All or nothing: if a record cannot be released, none is. The receipt is written last. A second draw for the same
-    records would tell more about them: it is refused, or with --ledger gives what the first one gave.
+    records would reveal more about them: it is refused, or, with --ledger, repeats the first draw.
     """
     from jaxpriv import mechanism
 

@@ -18,13 +18,16 @@ def report(
         Path | None,
         typer.Option(
             metavar="AUDIT.zip",
-            help="Counts and certificate: adds what can be learned of each private class, the certified curve and "
+            help="Counts and certificate: adds what the release reveals about each private class, the certified curve "
+            "and "
             "bounds for the population. The page then holds shares of private classes (mode 0600).",
         ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Of all bounds for the population together.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence of all bounds for the population simultaneously.")
+    ] = 0.95,
 ) -> None:
-    """Write a page that says who can learn what from a release, what is proved of it, and what is not covered."""
+    """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
     from jaxpriv.mechanism import Evidence, Mechanism
     from jaxpriv.report import report as page
 

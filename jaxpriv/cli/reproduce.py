@@ -23,7 +23,7 @@ def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="An experiment, as --list names it.")] = None,
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- OPTION ...]", help="What comes after -- goes to the experiment's own program."),
+        typer.Argument(metavar="[-- OPTION ...]", help="Options after -- are passed to the program of the experiment."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of figures and tables.", show_default="out/NAME")
@@ -37,8 +37,8 @@ def reproduce(
 ) -> None:
     """Compute a figure of the gallery again: its tables as .csv, with value, bound and gap, and the figure itself.
 
-    The minutes of --list are those of two cores, compiling included. An experiment that needs data of others fetches
-    them once; --list says which.
+    The minutes of --list are those of two cores, compiling included. An experiment that needs external data
+    downloads them once; --list names these experiments.
     """
     home = _home()
     known = {path.parent.name: tomllib.loads(path.read_text("utf-8")) for path in sorted(home.glob("*/about.toml"))}

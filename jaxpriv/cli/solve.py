@@ -49,7 +49,8 @@ def solve(
         typer.Argument(
             metavar="PROBLEM.npz|TABLE.csv",
             help="`joint` (S,X) or (K,S,X) for a set of priors; `distortion` (X,Y), or (K,X,Y) with one budget each; "
-            "for ldp, if you like, `neighbours` (S,S), 0 or 1: the pairs it is about. Or a table of records (.csv, "
+            "for ldp, optionally, `neighbours` (S,S), 0 or 1: the pairs to which it applies. Or a table of records "
+            "(.csv, "
             ".parquet) with --private and --useful.",
         ),
     ],
@@ -74,14 +75,17 @@ def solve(
         list[str] | None,
         typer.Option(
             metavar="NAME[:PARAMETER]=VALUE",
-            help="A further limit on a measure, in its own unit (logarithms in nats); the option again for another. "
+            help="A further limit on a measure, in its own unit (logarithms in nats); repeat the option for several. "
             "Parameters stand behind colons: lift=1, sibson:2=0.3, f-information:chi-squared=0.1, "
             "f-information:e-gamma:1.5=0.1, gain-brier:worst=0.2.",
         ),
     ] = None,
     budget: Annotated[
         list[float] | None,
-        typer.Option(metavar="D ...", help="Largest expected distortion; several: in a row, or the option again."),
+        typer.Option(
+            metavar="D ...",
+            help="Largest expected distortion; several: separated by blanks, or by repeating the option.",
+        ),
     ] = None,
     leakage_budget: Annotated[
         float | None,
@@ -103,7 +107,7 @@ def solve(
         ),
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
-    rtol: Annotated[float, typer.Option(help="The same relative to the value; the larger allowance holds.")] = 0.0,
+    rtol: Annotated[float, typer.Option(help="The same relative to the value; the looser tolerance applies.")] = 0.0,
     max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None,
     time_limit: TimeLimitOption = None,
     progress: ProgressOption = False,
@@ -111,8 +115,8 @@ def solve(
         Path | None,
         typer.Option(
             metavar="STATE.npz",
-            help="With --solver accelerated or two-grid: write the state of the solve here, and go on from it if it is "
-            "there; removed once the result is optimal.",
+            help="With --solver accelerated or two-grid: write the state of the solve to this file, and continue from "
+            "it if it exists; removed once the result is optimal.",
         ),
     ] = None,
     units: UnitsOption = Units.nats,

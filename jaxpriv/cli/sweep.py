@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 def sweep(
     study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The grids of problems: docs/how-to/sweeps.md.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder for the results; made if need be.")],
-    workers: Annotated[int, typer.Option(metavar="N", help="Processes that compute.")] = 1,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder of the results; created if it does not exist.")
+    ],
+    workers: Annotated[int, typer.Option(metavar="N", help="Number of worker processes.")] = 1,
     part: Annotated[
         str | None,
         typer.Option(metavar="K/N", help="Compute the K-th of N parts; processes with other parts may share DIR."),
@@ -27,16 +29,16 @@ def sweep(
         bool, typer.Option("--dry-run", help="Print the plan, with predicted time and memory; compute nothing.")
     ] = False,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Begin no chunk after so long.", show_default="none")
+        float | None, typer.Option(metavar="SECONDS", help="Begin no chunk after this time.", show_default="none")
     ] = None,
     progress: ProgressOption = False,
     json: JsonOption = None,
 ) -> None:
     """Solve every problem of a declared study, each with its certificate, and keep them in a folder chunk by chunk.
 
-    Run it again after any interruption: what is there is not computed again. DIR/table.parquet holds all rows once the
-    study is complete. Exit code 4: a problem is not certified to its tolerance or was refused, or the time limit or
-    Ctrl-C came first. Exit code 6: chunks are missing, because a worker died or the disk is full.
+    After an interruption run the command again: finished chunks are not computed again. DIR/table.parquet holds all
+    rows once the study is complete. Exit code 4: a problem is not certified to its tolerance or was refused, or the
+    time limit or Ctrl-C came first. Exit code 6: chunks are missing, because a worker died or the disk is full.
     """
     from jaxpriv._clock import clock_of
     from jaxpriv.errors import InputError

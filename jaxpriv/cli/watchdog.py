@@ -96,8 +96,8 @@ def watchdog(
     """Release the symbols whose score max |ln P(s|x)/P(s)| is small, and hide which of the others it was.
 
     Leakage and utility are exact on the joint as given; of a table that is the joint of its records,
-    which says nothing certain about a population. Beside the exact leakage: what the threshold alone
-    proves (the bound of the paper, gamma, and a tighter one). Symbols are named by their index. The mapping
+    which bounds nothing for a population. Also printed: the bounds that follow from the
+    threshold alone (the bound of the paper, gamma, and a tighter one). Symbols are named by their index. The mapping
     shows which symbols are released and, rounded, how frequent the others are; the JSON holds exact numbers
     of the joint, and is for its owner. Exit code 3: no mapping has that utility.
     """

@@ -159,7 +159,7 @@ def largest_ratio(data: Data, x: Arr) -> Arr:
             mass = x @ term.rate
             leak = support(term, seen[:, place.rows]) + x @ term.offset
             ratios.append(xp.where(mass > tiny, leak / xp.maximum(mass, tiny), -xp.inf).max())
-    return xp.stack(ratios).max()
+    return xp.stack(ratios).max(keepdims=True).reshape(())  # of NumPy too an array and no scalar
 
 
 def _least_leaking(data: Data, point: Point) -> tuple[Arr, ScalarLike]:
