@@ -98,20 +98,9 @@ def is_table(path: Path) -> bool:
 def table_file(path: Path, settings: Sequence[str] | None) -> "TableFile":
     """The file of a table as --read says that it is read."""
     from jaxpriv.estimation.tables import TableFile
+    from jaxpriv.verifier.releases import reading
 
-    given: dict[str, Any] = {}
-    for text in settings or ():
-        name, equals, value = text.partition("=")
-        if name in given:
-            raise InputError(f"--read gives {name} twice")
-        if name in ("blanks", "nfc") and not equals:
-            given[name] = True
-        elif name in ("delimiter", "encoding") and value:
-            given[name] = "\t" if value in ("tab", "\\t") else value
-        elif name == "names" and value:
-            given[name] = tuple(value.split(","))
-        else:
-            raise InputError(f"--read {text!r} is none of delimiter=C, encoding=NAME, names=A,B, blanks and nfc")
+    given = reading(settings or ())
     try:
         return TableFile(path, **given)
     except InputError as error:

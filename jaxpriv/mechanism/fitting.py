@@ -355,7 +355,7 @@ def _counted(
         order = np.random.default_rng(seed).permutation(total)
         first[order[max(1, round(share * total)) :]] = False
         if first.all():
-            raise InputError(f"split: {total} records are too few for two parts")
+            raise InputError(f"split: too few records ({total}) for two parts; 1 takes all for the design")
     if codebook is None:
         fitted = dict(rules or {})
         for name, rule in fitted.items():

@@ -32,6 +32,13 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
     parser.add_argument(
         "--records", metavar="TABLE.csv", type=Path, help="what it was released from: tests the pairs of both"
     )
+    parser.add_argument(
+        "--read",
+        metavar="SETTING",
+        action="append",
+        default=[],
+        help="how --records is read: delimiter=C, encoding=NAME, names=A,B, blanks, nfc; may be repeated",
+    )
     parser.add_argument("--json", metavar="PATH|-", help="write the result as JSON; - is stdout")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     try:
@@ -46,6 +53,7 @@ def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
             receipt=given.receipt,
             released=given.released,
             records=given.records,
+            read=given.read,
         )
         text = json.dumps(found.record, indent=2) + "\n"
         _emit(text if given.json == "-" else found.text)

@@ -1,6 +1,6 @@
 """What was checked, in one piece: for people a text, for programs a record."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.conformity import ConformityResult, conformity, symbols_of
 from jaxpriv.verifier.designs import Audit, DesignFile, read_audit, read_design
-from jaxpriv.verifier.releases import Receipt, check_design, check_file, outputs_of, read_receipt, records_of
+from jaxpriv.verifier.releases import Receipt, check_design, check_file, outputs_of, plain_csv, read_receipt, records_of
 
 # A release that is less likely than this to come from its design is refused.
 LEVEL = 0.001
@@ -84,6 +84,7 @@ def verify(
     receipt: str | Path | None = None,
     released: str | Path | None = None,
     records: str | Path | None = None,
+    read: Sequence[str] = (),
 ) -> Findings:
     """Check a design or a receipt, and what belongs to it.
 
@@ -93,6 +94,8 @@ def verify(
         design, receipt: the other one of the two.
         released: the released file.
         records: the CSV table that it was released from: then pairs are tested against the design.
+        read: how `records` is read, as --read of the commands has it: "delimiter=;", "encoding=latin-1", "names=A,B",
+            "blanks", "nfc".
 
     Raises `IntegrityError` for whatever is not as it is stated, `NotCertifiedError` for a design that exceeds its
     target, `InputError` for files that are absent or do not go together, `ResourceError` for what cannot be read.
@@ -120,7 +123,9 @@ def verify(
             checked.append("receipt: of this design")
     if released is None and records is not None:
         raise InputError("records goes with released: the pairs of both are tested")
-    rows, test = (None, None) if released is None else _release(known, stated, released, records, checked)
+    if records is None and read:
+        raise InputError("read goes with records: it is about them")
+    rows, test = (None, None) if released is None else _release(known, stated, released, records, read, checked)
     return Findings(
         None if known is None else known.sha256,
         {} if known is None else known.guarantees,
@@ -144,6 +149,7 @@ def _release(
     receipt: Receipt | None,
     released: str | Path,
     records: str | Path | None,
+    read: Sequence[str],
     checked: list[str],
 ) -> tuple[int, ConformityResult | None]:
     data, name = read_file(released), str(released)
@@ -167,7 +173,8 @@ def _release(
     if design is None or records is None:
         return rows, None
     unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
-    symbols = symbols_of(design, read_file(records), str(records), unseen)
+    table = plain_csv(read_file(records), str(records), read)
+    symbols = symbols_of(design, table, str(records), unseen)
     if len(symbols) != rows:
         raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
     test = conformity(design.rows, symbols, outputs, _identity(design))

@@ -5,13 +5,16 @@ holds no hash of the records and no randomness. Standard library only.
 """
 
 import csv
+import gzip
 import io
 import re
+import unicodedata
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxpriv.errors import IntegrityError
+from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.verifier.archive import digest, unsealed
 from jaxpriv.verifier.designs import UNSEEN, DesignFile
 
@@ -121,3 +124,45 @@ def records_of(data: bytes, name: str) -> Iterator[list[str]]:
             yield fields
     except (UnicodeDecodeError, csv.Error):
         raise IntegrityError(f"{name} is not well-formed CSV in UTF-8") from None
+
+
+def reading(settings: Sequence[str]) -> dict[str, Any]:
+    """The settings of --read: delimiter=C, encoding=NAME, names=A,B, blanks, nfc; `InputError` for others."""
+    given: dict[str, Any] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if name in given:
+            raise InputError(f"--read gives {name} twice")
+        if name in ("blanks", "nfc") and not equals:
+            given[name] = True
+        elif name in ("delimiter", "encoding") and value:
+            given[name] = "\t" if value in ("tab", "\\t") else value
+        elif name == "names" and value:
+            given[name] = tuple(value.split(","))
+        else:
+            raise InputError(f"--read {text!r} is none of delimiter=C, encoding=NAME, names=A,B, blanks and nfc")
+    return given
+
+
+def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
+    """A table in the dialect of `settings` (.gz and .tsv by its name) as CSV in UTF-8 with a header."""
+    given, suffixes = reading(settings), name.lower()
+    try:
+        if suffixes.endswith(".gz"):
+            data, suffixes = gzip.decompress(data), suffixes[:-3]
+        if not given and not suffixes.endswith(".tsv"):
+            return data
+        codec = given.get("encoding", "utf-8").replace("utf-8", "utf-8-sig")
+        mark = given.get("delimiter", "\t" if suffixes.endswith(".tsv") else ",")
+        stream = io.StringIO(newline="")
+        writer = csv.writer(stream)
+        if "names" in given:
+            writer.writerow(given["names"])
+        for fields in csv.reader(io.StringIO(data.decode(codec), newline=""), strict=True, delimiter=mark):
+            texts = [field.strip() for field in fields] if "blanks" in given else fields
+            writer.writerow([unicodedata.normalize("NFC", text) for text in texts] if "nfc" in given else texts)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise InputError(f"{name} is not a complete gzip file, or is damaged") from None
+    except (LookupError, UnicodeError, TypeError, ValueError, csv.Error):
+        raise InputError(f"{name} cannot be read as --read says") from None
+    return stream.getvalue().encode()

@@ -1,6 +1,7 @@
 """Released files: what they hold, that nothing that was changed is accepted, no second draw, killed at any time."""
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -203,6 +204,33 @@ def test_a_forged_release_with_a_receipt_of_its_own_is_found(files, mechanism):
     assert verify(files["receipt"], design=files["design"], released=files["out"]).rows == len(symbols)
     with pytest.raises(IntegrityError, match="does not come from the design"):
         everything(files)
+
+
+def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
+    """As fit and release read them: delimiter, encoding, no header, gzip."""
+    rows = rows_of(files["records"])
+    text = "".join(";".join(f" {cell}" for cell in row) + "\n" for row in rows[1:])
+    other, packed = tmp_path / "other.csv", tmp_path / "packed.csv.gz"
+    other.write_bytes(text.encode("utf-16"))
+    packed.write_bytes(gzip.compress(files["records"].read_bytes()))
+    settings = ["delimiter=;", "encoding=utf-16", "names=age,town,income", "blanks"]
+    names = {"design": files["design"], "released": files["out"]}
+    expected = verify(files["receipt"], **names, records=files["records"]).conformity
+    for path, read in ((other, settings), (packed, [])):
+        assert verify(files["receipt"], **names, records=path, read=read).conformity.detectable == expected.detectable
+    for path, read, words in (
+        (other, settings[:1], "cannot be read"),
+        (other, [*settings, "encoding=utf-8"], "twice"),
+        (other, ["strip"], "none of"),
+        (other, ["encoding=nowhere"], "cannot be read"),
+    ):
+        with pytest.raises(InputError, match=words):
+            verify(files["receipt"], **names, records=path, read=read)
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(InputError, match="complete gzip"):
+        verify(files["receipt"], **names, records=packed)
+    with pytest.raises(InputError, match="goes with records"):
+        verify(files["receipt"], **names, read=settings)
 
 
 def test_an_impossible_pair_is_named():

@@ -111,6 +111,8 @@ def need_columns(present: Sequence[str], names: Sequence[str], table: str) -> No
         if not found:
             close = [repr(one) for one in present if plain(one) == plain(name)]
             hint = f"; it has {', '.join(close)}" if close else ""
+            if name.isdigit():
+                hint = "; columns have names: for a file without a header give them, --read names=A,B"
             raise InputError(f"{table} has no column {name!r} among its {len(present)}{hint}")
 
 
@@ -129,7 +131,8 @@ def read_csv(file: TableFile, names: Sequence[str]) -> dict[str, Factors]:
         return columns
     except UnicodeError:
         raise InputError(
-            f"{path}{_undecodable(file)} is not {file.encoding} text; name its encoding: {', '.join(ENCODINGS)}"
+            f"{path}{_undecodable(file)} is not {file.encoding} text; name its encoding, one of "
+            f"{', '.join(ENCODINGS)}: on the command line --read encoding=NAME"
         ) from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise IntegrityError(f"{path} is not a complete gzip file, or is damaged") from None
