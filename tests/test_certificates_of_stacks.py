@@ -1,5 +1,7 @@
 """One pass over a stack of problems proves what the certificates of its problems prove one by one."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,44 @@ def test_a_stack_proves_what_its_problems_prove(measure, joints, form):
         masses = problem.joints.sum(axis=1)
         costs = (masses[:, None, :, None] * problem.tables() * mechanisms[i]).sum(axis=(2, 3)).max(axis=0)
         np.testing.assert_allclose(found.distortion[i], costs, rtol=1e-13)
+
+
+_LIMITED = ["max-information", "relative-entropy", "max-lift", "lift", "min-lift", "ldp", "inferential"]
+_LIMITED_CASES = [(name, joints, form) for name in _LIMITED for joints, form in ((1, "leakage_budget"), (2, "budget"))]
+_LIMITED_CASES += [("mutual-information", 2, "leakage_budget"), ("max-information", 2, "leakage_budget")]
+
+
+@pytest.mark.parametrize(("name", "joints", "form"), _LIMITED_CASES)
+def test_a_stack_of_limits_proves_what_its_problems_prove(name, joints, form):
+    """Outputs of a mechanism near independence, whose rules are those of a solve: some prove more than 0."""
+    draw = np.random.default_rng(1)
+    problems = []
+    for i in range(3):
+        each = np.stack([random_joint(5 * i + k, 3, 4) + 0.3 * np.eye(3, 4) for k in range(joints)])
+        if i == 1:
+            each[:, :, 3] = 0.0
+        each /= each.sum(axis=(1, 2), keepdims=True)
+        target = {form: 0.05 + 0.05 * i if form == "leakage_budget" else [0.05 + 0.02 * i]}
+        table = draw.random((1, 4, 3))
+        table -= table.min(axis=2, keepdims=True)
+        problems.append(jp.DistortionProblem(each, table, leakage=by_name(name), **target))
+    solved = [jp.solve(problem) for problem in problems]
+    parts = (np.stack([np.asarray(getattr(one, part)) for one in solved]) for part in ("scores", "weights"))
+    scores, weights = parts
+    prices = np.stack([np.asarray(one.multipliers) for one in solved])
+    mechanisms = 0.98 * np.stack([np.asarray(one.mechanism) for one in solved]) + 0.02 / 3
+    claimed = np.array([float(one.lower_bound) for one in solved])
+    claimed[0] *= 1.1  # more than the rules prove
+    found = certify_stack(ProblemStack.of(problems), mechanisms, scores[:, 0], weights, prices, claimed)
+    for i, problem in enumerate(problems):
+        own = dataclasses.replace(solved[i], mechanism=mechanisms[i])
+        alone = jp.certify(problem, own)
+        np.testing.assert_allclose(found.value[i], alone.value, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(found.lower_bound[i], alone.lower_bound, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found.violation[i], alone.violation, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(found.leakage[i], alone.leakage, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(found.distortion[i], alone.distortion, rtol=1e-13)
+    assert (found.lower_bound > 0).any()
 
 
 def test_what_is_no_mechanism_proves_nothing_and_spoils_nothing():

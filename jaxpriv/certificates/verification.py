@@ -5,8 +5,8 @@ compared with the results afterwards and never used (the lower bound of the leas
 that is tried first; it counts if the rules prove it). Funnels and bottlenecks are in `funnels/release.py`.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,12 @@ from jaxpriv._module import summary
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import SUM_TOLERANCE, is_traced
 from jaxpriv.certificates.information import certify_noise, certify_streamed
-from jaxpriv.certificates.tables import certify_program, violation_of
+from jaxpriv.certificates.tables import certify_program, column_values, violation_of
 from jaxpriv.channel import AbstractChannel
 from jaxpriv.errors import InputError
 from jaxpriv.joints import in_double
-from jaxpriv.leakage import AbstractLeakage, exact_values
+from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, exact_values
+from jaxpriv.leakage.evaluation import log_ratios
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.leakage.scales import Scale
 from jaxpriv.problems.distortion import DistortionProblem
@@ -37,6 +38,8 @@ from jaxpriv.problems.statement import (
     measured_program,
     proved_program,
     reading,
+    shift_of,
+    terms_of,
     worst_program,
 )
 from jaxpriv.solution import AbstractSolution, Solution, Status
@@ -95,19 +98,34 @@ def least_limit(
     """
     anything = np.full(problem.shape, 1.0 / problem.shape[1])
 
-    def proves(e: float) -> bool:
-        return bool(certify_program(worst_program(problem, e, whole), anything, k, eta, price).lower_bound > 0)
+    def proves(e: np.ndarray, _: np.ndarray) -> np.ndarray:
+        program = worst_program(problem, float(e[0]), whole)
+        return np.asarray(certify_program(program, anything, k, eta, price).lower_bound > 0)
 
-    low, step = 0.0, _BISECTION * (1.0 + claimed)
-    if 0 < claimed <= high:
-        low, high = (claimed, high) if proves(claimed) else (0.0, claimed)
-        # Claims are right up to rounding as a rule: the other end is then next to it.
-        beside = claimed + step if low > 0 else claimed - min(step, _NEXT * claimed)
-        if 0 < beside < high:
-            low, high = (beside, high) if proves(beside) else (low, beside)
-    while math.isfinite(high) and high - low > _BISECTION * (1.0 + high):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if proves(middle) else (low, middle)
+    return float(_largest_proved(proves, np.array([claimed]), np.array([high]))[0])
+
+
+def _largest_proved(
+    proves: Callable[[np.ndarray, np.ndarray], np.ndarray], claimed: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """The limits (N,) of `least_limit`. `proves(e, lanes)`: whether the rules of so many lanes prove the limits e."""
+    low, high = np.zeros(claimed.shape), high.copy()
+
+    def ask(e: np.ndarray, which: np.ndarray) -> None:
+        lanes = np.flatnonzero(which)
+        if len(lanes):
+            proved = np.zeros(claimed.shape, bool)
+            proved[lanes] = proves(e[lanes], lanes)
+            low[which & proved], high[which & ~proved] = e[which & proved], e[which & ~proved]
+
+    stated = (claimed > 0) & (claimed <= high)
+    ask(claimed, stated)
+    # Claims are right up to rounding as a rule: the other end is then next to it.
+    step = _BISECTION * (1.0 + claimed)
+    beside = np.where(low > 0, claimed + step, claimed - np.minimum(step, _NEXT * claimed))
+    ask(beside, stated & (beside > 0) & (beside < high))
+    while (wide := np.isfinite(high) & (high - low > _BISECTION * (1.0 + high))).any():
+        ask(0.5 * (low + high), wide)
     return low
 
 
@@ -356,17 +374,26 @@ class StackProof:
 
 
 def certify_stack(
-    stack: ProblemStack, mechanism: np.ndarray, k: np.ndarray, eta: np.ndarray, price: np.ndarray
+    stack: ProblemStack,
+    mechanism: np.ndarray,
+    k: np.ndarray,
+    eta: np.ndarray,
+    price: np.ndarray,
+    claimed: np.ndarray | None = None,
 ) -> StackProof:
     """The certificates of `certify`, each computed from its own problem, by one pass over arrays with a leading axis.
 
     `k` (N, Y, T) and `eta` (N, Y, W) are rules and prices for all rows of the programs, those of symbols without mass
-    included. Where `mechanism` (N, X, Y) holds no mechanism the violation is infinite.
+    included. `claimed` (N,): the lower bounds of the least worst outcome that are tried first. Where `mechanism`
+    (N, X, Y) holds no mechanism the violation is infinite.
     """
-    program = measured_program(stack, ())
     met = _stochastic(mechanism)
     if not met.all():  # anything that has a value
         mechanism = np.where(met[:, None, None], mechanism, 1.0 / mechanism.shape[-1])
+    if stack.leakage.worst_outcome or stack.leakage_budget is not None:
+        proof = _of_limits(stack, mechanism, k, eta, price, claimed)
+        return dataclasses.replace(proof, violation=np.where(met, proof.violation, np.inf))
+    program = measured_program(stack, ())
     proof = certify_program(program, mechanism, k, eta, price)
     scale, shift = reading(stack)
     value, bound = interval_of(stack, scale, shift, proof.value, proof.lower_bound)
@@ -374,6 +401,60 @@ def certify_stack(
     totals = np.stack([proof.leakages[:, j] - term.bound for j, term in enumerate(program.terms)], axis=-1)
     leakage = np.maximum(scale.outer(totals.max(axis=-1) + shift), 0.0)
     return StackProof(value, bound, np.where(met, proof.violation, np.inf), leakage, _distortion(stack, mechanism))
+
+
+def _of_limits(
+    stack: ProblemStack,
+    mechanism: np.ndarray,
+    k: np.ndarray,
+    eta: np.ndarray,
+    price: np.ndarray,
+    claimed: np.ndarray | None,
+) -> StackProof:
+    """The certificates where the measure is limited, or the least limit on a worst outcome is asked."""
+    distortion = _distortion(stack, mechanism)
+    if stack.leakage_budget is None:
+        leak = _worst_values(stack, mechanism)
+        anything = np.full(stack.shape, 1.0 / stack.shape[1])
+
+        def proves(e: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+            program = worst_program(stack[lanes], e)
+            every = np.broadcast_to(anything, (len(lanes), *anything.shape))
+            return np.asarray(certify_program(program, every, k[lanes], eta[lanes], price[lanes]).lower_bound > 0)
+
+        bound = _largest_proved(proves, np.zeros(leak.shape) if claimed is None else claimed, leak)
+        violation = violation_of(as_budgets(distance_program(stack, ())), mechanism)
+        return StackProof(leak, bound, np.asarray(violation), leak, distortion)
+    most = stack.leakage_budget
+    program = measured_program(stack, ((stack.leakage, most),))
+    found = certify_program(program, mechanism, k, eta, price)
+    if stack.leakage.worst_outcome:
+        leak = _worst_values(stack, mechanism)
+    else:
+        scale = stack.leakage.scale_for(stack.sizes[1])
+        totals = [
+            found.leakages[:, i] + shift_of(stack.leakage, stack.joints[:, i], True) for i in range(stack.sizes[0])
+        ]
+        leak = np.maximum(scale.outer(np.max(totals, axis=0)), 0.0)
+    over = (leak - most) / (1.0 + most)
+    violation = np.maximum(found.violation, np.where(over <= _ROUNDING, 0.0, over))
+    return StackProof(np.asarray(found.value), np.asarray(found.lower_bound), violation, leak, distortion)
+
+
+def _worst_values(stack: ProblemStack, mechanism: np.ndarray) -> np.ndarray:
+    """A worst-outcome measure, the largest over the joints: (N,)."""
+    measure, each = stack.leakage, np.moveaxis(stack.joints, 1, 0)
+    if isinstance(measure, AbstractPointwiseLeakage):
+        return np.max([log_ratios(measure, joints, mechanism) for joints in each], axis=0)
+    values = []
+    for joints in each:  # the offset of a limit is affine in it: the limits of outputs at which they are met
+        (none,), (one,) = (
+            terms_of(measure, joints, Role.WORST, np.full(len(joints), limit), True) for limit in (0.0, 1.0)
+        )
+        mass = ((none.offset - one.offset)[:, None, :] @ mechanism)[:, 0]
+        held = column_values(none, none.rows @ mechanism) + (none.offset[:, None, :] @ mechanism)[:, 0]
+        values.append(np.where(mass > 0, held / np.where(mass > 0, mass, 1.0), 0.0).max(axis=-1))
+    return np.maximum(np.max(values, axis=0), 0.0)
 
 
 def _stochastic(mechanism: np.ndarray) -> np.ndarray:

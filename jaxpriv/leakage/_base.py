@@ -153,7 +153,7 @@ class AbstractLeakage(Module):
 
     @property
     def stacks(self) -> bool:
-        """Whether it is an average without `shift` whose `rules` take joints with a leading axis, that of a batch."""
+        """Whether its `rules` take joints and limits with a leading axis, that of a batch, and it has no `shift`."""
         return False
 
     def row_count(self, symbols: int) -> int:

@@ -74,17 +74,21 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
     def linear(self) -> bool:
         return True
 
+    @property
+    def stacks(self) -> bool:
+        return True
+
     def rules(self, view: View) -> Rules | None:
         """`compared` with every P(x|s), at a limit no higher than where it limits anything.
 
         P(.|s) of a symbol without mass counts as P(.): its lift of 1 lies between those of the others, whose mean is 1.
         """
-        limit = view.limit
-        limit = jnp.minimum(limit, MOST_NATS) if is_traced(limit) else min(limit, MOST_NATS)
+        limit = xp.minimum(view.limit_by(2), MOST_NATS)
         seen = view.prior > 0
-        given = xp.where(seen[:, None], view.joint / xp.where(seen, view.prior, 1.0)[:, None], view.mass)
+        mass = view.mass[..., None, :]
+        given = xp.where(seen[..., None], view.joint / xp.where(seen, view.prior, 1.0)[..., None], mass)
         rows, reference = self.compared(given, view, limit)
-        return Rules(LINEAR, rows, reference) if len(rows) else None
+        return Rules(LINEAR, rows, reference) if rows.shape[-2] else None
 
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:
@@ -95,8 +99,9 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
     def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         """(rows, reference) of value <= limit: rows <= 0, or rows <= t reference for some t where it is not 0.
 
-        `given` (S, X) is P(x|s). Rows that are equal, up to rounding, may be left out, but not by the limit: rules of
-        one point of a sweep fit the others.
+        `given` (S, X) is P(x|s); where the measure `stacks` it may have a leading axis, and the limit two more. Rows
+        that are equal, up to rounding, may be left out, but not by the limit: rules of one point of a sweep fit the
+        others.
         """
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
@@ -117,22 +122,23 @@ def _lowest(log_lift: Arr, support: Arr) -> Arr:
 
 def _above(lift: Arr, view: View, limit: ScalarLike) -> Arr:
     """P(x|s) <= e^limit P(x)."""
-    return xp.exp(-limit) * lift - view.mass
+    return xp.exp(-limit) * lift - view.mass[..., None, :]
 
 
 def _below(lift: Arr, view: View, limit: ScalarLike) -> Arr:
     """P(x) <= e^limit P(x|s)."""
-    return xp.exp(-limit) * view.mass - lift
+    return xp.exp(-limit) * view.mass[..., None, :] - lift
 
 
 def _not_positive(rows: Arr) -> tuple[Arr, Arr]:
-    return rows, np.zeros(rows.shape[0])
+    return rows, np.zeros(rows.shape[:-1])
 
 
 def _within_a_factor(lift: Arr, limit: ScalarLike) -> tuple[Arr, Arr]:
     """All P(y|s) of an output within a factor e^limit: t e^-limit/2 <= P(y|s) <= t e^limit/2 for some t."""
-    one = np.ones(len(lift))
-    return xp.concatenate([lift, -lift]), xp.concatenate([xp.exp(0.5 * limit) * one, -xp.exp(-0.5 * limit) * one])
+    one = np.ones((*lift.shape[:-1], 1))
+    reference = xp.concatenate([xp.exp(0.5 * limit) * one, -xp.exp(-0.5 * limit) * one], axis=-2)
+    return xp.concatenate([lift, -lift], axis=-2), reference[..., 0]
 
 
 @named("lift", "worst")
@@ -154,7 +160,7 @@ class Lift(AbstractPointwiseLeakage):
 
     def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         lift = given[view.distinct(given)]
-        return _not_positive(xp.concatenate([_above(lift, view, limit), _below(lift, view, limit)]))
+        return _not_positive(xp.concatenate([_above(lift, view, limit), _below(lift, view, limit)], axis=-2))
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return {"intervals": np.maximum(bounds.max_lift, bounds.min_lift)}
@@ -263,6 +269,10 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
 
     def row_count(self, symbols: int) -> int:
         return 2 * symbols
+
+    @property
+    def stacks(self) -> bool:
+        return self.neighbours is None
 
     @property
     def untraceable(self) -> str | None:

@@ -49,6 +49,8 @@ UNSEEN = -40.0
 class View:
     """One joint as a measure lowers itself: P(s, x) of the private symbols with mass, its sums, and a limit.
 
+    For a measure that `stacks` all may have a leading axis, that of a batch.
+
     The arrays may be tracers. Shapes must not depend on their values then, so every symbol keeps its rows (`whole`):
     one without mass has a row of zeros and `prior` 0.
     """
@@ -58,6 +60,10 @@ class View:
     mass: Arr  # (X,)
     limit: ScalarLike = 0.0  # of a worst-outcome measure: its largest value
     whole: bool = False  # no row may be left out or merged
+
+    def limit_by(self, axes: int) -> ScalarLike:
+        """The limit, to be multiplied by arrays that have so many axes beside that of a batch."""
+        return self.limit if np.ndim(self.limit) == 0 else np.asarray(self.limit)[(..., *(None,) * axes)]
 
     @property
     def ones(self) -> Arr:

@@ -52,12 +52,12 @@ def _relative_entropy(w: Column, prior: PrivateMarginal) -> Scalar:
 def posterior_entropy_rules(view: View, hidden: Arr | None = None) -> Rules:
     """The rules of H(S) - H(S | Y=y) <= limit, `hidden` (S,) entropies inside the symbols (None: none)."""
     prior = view.prior
-    inside = np.zeros(len(prior)) if hidden is None else hidden
-    entropy_of_prior = -(prior * xp.log(xp.where(prior > 0, prior, 1.0))).sum()
+    inside = np.zeros(prior.shape[-1]) if hidden is None else hidden
+    entropy_of_prior = -(prior * xp.log(xp.where(prior > 0, prior, 1.0))).sum(axis=-1, keepdims=True)
     # Classes beyond e^650 of the scale have no mass that float64 could tell from 0.
-    reference = xp.exp(xp.clip(inside - entropy_of_prior - prior @ inside, -650.0, 650.0))
+    reference = xp.exp(xp.clip(inside - entropy_of_prior - (prior * inside).sum(axis=-1, keepdims=True), -650.0, 650.0))
     reference = xp.where(prior > 0, reference, 0.0)
-    return Rules(ENTROPIC, view.joint, reference, offset=-view.limit * view.mass)
+    return Rules(ENTROPIC, view.joint, reference, offset=-view.limit_by(1) * view.mass)
 
 
 @named("mutual-information", "average")
@@ -127,11 +127,15 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
         return 0.0
 
     @property
+    def stacks(self) -> bool:
+        return True
+
+    @property
     def entropic(self) -> bool:
         return True
 
     def rules(self, view: View) -> Rules:
-        return Rules(ENTROPIC, view.joint, view.prior, offset=-view.limit * view.mass)
+        return Rules(ENTROPIC, view.joint, view.prior, offset=-view.limit_by(1) * view.mass)
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return bounds.relative_entropy
@@ -178,6 +182,10 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
     @property
     def least(self) -> float:
         return 0.0
+
+    @property
+    def stacks(self) -> bool:
+        return True
 
     @property
     def entropic(self) -> bool:

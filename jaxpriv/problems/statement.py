@@ -6,7 +6,6 @@ equal sizes along a leading axis) is stated as one program, which has that axis 
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,9 +26,9 @@ from jaxpriv.problems.program import Program
 
 @dataclass(frozen=True, eq=False)
 class ProblemStack:
-    """What the statement of a `DistortionProblem` reads, for N problems with one measure, an average, and no limits.
+    """What the statement of a `DistortionProblem` reads, for N problems with one measure and no further limits.
 
-    All have as many joints and distortions, of equal sizes, and the same form, `budget` or `multiplier`.
+    All have as many joints and distortions, of equal sizes, and the same form.
     """
 
     joints: np.ndarray  # (N, K, S, X)
@@ -37,6 +36,7 @@ class ProblemStack:
     leakage: AbstractLeakage
     budget: np.ndarray | None = None  # (N, M)
     multiplier: np.ndarray | None = None  # (N, M)
+    leakage_budget: np.ndarray | None = None  # (N,)
 
     @staticmethod
     def of(problems: Sequence[DistortionProblem]) -> "ProblemStack":
@@ -47,12 +47,21 @@ class ProblemStack:
         if first.budget is not None:
             budgets = np.stack([problem.budget for problem in problems])
             return ProblemStack(joints, tables, first.leakage, budget=budgets)
+        if first.leakage_budget is not None:
+            most = np.array([problem.leakage_budget for problem in problems], dtype=np.float64)
+            return ProblemStack(joints, tables, first.leakage, leakage_budget=most)
         prices = np.stack([problem.multiplier for problem in problems])
         return ProblemStack(joints, tables, first.leakage, multiplier=prices)
 
-    @property
-    def leakage_budget(self) -> None:
-        """Of no problem here."""
+    def __getitem__(self, lanes: np.ndarray) -> "ProblemStack":
+        """Those of some lanes."""
+        parts = (self.budget, self.multiplier, self.leakage_budget)
+        return ProblemStack(
+            self.joints[lanes],
+            self.distortions[lanes],
+            self.leakage,
+            *(None if part is None else part[lanes] for part in parts),
+        )
 
     @property
     def limits(self) -> tuple[()]:
@@ -97,10 +106,11 @@ def terms_of(
 
     In role AVERAGE or PEAK the shift of the measure is in `bound`; in role OBJECTIVE it is `shift_of`. `whole`: no row
     is left out or merged, as it must be where an argument is traced, and where `joint` has a leading axis, that of a
-    batch, which the terms of an average that is the objective (OBJECTIVE, PEAK) have then.
+    batch, which the terms and `value` have then; no limit of a batch is 0.
     """
     if np.ndim(joint) > 2 and not measure.stacks:
-        each = [terms_of(measure, one, role, value, whole) for one in joint]
+        values = np.broadcast_to(value, joint.shape[:1])
+        each = [terms_of(measure, one, role, own, whole) for one, own in zip(joint, values, strict=True)]
         return jax.tree.map(lambda *parts: np.stack(parts), *each)
     seen_part, view = _viewed(measure, joint, value, whole)
     rules = seen_part.rules(view)
@@ -114,7 +124,8 @@ def terms_of(
     term = _term(rules, role, view, bound)
     limits = role in (Role.AVERAGE, Role.WORST) and rules.rule_set.strict
     # Strictly convex measures are 0 where S and Y are independent, and nowhere else.
-    return (dataclasses.replace(term, independent=True) if limits and not is_traced(value) and value <= 0 else term,)
+    nothing = limits and not is_traced(value) and bool(np.all(value <= 0))
+    return (dataclasses.replace(term, independent=True) if nothing else term,)
 
 
 def shift_of(measure: AbstractLeakage, joint: Arr, whole: bool = False) -> ScalarLike:
@@ -209,7 +220,7 @@ def _number(value: ScalarLike) -> ScalarLike:
 
 def finite_limits(limits: Limits) -> list[tuple[AbstractLeakage, Any]]:
     """The limits that limit something, as far as is known: what is traced counts as finite."""
-    return [(measure, value) for measure, value in limits if is_traced(value) or not math.isinf(value)]
+    return [(measure, value) for measure, value in limits if is_traced(value) or np.isfinite(value).all()]
 
 
 def least_value(problem: DistortionProblem | ProblemStack, measure: AbstractLeakage) -> ScalarLike:
@@ -272,11 +283,12 @@ def program_of(problem: DistortionProblem) -> Program:
     return least_worst_program(problem)
 
 
-def worst_program(problem: DistortionProblem, e: ScalarLike, whole: bool = False) -> Program:
+def worst_program(problem: DistortionProblem | ProblemStack, e: ScalarLike, whole: bool = False) -> Program:
     """How far from its budgets a problem must stay while its worst-outcome measure is at most e: positive where
     no mechanism within them has that limit. Its shapes are the same for every e.
     """
-    return distance_program(problem, ((problem.leakage, e), *limits_of(problem)), whole)
+    further = () if isinstance(problem, ProblemStack) else limits_of(problem)
+    return distance_program(problem, ((problem.leakage, e), *further), whole)
 
 
 def least_worst_program(problem: DistortionProblem, whole: bool = False) -> Program:
@@ -298,7 +310,7 @@ def least_worst_program(problem: DistortionProblem, whole: bool = False) -> Prog
 def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, whole: bool = False) -> Program:
     """The program of `problem` in its own form under `limits` (measure, value), without an anchor.
 
-    That of a stack, which has no limits, is `whole`, and all its arrays have the leading axis.
+    That of a stack is `whole`, and all its arrays have the leading axis.
 
     * leakage budget: minimise E d (the largest over the joints) under the limits;
     * budget, average measure: minimise the sum of its columns (the largest over the joints);
@@ -316,9 +328,10 @@ def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, 
     several = groups > 1
     if problem.leakage_budget is not None:
         if several:
-            constraints, budgets, marks = weighted[:, 0], np.zeros(len(joints)), np.ones(len(joints))
+            constraints = weighted[..., 0, :, :]
+            budgets, marks = np.zeros((*lead, groups)), np.ones((*lead, groups))
         else:
-            cost = weighted[0, 0]
+            cost = weighted[..., 0, 0, :, :]
     else:
         role = Role.PEAK if several else Role.OBJECTIVE
         each = [joints[..., k, :, :] for k in range(groups)]
@@ -353,17 +366,19 @@ def proved_program(problem: DistortionProblem, scores: Arr, e: ScalarLike) -> tu
     return (every, True) if rows == sum(len(term.rows) for term in every.terms) else (reduced, False)
 
 
-def distance_program(problem: DistortionProblem, limits: Limits, whole: bool = False) -> Program:
+def distance_program(problem: DistortionProblem | ProblemStack, limits: Limits, whole: bool = False) -> Program:
     """How far from its budgets a problem under `limits` must stay: minimise max_r (E d_r - D_r) / scale_r."""
-    whole = whole or is_traced(problem, limits)
+    whole = whole or isinstance(problem, ProblemStack) or is_traced(problem, limits)
+    assert problem.budget is not None
     joints, tables = problem.joints, problem.tables()
-    masses = joints.sum(axis=1)
-    constraints = (masses[:, None, :, None] * tables[None]).reshape(-1, *problem.shape)
-    budgets = _for_each(problem.budget, len(joints))
+    lead, shape = joints.shape[:-3], problem.shape
+    masses = joints.sum(axis=-2)
+    constraints = (masses[..., :, None, :, None] * tables[..., None, :, :, :]).reshape(*lead, -1, *shape)
+    budgets = _for_each(problem.budget, joints.shape[-3])
     scale = distance_scale(constraints)
     terms = _limit_terms(joints, limits, whole)
-    constraints, budgets = constraints / scale[:, None, None], budgets / scale
-    return _program(terms, masses, np.zeros(problem.shape), constraints, budgets, np.ones(len(budgets)))
+    constraints, budgets = constraints / scale[..., None, None], budgets / scale
+    return _program(terms, masses, np.zeros((*lead, *shape)), constraints, budgets, np.ones(budgets.shape))
 
 
 def _for_each(budget: Arr, joints: int) -> Arr:
@@ -374,7 +389,7 @@ def _for_each(budget: Arr, joints: int) -> Arr:
 def distance_scale(constraints: Arr) -> Arr:
     """The range of every budget: what distances to it are relative to."""
     xp = jnp if is_traced(constraints) else np
-    scale = constraints.sum(axis=1).max(axis=1) - constraints.min(axis=2).sum(axis=1)
+    scale = constraints.sum(axis=-2).max(axis=-1) - constraints.min(axis=-1).sum(axis=-1)
     return xp.where(scale > 0, scale, 1.0)
 
 
@@ -386,7 +401,8 @@ def as_budgets(program: Program) -> Program:
 def terms_of_limit(joints: Arr, measure: AbstractLeakage, value: ScalarLike, whole: bool = False) -> list[Term]:
     """The terms of one finite limit, under every joint: none where it limits nothing (no neighbours)."""
     role = Role.WORST if measure.worst_outcome else Role.AVERAGE
-    return [term for joint in joints for term in terms_of(measure, joint, role, value, whole)]
+    each = [joints[..., k, :, :] for k in range(joints.shape[-3])]
+    return [term for joint in each for term in terms_of(measure, joint, role, value, whole)]
 
 
 def _limit_terms(joints: Arr, limits: Limits, whole: bool) -> list[Term]:

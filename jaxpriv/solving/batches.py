@@ -48,6 +48,8 @@ COMPILE = 8.0
 _STEPS_OF_LANES = 48
 # Entries of all arrays of a problem up to which its kind follows from sizes: nothing about memory is asked there.
 _ALIKE = 2**20
+# Limits up to this are met by independent outputs alone, whose certificates are computed one by one.
+_NOTHING = 1e-12
 _OPTIMAL, _COMPLETE = np.int32(Status.OPTIMAL), np.int32(0)
 
 
@@ -64,9 +66,12 @@ class Kind(NamedTuple):
 
     @property
     def stacks(self) -> bool:
-        """Whether one pass certifies a batch of problems of equal sizes: an average in the objective alone."""
+        """Whether one pass certifies a batch of problems of equal sizes: of one measure, and where that is limited one
+        that independent outputs leak nothing of.
+        """
         measure, *limits = self.measures.values
-        return self.form != "leakage_budget" and not limits and not measure.worst_outcome
+        limited = self.form == "leakage_budget" or measure.worst_outcome
+        return not limits and (not limited or measure.least == 0.0)
 
     @property
     def _rows(self) -> int:
@@ -363,13 +368,15 @@ class _Proved:
 def _proved(problems: Sequence[DistortionProblem], lanes: list[int], found: Solution, kind: Kind) -> _Proved:
     """What lanes found for problems of equal sizes, with the certificates of the problems themselves."""
     stack = ProblemStack.of(problems) if kind.stacks else None
+    if stack is not None and stack.leakage_budget is not None and (stack.leakage_budget <= _NOTHING).any():
+        stack = None
     joints = np.stack([problem.joints for problem in problems]) if stack is None else stack.joints
     taken = jax.tree.map(lambda leaf: leaf[lanes], found)
     outputs = problems[0].shape[1]
     mechanism, scores, weights = restored(joints, outputs, kind.bucket, taken.mechanism, taken.scores, taken.weights)
     rest = weights, taken.multipliers
     if stack is not None:
-        proof = certify_stack(stack, mechanism, scores[:, 0], *rest)
+        proof = certify_stack(stack, mechanism, scores[:, 0], *rest, taken.lower_bound)
     else:
         padded = dataclasses.replace(taken, mechanism=mechanism, scores=scores, weights=weights)
         proof = StackProof.of([certify(problem, padded[j]) for j, problem in enumerate(problems)])

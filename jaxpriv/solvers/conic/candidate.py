@@ -150,7 +150,7 @@ def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike) -> 
     return xp.where(lowered(e)[0] >= -rounding, e, -xp.inf)
 
 
-def largest_ratio(data: Data, x: Arr) -> Arr:
+def largest_ratio(data: Data, x: Arr) -> ScalarLike:
     """The peak of a mechanism in a minimax program: max (phi + offset . X_y) / rate . X_y over outputs with mass."""
     seen, tiny = data.see(x), np.finfo(x.dtype).tiny
     ratios = []

@@ -327,7 +327,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         # Budgets far exceeded at the start would still be when the products have fallen. Those of the prices of the
         # outputs sum to `target` times the peak.
         x = _within_budgets(data, x)
-        peak = _ABOVE * largest_ratio(data, x)
+        peak = peak + _ABOVE * largest_ratio(data, x)
         mu = mu * peak / len(data.rates)
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
     used = (data.c * x).sum(axis=(1, 2))
