@@ -246,7 +246,7 @@ code{overflow-wrap:anywhere;font-size:.85em}.band{fill:var(--blue);opacity:.25}
 @media(max-width:32rem){.tick,.label{font-size:19px}}
 """
 
-# A line of the mapping in words: what the picture shows to a pointer alone.
+# One row of the mapping as text: the picture shows it only under a pointer.
 _ROWS_SCRIPT = """
 (function(){var rows=JSON.parse(document.getElementById('rows').textContent);
 var origin=document.getElementById('origin'),words=document.getElementById('words');
@@ -313,17 +313,17 @@ def _head(mechanism: Mechanism, evidence: Evidence | None) -> str:
         "possible",
         "leakage-budget": f"to leak at most {asked.target:g} nats, and to change the useful columns as little as "
         "possible",
-        "disclosure": f"to tell at least {asked.target:g} nats of the useful columns, and to leak as little as "
-        "possible",
-        "watchdog": "to release what is harmless as it is, and to hide the rest, with no posterior more than a factor "
-        f"{math.exp(asked.target):.3g} from the prior",
+        "disclosure": f"to release at least {asked.target:g} nats of information about the useful columns, and to "
+        "leak as little as possible",
+        "watchdog": "to release symbols with small log-lift unchanged, and to merge the others, with no posterior "
+        f"more than a factor {math.exp(asked.target):.3g} from the prior",
     }[asked.problem]
-    records = "" if evidence is None else f" It was designed on {int(evidence.counts.sum())} records."
+    records = "" if evidence is None else f" It was made from {int(evidence.counts.sum())} records."
     return (
         "<h1>What this release reveals</h1>"
         f'<p class="lead">Private: <b>{_list(book.private)}</b>. Useful: <b>{_list(book.useful)}</b>. Every record is '
         f"released in a changed form: <b>{_list(mechanism.released_columns)}</b>, drawn at random by fixed "
-        f"probabilities.</p><p>The design was asked {escape(target)}.{records}</p>"
+        f"probabilities.</p><p>Target of the design: {escape(target)}.{records}</p>"
         f'<p class="soft">Design <code>{mechanism.sha256}</code></p>'
     )
 
@@ -335,7 +335,7 @@ def _list(names: Sequence[str]) -> str:
 def _learned(mechanism: Mechanism, found: Numbers) -> str:
     cap = mechanism.guarantees["maximal-leakage"]
     factor = math.exp(float(cap.upper or math.inf))
-    parts = ["<h2>Who can learn what</h2>"]
+    parts = ["<h2>What the release reveals</h2>"]
     if found.right_before is not None and found.right_after is not None:
         parts.append(
             f'<p class="box lead">Somebody who guesses the private class of a person is right in '
@@ -343,9 +343,7 @@ def _learned(mechanism: Mechanism, found: Numbers) -> str:
             f"<b>{_percent_up(found.right_after)}</b> with it (on the records of the design).</p>"
         )
     bound = "the chance of any guess, of anything about a person, grows at most by a factor of "
-    parts.append(
-        f"<p>Whatever the population is and whatever the reader knows already: {bound}<b>{_up(factor)}</b>.</p>"
-    )
+    parts.append(f"<p>For every population and every prior knowledge of the reader: {bound}<b>{_up(factor)}</b>.</p>")
     return "".join(parts)
 
 
@@ -422,8 +420,8 @@ def _population(found: Numbers) -> str:
     audit = found.audit
     if audit is None or audit.confidence is None:
         return (
-            "<h2>For the population</h2><p>No records were held out, so nothing is said here of people who are not in "
-            "the table.</p>"
+            "<h2>For the population</h2><p>No records were held out, so this page has no bounds for people who are not "
+            "in the table.</p>"
         )
     wanted = ("mutual-information", "maximal-leakage", "min-entropy")
     rows = "".join(
@@ -457,10 +455,10 @@ def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
         )
     return (
         "<h2>What it does not protect against</h2><ul>"
-        "<li>A second release of the same people, by this or another design: two draws tell more than one.</li>"
+        "<li>A second release of the same people, by this or another design: two draws reveal more than one.</li>"
         "<li>Columns that are released beside it as they are, and anything else that is known of a person.</li>"
         "<li>Inference about a group: that two things go together stays visible; the release is for that.</li>"
-        "<li>A population other than that of the records, for every number but the ones that say “any”.</li>"
+        "<li>A population other than that of the records, for every number not stated for “any” population.</li>"
         f"</ul>{proved}"
         '<p class="soft">How to check: <code>jaxpriv verify DESIGN.zip --private AUDIT.zip</code></p>'
     )
