@@ -11,14 +11,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv._resources import need_memory
@@ -135,7 +135,7 @@ class Gibbs(AbstractChannel):
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape
 
-        def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
+        def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
             rows = self.weights(index)
             columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
             costs = jnp.stack([d.rows(index) for d in distortions])
@@ -266,7 +266,7 @@ class SpreadCoset(AbstractChannel):
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape
 
-        def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
+        def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
             targets, probabilities = self._targets(index)
             columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
             parts = probabilities[:, :, None] * columns[:, None, :]
@@ -299,7 +299,7 @@ def _expected(
 ) -> Arr:
     """E d_k, from the few outputs that each x can have."""
 
-    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         targets, probabilities = channel._targets(index)
         mass = jnp.where(valid, joint.columns(index).sum(axis=0), 0.0)
         costs = [(probabilities * d.pairs(index[:, None], targets)).sum(axis=1) for d in distortions]

@@ -18,7 +18,6 @@ d/dh V((1 - h) J + h e_{s,x}): the influence function of V.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -247,7 +246,7 @@ def _optimum_of(
     max_steps: int,
     of_program: Callable[..., PyTree],
     of_least_worst: Callable[..., PyTree],
-) -> tuple[Any, Any, Any]:
+) -> tuple[PyTree, PyTree, PyTree]:
     """(value, 1 where it is proved and NaN elsewhere, mechanism): a factor, so that it reaches the derivatives.
 
     `of_program` and `of_least_worst` say what has a derivative.

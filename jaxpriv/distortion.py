@@ -8,13 +8,13 @@ large alphabet never needs its |X| x |Y| table.
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv._module import Module
@@ -128,7 +128,7 @@ class ChangedAttributes(AbstractRule):
 class Custom(AbstractRule):
     """A user's scalar function of two feature vectors."""
 
-    function: Callable[[Any, Any], Any] = eqx.field(static=True)
+    function: Callable[[PyTree, PyTree], PyTree] = eqx.field(static=True)
 
     def __call__(self, x: Arr, y: Arr) -> Arr:
         lead = jnp.broadcast_shapes(x.shape[:-1], y.shape[:-1])
@@ -255,7 +255,7 @@ def changed_attributes(
 
 
 def from_function(
-    function: Callable[[Any, Any], Any], x: ArrayInput, y: ArrayInput | None = None
+    function: Callable[[PyTree, PyTree], PyTree], x: ArrayInput, y: ArrayInput | None = None
 ) -> AbstractDistortion:
     """d(x, y) = function(x_features, y_features), a JAX-traceable function of two feature vectors (f,) to a number.
 

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv._types import Arr, ArrayInput
@@ -71,7 +71,7 @@ class Computed(AbstractJoint):
     features: Arr  # (|X|, f)
     total: Any  # (): the sum of the likelihood over s and x
     private: int = eqx.field(static=True)
-    likelihood: Callable[[Any], Any] = eqx.field(static=True)
+    likelihood: Callable[[PyTree], PyTree] = eqx.field(static=True)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -11,7 +11,7 @@ logits L[y, x] = - P(.|x) . A_y - sum_k t_k d_k(x, y), W[., x] = softmax_y L[., 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +70,7 @@ def portable_block(
     return columns, top, total, (logits + levels[:, None]).max(axis=0), mean, square
 
 
-def _shapes(squares: bool) -> Callable[..., Any]:
+def _shapes(squares: bool) -> Callable[..., PyTree]:
     def shapes(
         conditional: Arr, joint: Arr, scores: Arr, costs: Arr, prices: Arr, levels: Arr
     ) -> tuple[tuple[int, ...], ...]:
@@ -248,7 +248,7 @@ def gibbs_pass(
     low, high = prior.dtype, scores.dtype
     a, t, lift = scores.astype(low), prices.astype(low), levels.astype(low)
 
-    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         data = block(joint, prior, index, valid)
         costs = jnp.swapaxes(all_costs(distortions, index, low), 1, 2)
         got = gibbs_block(data.conditional, data.joint, a, costs, t, lift, squares=spread)
@@ -279,10 +279,10 @@ def cheapest(
     width = min(_TILE_COLUMNS, outputs)
     tiles = -(-outputs // width)
 
-    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         data = block(joint, prior, index, valid)
 
-        def on_tile(least: Arr, number: ScalarLike) -> tuple[Any, None]:
+        def on_tile(least: Arr, number: ScalarLike) -> tuple[Arr, None]:
             start = jnp.minimum(number * width, outputs - width)  # the last tile may overlap the one before
             a = lax.dynamic_slice_in_dim(scores, start, width)
             costs = jnp.stack([d.tile(index, start, width).astype(prior.dtype) for d in distortions])
@@ -317,7 +317,7 @@ def survey(
     """
     inputs, outputs = distortions[0].shape
 
-    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         data = block(joint, jnp.zeros(joint.shape[0]), index, valid)
         costs = all_costs(distortions, index, jnp.float64)
         nearest = jnp.tensordot(1.0 / scales, costs, 1).argmin(axis=1)
@@ -350,7 +350,7 @@ def released(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], 
 def marginal(joint: AbstractJoint, *, mesh: Mesh | None) -> tuple[Arr, Arr]:
     """P(s), (S,), and the fault of every x as in `Survey`: all that costs known to be sound leave to be asked."""
 
-    def on_block(index: Arr, valid: Arr) -> tuple[Any, Any]:
+    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
         fine = (jnp.isfinite(columns) & (columns >= 0)).all(axis=1)
         return columns.sum(axis=0), jnp.where(fine, 0, 3)

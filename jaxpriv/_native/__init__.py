@@ -17,7 +17,6 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -130,12 +129,12 @@ def _say(reason: str) -> None:
 
 def with_kernel(
     symbol: str,
-    shapes: Callable[..., Any],
-    portable: Callable[..., Any],
+    shapes: Callable[..., PyTree],
+    portable: Callable[..., PyTree],
     *,
     dtypes: tuple[str, ...] = ("float64",),
-    scratch: Callable[..., Any] | None = None,
-) -> Callable[..., Any]:
+    scratch: Callable[..., PyTree] | None = None,
+) -> Callable[..., PyTree]:
     """`portable`, run by the kernel `symbol` where that can be.
 
     `shapes(*args)` gives the shapes of the results; a batch is a leading axis of every argument. All arguments and
@@ -164,7 +163,7 @@ def with_kernel(
         return lax.platform_dependent(*args, cpu=kernel, default=portable)
 
     @either.defjvp
-    def _(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> PyTree:
+    def _(primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...]) -> PyTree:
         return jax.jvp(portable, primals, tangents)
 
     # NumPy computes what has no JAX array in it; a kernel needs a program that XLA has compiled.

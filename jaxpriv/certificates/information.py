@@ -7,8 +7,6 @@ For ANY scores g_y(s) of the adversary (how much output y is evidence for s),
 No dual feasibility is assumed: scores are first moved into that set, which costs tightness and never validity.
 """
 
-from typing import Any
-
 import jax
 import numpy as np
 from jax.sharding import Mesh
@@ -104,7 +102,9 @@ def certify_streamed(
     return Certificate(value, bound, np.array([leaked]), used, violation)
 
 
-def _value(program: StreamedProgram, mechanism: AbstractChannel, mesh: Mesh | None) -> tuple[Any, Any, Any, Any]:
+def _value(
+    program: StreamedProgram, mechanism: AbstractChannel, mesh: Mesh | None
+) -> tuple[Arr, float, np.ndarray, float]:
     pushed = push(mechanism, program.joint, program.distortions, mesh)
     columns, used = np.asarray(pushed.columns), np.asarray(pushed.distortions)
     leaked = float(_leakage(columns, columns.sum(axis=0)))

@@ -13,7 +13,6 @@ outputs tie, as at the optimum they do; there the rule of the dual decides, rows
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -148,7 +147,7 @@ def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
     k = k if whole else _on_every_row(problem, asked, k)
     level = np.zeros(0) if problem.leakage_budget is not None else _level(problem)
 
-    def total(at: dict[str, Any]) -> Arr:
+    def total(at: dict[str, Arr]) -> Arr:
         moved = _moved(problem, at)
         values = iter(at["limits"])
         under = tuple((measure, v if np.isinf(v) else next(values)) for measure, v in asked)
@@ -188,7 +187,7 @@ def _level(problem: DistortionProblem) -> np.ndarray:
     return np.asarray(problem.multiplier if problem.budget is None else problem.budget, dtype=np.float64)
 
 
-def _moved(problem: DistortionProblem, at: dict[str, Any]) -> DistortionProblem:
+def _moved(problem: DistortionProblem, at: dict[str, Arr]) -> DistortionProblem:
     """The problem with other joints, tables, and budgets or multipliers."""
     tables = tuple(Matrix(table) for table in at["tables"])
     problem = eqx.tree_at(lambda p: (p.data, p.distortions), problem, (at["joints"], tables))

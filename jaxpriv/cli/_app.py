@@ -169,7 +169,7 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _exit_code(command: Callable[[], Any], *, debug: bool) -> int:
+def _exit_code(command: Callable[[], object], *, debug: bool) -> int:
     try:
         code = command()
     except (KeyboardInterrupt, typer.Abort):

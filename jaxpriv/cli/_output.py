@@ -11,13 +11,16 @@ from collections.abc import Collection, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, SupportsFloat
+from typing import Annotated, Any, SupportsFloat, TypeAlias
 
 import numpy as np
 import typer
 
 from jaxpriv._files import write_together
 from jaxpriv.errors import InputError, ResourceError
+
+# A JSON object as a command writes it: numbers, texts, and lists and objects of them (`strict` makes it strict JSON).
+JsonRecord: TypeAlias = dict[str, Any]
 
 
 class Units(StrEnum):
@@ -84,7 +87,7 @@ def strict(value: object) -> object:
     return value
 
 
-def json_text(record: Mapping[str, Any]) -> str:
+def json_text(record: Mapping[str, object]) -> str:
     """One JSON object, indented, with a final newline."""
     return json.dumps(strict(record), indent=2, allow_nan=False) + "\n"
 
@@ -97,7 +100,7 @@ def npz_bytes(**arrays: np.ndarray) -> bytes:
 
 
 def deliver(
-    record: Mapping[str, Any],
+    record: Mapping[str, object],
     json: Path | None,
     text: str,
     files: Mapping[Path, bytes] | None = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     SYMBOLS,
     BinsOption,
@@ -230,7 +230,7 @@ def audit(
     return _output.deliver(record, json, _mechanism_text(record, units), private=True)
 
 
-def _record(found: "MechanismAudit | PairsAudit") -> dict[str, Any]:
+def _record(found: "MechanismAudit | PairsAudit") -> JsonRecord:
     record = asdict(found)
     return {"measures": record.pop("rows"), **record}
 
@@ -264,7 +264,7 @@ def _pairs(
     return data.counts, {"private": data.private_labels, "released": data.useful_labels}, chosen
 
 
-def _recomputed(path: Path, design: "Mechanism") -> dict[str, Any]:
+def _recomputed(path: Path, design: "Mechanism") -> JsonRecord:
     """The gap of a design and its measure, from the counts and dual scores of its private part."""
     from jaxpriv.leakage import by_name
     from jaxpriv.mechanism import Evidence
@@ -302,7 +302,7 @@ def _solution(path: Path) -> SimpleNamespace:
     return SimpleNamespace(**dict(zip(parts, numbers, strict=True)))
 
 
-def _mechanism_text(record: dict[str, Any], units: Units) -> str:
+def _mechanism_text(record: JsonRecord, units: Units) -> str:
     level = record["confidence"]
     rows = record["measures"]
     columns = {"fitted": "sample", "bootstrap": "estimate", "gap": "gap", "stated_gap": "gap as stated"}
@@ -337,7 +337,7 @@ def _mechanism_text(record: dict[str, Any], units: Units) -> str:
     return _output.rendered(*parts, *_assumptions(record["assumptions"]))
 
 
-def _pairs_text(record: dict[str, Any], units: Units) -> str:
+def _pairs_text(record: JsonRecord, units: Units) -> str:
     level, per = f"{record['confidence']:.6g}", units.per_nat
     rows = record["measures"]
     columns = {"fitted": "sample", "bootstrap": "estimate", "lower": "population >=", "upper": "population <="}
@@ -368,7 +368,7 @@ def _pairs_text(record: dict[str, Any], units: Units) -> str:
     )
 
 
-def _table(rows: list[dict[str, Any]], columns: dict[str, str], units: Units) -> "RichTable":
+def _table(rows: list[JsonRecord], columns: dict[str, str], units: Units) -> "RichTable":
     from rich import box
     from rich.table import Table
 
@@ -391,7 +391,7 @@ def _cell(value: float | None, scale: float, *, down: bool) -> str:
     return (_output.lower if down else _output.upper)(value * scale, 5)
 
 
-def _label(row: dict[str, Any]) -> str:
+def _label(row: JsonRecord) -> str:
     notes = [row["divergence"], None if row["order"] is None else f"order {row['order']:g}"]
     notes.append(row["form"] if row["name"].startswith("gain-") else None)
     return ", ".join([row["name"], *filter(None, notes)])
@@ -405,7 +405,7 @@ def _estimated(columns: dict[str, str]) -> list[str]:
     )
 
 
-def _notes(rows: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:
+def _notes(rows: list[JsonRecord], columns: dict[str, str]) -> list[str]:
     """Why numbers are missing: each reason once, with the column it is about."""
     reasons = {
         (columns[key], row["why"][key]) for row in rows for key in columns if row[key] is None and key in row["why"]
@@ -413,7 +413,7 @@ def _notes(rows: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:
     return [f"- in '{title}': {reason}" for title, reason in sorted(reasons)]
 
 
-def _assumptions(record: dict[str, Any]) -> list[str]:
+def _assumptions(record: JsonRecord) -> list[str]:
     sizes = [f"|S| = {record['private']}", f"|Y| = {record['released']}"]
     if record["useful"] is not None:
         sizes.insert(1, f"|X| = {record['useful']}")

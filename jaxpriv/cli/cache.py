@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption
+from jaxpriv.cli._output import JsonOption, JsonRecord
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, ResourceError
 
@@ -53,7 +53,7 @@ def _shape(text: str) -> tuple[int, int, int]:
     return private, inputs, outputs
 
 
-def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[int, int], None]) -> dict[str, Any]:
+def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[int, int], None]) -> dict[str, object]:
     from jaxpriv.solving import kept
 
     try:
@@ -75,7 +75,7 @@ def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[i
     }
 
 
-def _contents(of: "Callable[[], Contents]") -> dict[str, Any]:
+def _contents(of: "Callable[[], Contents]") -> dict[str, object]:
     from jaxpriv.solving.kept import UnusableError
 
     try:
@@ -107,7 +107,7 @@ def _compile(private: int, inputs: int, outputs: int) -> None:
             os.environ[SWITCH] = before
 
 
-def _text(record: dict[str, Any]) -> str:
+def _text(record: JsonRecord) -> str:
     lines = {
         "folder": record["folder"] or "none",
         "executables": str(record["executables"]),

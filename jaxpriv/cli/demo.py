@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
@@ -178,7 +178,7 @@ def _title(curve: "Frontier", shown: int, everything: float, units: Units) -> st
     return f"Optimal mapping: {curve.distortion[shown, 0]:.2f} attributes changed\nper person, {leaked}"
 
 
-def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Path]) -> dict[str, Any]:
+def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Path]) -> dict[str, object]:
     solution = curve.solutions
     both = [one.seconds or {} for one in (solution, free)]
     return {
@@ -198,7 +198,7 @@ def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Pa
     }
 
 
-def _text(record: dict[str, Any], others: list[tuple[float, float, tuple[str, ...]]], units: Units) -> str:
+def _text(record: JsonRecord, others: list[tuple[float, float, tuple[str, ...]]], units: Units) -> str:
     from rich import box
     from rich.table import Table
 
@@ -244,7 +244,7 @@ def _text(record: dict[str, Any], others: list[tuple[float, float, tuple[str, ..
     )
 
 
-def _funnel_text(funnel: dict[str, Any], units: Units) -> str:
+def _funnel_text(funnel: dict[str, object], units: Units) -> str:
     from rich import box
     from rich.table import Table
 

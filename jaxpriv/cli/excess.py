@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     NO_TABLE,
     BinsOption,
@@ -155,7 +155,7 @@ def _counted(
     return counts, (before[:, None] != symbols[None]).sum(axis=2).astype(float)
 
 
-def _text(record: dict[str, Any], units: Units) -> str:
+def _text(record: JsonRecord, units: Units) -> str:
     per = units.per_nat
 
     def shown(value: float) -> str:

@@ -176,7 +176,7 @@ def fit(
         )
 
 
-def _record(found: "Fitted") -> dict[str, Any]:
+def _record(found: "Fitted") -> dict[str, object]:
     from jaxpriv.verifier.archive import digest
 
     audit = found.audit

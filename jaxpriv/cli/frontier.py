@@ -9,7 +9,7 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureForm, MeasureOption, OrderOption
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
@@ -223,7 +223,7 @@ def _spread(arrays: Mapping[str, np.ndarray], count: int, funnel: bool) -> np.nd
     return np.asarray(least + (constant - least) * shares**1.5)
 
 
-def _record(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> dict[str, Any]:
+def _record(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> dict[str, object]:
     """The JSON: lists, one entry for each target."""
     own = {"leakage_units": curve.problem.leakage.unit} if curve.problem.leakage.unit != "nats" else {}
     names = ("target", "value", "lower_bound", "upper_bound", "gap", "leakage", "status", "distortion", "disclosure")
@@ -244,11 +244,11 @@ def _npz(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") 
     return _output.npz_bytes(**arrays, **drawing_of(drawn_curve(curve)))
 
 
-def _json(record: Mapping[str, Any]) -> bytes:
+def _json(record: Mapping[str, object]) -> bytes:
     return _output.json_text(record).encode()
 
 
-def _csv(record: Mapping[str, Any]) -> bytes:
+def _csv(record: JsonRecord) -> bytes:
     """One row for each target; the first column has the name of the form."""
     columns = {name: values for name, values in record.items() if isinstance(values, list)}
     names = [record["form"] if name == "target" else name for name in columns]

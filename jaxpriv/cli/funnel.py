@@ -1,6 +1,6 @@
 """`jaxpriv funnel`: the least (privacy funnel) or the most (bottleneck) leakage about S at a disclosure of X."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +8,7 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureOption, OrderOption
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
@@ -142,7 +142,7 @@ def funnel(
     def work(report: Callable[[int, int], None]) -> list[Any]:
         found = []
         for position, target in enumerate(targets):
-            given: Any = {form: target}
+            given: object = {form: target}
             try:
                 asked = (
                     BottleneckProblem(joint, **given)
@@ -223,7 +223,7 @@ def _check_form(form: str, bottleneck: bool, method: str, leakage: str) -> None:
         raise InputError(f"--leakage: a bottleneck ({why}) is about mutual information only")
 
 
-def _record(solution: "FunnelSolution") -> dict[str, Any]:
+def _record(solution: "FunnelSolution") -> JsonRecord:
     return {
         "status": solution.status,
         **{name: float(getattr(solution, name)) for name in _NUMBERS},
@@ -233,7 +233,7 @@ def _record(solution: "FunnelSolution") -> dict[str, Any]:
     }
 
 
-def _infeasible(error: InfeasibleError, least: bool) -> dict[str, Any]:
+def _infeasible(error: InfeasibleError, least: bool) -> JsonRecord:
     """The same fields where there is no mapping: the optimum of an infeasible problem is infinite."""
     worst = float("inf") if least else -float("inf")
     return {
@@ -247,7 +247,7 @@ def _infeasible(error: InfeasibleError, least: bool) -> dict[str, Any]:
     }
 
 
-def _together(records: list[dict[str, Any]], method: str) -> dict[str, Any]:
+def _together(records: list[JsonRecord], method: str) -> JsonRecord:
     """The JSON of one result, or the lists of several; `solver` and `seconds` are of the whole."""
     if len(records) == 1:
         return records[0]
@@ -263,11 +263,11 @@ def _together(records: list[dict[str, Any]], method: str) -> dict[str, Any]:
     }
 
 
-def _scale(own: Mapping[str, Any], units: Units) -> tuple[float, str]:
+def _scale(own: JsonRecord, units: Units) -> tuple[float, str]:
     return (1.0, str(own["leakage_units"])) if "leakage_units" in own else (units.per_nat, str(units))
 
 
-def _summary(record: Mapping[str, Any], form: str, bottleneck: bool, units: Units) -> str:
+def _summary(record: JsonRecord, form: str, bottleneck: bool, units: Units) -> str:
     scale, unit = _scale(record, units)
     # A disclosure is in nats, whatever the leakage is in.
     per, name = (units.per_nat, str(units)) if form in ("leakage_budget", "relevance") else (scale, unit)
@@ -294,7 +294,7 @@ def _summary(record: Mapping[str, Any], form: str, bottleneck: bool, units: Unit
     return "".join(f"{label:<{width}}  {value}\n" for label, value in lines.items())
 
 
-def _table(records: list[dict[str, Any]], targets: list[float], form: str, own: Mapping[str, Any], units: Units) -> str:
+def _table(records: list[JsonRecord], targets: list[float], form: str, own: JsonRecord, units: Units) -> str:
     from rich import box
     from rich.table import Table
 

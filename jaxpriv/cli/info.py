@@ -2,10 +2,9 @@
 
 import platform
 from importlib import metadata
-from typing import Any
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption
+from jaxpriv.cli._output import JsonOption, JsonRecord
 from jaxpriv.cli._work import working
 
 _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
@@ -18,7 +17,7 @@ def info(json: JsonOption = None) -> None:
     _output.deliver(record, json, _text(record))
 
 
-def _record() -> dict[str, Any]:
+def _record() -> dict[str, object]:
     import jax
 
     from jaxpriv import __version__, _native
@@ -50,7 +49,7 @@ def _record() -> dict[str, Any]:
     }
 
 
-def _text(record: dict[str, Any]) -> str:
+def _text(record: JsonRecord) -> str:
     lines = {
         **record["versions"],
         "platform": record["platform"],
@@ -66,5 +65,5 @@ def _text(record: dict[str, Any]) -> str:
     return "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())
 
 
-def _kept(record: dict[str, Any]) -> str:
+def _kept(record: JsonRecord) -> str:
     return record.get("note") or f"{record['executables']}, {record['bytes'] / 2**20:.1f} MiB"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     SYMBOLS,
     BinsOption,
@@ -90,7 +90,7 @@ def leakage(
     _output.deliver(record, json, text)
 
 
-def _measure(number: int, joint: "Arr", channel: "np.ndarray", orders: list[float], extra: list[Any]) -> dict[str, Any]:
+def _measure(number: int, joint: "Arr", channel: "np.ndarray", orders: list[float], extra: list[Any]) -> JsonRecord:
     """One joint: rows in nats, with the indices where a value is attained."""
     from jaxpriv.leakage import evaluate_all, report
 
@@ -120,11 +120,11 @@ def _measure(number: int, joint: "Arr", channel: "np.ndarray", orders: list[floa
     }
 
 
-def _text(records: list[dict[str, Any]], single: bool, units: Units) -> str:
+def _text(records: list[JsonRecord], single: bool, units: Units) -> str:
     from rich import box
     from rich.table import Table
 
-    parts: list[Any] = []
+    parts: list[object] = []
     for k, one in enumerate(records):
         table = Table(box=box.SIMPLE_HEAD, title=None if single else f"joint {k}", title_justify="left", pad_edge=False)
         table.add_column("measure")
@@ -150,13 +150,13 @@ def _text(records: list[dict[str, Any]], single: bool, units: Units) -> str:
     return _output.rendered(*parts)
 
 
-def _label(row: dict[str, Any]) -> str:
+def _label(row: JsonRecord) -> str:
     notes = [row["divergence"], None if row["order"] is None else f"order {row['order']:g}"]
     notes.append(row["form"] if row["name"].startswith("gain-") else None)
     return ", ".join([row["name"], *filter(None, notes)])
 
 
-def _place(row: dict[str, Any]) -> str:
+def _place(row: JsonRecord) -> str:
     witness = row["witness"]
     if witness is None:
         return ""

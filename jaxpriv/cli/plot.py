@@ -101,7 +101,7 @@ def plot(
     _output.deliver({}, None, f"picture in {out}\n", {out: image_bytes(figure, out.suffix.lower()[1:])})
 
 
-def _read(path: Path) -> "DrawnCurve | tuple[str, Any]":
+def _read(path: Path) -> "DrawnCurve | tuple[str, object]":
     """A `DrawnCurve`, or ("mapping", P(y|x))."""
     from jaxpriv._files import load_npz_safely
     from jaxpriv.mechanism import Mechanism

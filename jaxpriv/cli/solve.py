@@ -18,7 +18,7 @@ from jaxpriv.cli._measures import (
     MeasureOption,
     OrderOption,
 )
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
@@ -242,13 +242,13 @@ def parsed_limit(text: str) -> MeasureOption:
     return MeasureOption("--limit", name, value=value, **given)
 
 
-def _record(solution: "Solution", unit: str) -> dict[str, Any]:
+def _record(solution: "Solution", unit: str) -> dict[str, object]:
     """The JSON of a result; `distortion` has one entry for each distortion of the problem.
 
     `units` is that of logarithms; a measure in another unit says so in `leakage_units`. Where `auto` went from one
     solver to another, `notes` says why.
     """
-    own: dict[str, Any] = {} if unit == "nats" else {"leakage_units": unit}
+    own: dict[str, object] = {} if unit == "nats" else {"leakage_units": unit}
     if solution.notes:
         own["notes"] = list(solution.notes)  # what `auto` did
     return {
@@ -266,7 +266,7 @@ def _record(solution: "Solution", unit: str) -> dict[str, Any]:
     }
 
 
-def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, float]) -> dict[str, Any]:
+def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, float]) -> dict[str, object]:
     """The same fields where there is no mapping: the optimum of an infeasible problem is +inf."""
     return {
         "status": "infeasible",
@@ -283,7 +283,7 @@ def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, 
     }
 
 
-def _summary(record: Mapping[str, Any], objective: str, units: Units) -> str:
+def _summary(record: JsonRecord, objective: str, units: Units) -> str:
     # Only logarithms are converted. A distortion has its own units, an objective with a multiplier its leakage's.
     own = record.get("leakage_units")
     per, unit = (units.per_nat, str(units)) if own is None else (1.0, own)

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption
+from jaxpriv.cli._output import JsonOption, JsonRecord
 from jaxpriv.cli._work import ProgressOption, working
 from jaxpriv.errors import NotCertifiedError, ResourceError
 
@@ -90,7 +90,7 @@ def sweep(
         )
 
 
-def _record(done: "Sweep") -> dict[str, Any]:
+def _record(done: "Sweep") -> JsonRecord:
     table = done.table
     counts = dict(sorted(table["status"].value_counts().iter_rows()))
     gaps = table.filter(table["gap"].is_finite())["gap"]
@@ -109,7 +109,7 @@ def _record(done: "Sweep") -> dict[str, Any]:
     }
 
 
-def _text(record: dict[str, Any]) -> str:
+def _text(record: JsonRecord) -> str:
     chunks = record["chunks"]
     lines = {
         "problems": f"{record['done']} of {record['problems']} done",
@@ -132,7 +132,7 @@ def _part(text: str) -> tuple[int, int]:
     return int(first), int(count)
 
 
-def _plan_record(planned: "Sweep") -> dict[str, Any]:
+def _plan_record(planned: "Sweep") -> dict[str, object]:
     study, plan = planned.study, planned.plan
     groups = [
         {
@@ -157,7 +157,7 @@ def _plan_record(planned: "Sweep") -> dict[str, Any]:
     }
 
 
-def _plan_text(record: dict[str, Any]) -> str:
+def _plan_text(record: JsonRecord) -> str:
     rows = [
         f"{one['problems']:>8} {one['chunks']:>7} {one['lanes'] or '-':>6} {one['seconds']:>9.1f}  {one['what']}\n"
         for one in record["groups"]

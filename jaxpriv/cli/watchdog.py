@@ -3,12 +3,12 @@
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
+from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     BinsOption,
     CodebookOption,
@@ -150,7 +150,7 @@ def _asked(merge: Merge) -> "Perturbation":
     return CompleteMerging(str(merge))
 
 
-def _measures(found: "Watchdog") -> list[dict[str, Any]]:
+def _measures(found: "Watchdog") -> list[dict[str, object]]:
     names = ("name", "form", "order", "divergence", "value", "units")
     return [{name: getattr(row, name) for name in names} for row in found.report().rows]
 
@@ -166,7 +166,7 @@ def _reveals(merge: Merge) -> str:
     return f"--out shows whoever has it: which symbols are released, and {also}\n"
 
 
-def _record(found: "Watchdog", merge: Merge) -> dict[str, Any]:
+def _record(found: "Watchdog", merge: Merge) -> dict[str, object]:
     bounds = found.bounds
     return {
         "epsilon": found.epsilon,
@@ -189,7 +189,7 @@ def _record(found: "Watchdog", merge: Merge) -> dict[str, Any]:
     }
 
 
-def _text(record: dict[str, Any], units: Units) -> str:
+def _text(record: JsonRecord, units: Units) -> str:
     per, unit = units.per_nat, str(units)
 
     def most(value: float) -> str:
@@ -220,7 +220,7 @@ def _text(record: dict[str, Any], units: Units) -> str:
     return text + "".join(map(_cause, record["withheld"][:_CAUSES]))
 
 
-def _cause(cause: dict[str, Any]) -> str:
+def _cause(cause: dict[str, object]) -> str:
     """Why symbols are withheld, in a sentence or two."""
     excluded = f", {cause['excluded']} of them because none of their records has it" if cause["excluded"] else ""
     records = "" if cause["records"] is None else f" ({cause['records']} records)"

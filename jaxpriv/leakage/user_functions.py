@@ -6,7 +6,6 @@ still fail between them: what a certificate assumes is that it does not.
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +26,7 @@ _GROWTH = 4
 _MOST_PROGRAMS = 48
 
 
-def call(function: Callable[..., Any], owner: Hashable, *arrays: Arr, least_rows: int = 16) -> PyTree:
+def call(function: Callable[..., object], owner: Hashable, *arrays: Arr, least_rows: int = 16) -> PyTree:
     """function(owner, *arrays) as NumPy arrays, in the arrays' own precision.
 
     `function` maps rows (the first axis, of equal length) to rows, each by itself; it stands in a module, and owners
@@ -53,7 +52,7 @@ def _filled(array: np.ndarray, size: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=_MOST_PROGRAMS)
-def _compiled(function: Callable[..., Any], owner: Hashable, shapes: tuple[Any, ...]) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Arr], owner: Hashable, shapes: tuple[Arr, ...]) -> Callable[..., Arr]:
     arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
     return jax.jit(lambda *arrays: function(owner, *arrays)).lower(*arguments).compile()
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
-from typing import Any
 
 import numpy as np
 
@@ -119,7 +118,7 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
     joint = evidence.counts[:, seen] / evidence.counts.sum()
     claims = evidence.claims(mechanism)
     leakage, spent = (float(claims[name].upper or 0) for name in ("leakage", "distortion"))
-    measure: Any = by_name("mutual-information")
+    measure: object = by_name("mutual-information")
     problem = DistortionProblem(joint, mechanism.distortion[seen], budget=max(spent, 1e-9), leakage=measure)
     least = float(mechanism.distortion[seen].min(axis=1) @ joint.sum(axis=0))
     points = np.linspace(least, max(2.5 * (spent - least), 0.05) + least, _POINTS)

@@ -6,7 +6,7 @@ depends on one symbol x of its own (S = X, a database behind its query) G_y is d
 |Y| |X| numbers are all there is.
 """
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -205,7 +205,7 @@ def orthonormal(v: Arr) -> tuple[Arr, Arr]:
     count = v.shape[-1]
     if count == 0:
         return v, xp.zeros((v.shape[0], 0, 0), like=v)
-    basis: list[Any] = []
+    basis: list[Arr] = []
     tri = xp.zeros((v.shape[0], count, count), like=v)
     for n in range(count):
         column = v[..., n]
@@ -221,7 +221,7 @@ def orthonormal(v: Arr) -> tuple[Arr, Arr]:
 
 def forward(tri: Arr, b: Arr) -> Arr:
     """tri' a = b for each output: tri (Y, N, N) upper triangular, b (M, Y, N)."""
-    parts: list[Any] = []
+    parts: list[Arr] = []
     for n in range(tri.shape[-1]):
         known = sum((tri[:, i, n] * parts[i] for i in range(n)), start=xp.zeros_like(b[..., n]))
         parts.append((b[..., n] - known) / tri[:, n, n])

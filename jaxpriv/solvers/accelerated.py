@@ -22,13 +22,11 @@ Sources: Hanzely, Richtarik, Xiao 2021 (ABPG, adaptive gain); the streaming form
 certificate: own derivation.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
@@ -162,7 +160,7 @@ class AcceleratedGradient(AbstractSolver):
         program = problem.program
         slack, cap = _SINGLE if self.single else _DOUBLE
 
-        def attempt(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        def attempt(carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
             gain, tries = carry[0], carry[1]
             ratio = state.control / gain
             root = 0.5 * (jnp.sqrt(ratio * ratio + 4.0 * ratio) - ratio)

@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -90,7 +90,7 @@ class Lanes:
 
     joints: Arr  # (N, K, S, X)
     tables: Arr  # (N, M, X, Y)
-    target: Any  # (N, M) budgets or prices, or (N,) leakage budgets
+    target: Arr  # (N, M) budgets or prices, or (N,) leakage budgets
     limits: Arr  # (N, L)
     form: str = dataclasses.field(metadata={"static": True})  # the keyword of `target`
     measures: Measures = dataclasses.field(metadata={"static": True})

@@ -10,10 +10,10 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from jaxpriv._numerics import unit_of
 from jaxpriv._types import Arr
@@ -169,7 +169,7 @@ def _duals(
     """Rules of the original terms: those of linear terms as they are, slopes near the neutral rule for smooth ones."""
     outputs = program.cost.shape[1]
     start, place = 0, len(program.budgets)
-    rules: list[Any] = []
+    rules: list[Arr] = []
     etas: list[np.ndarray] = []
     price = list(prices[: len(program.budgets)])
     for term, part in zip(program.terms, parts, strict=True):
@@ -342,7 +342,7 @@ def _most_positive(program: Program) -> np.ndarray | None:
 ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 
 
-def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[Any, ...] | None:
+def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:
     """(mechanism, k, eta, price) where no iteration is needed."""
     k, eta, price = no_rules(program)
     valued = [term for term in program.terms if term.role in (Role.OBJECTIVE, Role.PEAK)]

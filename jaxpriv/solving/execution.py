@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import metadata
@@ -51,7 +51,7 @@ class NoKeyError(Exception):
     """The program depends on something whose meaning cannot be written down."""
 
 
-def key_of(function: Callable[..., PyTree], args: tuple[PyTree, ...], options: dict[str, Any]) -> str:
+def key_of(function: Callable[..., PyTree], args: tuple[PyTree, ...], options: dict[str, object]) -> str:
     """The name of `function` compiled for arguments like `args` with compiler options, 64 hexadecimal digits.
 
     Raises:
@@ -247,7 +247,7 @@ class _Loaded:
 
 
 # Programs by function, structure and shapes: a changed budget is a changed array, never a key.
-_PROGRAMS: OrderedDict[Any, _Program] = OrderedDict()
+_PROGRAMS: OrderedDict[Hashable, _Program] = OrderedDict()
 # The least recently used one is dropped: on CPU each maps some 700 pieces of memory, and a process that
 # reaches the system's limit (65530 on Linux) is aborted by the compiler.
 _MOST_PROGRAMS = 32

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import ModuleType
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -110,7 +109,7 @@ class Solve:
     steps: int = 0
     compiling: float = 0.0
     # The last mechanism and what it leaks, by the identity of the measure (the problem keeps its measures alive).
-    known: tuple[Any, dict[int, float]] = field(default_factory=lambda: (None, {}))
+    known: tuple[object, dict[int, float]] = field(default_factory=lambda: (None, {}))
 
     @cached_property
     def further(self) -> Limits:

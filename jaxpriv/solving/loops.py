@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -49,7 +49,7 @@ _ENOUGH = 1.5
 # Programs whose seconds are remembered: the least recently used one is dropped, and counts from 0 again.
 _MOST_KNOWN = 1024
 
-_SPENT: OrderedDict[Any, float] = OrderedDict()
+_SPENT: OrderedDict[Hashable, float] = OrderedDict()
 _LOCK = threading.Lock()
 _REPEATABLE = ContextVar("repeatable", default=False)
 
@@ -112,16 +112,16 @@ def iterate_uncompiled(
 def iterate_all_uncompiled(
     clock: Clock,
     solver: AbstractSolver,
-    instances: list[tuple[Any, Goal]],
+    instances: list[tuple[PyTree, Goal]],
     padding: int,
     limit: int,
     report: Callable[[PyTree, Arr], None],
-) -> tuple[Any, Any]:
+) -> tuple[PyTree, PyTree]:
     """The same for a batch, one instance after another: stacks, whose last `padding` entries are copies.
 
     Where the clock ends it, every instance has its first candidate, or none has.
     """
-    found: list[tuple[Any, int]] = []
+    found: list[tuple[PyTree, int]] = []
     for program, goal in instances[: len(instances) - padding]:
         one = iterate_uncompiled(clock, solver, program, goal, limit, lambda *_: None, begin=bool(found))
         if one[0] is None:
@@ -145,7 +145,7 @@ def _step_uncompiled(
     best: PyTree = None
     steps = 0
     for attempt in range(solver.attempts):
-        state: Any = None
+        state: PyTree = None
         while not clock.expired() or (begin and best is None):
             with clock.held():  # an interrupt leaves the state of the last step
                 if state is None:
@@ -186,10 +186,10 @@ _DUAL_STEPS = 20
 class Loop(NamedTuple):
     """One loop in two forms, for arguments `data`: one program, or a batch."""
 
-    whole: Callable[..., Any]  # (solver, *data, limit) -> Run
-    begin: Callable[..., Any]  # (solver, *data) -> Course
-    resume: Callable[..., Any]  # (solver, *data, course, until) -> Course
-    instances: Callable[..., Any]  # (*data) -> [(program, goal), ...], the padding of a batch included
+    whole: Callable[..., PyTree]  # (solver, *data, limit) -> Run
+    begin: Callable[..., PyTree]  # (solver, *data) -> Course
+    resume: Callable[..., PyTree]  # (solver, *data, course, until) -> Course
+    instances: Callable[..., PyTree]  # (*data) -> [(program, goal), ...], the padding of a batch included
 
 
 class Ran(NamedTuple):
@@ -198,7 +198,7 @@ class Ran(NamedTuple):
     """
 
     best: PyTree
-    steps: Any  # an integer, or (B,) of a batch
+    steps: PyTree  # an integer, or (B,) of a batch
     compiling: float
 
 

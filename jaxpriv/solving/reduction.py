@@ -15,7 +15,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -224,7 +223,7 @@ class Reduced:
         inner = Goal(MARGIN * goal.tol / factor, (jnp if is_traced(program) else np).asarray(MARGIN * goal.rtol), shift)
         return Reduced(program, kept, centred, factor, inner)
 
-    def expanded(self, best: Candidate) -> tuple[Any, Any, Any, Any]:
+    def expanded(self, best: Candidate) -> tuple[PyTree, PyTree, PyTree, PyTree]:
         """(mechanism, k, eta, price) of the original program."""
         xp = jnp if is_traced(best) else np
         mechanism, k, eta, price = (xp.asarray(part) for part in (best.mechanism, best.k, best.eta, best.price))

@@ -2,9 +2,8 @@
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -126,7 +125,7 @@ def _searched(problem: DistortionProblem) -> bool:
 
 def _of_one_shape(waiting: list[_Waiting]) -> list[list[_Waiting]]:
     """The points by which symbols are put together: a price of 0 makes symbols alike that other prices tell apart."""
-    groups: dict[Any, list[_Waiting]] = {}
+    groups: dict[Hashable, list[_Waiting]] = {}
     for one in waiting:
         leaves, structure = jax.tree.flatten(one.reduced.program)
         key = structure, tuple(leaf.shape for leaf in leaves), one.reduced.kept.useful.tobytes()

@@ -8,7 +8,7 @@ stay open.
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -98,7 +98,7 @@ class LeastWorst:
         with jax.numpy_rank_promotion("allow"):
             return without_derivative(parts)
 
-    def _least(self, parts: PyTree) -> tuple[TracedResult, Any]:
+    def _least(self, parts: PyTree) -> tuple[TracedResult, PyTree]:
         """It, and of the minimax program (the mechanism at its start, where it ended)."""
         problem, goal, max_steps = self.joined(parts)
         found = _searched if problem.leakage.linear else _from_one_program
@@ -158,7 +158,7 @@ def _by_unit_of_distance(budgets: int, mechanism: Arr, k: Arr, eta: Arr, price: 
 
 def _from_one_program(
     solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike
-) -> tuple[TracedResult, Any]:
+) -> tuple[TracedResult, PyTree]:
     """From the minimax program, as on the host (`tables`); and (the mechanism at its start, where it ended)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))

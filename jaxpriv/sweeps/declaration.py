@@ -132,7 +132,7 @@ class Study:
         return Study._of_mapping(declaration, Path.cwd() if folder is None else folder)
 
     @staticmethod
-    def _of_mapping(declared: Mapping[str, Any], folder: Path) -> "Study":
+    def _of_mapping(declared: Mapping[str, object], folder: Path) -> "Study":
         _only(declared, ("name", "chunk_rows", "grid"), "study")
         name = declared.get("name", "")
         if not isinstance(name, str):
@@ -223,7 +223,7 @@ def _measure_of(config: Config) -> AbstractLeakage:
 # ------------------------------------------------------------------------------ reading
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read(path: Path) -> Mapping[str, object]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise InputError(f"{path} has more than {_MOST_BYTES} bytes; it is no declaration of a study")
@@ -297,7 +297,7 @@ def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
         }
 
 
-def _alternatives(value: object, place: str) -> list[Any]:
+def _alternatives(value: object, place: str) -> list[object]:
     """A list is its entries, a table the product of its values; {first, count} counts from the first number on."""
     if isinstance(value, (list, tuple)):
         if not value:

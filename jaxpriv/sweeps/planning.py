@@ -8,7 +8,6 @@ that goes on, elsewhere or with another version of the library, goes on with the
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from jaxpriv.errors import JaxprivError
 from jaxpriv.solvers import Goal
@@ -86,14 +85,14 @@ def plan_of(study: Study, known: tuple[Chunk, ...] = ()) -> Plan:
     One case of each kind is built; whether it can be solved is decided for all of them.
     """
     planned = {i for chunk in known for i in chunk.positions}
-    alike: defaultdict[Any, list[int]] = defaultdict(list)
+    alike: defaultdict[Hashable, list[int]] = defaultdict(list)
     for i, case in enumerate(study.cases):
         if i in planned:
             continue
         alike[_alike(case)].append(i)
     chunks = list(known)
     refused: dict[int, str] = {}
-    kinds: defaultdict[Any, dict[Kind, list[int]]] = defaultdict(dict)  # by what they are certified to
+    kinds: defaultdict[object, dict[Kind, list[int]]] = defaultdict(dict)  # by what they are certified to
     parts: list[tuple[Kind | None, list[int]]] = []
     for places in alike.values():
         case = study.cases[places[0]]

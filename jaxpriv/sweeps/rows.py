@@ -68,7 +68,7 @@ def polars_or_refuse() -> ModuleType:
     return polars
 
 
-def asked(index: int, case: Config) -> dict[str, Any]:
+def asked(index: int, case: Config) -> dict[str, object]:
     """The columns of a case."""
     joint, distortion = case["joint"], case["distortion"]
     return {
@@ -86,7 +86,7 @@ def asked(index: int, case: Config) -> dict[str, Any]:
     }
 
 
-def found(solution: Solution) -> dict[str, Any]:
+def found(solution: Solution) -> dict[str, object]:
     """The columns of a result."""
     return {
         "status": str(solution.status),
@@ -102,7 +102,7 @@ def found(solution: Solution) -> dict[str, Any]:
     }
 
 
-def refused(why: str) -> dict[str, Any]:
+def refused(why: str) -> dict[str, object]:
     """The columns of a case that no solver takes."""
     numbers = dict.fromkeys(("value", "lower_bound", "gap", "leakage", "cost"), math.nan)
     return {"status": "refused", **numbers, "steps": 0, "solver": "none", "notes": why}

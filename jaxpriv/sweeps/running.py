@@ -276,7 +276,7 @@ class _Course:
     """What is still to be computed, and what has been said about it."""
 
     def __init__(
-        self, store: Store, clock: Clock, listen: Callable[[SweepProgress], Any] | None, part: Part | None
+        self, store: Store, clock: Clock, listen: Callable[[SweepProgress], object] | None, part: Part | None
     ) -> None:
         self.store, self.clock, self._listen = store, clock, listen
         self._begun = time.perf_counter()
@@ -419,7 +419,7 @@ def _settled(course: _Course, number: int, future: "Future[bytes]", lost: list[i
         course.keep(number, content)
 
 
-def listener(progress: bool | Callable[[SweepProgress], object] | None) -> Callable[[SweepProgress], Any] | None:
+def listener(progress: bool | Callable[[SweepProgress], object] | None) -> Callable[[SweepProgress], object] | None:
     """The function that the argument `progress` stands for."""
     """The function that the argument `progress` stands for."""
     if progress is None or progress is False:

@@ -14,7 +14,7 @@ symbol is drawn from R_Y in the group of x, whatever x is.
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class CompleteMerging:
     distribution of the caller's is used as it is.
     """
 
-    draw: Any = "marginal"
+    draw: object = "marginal"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SubsetMerging:
     `limit`: the largest leakage of the watchdog, in nats; None for that of complete merging.
     """
 
-    draw: Any = "marginal"
+    draw: object = "marginal"
     limit: float | None = None
 
 
@@ -64,7 +64,7 @@ class RandomisedResponse:
     the classical randomised response of Warner 1965.
     """
 
-    draw: Any = "uniform"
+    draw: object = "uniform"
     limit: float | None = None
 
 

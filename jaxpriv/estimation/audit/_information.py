@@ -39,7 +39,7 @@ def entropy_change(distance: np.ndarray, symbols: int) -> np.ndarray:
 def capacity_output(stack: np.ndarray) -> np.ndarray:
     """Output distributions (M, Y) near the capacity-achieving ones of the mechanisms (M, X, Y) (Blahut, Arimoto).
 
-    Any distribution Q gives the bound I(X;Y) <= max_x D(W(.|x) || Q); the search only makes it a good one.
+    object distribution Q gives the bound I(X;Y) <= max_x D(W(.|x) || Q); the search only makes it a good one.
     """
     weights = np.full(stack.shape[:2], 1 / stack.shape[1])
     for _ in range(_STEPS):

@@ -11,7 +11,7 @@ and the optimum alike; `audit_pairs` bounds the population.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,7 +101,7 @@ def excess(
     kind: At = at if at is not None else "disclosure" if distortion is None else "distortion"
     if kind == "distortion":
         # The optimum may not be worse for the rounding of a mean.
-        problem: Any = DistortionProblem(joint, prices, budget=spent * (1 + 1e-12) if spent else 0.0)
+        problem: object = DistortionProblem(joint, prices, budget=spent * (1 + 1e-12) if spent else 0.0)
     else:
         seen = joint[joint.any(axis=1)][:, joint.any(axis=0)]
         problem = FunnelProblem(seen, disclosure=max(0.0, disclosure * (1 - 1e-9) - 1e-12))

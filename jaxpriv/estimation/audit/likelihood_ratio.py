@@ -238,7 +238,7 @@ def _chernoff(total: float, n: int, log_beta: float) -> Iterator[_Trial]:
 def _second_moments(total: float, n: int, beta: float, least: float, row: float, near: float) -> Iterator[_Trial]:
     """Given S, r >= `least` and D(V_s || m) <= `row`: k = phi - g r L^2/b (see the head of this file).
 
-    Any g is valid; those are tried that suit a divergence of `near`, whose second moments are about 2 eta^2 `near`.
+    object g is valid; those are tried that suit a divergence of `near`, whose second moments are about 2 eta^2 `near`.
     """
     for eta in _ETAS:
         b = row - np.log1p(eta * (least - 1))

@@ -244,7 +244,7 @@ def _clip_forward(h: Array, limit: ScalarLike) -> tuple[Any, tuple[Any, Any]]:
     return jnp.clip(h, -limit, limit), (h, limit)
 
 
-def _clip_backward(kept: tuple[Any, Any], slope: Arr) -> tuple[Any, Any]:
+def _clip_backward(kept: tuple[Arr, Arr], slope: Arr) -> tuple[Arr, Arr]:
     h, limit = kept
     inside = jnp.where(h > limit, slope > 0, jnp.where(h < -limit, slope < 0, True))
     return jnp.where(inside, slope, jnp.zeros_like(slope)), jnp.zeros_like(limit)

@@ -11,7 +11,7 @@ Float32: the noise of a sample is far above its rounding.
 
 import importlib.util
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -283,7 +283,7 @@ def _epoch(
         even = jnp.full(index.shape, 1.0 / index.shape[0], jnp.float32)
         return function(scores, rows.private[index], rows.log_prior, even)
 
-    def step(carry: tuple[Any, Any, Any], index: Array) -> tuple[tuple[Any, Any, Any], None]:
+    def step(carry: tuple[PyTree, PyTree, PyTree], index: Array) -> tuple[tuple[PyTree, PyTree, PyTree], None]:
         weights, optimiser, finite = carry
         loss, slope = jax.value_and_grad(lambda w: -value(w, index, objective.value))(weights)
         update, optimiser = _optimiser(training).update(slope, optimiser, weights)

@@ -137,7 +137,7 @@ def fit_codebook(
         rules: a mapping from columns to rules; text and whole numbers are `Categories()` without one, real
             numbers need one.
         shared: the column or columns that are private and released all the same (age, say): each of them
-            reveals its own value fully. Any other column on both sides is an error.
+            reveals its own value fully. object other column on both sides is an error.
 
     Raises `InputError` for a column on both sides that is not in `shared` (or the reverse), a column
     named twice, rules for other columns, a constant column, a single private class, and whatever
@@ -221,7 +221,7 @@ def _rule_of(record: object, column: str) -> FittedRule:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise IntegrityError(f"{where} has no known kind of rule")
     found = _fields(record, ("kind", *_stored(_KINDS[kind])), where)
-    values: dict[str, Any] = {name: found[name] for name in ("other", "missing")}
+    values: dict[str, object] = {name: found[name] for name in ("other", "missing")}
     if not all(label is None or isinstance(label, str) for label in values.values()):
         raise IntegrityError(f"{where}: other and missing must be text or null")
     values["tokens"] = _texts(found["tokens"], f"{where}: tokens", empty=True)
@@ -260,7 +260,7 @@ def _names(value: object, where: str) -> tuple[str, ...]:
     return names
 
 
-def _fields(record: object, names: Collection[str], where: str) -> dict[str, Any]:
+def _fields(record: object, names: Collection[str], where: str) -> dict[str, object]:
     if not isinstance(record, dict):
         raise IntegrityError(f"{where} must be an object")
     for name in names:
@@ -272,7 +272,7 @@ def _fields(record: object, names: Collection[str], where: str) -> dict[str, Any
 
 
 def _strict(text: str) -> object:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if len({key for key, _ in pairs}) < len(pairs):
             raise IntegrityError("a field occurs twice")
         return dict(pairs)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -268,7 +268,7 @@ if all(present.count(name) == 1 for name in names):
 """
 
 
-def decoded(path: Path, names: Sequence[str]) -> tuple[list[str], Any]:
+def decoded(path: Path, names: Sequence[str]) -> tuple[list[str], object]:
     """(the names of all columns, a polars frame of the columns `names`); None in place of the frame if one is absent.
 
     Raises `IntegrityError` if the file cannot be decoded, `ResourceError` if polars is not installed or the system

@@ -157,7 +157,7 @@ def _mixed(
 
 def share(
     joint: ArrayLike, runs: Sequence[Merging], *, disclosure: float | None, upper: bool = False
-) -> tuple[Any, Any]:
+) -> tuple[Arr, Arr]:
     """(posteriors (K, X), masses (K,)) at I(X;Y) = `disclosure` on the lower (`upper`) hull of the runs of one joint.
 
     At most two of the releases (X itself and a constant included) take turns. The lower hull never leaks more than

@@ -22,7 +22,6 @@ Lagrangian: Hsu, Asoodeh and Calmon 2019, eq. (10), Makhdoumi et al. 2014, eq. (
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -92,7 +91,7 @@ def log_rows(logits: Arr) -> Arr:
     return jnp.maximum(rows, LEAST_LOG)
 
 
-def ratios_of(given: Channel, log_mechanism: Arr) -> tuple[Any, Any]:
+def ratios_of(given: Channel, log_mechanism: Arr) -> tuple[Arr, Arr]:
     """(u, ln r): shapes (X, Y) and (Y,)."""
     log_masses = logsumexp(log_mechanism + jnp.log(given.source)[:, None], axis=0)
     return log_mechanism - log_masses[None, :], log_masses
@@ -128,7 +127,7 @@ def survey(
     multiplier: ScalarLike,
     sign: ScalarLike,
     whole: bool,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Arr, Arr, Arr]:
     """(disclosure, leak, residual) of one mechanism (X, Y).
 
     The residual is that of sign * leak - multiplier * disclosure. `whole`: the leakage is the measure's value instead

@@ -14,7 +14,6 @@ lambda is small: steps are lengthened as long as the value improves. Every start
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +22,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv._types import ScalarLike
+from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 
 # Starts in all, steps of every start, and of the best ones.
@@ -122,7 +121,7 @@ class LocalPricer(AbstractPricer):
 @partial(jax.jit, static_argnames="funnel")
 def _descended(
     conditional: Array, prices: Array, lam: ScalarLike, starts: Array, steps: int, *, funnel: bool
-) -> tuple[Any, Any]:
+) -> tuple[Arr, Arr]:
     """(logarithms (N, X), values (N,)) after `steps` from `starts` (N, X), given as logarithms; less is better."""
 
     def at(raw: Array) -> tuple[Array, Array, Array]:

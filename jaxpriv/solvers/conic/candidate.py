@@ -179,7 +179,7 @@ def objective(data: Data, x: Arr) -> ScalarLike:
     """The objective at a mechanism, outputs first."""
     seen = data.see(x)
     total = (data.cost * x).sum()
-    peaks: list[Any] = []
+    peaks: list[Arr] = []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.OBJECTIVE:
             total = total + support(term, seen[:, place.rows]).sum()
