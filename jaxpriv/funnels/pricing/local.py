@@ -139,7 +139,7 @@ def _descended(
 
 
 @jax.jit
-def _descended_within(columns: Array, prices: Array, lam: ScalarLike, starts: Array, steps: int) -> tuple[Any, Any]:
+def _descended_within(columns: Array, prices: Array, lam: ScalarLike, starts: Array, steps: int) -> tuple[Arr, Arr]:
     """The same for funnels, each start with its own symbols: `columns` (N, k, S), `prices` and `starts` (N, k)."""
 
     def at(raw: Array) -> tuple[Array, Array, Array]:
@@ -160,7 +160,7 @@ def _normalised(raw: Array) -> tuple[Array, Array]:
     return raw - jnp.log(total), atoms / total
 
 
-def _lengthened(at: Callable, target: Callable, starts: Array, steps: int) -> tuple[Any, Any]:
+def _lengthened(at: Callable, target: Callable, starts: Array, steps: int) -> tuple[Arr, Arr]:
     """(logarithms, values) after `steps` from `starts` to `target`, and further on where that is better still."""
 
     def step(_: ScalarLike, carry: PyTree) -> PyTree:
