@@ -53,7 +53,7 @@ _HALF, _WINDOW = 0.2, 3.9
 _TILTS, _FAR = 31, 4.8
 _AWAY = 0.12
 # Slopes a as parts of lambda/(1 + lambda).
-_SLOPES = np.array([0.86, 0.88, 0.9, 0.92, 0.94, 0.96, 0.98, 1.0])
+_SLOPES = np.array([0.7, 0.76, 0.8, 0.83, 0.86, 0.89, 0.92, 0.95, 0.98])
 _BISECTIONS = 40
 
 
