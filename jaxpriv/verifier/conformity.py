@@ -46,11 +46,11 @@ SUPPRESSED = -1
 def symbols_of(design: DesignFile, data: bytes, name: str, unseen: str) -> list[int]:
     """The row x for every record; SUPPRESSED where the rule `unseen` is "suppress" and there is none.
 
-    Raises `InputError` for a table without the useful columns, a value without a class, or with "refuse" a combination
-    without a symbol, naming the row.
+    Raises `InputError` for what is no CSV table in UTF-8, a table without the useful columns, a value without a class,
+    or with "refuse" a combination without a symbol, naming the row.
     """
     entries = design.record["codebook"]["useful"]
-    rows = records_of(data, name)
+    rows = records_of(data, name, InputError)
     header = next(rows)
     for entry in entries:
         if header.count(entry["column"]) != 1:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.verifier.archive import digest, unsealed
 from jaxpriv.verifier.designs import UNSEEN, DesignFile
 
@@ -110,20 +110,20 @@ def outputs_of(design: DesignFile, data: bytes, name: str, kept: Sequence[str] |
     return outputs
 
 
-def records_of(data: bytes, name: str) -> Iterator[list[str]]:
-    """The header and the records of a CSV file, all of one length; `IntegrityError` for anything else."""
+def records_of(data: bytes, name: str, error: type[JaxprivError] = IntegrityError) -> Iterator[list[str]]:
+    """The header and the records of a CSV file, all of one length; `error` for anything else."""
     try:
         reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
         header = next(reader, None)
         if not header:
-            raise IntegrityError(f"{name} is empty")
+            raise error(f"{name} is empty")
         yield header
         for fields in reader:
             if len(fields) != len(header):
-                raise IntegrityError(f"{name}, line {reader.line_num}: another number of fields than the header has")
+                raise error(f"{name}, line {reader.line_num}: another number of fields than the header has")
             yield fields
     except (UnicodeDecodeError, csv.Error):
-        raise IntegrityError(f"{name} is not well-formed CSV in UTF-8") from None
+        raise error(f"{name} is not well-formed CSV in UTF-8") from None
 
 
 def reading(settings: Sequence[str]) -> dict[str, Any]:

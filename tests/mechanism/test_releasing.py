@@ -223,6 +223,7 @@ def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
         (other, [*settings, "encoding=utf-8"], "twice"),
         (other, ["strip"], "none of"),
         (other, ["encoding=nowhere"], "cannot be read"),
+        (other, [], "not well-formed CSV in UTF-8"),
     ):
         with pytest.raises(InputError, match=words):
             verify(files["receipt"], **names, records=path, read=read)
