@@ -31,10 +31,10 @@ _STARTS, _SCOUT, _FINISH = 512, 60, 240
 _LONGEST = 1e4
 # What a start keeps of every symbol, and of an atom that was good for other prices.
 _FLOOR = 1e-3
-# Useful symbols above which neighbours of good atoms are searched; number of these, steps of each, symbols of the atom
-# and others, which take a share of the mass in this range, divided by a Dirichlet distribution of this parameter.
+# Useful symbols above which neighbours of good atoms are searched; of these so
+# many for each symbol, and at most; steps, symbols of the atom and others, which take a share of the mass in this range, divided by a Dirichlet distribution of this parameter.
 _MANY = 32
-_NEIGHBOURS, _STEPS, _OLD, _NEW = 8192, 60, 5, 8
+_EACH, _NEIGHBOURS, _STEPS, _OLD, _NEW = 40, 8192, 60, 5, 8
 _MIXED, _SPARSE = (0.05, 0.6), 0.5
 # Weights below this are on their way to zero.
 _TRACE = 1e-9
@@ -96,12 +96,13 @@ class LocalPricer(AbstractPricer):
     def _neighbours(self, prices: np.ndarray, lam: float) -> np.ndarray:
         """The best of what is reached from atoms of the memory with some other symbols, shape (n, X)."""
         random, size, memory = self._random, len(prices), self._memory
-        atoms = memory[random.integers(0, len(memory), _NEIGHBOURS)]
-        rows = np.arange(_NEIGHBOURS)[:, None]
+        count = min(_EACH * size, _NEIGHBOURS)
+        atoms = memory[random.integers(0, len(memory), count)]
+        rows = np.arange(count)[:, None]
         old = np.argpartition(-atoms, min(_OLD, size - 1), axis=1)[:, :_OLD]
-        symbols = np.hstack([old, random.integers(0, size, (_NEIGHBOURS, _NEW))])
-        share = random.uniform(*_MIXED, size=(_NEIGHBOURS, 1))
-        fresh = np.maximum(random.dirichlet(np.full(_NEW, _SPARSE), _NEIGHBOURS), _FLOOR)
+        symbols = np.hstack([old, random.integers(0, size, (count, _NEW))])
+        share = random.uniform(*_MIXED, size=(count, 1))
+        fresh = np.maximum(random.dirichlet(np.full(_NEW, _SPARSE), count), _FLOOR)
         weights = np.hstack([(1 - share) * np.maximum(atoms[rows, old], _FLOOR**2), share * fresh])
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             logs, values = _descended_within(
