@@ -31,8 +31,8 @@ _STARTS, _SCOUT, _FINISH = 512, 60, 240
 _LONGEST = 1e4
 # What a start keeps of every symbol, and of an atom that was good for other prices.
 _FLOOR = 1e-3
-# Useful symbols above which neighbours of good atoms are searched; of these so
-# many for each symbol, and at most; steps, symbols of the atom and others, which take a share of the mass in this range, divided by a Dirichlet distribution of this parameter.
+# Useful symbols above which neighbours of good atoms are searched; so many for each symbol, and at most; their steps,
+# symbols of the atom and others, which take a share of the mass in this range by a Dirichlet distribution.
 _MANY = 32
 _EACH, _NEIGHBOURS, _STEPS, _OLD, _NEW = 40, 8192, 60, 5, 8
 _MIXED, _SPARSE = (0.05, 0.6), 0.5
