@@ -126,8 +126,12 @@ class FunnelObjective(Objective):
         outputs = np.shape(candidate)[1] if np.ndim(candidate) == 2 else 0
         mechanism = as_mechanism(candidate, (size, outputs))
         source = np.diag(self.joint.sum(axis=0))
-        told, whole = (float(average_leakage(source, one)) for one in (mechanism, np.eye(size)))
-        share = float(np.clip((self.disclosure - told) / (whole - told), 0.0, 1.0)) if told < self.disclosure else 0.0
+        disclosed, whole = (float(average_leakage(source, one)) for one in (mechanism, np.eye(size)))
+        share = (
+            float(np.clip((self.disclosure - disclosed) / (whole - disclosed), 0.0, 1.0))
+            if disclosed < self.disclosure
+            else 0.0
+        )
         leaked, most = (float(average_leakage(self.joint, one)) for one in (mechanism, np.eye(size)))
         return Score(((1.0 - share) * leaked + share * most,), share)
 

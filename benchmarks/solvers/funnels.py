@@ -62,9 +62,9 @@ class Data:
         masses = self.source @ mechanism
         kept = mechanism[:, masses > 0]
         log_masses = np.log(masses[masses > 0])
-        told = (self.source[:, None] * kept * (logarithm(kept) - log_masses)).sum()
+        disclosed = (self.source[:, None] * kept * (logarithm(kept) - log_masses)).sum()
         given = self.given_s @ kept
-        return float(told), float((self.private[:, None] * given * (logarithm(given) - log_masses)).sum())
+        return float(disclosed), float((self.private[:, None] * given * (logarithm(given) - log_masses)).sum())
 
 
 def logarithm(numbers: np.ndarray) -> np.ndarray:

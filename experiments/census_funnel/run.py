@@ -9,8 +9,8 @@ S = (age, income), X = (age, gender, education), 48842 people; the other binning
 income alone. Every number is in nats and exact on the joint of the table.
 
 `boundaries.csv` has POINTS values of R, evenly spaced up to H(X), on both boundaries of each binning, and INNER more on
-the least one where it bends: between the most that can be told without leakage and H(X|A), A the attribute that S and
-X share (H(X) without one). There `reached` is the VALUE: I(S;Y) of a mechanism that exists and keeps its target
+the least one where it bends: between the most that can be disclosed without leakage and H(X|A), A the attribute that S
+and X share (H(X) without one). There `reached` is the VALUE: I(S;Y) of a mechanism that exists and keeps its target
 (I(X;Y) >= R on the least boundary, <= R on the most), rounded against it. `proved` is the BOUND: no mechanism crosses
 it, rounding included. `gap` is their difference and `status` is optimal where it is at most TOL. Beside them, at the
 same R: `greedy` (least: Algorithm 1 with target R; most: the largest leakage of Algorithm 2 with I(X;Y) <= R, over its
@@ -18,7 +18,7 @@ POINTS targets; empty where there is none), `greedy_shared` (time sharing betwee
 `erasure` (X itself at random times), and `elementary`, the bounds max(0, R - H(X|S)) and min(R, I(S;X)).
 
 `greedy.csv` has the greedy releases, `dropping.csv` each choice of attributes, `binnings.csv` a summary, with the most
-that can be told with no leakage at all.
+that can be disclosed with no leakage at all.
 """
 
 import argparse
@@ -165,8 +165,8 @@ def study(case: Binning) -> dict[str, list[list[Any]]]:
         for dropped in itertools.combinations(range(len(case.names)), number):
             mechanism = baselines.dropping(case.attributes, dropped)
             kept = " ".join(name for k, name in enumerate(case.names) if k not in dropped) or "nothing"
-            told = information(np.diag(source), mechanism)
-            rows["dropping"].append([case.name, kept, told, information(joint, mechanism)])
+            disclosed = information(np.diag(source), mechanism)
+            rows["dropping"].append([case.name, kept, disclosed, information(joint, mechanism)])
     summary = [case.name, case.title, *joint.shape, most, secret, most - secret]
     for curve in frontiers.values():
         summary += [

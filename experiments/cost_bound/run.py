@@ -55,10 +55,10 @@ def measured(joint, mechanism, losses) -> dict[str, tuple[Any, Any]]:
     """(average form, maximum form) of the leakage and of every gain over L."""
     costs = {"zero-one": leakage.ZeroOneLoss(), "brier": leakage.BrierLoss(), "random": leakage.LossMatrix(losses)}
     size = {"zero-one": 1.0, "brier": 2.0, "random": 1.0}
-    told = {
+    found = {
         "leakage": (leakage.MutualInformation()(joint, mechanism), leakage.RelativeEntropyPrivacy()(joint, mechanism))
     }
-    return told | {
+    return found | {
         name: (
             leakage.AverageCostGain(cost)(joint, mechanism) / size[name],
             leakage.MaxCostGain(cost)(joint, mechanism) / size[name],
@@ -84,9 +84,9 @@ def points(source: str, joints: np.ndarray, mechanisms: np.ndarray, rng: np.rand
     losses = rng.uniform(-1, 1, (len(joints), joints.shape[1], 3))
     values = {name: np.stack(pair) for name, pair in measured(joints, mechanisms, losses).items()}
     values["worst"] = np.array([worst_cost(*pair) for pair in zip(joints, mechanisms, strict=True)]).T
-    told = values.pop("leakage")
+    found = values.pop("leakage")
     return [
-        [source, cost, form, float(told[k, i]), float(gain[k, i])]
+        [source, cost, form, float(found[k, i]), float(gain[k, i])]
         for cost, gain in values.items()
         for k, form in enumerate(("average", "maximum"))
         for i in range(len(joints))

@@ -58,9 +58,9 @@ def main() -> None:
         matrix = rng.normal(size=(outputs, SIZE)) * 10.0 ** rng.uniform(-1.5, 1, (outputs, 1))
         if k % 2:
             matrix = (rng.random((outputs, SIZE)) < 0.3) * matrix @ source.directions
-        told = gaussian.information(source, matrix, np.eye(outputs))
-        if 0 < told.disclosure <= rates[-1]:
-            maps.append([outputs, *told])
+        disclosed = gaussian.information(source, matrix, np.eye(outputs))
+        if 0 < disclosed.disclosure <= rates[-1]:
+            maps.append([outputs, *disclosed])
     write("maps.csv", ["outputs", "rate_nats", "leakage_nats"], maps)
     rate, leakage = np.array(maps)[:, 1:].T
     print(

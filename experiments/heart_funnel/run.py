@@ -64,9 +64,9 @@ def released(joint: np.ndarray) -> np.ndarray:
     labels = np.array(list(partitions(joint.shape[1])))
     mechanisms = (labels[:, :, None] == np.arange(joint.shape[1])).astype(float)
     outputs = joint @ mechanisms  # (4140, S, Y)
-    told = entropy(outputs.sum(axis=1))
-    leaked = told + entropy(joint.sum(axis=1)) - entropy(outputs.reshape(len(labels), -1))
-    return np.stack([told, leaked], axis=1)
+    disclosed = entropy(outputs.sum(axis=1))
+    leaked = disclosed + entropy(joint.sum(axis=1)) - entropy(outputs.reshape(len(labels), -1))
+    return np.stack([disclosed, leaked], axis=1)
 
 
 def main() -> None:

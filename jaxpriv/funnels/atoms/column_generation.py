@@ -62,10 +62,10 @@ def hidden_attribute(
     return whole, masses
 
 
-def told_attribute(
+def revealed_attribute(
     blocks: tuple[Component, ...], posteriors: list[np.ndarray], weights: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(posteriors (K, X), masses (K,)): outputs that tell the attribute."""
+    """(posteriors (K, X), masses (K,)): outputs that determine the attribute."""
     size = sum(len(block.useful) for block in blocks)
     whole, masses = [], []
     for block, atoms, weight in zip(blocks, posteriors, weights, strict=True):
@@ -186,14 +186,14 @@ class BlockProgram:
         self._perfect: tuple[Perfect, ...] | None = None
         self._descended = False
         each = [information_interval(block.joint, np.eye(len(block.source)))[1] for block in self.blocks]
-        self.told = float(masses @ each)  # I(S;X|A)
+        self.leakable = float(masses @ each)  # I(S;X|A)
 
     def solve(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, rounds: int) -> PosteriorMeasure:
         """The release for the target of `problem`, which has the joint that this was made for."""
         form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
         target = problem.target
         if form != "multiplier":
-            most = self.hidden if form == "disclosure" else self.told
+            most = self.hidden if form == "disclosure" else self.leakable
             if self.funnel and target >= most:
                 objective = Objective(True, form, self._inside(form, target, self.attribute + most))
                 return self._beyond(objective, (objective.target - most) / (self.attribute or 1.0))
@@ -238,7 +238,7 @@ class BlockProgram:
             clock=goal.clock,
             report=report,
             known=self.proved,
-            patient=not (self.funnel and form == "side" and target <= _TINY * self.told),
+            patient=not (self.funnel and form == "side" and target <= _TINY * self.leakable),
         )
         self.pools = run.pools
         if run.best is not None and not any(one is run.best for one in self.proved):
@@ -267,7 +267,7 @@ class BlockProgram:
         if all(few_vertices(block) for block in self.blocks):
             return True
         if form == "side":
-            return target <= _SILENT * self.told
+            return target <= _SILENT * self.leakable
         return target <= _TOLD * sum(block.mass * silent_bound(block.joint) for block in self.blocks)
 
     def _silence(self, clock: Clock, target: float = np.inf) -> tuple[Perfect, ...]:
@@ -306,7 +306,7 @@ class BlockProgram:
         used = [weight > 0 for weight in run.plan.weights]
         atoms = [pool.posteriors[use] for pool, use in zip(run.pools, used, strict=True)]
         weights = [weight[use] for weight, use in zip(run.plan.weights, used, strict=True)]
-        couple = hidden_attribute if self.funnel else told_attribute
+        couple = hidden_attribute if self.funnel else revealed_attribute
         posteriors, masses = couple(self.blocks, atoms, weights)
         exact = all(part.sure is not None for part in self.parts)
         notes = () if exact else ("atoms were priced from many starts: nothing is proved about those not found",)
@@ -348,7 +348,7 @@ class BlockProgram:
 
     def _below(self, share: float) -> PosteriorMeasure:
         """Nothing but A, disclosed with probability `share`."""
-        posteriors, masses = told_attribute(
+        posteriors, masses = revealed_attribute(
             self.blocks, [block.source[None] for block in self.blocks], [np.ones(1) for _ in self.blocks]
         )
         share = min(max(share, 0.0), 1.0)
