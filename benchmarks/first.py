@@ -192,9 +192,9 @@ def plot(record: dict[str, Any], path: Path) -> None:
     with style():
         figure = Figure(figsize=(3.4, 2.4))
         axes = figure.subplots()
-        for position, (solver, said) in enumerate(record["many"].items()):
+        for solver, said in record["many"].items():
             name = "interior-point" if solver == "jaxpriv" else solver
-            looks = {**look(name, position), "marker": ""}
+            looks = {**look(name), "marker": ""}
             axes.plot(range(1, len(said) + 1), [one["seconds"] for one in said], label=_NAMES[solver], **looks)
         axes.set(xscale="log", yscale="log", xlabel="different problems", ylabel="seconds since the imports began")
         for ticks in (axes.xaxis, axes.yaxis):

@@ -60,8 +60,11 @@ _SOLVERS: Mapping[str, tuple[str, str]] = {
     "highs-ipm": ("sky", "P"),
     "qif": ("green", "X"),
     "dit": ("black", "D"),
+    "moreau": ("green", "P"),
+    "dnlp-ipopt": ("purple", "v"),
+    "qics": ("black", "X"),
 }
-_OTHERS = frozenset({"clarabel", "ecos", "scs", "highs", "highs-ipm", "qif", "dit"})
+_OTHERS = frozenset({"clarabel", "ecos", "scs", "highs", "highs-ipm", "qif", "dit", "moreau", "dnlp-ipopt", "qics"})
 
 
 def solver_style(name: str) -> dict[str, str | float]:

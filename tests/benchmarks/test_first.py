@@ -37,6 +37,15 @@ def test_a_process_gives_its_lines_and_its_end():
         first.process(["-c", "raise SystemExit('of no use')"])
 
 
+def test_the_plot_has_a_line_for_each_solver(tmp_path):
+    pytest.importorskip("matplotlib")
+    said = [{"seconds": i + 1.0} for i in range(3)]
+    first.plot({"many": {"jaxpriv": said, "clarabel": said[:2]}}, tmp_path / "plot.svg")
+    text = (tmp_path / "plot.svg").read_text()
+    assert "jaxpriv" in text
+    assert "cvxpy with Clarabel" in text
+
+
 def test_the_page_compares_with_clarabel_and_says_the_largest_gap():
     def row(kind, seconds, gap=None):
         clock = {"least": seconds, "median": seconds + 1}
