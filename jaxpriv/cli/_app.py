@@ -2,10 +2,11 @@
 
 import logging
 import os
+import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -19,6 +20,7 @@ from jaxpriv.errors import (
     InfeasibleError,
     InputError,
     IntegrityError,
+    JaxprivError,
     NotCertifiedError,
     ResourceError,
 )
@@ -130,6 +132,15 @@ class Command(TyperCommand):
         repeatable = {option for one in self.params if getattr(one, "multiple", False) for option in one.opts}
         return super().parse_args(ctx, _spread(args, repeatable))
 
+    def invoke(self, ctx: typer.Context) -> object:
+        """An error of the library names its arguments: here they are options."""
+        try:
+            return super().invoke(ctx)
+        except JaxprivError as error:
+            options = {str(one.name): one.opts[0] for one in self.params if one.opts[0].startswith("--")}
+            error.args = (in_options(str(error), options), *error.args[1:])
+            raise
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Lists of names come from what measures have entered: they are asked for when help is."""
         options: Any = self.params
@@ -137,6 +148,21 @@ class Command(TyperCommand):
             one.help = filled_in(getattr(one, "help", None) or "")
         super().format_help(ctx, formatter)
         formatter.write(text_of(self.name or ""))
+
+
+def in_options(message: str, options: Mapping[str, str]) -> str:
+    """A message about arguments as one about options: names that are no plain words, the first word, `name` in
+    backquotes, and NAME=VALUE where the value is that of an option; and measures by their names here."""
+    from jaxpriv.leakage.registry import names_of_classes
+
+    for kind, name in names_of_classes().items():
+        message = re.sub(rf"(?<!['\w.]){kind}(\(\))?(?!['\w(])", name, message)
+    for argument, option in options.items():
+        message = re.sub(rf"(?<!['\w-]){argument}=(?:'([^']*)'|(?=[\d.]))", rf"{option} \1", message)
+        message = message.replace(f"`{argument}`", option)
+        start = r"(?<!['\w-])" if "_" in argument else "^"
+        message = re.sub(rf"{start}{argument}(?!['\w=-])", option, message)
+    return message
 
 
 def silence_backends() -> None:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureForm, OrderOption
+from jaxpriv.cli._measures import (
+    DivergenceOption,
+    GammaOption,
+    LeakageOption,
+    MeasureForm,
+    MeasureOption,
+    OrderOption,
+)
 from jaxpriv.cli._output import JsonOption, Units, UnitsOption
 from jaxpriv.cli._tables import (
     NO_TABLE,
@@ -138,6 +145,8 @@ def fit(
     if sum(value is not None for value in targets.values()) != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in targets)
         raise InputError(f"give exactly one of {options}")
+    kind = None if form is None else str(form)
+    MeasureOption("--leakage", leakage, kind, order, divergence, gamma).measure(None)
     costs, source = columns.costs(), table_file(table, read)
     records = columns.of_records(table)
     found = working(
@@ -147,7 +156,7 @@ def fit(
             **records,
             **targets,
             leakage=leakage,
-            form=None if form is None else str(form),
+            form=kind,
             order=order,
             divergence=divergence,
             gamma=gamma,

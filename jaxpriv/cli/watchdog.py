@@ -120,7 +120,7 @@ def watchdog(
     source = {} if table is None else {"rows": int(arrays["counts"].sum()), "sparse": table.sparse}
     found = working("Scoring", lambda _: find(joint, perturbation=_asked(merge), **options))
     record = {**_record(found, merge), **source}
-    causes = explain(found, counts=arrays.get("counts"))
+    causes = explain(found, counts=arrays.get("counts"), target_leakage=target_leakage)
     record["withheld"] = [asdict(cause) for cause in causes]
     if measures:
         record["measures"] = working("Measuring", lambda _: _measures(found))
@@ -128,7 +128,13 @@ def watchdog(
     if out is not None:
         files[out] = _output.npz_bytes(mechanism=found.mechanism(), **symbols_of(arrays))
     files |= books
-    text = "" if _output.is_stdout(json) else _text(record, units) + ("" if out is None else _reveals(merge))
+    text = (
+        ""
+        if _output.is_stdout(json)
+        else _text(record, units)
+        + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
+        + ("" if out is None else _reveals(merge))
+    )
     _output.deliver(record, json, text, files, private=True)
 
 
@@ -217,18 +223,4 @@ def _text(record: JsonRecord, units: Units) -> str:
     text = "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())
     if bounds is not None and bounds["explanation"] is not None:
         text += f"gamma: {bounds['explanation']}\n"
-    return text + "".join(map(_cause, record["withheld"][:_CAUSES]))
-
-
-def _cause(cause: dict[str, object]) -> str:
-    """Why symbols are withheld, in a sentence or two."""
-    excluded = f", {cause['excluded']} of them because none of their records has it" if cause["excluded"] else ""
-    records = "" if cause["records"] is None else f" ({cause['records']} records)"
-    needed = cause["records_needed"]
-    text = (
-        f"withheld: {cause['symbols']} symbols, {cause['mass']:.2%} of the mass, by private symbol {cause['private']}"
-        f"{records}{excluded}; without it {cause['share_without']:.2%} would be released"
-    )
-    if cause["excluded"] and needed is not None:
-        text += f". Fewer than {needed} records of a symbol cannot show that it has enough of them"
-    return text + "\n"
+    return text

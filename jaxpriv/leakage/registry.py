@@ -74,6 +74,16 @@ def forms_of(name: str) -> tuple[str, ...]:
     return tuple(_ENTRIES[name].forms)
 
 
+def names_of_classes() -> dict[str, str]:
+    """The name of each measure by that of its class."""
+    return {
+        maker.__name__: name
+        for name, entry in _ENTRIES.items()
+        for maker in entry.forms.values()
+        if isinstance(maker, type)
+    }
+
+
 def names_with(parameter: str) -> tuple[str, ...]:
     """The names of the measures that take a parameter."""
     return tuple(name for name, entry in _ENTRIES.items() if parameter in entry.needs + entry.takes)

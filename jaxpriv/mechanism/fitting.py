@@ -38,6 +38,8 @@ from jaxpriv.verifier.designs import UNSEEN, computed_name
 _LARGEST = 2**24
 _ROWS_PER_SYMBOL = 5
 _RUNGS = 12
+# How many causes of what a watchdog withholds are stated.
+_CAUSES = 3
 # Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
 _RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 
@@ -171,9 +173,9 @@ def fit(
     if unseen not in UNSEEN:
         raise InputError(f"unseen must be one of {', '.join(UNSEEN)}")
     if problem == "watchdog" and leakage not in ("mutual-information", "lift"):
-        raise InputError("target_leakage is about lift leakage; leave out leakage")
+        raise InputError("target_leakage is about lift leakage; leave out `leakage`")
     if problem in ("disclosure", "watchdog") and (distortion or weights):
-        raise InputError("distortion and weights go with budget and leakage_budget")
+        raise InputError("distortion and weights of columns go with `budget` and `leakage_budget`")
     name = "lift" if problem == "watchdog" else leakage
     measure = by_name(name, form=form, order=order, divergence=divergence, gamma=gamma)
     asked = Asked(
@@ -254,7 +256,10 @@ def fit(
     audit = None
     if records.held_out is not None:
         audit = audit_mechanism(mechanism.matrix(), counts=records.held_out, confidence=confidence, held_out=True)
-    return Fitted(mechanism, evidence, evidence.claims(mechanism), status, audit, limit, _statements(seen))
+    statements = _statements(seen)
+    if problem == "watchdog" and not population:
+        statements += _withheld(records.design[:, seen], target)
+    return Fitted(mechanism, evidence, evidence.claims(mechanism), status, audit, limit, statements)
 
 
 def _grouped(records: _Counted, seen: np.ndarray, target: float, confidence: float) -> "tuple[PopulationLimit, _Drawn]":
@@ -305,7 +310,8 @@ def _certified(
     """The last of the sequence before the first whose bound is above the target, and its own target."""
     if problem != "leakage-budget":
         raise InputError(
-            "population is about leakage_budget and target_leakage; for other targets the audit bounds the population"
+            "population is about `leakage_budget` and `target_leakage`; for other targets the audit bounds the "
+            "population"
         )
     level = _level(records, confidence)
     assert records.held_out is not None
@@ -370,7 +376,8 @@ def _counted(
     if first.sum() < _ROWS_PER_SYMBOL * len(useful_codes) and not sparse:
         raise InputError(
             f"{first.sum()} records for the design make {len(useful_codes)} useful symbols, fewer than "
-            f"{_ROWS_PER_SYMBOL} records each: use fewer classes or columns, or declare that this is meant (sparse)"
+            f"{_ROWS_PER_SYMBOL} records each: use fewer classes or columns, or declare with `sparse` that this is "
+            "meant"
         )
     counts = []
     for part in (first, ~first):
@@ -433,6 +440,15 @@ def _alphabet(
         return book.useful, labels, records.useful[seen][used], matrix[:, used]
     # The bound is about all outputs: none is left out.
     return book.useful, labels, records.useful[seen], matrix
+
+
+def _withheld(counts: np.ndarray, target: float) -> tuple[str, ...]:
+    """Why the watchdog withholds symbols: the causes with the largest mass."""
+    from jaxpriv.watchdog import explain, watchdog
+
+    found = watchdog(counts / counts.sum(), target_leakage=target)
+    causes = explain(found, counts=counts, target_leakage=target)
+    return tuple(cause.sentence for cause in causes[:_CAUSES])
 
 
 def _statements(seen: np.ndarray) -> tuple[str, ...]:

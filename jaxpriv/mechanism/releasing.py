@@ -196,7 +196,7 @@ def release(
         if path.exists() and not force:
             raise InputError(
                 f"{path} exists: these records may have been released. A second draw for the same records reveals more "
-                "about them; use a ledger, or force if nothing was published"
+                "about them; use a `ledger`, or `force` if nothing was published"
             )
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)

@@ -140,7 +140,9 @@ def _audit(design: DesignFile | None, private: str | Path | None) -> Audit | Non
     if private is None:
         return None
     if design is None:
-        raise InputError("private goes with a design; name it too")
+        raise InputError(
+            "private goes with a design; name it too (on the command line before --private, or as --design)"
+        )
     return read_audit(read_file(private), design, str(private))
 
 

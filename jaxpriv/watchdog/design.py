@@ -296,12 +296,11 @@ class Cause:
         excluded: those of them where no record of x has s: the log-lift is -inf, whatever epsilon is.
         mass: P of the `symbols`.
         records: of s; None without counts.
-        share_without: P of what the same epsilon would release if s were not looked at (merged into another class,
-            say).
+        share_without: P of what would be released without s: by the same epsilon if s were not looked at (merged into
+            another class, say), by the same target for the records of the other private symbols.
         records_needed: of each x, for a record of s to be expected in it with the confidence although P(s|x) is as
-            small as
-            epsilon allows: below that, empty cells say nothing of the population. None where epsilon is infinite or
-            P(s) is zero.
+            small as epsilon (or the target) allows: below that, empty cells say nothing of the population. None where
+            epsilon is infinite or P(s) is zero.
     """
 
     private: int
@@ -312,8 +311,35 @@ class Cause:
     share_without: float
     records_needed: int | None
 
+    @property
+    def sentence(self) -> str:
+        """The cause in words; symbols are named by their index."""
+        records = "" if self.records is None else f", which has {_counted(self.records)}"
+        empty = f"; {self.excluded} of them occur in none of its records" if self.excluded else ""
+        text = (
+            f"withheld: {self.symbols} symbols, {self.mass:.2%} of the mass, because of private symbol {self.private} "
+            f"(from 0){records}{empty}. Without that private symbol {self.share_without:.2%} of the mass would be "
+            "released"
+        )
+        if self.excluded and self.records_needed is not None:
+            text += (
+                f": merge it with another class, or take more records (an empty cell is evidence from "
+                f"{self.records_needed} records of a useful symbol on)"
+            )
+        return text + "."
 
-def explain(watchdog: Watchdog, *, counts: ArrayLike = None, confidence: float = 0.95) -> tuple[Cause, ...]:
+
+def _counted(records: int) -> str:
+    return "1 record" if records == 1 else f"{records} records"
+
+
+def explain(
+    watchdog: Watchdog,
+    *,
+    counts: ArrayLike | None = None,
+    confidence: float = 0.95,
+    target_leakage: float | None = None,
+) -> tuple[Cause, ...]:
     """The causes of what is withheld, those with the largest mass first; empty if nothing with mass is.
 
     A score is the largest |ln P(s|x)/P(s)| over s: one rare private class withholds every x that none of its records
@@ -323,12 +349,18 @@ def explain(watchdog: Watchdog, *, counts: ArrayLike = None, confidence: float =
         watchdog: what `watchdog` returned.
         counts: (S, X) records that the joint was counted from.
         confidence: of `records_needed`: ln(1 / (1 - confidence)) / (P(s) e^-epsilon) records of x.
+        target_leakage: the target, if the watchdog was designed for one. Its epsilon is then a result: where nothing
+            meets the target it is 0, and no symbol would be released by it without s either. The largest
+            epsilon that a target allows is the target itself.
 
-    Raises `InputError` for counts of another shape or a confidence outside of (0, 1).
+    Raises `InputError` for counts of another shape, a confidence outside of (0, 1) or a negative target.
     """
     level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
     if not level < 1:
         raise InputError("confidence must be below 1")
+    most = watchdog.epsilon
+    if target_leakage is not None:
+        most = scalar(target_leakage, "target_leakage", low=0.0, infinite=True)
     joint = watchdog.joint
     if counts is not None and np.shape(counts) != joint.shape:
         raise InputError(f"counts has shape {np.shape(counts)}, the joint {joint.shape}")
@@ -345,8 +377,10 @@ def explain(watchdog: Watchdog, *, counts: ArrayLike = None, confidence: float =
         own = withheld & (size[s] == worst)
         if not own.any():
             continue
-        others = np.delete(size, s, axis=0)
-        without = (others.max(axis=0, initial=-1.0) <= watchdog.epsilon) & (mass > 0)
+        if target_leakage is None:
+            without = (np.delete(size, s, axis=0).max(axis=0, initial=-1.0) <= most) & (mass > 0)
+        else:
+            without = _released_without(joint, s, most) & (mass > 0)
         causes.append(
             Cause(
                 private=s,
@@ -355,10 +389,18 @@ def explain(watchdog: Watchdog, *, counts: ArrayLike = None, confidence: float =
                 mass=float(mass[own].sum()),
                 records=None if counts is None else int(np.asarray(counts)[s].sum()),
                 share_without=min(float(mass[without].sum()), 1.0),
-                records_needed=_needed(float(prior[s]), watchdog.epsilon, level),
+                records_needed=_needed(float(prior[s]), most, level),
             )
         )
     return tuple(sorted(causes, key=lambda cause: (-cause.mass, cause.private)))
+
+
+def _released_without(joint: np.ndarray, s: int, target: float) -> np.ndarray:
+    """What the target releases (X,) bool of the records of the other private symbols."""
+    rest = np.delete(joint, s, axis=0)
+    if np.count_nonzero(rest.any(axis=1)) < 2:  # one private symbol is no secret
+        return np.ones(joint.shape[1], dtype=bool)
+    return watchdog(rest / rest.sum(), target_leakage=target).released
 
 
 def _needed(prior: float, epsilon: float, level: float) -> int | None:

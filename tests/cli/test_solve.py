@@ -316,7 +316,7 @@ OPTIONS = {
     "budgets for one distortion": (["--budget", "0.1", "0.2"], ["budget", "2 entries"]),
     "no form": ([], ["exactly one", "none given"]),
     "two forms": (["--budget", "0.1", "--leakage-budget", "0.1"], ["exactly one"]),
-    "nan leakage budget": (["--leakage-budget", "nan"], ["leakage_budget", "NaN"]),
+    "nan leakage budget": (["--leakage-budget", "nan"], ["--leakage-budget", "NaN"]),
     "negative multiplier": (["--multiplier", "-1"], ["multiplier[0]", "negative"]),
     "unknown solver": (["--budget", "0.1", "--solver", "guess"], ["--solver", "interior-point", "blahut-arimoto"]),
     "unknown measure": (["--budget", "0.1", "--leakage", "gossip"], ["unknown", "mutual-information", "ldp"]),
@@ -454,4 +454,4 @@ def test_debug_anywhere_shows_the_traceback(run, problem, place):
     result = run(*line)
     assert result.exit_code == 2
     assert "Traceback" in result.stderr
-    assert result.stderr.splitlines()[-1].startswith("jaxpriv: error: budget[0]")
+    assert result.stderr.splitlines()[-1].startswith("jaxpriv: error: --budget[0]")

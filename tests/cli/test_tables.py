@@ -141,7 +141,7 @@ def test_a_limit_for_the_population(run, table, tmp_path):
     assert limit["upper"] <= limit["limit"] == 0.6
     assert "population, confidence 0.95" in run(*line, "--leakage-budget", 0.6).stdout
     refused(run(*line, "--leakage-budget", 0.01), 4, "held-out records cannot certify")
-    refused(run(*line, "--budget", 0.1), 2, "population is about leakage_budget")
+    refused(run(*line, "--budget", 0.1), 2, "population is about --leakage-budget")
 
 
 def test_every_command_reads_every_dialect(run, table, tmp_path):

@@ -176,7 +176,7 @@ def test_what_is_withheld_has_a_reason(run, tmp_path):
     result = run(*line)
     assert result.exit_code == 0, result.output
     (sentence,) = (one for one in result.stdout.splitlines() if one.startswith("withheld"))
-    assert "3 symbols, 100.00% of the mass, by private symbol 7 (1 records), 2 of them because none" in sentence
-    assert "without it 100.00% would be released" in sentence
+    assert "3 symbols, 100.00% of the mass, because of private symbol 7 (from 0), which has 1 record; 2 of" in sentence
+    assert "Without that private symbol 100.00% of the mass would be released" in sentence
     (cause,) = strict_json(run(*line, "--json", "-").stdout)["withheld"]
     assert (cause["private"], cause["excluded"]) == (7, 2)

@@ -66,3 +66,26 @@ def test_bad_input():
     for confidence in (0.0, 1.0, float("nan")):
         with pytest.raises(InputError, match="confidence"):
             explain(found, confidence=confidence)
+
+
+def test_with_a_target_the_others_are_designed_again():
+    """A target that nothing meets gives epsilon 0, by which nothing would be released without s either."""
+    counts = rare()
+    joint = counts / counts.sum()
+    found = watchdog(joint, target_leakage=0.3)
+    assert found.epsilon == 0
+    assert not found.released.any()
+    (cause,) = explain(found, counts=counts, target_leakage=0.3)
+    rest = counts[:3] / counts[:3].sum()
+    again = watchdog(rest, target_leakage=0.3)
+    assert cause.share_without == pytest.approx(joint[:, again.released].sum())
+    assert cause.share_without == pytest.approx(1)
+    assert cause.records_needed == math.ceil(math.log(20) * counts.sum() * math.exp(0.3))
+    assert "private symbol 3 (from 0), which has 1 record; 3 of them occur in none" in cause.sentence
+
+
+def test_a_second_private_symbol_alone_is_no_secret():
+    joint = np.array([[0.5, 0.3], [0.0, 0.2]])
+    (cause, *_) = explain(watchdog(joint, target_leakage=0.1), target_leakage=0.1)
+    assert cause.share_without == pytest.approx(1)
+    assert ", which has" not in cause.sentence

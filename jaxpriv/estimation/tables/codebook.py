@@ -163,7 +163,7 @@ def fit_with_columns(
     for name in (*private, *useful):
         if name in both and name not in shared:
             raise InputError(
-                f"column {name!r} is private and useful: it would be released; if it must be, name it in shared"
+                f"column {name!r} is private and useful: it would be released; if it must be, name it in `shared`"
             )
     for name in shared:
         if name not in both:
@@ -382,7 +382,7 @@ def count_table(
     if few and not sparse:
         raise InputError(
             f"{rows} rows make {symbols} useful symbols, fewer than {_ROWS_PER_SYMBOL} rows each: use fewer classes or "
-            "columns, or declare that this is meant (sparse)"
+            "columns, or declare with `sparse` that this is meant"
         )
     return CountedTable(dataset, codebook, s, x, few)
 

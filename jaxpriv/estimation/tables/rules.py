@@ -177,7 +177,7 @@ class Quantiles:
         inner = np.unique(np.quantile(numbers, levels, method="inverted_cdf"))
         inner = inner[inner > numbers.min()]  # nothing would lie below
         if not inner.size:
-            raise InputError(f"column {column.name!r}: all quantiles are its smallest value; use Edges or Categories")
+            raise InputError(f"column {column.name!r}: all quantiles are its smallest value; use edges or categories")
         distinct = np.unique(numbers)
         below = distinct[np.searchsorted(distinct, inner) - 1]
         inner = np.array([_roundest(low, high) for low, high in zip(below.tolist(), inner.tolist(), strict=True)])
@@ -315,6 +315,9 @@ def numbers_of(column: Column) -> np.ndarray:
     return _numbers(column, missing)
 
 
+_OPTIONS = {"other": "--bins COL=categories:N or wider edges", "missing": "--missing COL=LABEL"}
+
+
 def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, fault: str) -> np.ndarray:
     """Codes with the declared classes for other (-1) and missing values, or an error for the first of them."""
     missing = _missing(column, rule)
@@ -326,7 +329,8 @@ def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, f
         if label is None and rows.any():
             first = np.flatnonzero(rows)[0]
             raise InputError(
-                f"{column.where(first)} {what} ({rows.sum()} such rows); declare a class with {name}=LABEL"
+                f"{column.where(first)} {what} ({rows.sum()} such rows); declare a class with {name}=LABEL where the "
+                f"classes are chosen (on the command line {_OPTIONS[name]})"
             )
         codes = np.where(rows, extra, codes)
         extra += label is not None

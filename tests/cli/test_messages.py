@@ -1,0 +1,66 @@
+"""Messages of the library as the command line shows them: options and names of measures, not arguments and classes."""
+
+import pytest
+
+from jaxpriv.cli._app import in_options
+from tests.cli.conftest import refused
+
+OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--sparse", "unseen": "--unseen"}
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("seed must be a whole number", "--seed must be a whole number"),
+        ("the seed must be a whole number", "the seed must be a whole number"),
+        ("column 'leakage_budget' is missing", "column 'leakage_budget' is missing"),
+        ("write leakage_budget=0.25 or more", "write --leakage-budget 0.25 or more"),
+        ("choose unseen='suppress'", "choose --unseen suppress"),
+        ("declared with `sparse`", "declared with --sparse"),
+        ("not LocalDifferentialPrivacy", "not ldp"),
+        ("use MaximalLeakage() there", "use maximal-leakage there"),
+        ("use MaximalLeakage(x)", "use MaximalLeakage(x)"),
+        ("seeds differ", "seeds differ"),
+    ],
+)
+def test_arguments_become_options(message, shown):
+    assert in_options(message, OPTIONS) == shown
+
+
+@pytest.fixture
+def people(tmp_path):
+    lines = [f"{'abc'[i % 3]},{'uvw'[i * i % 3]},{i}" for i in range(300)] + ["d,u,1"]
+    path = tmp_path / "people.csv"
+    path.write_text("group,kind,number\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (["--leakage-budget", "-1"], "--leakage-budget must be"),
+        (["--budget", "0.1", "--seed", "-1"], "--seed must be"),
+        (["--budget", "0.1", "--tol", "0"], "--tol must be"),
+        (["--budget", "0.1", "--population"], "--population is about --leakage-budget and --target-leakage"),
+        (
+            ["--target-leakage", "0.1", "--leakage", "ldp"],
+            "--target-leakage is about lift leakage; leave out --leakage",
+        ),
+        (["--disclosure", "0.1", "--leakage", "ldp"], "not ldp"),
+        (["--budget", "0.1", "--leakage", "sibson"], "sibson needs --order"),
+        (["--budget", "0.1", "--useful", "number"], "with --sparse"),
+        (["--budget", "0.1", "--useful", "group"], "name it in --shared"),
+    ],
+)
+def test_fit(run, people, tmp_path, options, shown):
+    out = tmp_path / "design.zip"
+    found = run("fit", people, "--private", "group", "--useful", "kind", *options, "--out", out)
+    refused(found, 2, shown)
+    assert not out.exists()
+
+
+def test_fit_says_why_the_watchdog_withholds_everything(run, people, tmp_path):
+    """A private class with one record: no symbol is released, and the output names the cause."""
+    asked = ["--private", "group", "--useful", "kind", "--target-leakage", "0.3", "--split", "1"]
+    found = run("fit", people, *asked, "--out", tmp_path / "design.zip")
+    assert "because of private symbol 3 (from 0), which has 1 record" in found.stdout
