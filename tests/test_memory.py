@@ -18,6 +18,8 @@ from jaxpriv import (
 )
 from jaxpriv.estimation.audit import audit_mechanism
 from jaxpriv.problems.distortion import rate_distortion
+from jaxpriv.solvers import Goal
+from jaxpriv.solving import choice
 
 # A view of one number: 60,000 x 60,000 entries that take no memory until they are copied.
 HUGE = np.broadcast_to(np.float64(1 / 3.6e9), (60_000, 60_000))
@@ -61,3 +63,20 @@ def test_refused_before_the_first_large_allocation(call, monkeypatch):
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("missing", "fits"), [(None, True), ("switched off", False)])
+def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, monkeypatch):
+    """One set of 1024 systems of order 1024 with the CPU kernels, more than three without."""
+    monkeypatch.setattr(_resources, "free_memory", lambda: 16 * 2.0**30)
+    monkeypatch.setattr(choice, "absence", lambda: missing)
+    table = distortion.absolute(np.arange(1024.0))
+    cube = DistortionProblem(np.full((1024, 1024), 2.0**-20), table, budget=1.0)
+    one = 8.0 * 1024**3
+    if fits:
+        assert one < choice.newton_bytes(cube) < 1.2 * one
+        assert choice.pick_solver("interior-point", cube, Goal(1e-6, 0.0))[0] == "interior-point"
+        return
+    assert 3.0 * one < choice.newton_bytes(cube) < 4.0 * one
+    with pytest.raises(ResourceError, match="interior-point"):
+        choice.pick_solver("interior-point", cube, Goal(1e-6, 0.0))

@@ -27,7 +27,7 @@ typedef struct {
 } Space;
 
 static Space lay_out(double *memory, const Factors *f, long *size) {
-  const long n = padded(f->shared + f->extra), x = padded(f->inputs);
+  const long n = padded(f->shared + f->extra), x = spread(padded(f->inputs));
   Space s;
   s.a = memory, s.b = s.a + n * x, s.c = s.b + n * x, s.k = s.c + x * x, s.l = s.k + x * x;
   s.p = s.l + PANEL * x, s.s = s.p + PANEL * x, s.scale = s.s + x, s.basis = s.scale + x;
@@ -63,7 +63,7 @@ XLA_FFI_Error *jaxpriv_inputs_factor(XLA_FFI_CallFrame *frame) {
     return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inputs_factor: arrays of float64 of other shapes");
   const long batch = leading(in[2], 2), outputs = SIZE(sizes, 'Y'), inputs = SIZE(sizes, 'X');
   const long shared = SIZE(sizes, 'T'), extra = SIZE(sizes, 'W'), rows = shared + extra, normals = SIZE(sizes, 'G');
-  const long x = padded(inputs), area = x * x, chunks = pieces(batch, outputs, inputs, area);
+  const long x = spread(padded(inputs)), area = x * x, chunks = pieces(batch, outputs, inputs, area);
 
   Factors *problems = malloc(batch * sizeof(Factors));
   double *partial = allocate(batch * chunks * area);
@@ -72,6 +72,7 @@ XLA_FFI_Error *jaxpriv_inputs_factor(XLA_FFI_CallFrame *frame) {
     return no_memory(frame);
   }
   double *s = out[0]->data, *h = out[1]->data, *k = out[2]->data, *u = out[3]->data, *tri = out[4]->data;
+  in_huge_pages(k, batch * outputs * inputs * inputs);
   for (long b = 0; b < batch; b++)
     problems[b] = (Factors){shared, extra, normals, inputs, outputs,
                             numbers(in[0]) + b * shared * inputs,

@@ -35,7 +35,7 @@ INLINE void weigh(long count, long normals, long x, const double *a, const doubl
 
 /* Outputs from <= y < to; their sum of diag(s) K'K diag(s) (lower blocks, padded) is added to `sum`. */
 TARGET static void NAME(factors)(const Factors *f, Space space, long from, long to, double *sum) {
-  const long count = f->shared + f->extra, inputs = f->inputs, n = padded(count), x = padded(inputs);
+  const long count = f->shared + f->extra, inputs = f->inputs, n = padded(count), x = spread(padded(inputs));
   memset(space.a, 0, n * x * sizeof(double));
   memset(space.k, 0, x * x * sizeof(double));
   memset(space.s, 0, 2 * x * sizeof(double)); /* and scale */

@@ -1,6 +1,7 @@
 /* What `rows.c` does for every output, for one instruction set. */
 
 #include "panels.h"
+#include "wide_body.h"
 
 #define deflate NAME(deflate)
 
@@ -14,9 +15,9 @@ INLINE void deflate(long count, const double *basis, long stride, long n, double
   }
 }
 
-/* Outputs from <= y < to; their sum of R'(1 - uu')R (lower blocks, padded) is added to `sum`. */
+/* Outputs from <= y < to; their sum of R'(1 - uu')R (lower blocks, padded) is added to `sum`, or (1 - uu')R is packed. */
 TARGET static void NAME(factors)(const Factors *c, Space s, long from, long to, double *sum) {
-  const long rows_in = c->shared + c->extra, n = padded(rows_in), x = padded(c->inputs), inputs = c->inputs;
+  const long rows_in = c->shared + c->extra, n = padded(rows_in), x = width_of(c->inputs), inputs = c->inputs;
   const long group = group_of(rows_in);
   long held = 0; /* rows of R not yet in `sum` */
   memset(s.at, 0, x * n * sizeof(double));
@@ -60,6 +61,10 @@ TARGET static void NAME(factors)(const Factors *c, Space s, long from, long to, 
     }
     if (!factored) memset(s.k, 0, n * n * sizeof(double));
     deflate(c->normals, s.basis, n, rows_in, r, x, s.basis + c->normals * n);
+    if (c->packed) {
+      pack(rows_in, x, r, c->packed, c->deep, (y - c->first) * rows_in);
+      continue;
+    }
     held += rows_in;
     if (held < group * rows_in && y + 1 < to) continue;
     for (long i = 0; i < x; i += PANEL)

@@ -22,6 +22,10 @@
 
 static long padded(long n) { return (n + PAD - 1) / PAD * PAD; }
 
+/* A length of rows of a large matrix that is no multiple of 512 bytes: what lies below each other would share few sets of
+   the caches. */
+static long spread(long n) { return n >= 256 && n % 64 == 0 ? n + 16 : n; }
+
 /* How far a block of eight rows from row i on reaches: `triangular` rows are zero beyond their diagonal. */
 static inline long reach(long i, long n, const int triangular) { return triangular && i + 8 < n ? i + 8 : n; }
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxpriv import _resources
+from jaxpriv._native import absence
 from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced, scalar
@@ -49,9 +50,11 @@ STREAMING = (AcceleratedGradient, TwoGrid)
 # Solvers of linear programs; all others but the interior-point method take mutual information alone.
 LINEAR = (LinearProgram, PrimalDualHybridGradient)
 
-# The interior-point method holds about this many arrays of the size of its factors ...
-_FACTOR_ARRAYS = 6
-# ... and `auto` gives it this share of the free memory at most.
+# The interior-point method holds this many sets of systems: with the CPU kernels the factors alone, without them the
+# matrices of the systems and their products too. Beside them it holds at most so many arrays of |Y| (|X| + rows)
+# numbers: points, right-hand sides and moves. All are bounds of what XLA reserves for a step at 64 to 4096 symbols.
+_KERNEL_SETS, _PORTABLE_SETS, _STEP_ARRAYS = 1, 3.25, 48
+# `auto` gives it this share of the free memory at most.
 _AUTO_SHARE = 0.5
 # Mirror descent holds about this many arrays of |X| |Y| numbers.
 _TABLE_ARRAYS = 12
@@ -164,15 +167,21 @@ def _diagonal(problem: DistortionProblem) -> bool:
 
 
 def newton_bytes(problem: DistortionProblem) -> float:
-    """What the interior-point method would hold: rows of every measure under every joint, and the factors of the
-    smaller of its two systems.
+    """What the interior-point method would hold: the factors of the smaller of its two systems, by the rows of every
+    measure under every joint, and arrays of the size of a mechanism or a decision rule.
     """
     groups, private, inputs, outputs = problem.sizes
     if _diagonal(problem):
         return 8.0 * _TABLE_ARRAYS * outputs * max(inputs, private)
     rows = groups * sum(measure.row_count(private) for _, measure in _measures(problem))
-    order = inputs if not is_linear(problem) and inputs_are_cheaper(rows, inputs) else rows
-    return 8.0 * _FACTOR_ARRAYS * outputs * order * max(inputs, rows)
+    by_inputs = not is_linear(problem) and inputs_are_cheaper(rows, inputs)
+    one = 8.0 * outputs * (inputs**2 if by_inputs else rows * (inputs + rows))
+    others = 8.0 * _STEP_ARRAYS * outputs * (inputs + rows)
+    portable = _PORTABLE_SETS * one + others
+    # Asking for the kernels loads them, which takes longer than a small solve.
+    if _resources.fits(portable, _AUTO_SHARE) or jax.default_backend() != "cpu" or absence() is not None:
+        return portable
+    return _KERNEL_SETS * one + others
 
 
 def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...]]:

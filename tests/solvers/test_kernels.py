@@ -66,7 +66,15 @@ both = pytest.mark.parametrize("form", SYSTEMS)
 @both
 @pytest.mark.parametrize(
     "shape",
-    [(1, 0, 1, 1, 1), (3, 2, 40, 9, 2), (8, 0, 16, 3, 0), (7, 1, 15, 2, 3), (31, 1, 33, 300, 1), (16, 0, 5, 8, 1)],
+    [
+        (1, 0, 1, 1, 1),
+        (3, 2, 40, 9, 2),
+        (8, 0, 16, 3, 0),
+        (7, 1, 15, 2, 3),
+        (31, 1, 33, 300, 1),
+        (16, 0, 5, 8, 1),
+        (2, 1, 905, 20, 1),
+    ],
 )
 def test_systems_are_those_of_the_portable_code(shape, form):
     args = system(*shape, seed=0, spread=2.0)
@@ -88,7 +96,8 @@ def test_systems_are_those_of_the_portable_code(shape, form):
 @kernels
 @each
 @pytest.mark.parametrize(
-    "shape", [(1, 0, 1, 1), (8, 0, 16, 3), (9, 0, 17, 5), (5, 1, 200, 40), (64, 0, 64, 64), (33, 2, 70, 11)]
+    "shape",
+    [(1, 0, 1, 1), (8, 0, 16, 3), (9, 0, 17, 5), (5, 1, 200, 40), (64, 0, 64, 64), (33, 2, 70, 11), (40, 0, 901, 21)],
 )
 def test_factors_solve_their_systems(shape):
     """K G K' = 1 with K lower triangular, R = K A diag(di), and the sum that is left of the row sums."""
@@ -105,7 +114,8 @@ def test_factors_solve_their_systems(shape):
 @kernels
 @each
 @pytest.mark.parametrize(
-    "shape", [(1, 0, 1, 1), (8, 0, 16, 3), (17, 0, 9, 5), (200, 1, 40, 5), (64, 0, 64, 64), (70, 2, 33, 11)]
+    "shape",
+    [(1, 0, 1, 1), (8, 0, 16, 3), (17, 0, 9, 5), (200, 1, 40, 5), (64, 0, 64, 64), (70, 2, 33, 11), (9, 0, 256, 3)],
 )
 def test_factors_of_the_inputs(shape):
     """K (1 + B'B) K' = 1 with K lower triangular and B = h A s, and the sum of squares that is left of the row sums."""
