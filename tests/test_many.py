@@ -11,8 +11,9 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.errors import InfeasibleError, InputError, ResourceError
 from jaxpriv.leakage import by_name
+from jaxpriv.problems.statement import tables_of
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import batches, many
+from jaxpriv.solving import batches, loops, many
 from jaxpriv.solving.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
 from jaxpriv.testing import random_joint, random_mechanisms
 
@@ -274,6 +275,58 @@ def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
     assert [small.width(count) for count in (1, 2, 3, 100, 128, 5000)] == [0, 2, 4, 128, 128, 128]
     assert large.width(5000) * large.lane_bytes <= 2**24
     assert batches.kind_of(_problem(0, (64, 64, 64)), "auto", Goal(1e-6)).width(5000) == 0
+
+
+def test_calls_that_are_too_small_for_a_batch_add_up_to_one(monkeypatch):
+    problems = [_problem(seed) for seed in range(4)]
+    kind = batches.kind_of(problems[0], "auto", Goal(1e-6))
+    assert kind is not None
+    monkeypatch.setattr(many, "SPENT", batches.Spent())
+    monkeypatch.setattr(batches, "_WORTH", 1.5 * len(problems) * kind.single_seconds)
+    monkeypatch.setattr(loops, "_ENOUGH", 1e-6)  # a second solve alone would be compiled
+    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
+    batched = []
+
+    def together(parts, *_):
+        for part in parts:
+            batched.append(len(part))
+            yield [None] * len(part)
+
+    monkeypatch.setattr(many, "solve_together", together)
+    monkeypatch.setattr(loops, "on_host", lambda *_: pytest.fail("compiled within a call"))
+    first = jp.solve_many(problems)
+    assert batched == []
+    assert [one.status for one in first] == ["optimal"] * len(problems)
+    assert not loops._SPENT
+    monkeypatch.setattr(loops, "_ENOUGH", np.inf)
+    jp.solve_many(problems)
+    assert batched == [len(problems)]
+
+
+def test_few_kinds_are_remembered(monkeypatch):
+    monkeypatch.setattr(batches, "_MOST_KINDS", 1)
+    spent, kinds = batches.Spent(), [_kind((4, 4, 4)), _kind((8, 8, 8))]
+    for kind in kinds:
+        spent.add(kind, 3)
+    assert spent.of(kinds[0]) == 0.0
+    assert spent.of(kinds[1]) == pytest.approx(3 * kinds[1].single_seconds)
+
+
+def test_equal_distortions_of_different_objects_are_computed_once(monkeypatch):
+    joint, calls = random_joint(0, 3, 4), []
+    x = np.arange(4.0)
+    costs = [
+        jp.distortion.absolute(x),
+        jp.distortion.absolute(x),
+        jp.distortion.squared(x),
+        jp.distortion.absolute(2 * x),
+    ]
+    problems = [jp.DistortionProblem(joint, cost, budget=1.0) for cost in costs]
+    each = [problem.tables() for problem in problems]
+    real = jp.DistortionProblem.tables
+    monkeypatch.setattr(jp.DistortionProblem, "tables", lambda self: calls.append(self) or real(self))
+    np.testing.assert_array_equal(tables_of(problems), np.stack(each))
+    assert calls == [problems[0], *problems[2:]]
 
 
 def _kind(sizes: tuple[int, int, int], **more) -> batches.Kind:

@@ -6,7 +6,7 @@ equal sizes along a leading axis) is stated as one program, which has that axis 
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,12 +16,34 @@ import numpy as np
 
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
+from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, exact_values
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.leakage.scales import PLAIN, Scale
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
+
+
+def tables_of(problems: Sequence[DistortionProblem]) -> np.ndarray:
+    """`tables()` of every problem, (N, M, X, Y). Distortions of the same rule and features are computed once."""
+    known: dict[Hashable, np.ndarray] = {}
+    tables = []
+    for problem in problems:
+        key = tuple(_same(distortion) for distortion in problem.distortions)
+        if key not in known:
+            known[key] = np.asarray(problem.tables())
+        tables.append(known[key])
+    return np.stack(tables)
+
+
+def _same(distortion: AbstractDistortion) -> Hashable:
+    """What decides the costs; at least which object it is, while the problems that hold it exist."""
+    if isinstance(distortion, Pairwise) and type(distortion.rule) in (Absolute, Squared):
+        features = distortion.x_features, distortion.y_features
+        if all(isinstance(one, np.ndarray) for one in features):
+            return type(distortion), type(distortion.rule), *((one.shape, one.dtype, one.tobytes()) for one in features)
+    return id(distortion)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +65,7 @@ class ProblemStack:
         """The problems along a leading axis; the measure is that of the first."""
         first = problems[0]
         joints = np.stack([problem.joints for problem in problems])
-        tables = np.stack([problem.tables() for problem in problems])
+        tables = tables_of(problems)
         if first.budget is not None:
             budgets = np.stack([problem.budget for problem in problems])
             return ProblemStack(joints, tables, first.leakage, budget=budgets)

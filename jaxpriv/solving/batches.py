@@ -8,8 +8,9 @@ does not meet the goal there is left to a solve of its own.
 
 import dataclasses
 import math
+import threading
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from jaxtyping import Array
 from jaxpriv.certificates.verification import StackProof, certify, certify_stack
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.statement import ProblemStack
+from jaxpriv.problems.statement import ProblemStack, tables_of
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, restored
@@ -44,6 +45,8 @@ _WORTH = 4.0
 STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 8, 0.01, 2e-4
 # Processor seconds that compiling a batch takes, most often.
 COMPILE = 8.0
+# Kinds whose seconds in NumPy are remembered.
+_MOST_KINDS = 256
 # Steps from which a lane that does not end is left to a solve of its own: all others would wait for it.
 _STEPS_OF_LANES = 48
 # Entries of all arrays of a problem up to which its kind follows from sizes: nothing about memory is asked there.
@@ -110,13 +113,17 @@ class Kind(NamedTuple):
         """About what one problem takes by itself, in NumPy."""
         return self._relative_steps * (_SMALLEST + _NUMPY_STEPS * self._step_seconds)
 
-    def width(self, count: int) -> int:
+    def width(self, count: int, spent: float = 0.0) -> int:
         """The lanes of the program for `count` problems: a power of two, or as many as there may be.
 
         So another number of problems seldom compiles another program. 0: they are better solved one by one.
+
+        Args:
+            count: of the problems.
+            spent: predicted seconds of earlier problems of this kind that were solved one by one.
         """
         worth = (
-            count > 1 and count * self.single_seconds >= _WORTH
+            count > 1 and spent + count * self.single_seconds >= _WORTH
             if not compile_setting()
             else compile_setting() == "always"
         )
@@ -124,12 +131,47 @@ class Kind(NamedTuple):
             return 0
         return min(self.lanes, 1 << (count - 1).bit_length())
 
+    @property
+    def small(self) -> bool:
+        """Whether single solves may stay in NumPy for a whole call: a batch would share work, and there is a batch to
+        change to once they have taken long enough.
+        """
+        return self.lanes >= _FEWEST
+
     def covers(self, other: "Kind") -> bool:
         """Whether problems of the other kind can be padded to this bucket."""
         if self._replace(bucket=other.bucket) != other:
             return False
         private = self.bucket.private == other.bucket.private or grows(self.measures)
         return private and all(own >= size for own, size in zip(self.bucket, other.bucket, strict=True))
+
+
+class Spent:
+    """Predicted seconds of problems that were solved one by one in NumPy, by their kind, in this process.
+
+    A call that is too small for a batch computes all its problems in NumPy, and nothing is compiled for the last few.
+    What such calls add up to decides about the next one; it is predicted from sizes, so that the clock decides nothing.
+    """
+
+    def __init__(self) -> None:
+        self._seconds: OrderedDict[Kind, float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, kind: Kind) -> float:
+        """So far."""
+        with self._lock:
+            return self._seconds.get(kind, 0.0)
+
+    def add(self, kind: Kind, count: int) -> None:
+        """Count so many problems; the kind that was used least recently is dropped where there are too many."""
+        with self._lock:
+            self._seconds[kind] = self._seconds.get(kind, 0.0) + count * kind.single_seconds
+            self._seconds.move_to_end(kind)
+            if len(self._seconds) > _MOST_KINDS:
+                self._seconds.popitem(last=False)
+
+
+SPENT = Spent()
 
 
 def joined(counts: Mapping[Kind, int]) -> dict[Kind, Kind]:
@@ -255,7 +297,7 @@ def _slacks(problems: Sequence[DistortionProblem]) -> np.ndarray:
     if form != "budget":
         return target
     masses = np.stack([problem.joints for problem in problems]).sum(axis=2).mean(axis=1)
-    weighted = masses[:, None, :, None] * np.stack([problem.tables() for problem in problems])
+    weighted = masses[:, None, :, None] * tables_of(problems)
     least, idle = weighted.min(axis=3).sum(axis=2), weighted.sum(axis=2).min(axis=2)
     return (target - least) / np.where(idle > least, idle - least, 1.0)
 

@@ -26,7 +26,7 @@ from jaxpriv._types import Arr
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.statement import terms_of
+from jaxpriv.problems.statement import tables_of, terms_of
 
 # Alphabets are rounded up to multiples of the second number up to the first. Larger ones stay as they are: a step takes
 # most of the time there, and a few symbols more cost as much as compiling.
@@ -108,7 +108,7 @@ class Lanes:
             own = slice(start, start + len(alike))
             joints[own, :, :private, :inputs] = np.stack([problem.joints for problem in alike])
             copies = np.arange(bucket.outputs) % outputs
-            tables[own, :, :inputs] = np.stack([problem.tables() for problem in alike])[..., copies]
+            tables[own, :, :inputs] = tables_of(alike)[..., copies]
             start = own.stop
         form = form_of(first)
         target = np.stack([np.asarray(getattr(problem, form), dtype=np.float64) for problem in problems])

@@ -52,6 +52,7 @@ _MOST_KNOWN = 1024
 _SPENT: OrderedDict[Hashable, float] = OrderedDict()
 _LOCK = threading.Lock()
 _REPEATABLE = ContextVar("repeatable", default=False)
+_UNCOUNTED = ContextVar("uncounted", default=False)
 
 
 @contextmanager
@@ -62,6 +63,16 @@ def repeatable() -> Iterator[None]:
         yield
     finally:
         _REPEATABLE.reset(token)
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """What NumPy computes is not counted: no program that it runs at the beginning is compiled before the end."""
+    token = _UNCOUNTED.set(True)
+    try:
+        yield
+    finally:
+        _UNCOUNTED.reset(token)
 
 
 def compile_setting() -> str:
@@ -167,6 +178,8 @@ def _key(solver: AbstractSolver, program: PyTree) -> Hashable:
 
 
 def _spend(key: Hashable, seconds: float) -> None:
+    if _UNCOUNTED.get():
+        return
     with _LOCK:
         _SPENT[key] = _SPENT.get(key, 0.0) + seconds
         _SPENT.move_to_end(key)

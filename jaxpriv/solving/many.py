@@ -3,6 +3,7 @@
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.batches import Kind, Kinds, in_order, joined, solve_together
+from jaxpriv.solving.batches import SPENT, Kind, Kinds, in_order, joined, solve_together
 from jaxpriv.solving.choice import step_limit
-from jaxpriv.solving.loops import report_points
+from jaxpriv.solving.loops import report_points, uncounted
 from jaxpriv.solving.solve import solve_within
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def solve_many(
 
     Problems of one kind (form, measures, numbers of joints and distortions, sizes rounded up to a common bucket) run
     side by side in one compiled program, where there are enough of them to be worth compiling one: from a few hundred
-    of 8 symbols. All others are solved one by one, and so is every problem that its batch leaves without a proof. The
-    certificate of each is computed from that problem alone, in float64.
+    of 8 symbols, those of earlier calls included. All others are solved one by one, and so is every problem that its
+    batch leaves without a proof; small ones that begin in NumPy stay there until the call ends, so that nothing is
+    compiled for the last few. The certificate of each is computed from that problem alone, in float64.
 
     One problem does not disturb the others: where there is no mechanism its result says `infeasible`; where its solve
     raises, its result holds no mechanism (NaN), the interval from -inf to inf, the status `not_certified` and the
@@ -88,8 +90,8 @@ def solve_many(
             report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
 
         for kind, places in _together(kinds).items():
-            width = 0 if kind is None else kind.width(len(places))
-            alone = places
+            width = 0 if kind is None else kind.width(len(places), SPENT.of(kind))
+            alone, steady = places, False
             if kind is not None and width:
                 ordered = in_order(asked, places)
                 batches = [ordered[start : start + width] for start in range(0, len(ordered), width)]
@@ -102,8 +104,12 @@ def solve_many(
                     proved = [(i, one) for i, one in zip(batch, found, strict=True) if one is not None]
                     take([i for i, _ in proved], [one for _, one in proved])
                 alone += ordered[reached:]
-            for i in alone:
-                take([i], [_alone(i, asked[i], solver, goal, max_steps, throw, clock)])
+            elif kind is not None and kind.small and len(places) > 1:
+                SPENT.add(kind, len(places))
+                steady = True
+            with uncounted() if steady else nullcontext():
+                for i in alone:
+                    take([i], [_alone(i, asked[i], solver, goal, max_steps, throw, clock)])
     return results
 
 
