@@ -176,7 +176,7 @@ def fit(
     if private_out is not None:
         files[private_out] = found.evidence.to_bytes(found.mechanism)
     if codebook_out is not None:
-        files[codebook_out] = found.mechanism.codebook.to_json().encode()
+        files[codebook_out] = found.codebook.to_json().encode()
     secret = [] if private_out is None else [private_out]
     _output.deliver(_record(found), json, _text(found, units), files, private=True, private_files=secret)
     if found.status in ("not_certified", "best_known"):

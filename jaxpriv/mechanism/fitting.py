@@ -61,6 +61,7 @@ class Fitted:
             records chose the mechanism.
         limit: what they certify then.
         statements: what the numbers stand on, sentences.
+        codebook: all classes, those of the private columns too, which the mechanism does not name; for the owner.
     """
 
     mechanism: Mechanism
@@ -70,6 +71,7 @@ class Fitted:
     audit: MechanismAudit | None
     limit: "PopulationLimit | None"
     statements: tuple[str, ...]
+    codebook: Codebook
 
     __repr__ = summary
 
@@ -240,10 +242,13 @@ def fit(
     else:
         drawn, duals, status = designed(target)
     table, columns, labels, released = drawn
-    evidence = Evidence(records.private, records.design, records.held_out, *duals, key=os.urandom(32).hex())
+    book = records.codebook
+    named = tuple(book.rules[name].labels for name in book.private)
+    counts = records.design, records.held_out
+    evidence = Evidence(records.private, named, *counts, *duals, key=os.urandom(32).hex())
     mechanism = Mechanism(
         table=table,
-        codebook=records.codebook,
+        codebook=book.without_private_values(),
         useful=records.useful,
         released_columns=columns,
         released_labels=labels,
@@ -259,7 +264,7 @@ def fit(
     statements = _statements(seen)
     if problem == "watchdog" and not population:
         statements += _withheld(records.design[:, seen], target)
-    return Fitted(mechanism, evidence, evidence.claims(mechanism), status, audit, limit, statements)
+    return Fitted(mechanism, evidence, evidence.claims(mechanism), status, audit, limit, statements, book)
 
 
 def _grouped(records: _Counted, seen: np.ndarray, target: float, confidence: float) -> "tuple[PopulationLimit, _Drawn]":
@@ -369,6 +374,7 @@ def _counted(
                 fitted[name] = rule.fit(columns[name].part(first))
         codebook = fit_codebook(columns, private=private, useful=useful, rules=fitted, shared=shared)
     codes = codebook.encode(columns)
+    codebook = codes.codebook
     sides = []
     for names, own in ((codebook.private, codes.private), (codebook.useful, codes.useful)):
         sides.append(distinct_rows(own, [len(codebook.rules[name].labels) for name in names]))

@@ -77,7 +77,8 @@ class Mechanism:
 
     Attributes:
         table: T (X, Y) uint64, rows sum to 2^62.
-        codebook: the classes of the private and useful columns.
+        codebook: the classes of the useful columns, and of the private ones what reveals no value
+            (`Codebook.without_private_values`).
         useful: (X, b) int64, the codes of the useful columns for each x.
         released_columns, released_labels, released: names, labels and codes (Y, c) of what is released. With a
             distortion and for watchdogs these are the useful columns themselves.
@@ -336,6 +337,7 @@ class Evidence:
 
     Attributes:
         private: (S, a) int64, the codes of the private columns for each s.
+        private_labels: for each private column the label of each code.
         counts: (S, X) int64, the records that the mechanism was designed on.
         held_out: (S, X) int64, records that it does not depend on; None without a split.
         scores, weights, multipliers: the duals of the `Solution`, as it has them; None without a certificate.
@@ -343,6 +345,7 @@ class Evidence:
     """
 
     private: np.ndarray
+    private_labels: Labels
     counts: np.ndarray
     held_out: np.ndarray | None
     scores: np.ndarray | None
@@ -359,7 +362,7 @@ class Evidence:
 
     def commitment(self) -> str:
         """The keyed hash by which a mechanism names this evidence."""
-        return commitment(self.key, _hashes(self._members()))
+        return commitment(self.key, _hashes(self._members()), self.private_labels)
 
     def to_bytes(self, mechanism: Mechanism) -> bytes:
         """The file; `mechanism` is the one whose `commitment` names this evidence."""
@@ -374,6 +377,7 @@ class Evidence:
             "design": mechanism.sha256,
             "key": self.key,
             "claims": {name: claim.record for name, claim in claims.items()},
+            "private_labels": [list(labels) for labels in self.private_labels],
             "members": _hashes(members),
         }
         return archive.pack({"audit.json": archive.sealed(record), **members})
@@ -413,6 +417,7 @@ class Evidence:
 
         return cls(
             private=np.array(audit.private, dtype=np.int64),
+            private_labels=tuple(tuple(labels) for labels in audit.record["private_labels"]),
             counts=np.array(audit.counts.numbers, dtype=np.int64).reshape(audit.counts.shape),
             held_out=values(audit.held_out, np.int64),
             scores=dual("scores"),

@@ -75,7 +75,8 @@ def numbers(mechanism: Mechanism, evidence: Evidence | None, confidence: float) 
     kept = joint.any(axis=1)
     outputs = joint[kept] @ mechanism.matrix()
     prior = outputs.sum(axis=1)
-    labels = _private_labels(mechanism, evidence)
+    named = evidence.private_labels
+    labels = [", ".join(own[code] for own, code in zip(named, row, strict=True)) for row in evidence.private.tolist()]
     audit = None
     if evidence.held_out is not None and evidence.held_out.any():
         audit = audit_mechanism(mechanism.matrix(), counts=evidence.held_out, confidence=confidence, held_out=True)
@@ -97,14 +98,6 @@ def _guesses(outputs: np.ndarray, labels: list[str]) -> tuple[Guess, ...]:
         Guess(label, float(share), float(row.max()), float(row.min()), float(average))
         for label, share, row, average in zip(labels, prior, posterior, mean, strict=True)
     )
-
-
-def _private_labels(mechanism: Mechanism, evidence: Evidence) -> list[str]:
-    rules = [mechanism.codebook.rules[name] for name in mechanism.codebook.private]
-    return [
-        ", ".join(rule.labels[code] for rule, code in zip(rules, codes, strict=True))
-        for codes in evidence.private.tolist()
-    ]
 
 
 def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
@@ -242,7 +235,8 @@ code{overflow-wrap:anywhere;font-size:.85em}.band{fill:var(--blue);opacity:.25}
 .axis{stroke:var(--soft)}.grid{stroke:var(--soft);opacity:.25}.tick,.label,.name{fill:var(--ink)}.tick{font-size:12px}
 .label{font-size:13px}.chosen{fill:var(--warm)}.point{fill:none;stroke:var(--warm);stroke-width:2.5}
 .cell{fill:var(--blue)}.frame{fill:none;stroke:var(--soft)}td{white-space:nowrap}
-@media(max-width:32rem){.tick,.label{font-size:19px}}
+@media(max-width:32rem){.tick,.label{font-size:19px}th,td{padding:.35rem .2rem;font-size:.8rem}
+td:first-child{white-space:normal}}
 """
 
 # One row of the mapping as text: the picture shows it only under a pointer.
@@ -266,6 +260,7 @@ slider.addEventListener('input',show);show();})();
 """
 
 
+_OWNER = "This page names private classes and their shares: it is for those who may know them."
 _ALPHABETS = (
     "Here the classes of private and useful columns are those of all records of the table (quantiles: of those of the "
     "design)."
@@ -277,8 +272,7 @@ def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence
 
     Without evidence it says what holds for every population, and shows the mapping; with it, what a reader of the
     release can learn of each private class, the certified curve, and bounds for the population. A page with evidence
-    holds shares
-    of private classes: it is for the owner of the records and those who may know them.
+    names private classes and their shares: it is for the owner of the records and those who may know them.
 
     Raises `InputError` for a confidence outside of (0, 1).
     """
@@ -317,7 +311,9 @@ def _head(mechanism: Mechanism, evidence: Evidence | None) -> str:
         "watchdog": "to release symbols with small log-lift unchanged, and to merge the others, with no posterior "
         f"more than a factor {math.exp(asked.target):.3g} from the prior",
     }[asked.problem]
-    records = "" if evidence is None else f" It was made from {int(evidence.counts.sum())} records."
+    records = ""
+    if evidence is not None:
+        records = f" It was made from {int(evidence.counts.sum())} records. {_OWNER}"
     return (
         "<h1>What this release reveals</h1>"
         f'<p class="lead">Private: <b>{_list(book.private)}</b>. Useful: <b>{_list(book.useful)}</b>. Every record is '
@@ -455,6 +451,8 @@ def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
     return (
         "<h2>What it does not protect against</h2><ul>"
         "<li>A second release of the same people, by this or another design: two draws reveal more than one.</li>"
+        "<li>Somebody who knows all records of the design but one: making the design again for every possible last "
+        "record and comparing can show which it was.</li>"
         "<li>Columns that are released beside it as they are, and anything else that is known of a person.</li>"
         "<li>Inference about a group: that two things go together stays visible; the release is for that.</li>"
         "<li>A population other than that of the records, for every number not stated for “any” population.</li>"

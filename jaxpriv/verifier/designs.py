@@ -109,13 +109,15 @@ def read_design(data: bytes, name: str) -> DesignFile:
 def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
     """The audit of a file, for its design; `IntegrityError` if it belongs to another one or states what is not so."""
     members = unpack(data, name)
-    fields = ("tool", "design", "key", "claims", "members")
+    fields = ("tool", "design", "key", "claims", "private_labels", "members")
     record = unsealed(members.get("audit.json", b""), f"{name}: audit.json", AUDIT, fields)
     tables = _tables(members, record, "audit.json", _PRIVATE, [_HELD_OUT, _DUALS], name)
     if record["design"] != design.sha256:
         raise IntegrityError(f"{name} belongs to another design")
-    if not _is_hash(record["key"]) or commitment(record["key"], record["members"]) != design.record["commitment"]:
-        raise IntegrityError(f"{name}: its arrays are not those that the design was made with")
+    labels = _private_labels(record["private_labels"], design, name)
+    hashed = commitment(record["key"], record["members"], labels) if _is_hash(record["key"]) else None
+    if hashed != design.record["commitment"]:
+        raise IntegrityError(f"{name}: its arrays and labels are not those that the design was made with")
     duals = {member: tables[member] for member in _DUALS if member in tables}
     audit = Audit(
         record,
@@ -125,8 +127,7 @@ def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
         duals,
         claims_of(design, tables["counts.npy"], duals, f"{name}: counts.npy"),
     )
-    private = [entry["labels"] for entry in design.record["codebook"]["private"]]
-    _symbols(tables["private.npy"], private, audit.counts.shape[0], f"{name}: private.npy")
+    _symbols(tables["private.npy"], labels, audit.counts.shape[0], f"{name}: private.npy")
     held_out = audit.held_out
     if held_out is not None and (held_out.shape != audit.counts.shape or any(count < 0 for count in held_out.numbers)):
         raise IntegrityError(f"{name}: held_out.npy are no counts of the same alphabets")
@@ -135,9 +136,24 @@ def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
     return audit
 
 
-def commitment(key: str, members: Mapping[str, Json]) -> str:
-    """HMAC-SHA256 of the hashes of the private arrays."""
-    return hmac.new(bytes.fromhex(key), canonical(dict(members)), "sha256").hexdigest()
+def _private_labels(labels: Json, design: DesignFile, name: str) -> list[list[str]]:
+    """The labels of the private columns, one list of different texts for each column of the design."""
+    found = labels if isinstance(labels, list) else []
+    good = len(found) == len(design.record["codebook"]["private"])
+    checked: list[list[str]] = []
+    for own in found:
+        texts = [label for label in own if isinstance(label, str)] if isinstance(own, list) else []
+        good = good and isinstance(own, list) and len(set(texts)) == len(own) > 0
+        checked.append(texts)
+    if not good:
+        raise IntegrityError(f"{name}: private_labels are not different texts for each private column")
+    return checked
+
+
+def commitment(key: str, members: Mapping[str, Json], labels: Sequence[Sequence[str]]) -> str:
+    """HMAC-SHA256 of the hashes of the private arrays and of the labels of the private columns."""
+    content = {"members": dict(members), "private_labels": [list(own) for own in labels]}
+    return hmac.new(bytes.fromhex(key), canonical(content), "sha256").hexdigest()
 
 
 def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], name: str) -> dict[str, Claim]:
@@ -277,7 +293,8 @@ def _columns(record: Mapping[str, Any], name: str) -> tuple[list[list[str]], lis
             if not isinstance(entry, dict) or set(entry) != wanted or not isinstance(entry["column"], str):
                 raise IntegrityError(f"{name}: a column is not of a known form")
             labels = entry["labels"]
-            texts = isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels)
+            texts = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+            texts = texts and (labels or entries is book["private"])  # the values of private columns are private
             if not texts or len(set(labels)) < len(labels):
                 raise IntegrityError(f"{name}: the labels of a column are not different texts")
         if len({entry["column"] for entry in entries}) < len(entries):

@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import zipfile
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -80,6 +81,44 @@ def test_the_public_part_is_the_same_for_twice_the_records(table):
     for record in records:
         del record["commitment"], record["sha256"]
     assert records[0] == records[1]
+
+
+def test_the_public_part_names_no_private_value(table):
+    """One record more, of a class of its own, has no name in the design; the owner's parts name it."""
+    rare = {name: np.append(values, values[:1]) for name, values in table.items()}
+    rare["income"] = np.append(table["income"].astype(object), "unheard")
+    found = fit(rare, **COLUMNS, budget=0.15, split=1.0)
+    design = found.mechanism.to_bytes()
+    for value in {*map(str, table["income"]), "unheard"}:
+        assert f'"{value}"'.encode() not in design
+    assert b'"labels":[]' in design
+    audit = found.evidence.to_bytes(found.mechanism)
+    assert b"unheard" in audit
+    assert "unheard" in found.codebook.rules["income"].labels
+    known = read_design(design, "design")
+    assert read_audit(audit, known, "audit").record["private_labels"] == [list(found.codebook.rules["income"].labels)]
+    # Of records, and of their classes alone: the audit of a table takes the classes that occur.
+    records = found.mechanism.codebook.encode(rare)
+    assert records.codebook == found.codebook
+    np.testing.assert_array_equal(records.private, found.codebook.encode(rare).private)
+
+
+def test_other_names_of_the_private_classes_are_refused(fitted):
+    """The labels are part of what the keyed hash of the design commits to."""
+    design = fitted.mechanism.to_bytes()
+    labels = [list(reversed(own)) for own in fitted.evidence.private_labels]
+    swapped = replace(fitted.evidence, private_labels=labels).to_bytes(fitted.mechanism)
+    with pytest.raises(IntegrityError, match="not those that the design was made with"):
+        read_audit(swapped, read_design(design, "design"), "audit")
+    for broken in ([], [[]], [["a", "a"]], [[1, 2]], [["a"], ["b"]], "ab"):
+        damaged = archive.unpack(fitted.evidence.to_bytes(fitted.mechanism), "audit")
+        record = json.loads(damaged["audit.json"])
+        del record["sha256"]
+        record["private_labels"] = broken
+        with pytest.raises(IntegrityError, match="private_labels are not different texts"):
+            read_audit(
+                archive.pack({**damaged, "audit.json": archive.sealed(record)}), read_design(design, "design"), "audit"
+            )
 
 
 def test_the_hash_of_the_counts_is_not_guessed_without_the_key(fitted):

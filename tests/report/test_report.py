@@ -214,6 +214,8 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
     browser.open(path.as_uri())
     assert browser.value("innerWidth") == 390
     assert browser.value("document.documentElement.scrollWidth") <= 390
+    wide = "Math.max(...Array.from(document.querySelectorAll('table'), one => one.getBoundingClientRect().right))"
+    assert browser.value(wide) <= 390  # no column lies outside of the picture
     said = "document.getElementById('said').textContent"
     first = browser.value(said)
     assert re.fullmatch(r"Mean distortion 0\.15.*between 0\.01\d* and 0\.01\d* nats\.", first)

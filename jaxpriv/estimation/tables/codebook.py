@@ -31,6 +31,9 @@ class Codebook:
     A column that is private AND useful (age in the census) is in both; it must be declared as such
     where the codebook is fitted, because its values are released as they are. A codebook holds
     class labels and edges, never a count or a record.
+
+    A category column may have no values: its classes are then those of the rows that are encoded (see
+    `without_private_values`).
     """
 
     private: tuple[str, ...]
@@ -43,10 +46,27 @@ class Codebook:
         return tuple(dict.fromkeys((*self.private, *self.useful)))
 
     def encode(self, source: Source) -> "Records":
-        """The rows of a source as codes; a value without a class is an `InputError` naming column and row."""
+        """The rows of a source as codes; a value without a class is an `InputError` naming column and row.
+
+        A column whose values the codebook does not hold has the classes that occur; the codebook of the result
+        holds them.
+        """
         columns = read_columns(source, self.columns)
-        codes = {name: self.rules[name].encode(column) for name, column in columns.items()}
-        return Records(self, self._stacked(self.private, codes), self._stacked(self.useful, codes))
+        book = replace(self, rules={name: self.rules[name].fit(column) for name, column in columns.items()})
+        codes = {name: book.rules[name].encode(column) for name, column in columns.items()}
+        return Records(book, self._stacked(self.private, codes), self._stacked(self.useful, codes))
+
+    def without_private_values(self) -> "Codebook":
+        """The codebook that may be published: it names no value of a category column that is private alone.
+
+        That a value is named says that some record has it, and whoever knows all other records knows which one.
+        """
+        hidden = set(self.private) - set(self.useful)
+        rules = {
+            name: replace(rule, values=None) if name in hidden and isinstance(rule, Categories) else rule
+            for name, rule in self.rules.items()
+        }
+        return replace(self, rules=rules)
 
     def encode_useful(self, source: Source) -> np.ndarray:
         """Codes `(n, b)` of the useful columns alone, for rows whose private columns are not known."""
@@ -104,7 +124,12 @@ class Codebook:
             raise IntegrityError(f"its version is not {_VERSION}")
         private, useful = (_names(record[name], name) for name in ("private", "useful"))
         columns = _fields(record["columns"], dict.fromkeys((*private, *useful)), "columns")
-        return cls(private, useful, {name: _rule_of(one, name) for name, one in columns.items()})
+        rules = {name: _rule_of(one, name) for name, one in columns.items()}
+        for name in useful:
+            rule = rules[name]
+            if isinstance(rule, Categories) and rule.values is None:
+                raise IntegrityError(f"useful column {name!r} has no values")
+        return cls(private, useful, rules)
 
     def _stacked(self, names: tuple[str, ...], codes: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.stack([codes[name] for name in names], axis=1)
@@ -227,7 +252,8 @@ def _rule_of(record: object, column: str) -> FittedRule:
     values["tokens"] = _texts(found["tokens"], f"{where}: tokens", empty=True)
     try:
         if kind == "categories":
-            return Categories(_texts(found["values"], f"{where}: values"), **values)
+            named = None if found["values"] is None else _texts(found["values"], f"{where}: values")
+            return Categories(named, **values)
         names = None if found["names"] is None else _texts(found["names"], f"{where}: names")
         return Edges(_edges(found["edges"], where), names, **values)
     except InputError as error:
@@ -368,6 +394,7 @@ def count_table(
             raise InputError(f"weights: column {weights!r} is private or useful")
         columns = read_columns(source, [*codebook.columns, *([] if weights is None else [weights])])
     records = codebook.encode({name: columns[name] for name in codebook.columns})
+    codebook = records.codebook
     rows = len(records.private)
     dataset, s, x = counted(
         codebook.side(codebook.private, records.private),
