@@ -25,7 +25,7 @@ XLA_FFI_Error *jaxpriv_inverse_factor(XLA_FFI_CallFrame *frame) {
   long sizes[LETTERS];
   if (!shaped(frame, XLA_FFI_DataType_F64, "XX X | XX", sizes))
     return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "inverse_factor: arrays of float64 of other shapes");
-  const long size = SIZE(sizes, 'X'), n = padded(size), batch = leading(in[0], 2);
+  const long size = SIZE(sizes, 'X'), n = spread(padded(size)), batch = leading(in[0], 2);
   double *memory = allocate(2 * n * n + 2 * PANEL * n + n);
   if (!memory) return no_memory(frame);
   double *g = memory, *k = g + n * n, *l = k + n * n, *p = l + PANEL * n, *scale = p + PANEL * n;
