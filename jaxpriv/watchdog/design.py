@@ -321,10 +321,13 @@ class Cause:
             f"(from 0){records}{empty}. Without that private symbol {self.share_without:.2%} of the mass would be "
             "released"
         )
+        if not self.share_without > 0:
+            return text + ": the others withhold the same."
+        text += ": merge it with another class"
         if self.excluded and self.records_needed is not None:
             text += (
-                f": merge it with another class, or take more records (an empty cell is evidence from "
-                f"{self.records_needed} records of a useful symbol on)"
+                f", or take more records (an empty cell is evidence from {self.records_needed} records of a useful "
+                "symbol on)"
             )
         return text + "."
 

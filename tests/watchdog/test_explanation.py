@@ -89,3 +89,12 @@ def test_a_second_private_symbol_alone_is_no_secret():
     (cause, *_) = explain(watchdog(joint, target_leakage=0.1), target_leakage=0.1)
     assert cause.share_without == pytest.approx(1)
     assert ", which has" not in cause.sentence
+
+
+def test_where_the_others_withhold_the_same_no_merge_is_advised():
+    joint = np.array([[0.3, 0.02, 0.02], [0.02, 0.3, 0.02], [0.02, 0.02, 0.28]])
+    causes = explain(watchdog(joint, epsilon=0.1))
+    assert causes
+    assert all(
+        cause.share_without == 0 and cause.sentence.endswith("the others withhold the same.") for cause in causes
+    )
