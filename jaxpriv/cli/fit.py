@@ -243,7 +243,7 @@ def _text(found: "Fitted", units: Units) -> str:
     lines[f"on the {records} records of the design"] = ""
     lines |= {f"  {_NAMES[name]}": _claim(claim, units) for name, claim in found.claims.items() if name in _NAMES}
     lines["whatever the population is"] = ""
-    names = {"maximal-leakage": "  no leakage above", "ldp": "  no ratio of probabilities above e^"}
+    names = {"maximal-leakage": "  no leakage above", "ldp": "  no log-ratio P(y|x)/P(y|x') above"}
     lines |= {names[name]: _claim(claim, units) for name, claim in mechanism.guarantees.items()}
     limit = found.limit
     if limit is not None:

@@ -1,8 +1,12 @@
 """Messages of the library as the command line shows them: options and names of measures, not arguments and classes."""
 
+import math
+from fractions import Fraction
+
 import pytest
 
 from jaxpriv.cli._app import in_options
+from jaxpriv.mechanism import Mechanism
 from tests.cli.conftest import refused
 
 OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--sparse", "unseen": "--unseen"}
@@ -64,3 +68,13 @@ def test_fit_says_why_the_watchdog_withholds_everything(run, people, tmp_path):
     asked = ["--private", "group", "--useful", "kind", "--target-leakage", "0.3", "--split", "1"]
     found = run("fit", people, *asked, "--out", tmp_path / "design.zip")
     assert "because of private symbol 3 (from 0), which has 1 record" in found.stdout
+
+
+def test_a_log_ratio_is_in_the_units_asked_for(run, people, tmp_path):
+    """ln P(y|x)/P(y|x') in bits is no exponent of e: the label names the logarithm."""
+    asked = ["--private", "group", "--useful", "kind", "--budget", "0.3", "--units", "bits"]
+    found = run("fit", people, *asked, "--out", tmp_path / "design.zip")
+    (line,) = (line for line in found.stdout.splitlines() if "log-ratio" in line)
+    bound = Mechanism.load(tmp_path / "design.zip").guarantees["ldp"].upper
+    assert line.endswith(" bits")
+    assert float(line.split()[-2]) == pytest.approx(float(Fraction(bound)) / math.log(2), rel=1e-5)
