@@ -21,8 +21,8 @@ def test_the_dry_run_prints_every_part_and_runs_none(capsys, monkeypatch, tmp_pa
 def test_the_work_of_a_cube_grows_as_it_must():
     small, large = Cube(512).work(), Cube(1024).work()
     assert large.flop == 16 * small.flop
-    assert large.memory == 8 * small.memory
-    assert large.memory >= 8.0 * 1024**3  # one set of 1,024 systems of order 1,024 alone is 8.6 GB
+    assert 7.5 * small.memory < large.memory < 8 * small.memory  # sets of systems, and what has the size of a mechanism
+    assert large.memory >= 3 * 8.0 * 1024**3  # three sets of 1,024 systems of order 1,024
     assert Batch(1024, 1).work().flop == large.flop
 
 
