@@ -42,7 +42,7 @@ def test_a_prediction_is_the_slower_of_arithmetic_and_traffic():
 
 
 def test_what_does_not_fit_has_no_prediction():
-    row = predicted(Cube(1400))  # 132 GB
+    row = predicted(Cube(1700))  # 130 GB
     assert row["H100 SXM seconds"] is None
     assert row["H200 SXM seconds"] is not None
 
