@@ -295,6 +295,22 @@ def test_a_full_disk_loses_nothing(tmp_path, done, monkeypatch, computed):
     assert _files(tmp_path / "out") == _files(done.folder)
 
 
+def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path, done):
+    resource = pytest.importorskip("resource")
+    largest = (done.folder / "study.json").stat().st_size  # the plan fits, no chunk does
+    assert largest < min(path.stat().st_size for path in (done.folder / "chunks").iterdir())
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
+    try:
+        with pytest.raises(ResourceError, match=r"cannot write .*nothing was written"):
+            jp.sweep(DECLARED, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list((tmp_path / "out" / "chunks").iterdir())
+    assert jp.sweep(DECLARED, tmp_path / "out").complete
+    assert _files(tmp_path / "out") == _files(done.folder)
+
+
 def test_places_where_no_folder_can_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is not a folder"):
