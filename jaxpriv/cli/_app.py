@@ -7,7 +7,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -24,6 +24,9 @@ from jaxpriv.errors import (
     NotCertifiedError,
     ResourceError,
 )
+
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter  # click's own in older releases
 
 # The examples at the end of every help text. They are run, one after another in one folder, by the tests.
 
@@ -100,8 +103,15 @@ _EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (OSError, 6),
 )
 
-# ClickException: its module is click's in older releases of Typer, a private copy in newer ones.
-_UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+@runtime_checkable
+class _UsageError(Protocol):
+    """ClickException, whose module is click's in older releases of Typer and a private copy in newer ones."""
+
+    exit_code: int
+
+    def format_message(self) -> str: ...
+
 
 _DEBUG = "--debug"
 
@@ -109,12 +119,27 @@ _DEBUG = "--debug"
 class CommandGroup(TyperGroup):
     """The group of all commands; turns every exception into an exit code and one line."""
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> object:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: object,
+    ) -> object:
         line = sys.argv[1:] if args is None else list(args)
         rest_of_line = [word for word in line if word != _DEBUG]
         parent = super().main
         code = _exit_code(
-            lambda: parent(rest_of_line or ["--help"], *rest, standalone_mode=False, **extra),
+            lambda: parent(
+                rest_of_line or ["--help"],
+                prog_name,
+                complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            ),
             debug=len(rest_of_line) < len(line),
         )
         if not standalone_mode:
@@ -141,11 +166,11 @@ class Command(TyperCommand):
             error.args = (in_options(str(error), options), *error.args[1:])
             raise
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Lists of names come from what measures have entered: they are asked for when help is."""
-        options: Any = self.params
-        for one in options:
-            one.help = filled_in(getattr(one, "help", None) or "")
+        for one in self.params:
+            text = filled_in(getattr(one, "help", None) or "")
+            setattr(one, "help", text)  # noqa: B010 (options and arguments have it, their base class does not)
         super().format_help(ctx, formatter)
         formatter.write(text_of(self.name or ""))
 
@@ -213,8 +238,7 @@ def _exit_code(command: Callable[[], object], *, debug: bool) -> int:
 
 def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, _UsageError):
-        usage: Any = error
-        return usage.exit_code, usage.format_message()
+        return error.exit_code, error.format_message()
     for kind, code in _EXIT_CODES:
         if isinstance(error, kind):
             return code, str(error) or kind.__name__

@@ -11,7 +11,8 @@ import typer
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxpriv.estimation.tables import CountedTable, TableFile
+    from jaxpriv.estimation.tables import CountedTable, Rule, TableFile
+    from jaxpriv.estimation.tables.costs import Prices
     from jaxpriv.mechanism import Mechanism
 
 PrivateOption: TypeAlias = Annotated[
@@ -154,7 +155,7 @@ class ColumnOptions:
         file = table_file(path, self.read)
         return count_table(file, **self.of_records(path), sparse=self.sparse, weights=self.survey_weight)
 
-    def costs(self) -> dict[str, dict[str, Any]]:
+    def costs(self) -> "dict[str, Prices]":
         """`kinds` and `weights` of `column_distortion`."""
         kinds, weights = _pairs(self.distortion, "--distortion"), _pairs(self.weight, "--weight")
         return {
@@ -205,11 +206,11 @@ def book_file(path: Path | None, table: "CountedTable | None") -> dict[Path, byt
     return {path: table.codebook.to_json().encode()}
 
 
-def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None, columns: Sequence[str]) -> dict[str, Any]:
+def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None, columns: Sequence[str]) -> "dict[str, Rule]":
     """The rule of each column that --bins or --missing name; they must be among `columns`."""
     from jaxpriv.estimation.tables import Categories
 
-    rules: dict[str, Any] = {}
+    rules: dict[str, Rule] = {}
     for text in bins or ():
         name, rule = _rule(text)
         _known("--bins", name, columns)
@@ -282,7 +283,7 @@ def counts_by_attributes(
     return counts
 
 
-def _rule(text: str) -> tuple[str, Any]:
+def _rule(text: str) -> "tuple[str, Rule]":
     """COL=quantiles:N, COL=edges:A,B,..., COL=categories or COL=categories:N; a name may hold "="."""
     from jaxpriv.estimation.tables import Categories, Edges, Quantiles
 

@@ -310,7 +310,7 @@ def _mechanism_text(record: JsonRecord, units: Units) -> str:
     for key in ("bootstrap", "gap", "stated_gap"):
         if all(row[key] is None for row in rows):
             del columns[key]
-    parts: list[Any] = [_table(rows, columns, units)]
+    parts: list[object] = [_table(rows, columns, units)]
     utility, per = record["utility"], units.per_nat
     lower = "" if utility["lower"] is None else f"; population >= {_output.lower(utility['lower'] * per)} {units}"
     parts.append(f"utility I(X;Y): {_output.lower(utility['fitted'] * per)} {units} on the sample{lower}")

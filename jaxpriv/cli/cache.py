@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -98,9 +98,12 @@ def _compile(private: int, inputs: int, outputs: int) -> None:
     before = os.environ.get(SWITCH)
     os.environ[SWITCH] = "always"
     try:
-        forms: tuple[dict[str, Any], ...] = ({"budget": 0.1}, {"multiplier": 1.0}, {"leakage_budget": 0.01})
-        for form in forms:
-            solve(DistortionProblem(joint, costs, **form))
+        for problem in (
+            DistortionProblem(joint, costs, budget=0.1),
+            DistortionProblem(joint, costs, multiplier=1.0),
+            DistortionProblem(joint, costs, leakage_budget=0.01),
+        ):
+            solve(problem)
     finally:
         os.environ.pop(SWITCH)
         if before is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jaxpriv.datasets import Dataset
     from jaxpriv.solution import Solution
     from jaxpriv.solving.frontier import Frontier
+    from jaxpriv.solving.funnels import FunnelFrontier
 
 _TOLERANCE = 1e-6
 # The mapping that is drawn: about one attribute changed for every second person.
@@ -117,7 +118,7 @@ def _design(data: "Dataset", distances: np.ndarray, points: int) -> "tuple[Front
     )
 
 
-def _funnel(data: "Dataset") -> tuple[dict[str, Any], list[Any]]:
+def _funnel(data: "Dataset") -> "tuple[JsonRecord, list[FunnelFrontier]]":
     """The privacy funnel at a few disclosures: its certified value, and what greedy merging leaks there; and both
     boundaries.
     """

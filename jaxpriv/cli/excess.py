@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -23,6 +23,9 @@ from jaxpriv.cli._tables import (
 )
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxpriv.estimation.tables import Rule
 
 
 class SameUse(StrEnum):
@@ -111,7 +114,7 @@ def _counted(
     private: list[str],
     useful: list[str],
     released: list[str],
-    rules: dict[str, Any],
+    rules: "dict[str, Rule]",
     read: list[str] | None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Counts (S, X, Y), and the number of changed columns (X, Y) where released and useful classes are the same.

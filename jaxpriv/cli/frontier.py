@@ -30,6 +30,7 @@ from jaxpriv.cli.solve import known_solver, parsed_limit
 from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
+    from jaxpriv.estimation.tables import CountedTable
     from jaxpriv.solving.frontier import Frontier
     from jaxpriv.solving.funnels import FunnelFrontier
 
@@ -164,7 +165,7 @@ def frontier(
 
     clock = clock_of(time_limit, progress)
     options: dict[str, Any] = {"solver": solver, "tol": tol, "max_steps": max_steps}
-    first: dict[str, Any] = {name: values[0]}
+    first: dict[str, float] = {name: float(values[0])}
     if bottleneck:
         if leakage != "mutual-information":
             raise InputError("--leakage: a bottleneck is about mutual information only")
@@ -196,7 +197,7 @@ def frontier(
 
 def _arrays(
     path: Path, columns: ColumnOptions, funnel: bool, needs_distortion: bool
-) -> tuple[dict[str, np.ndarray], Any]:
+) -> "tuple[dict[str, np.ndarray], CountedTable | None]":
     """The arrays of the problem; of one without a distortion the joint alone, where targets allow it."""
     if funnel:
         return problem_of(path, columns, ["joint"])
@@ -256,7 +257,7 @@ def _csv(record: JsonRecord) -> bytes:
     return ("\n".join([",".join(names), *rows]) + "\n").encode()
 
 
-def _cell(value: str | float | list[Any]) -> str:
+def _cell(value: str | float | list[float]) -> str:
     if isinstance(value, list):
         return " ".join(map(_cell, value))
     return value if isinstance(value, str) else repr(float(value))

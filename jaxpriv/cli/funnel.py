@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -114,6 +114,7 @@ def funnel(
     """
     from jaxpriv._clock import clock_of
     from jaxpriv._validation import joint_array, scalar
+    from jaxpriv.funnels import FunnelSolution
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.funnels import FUNNEL_SOLVERS
@@ -139,8 +140,8 @@ def funnel(
     joint = joint_array(arrays["joint"])
     files = book_file(codebook_out, table)
 
-    def work(report: Callable[[int, int], None]) -> list[Any]:
-        found = []
+    def work(report: Callable[[int, int], None]) -> "list[FunnelSolution | InfeasibleError]":
+        found: list[FunnelSolution | InfeasibleError] = []
         for position, target in enumerate(targets):
             given: object = {form: target}
             try:
@@ -149,7 +150,9 @@ def funnel(
                     if bottleneck
                     else FunnelProblem(joint, **{**given, "leakage": measure})
                 )
-                found.append(solve_within(clock, asked, method, Goal(tol, 0.0), max_steps))
+                solved = solve_within(clock, asked, method, Goal(tol, 0.0), max_steps)
+                assert isinstance(solved, FunnelSolution)
+                found.append(solved)
             except InfeasibleError as error:
                 found.append(InfeasibleError(f"{_option(form, position, targets)}: {error}", error.proof))
             report(position + 1, len(targets))

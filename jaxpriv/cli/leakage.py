@@ -1,7 +1,7 @@
 """`jaxpriv leakage`: every measure of one mapping."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from jaxpriv._types import Arr
+    from jaxpriv.leakage import AbstractLeakage
 
 
 def leakage(
@@ -90,7 +91,9 @@ def leakage(
     _output.deliver(record, json, text)
 
 
-def _measure(number: int, joint: "Arr", channel: "np.ndarray", orders: list[float], extra: list[Any]) -> JsonRecord:
+def _measure(
+    number: int, joint: "Arr", channel: "np.ndarray", orders: list[float], extra: "list[AbstractLeakage]"
+) -> JsonRecord:
     """One joint: rows in nats, with the indices where a value is attained."""
     from jaxpriv.leakage import evaluate_all, report
 

@@ -6,8 +6,9 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -99,7 +100,7 @@ def _run(program: Path, arguments: list[str]) -> None:
         raise ResourceError(f"{program.name} of the experiment ended with code {done.returncode}; see above")
 
 
-def _listing(known: dict[str, dict[str, Any]]) -> str:
+def _listing(known: Mapping[str, Mapping[str, object]]) -> str:
     from rich import box
     from rich.table import Table
 
@@ -108,5 +109,5 @@ def _listing(known: dict[str, dict[str, Any]]) -> str:
         table.add_column(heading, justify="right" if heading == "minutes" else "left")
     for name, about in known.items():
         needs = f"\nneeds {about['needs']}" if "needs" in about else ""
-        table.add_row(name, f"{about['minutes']:g}", about["title"] + needs, about["source"])
+        table.add_row(name, f"{about['minutes']:g}", f"{about['title']}{needs}", str(about["source"]))
     return _output.rendered(table)

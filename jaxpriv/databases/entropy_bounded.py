@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -382,7 +382,8 @@ def _branch_and_bound(cases: list[_Case], best: _Best, tol: float, max_steps: in
     if any(case.unbounded for case in cases):
         return math.inf, 0
     number = itertools.count()  # ends ties in the heap before cases are compared
-    cells: list[Any] = []
+    # minus the bound, number, case, low, high, the multipliers of the cell before
+    cells: list[tuple[float, int, _Case, float, float, tuple[Multipliers, ...]]] = []
 
     def push(case: _Case, low: float, high: float, known: tuple[Multipliers, ...], cap: float) -> None:
         bounds = [case.log_ratio_bound(low, high, multipliers) for multipliers in known]

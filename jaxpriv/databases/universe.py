@@ -8,7 +8,7 @@ a quotient of it: give equal rows to sequences with equal multisets.
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -150,7 +150,7 @@ def count_neighbours(records: int, distance: int = 1) -> np.ndarray:
     return (apart > 0) & (apart <= distance)
 
 
-def neighbours_from_pairs(pairs: Iterable[Any], size: int, *, symmetric: bool = True) -> np.ndarray:
+def neighbours_from_pairs(pairs: Iterable[Sequence[SupportsIndex]], size: int, *, symmetric: bool = True) -> np.ndarray:
     """The relation on 0 .. size - 1 that holds for the listed pairs: bool (size, size).
 
     Symmetric: (i, j) stands for (j, i) too. Raises `InputError` naming the pair for an entry that is not

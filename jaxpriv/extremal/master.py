@@ -14,8 +14,8 @@ because sum_n m_n = 1. The maximum is what a pricer computes: exactly, or from a
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class Columns:
 
     lifts: np.ndarray
     values: np.ndarray
-    keys: tuple[Any, ...]
+    keys: tuple[Hashable, ...]
 
     def __add__(self, other: "Columns") -> "Columns":
         return Columns(

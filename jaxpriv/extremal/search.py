@@ -303,7 +303,9 @@ def _unrolled(plan: PosteriorPlan, split: Split) -> tuple[np.ndarray, np.ndarray
     turning = any(len(group) > 1 for group in split.members) or len(split.light) > 0
     size = 8.0 * symbols * len(plan.weights) * (6 * symbols if turning else 1)
     need_memory(size, "the mechanism", "merge symbols, or raise tol")
-    parts = [unroll(recipe, split) for recipe in plan.columns.keys]
+    recipes = [key for key in plan.columns.keys if isinstance(key, Recipe)]
+    assert len(recipes) == len(plan.weights), "every column of a plan to be unrolled has a recipe"
+    parts = [unroll(recipe, split) for recipe in recipes]
     rows = np.vstack([lifts for lifts, _ in parts])
     weights = np.concatenate([mass * arcs for mass, (_, arcs) in zip(plan.weights, parts, strict=True)])
     return rows, weights

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, fit_codebook
 from jaxpriv.estimation.tables.border import read_columns
-from jaxpriv.estimation.tables.costs import column_distortion
-from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name
+from jaxpriv.estimation.tables.costs import Prices, column_distortion
+from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
 from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism
 from jaxpriv.mechanism.table import (
     certified_groups,
@@ -120,8 +120,8 @@ def fit(
     order: float | None = None,
     divergence: str | None = None,
     gamma: float | None = None,
-    distortion: Mapping[str, Any] | None = None,
-    weights: Mapping[str, Any] | None = None,
+    distortion: Prices | None = None,
+    weights: Prices | None = None,
     split: float = 0.5,
     seed: int = 0,
     confidence: float = 0.95,
@@ -406,10 +406,15 @@ def _designed(
 
         return watchdog(joint, target_leakage=target).mechanism(), (None, None, None), "optimal"
     if problem == "disclosure":
-        found = solve(FunnelProblem(joint, **dict[str, Any](disclosure=target, leakage=measure)), tol=tol)
+        if not isinstance(measure, AbstractAverageLeakage):
+            raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
+        found = solve(FunnelProblem(joint, disclosure=target, leakage=measure), tol=tol)
         return np.asarray(found.mechanism), (None, None, None), found.status
-    limit: dict[str, Any] = {"budget": target} if problem == "budget" else {"leakage_budget": target}
-    solution = solve(DistortionProblem(joint, costs, leakage=measure, **limit), tol=tol)
+    if problem == "budget":
+        asked = DistortionProblem(joint, costs, leakage=measure, budget=target)
+    else:
+        asked = DistortionProblem(joint, costs, leakage=measure, leakage_budget=target)
+    solution = solve(asked, tol=tol)
     assert isinstance(solution, Solution)
     duals = solution.scores, solution.weights, solution.multipliers
     if isinstance(measure, MutualInformation):

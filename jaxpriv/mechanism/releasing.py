@@ -16,7 +16,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -310,7 +309,7 @@ def _parquet(mechanism: Mechanism, outputs: np.ndarray, kept: Mapping[str, Colum
         import polars as pl  # an extra
     except ImportError as error:
         raise ResourceError("Parquet files need polars: pip install 'jaxpriv[tables]'") from error
-    data: dict[str, Any] = {name: values.tolist() for name, values in mechanism.labels_of(outputs).items()}
+    data: dict[str, list[object]] = {name: values.tolist() for name, values in mechanism.labels_of(outputs).items()}
     for name, column in kept.items():
         values = column.values.tolist()
         data[name] = [None if gap else value for value, gap in zip(values, column.missing, strict=True)]

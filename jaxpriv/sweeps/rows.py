@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -108,7 +108,7 @@ def refused(why: str) -> dict[str, object]:
     return {"status": "refused", **numbers, "steps": 0, "solver": "none", "notes": why}
 
 
-def frame(rows: Sequence[dict[str, Any]], certificates: bool = True) -> "polars.DataFrame":
+def frame(rows: Sequence[Config], certificates: bool = True) -> "polars.DataFrame":
     """The rows as a polars frame with the columns of every chunk, made by columns: by rows it takes much longer."""
     pl = polars_or_refuse()
     plain = {name: [row[name] for row in rows] for name in (COLUMNS if "status" in rows[0] else _ASKED)}
@@ -138,7 +138,7 @@ def _lists(name: str, arrays: Sequence[np.ndarray]) -> "polars.Series":
     return both.select(pl.col(name).arr.to_list().list.head(pl.col("size")))[name]
 
 
-def solution_of(row: dict[str, Any]) -> Solution:
+def solution_of(row: Config) -> Solution:
     """The solution that a row with its certificate holds."""
     arrays = {
         name: np.asarray(row[name], dtype=np.float64).reshape([int(size) for size in row[f"{name}_shape"]])
@@ -196,7 +196,7 @@ def decoded(content: bytes, positions: Sequence[int], cases: Sequence[Config]) -
     return table
 
 
-def _schema(certificates: bool) -> dict[str, Any]:
+def _schema(certificates: bool) -> "dict[str, polars.DataType]":
     pl = polars_or_refuse()
     plain = {name: getattr(pl, kind)() for name, kind in {**_ASKED, **_FOUND}.items()}
     if not certificates:

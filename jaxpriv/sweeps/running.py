@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -254,7 +254,7 @@ def sweep_within(
     workers: int = 1,
     executor: Executor | None = None,
     part: Part | None = None,
-    listen: Callable[[SweepProgress], Any] | None = None,
+    listen: Callable[[SweepProgress], object] | None = None,
 ) -> Sweep:
     """`sweep` as a part of other work, which has a clock of its own."""
     with opened(folder, study, part) as store:

@@ -37,7 +37,9 @@ class Bound:
     cap: np.ndarray
 
 
-def leakage_bounds(known: Population, mechanism: ArrayLike, measures: Sequence[Any]) -> tuple[Bound | None, ...]:
+def leakage_bounds(
+    known: Population, mechanism: ArrayLike, measures: Sequence[AbstractLeakage]
+) -> tuple[Bound | None, ...]:
     """Upper bounds on `measures` for one mechanism (X, Y) or a stack (M, X, Y); None where no sound one is known.
 
     All hold together with probability 1 - known.beta, for every mechanism there is: a whole sweep may be bounded and

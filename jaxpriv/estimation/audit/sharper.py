@@ -30,6 +30,7 @@ from jaxpriv.estimation.audit.populations import Bound, bound_of, routes_of
 from jaxpriv.estimation.confidence import population, seen_through
 from jaxpriv.estimation.confidence.means import clopper_pearson, relative_entropy_limit
 from jaxpriv.estimation.confidence.sets import divergence_radius
+from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.population import Routes, least
 
 # The largest I(S;Y) within a divergence ball around the fitted joint: a bound for every mechanism at once.
@@ -136,7 +137,7 @@ class SampleKind(Enum):
 def sample_bounds(
     counts: np.ndarray,
     mechanism: np.ndarray,
-    measures: Sequence[Any],
+    measures: Sequence[AbstractLeakage],
     beta: float,
     *,
     kind: SampleKind,
@@ -165,7 +166,7 @@ def sample_bounds(
     return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
 
 
-def _asked(blind: SampleUpperBounds, measures: Sequence[Any], kind: SampleKind) -> tuple[list[str], bool]:
+def _asked(blind: SampleUpperBounds, measures: Sequence[AbstractLeakage], kind: SampleKind) -> tuple[list[str], bool]:
     """The special arguments that the measures use, and whether a measure uses none."""
     available = _AVAILABLE[kind]
     asked: list[str] = []

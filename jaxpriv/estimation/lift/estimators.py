@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -95,6 +95,17 @@ class _Table(AbstractScorer):
 _LEAST = 1e-9
 
 
+@runtime_checkable
+class ProbabilityClassifier(Protocol):
+    """What is used of a scikit-learn classifier."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> object: ...
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray: ...
+
+    def set_params(self, **parameters: object) -> object: ...
+
+
 class CalibratedClassifier(AbstractLiftEstimator):
     """P(s|x) by a classifier, its temperature chosen on the validation rows.
 
@@ -107,7 +118,7 @@ class CalibratedClassifier(AbstractLiftEstimator):
     Its `random_state` is set from the key where it has one.
     """
 
-    classifier: Any = None
+    classifier: ProbabilityClassifier | None = None
     network: Network = Network()
     training: Training = Training()
 
@@ -166,7 +177,7 @@ class _Tempered(AbstractScorer):
 class _Probabilities(AbstractScorer):
     """ln P(s|x)/P(s) of a scikit-learn classifier."""
 
-    model: Any = eqx.field(static=True)
+    model: ProbabilityClassifier = eqx.field(static=True)
     prior: np.ndarray
 
     def __call__(self, useful: np.ndarray) -> np.ndarray:
@@ -181,13 +192,16 @@ def _columns(useful: np.ndarray) -> np.ndarray:
 def _fitted(
     classifier: object, key: jax.Array, samples: Samples, rows: np.ndarray, prior: np.ndarray
 ) -> AbstractScorer:
-    if not hasattr(classifier, "predict_proba"):
-        raise InputError("classifier has no method predict_proba; a probabilistic scikit-learn classifier is needed")
+    if not isinstance(classifier, ProbabilityClassifier):
+        raise InputError(
+            "classifier has no method predict_proba, fit or set_params; a scikit-learn classifier is needed"
+        )
     try:
         from sklearn.base import clone  # an extra
     except ImportError as error:
         raise ResourceError("a scikit-learn classifier needs it: pip install 'jaxpriv[estimation]'") from error
-    model: Any = clone(classifier)
+    model = clone(classifier)
+    assert isinstance(model, ProbabilityClassifier)
     if "random_state" in inspect.signature(type(model).__init__).parameters:
         model.set_params(random_state=int(generator(key).integers(2**31)))
     model.fit(_columns(samples.useful[rows]), samples.private[rows])

@@ -54,7 +54,7 @@ class Network(eqx.Module):
 
     width: int = eqx.field(static=True, default=32)
     depth: int = eqx.field(static=True, default=2)
-    activation: Callable[[Any], Any] = eqx.field(static=True, default=jax.nn.silu)
+    activation: Callable[[Array], Array] = eqx.field(static=True, default=jax.nn.silu)
     private_input: bool = eqx.field(static=True, default=False)
     zero_readout: bool = eqx.field(static=True, default=True)
     scaling: Any = eqx.field(static=True, default="asinh")  # a `Scaling`

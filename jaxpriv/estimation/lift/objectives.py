@@ -31,7 +31,6 @@ Hsu, Asoodeh and Calmon 2019, eq. (12) and footnote 2; Nguyen, Wainwright and Jo
 
 import math
 from abc import abstractmethod
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -240,7 +239,7 @@ def clip_inwards(h: Float[Array, "..."], limit: Float[Array, ""]) -> Float[Array
     return jnp.clip(h, -limit, limit)
 
 
-def _clip_forward(h: Array, limit: ScalarLike) -> tuple[Any, tuple[Any, Any]]:
+def _clip_forward(h: Array, limit: ScalarLike) -> tuple[Array, tuple[Array, ScalarLike]]:
     return jnp.clip(h, -limit, limit), (h, limit)
 
 

@@ -16,16 +16,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.tables.csv_files import TableFile, decoded, need_columns, read_csv, row_text
 
+if TYPE_CHECKING:
+    from narwhals import Series
+
 # A frame of pandas, polars or Arrow; a mapping from names to one-dimensional arrays; the path of a .csv, .tsv or
 # .parquet; a `TableFile`, which says how a CSV is read.
-Source = Any
+Source: TypeAlias = object
 
 Kind = Literal["integer", "number", "text"]
 
@@ -47,7 +50,7 @@ class Column:
     factors: tuple[np.ndarray, np.ndarray] | None = None
     origin: np.ndarray | None = None
 
-    def mapped(self, function: Callable[[Any], Any], kind: type) -> np.ndarray:
+    def mapped(self, function: Callable[[str], object], kind: type) -> np.ndarray:
         """`function` of every value, missing ones too, as an array (n,) of `kind`."""
         if self.factors is None:
             return np.fromiter(map(function, self.values.tolist()), dtype=kind, count=len(self.values))
@@ -97,13 +100,14 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
 # -- frames and arrays -----------------------------------------------------------------------------
 
 
-def _from_frame(source: Any, names: Sequence[str]) -> dict[str, Column]:
+def _from_frame(source: object, names: Sequence[str]) -> dict[str, Column]:
     try:
         import narwhals as nw  # an extra
     except ImportError as error:
         raise ResourceError("frames need narwhals: pip install 'jaxpriv[tables]', or pass columns by name") from error
+    given: Any = source  # refused below where it is no frame
     try:
-        frame = nw.from_native(source, eager_only=True)
+        frame = nw.from_native(given, eager_only=True)
     except TypeError:
         raise InputError(
             "the table must be an eager pandas, polars or Arrow frame, a mapping from names to arrays, or a path"
@@ -114,7 +118,7 @@ def _from_frame(source: Any, names: Sequence[str]) -> dict[str, Column]:
     return {name: _from_series(nw, name, frame[name]) for name in names}
 
 
-def _from_series(nw: ModuleType, name: str, series: Any) -> Column:
+def _from_series(nw: ModuleType, name: str, series: "Series[Any]") -> Column:
     kind, missing = series.dtype, np.asarray(series.is_null().to_numpy(), dtype=bool)
     if kind == nw.Boolean:
         return _logical(name, series.fill_null(False).to_numpy(), missing)
@@ -167,7 +171,7 @@ def _as_array(name: str, values: object) -> np.ndarray:
     return array
 
 
-def _objects(values: Sequence[Any]) -> np.ndarray:
+def _objects(values: Sequence[object]) -> np.ndarray:
     """The things themselves: an array of text has the width of its longest entry, and drops NULs at the end."""
     array = np.empty(len(values), dtype=object)
     array[:] = values

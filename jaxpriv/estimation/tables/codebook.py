@@ -7,7 +7,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -227,7 +226,7 @@ def _chosen(names: object, argument: str) -> tuple[str, ...]:
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def _rule_record(rule: FittedRule) -> dict[str, Any]:
+def _rule_record(rule: FittedRule) -> dict[str, object]:
     kind = next(name for name, one in _KINDS.items() if isinstance(rule, one))
     record = {name: getattr(rule, name) for name in _stored(type(rule))}
     if isinstance(rule, Edges):
@@ -246,16 +245,16 @@ def _rule_of(record: object, column: str) -> FittedRule:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise IntegrityError(f"{where} has no known kind of rule")
     found = _fields(record, ("kind", *_stored(_KINDS[kind])), where)
-    values: dict[str, object] = {name: found[name] for name in ("other", "missing")}
-    if not all(label is None or isinstance(label, str) for label in values.values()):
+    other, missing = found["other"], found["missing"]
+    if not (other is None or isinstance(other, str)) or not (missing is None or isinstance(missing, str)):
         raise IntegrityError(f"{where}: other and missing must be text or null")
-    values["tokens"] = _texts(found["tokens"], f"{where}: tokens", empty=True)
+    tokens = _texts(found["tokens"], f"{where}: tokens", empty=True)
     try:
         if kind == "categories":
             named = None if found["values"] is None else _texts(found["values"], f"{where}: values")
-            return Categories(named, **values)
+            return Categories(named, other, missing, tokens)
         names = None if found["names"] is None else _texts(found["names"], f"{where}: names")
-        return Edges(_edges(found["edges"], where), names, **values)
+        return Edges(_edges(found["edges"], where), names, other, missing, tokens)
     except InputError as error:
         raise IntegrityError(f"{where}: {error}") from None
 

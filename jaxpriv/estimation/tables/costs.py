@@ -8,7 +8,7 @@ classes), or a table of a price for each pair of classes.
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,8 @@ from jaxpriv.estimation.tables.codebook import Codebook
 from jaxpriv.estimation.tables.rules import Categories, Edges, FittedRule
 
 KINDS = ("changed", "absolute", "squared")
-Prices: TypeAlias = Mapping[str, Any]
+# For each column a kind of `KINDS`, a weight, or a table of costs.
+Prices: TypeAlias = Mapping[str, str | float | ArrayLike]
 
 
 def column_distortion(
@@ -54,7 +55,7 @@ def column_distortion(
     return total
 
 
-def _prices(kind: type, rule: FittedRule, column: str) -> np.ndarray:
+def _prices(kind: str | float | ArrayLike, rule: FittedRule, column: str) -> np.ndarray:
     size = len(rule.labels)
     what = f"distortion of column {column!r}"
     if not isinstance(kind, str):
@@ -86,7 +87,7 @@ def _values(rule: FittedRule, column: str) -> np.ndarray:
 
 
 def _categories(rule: Categories) -> tuple[str, ...]:
-    return rule.values or ()
+    return tuple(rule.values or ())
 
 
 def _middle(low: float, high: float) -> float:

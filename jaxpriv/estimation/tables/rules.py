@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal, localcontext
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -43,11 +43,11 @@ class Categories:
     (`TableFile` can read them as one: blanks, nfc).
     """
 
-    values: Any = None
-    other: Any = None
-    missing: Any = None
-    tokens: Any = ("",)
-    least: Any = None
+    values: Sequence[str] | None = None
+    other: str | None = None
+    missing: str | None = None
+    tokens: Sequence[str] = ("",)
+    least: int | None = None
 
     def __post_init__(self) -> None:
         if self.least is not None:
@@ -87,7 +87,7 @@ class Categories:
 
     def encode(self, column: Column) -> np.ndarray:
         """Codes `(n,)` int64; `InputError` naming column and row for what has no class."""
-        place = {value: code for code, value in enumerate(self.values or ())}
+        place: dict[str, int] = {value: code for code, value in enumerate(self.values or ())}
         texts = column if column.kind == "text" else Column(column.name, "text", _texts(column), column.missing)
         codes = texts.mapped(lambda text: place.get(text, -1), np.int64)
         return _closed(codes, len(place), column, self, "is not among the categories")
@@ -106,11 +106,11 @@ class Edges:
         other, missing, tokens: as for `Categories`.
     """
 
-    edges: Any
-    names: Any = None
-    other: Any = None
-    missing: Any = None
-    tokens: Any = ("",)
+    edges: Sequence[float]
+    names: Sequence[str] | None = None
+    other: str | None = None
+    missing: str | None = None
+    tokens: Sequence[str] = ("",)
 
     def __post_init__(self) -> None:
         _fixed(self, "edges", float)
@@ -158,9 +158,9 @@ class Quantiles:
     are one edge, so there may be fewer intervals.
     """
 
-    count: Any
-    missing: Any = None
-    tokens: Any = ("",)
+    count: int
+    missing: str | None = None
+    tokens: Sequence[str] = ("",)
 
     def __post_init__(self) -> None:
         _declared(self)

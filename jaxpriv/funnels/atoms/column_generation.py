@@ -12,9 +12,9 @@ Witsenhausen and Wyner 1975 (envelopes of functions of the posterior); Asoodeh a
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxpriv._clock import Clock
 from jaxpriv._numerics import entropy, information_interval
@@ -153,7 +153,7 @@ class ColumnGeneration(AbstractFunnelSolver):
         rounds: most rounds.
     """
 
-    start: Any = field(default=None, kw_only=True)
+    start: ArrayLike | None = field(default=None, kw_only=True)
     rounds: int = field(default=300, kw_only=True)
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:

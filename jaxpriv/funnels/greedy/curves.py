@@ -7,8 +7,9 @@ points (I(X;Y), total) of some releases can be had: nothing but X itself and a c
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -68,15 +69,22 @@ def greedy_curve(
     Neither algorithm is monotone in its target: plot the envelope, or use `share`.
     """
     name, targets = _one("disclosures", disclosures, "relevances", relevances)
-    if not is_traced(targets):
-        targets = nonnegative(finite(real_array(targets, name, ndim=1), name), name)
-    return _sweep(joint, name, targets, ratio, leakage, compiled)
+    if is_traced(targets):
+        points: Arr = jnp.asarray(targets)
+    else:
+        points = nonnegative(finite(real_array(targets, name, ndim=1), name), name)
+    return _sweep(joint, name, points, ratio, leakage, compiled)
 
 
-def _one(name: str, value: object, other: str, other_value: object) -> tuple[str, Any]:
-    if (value is None) == (other_value is None):
-        raise InputError(f"give exactly one of {name} and {other}")
-    return (name, value) if value is not None else (other, other_value)
+V = TypeVar("V")
+
+
+def _one(name: str, value: V | None, other: str, other_value: V | None) -> tuple[str, V]:
+    if value is not None and other_value is None:
+        return name, value
+    if other_value is not None and value is None:
+        return other, other_value
+    raise InputError(f"give exactly one of {name} and {other}")
 
 
 def _sweep(

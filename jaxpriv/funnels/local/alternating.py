@@ -16,8 +16,6 @@ limit tau = inf discloses less than R; the mechanism before it is then kept.
 After Chen, Ye, Wu, Wu, Wu and Zhang 2024 (arXiv 2405.00616), derived here through the concavity of -I(X;Y|S).
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -64,11 +62,13 @@ class _AlternatingState(eqx.Module):
     stalled: Arr
 
 
-def alternating_step(given: Channel, now: Balance, disclosure: ScalarLike, tau: ScalarLike) -> tuple[Any, Any, Any]:
+def alternating_step(
+    given: Channel, now: Balance, disclosure: ScalarLike, tau: ScalarLike
+) -> tuple[Arr, ScalarLike, Arr]:
     """(log W', tau, whether I(X;Y') = disclosure was met) by a safeguarded Newton search from `tau`."""
     lean = now.ratios - now.costs
 
-    def at(tau: ScalarLike) -> tuple[Any, Any, Any]:
+    def at(tau: ScalarLike) -> tuple[Arr, Arr, Arr]:
         new = log_rows(now.log_masses[None, :] + tau * lean)
         ratios, _ = ratios_of(given, new)
         joint = given.source[:, None] * jnp.exp(new)

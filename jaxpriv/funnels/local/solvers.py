@@ -7,13 +7,13 @@ and `optimal` only where the elementary bounds happen to prove it (the front doo
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
 from jaxpriv._clock import Clock
+from jaxpriv._types import Arr
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.bounds import elementary_bound
@@ -197,7 +197,7 @@ class Alternating(AbstractFunnelSolver):
         starts = disclosing(source, random, problem.target)
         targets = np.full(count, problem.target)
 
-        def run(starts: np.ndarray, most: int) -> Landing:
+        def run(starts: Arr, most: int) -> Landing:
             return alternate(given, targets, starts, np.asarray(goal.tol), np.asarray(most))
 
         begun = time.perf_counter()
@@ -236,7 +236,7 @@ def _check(solver: "DifferenceOfConvex | BottleneckIteration | Alternating") -> 
         _whole_number(solver.outputs, "outputs", 1)
 
 
-def _in_portions(clock: Clock, run: Callable[[Any, int], Landing], starts: np.ndarray, most: int) -> Landing:
+def _in_portions(clock: Clock, run: Callable[[Arr, int], Landing], starts: np.ndarray, most: int) -> Landing:
     """`run(starts, most)` in one call where that is short, otherwise in portions of steps, while the clock allows it.
 
     A portion goes on from the mechanisms of the one before and finds the lengths of its steps anew.
