@@ -277,39 +277,20 @@ def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
     assert batches.kind_of(_problem(0, (64, 64, 64)), "auto", Goal(1e-6)).width(5000) == 0
 
 
-def test_calls_that_are_too_small_for_a_batch_add_up_to_one(monkeypatch):
+def test_a_call_too_small_for_a_batch_compiles_nothing_and_counts_for_the_next(monkeypatch):
     problems = [_problem(seed) for seed in range(4)]
-    kind = batches.kind_of(problems[0], "auto", Goal(1e-6))
-    assert kind is not None
-    monkeypatch.setattr(many, "SPENT", batches.Spent())
-    monkeypatch.setattr(batches, "_WORTH", 1.5 * len(problems) * kind.single_seconds)
+    compiled = []
+    real = loops.on_host
+    monkeypatch.setattr(batches, "_WORTH", np.inf)
     monkeypatch.setattr(loops, "_ENOUGH", 1e-6)  # a second solve alone would be compiled
     monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
-    batched = []
-
-    def together(parts, *_):
-        for part in parts:
-            batched.append(len(part))
-            yield [None] * len(part)
-
-    monkeypatch.setattr(many, "solve_together", together)
-    monkeypatch.setattr(loops, "on_host", lambda *_: pytest.fail("compiled within a call"))
+    monkeypatch.setattr(loops, "on_host", lambda *args: compiled.append(1) or real(*args))
     first = jp.solve_many(problems)
-    assert batched == []
     assert [one.status for one in first] == ["optimal"] * len(problems)
-    assert not loops._SPENT
-    monkeypatch.setattr(loops, "_ENOUGH", np.inf)
-    jp.solve_many(problems)
-    assert batched == [len(problems)]
-
-
-def test_few_kinds_are_remembered(monkeypatch):
-    monkeypatch.setattr(batches, "_MOST_KINDS", 1)
-    spent, kinds = batches.Spent(), [_kind((4, 4, 4)), _kind((8, 8, 8))]
-    for kind in kinds:
-        spent.add(kind, 3)
-    assert spent.of(kinds[0]) == 0.0
-    assert spent.of(kinds[1]) == pytest.approx(3 * kinds[1].single_seconds)
+    assert not compiled
+    assert len(loops._SPENT) == 1
+    assert [one.status for one in jp.solve_many(problems)] == ["optimal"] * len(problems)
+    assert compiled
 
 
 def test_equal_distortions_of_different_objects_are_computed_once(monkeypatch):

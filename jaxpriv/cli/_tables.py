@@ -276,7 +276,7 @@ def counts_by_attributes(
     if unknown.size:
         raise InputError(
             f"{option}: {row_text(unknown[0])} combines classes as no symbol of the mapping does "
-            f"({unknown.size} such rows)"
+            f"(such rows: {unknown.size})"
         )
     counts = np.zeros((len(table.dataset.counts), len(attributes)), dtype=np.int64)
     counts[:, found] = table.dataset.counts

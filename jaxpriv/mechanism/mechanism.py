@@ -210,7 +210,7 @@ class Mechanism:
             names = ", ".join(map(repr, self.codebook.useful))
             raise InputError(
                 f"{row_text(missing[0])} combines the classes of {names} as no symbol of the mechanism does "
-                f"({missing.size} such rows); choose unseen='suppress' or 'nearest'"
+                f"(such rows: {missing.size}); choose unseen='suppress' or 'nearest'"
             )
         if missing.size:
             symbols[missing] = draws.uniform(len(self.useful), missing.size)

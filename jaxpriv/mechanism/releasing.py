@@ -76,7 +76,7 @@ class Ledger:
         if changed:
             raise InputError(
                 f"--ledger: {row_text(changed[0])} was released before with other values or by another design "
-                f"({len(changed)} such rows): another draw would tell more about the same record; leave it out"
+                f"(such rows: {len(changed)}): another draw would tell more about the same record; leave it out"
             )
         return found
 

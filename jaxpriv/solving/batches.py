@@ -8,9 +8,8 @@ does not meet the goal there is left to a solve of its own.
 
 import dataclasses
 import math
-import threading
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -45,8 +44,6 @@ _WORTH = 4.0
 STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 8, 0.01, 2e-4
 # Processor seconds that compiling a batch takes, most often.
 COMPILE = 8.0
-# Kinds whose seconds in NumPy are remembered.
-_MOST_KINDS = 256
 # Steps from which a lane that does not end is left to a solve of its own: all others would wait for it.
 _STEPS_OF_LANES = 48
 # Entries of all arrays of a problem up to which its kind follows from sizes: nothing about memory is asked there.
@@ -113,17 +110,13 @@ class Kind(NamedTuple):
         """About what one problem takes by itself, in NumPy."""
         return self._relative_steps * (_SMALLEST + _NUMPY_STEPS * self._step_seconds)
 
-    def width(self, count: int, spent: float = 0.0) -> int:
+    def width(self, count: int) -> int:
         """The lanes of the program for `count` problems: a power of two, or as many as there may be.
 
         So another number of problems seldom compiles another program. 0: they are better solved one by one.
-
-        Args:
-            count: of the problems.
-            spent: predicted seconds of earlier problems of this kind that were solved one by one.
         """
         worth = (
-            count > 1 and spent + count * self.single_seconds >= _WORTH
+            count > 1 and count * self.single_seconds >= _WORTH
             if not compile_setting()
             else compile_setting() == "always"
         )
@@ -133,9 +126,7 @@ class Kind(NamedTuple):
 
     @property
     def small(self) -> bool:
-        """Whether single solves may stay in NumPy for a whole call: a batch would share work, and there is a batch to
-        change to once they have taken long enough.
-        """
+        """Whether single solves may stay in NumPy for a whole call: more of them would be a batch instead."""
         return self.lanes >= _FEWEST
 
     def covers(self, other: "Kind") -> bool:
@@ -144,34 +135,6 @@ class Kind(NamedTuple):
             return False
         private = self.bucket.private == other.bucket.private or grows(self.measures)
         return private and all(own >= size for own, size in zip(self.bucket, other.bucket, strict=True))
-
-
-class Spent:
-    """Predicted seconds of problems that were solved one by one in NumPy, by their kind, in this process.
-
-    A call that is too small for a batch computes all its problems in NumPy, and nothing is compiled for the last few.
-    What such calls add up to decides about the next one; it is predicted from sizes, so that the clock decides nothing.
-    """
-
-    def __init__(self) -> None:
-        self._seconds: OrderedDict[Kind, float] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def of(self, kind: Kind) -> float:
-        """So far."""
-        with self._lock:
-            return self._seconds.get(kind, 0.0)
-
-    def add(self, kind: Kind, count: int) -> None:
-        """Count so many problems; the kind that was used least recently is dropped where there are too many."""
-        with self._lock:
-            self._seconds[kind] = self._seconds.get(kind, 0.0) + count * kind.single_seconds
-            self._seconds.move_to_end(kind)
-            if len(self._seconds) > _MOST_KINDS:
-                self._seconds.popitem(last=False)
-
-
-SPENT = Spent()
 
 
 def joined(counts: Mapping[Kind, int]) -> dict[Kind, Kind]:

@@ -52,7 +52,8 @@ LINEAR = (LinearProgram, PrimalDualHybridGradient)
 
 # The interior-point method holds this many sets of systems: with the CPU kernels the factors alone, without them the
 # matrices of the systems and their products too. Beside them it holds at most so many arrays of |Y| (|X| + rows)
-# numbers: points, right-hand sides and moves. All are bounds of what XLA reserves for a step at 64 to 4096 symbols.
+# numbers: points, right-hand sides and moves. All are bounds of what XLA reserves for a step, as measured at 128
+# to 4096 symbols with kernels, and at 128 and 256 without.
 _KERNEL_SETS, _PORTABLE_SETS, _STEP_ARRAYS = 1, 3.25, 48
 # `auto` gives it this share of the free memory at most.
 _AUTO_SHARE = 0.5

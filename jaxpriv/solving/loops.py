@@ -52,7 +52,7 @@ _MOST_KNOWN = 1024
 _SPENT: OrderedDict[Hashable, float] = OrderedDict()
 _LOCK = threading.Lock()
 _REPEATABLE = ContextVar("repeatable", default=False)
-_UNCOUNTED = ContextVar("uncounted", default=False)
+_PENDING: ContextVar[dict[Hashable, float] | None] = ContextVar("pending", default=None)
 
 
 @contextmanager
@@ -66,13 +66,16 @@ def repeatable() -> Iterator[None]:
 
 
 @contextmanager
-def uncounted() -> Iterator[None]:
-    """What NumPy computes is not counted: no program that it runs at the beginning is compiled before the end."""
-    token = _UNCOUNTED.set(True)
+def counted_at_the_end() -> Iterator[None]:
+    """Seconds in NumPy count when the block ends: no program that NumPy runs at its beginning is compiled within it."""
+    pending: dict[Hashable, float] = {}
+    token = _PENDING.set(pending)
     try:
         yield
     finally:
-        _UNCOUNTED.reset(token)
+        _PENDING.reset(token)
+        for key, seconds in pending.items():
+            _spend(key, seconds)
 
 
 def compile_setting() -> str:
@@ -178,7 +181,9 @@ def _key(solver: AbstractSolver, program: PyTree) -> Hashable:
 
 
 def _spend(key: Hashable, seconds: float) -> None:
-    if _UNCOUNTED.get():
+    pending = _PENDING.get()
+    if pending is not None:
+        pending[key] = pending.get(key, 0.0) + seconds
         return
     with _LOCK:
         _SPENT[key] = _SPENT.get(key, 0.0) + seconds

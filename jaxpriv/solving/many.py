@@ -16,9 +16,9 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.batches import SPENT, Kind, Kinds, in_order, joined, solve_together
+from jaxpriv.solving.batches import Kind, Kinds, in_order, joined, solve_together
 from jaxpriv.solving.choice import step_limit
-from jaxpriv.solving.loops import report_points, uncounted
+from jaxpriv.solving.loops import counted_at_the_end, report_points
 from jaxpriv.solving.solve import solve_within
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def solve_many(
 
     Problems of one kind (form, measures, numbers of joints and distortions, sizes rounded up to a common bucket) run
     side by side in one compiled program, where there are enough of them to be worth compiling one: from a few hundred
-    of 8 symbols, those of earlier calls included. All others are solved one by one, and so is every problem that its
-    batch leaves without a proof; small ones that begin in NumPy stay there until the call ends, so that nothing is
-    compiled for the last few. The certificate of each is computed from that problem alone, in float64.
+    of 8 symbols. All others are solved one by one, and so is every problem that its batch leaves without a proof;
+    small ones that begin in NumPy stay there until the call ends, so that nothing is compiled for the last few. The
+    certificate of each is computed from that problem alone, in float64.
 
     One problem does not disturb the others: where there is no mechanism its result says `infeasible`; where its solve
     raises, its result holds no mechanism (NaN), the interval from -inf to inf, the status `not_certified` and the
@@ -90,8 +90,8 @@ def solve_many(
             report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
 
         for kind, places in _together(kinds).items():
-            width = 0 if kind is None else kind.width(len(places), SPENT.of(kind))
-            alone, steady = places, False
+            width = 0 if kind is None else kind.width(len(places))
+            alone = places
             if kind is not None and width:
                 ordered = in_order(asked, places)
                 batches = [ordered[start : start + width] for start in range(0, len(ordered), width)]
@@ -104,10 +104,9 @@ def solve_many(
                     proved = [(i, one) for i, one in zip(batch, found, strict=True) if one is not None]
                     take([i for i, _ in proved], [one for _, one in proved])
                 alone += ordered[reached:]
-            elif kind is not None and kind.small and len(places) > 1:
-                SPENT.add(kind, len(places))
-                steady = True
-            with uncounted() if steady else nullcontext():
+            # What is too small for a batch takes at most a few seconds in NumPy: about what compiling takes.
+            small = kind is not None and not width and kind.small
+            with counted_at_the_end() if small else nullcontext():
                 for i in alone:
                     take([i], [_alone(i, asked[i], solver, goal, max_steps, throw, clock)])
     return results

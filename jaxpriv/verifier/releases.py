@@ -105,7 +105,7 @@ def outputs_of(design: DesignFile, data: bytes, name: str, kept: Sequence[str] |
     if -1 in outputs:
         row = outputs.index(-1)
         raise IntegrityError(
-            f"{name}, row {row} (from 0): a combination that the design never releases ({outputs.count(-1)} such rows)"
+            f"{name}, row {row} (from 0): a combination that the design never releases (such rows: {outputs.count(-1)})"
         )
     return outputs
 

@@ -202,7 +202,7 @@ def _checked(log_lift: ArrayLike, prior: ArrayLike | None, labels: ArrayLike | N
     wrong = np.flatnonzero(~(np.abs(posterior.sum(axis=1) - 1) <= _NORMALISED))
     if wrong.size:
         raise InputError(
-            f"log_lift, row {wrong[0]}: sum_s prior[s] e^log_lift is not 1 ({wrong.size} such rows); "
+            f"log_lift, row {wrong[0]}: sum_s prior[s] e^log_lift is not 1 (such rows: {wrong.size}); "
             "subtract its logarithm from the row"
         )
     scores = np.abs(table).max(axis=1)

@@ -112,7 +112,7 @@ def test_categories_keep_texts_apart_and_order_numbers_by_size():
     rule = Categories(("b", "a"))
     assert rule.encode(column(["a", "b", "a"])).tolist() == [1, 0, 1]
     with pytest.raises(
-        InputError, match=r"column 'a', row 1 \(from 0\) is not among the categories \(2 such rows\)"
+        InputError, match=r"column 'a', row 1 \(from 0\) is not among the categories \(such rows: 2\)"
     ) as caught:
         rule.encode(column(["a", "secret", "secret"]))
     assert "secret" not in str(caught.value)

@@ -323,7 +323,7 @@ def test_combinations_that_have_no_symbol(table):
     codes[1] = next(
         [a, t] for a in range(len(mechanism.codebook.rules["age"].labels)) for t in range(2) if (a, t) not in known
     )
-    with pytest.raises(InputError, match=r"row 1 \(from 0\).*1 such rows"):
+    with pytest.raises(InputError, match=r"row 1 \(from 0\).*such rows: 1"):
         mechanism.locate_codes(codes)
     nearest = mechanism.locate_codes(codes, "nearest")
     apart = (mechanism.useful != codes[1]).sum(axis=1)

@@ -353,7 +353,7 @@ class CountedTable:
         if unseen.size:
             raise InputError(
                 f"{row_text(unseen[0])} combines the classes of {', '.join(map(repr, self.codebook.useful))} as no "
-                f"row of the table did ({unseen.size} such rows)"
+                f"row of the table did (such rows: {unseen.size})"
             )
         return symbols
 
@@ -418,7 +418,7 @@ def _weighted(dataset: Dataset, column: Column, s: np.ndarray, x: np.ndarray) ->
     weights = numbers_of(column)
     negative = np.flatnonzero(weights < 0)
     if negative.size:
-        raise InputError(f"{column.where(negative[0])} is negative ({negative.size} such rows); weights are >= 0")
+        raise InputError(f"{column.where(negative[0])} is negative (such rows: {negative.size}); weights are >= 0")
     joint = np.zeros(dataset.joint.shape)
     np.add.at(joint, (s, x), weights)
     if not (joint.sum() > 0 and np.isfinite(joint.sum())):

@@ -311,7 +311,7 @@ def numbers_of(column: Column) -> np.ndarray:
     """Every value as a finite number (n,); `InputError` naming column and row for what is none, or missing."""
     missing = _missing(column, Categories())
     if missing.any():
-        raise InputError(f"{column.where(np.flatnonzero(missing)[0])} is missing ({missing.sum()} such rows)")
+        raise InputError(f"{column.where(np.flatnonzero(missing)[0])} is missing (such rows: {missing.sum()})")
     return _numbers(column, missing)
 
 
@@ -329,7 +329,7 @@ def _closed(codes: np.ndarray, classes: int, column: Column, rule: FittedRule, f
         if label is None and rows.any():
             first = np.flatnonzero(rows)[0]
             raise InputError(
-                f"{column.where(first)} {what} ({rows.sum()} such rows); declare a class with {name}=LABEL where the "
+                f"{column.where(first)} {what} (such rows: {rows.sum()}); declare a class with {name}=LABEL where the "
                 f"classes are chosen (on the command line {_OPTIONS[name]})"
             )
         codes = np.where(rows, extra, codes)
