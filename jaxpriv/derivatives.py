@@ -28,7 +28,7 @@ from jaxtyping import Array, PyTree
 from jaxpriv._module import summary
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
-from jaxpriv.certificates.lagrangian import along, slopes
+from jaxpriv.certificates.lagrangian import DistortionSlopes, along, slopes
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
@@ -131,7 +131,8 @@ class Sensitivity:
         joint: (K, S, X), centred: `(joint * problem.joints).sum() == 0` for each joint. Entry (s, x) is
             the change of the optimal value per unit of mass that moves to the cell (s, x) from all
             cells in proportion. A direction dJ with total 0 has slope `(joint * dJ).sum()`.
-        distortion: (M, X, Y): per unit of d_m(x, y).
+        distortion: (M, X, Y): per unit of d_m(x, y). Where the solution's mechanism is an operator this is one too
+            (`shape`, `rows(index)`): no table of that size is made unless it is converted to an array.
         budget: (M,): minus the price of each budget.
         multiplier: (M,): E d_m at the optimum.
         leakage_budget: (): minus the price of leakage.
@@ -139,7 +140,7 @@ class Sensitivity:
     """
 
     joint: np.ndarray
-    distortion: np.ndarray
+    distortion: np.ndarray | DistortionSlopes
     budget: np.ndarray | None = None
     multiplier: np.ndarray | None = None
     leakage_budget: np.ndarray | None = None

@@ -12,6 +12,7 @@ outputs tie, as at the optimum they do; there the rule of the dual decides, rows
 """
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -19,12 +20,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
+from numpy.typing import DTypeLike
 
+from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import mechanism_array
 from jaxpriv.certificates.tables import column_values, nonnegative, shared_prices
-from jaxpriv.distortion import Matrix
+from jaxpriv.channel import AbstractChannel
+from jaxpriv.distortion import AbstractDistortion, Matrix
 from jaxpriv.errors import InputError
+from jaxpriv.joints import in_double
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
@@ -40,6 +45,7 @@ from jaxpriv.problems.statement import (
     terms_of,
 )
 from jaxpriv.solution import Solution
+from jaxpriv.streaming import all_costs, block_size, posterior_scores
 
 
 def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Arr:
@@ -130,13 +136,15 @@ class Slopes:
     """Derivatives of the optimal value: in the joints (not centred), tables, budgets, multipliers and limits."""
 
     joint: np.ndarray  # (K, S, X)
-    distortion: np.ndarray  # (M, X, Y)
+    distortion: "np.ndarray | DistortionSlopes"  # (M, X, Y)
     level: np.ndarray  # (M,): the budgets or multipliers; empty in the leakage-budget form
     limits: np.ndarray  # of `limits_of`: the leakage budget first
 
 
 def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
     """The slopes of a solution of a problem with any measures; raises InputError where it holds no prices."""
+    if problem.streams and isinstance(solution.mechanism, AbstractChannel):
+        return _slopes_by_blocks(problem, solution.mechanism, np.asarray(solution.multipliers))
     search = problem.budget is not None and problem.leakage.worst_outcome
     mechanism, value = mechanism_array(solution.mechanism, "solution.mechanism"), float(solution.value)
     limits = limits_of(problem)
@@ -225,3 +233,68 @@ def _places(merged: Term, every: Term) -> np.ndarray:
     """Which of all linear rows those that were kept are: each one is a copy, up to rounding."""
     kept, rows = (np.column_stack([term.rows, term.reference]) for term in (merged, every))
     return abs(kept[:, None] - rows).max(axis=2).argmin(axis=1)
+
+
+# The same for mutual information and a mechanism that is an operator: one pass over blocks of useful symbols, in which
+# nothing is differentiated. Memory is that of a pass of the solver, beside the result in the joint, (S, X).
+
+
+class DistortionSlopes(eqx.Module):
+    """dV/dd_m(x, y) = lambda_m P(x) W(x, y), (M, X, Y), a few useful symbols at a time.
+
+    Attributes:
+        channel: W.
+        marginal: (X,): P(x).
+        prices: (M,): lambda, the prices of the budgets or the multipliers of the problem.
+    """
+
+    channel: AbstractChannel
+    marginal: np.ndarray
+    prices: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(M, |X|, |Y|)."""
+        return len(self.prices), *self.channel.shape
+
+    def rows(self, index: Arr) -> np.ndarray:
+        """The slopes in d_m(x, .) for some useful symbols, float64, shape (M, len(index), Y)."""
+        rows = self.channel.rows(index)
+        return self.prices[:, None, None] * (self.marginal[np.atleast_1d(index)][:, None] * rows)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("slopes that are an operator compute their table: it cannot be viewed without a copy")
+        need_memory(16.0 * math.prod(self.shape), f"a table of shape {self.shape}", "use rows(index) on fewer symbols")
+        return self.rows(np.arange(self.shape[1])).astype(dtype or np.float64)
+
+
+def _slopes_by_blocks(problem: DistortionProblem, channel: AbstractChannel, multipliers: np.ndarray) -> Slopes:
+    """With g_y(s) = ln P(s|y)/P(s): sum_y W(x, y) g_y(s) + sum_m,y lambda_m d_m(x, y) W(x, y), and E d_m."""
+    joint, distortions = problem.operators()
+    joint = in_double(joint)
+    prices = multipliers if problem.multiplier is None else _level(problem)
+    table = problem.joints
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        pushed = eqx.filter_jit(lambda c, j, d: c.push(j, d, None))(channel, joint, distortions)
+        scores = posterior_scores(pushed.columns, table[0].sum(axis=1))
+        inputs, outputs = problem.shape
+        size = min(block_size(outputs, 8), inputs)
+        parts = []
+        for start in range(0, inputs, size):
+            index = np.arange(start, start + size) % inputs
+            block = _slopes_of_block(channel, distortions, scores, jnp.asarray(prices), index)
+            parts.append(np.asarray(block)[:, : inputs - start])
+    level = np.asarray(pushed.distortions) if problem.budget is None else -prices
+    by_distortion = DistortionSlopes(channel, np.asarray(table[0].sum(axis=0)), prices)
+    return Slopes(np.concatenate(parts, axis=1)[None], by_distortion, level, np.zeros(0))
+
+
+@eqx.filter_jit
+def _slopes_of_block(
+    channel: AbstractChannel, distortions: tuple[AbstractDistortion, ...], scores: Arr, prices: Arr, index: Arr
+) -> Arr:
+    """Slopes in P(., x) of some useful symbols, (S, B)."""
+    rows = channel.weights(index)
+    used = (all_costs(distortions, index, rows.dtype) * rows).sum(axis=2)
+    return jnp.matmul(rows, scores, precision="highest").T + prices @ used

@@ -1,0 +1,86 @@
+"""Slopes of the optimal value from a mechanism that is an operator, by blocks of useful symbols."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv.certificates import lagrangian
+from jaxpriv.distortion import AbstractDistortion
+from jaxpriv.errors import ResourceError
+
+from .conftest import DISTORTIONS, line, smooth_joint
+
+SIZE, PRIVATE = 40, 4
+FORMS = {"budget": {"budget": 0.05}, "multiplier": {"multiplier": 2.0}}
+
+
+@pytest.fixture(scope="module", params=[(form, name) for form in FORMS for name in ("accelerated", "two-grid")])
+def solved(request):
+    form, name = request.param
+    problem = jp.DistortionProblem(smooth_joint(SIZE, PRIVATE), jp.distortion.absolute(line(SIZE)), **FORMS[form])
+    return problem, jp.solve(problem, name, tol=1e-6)
+
+
+def test_blocks_give_the_formula(solved, monkeypatch):
+    problem, solution = solved
+    monkeypatch.setattr(lagrangian, "block_size", lambda *_: 16)  # the last block of three is not full
+    found = jp.sensitivity(problem, solution)
+    joint, table, mechanism = problem.joints[0], problem.tables()[0], np.asarray(solution.mechanism)
+    prices = np.atleast_1d(solution.multipliers if problem.multiplier is None else problem.multiplier)
+    columns = mechanism.T @ joint.T
+    seen = columns > 0
+    independent = np.outer(mechanism.T @ joint.sum(axis=0), joint.sum(axis=1))
+    scores = np.where(seen, np.log(np.where(seen, columns, 1.0) / np.where(seen, independent, 1.0)), 0.0)
+    slope = scores.T @ mechanism.T + prices[0] * (table * mechanism).sum(axis=1)
+    np.testing.assert_allclose(found.joint[0], slope - (slope * joint).sum(), rtol=0, atol=1e-12)
+    by_distortion = prices[0] * joint.sum(axis=0)[:, None] * mechanism
+    np.testing.assert_allclose(np.asarray(found.distortion)[0], by_distortion, rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(found.distortion.rows([5, 3])[0], np.asarray(found.distortion)[0][[5, 3]])
+    if problem.budget is None:
+        np.testing.assert_allclose(found.multiplier, solution.distortion, rtol=1e-9)
+        assert found.budget is None
+    else:
+        np.testing.assert_array_equal(found.budget, -prices)
+        assert found.multiplier is None
+
+
+def test_blocks_agree_with_the_dense_method(solved):
+    """The dense optimum is unique here; the slopes of a rough one differ by the square root of its gap at most."""
+    problem, solution = solved
+    exact = jp.sensitivity(problem, jp.solve(problem, "interior-point", tol=1e-10))
+    found = jp.sensitivity(problem, solution)
+    rough = np.sqrt(float(solution.gap))
+    assert abs(found.joint - exact.joint).max() < 10 * rough
+    assert abs(np.asarray(found.distortion) - exact.distortion).max() < rough
+
+
+def test_a_computed_joint_gives_the_slopes_of_its_table(solved):
+    problem, solution = solved
+    table = jnp.asarray(problem.joints[0])
+    computed = jp.joints.from_function(lambda x: table[:, x[0].astype(int)], np.arange(float(SIZE)))
+    form = {"budget": problem.budget, "multiplier": problem.multiplier}
+    same = jp.DistortionProblem(computed, problem.distortions[0], **form)
+    expected = jp.sensitivity(problem, solution).joint
+    np.testing.assert_allclose(jp.sensitivity(same, solution).joint, expected, rtol=0, atol=1e-12)
+
+
+def test_no_table_of_the_distortion_or_the_mechanism_is_made(monkeypatch):
+    size = 64
+    problem = jp.DistortionProblem(smooth_joint(size, PRIVATE), DISTORTIONS["squared"](size), budget=0.01)
+    solution = jp.solve(problem, "accelerated", tol=1e-4)
+    for owner, name in ((AbstractDistortion, "__array__"), (type(solution.mechanism), "matrix")):
+        monkeypatch.setattr(owner, name, lambda *_: pytest.fail("a table was computed"), raising=False)
+    monkeypatch.setattr(jp.DistortionProblem, "tables", lambda self: pytest.fail("a table was computed"))
+    assert jp.sensitivity(problem, solution).joint.shape == (1, PRIVATE, size)
+
+
+def test_the_table_of_the_slopes_is_refused_where_it_does_not_fit(solved, monkeypatch):
+    problem, solution = solved
+    slopes = jp.sensitivity(problem, solution).distortion
+    monkeypatch.setattr("jaxpriv._resources._ALWAYS", 0.0)
+    monkeypatch.setattr("jaxpriv._resources.free_memory", lambda: 8.0 * SIZE * SIZE)
+    with pytest.raises(ResourceError, match=r"rows\(index\)"):
+        np.asarray(slopes)
+    with pytest.raises(ValueError, match="without a copy"):
+        np.asarray(slopes, copy=False)
