@@ -14,6 +14,7 @@ outputs tie, as at the optimum they do; there the rule of the dual decides, rows
 import dataclasses
 import math
 from dataclasses import dataclass
+from types import ModuleType
 
 import equinox as eqx
 import jax
@@ -24,7 +25,7 @@ from numpy.typing import DTypeLike
 
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import mechanism_array
+from jaxpriv._validation import is_traced, mechanism_array
 from jaxpriv.certificates.tables import column_values, nonnegative, shared_prices
 from jaxpriv.channel import AbstractChannel
 from jaxpriv.distortion import AbstractDistortion, Matrix
@@ -50,54 +51,60 @@ from jaxpriv.streaming import all_costs, block_size, posterior_scores
 
 def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Arr:
     """Lambda; differentiate it in the arrays of `program`."""
+    xp = jnp if is_traced(program, mechanism, k, eta, price) else np
     limits = len(program.budgets)
-    eta, price = nonnegative(jnp, jnp.asarray(eta)), nonnegative(jnp, jnp.asarray(price))
+    eta, price = nonnegative(xp, xp.asarray(eta)), nonnegative(xp, xp.asarray(price))
     if program.peaked:
-        price = shared_prices(jnp, program, price)
+        price = shared_prices(xp, program, price)
     used = (program.constraints * mechanism).sum(axis=(1, 2))
     total = (program.cost * mechanism).sum() + price[:limits] @ (used - program.budgets)
     start, worst, limit = 0, 0, limits
     for term in program.terms:
         own = k[:, start : start + len(term.rows)]
         start += len(term.rows)
-        w = jnp.matmul(term.rows, mechanism, precision="highest")
+        w = jnp.matmul(term.rows, mechanism, precision="highest") if xp is jnp else term.rows @ mechanism
         if term.role is Role.WORST:
             if term.smooth:
                 total = total + (eta[:, worst] * (column_values(term, w) + term.offset @ mechanism)).sum()
                 worst += 1
             else:
-                total = total + _claimed_above(term, own, w)
+                total = total + _claimed_above(xp, term, own, w)
             continue
         weight = 1.0
         if term.priced:
             weight = price[limit]
             total = total - weight * term.bound
             limit += 1
-        total = total + (weight * column_values(term, w).sum() if term.smooth else _claimed(term, own, weight, w))
+        total = total + (weight * column_values(term, w).sum() if term.smooth else _claimed(xp, term, own, weight, w))
     return total
 
 
-def _claimed(term: Term, k: Arr, price: ScalarLike, w: Arr) -> Arr:
+def _claimed(xp: ModuleType, term: Term, k: Arr, price: ScalarLike, w: Arr) -> Arr:
     """What rules claim of the outputs w (T, Y) where the set of a piecewise linear average is multiplied by a price."""
-    k = jnp.maximum(k, 0.0).T
+    k = xp.maximum(k, 0.0).T
     if term.cap is not None:
-        return (jnp.minimum(k, term.cap[:, None] * price) * w).sum()
+        return (xp.minimum(k, term.cap[:, None] * price) * w).sum()
     reference = term.reference[:, None]
-    shares = k * jax.lax.stop_gradient(reference)
+    shares = k * _fixed(xp, reference)
     whole = shares.sum(axis=0)
-    shares = jnp.where(whole > 0, shares / jnp.where(whole > 0, whole, 1.0), 1.0 / len(k))
+    shares = xp.where(whole > 0, shares / xp.where(whole > 0, whole, 1.0), 1.0 / len(k))
     return price * (shares * w / reference).sum()
 
 
-def _claimed_above(term: Term, k: Arr, w: Arr) -> Arr:
+def _claimed_above(xp: ModuleType, term: Term, k: Arr, w: Arr) -> Arr:
     """The same of a worst outcome: w <= t reference, t that of the mechanism; with k . reference = 0 any would do."""
-    k = jnp.maximum(k, 0.0).T
+    k = xp.maximum(k, 0.0).T
     if not term.normalised:
         return (k * w).sum()
     reference = term.reference[:, None]
     up = reference > 0
-    t = jnp.where(up, w / jnp.where(up, reference, 1.0), -jnp.inf).max(axis=0)
-    return (k * (w - reference * jax.lax.stop_gradient(t))).sum()
+    t = xp.where(up, w / xp.where(up, reference, 1.0), -np.inf).max(axis=0)
+    return (k * (w - reference * _fixed(xp, t))).sum()
+
+
+def _fixed(xp: ModuleType, part: Arr) -> Arr:
+    """The same, not differentiated."""
+    return jax.lax.stop_gradient(part) if xp is jnp else part
 
 
 def along(program: Program, change: Program, *at: Arr) -> Arr:

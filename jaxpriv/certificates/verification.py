@@ -50,8 +50,9 @@ from jaxpriv.streaming import marginal
 
 # What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
 _ROUNDING = 1e-10
-# The largest limit that is proved out of reach is found to this, relative to 1 + limit.
-_BISECTION = 1e-10
+# The largest limit that is proved out of reach is found to this, relative to 1 + limit; how far beside a root the next
+# limit is tried, as a share of that.
+_BISECTION, _BESIDE = 1e-10, 0.4
 # A claim that rounding alone refutes is proved when it is this share lower.
 _NEXT = 1e-9
 
@@ -90,7 +91,7 @@ def least_limit(
     problem: DistortionProblem, k: Arr, eta: Arr, price: Arr, claimed: float, high: float, whole: bool = False
 ) -> float:
     """A limit e <= high of a worst-outcome measure that no mechanism within the budgets meets: `claimed` where the
-    given rules prove that one, and by bisection about as much more (or less) as they prove; at least 0.
+    given rules prove that one, and about as much more (or less) as they prove; at least 0.
 
     The certified least distance to the budgets is positive at e, and the mechanisms that meet a smaller limit are
     among those that meet e: so no mechanism within the budgets has a value below e. `whole`: of what program the rules
@@ -98,25 +99,35 @@ def least_limit(
     """
     anything = np.full(problem.shape, 1.0 / problem.shape[1])
 
-    def proves(e: np.ndarray, _: np.ndarray) -> np.ndarray:
+    def distance(e: np.ndarray, _: np.ndarray) -> np.ndarray:
         program = worst_program(problem, float(e[0]), whole)
-        return np.asarray(certify_program(program, anything, k, eta, price).lower_bound > 0)
+        return np.asarray(certify_program(program, anything, k, eta, price).lower_bound)
 
-    return float(_largest_proved(proves, np.array([claimed]), np.array([high]))[0])
+    return float(_largest_proved(distance, np.array([claimed]), np.array([high]))[0])
 
 
 def _largest_proved(
-    proves: Callable[[np.ndarray, np.ndarray], np.ndarray], claimed: np.ndarray, high: np.ndarray
+    distance: Callable[[np.ndarray, np.ndarray], np.ndarray], claimed: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """The limits (N,) of `least_limit`. `proves(e, lanes)`: whether the rules of so many lanes prove the limits e."""
-    low, high = np.zeros(claimed.shape), high.copy()
+    """The limits (N,) of `least_limit`. `distance(e, lanes)`: what the rules of so many lanes prove at the limits e.
+
+    What fixed rules prove falls with the limit, and limits are proved where it is positive. Its root is looked for by
+    the secant through the last two limits that were tried, kept inside the interval that holds it and moved to the side
+    that did not move last; where two of them do not halve the interval, the next is its middle.
+    """
+    low, high, shape = np.zeros(claimed.shape), high.copy(), claimed.shape
+    before, last = (np.full(shape, np.nan), np.full(shape, np.nan)), (np.full(shape, np.nan), np.full(shape, np.nan))
 
     def ask(e: np.ndarray, which: np.ndarray) -> None:
+        nonlocal before, last
         lanes = np.flatnonzero(which)
         if len(lanes):
-            proved = np.zeros(claimed.shape, bool)
-            proved[lanes] = proves(e[lanes], lanes)
-            low[which & proved], high[which & ~proved] = e[which & proved], e[which & ~proved]
+            found = np.zeros(shape)
+            found[lanes] = distance(e[lanes], lanes)
+            before = tuple(np.where(which, new, old) for new, old in zip(last, before, strict=True))
+            last = tuple(np.where(which, new, old) for new, old in zip((e, found), last, strict=True))
+            proved = which & (found > 0)
+            low[proved], high[which & ~proved] = e[proved], e[which & ~proved]
 
     stated = (claimed > 0) & (claimed <= high)
     ask(claimed, stated)
@@ -124,8 +135,16 @@ def _largest_proved(
     step = _BISECTION * (1.0 + claimed)
     beside = np.where(low > 0, claimed + step, claimed - np.minimum(step, _NEXT * claimed))
     ask(beside, stated & (beside > 0) & (beside < high))
+    first, second = np.full(shape, np.inf), np.full(shape, np.inf)  # the widths of the interval before the last two
     while (wide := np.isfinite(high) & (high - low > _BISECTION * (1.0 + high))).any():
-        ask(0.5 * (low + high), wide)
+        width = high - low
+        rise = last[1] - before[1]
+        known = np.isfinite(rise) & (rise != 0)
+        root = last[0] - np.where(known, last[1], 0.0) * (last[0] - before[0]) / np.where(known, rise, 1.0)
+        root = root + np.where(last[1] > 0, _BESIDE, -_BESIDE) * _BISECTION * (1.0 + high)
+        inside = known & (root > low) & (root < high) & (width <= 0.5 * first)
+        first, second = second, np.where(wide, width, second)
+        ask(np.where(inside, root, 0.5 * (low + high)), wide)
     return low
 
 
@@ -417,12 +436,12 @@ def _of_limits(
         leak = _worst_values(stack, mechanism)
         anything = np.full(stack.shape, 1.0 / stack.shape[1])
 
-        def proves(e: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        def distance(e: np.ndarray, lanes: np.ndarray) -> np.ndarray:
             program = worst_program(stack[lanes], e)
             every = np.broadcast_to(anything, (len(lanes), *anything.shape))
-            return np.asarray(certify_program(program, every, k[lanes], eta[lanes], price[lanes]).lower_bound > 0)
+            return np.asarray(certify_program(program, every, k[lanes], eta[lanes], price[lanes]).lower_bound)
 
-        bound = _largest_proved(proves, np.zeros(leak.shape) if claimed is None else claimed, leak)
+        bound = _largest_proved(distance, np.zeros(leak.shape) if claimed is None else claimed, leak)
         violation = violation_of(as_budgets(distance_program(stack, ())), mechanism)
         return StackProof(leak, bound, np.asarray(violation), leak, distortion)
     most = stack.leakage_budget

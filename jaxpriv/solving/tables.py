@@ -5,13 +5,12 @@ import itertools
 import math
 import time
 
-import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._clock import Clock
-from jaxpriv._types import Arr, ScalarLike
-from jaxpriv._validation import is_traced
+from jaxpriv._types import Arr
 from jaxpriv.certificates import least_limit, violation_of
+from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.errors import InfeasibleError
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
@@ -32,37 +31,18 @@ from jaxpriv.solving.closed_forms import ROUNDING_SHARES, independent_release, n
 from jaxpriv.solving.host import CertifiedCandidate, Solve, check_limits, on_face, own_goal
 from jaxpriv.solving.reduction import Reduced
 
-# The rule by which the search for the least worst-outcome limit goes on, on the host and under a trace.
-
-
-# Probes of the search over limits: a secant needs about ten, bisection from 1 to 1e-9 thirty.
+# Probes of the search over limits: it needs five or six as a rule, bisection from 1 to 1e-9 thirty.
 MOST_PROBES = 60
-
-
-# How far the root is moved, in tolerances, to the side that did not move last; it stays this share of the interval from
-# its ends; without an interval the limit grows fourfold, from 1 at first. Choices: they change the number of probes.
-_MOVED, _MARGIN, _GROWTH, _FIRST = 0.3, 0.02, 4.0, 0.25
-# How near the budgets the distance to them is computed: well below the rounding of budgets of order one, or a tenth of
-# it.
-_DISTANCE = Goal(1e-10, 0.1)
-
-
-def next_limit(
-    low: ScalarLike, high: ScalarLike, f_low: ScalarLike, f_high: ScalarLike, last: ScalarLike, tol: ScalarLike
-) -> ScalarLike:
-    """The next limit to try inside (low, high), where the distance falls from f_low > 0 to f_high <= 0.
-
-    The root of the secant, moved a little to the side that did not move last, so that both ends close in.
-    """
-    xp = jnp if is_traced(low, high, f_low, f_high, last, tol) else np
-    bounded = xp.isfinite(high)
-    width = xp.where(bounded, high, low) - low
-    fall = f_low - f_high
-    known = xp.isfinite(fall) & (fall != 0.0)
-    root = low + width * xp.where(known, f_low, 0.0) / xp.where(known, fall, 1.0)
-    root = root + xp.where(last < 0, _MOVED, -_MOVED) * tol
-    root = xp.minimum(xp.maximum(root, low + _MARGIN * width), high - _MARGIN * width)
-    return xp.where(bounded, xp.where(known, root, low + 0.5 * width), _GROWTH * xp.maximum(low, _FIRST))
+# Limits to try, in tolerances: so far above the root of a distance, and at least so far from the ends of the interval;
+# those ends in shares of the interval where the root is outside of it. Without an interval the limit grows fourfold,
+# from 1 at first. After so many probes that are no progress the interval is halved. Choices: they change the number of
+# probes.
+ABOVE, FROM_END, _MARGIN, _GROWTH, _FIRST, SLOW = 0.2, 0.3, 0.1, 4.0, 0.25, 2
+# A distance is computed to its sign, to a tenth of itself (from 1e-10 on: well below the rounding of budgets of order
+# one), or to this share of what the tolerance of the limit makes of it.
+NEEDED, DISTANCE = 0.2, Goal(1e-10, 0.1)
+# Step of the slope of a Lagrangian, relative to the limit: the error of the difference is of its square.
+_STEP = 1e-5
 
 
 # The least worst-outcome leakage within budgets: one program where the measure's sets are smooth, otherwise a search.
@@ -154,49 +134,99 @@ def _within(solve: Solve, program: Program, mechanism: np.ndarray, start: np.nda
 
 
 def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> tuple[CertifiedCandidate, float, float]:
-    """The same by one distance after another."""
-    problem = solve.problem
+    """The same by one distance after another.
+
+    The rules of a distance bound it at every limit, so the root of what they prove is a lower end; a mechanism outside
+    the budgets, mixed with the best one within them, is often a better one. The next limit is a little above the root
+    of the Lagrangian's tangent: the slope of the Lagrangian is that of the distance (`certificates.lagrangian`), and
+    its value has an error of second order.
+    """
+    problem, within = solve.problem, as_budgets(distance_program(solve.problem, solve.further))
     low, high = 0.0, solve.leak(start)
-    f_low, f_high = math.nan, math.nan
     # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
-    nothing = no_rules(worst_program(problem, 0.0))
-    best, proof = CertifiedCandidate(start, *nothing, 0.0, 0.0, 0.0, solve.name), nothing
-    e, last, near, width = min(1.0, 0.5 * high), 0, False, high
+    proof = no_rules(worst_program(problem, 0.0))
+    best, outside = CertifiedCandidate(start, *proof, 0.0, 0.0, 0.0, solve.name), None
+    e, f, needed, slow = min(1.0, 0.5 * high), math.inf, 0.0, 0
+    near, below, width = False, False, high
     open_low, open_high = math.inf, -math.inf  # the limits at which the interval of the distance held 0
     for _ in range(MOST_PROBES):
-        if high - low <= max(float(goal.tol), float(goal.rtol) * high) or solve.clock.expired():
+        allowed = max(float(goal.tol), float(goal.rtol) * high if math.isfinite(high) else 0.0)
+        if high - low <= allowed or solve.clock.expired():
             break
-        found = _distance(solve, e)
+        found = _distance(solve, e, needed)
         if face is not None and found.bound <= 0:
             found = _on_face(solve, as_budgets(distance_program(problem, ())), face, found)
+        met = found.value <= 0 and found.violation == 0
+        rules, most = (found.k, found.eta, found.price), min(high, _GROWTH * max(e, _FIRST))
+        proved = least_limit(problem, *rules, *((e, most) if found.bound > 0 else (low, min(e, most))))
+        if proved > low:
+            low, proof = proved, rules
+        tried = [found.mechanism] if met else []
         if found.bound > 0:
-            low, f_low, last, proof = e, found.bound, -1, (found.k, found.eta, found.price)
-            if face is not None:
-                low = least_limit(problem, *proof, e, high)  # the same rules often prove a little more
-        elif found.value <= 0 and found.violation == 0 and (face is None or solve.leak(found.mechanism) < high):
-            leak = solve.leak(found.mechanism)  # of a mechanism that was moved onto the face it may be above e
-            high, f_high, best, last = leak if face is not None else min(e, leak), found.value, found, 1
-        else:
-            open_low, open_high = min(open_low, e), max(open_high, e)
+            outside = found.mechanism
+        if outside is not None and face is None:
+            tried.append(_mixture(within, outside, found.mechanism if met else best.mechanism))
+        tried = [one for one in tried if violation_of(within, one) == 0 and solve.excess(solve.further, one) == 0]
+        gained = False
+        for mechanism in tried:
+            if (leak := solve.leak(mechanism)) < high:
+                high, best, gained = leak, dataclasses.replace(found, mechanism=mechanism), True
+        below = found.bound > 0 or (below and not met)
         solve.clock.report(solve.name, solve.steps, high, low)
+        # On a face what is met has to be better too.
+        if found.bound <= 0 and not (met and (face is None or gained)):
+            if needed > 0:  # it was computed to no more than that
+                needed = 0.0
+                continue
+            open_low, open_high = min(open_low, e), max(open_high, e)
+        before, width = width, high - low
         if open_low <= open_high:  # close in on those limits from both sides, as far as there is something to gain
-            above, below = high - open_high, open_low - low
-            if face is not None or max(above, below) <= open_high - open_low:
+            over, under = high - open_high, open_low - low
+            if face is not None or max(over, under) <= open_high - open_low:
                 break
-            e = open_high + _CLOSER * above if above > below else open_low - _CLOSER * below
+            e = open_high + _CLOSER * over if over > under else open_low - _CLOSER * under
         elif face is None:
-            e = float(next_limit(low, high, f_low, f_high, last, goal.tol))
-        else:  # the distance is 0 at every limit that can be met: there is no secant
-            near, width = last < 0 and (not near or high - low < 0.5 * width), high - low
-            e = low + (min(_MOVED * float(goal.tol), 0.5 * width) if near else 0.5 * width)
-    k, eta, price = proof
-    return dataclasses.replace(best, k=k, eta=eta, price=price), high, low
+            last, (f, slope) = f, _tangent(problem, e, found)
+            slow = 0 if abs(f) <= 0.5 * abs(last) or width <= 0.5 * before else slow + 1
+            if slow < SLOW and slope < 0:
+                margin = _MARGIN * width if math.isfinite(width) else 0.0
+                least = min(FROM_END * allowed, 0.5 * width) if f > 0 else margin
+                e = min(max(e - f / slope + ABOVE * allowed, low + least), high - margin)
+                needed = NEEDED * allowed * abs(slope)
+            else:
+                e = low + 0.5 * width if math.isfinite(width) else _GROWTH * max(low, _FIRST)
+                needed, slow = 0.0, 0
+        else:  # the distance is 0 at every limit that can be met: there is no slope
+            near = below and (not near or width < 0.5 * before)
+            e = low + (min(FROM_END * float(goal.tol), 0.5 * width) if near else 0.5 * width)
+    return dataclasses.replace(best, k=proof[0], eta=proof[1], price=proof[2]), high, low
 
 
-def _distance(solve: Solve, e: float) -> CertifiedCandidate:
+def _tangent(problem: DistortionProblem, e: float, found: CertifiedCandidate) -> tuple[float, float]:
+    """The Lagrangian of the distance at the limit e, and its slope there."""
+    under, over = (
+        float(lagrangian(worst_program(problem, limit), found.mechanism, found.k, found.eta, found.price))
+        for limit in ((1.0 - _STEP) * e, (1.0 + _STEP) * e)
+    )
+    return 0.5 * (under + over), 0.5 * (over - under) / (_STEP * e)
+
+
+def _mixture(within: Program, outside: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """The mixture of both mechanisms that is as near to the first as the budgets allow."""
+    used, held = ((within.constraints * one).sum(axis=(1, 2)) for one in (outside, inside))
+    over = used > within.budgets
+    shares = np.where(over, (within.budgets - held) / np.where(over, used - held, 1.0), 1.0)
+    share = np.clip(shares.min(initial=1.0), 0.0, 1.0)
+    return share * outside + (1.0 - share) * inside
+
+
+def _distance(solve: Solve, e: float, needed: float) -> CertifiedCandidate:
+    """The distance at the limit e, to `needed` or as near as its sign."""
     program = worst_program(solve.problem, e)
     program = dataclasses.replace(program, anchor=independent_release(program))
-    return solve.run(program, ((solve.problem.leakage, e), *solve.further), _DISTANCE)
+    return solve.run(
+        program, ((solve.problem.leakage, e), *solve.further), Goal(max(needed, DISTANCE.tol), DISTANCE.rtol)
+    )
 
 
 def _on_face(solve: Solve, program: Program, face: Face, found: CertifiedCandidate) -> CertifiedCandidate:

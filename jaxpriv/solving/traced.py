@@ -39,7 +39,7 @@ from jaxpriv.solvers import AbstractSolver, Goal, last_state
 from jaxpriv.solving.closed_forms import independent_release, no_rules
 from jaxpriv.solving.host import distortion_of, own_goal
 from jaxpriv.solving.reduction import Reduced, as_they_are, moves
-from jaxpriv.solving.tables import MOST_PROBES, next_limit
+from jaxpriv.solving.tables import MOST_PROBES
 from jaxpriv.solving.traced_program import (
     NO_DERIVATIVE,
     Posed,
@@ -209,6 +209,26 @@ def _idle(mass: Arr) -> Term:
     return linear_limit(-mass[None], np.zeros(1), mass)
 
 
+# How far the root is moved, in tolerances, to the side that did not move last; it stays this share of the interval from
+# its ends; without an interval the limit grows fourfold, from 1 at first. Choices: they change the number of probes.
+_MOVED, _MARGIN, _GROWTH, _FIRST = 0.3, 0.02, 4.0, 0.25
+
+
+def _next_limit(low: Arr, high: Arr, f_low: Arr, f_high: Arr, last: Arr, tol: ScalarLike) -> Arr:
+    """The next limit to try inside (low, high), where the distance falls from f_low > 0 to f_high <= 0.
+
+    The root of the secant, moved a little to the side that did not move last, so that both ends close in.
+    """
+    bounded = jnp.isfinite(high)
+    width = jnp.where(bounded, high, low) - low
+    fall = f_low - f_high
+    known = jnp.isfinite(fall) & (fall != 0.0)
+    root = low + width * jnp.where(known, f_low, 0.0) / jnp.where(known, fall, 1.0)
+    root = root + jnp.where(last < 0, _MOVED, -_MOVED) * tol
+    root = jnp.minimum(jnp.maximum(root, low + _MARGIN * width), high - _MARGIN * width)
+    return jnp.where(bounded, jnp.where(known, root, low + 0.5 * width), _GROWTH * jnp.maximum(low, _FIRST))
+
+
 class _LimitSearch(NamedTuple):
     """Where the search stands: the least limit is proved to be at least `low`, and `best` has `high`."""
 
@@ -257,7 +277,7 @@ def _searched(
             jnp.where(below, new, old) for new, old in zip(found[1:4], (at.k, at.eta, at.price), strict=True)
         )
         best = jnp.where(above, found.mechanism, at.best)
-        e = next_limit(low, high, f_low, f_high, last, goal.tol)
+        e = _next_limit(low, high, f_low, f_high, last, goal.tol)
         steps, probes = at.steps + found.steps, at.probes + 1
         return _LimitSearch(low, high, f_low, f_high, last, e, best, k, eta, price, steps, probes, ~(below | above))
 

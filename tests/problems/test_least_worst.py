@@ -14,6 +14,7 @@ from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.conic.candidate import largest_ratio, least_ratio
 from jaxpriv.solvers.conic.start import first_point
 from jaxpriv.solvers.conic.system import rearrange
+from jaxpriv.solving import tables
 from jaxpriv.solving.host import Solve
 from jaxpriv.solving.tables import searched
 
@@ -115,3 +116,60 @@ def test_the_start_of_a_tight_budget_is_within_it():
     assert ((data.c * point.x).sum(axis=(1, 2)) < data.program.budgets).all()
     assert largest_ratio(data, point.x) < point.peak
     assert jp.solve(problem, tol=1e-9).gap <= 1e-9
+
+
+# With S = X uniform on n symbols and a Hamming budget D: sum_y P(y|y) = n (1 - D) for the best mechanism. Summed over
+# y, P(y|y) <= T P(y) gives T >= n (1 - D), P(y) <= T P(y|x) over x != y gives T >= (n - 1)/(n D), and
+# P(y|y) <= T P(y|x) gives T >= (n - 1)(1 - D)/D. Randomised response attains all three.
+SYMMETRIC = {
+    "max-lift": (lk.MaxLift(), lambda n, d: n * (1 - d)),
+    "lift": (lk.Lift(), lambda n, d: max(n * (1 - d), (n - 1) / (n * d))),
+    "ldp": (lk.LocalDifferentialPrivacy(), lambda n, d: (n - 1) * (1 - d) / d),
+    "neighbours": (lk.LocalDifferentialPrivacy(np.ones((4, 4), bool)), lambda n, d: (n - 1) * (1 - d) / d),
+}
+
+
+def assert_proved_out_of_reach(problem, solution):
+    """The certified distance to the budgets is positive just below the lower end, by the rules of the solution."""
+    duals = np.asarray(solution.scores)[0], np.asarray(solution.weights), np.asarray(solution.multipliers)
+    e = float(solution.lower_bound) * (1 - 1e-9)
+    for whole in (False, True):
+        program = worst_program(problem, e, whole)
+        if sum(len(term.rows) for term in program.terms) == duals[0].shape[1]:
+            assert certify_program(program, np.eye(*problem.shape), *duals).lower_bound > 0
+            return
+    raise AssertionError("the rules are of no program of the problem")
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+@pytest.mark.parametrize("budget", [0.04, 0.5])
+@pytest.mark.parametrize("tol", [1e-4, 1e-8])
+def test_least_log_ratios_of_randomised_response(name, budget, tol):
+    measure, ratio = SYMMETRIC[name]
+    problem = jp.DistortionProblem(np.eye(4) / 4, HAMMING, budget=budget, leakage=measure)
+    solution = jp.solve(problem, tol=tol)
+    exact = np.log(ratio(4, budget))
+    assert solution.status == "optimal"
+    assert solution.value - solution.lower_bound <= tol
+    assert solution.lower_bound <= exact + 1e-12
+    assert exact <= solution.value + 1e-9
+    assert solution.distortion[0] <= budget + 1e-12
+    assert_proved_out_of_reach(problem, solution)
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_a_search_takes_few_distances(name, monkeypatch):
+    """Secants through the distances took about ten."""
+    asked, distance = [], tables._distance
+    monkeypatch.setattr(tables, "_distance", lambda solve, e, needed: asked.append(e) or distance(solve, e, needed))
+    most = 0
+    for seed, budget in enumerate([0.02, 0.1, 0.2, 0.3]):
+        joint = np.random.default_rng(seed).dirichlet(np.ones(16)).reshape(4, 4)
+        problem = jp.DistortionProblem(joint, HAMMING, budget=budget, leakage=SYMMETRIC[name][0])
+        asked.clear()
+        solution = jp.solve(problem, tol=1e-6)
+        assert solution.status == "optimal"
+        assert jp.certify(problem, solution).lower_bound == pytest.approx(float(solution.lower_bound), abs=1e-9)
+        assert_proved_out_of_reach(problem, solution)
+        most = max(most, len(asked))
+    assert 0 < most <= 8
