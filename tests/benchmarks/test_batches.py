@@ -12,3 +12,14 @@ def test_all_columns_reach_the_certified_bounds():
     assert {name: column["problems"] for name, column in row.items()} == {"solve_many": 3, "moreau": 3, "cvxpy_pool": 2}
     assert all(-1e-9 <= column["gap"] <= 2e-6 for column in row.values())
     assert all(column["first"] > 0 and column["later"] > 0 for column in row.values())
+
+
+def test_other_measures_are_certified_beside_mutual_information():
+    from benchmarks.batches import measured
+
+    row = measured(size=3, count=2, names=["ldp", "max-lift"], repeats=1)["milliseconds"]
+    assert list(row) == ["mutual-information", "ldp", "max-lift"]
+    for forms in row.values():
+        assert list(forms) == ["least", "limited"]
+        assert all(one["optimal"] == 2 and 0 <= one["gap"] <= 1e-6 and one["ratio"] > 0 for one in forms.values())
+    assert row["mutual-information"]["least"]["ratio"] == 1.0
