@@ -41,7 +41,7 @@ _FEWEST, _MOST = 4, 128
 _WORTH = 4.0
 # About the steps of a solve (compiled, and in NumPy, where a step takes longer), and of the search for the least worst
 # outcome relative to those; the seconds of a small solve in NumPy; and those of a step that no size explains.
-STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 8, 0.01, 2e-4
+STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 4, 0.01, 2e-4
 # Processor seconds that compiling a batch takes, most often.
 COMPILE = 8.0
 # Steps from which a lane that does not end is left to a solve of its own: all others would wait for it.

@@ -5,10 +5,12 @@ import itertools
 import math
 import time
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._clock import Clock
 from jaxpriv._types import Arr
+from jaxpriv._validation import is_traced
 from jaxpriv.certificates import least_limit, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.errors import InfeasibleError
@@ -37,7 +39,7 @@ MOST_PROBES = 60
 # those ends in shares of the interval where the root is outside of it. Without an interval the limit grows fourfold,
 # from 1 at first. After so many probes that are no progress the interval is halved. Choices: they change the number of
 # probes.
-ABOVE, FROM_END, _MARGIN, _GROWTH, _FIRST, SLOW = 0.2, 0.3, 0.1, 4.0, 0.25, 2
+ABOVE, FROM_END, MARGIN, GROWTH, FIRST, SLOW = 0.2, 0.3, 0.1, 4.0, 0.25, 2
 # A distance is computed to its sign, to a tenth of itself (from 1e-10 on: well below the rounding of budgets of order
 # one), or to this share of what the tolerance of the limit makes of it.
 NEEDED, DISTANCE = 0.2, Goal(1e-10, 0.1)
@@ -157,7 +159,7 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
         if face is not None and found.bound <= 0:
             found = _on_face(solve, as_budgets(distance_program(problem, ())), face, found)
         met = found.value <= 0 and found.violation == 0
-        rules, most = (found.k, found.eta, found.price), min(high, _GROWTH * max(e, _FIRST))
+        rules, most = (found.k, found.eta, found.price), min(high, GROWTH * max(e, FIRST))
         proved = least_limit(problem, *rules, *((e, most) if found.bound > 0 else (low, min(e, most))))
         if proved > low:
             low, proof = proved, rules
@@ -165,7 +167,7 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
         if found.bound > 0:
             outside = found.mechanism
         if outside is not None and face is None:
-            tried.append(_mixture(within, outside, found.mechanism if met else best.mechanism))
+            tried.append(np.asarray(nearest_mixture(within, outside, found.mechanism if met else best.mechanism)))
         tried = [one for one in tried if violation_of(within, one) == 0 and solve.excess(solve.further, one) == 0]
         gained = False
         for mechanism in tried:
@@ -189,12 +191,12 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
             last, (f, slope) = f, _tangent(problem, e, found)
             slow = 0 if abs(f) <= 0.5 * abs(last) or width <= 0.5 * before else slow + 1
             if slow < SLOW and slope < 0:
-                margin = _MARGIN * width if math.isfinite(width) else 0.0
+                margin = MARGIN * width if math.isfinite(width) else 0.0
                 least = min(FROM_END * allowed, 0.5 * width) if f > 0 else margin
                 e = min(max(e - f / slope + ABOVE * allowed, low + least), high - margin)
                 needed = NEEDED * allowed * abs(slope)
             else:
-                e = low + 0.5 * width if math.isfinite(width) else _GROWTH * max(low, _FIRST)
+                e = low + 0.5 * width if math.isfinite(width) else GROWTH * max(low, FIRST)
                 needed, slow = 0.0, 0
         else:  # the distance is 0 at every limit that can be met: there is no slope
             near = below and (not near or width < 0.5 * before)
@@ -211,12 +213,13 @@ def _tangent(problem: DistortionProblem, e: float, found: CertifiedCandidate) ->
     return 0.5 * (under + over), 0.5 * (over - under) / (_STEP * e)
 
 
-def _mixture(within: Program, outside: np.ndarray, inside: np.ndarray) -> np.ndarray:
+def nearest_mixture(within: Program, outside: Arr, inside: Arr) -> Arr:
     """The mixture of both mechanisms that is as near to the first as the budgets allow."""
+    xp = jnp if is_traced(outside, inside) else np
     used, held = ((within.constraints * one).sum(axis=(1, 2)) for one in (outside, inside))
     over = used > within.budgets
-    shares = np.where(over, (within.budgets - held) / np.where(over, used - held, 1.0), 1.0)
-    share = np.clip(shares.min(initial=1.0), 0.0, 1.0)
+    shares = xp.where(over, (within.budgets - held) / xp.where(over, used - held, 1.0), 1.0)
+    share = xp.clip(shares.min(initial=1.0), 0.0, 1.0)
     return share * outside + (1.0 - share) * inside
 
 

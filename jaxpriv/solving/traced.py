@@ -39,7 +39,18 @@ from jaxpriv.solvers import AbstractSolver, Goal, last_state
 from jaxpriv.solving.closed_forms import independent_release, no_rules
 from jaxpriv.solving.host import distortion_of, own_goal
 from jaxpriv.solving.reduction import Reduced, as_they_are, moves
-from jaxpriv.solving.tables import MOST_PROBES
+from jaxpriv.solving.tables import (
+    ABOVE,
+    DISTANCE,
+    FIRST,
+    FROM_END,
+    GROWTH,
+    MARGIN,
+    MOST_PROBES,
+    NEEDED,
+    SLOW,
+    nearest_mixture,
+)
 from jaxpriv.solving.traced_program import (
     NO_DERIVATIVE,
     Posed,
@@ -60,8 +71,8 @@ from jaxpriv.solving.traced_program import (
 
 # A limit that rules prove is lowered by the first of these shares that the rounding of the certificate allows.
 _LOWERED = (0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6)
-# The goal of a distance to the budgets: its sign.
-_CLOSE = Goal(1e-10, 0.1)
+# Limits at which the rules of one distance are tried, and how far below their root in tolerances.
+_TRIED, _LOWER = 3, 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +131,7 @@ class LeastWorst:
 
                 at, moved = (parts, found.value), (change, slope)
                 max_steps = self.joined(parts)[2]
-                end = best_of(self.solver, program_of(at), _CLOSE, max_steps)[1]
+                end = best_of(self.solver, program_of(at), DISTANCE, max_steps)[1]
                 counted = as_they_are
             else:
                 start, end = end
@@ -209,36 +220,17 @@ def _idle(mass: Arr) -> Term:
     return linear_limit(-mass[None], np.zeros(1), mass)
 
 
-# How far the root is moved, in tolerances, to the side that did not move last; it stays this share of the interval from
-# its ends; without an interval the limit grows fourfold, from 1 at first. Choices: they change the number of probes.
-_MOVED, _MARGIN, _GROWTH, _FIRST = 0.3, 0.02, 4.0, 0.25
-
-
-def _next_limit(low: Arr, high: Arr, f_low: Arr, f_high: Arr, last: Arr, tol: ScalarLike) -> Arr:
-    """The next limit to try inside (low, high), where the distance falls from f_low > 0 to f_high <= 0.
-
-    The root of the secant, moved a little to the side that did not move last, so that both ends close in.
-    """
-    bounded = jnp.isfinite(high)
-    width = jnp.where(bounded, high, low) - low
-    fall = f_low - f_high
-    known = jnp.isfinite(fall) & (fall != 0.0)
-    root = low + width * jnp.where(known, f_low, 0.0) / jnp.where(known, fall, 1.0)
-    root = root + jnp.where(last < 0, _MOVED, -_MOVED) * tol
-    root = jnp.minimum(jnp.maximum(root, low + _MARGIN * width), high - _MARGIN * width)
-    return jnp.where(bounded, jnp.where(known, root, low + 0.5 * width), _GROWTH * jnp.maximum(low, _FIRST))
-
-
 class _LimitSearch(NamedTuple):
     """Where the search stands: the least limit is proved to be at least `low`, and `best` has `high`."""
 
     low: Arr
     high: Arr
-    f_low: Arr  # the distances to the budgets at both
-    f_high: Arr
-    last: Arr  # which end moved last: -1, 1
-    e: ScalarLike  # the next limit to try
+    e: Arr  # the next limit to try
+    needed: Arr  # and how near its distance is to be computed, 0: as its sign needs
+    f: Arr  # the Lagrangian at the limit before
+    slow: Arr  # how many probes in succession were no progress
     best: Arr  # (X, Y)
+    outside: Arr  # (X, Y) the last mechanism that exceeded the budgets
     k: Arr  # what proves `low`
     eta: Arr
     price: Arr
@@ -254,45 +246,99 @@ def _searched(
     further = limits_of(problem)
     within = as_budgets(distance_program(problem, (), True))
 
+    def allowed(high: Arr) -> Arr:
+        return jnp.maximum(goal.tol, goal.rtol * jnp.where(jnp.isfinite(high), high, 0.0))
+
     def going(at: _LimitSearch) -> Arr:
-        size = jnp.where(jnp.isfinite(at.high), at.high, 0.0)
-        wide = at.high - at.low > jnp.maximum(goal.tol, goal.rtol * size)
-        return wide & ~at.stuck & (at.probes < MOST_PROBES)
+        return (at.high - at.low > allowed(at.high)) & ~at.stuck & (at.probes < MOST_PROBES)
+
+    def leak_within(mechanism: Arr) -> Arr:
+        """What it leaks; inf where it exceeds the budgets or a further limit."""
+        met = (violation_of(within, mechanism) == 0) & (traced_excess(problem, further, mechanism) == 0)
+        return jnp.where(met, _leak(problem, mechanism), jnp.inf)
 
     def probed(at: _LimitSearch) -> _LimitSearch:
         program = worst_program(problem, at.e, True)
         program = dataclasses.replace(program, anchor=independent_release(program))
-        found = best_of(solver, program, _CLOSE, max_steps)[0]
-        below = found.bound > 0
-        limits = ((problem.leakage, at.e), *further)
-        met = (found.violation == 0) & (traced_excess(problem, limits, found.mechanism) == 0)
-        above = ~below & (found.value <= 0) & met
-        low, high = (
-            jnp.where(below, at.e, at.low),
-            jnp.where(above, jnp.minimum(at.e, _leak(problem, found.mechanism)), at.high),
+        near = Goal(jnp.maximum(at.needed, DISTANCE.tol), DISTANCE.rtol)
+        found = best_of(solver, program, near, max_steps)[0]
+        below, met = found.bound > 0, (found.value <= 0) & (found.violation == 0)
+        rules = found.k, found.eta, found.price
+        proved = jnp.maximum(_limit_of_rules(problem, *rules, at.e, at.low, _LOWER * allowed(at.high)), at.low)
+        better = proved > at.low
+        k, eta, price = (jnp.where(better, new, old) for new, old in zip(rules, (at.k, at.eta, at.price), strict=True))
+        outside = jnp.where(below, found.mechanism, at.outside)
+        mixed = nearest_mixture(within, outside, jnp.where(met, found.mechanism, at.best))
+        tried = jnp.stack([at.best, found.mechanism, mixed])
+        leaks = jnp.stack([at.high, *(leak_within(one) for one in (found.mechanism, mixed))])
+        best, high = tried[leaks.argmin()], leaks.min()
+        again = ~below & ~met & (at.needed > 0)  # it was computed to no more than that
+        step = _next_limit(at, proved, high, *_tangent(problem, found, at.e), allowed(high))
+        e, needed, f, slow = (
+            jnp.where(again, same, new)
+            for same, new in zip((at.e, jnp.zeros_like(at.f), at.f, at.slow), step, strict=True)
         )
-        f_low, f_high = jnp.where(below, found.bound, at.f_low), jnp.where(above, found.value, at.f_high)
-        last = jnp.where(below, -1, jnp.where(above, 1, at.last))
-        k, eta, price = (
-            jnp.where(below, new, old) for new, old in zip(found[1:4], (at.k, at.eta, at.price), strict=True)
-        )
-        best = jnp.where(above, found.mechanism, at.best)
-        e = _next_limit(low, high, f_low, f_high, last, goal.tol)
+        stuck = ~below & ~met & ~again
         steps, probes = at.steps + found.steps, at.probes + 1
-        return _LimitSearch(low, high, f_low, f_high, last, e, best, k, eta, price, steps, probes, ~(below | above))
+        return _LimitSearch(proved, high, e, needed, f, slow, best, outside, k, eta, price, steps, probes, stuck)
 
     start = _start(problem, further, max_steps)
     high = _leak(problem, start)
     first = jnp.minimum(1.0, 0.5 * high)
-    zero, unknown = jnp.zeros_like(high), jnp.full_like(high, jnp.nan)
+    zero, nothing = jnp.zeros_like(high), jnp.array(0)
     k, eta, price = (jnp.asarray(part) for part in no_rules(worst_program(problem, first, True)))
-    nothing = jnp.array(0)
     begun = _LimitSearch(
-        zero, high, unknown, unknown, nothing, first, start, k, eta, price, nothing, nothing, jnp.array(False)
-    )
+        zero, high, first, zero, jnp.full_like(high, jnp.inf), nothing, start, start, k, eta, price, nothing, nothing,
+        jnp.array(False),
+    )  # fmt: skip
     end = lax.while_loop(going, probed, begun)
     violation = jnp.maximum(violation_of(within, end.best), traced_excess(problem, further, end.best))
     return TracedResult(end.best, end.k, end.eta, end.price, end.high, end.low, violation, end.steps), None
+
+
+def _tangent(problem: DistortionProblem, found: TracedResult, e: Arr) -> tuple[Arr, Arr]:
+    """The Lagrangian of the distance at the limit e, and its slope there."""
+
+    def at(e: Arr) -> Arr:
+        return lagrangian(worst_program(problem, e, True), found.mechanism, found.k, found.eta, found.price)
+
+    return jax.jvp(at, (e,), (jnp.ones_like(e),))
+
+
+def _next_limit(at: _LimitSearch, low: Arr, high: Arr, f: Arr, slope: Arr, allowed: Arr) -> tuple[Arr, ...]:
+    """(the limit to try, how near to compute its distance, f, probes without progress), as on the host."""
+    width = high - low
+    bounded = jnp.isfinite(width)
+    slow = jnp.where((abs(f) <= 0.5 * abs(at.f)) | (width <= 0.5 * (at.high - at.low)), 0, at.slow + 1)
+    usable = (slow < SLOW) & (slope < 0)
+    margin = jnp.where(bounded, MARGIN * width, 0.0)
+    least = jnp.where(f > 0, jnp.minimum(FROM_END * allowed, 0.5 * width), margin)
+    root = at.e - f / jnp.where(usable, slope, -1.0) + ABOVE * allowed
+    root = jnp.minimum(jnp.maximum(root, low + least), high - margin)
+    middle = jnp.where(bounded, low + 0.5 * jnp.where(bounded, width, 0.0), GROWTH * jnp.maximum(low, FIRST))
+    needed = jnp.where(usable, NEEDED * allowed * abs(slope), 0.0)
+    return jnp.where(usable, root, middle), needed, f, jnp.where(usable, slow, 0)
+
+
+def _limit_of_rules(
+    problem: DistortionProblem, k: Arr, eta: Arr, price: Arr, e: Arr, low: Arr, lower: ScalarLike
+) -> Arr:
+    """The largest limit that the rules of the distance at e proved where they were tried: at e, and at `lower` less
+    than what Newton's method makes of their root; 0 if none.
+    """
+    anything = jnp.full(problem.shape, 1.0 / problem.shape[1], e.dtype)
+
+    def bound(e: Arr) -> Arr:
+        return jnp.asarray(certify_program(worst_program(problem, e, True), anything, k, eta, price).lower_bound)
+
+    def tried(_: int, carry: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
+        e, proved = carry
+        f, slope = jax.jvp(bound, (e,), (jnp.ones_like(e),))
+        known = jnp.isfinite(f) & (slope < 0)
+        root = e - jnp.where(known, f, 0.0) / jnp.where(known, slope, 1.0) - lower
+        return jnp.where(known & (root > low), root, low), jnp.where(f > 0, jnp.maximum(proved, e), proved)
+
+    return lax.fori_loop(0, _TRIED, tried, (e, jnp.zeros_like(e)))[1]
 
 
 def solve_traced(problem: DistortionProblem, name: str, solver: PyTree, goal: Goal, max_steps: ScalarLike) -> Solution:

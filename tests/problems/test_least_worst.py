@@ -173,3 +173,29 @@ def test_a_search_takes_few_distances(name, monkeypatch):
         assert_proved_out_of_reach(problem, solution)
         most = max(most, len(asked))
     assert 0 < most <= 8
+
+
+@pytest.mark.parametrize("name", ["max-lift", "lift", "ldp"])
+def test_a_batch_proves_least_log_ratios(name, monkeypatch):
+    """Randomised response at several budgets and random joints, in one compiled program."""
+    monkeypatch.setenv("JAXPRIV_COMPILE", "always")
+    measure, ratio = SYMMETRIC[name]
+    budgets = np.array([0.04, 0.2, 0.5, 0.6])
+    known = [jp.DistortionProblem(np.eye(4) / 4, HAMMING, budget=one, leakage=measure) for one in budgets]
+    joints = np.random.default_rng(11).dirichlet(np.ones(16), 4).reshape(4, 4, 4)
+    drawn = [jp.DistortionProblem(one, HAMMING, budget=0.1, leakage=measure) for one in joints]
+    found = [one for one in jp.solve_many([*known, *drawn]) if isinstance(one, jp.Solution)]
+    assert len(found) == 8
+    for problem, solution in zip([*known, *drawn], found, strict=True):
+        assert solution.status == "optimal"
+        assert -1e-9 <= solution.gap <= 1e-6
+        assert solution.distortion[0] <= problem.budget[0] + 1e-12
+        assert_proved_out_of_reach(problem, solution)
+    for budget, solution in zip(budgets, found, strict=False):
+        exact = np.log(ratio(4, budget))
+        assert solution.lower_bound <= exact + 1e-12
+        assert exact <= solution.value + 1e-9
+    for problem, solution in zip(drawn, found[4:], strict=True):
+        alone = jp.solve(problem, tol=1e-8)
+        assert alone.lower_bound <= solution.value + 1e-9
+        assert solution.lower_bound <= alone.value + 1e-9
