@@ -72,7 +72,7 @@ from jaxpriv.solving.traced_program import (
 # A limit that rules prove is lowered by the first of these shares that the rounding of the certificate allows.
 _LOWERED = (0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6)
 # Limits at which the rules of one distance are tried, and how far below their root in tolerances.
-_TRIED, _LOWER = 3, 0.05
+_TRIED, _LOWER = 4, 0.05
 
 
 @dataclasses.dataclass(frozen=True)
