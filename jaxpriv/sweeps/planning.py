@@ -13,7 +13,8 @@ from jaxpriv.errors import JaxprivError
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.batches import COMPILE, STEPS, Kind, joined, kind_of
 from jaxpriv.solving.loops import step_seconds
-from jaxpriv.sweeps.declaration import FORMAT, Config, Study, digest
+from jaxpriv.sweeps.cases import Config, digest
+from jaxpriv.sweeps.declaration import FORMAT, Study
 
 # A chunk is predicted to take about so many seconds, and has at most the rows that the study says.
 _SECONDS = 3.0

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxpriv.errors import IntegrityError, ResourceError
 from jaxpriv.solution import Solution, Status
-from jaxpriv.sweeps.declaration import Config
+from jaxpriv.sweeps.cases import Config
 
 if TYPE_CHECKING:
     import polars

@@ -24,7 +24,8 @@ from jaxpriv.solving.buckets import Bucket
 from jaxpriv.solving.loops import repeatable
 from jaxpriv.solving.many import solve_or_say_why
 from jaxpriv.sweeps import rows
-from jaxpriv.sweeps.declaration import CaseParts, Config, Study
+from jaxpriv.sweeps.cases import CaseParts, Config
+from jaxpriv.sweeps.declaration import Study
 from jaxpriv.sweeps.planning import Chunk, Plan, goal_of
 from jaxpriv.sweeps.store import Part, Store, opened, seen
 

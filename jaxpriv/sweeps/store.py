@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from jaxpriv._files import atomic_write
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.sweeps import rows
-from jaxpriv.sweeps.declaration import FORMAT, Study, digest
+from jaxpriv.sweeps.cases import digest
+from jaxpriv.sweeps.declaration import FORMAT, Study
 from jaxpriv.sweeps.planning import Chunk, Plan, chunk_key, plan_of
 
 if TYPE_CHECKING:

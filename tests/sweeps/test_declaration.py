@@ -104,6 +104,57 @@ def test_what_is_wrong_is_refused_with_its_place(changes, words):
         _study(**changes)
 
 
+NAN, INF = float("nan"), float("inf")
+# For every axis of a grid, values that no problem can have; each is tried alone and at position 1 of a list.
+REFUSED = {
+    "joint": [3, True, {}, {"family": "dirichlet"}, {"file": 3}, {"file": "a\0b"}, {"array": "joint"}, ""],
+    "joint.private": [0, -1, 2.0, "3", True, 2**17, NAN],
+    "joint.useful": [0, -1, 2.0, "3", False, 2**60],
+    "joint.seed": [-1, 0.5, "0", True, 2**53],
+    "joint.concentration": [0, -1.0, NAN, INF, "1", True, 1e9],
+    "joint.zeros": [-0.1, 1.1, NAN, "0"],
+    "distortion": [3, True, {}, "", {"name": 3}, {"file": ""}, {"name": "hamming", "released": 0}],
+    "leakage": [3, True, {}, "", {"name": 3}, {"name": "sibson"}, {"name": "sibson", "order": -1.0}],
+    "budget_share": [-0.1, 1.5, NAN, INF, -INF, "0.5", True, {}],
+    "budget": [-1, -1e-300, NAN, INF, "0.5", True],
+    "multiplier": [-1, NAN, INF, "0.5", True],
+    "leakage_budget": [-1e-9, NAN, INF, "0.5", True],
+    "solver": [3, True, {}, "", "simplex"],
+    "tol": [0, -1e-6, NAN, INF, "1e-6", True],
+    "rtol": [-1e-6, NAN, INF, "0", True],
+    "max_steps": [-1, 0.5, NAN, "10", True],
+}
+
+
+@pytest.mark.parametrize(("axis", "value"), [(axis, value) for axis, values in REFUSED.items() for value in values])
+def test_no_axis_takes_what_no_problem_can_have(axis, value):
+    """The message names the place: alone, and in a list, where the first entry is good."""
+    axis, _, part = axis.partition(".")
+    grid = {"joint": {"family": "dirichlet", "private": 2, "useful": 3, "seed": 1}, "budget_share": 0.5}
+    good = {
+        "joint": grid["joint"] | {"seed": 9},
+        "distortion": "absolute",
+        "leakage": "mutual-information",
+        "solver": "auto",
+        "tol": 1e-3,
+        "max_steps": 50,
+    }.get(axis, 0.25)
+    if axis in ("budget", "multiplier", "leakage_budget"):
+        del grid["budget_share"]
+    bad = {**grid["joint"], part: value} if part else value
+    for given, place in ((bad, f"grid[0].{axis}"), ([good, bad], f"grid[0].{axis}[1]")):
+        with pytest.raises(InputError) as error:
+            Study.of({"grid": [{**grid, axis: given}]})
+        assert str(error.value).startswith(f"{place}.{part}" if part else place), str(error.value)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0), (0, 3), (0, 2, 3), (), (3,)])
+def test_arrays_that_are_no_joints(shape, tmp_path):
+    np.savez(tmp_path / "data.npz", joint=np.full(shape, 1.0 / 6))
+    with pytest.raises(InputError, match=r"grid\[0\].joint: the array has shape"):
+        Study.of({"grid": [{"joint": "data.npz", "budget": 0.1}]}, tmp_path)
+
+
 def test_files_that_are_no_declarations(tmp_path):
     path = tmp_path / "study.toml"
     with pytest.raises(InputError, match="does not exist"):

@@ -101,9 +101,9 @@ def test_problems_without_a_mechanism_or_a_solver_are_rows_too(tmp_path):
     study = {
         "grid": [
             {
-                **DECLARED["grid"][0],
-                "budget_share": [-0.5, 0.5],
-                "joint": DECLARED["grid"][0]["joint"] | {"private": 2},
+                "joint": JOINT | {"private": 2},
+                "distortion": {"name": "uniform"},
+                "budget": [0.0, 0.9],
             },
             {
                 "joint": {"family": "dirichlet", "private": 2, "useful": 3},
