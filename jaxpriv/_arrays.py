@@ -196,6 +196,8 @@ def weigh(weights: Arr, arrays: Arr) -> Arr:
     """sum_i weights_i arrays_i."""
     if of(weights, arrays) is jnp:
         return jnp.tensordot(weights, arrays, 1)
+    if len(arrays) == 1:
+        return weights[0] * arrays[0]
     return np.matmul(weights, arrays.reshape(len(arrays), math.prod(arrays.shape[1:]))).reshape(arrays.shape[1:])
 
 
@@ -206,6 +208,8 @@ def einsum(subscripts: str, *arrays: Arr) -> Arr:
     a, b = arrays
     to_a, to_b, back, shared, own = _contraction(subscripts)
     a, b = a.transpose(to_a), b.transpose(to_b)
+    if own == 1 and a.ndim == b.ndim == shared + 2:  # matrices as they are
+        return np.matmul(a, b).transpose(back)
     lead, left = a.shape[:shared], a.shape[shared : shared + own]
     summed = math.prod(a.shape[shared + own :])
     right = b.shape[shared + a.ndim - shared - own :]

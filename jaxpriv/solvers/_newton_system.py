@@ -167,15 +167,19 @@ class InputSystem(NamedTuple):
         return _input_solve(*parts, rho, link, level, row)
 
     def _solved(self, rho: Arr, link: Arr, level: Arr, row: Arr) -> tuple[Arr, Arr, Arr, Arr]:
-        shared = self.a.shape[0]
+        shared, limited = self.a.shape[0], self.extra.shape[1] > 0
 
         def rmatvec(v: Arr) -> Arr:
             """A_y' v_y."""
+            if not limited:
+                return xp.matmul(v, self.a)
             return xp.matmul(v[..., :shared], self.a) + xp.einsum("ywx,myw->myx", self.extra, v[..., shared:])
 
         def matvec(x: Arr) -> Arr:
             """A_y x_y."""
             top = xp.matmul(x, self.a.T)
+            if not limited:
+                return top
             return xp.concatenate([top, xp.einsum("ywx,myx->myw", self.extra, x)], axis=-1)
 
         def along(coordinates: Arr) -> Arr:

@@ -88,6 +88,7 @@ def meet_budgets(
     # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding: some
     # units of rounding of its largest entry, 1e-9 in float64, which changes a step by as much.
     relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
+    tilted = constraints * tilt[None]
 
     def logits_at(lam: Arr) -> Arr:
         return base - tilt * xp.weigh(lam, constraints)
@@ -96,7 +97,6 @@ def meet_budgets(
         _, w = normalised(logits_at(lam))
         used = (constraints * w[None]).sum(axis=2)  # (R, X)
         over = used.sum(axis=1) - budgets
-        tilted = constraints * tilt[None]
         curvature = xp.einsum("rxy,qxy->rq", tilted * w, constraints) - xp.einsum("rx,qx->rq", used * tilt[:, 0], used)
         # The absolute part keeps a matrix of zeros (a mechanism without choice) regular; moves are clipped anyway.
         ridge = 1e-12 + relative * xp.diagonal(curvature).max()

@@ -16,6 +16,7 @@ Every number below changes steps and time only: the certificate is computed agai
 found, in float64. Where no derivation is given a number is a choice.
 """
 
+from operator import is_
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -34,6 +35,7 @@ from jaxpriv.solvers.conic.newton import (
     factorise,
     no_sides,
     predictor,
+    price_move,
     responses,
     with_prices,
 )
@@ -151,7 +153,8 @@ class InteriorPoint(AbstractSolver):
 
 
 def _plus(point: Point, move: Point, a: ScalarLike) -> Point:
-    return Point(*(p + a * m for p, m in zip(point, move, strict=True)))
+    # Parts that a program does not have are empty.
+    return Point(*(p + a * m if p.size else p for p, m in zip(point, move, strict=True)))
 
 
 def _after(data: Data, point: Point, move: Point, a: ScalarLike) -> Point:
@@ -192,24 +195,26 @@ def _products(data: Data, after: Point, prices: Arr) -> tuple[Arr, Arr, tuple[Ar
 
 def _ratio(v: Arr, dv: Arr) -> Arr:
     """Largest step in [0, 1] that keeps v + a dv >= 0."""
-    if v.size == 0:
-        return xp.ones((), like=v)
     return xp.minimum(1.0, 1.0 / xp.maximum((-dv / v).max(), np.finfo(v.dtype).tiny))
 
 
 def _reach(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
-    """How far the rules may rise and fall in one step, (Y, T) each."""
+    """How far the rules may rise and fall in one step, (Y, T) each; one array where that is equally far."""
     up, down = [], []
     for term, place in zip(data.terms, data.layout, strict=True):
         own = term.whole(g[:, place.rows])
         if not term.smooth:
             up.append(xp.full_like(own, xp.inf))
-            down.append(xp.full_like(own, xp.inf))
+            down.append(up[-1])
             continue
         lowest, highest = domain(term)
         most = solver.score_change * (_OF_LOGARITHMS if term.rule_set is ENTROPIC else 1.0)
         size = most * (abs(own) if term.rule_set.proportional else xp.ones_like(own))
         # The mass, the last row, holds the normalisation: free.
+        if lowest == -xp.inf and highest == xp.inf and not term.massed:
+            up.append(size)
+            down.append(size)
+            continue
         free = np.zeros(own.shape[1], bool)
         if term.massed:
             free[-1] = True
@@ -217,10 +222,11 @@ def _reach(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
         fall = xp.minimum(size, own - lowest) if lowest > -xp.inf else size
         up.append(xp.where(free, xp.inf, rise))
         down.append(xp.where(free, xp.inf, fall))
-    return xp.concatenate(up, axis=1), xp.concatenate(down, axis=1)
+    rise = xp.concatenate(up, axis=1)
+    return rise, rise if all(map(is_, up, down)) else xp.concatenate(down, axis=1)
 
 
-def _largest(solver: InteriorPoint, data: Data, point: Point, r: Residual, move: Point) -> Arr:
+def _largest(data: Data, point: Point, r: Residual, origin: "_Origin", move: Point) -> Arr:
     inside = data.support
     step = _ratio(xp.where(inside, point.x, 1.0), xp.where(inside, move.x, 0.0))
     step = xp.minimum(step, _ratio(point.z, xp.where(inside, move.z, 0.0)))
@@ -238,19 +244,25 @@ def _largest(solver: InteriorPoint, data: Data, point: Point, r: Residual, move:
         (data.open(point.price, 1.0), data.open(move.price, 0.0)),
         (data.open(point.slack, 1.0), move.slack),
     ):
-        step = xp.minimum(step, _ratio(v, dv))
+        if v.size:
+            step = xp.minimum(step, _ratio(v, dv))
     # g changes by a u/(price + a dprice), u = dk - g dprice: at most `up`, at least -`down`.
     g = r.rules
-    up, down = _reach(solver, data, g)
+    up, down = origin.rise, origin.fall
     u = move.k - g * moved_prices
     if data.shared.any():  # at a falling price they move on a line
         moved_prices = xp.where(data.shared, xp.maximum(moved_prices, 0.0), moved_prices)
     smooth = data.linear == 0
-    rising = xp.where(smooth & (u > 0), (u - xp.where(xp.isinf(up), 0.0, up) * moved_prices) / (up * r.prices), 0.0)
-    falling = xp.where(
-        smooth & (u < 0), (-u - xp.where(xp.isinf(down), 0.0, down) * moved_prices) / (down * r.prices), 0.0
-    )
-    worst = xp.maximum(rising.max(initial=0.0), falling.max(initial=0.0))
+
+    def longest(which: Arr, size: Arr, most: Arr) -> Arr:
+        """The inverse of the step that changes a rule by `most`."""
+        used = (size - xp.where(xp.isinf(most), 0.0, most) * moved_prices) / (most * r.prices)
+        return xp.where(smooth & which, used, 0.0).max(initial=0.0)
+
+    if up is down:
+        worst = longest(u != 0, abs(u), up)
+    else:
+        worst = xp.maximum(longest(u > 0, u, up), longest(u < 0, -u, down))
     return xp.minimum(step, 1.0 / xp.maximum(worst, np.finfo(worst.dtype).tiny))
 
 
@@ -273,16 +285,21 @@ def _strayed(data: Data, point: Point, prices: Arr, edges: tuple[Any, ...]) -> t
 
 
 class _Origin(NamedTuple):
-    """Where a step begins: how near it may come to the boundary, and what its rules claim outside their sets."""
+    """Where a step begins: how near it may come to the boundary, what its rules claim outside their sets, and how far
+    they may rise and fall.
+    """
 
     share: ScalarLike
     claim: Arr  # (Y, J)
+    rise: Arr  # (Y, T)
+    fall: Arr  # (Y, T); `rise` itself where they are equal
 
 
 def _origin(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> _Origin:
     least, mean, _ = _products(data, point, r.prices)
     _, claim = _strayed(data, point, r.prices, r.edges)
-    return _Origin(xp.minimum(solver.neighbourhood, _OF_START * least / mean), claim)
+    share = xp.minimum(solver.neighbourhood, _OF_START * least / mean)
+    return _Origin(share, claim, *_reach(solver, data, r.rules))
 
 
 def _allowed_stray(solver: InteriorPoint, data: Data) -> float | None:
@@ -333,7 +350,7 @@ def _into_neighbourhood(
         least, mean, _ = _products(data, after, prices)
         return a, mean, (mean > 0) & (least >= origin.share * mean) & held(a, after, prices, mean), count + 1
 
-    a = solver.boundary * _largest(solver, data, point, r, move)
+    a = solver.boundary * _largest(data, point, r, origin, move)
     a, mean, _, _ = xp.while_loop(outside, shorten, (a, r.mu, np.array(False), np.array(0)))
     return a, mean
 
@@ -341,14 +358,14 @@ def _into_neighbourhood(
 def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, ScalarLike]:
     """One predictor-corrector step."""
     f = factorise(data, point, r)
-    response = responses(data, point, r, f) if r.columns.shape[0] else point
+    response = responses(data, point, r, f) if r.columns.shape[0] else None
     asked = (predictor(data, point, r), centring(data, point, r))
     both = directions(data, point, r, f, Sides(*map(xp.stack, zip(*asked, strict=True))))
     predict, centre = (
         with_prices(data, point, r, Point(*(leaf[i] for leaf in both)), response, asked[i]) for i in range(2)
     )
-    reach = _largest(solver, data, point, r, predict)
     origin = _origin(solver, data, point, r)
+    reach = _largest(data, point, r, origin, predict)
     sigma = xp.clip((1.0 - reach) ** _POWER, _LEAST_SIGMA, _MOST_SIGMA)
     move = _plus(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
@@ -420,7 +437,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Sca
         edge, new = r.edges[j], edges[j]
         t, t_new = data.scale(j, point.x, edge), data.scale(j, after.x, new)
         price = r.prices[:, at]
-        kappa = move.k[:, at] - r.rules[:, at] * _price_move(data, move, j)
+        kappa = move.k[:, at] - r.rules[:, at] * price_move(data, move, j)
         linear = t[:, None] * (edge.normal + a * _bent(edge, kappa / price))
         expected = edge.level + a * (edge.normal * kappa).sum(axis=1) / price[:, 0]
         if edge.normal_drift is not None:
@@ -460,16 +477,6 @@ def _bent(edge: Boundary, dg: Arr) -> Arr:
     if edge.curvature.ndim == dg.ndim:
         return edge.curvature * dg
     return xp.einsum("yij,yj->yi", edge.curvature, dg)
-
-
-def _price_move(data: Data, move: Point, j: int) -> Arr:
-    """The move of the price of term j's set, (Y, 1) or ()."""
-    place = data.layout[j]
-    if place.limit is not None:
-        return move.price[place.limit]
-    if place.worst is not None:
-        return move.eta[:, place.worst, None]
-    return xp.zeros((), like=move.x)
 
 
 def _moved(data: Data, point: Point, r: Residual, move: Point, a: ScalarLike) -> Point:

@@ -198,14 +198,22 @@ def directions(data: Data, point: Point, r: Residual, f: Factor, asked: Sides) -
     return _as_move(data, point, r, solved, asked, xp.zeros_like(asked.pair))
 
 
-def responses(data: Data, point: Point, r: Residual, f: Factor) -> Point:
-    """Directions for a unit change of each price, then of the peak of a minimax program: a batch of `Point`."""
+class Responses(NamedTuple):
+    """Directions for a unit change of each price, then of the peak of a minimax program."""
+
+    moves: Point  # a batch
+    slopes: Arr  # [j, i]: d use_i / d price_j
+
+
+def responses(data: Data, point: Point, r: Residual, f: Factor) -> Responses:
+    """The same for every right-hand side of a step."""
     nothing = no_sides(data, point, r)
     row = xp.broadcast_to(nothing.row, (len(r.columns), *nothing.row.shape))
     dx, dz, kappa, e = _solve(data, f, -r.columns, r.cap_response, r.responses, row)
     unit = xp.eye(len(r.columns), like=point.x)[:, : point.price.shape[0]]
     moves = _as_move(data, point, r, (dx, dz + r.columns, kappa, e), nothing, unit)
-    return moves._replace(slack=xp.zeros_like(unit))
+    moves = moves._replace(slack=xp.zeros_like(unit))
+    return Responses(moves, use_rates(data, point, r, moves))
 
 
 def no_sides(data: Data, point: Point, r: Residual) -> Sides:
@@ -217,13 +225,13 @@ def no_sides(data: Data, point: Point, r: Residual) -> Sides:
     )  # fmt: skip
 
 
-def with_prices(data: Data, point: Point, r: Residual, move: Point, response: Point, sides: Sides) -> Point:
-    """Add the moves of the prices: a system of the size of the number of limits."""
+def with_prices(data: Data, point: Point, r: Residual, move: Point, given: Responses | None, sides: Sides) -> Point:
+    """Add the moves of the prices: a system of the size of the number of limits. Without limits nothing is `given`."""
     count = point.price.shape[0]
-    if count == 0 and not data.program.minimax:
+    if given is None:
         return move
+    response, slopes = given
     base = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
-    slopes = use_rates(data, point, r, response)  # [j, i]: d use_i / d price_j
     at = data.open(point.price, 1.0)  # of an equation it may be zero, and neither slack nor pair are asked for
     matrix = xp.diag(point.slack / at) - slopes[:count].T
     rhs = sides.pair / at - sides.room + base
@@ -242,9 +250,20 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, response: Po
     else:
         price = small_solve(matrix, rhs)
     along = solved if data.program.minimax else price
-    moved = Point(*(base + xp.weigh(along, slopes) for base, slopes in zip(move, response, strict=True)))
+    # Parts that a program does not have are empty.
+    moved = Point(*(one + xp.weigh(along, by) if one.size else one for one, by in zip(move, response, strict=True)))
     slack = (sides.pair - point.slack * price) / at
     return moved._replace(price=price, slack=slack, peak=peak)
+
+
+def price_move(data: Data, move: Point, j: int) -> Arr:
+    """The move of the price of term j's set, (Y, 1) or ()."""
+    place = data.layout[j]
+    if place.limit is not None:
+        return move.price[place.limit]
+    if place.worst is not None:
+        return move.eta[:, place.worst, None]
+    return xp.zeros((), like=move.x)
 
 
 def predictor(data: Data, point: Point, r: Residual) -> Sides:
@@ -322,7 +341,7 @@ def path_tangent(program: Program, change: Program, point: Point) -> Point:
     data = data_of(moving)
     r = residuals(data, point)
     f = factorise(data, point, r, transposable=True)
-    response = responses(data, point, r, f) if point.price.shape[0] else point
+    response = responses(data, point, r, f) if r.columns.shape[0] else None
 
     def refine(move: Point, _: None) -> tuple[Point, None]:
         """Add the move that the equations still ask for."""

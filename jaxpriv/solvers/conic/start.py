@@ -91,16 +91,20 @@ def uniform(data: Data) -> Arr:
     return weights / weights.sum(axis=0)
 
 
-def average_leaks(data: Data, x: Arr) -> tuple[Arr, Arr]:
-    """(rules (Y, T), sum_y phi - bound of every term (J,)) at a mechanism, for `averaged` programs."""
-    seen, tiny = data.see(x), np.finfo(x.dtype).tiny
-    rules, leaks = [], []
+def average_rules(data: Data, seen: Arr) -> Arr:
+    """The rules (Y, T) at what the rows see of a mechanism, (Y, T), for `averaged` programs."""
+    rules, tiny = [], np.finfo(seen.dtype).tiny
     for term, place in zip(data.terms, data.layout, strict=True):
         w = seen[:, place.rows]
         # A rule is the same for all multiples of w.
         rules.append(rule_at(term, xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), _LEAST_SHARE)))
-        leaks.append((rules[-1] * w).sum() - term.bound)
-    return xp.concatenate(rules, axis=1), xp.stack(leaks)
+    return xp.concatenate(rules, axis=1)
+
+
+def leaks_of(data: Data, rules: Arr, seen: Arr) -> Arr:
+    """sum_y phi - bound of every term (J,) by these rules."""
+    used = rules * seen
+    return xp.stack([used[:, at.rows].sum() - term.bound for term, at in zip(data.terms, data.layout, strict=True)])
 
 
 def outcome_leaks(data: Data, x: Arr) -> tuple[Arr, Arr, Arr]:
@@ -129,12 +133,15 @@ def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
 
     def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr]:
         logs, mechanism, multipliers, weights = carry
-        rules, leaks = average_leaks(data, mechanism.T)
+        seen = data.see(mechanism.T)
+        rules = average_rules(data, seen)
         if program.peaked:
+            leaks = leaks_of(data, rules, seen)
             weights = weights * xp.exp(xp.clip(leaks - leaks.max(), -1.0, 0.0))
             weights = weights / weights.sum()
-        shares = [xp.full(len(term.reference), weights[j], like=rules) for j, term in enumerate(data.terms)]
-        logits = logs - tilt * (data.cost + data.tell(rules * xp.concatenate(shares))).T
+            shares = [xp.full(len(term.reference), weights[j], like=rules) for j, term in enumerate(data.terms)]
+            rules = rules * xp.concatenate(shares)
+        logits = logs - tilt * (data.cost + data.tell(rules)).T
         if program.budgets.shape[0]:
             logits, multipliers = meet_budgets(program.constraints, program.budgets, logits, tilt, multipliers, 1)
         return *normalised(logits), multipliers, weights
@@ -236,7 +243,9 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     x = (1.0 - _SPREAD) * x + _SPREAD * uniform(data)
     lam = xp.maximum(lam, _LEAST_PRICE)
     weights = (1.0 - _SPREAD) * weights / weights.sum() + _SPREAD / len(weights)
-    g, leaks = average_leaks(data, x)
+    seen = data.see(x)
+    g = average_rules(data, seen)
+    leaks = leaks_of(data, g, seen)
     price = xp.concatenate([lam, weights]) if program.peaked else lam
     no_eta = xp.zeros((outputs, 0), like=x)
     k = g * row_prices(data, price, no_eta)
