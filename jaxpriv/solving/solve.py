@@ -132,7 +132,8 @@ def solve(
             on from it: `max_steps`, `time_limit` and devices may differ, problem, solver and tolerances may not.
             Certificates are computed afresh from the problem. The file has 5 |Y| |S| numbers (and 2 |Y| |S| for each
             complete run), which say as much about the joint as the mechanism does. It is removed once the result is
-            `optimal`, and kept otherwise. A failure to write during the solve is a note, not an error.
+            `optimal`, and kept otherwise. A failure to write during the solve is a note, not an error. Of the processes
+            that share a mesh the first has the file; the path of the others is not used.
 
     Raises:
         InputError: an argument is wrong, by name.

@@ -81,9 +81,7 @@ def solve_streamed(
         _, private, _, _ = problem.sizes
         return no_solution(problem.shape, private, 0, len(problem.distortions), len(problem.distortions))
     if checkpoint is not None:
-        if jax.process_count() > 1:
-            raise InputError("checkpoint: one process only; several that share a problem write none")
-        task.checkpoint = checkpoint_of(checkpoint, program, solver, goal)
+        task.checkpoint = checkpoint_of(checkpoint, program, solver, goal, mesh)
     found = _closed_form(program, known, mesh)
     if found is None and task.expired(mesh):
         found = _nearest(program, known, np.zeros(len(program.distortions)), mesh)._replace(solver="none")

@@ -7,6 +7,7 @@ Everything else, certificates above all, is computed again from the problem.
 
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import sys
@@ -33,12 +34,14 @@ from jaxpriv.solvers import AcceleratedGradient, Goal, TwoGrid, advance
 from jaxpriv.solvers._base import Certified
 from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
 from jaxpriv.solving.execution import compiled
-from jaxpriv.streaming import Survey, agreed, leakage
+from jaxpriv.streaming import Survey, agreed, leakage, of_first, shared
 
 # Seconds between two files, and the share of the time that writing may take.
 _SECONDS, _SHARE = 10.0, 0.05
 _FORMAT = 1
 _MOST_RUNS = 48
+# The errors of a file, in the order of the number that stands for each where processes share them.
+_RAISED = (InputError, IntegrityError, ResourceError)
 # What an operator computes is sampled at so many useful symbols, with so many released ones each.
 _SAMPLED_X, _SAMPLED_Y = 64, 8
 
@@ -48,15 +51,32 @@ class Checkpoint:
 
     Raises `InputError` if the file is of another problem, other settings or another version, or lies in no folder,
     `IntegrityError` if it is damaged, `ResourceError` if its folder cannot be written. The file is then left as it is.
+    Of the processes of a mesh the first alone reads and writes the file; the others receive what it has read, and its
+    errors.
     """
 
-    def __init__(self, path: Path, identity: str, most_bytes: int):
+    def __init__(self, path: Path, identity: str, most_bytes: int, mesh: Mesh | None):
         self.path, self._identity = path, identity
         self._complete: dict[str, tuple[np.ndarray, int]] = {}
         self._current: tuple[str, np.ndarray, int] | None = None
-        self._writes = True
+        self._stamp: tuple[int, int, int] | None = None
+        # Of several processes, all with the same state, one has the file.
+        self._writes = not shared(mesh) or jax.process_index() == 0
         self._written = time.perf_counter()
         self._pause = _SECONDS
+        error = None
+        if self._writes:
+            try:
+                self._open(most_bytes)
+            except _RAISED as caught:
+                error = caught
+        if shared(mesh):
+            error = self._share(mesh, error)
+        if error is not None:
+            raise error
+
+    def _open(self, most_bytes: int) -> None:
+        path = self.path
         if not path.parent.is_dir():
             raise InputError(f"checkpoint: {path.parent} is not a folder")
         if path.exists():
@@ -67,6 +87,39 @@ class Checkpoint:
                 pass
         except OSError as error:
             raise ResourceError(f"checkpoint: cannot write into the folder of {path}: {error.strerror}") from error
+
+    def _share(self, mesh: Mesh | None, error: JaxprivError | None) -> JaxprivError | None:
+        """Give all processes of `mesh` what the first has read, or the error that it met: they go on alike, or none."""
+        content = b""
+        if self._writes:
+            head = {
+                "identity": self._identity,
+                "error": None if error is None else [_RAISED.index(type(error)), str(error)],
+                "current": None if self._current is None else [self._current[0], self._current[2]],
+                "complete": [[name, n] for name, (_, n) in self._complete.items()],
+            }
+            runs = [numbers for numbers, _ in self._complete.values()]
+            states = [] if self._current is None else [self._current[1]]
+            file = io.BytesIO()
+            arrays = {f"part_{i}": numbers for i, numbers in enumerate(runs + states)}
+            np.savez(file, allow_pickle=False, head=_bytes(json.dumps(head)), **arrays)
+            content = file.getvalue()
+        received = np.zeros(int(agreed(mesh, len(content))), np.uint8)
+        received[: len(content)] = np.frombuffer(content, np.uint8)
+        with np.load(io.BytesIO(np.asarray(of_first(mesh, received)).tobytes()), allow_pickle=False) as file:
+            head = json.loads(_text(file["head"]))
+            parts = [file[f"part_{i}"] for i in range(len(file.files) - 1)]
+        # Compared by all, so that all refuse: a process that goes on alone waits for the others for ever.
+        if agreed(mesh, float(head["identity"] != self._identity)):
+            return InputError("checkpoint: the processes do not have the same problem, solver settings and tolerance")
+        if head["error"] is not None:
+            kind, text = head["error"]
+            return error if error is not None else _RAISED[kind](text)
+        if head["current"] is not None:
+            label, steps = head["current"]
+            self._current = label, parts.pop(), steps
+        self._complete = {name: (numbers, n) for (name, n), numbers in zip(head["complete"], parts, strict=True)}
+        return None
 
     def complete(self, label: str, shapes: StreamedCandidate) -> tuple[StreamedCandidate, int] | None:
         """The best candidate and the steps of a run that is complete; None where it is not."""
@@ -143,7 +196,7 @@ class Checkpoint:
         required = ["format", "version", "identity", "head", "state"]
         try:
             arrays = load_npz_safely(self.path, required, names, max_bytes=most_bytes)
-        except (InputError, IntegrityError, ResourceError) as error:
+        except _RAISED as error:
             raise type(error)(f"checkpoint: {error}; nothing was changed there") from error
         kept = f"{self.path} (nothing was changed there)"
         version = _text(arrays["version"])
@@ -174,12 +227,16 @@ class Checkpoint:
 
 
 def checkpoint_of(
-    path: str | os.PathLike[str], program: StreamedProgram, solver: AcceleratedGradient | TwoGrid, goal: Goal
+    path: str | os.PathLike[str],
+    program: StreamedProgram,
+    solver: AcceleratedGradient | TwoGrid,
+    goal: Goal,
+    mesh: Mesh | None,
 ) -> Checkpoint:
-    """The checkpoint of a solve; errors as those of `Checkpoint`."""
+    """The checkpoint of a solve on `mesh`; errors as those of `Checkpoint`."""
     private, outputs = program.joint.shape[0], program.shape[1]
     room = 8 * (5 + 2 * _MOST_RUNS) * (outputs + 1) * (private + len(program.distortions) + 1) + 2**20
-    return Checkpoint(Path(path), _identity(program, solver, goal), room)
+    return Checkpoint(Path(path), _identity(program, solver, goal), room, mesh)
 
 
 def _identity(program: StreamedProgram, solver: AcceleratedGradient | TwoGrid, goal: Goal) -> str:

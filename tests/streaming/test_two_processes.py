@@ -1,4 +1,4 @@
-"""One problem shared by two processes of two devices each: the results of one process, and one end for both."""
+"""One problem shared by two processes of two devices each: the results of one process, one end and one checkpoint."""
 
 import json
 import os
@@ -6,13 +6,16 @@ import socket
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 _SCRIPT = """
     import json, sys
+    from pathlib import Path
+
     import jax
-    process, count, port = map(int, sys.argv[1:])
+    process, count, port = map(int, sys.argv[1:4])
     jax.config.update("jax_num_cpu_devices", 2)
     if count > 1:
         jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=count, process_id=process)
@@ -37,11 +40,32 @@ _SCRIPT = """
     limit = 1e-9 if process == 0 else None
     stopped = jp.solve(problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-9, time_limit=limit)
     found.append([stopped.status, stopped.value, stopped.lower_bound])
+    # A checkpoint that the first process alone has: the others have no folder for it.
+    path = sys.argv[4] if process == 0 else "/nowhere/state.npz"
+    state = Path(path)
+    for steps in (8, 1000):
+        solution = jp.solve(problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-2, checkpoint=path, max_steps=steps)
+        kept = solution.status != "optimal"
+        assert process > 0 or state.exists() == kept, (steps, solution)
+        found.append([solution.status, solution.value, solution.lower_bound, int(solution.steps), solution.notes])
+    if process == 0:
+        state.write_bytes(b"damaged")
+    try:
+        jp.solve(problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-2, checkpoint=path)
+    except jp.IntegrityError as error:
+        found.append([type(error).__name__, str(error).replace(path, "")])
+    assert process > 0 or state.read_bytes() == b"damaged"
+    # Of two problems none is solved: both processes refuse.
+    other = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.05 + 0.01 * (process > 0))
+    try:
+        jp.solve(other, jp.AcceleratedGradient(mesh=mesh), rtol=1e-2, checkpoint=path + "-other")
+    except jp.InputError as error:
+        found.append([type(error).__name__, str(error)])
     sys.stderr.write("result " + json.dumps(found, default=float) + "\\n")
 """
 
 
-def _run(count: int) -> list[list]:
+def _run(count: int, state: Path) -> list[list]:
     """What every one of `count` processes found."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -49,7 +73,7 @@ def _run(count: int) -> list[list]:
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(_SCRIPT), str(process), str(count), str(port)],
+            [sys.executable, "-c", textwrap.dedent(_SCRIPT), str(process), str(count), str(port), str(state)],
             env=environment,
             stdout=subprocess.DEVNULL,  # gloo prints lines there
             stderr=subprocess.PIPE,
@@ -68,12 +92,23 @@ def _run(count: int) -> list[list]:
 
 
 @pytest.mark.slow
-def test_two_processes_find_what_one_finds_and_end_together():
-    (alone,) = _run(1)
-    first, second = _run(2)
-    assert first == second
+def test_two_processes_find_what_one_finds_and_end_together(tmp_path):
+    (alone,) = _run(1, tmp_path / "one.npz")
+    first, second = _run(2, tmp_path / "two.npz")
+    assert first[:3] == second[:3]
     for one, shared in zip(alone[:2], first[:2], strict=True):
         assert shared[0] == one[0] == "optimal"
         assert shared[1:] == pytest.approx(one[1:], rel=1e-6)
     assert first[2][0] == "best_known"
     assert first[2][2] <= first[0][1]
+    # The checkpoint: all go on from the first one's file, and the result is that of an undisturbed solve.
+    for stopped, later, damaged in (alone[3:6], first[3:6], second[3:6]):
+        assert stopped[0] == "not_certified"
+        assert later[0] == "optimal"
+        assert later[1:3] == pytest.approx(alone[0][1:3], rel=1e-6)
+        assert later[3] > stopped[3] == 8
+        assert "went on from step 8" in later[4][0]
+        assert damaged[0] == "IntegrityError"
+    assert first[6] == second[6]
+    assert first[6][0] == "InputError"
+    assert "do not have the same problem" in first[6][1]
