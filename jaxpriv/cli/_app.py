@@ -24,6 +24,7 @@ from jaxpriv.errors import (
     NotCertifiedError,
     ResourceError,
 )
+from jaxpriv.verifier.__main__ import EXAMPLE as VERIFIED
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter  # click's own in older releases
@@ -46,6 +47,7 @@ _STUDY = (
 _MAPPING = "jaxpriv solve problem.npz --budget 0.2 --out mapping.npz"
 _COLUMNS = "--private income --useful age --useful town"
 _FIT = f"jaxpriv fit people.csv {_COLUMNS} --budget 0.2 --out design.zip"
+_RELEASE = "jaxpriv release people.csv --design design.zip --out released.csv --receipt receipt.json"
 
 # Lines of a shell: what is typed after a fresh start, in an empty folder.
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -58,11 +60,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "watchdog": (_PEOPLE, f"jaxpriv watchdog people.csv {_COLUMNS} --target-leakage 0.5"),
     "joint": (_PEOPLE, f"jaxpriv joint people.csv {_COLUMNS} --out counted.npz"),
     "fit": (_PEOPLE, _FIT),
-    "release": (
-        _PEOPLE,
-        _FIT,
-        "jaxpriv release people.csv --design design.zip --out released.csv --receipt receipt.json",
-    ),
+    "release": (_PEOPLE, _FIT, _RELEASE),
+    "verify": (_PEOPLE, _FIT, _RELEASE, *VERIFIED),
     "report": (_PEOPLE, _FIT, "jaxpriv report design.zip --out report.html"),
     "audit": (
         _PROBLEM,

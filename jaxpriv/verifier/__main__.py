@@ -13,15 +13,23 @@ from jaxpriv.verifier.findings import verify
 
 _CODES = ((InputError, 2), (NotCertifiedError, 4), (IntegrityError, 5), (ResourceError, 6))
 
+# The last lines of the help text: a design that was received, then a released file with its receipt.
+EXAMPLE = (
+    "jaxpriv verify design.zip",
+    "jaxpriv verify receipt.json --design design.zip --released released.csv",
+)
+
 
 def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:
     """Check what the arguments name; the exit code."""
     parser = argparse.ArgumentParser(
         prog=name,
-        description="Check a design, its audit, a receipt and a released file, with Python's standard library alone: "
+        description="Check a design, its audit, a receipt and a released file, with Python's standard library alone:\n"
         "every stated number is computed again, exactly or rounded outwards.",
-        epilog="Exit codes: 0 all is as stated, 2 bad input, 4 the design exceeds its target, 5 something is not as "
-        "stated, 6 a file cannot be read.",
+        epilog="Exit codes: 0 all is as stated, 2 bad input, 4 the design exceeds its target,\n"
+        "5 something is not as stated, 6 a file cannot be read.\n\nExample:\n\n"
+        + "\n".join(f"  {line}" for line in EXAMPLE),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("file", metavar="DESIGN.zip|RECEIPT.json", type=Path)
