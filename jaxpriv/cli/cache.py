@@ -62,7 +62,16 @@ def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[i
         if clear or shapes:
             raise ResourceError(f"no executables are kept: {error}") from error
         return {"folder": None, "executables": 0, "bytes": 0, "most_bytes": kept.MOST_BYTES, "note": str(error)}
-    removed = _contents(kept.clear) if clear else None
+    removed: dict[str, object] | None = None
+    try:
+        if clear:
+            removed = _contents(kept.clear) if os.path.lexists(folder) else {"executables": 0}
+            if "note" in removed:
+                raise ResourceError(f"{folder}: nothing was removed: {removed['note']}")
+        if shapes:
+            kept.prepare()
+    except kept.UnusableError as error:
+        raise ResourceError(f"{folder}: nothing was compiled: {error}") from error
     for done, shape in enumerate(shapes):
         report(done, len(shapes))
         _compile(*shape)

@@ -96,6 +96,19 @@ def enabled() -> bool:
     return True
 
 
+def prepare() -> None:
+    """Make the folder if there is none.
+
+    Raises:
+        UnusableError: as `folder`; or the folder cannot be made, or others may enter it.
+    """
+    try:
+        with _opened(create=True):
+            pass
+    except OSError as error:
+        raise UnusableError(f"the folder cannot be made: {error.strerror}") from error
+
+
 def contents() -> Contents:
     """What is kept now; raises `UnusableError` as `folder`."""
     with _opened(create=False) as place:

@@ -4,6 +4,7 @@ import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from jaxpriv.cli import cache
 from jaxpriv.solving import execution, kept
 
 from .conftest import refused, strict_json
@@ -59,6 +60,21 @@ def test_switched_off(run, monkeypatch):
     assert record(run, "cache")["folder"] is None
     refused(run("cache", "--clear"), 6, "switched off")
     refused(run("cache", "--warm", "2x2x2"), 6, "switched off")
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_compiled(run, place, monkeypatch):
+    monkeypatch.setattr(cache, "_compile", lambda *_: pytest.fail("compiled"))
+    place.write_text("a file of the user's")
+    refused(run("cache", "--warm", "2x2x2"), 6, "nothing was compiled")
+    refused(run("cache", "--clear"), 6, "nothing was removed")
+    assert place.read_text() == "a file of the user's"
+    place.unlink()
+    place.mkdir()
+    place.chmod(0o777)
+    refused(run("cache", "--warm", "2x2x2"), 6, "by others than its owner")
+    monkeypatch.setenv(kept.SWITCH, "/proc/none/kept")
+    refused(run("cache", "--warm", "2x2x2"), 6, "cannot be made")
+    assert record(run, "cache", "--clear")["removed"] == 0
 
 
 @pytest.mark.parametrize("shape", ["2x2", "2x0x2", "2x-1x2", "axbxc", "2x2x2x2", "²x2x2", "999x999x999"])
