@@ -225,6 +225,8 @@ def hamming(x: ArrayInput | int, y: ArrayInput | int | None = None) -> AbstractD
     """d(x, y) = 1 if y differs from x, else 0.
 
     `x`, `y`: alphabet sizes (symbols are then 0, 1, ...) or arrays of numeric symbol codes; `y` defaults to `x`.
+
+    Raises `InputError` for an alphabet size below 1.
     """
 
     def codes(value: ArrayInput, name: str) -> ArrayInput:
@@ -244,6 +246,8 @@ def changed_attributes(
 
     `x`, `y`: integer codes, shape (|X|, attributes) and (|Y|, attributes); `weights`: >= 0, default all one
     (the number of changed attributes).
+
+    Raises `InputError` unless there is one weight for each attribute.
     """
     x, y = _feature_pair(x, y)
     if weights is None:
@@ -294,7 +298,10 @@ def as_distortion(value: object, name: str = "distortion") -> AbstractDistortion
 
 
 def check_blocks(distortion: AbstractDistortion, name: str = "distortion") -> None:
-    """A user's operator computes real numbers of the declared shape, the same ones by rows, tiles and pairs."""
+    """A user's operator computes real numbers of the declared shape, the same ones by rows, tiles and pairs.
+
+    Raises `InputError` naming what has another shape or type, or differs from the rows by more than rounding.
+    """
     if type(distortion) is Matrix or (isinstance(distortion, Pairwise) and distortion.standard):
         return
     inputs, outputs = distortion.shape
@@ -323,6 +330,8 @@ def dense(distortion: AbstractDistortion, name: str = "distortion", alternative:
     """The whole table in float64 (tracers unchanged), checked to be finite and of the declared shape.
 
     `alternative`: what the error says to do where there is no room for it.
+
+    Raises `InputError` for another shape, an entry that is not finite, and a function that closes over a traced number.
     """
     if isinstance(distortion, Matrix):  # checked when it was made
         return distortion.values if is_traced(distortion.values) else np.asarray(distortion.values, dtype=np.float64)

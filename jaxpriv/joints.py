@@ -129,7 +129,10 @@ def from_function(
 
 
 def in_double(joint: AbstractJoint) -> AbstractJoint:
-    """The joint in float64, its columns checked to be that and of the declared shape."""
+    """The joint in float64, its columns checked to be that and of the declared shape.
+
+    Raises `InputError` for columns of another type or shape.
+    """
     double, size = joint.as_dtype(np.float64), min(2, joint.shape[1])
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         got = jax.eval_shape(lambda operator: operator.columns(jnp.arange(size)), double)

@@ -1,8 +1,10 @@
-"""Every public name is in the reference."""
+"""Every public name is in the reference, and its docstring names the errors that it raises."""
 
+import ast
 import importlib
 import inspect
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,40 @@ def test_nothing_is_described_twice(documented):
     found, _ = documented
     described = [value for value in found if inspect.isclass(value) or inspect.isroutine(value)]
     assert len({id(value) for value in described}) == len(described)
+
+
+def own_errors(function):
+    """The errors of jaxpriv that the body of a function raises itself."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    calls = [node.exc.func for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
+    return {name for call in calls if hasattr(jp.errors, name := ast.unparse(call).rpartition(".")[2])}
+
+
+def unnamed_errors(function):
+    """Those of them that its docstring does not name."""
+    described = inspect.getdoc(function) or ""
+    return {name for name in own_errors(function) if name not in described}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_docstring_names_the_errors_that_its_function_raises(name):
+    pytest.importorskip("sklearn" if name == "jaxpriv.sklearn" else "jaxpriv")
+    module = importlib.import_module(name)
+    functions = [getattr(module, each) for each in sorted(public(module))]
+    missing = {
+        each.__name__: found for each in functions if inspect.isfunction(each) and (found := unnamed_errors(each))
+    }
+    assert not missing
+
+
+def test_an_error_without_a_word_is_found():
+    def silent(value):
+        """The value."""
+        raise jp.errors.InputError("value is negative")
+
+    def told(value):
+        """The value; `InputError` if it is negative."""
+        raise jp.InputError("value is negative")
+
+    assert unnamed_errors(silent) == {"InputError"}
+    assert not unnamed_errors(told)

@@ -95,7 +95,10 @@ def prior_over(prior: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
 
 
 def independent_prior(marginals: Sequence[ArrayLike]) -> np.ndarray:
-    """P(x) = prod_i P_i(x_i), (N,): the prior of independent records, from one distribution for each record."""
+    """P(x) = prod_i P_i(x_i), (N,): the prior of independent records, from one distribution for each record.
+
+    Raises `InputError` naming the record whose distribution does not sum to 1 within 1e-9.
+    """
     prior = np.ones(1)
     for i, marginal in enumerate(marginals):
         one = nonnegative(real_array(marginal, f"marginals[{i}]", ndim=1), f"marginals[{i}]")

@@ -80,7 +80,10 @@ def checked_pair(joint: ArrayLike, mechanism: ArrayLike) -> tuple[np.ndarray, np
 def evaluate_all(
     measures: tuple[AbstractLeakage, ...], joint: ArrayLike, mechanism: ArrayLike, units: str = "nats"
 ) -> tuple[Evaluation, ...]:
-    """`evaluate` for several measures in one compiled call."""
+    """`evaluate` for several measures in one compiled call.
+
+    Raises `InputError` for units other than "nats" and "bits", and where `evaluate` does.
+    """
     if units not in ("nats", "bits"):
         raise InputError("units must be 'nats' or 'bits'")
     joint, mechanism = checked_pair(joint, mechanism)

@@ -68,7 +68,10 @@ def named(
 
 
 def forms_of(name: str) -> tuple[str, ...]:
-    """The forms of a measure, the default first: ('average',), ('worst',) or both."""
+    """The forms of a measure, the default first: ('average',), ('worst',) or both.
+
+    Raises `InputError` for an unknown name; the message lists the known ones.
+    """
     if name not in _ENTRIES:
         raise InputError(f"unknown leakage measure; known: {', '.join(NAMES)}")
     return tuple(_ENTRIES[name].forms)

@@ -355,6 +355,8 @@ def plot_mapping(
     With `data` (whose useful alphabet is that of x and of y) the symbols are grouped by their first
     attribute and named, and a second panel shows how often each attribute is changed. Otherwise
     symbols are numbered. Probabilities below 0.001 are drawn as zero.
+
+    Raises `InputError` if the mechanism is not square with one row for each useful symbol of `data`.
     """
     table = np.asarray(mechanism_array(_table_of(mechanism)))
     if data is not None and table.shape != 2 * (len(data.useful_attributes),):

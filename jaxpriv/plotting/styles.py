@@ -97,7 +97,10 @@ def style() -> Iterator[None]:
 
 
 def image_bytes(figure: "Figure", kind: str = "png") -> bytes:
-    """The figure as a png, pdf or svg file."""
+    """The figure as a png, pdf or svg file.
+
+    Raises `InputError` for a `kind` of file other than these.
+    """
     if kind not in _METADATA:
         raise InputError(f"figures are written as {', '.join(_METADATA)}, not {kind}")
     stream = io.BytesIO()

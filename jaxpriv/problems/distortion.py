@@ -209,6 +209,8 @@ def with_private_input(
 
     The data symbol becomes the pair (s, x), so nothing else changes: row i of the mechanism is
     P(y | pair i) for pair i of `private_pairs(joint)`, with distortion d((s, x), y) = d(x, y).
+
+    Raises `InputError` inside of jit and vmap: which pairs have positive mass must be known.
     """
     joint = joint_array(joint)
     if is_traced(joint):

@@ -110,6 +110,8 @@ def max_entropy_noise(distortion: ArrayLike, budget: float) -> MaxEntropyNoise:
     Args:
         distortion: d(z), shape (Z,), finite.
         budget: D, at least min d (at D = min d the law is uniform on the minimisers).
+
+    Raises `InfeasibleError` if the budget is below min d.
     """
     d = finite(real_array(distortion, "distortion", ndim=1), "distortion")
     budget = scalar(budget, "budget")

@@ -115,7 +115,10 @@ DEGENERATE: Mapping[str, Callable[[int, np.random.Generator], DistortionProblem]
 
 
 def degenerate(name: str, n: int, seed: int = 0) -> DistortionProblem:
-    """An instance of a family of `DEGENERATE` with about n >= 4 symbols, absolute distortion, budget form."""
+    """An instance of a family of `DEGENERATE` with about n >= 4 symbols, absolute distortion, budget form.
+
+    Raises `InputError` for an unknown `name` and for n below 4.
+    """
     if name not in DEGENERATE:
         raise InputError(f"name {name!r} is unknown; known: {', '.join(DEGENERATE)}")
     if not n >= 4:

@@ -124,6 +124,8 @@ def estimated_watchdog(
     Choices as in `jaxpriv.watchdog.watchdog`, the other arguments and errors as for `estimated_staircase`;
     `InfeasibleError` for a target that no threshold meets. A target that was reached on the records that
     chose the threshold is optimistic: look at other records.
+
+    Raises `InputError` unless exactly one of `epsilon`, `target_leakage` and `target_utility` is given.
     """
     given = [value is not None for value in (epsilon, target_leakage, target_utility)]
     if sum(given) != 1:

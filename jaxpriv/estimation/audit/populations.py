@@ -97,6 +97,8 @@ def drift(fitted: ArrayLike, released: ArrayLike, beta: float = 0.05) -> "Drift"
 
     |P^_fit - P^_release|_1 is at most the sum of the two radii with probability 1 - beta if they are; beyond it
     every guarantee was computed for another population. The test says nothing about P(s|x).
+
+    Raises `InputError` for counts of different lengths and for counts that are all zero.
     """
     from jaxpriv.estimation.confidence import l1_radius
     from jaxpriv.estimation.confidence.means import count_array, failure

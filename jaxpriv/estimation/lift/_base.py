@@ -107,7 +107,10 @@ class _Mean(AbstractScorer):
 
 
 def average(lifts: Sequence[LogLift]) -> LogLift:
-    """One log-lift from those of several splits: their lifts' mean, which is normalised where they are."""
+    """One log-lift from those of several splits: their lifts' mean, which is normalised where they are.
+
+    Raises `InputError` if there is none.
+    """
     if not len(lifts):
         raise InputError("lifts is empty")
     first = lifts[0]

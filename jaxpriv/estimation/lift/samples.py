@@ -100,6 +100,8 @@ def encode(
 
     Arguments and errors as for `from_features`; give `sizes` for rows that are to be scored later, so that a category
     that does not occur among them keeps its place.
+
+    Raises `InputError` if neither `numeric` nor `categories` is given, or `sizes` has not one entry for each column.
     """
     blocks: list[np.ndarray] = []
     if numeric is not None:
