@@ -23,9 +23,9 @@ from jaxpriv.channel import AbstractChannel
 from jaxpriv.errors import InputError
 from jaxpriv.joints import in_double
 from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, exact_values
+from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.evaluation import log_ratios
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.leakage.scales import Scale
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.problems.program import StreamedProgram

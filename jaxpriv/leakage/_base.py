@@ -29,7 +29,10 @@ Conventions shared by all measures.
   have a meaning (compare after centring).
 """
 
+import math
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import jax
@@ -40,11 +43,10 @@ from jaxtyping import Array, Float
 from jaxpriv._module import Module
 from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
 from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import before_computing
+from jaxpriv._validation import before_computing, is_traced
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import Rules, View
-from jaxpriv.leakage.scales import PLAIN, Scale, logarithmic
 from jaxpriv.probability import output_joint, private_marginal
 
 # "nats" can be converted to bits; the others are what they are.
@@ -53,6 +55,59 @@ Unit = Literal["nats", "probability", "dimensionless", "cost"]
 
 # Arrays of the size of P(s, y) that a measure holds at a time.
 OUTPUT_ARRAYS = 4
+
+# A limit of so many nats is none to any float64: e^-200 of the largest cost is far below its rounding, and the
+# exponentials of higher ones would overflow.
+MOST_NATS = 200.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """value = outer(total), total = inner(value), both increasing; total is the sum over outputs and terms.
+    `slope(value)` is the derivative of `inner`. `outer` takes a batch of totals too.
+    """
+
+    outer: Callable[[ScalarLike], ScalarLike]
+    inner: Callable[[ScalarLike], ScalarLike]
+    slope: Callable[[ScalarLike], ScalarLike]
+
+    @property
+    def proportional(self) -> bool:
+        """Whether the value is a multiple of the total (no logarithm)."""
+        return bool(self.inner(2.0) == 2.0 * self.inner(1.0))
+
+
+def _itself(number: ScalarLike) -> ScalarLike:
+    return number if is_traced(number) or np.ndim(number) else float(number)
+
+
+PLAIN = Scale(_itself, _itself, lambda _: 1.0)
+
+
+def in_units(size: float) -> Scale:
+    """Of a total that is counted in units of `size`."""
+    return Scale(lambda total: size * total, lambda value: value / size, lambda _: 1.0 / size)
+
+
+def logarithmic(rate: float) -> Scale:
+    """value = ln(|total|)/rate, with totals of the sign of the rate: what `AbstractExponentialMeanLeakage` reports."""
+    sign = math.copysign(1.0, rate)
+    return Scale(
+        lambda total: _log(sign * total) / rate,
+        lambda value: sign * _exp(rate * value),
+        lambda value: sign * rate * _exp(rate * value),
+    )
+
+
+def _exp(nats: ScalarLike) -> ScalarLike:
+    return jnp.exp(jnp.minimum(nats, MOST_NATS)) if is_traced(nats) else math.exp(min(nats, MOST_NATS))
+
+
+def _log(total: ScalarLike) -> ScalarLike:
+    # The floor keeps the logarithm finite; 1e-300 is a normal number, which XLA does not flush to 0.
+    if is_traced(total):
+        return jnp.log(jnp.maximum(total, 1e-300))
+    return np.log(np.maximum(total, 1e-300)) if np.ndim(total) else math.log(max(total, 1e-300))
 
 
 def evaluated(private: int, useful: int, outputs: int) -> tuple[str, float]:

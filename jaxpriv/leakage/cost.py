@@ -36,8 +36,10 @@ from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import finite, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
+    PLAIN,
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,
+    Scale,
     Unit,
     of_symbols,
     posterior_of,
@@ -49,7 +51,6 @@ from jaxpriv.leakage.f_rules import ChiSquaredCurve, FRules, with_mass
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Rules, View
-from jaxpriv.leakage.scales import PLAIN, Scale
 from jaxpriv.leakage.shannon import MutualInformation, RelativeEntropyPrivacy, posterior_entropy_rules
 
 __all__ = [

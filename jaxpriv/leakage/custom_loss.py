@@ -13,13 +13,12 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
-from jaxpriv._numerics import positive
+from jaxpriv._numerics import least_on_simplex, positive, simplex_gap
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced
-from jaxpriv.leakage._base import OWN_FUNCTION, Unit, posterior_of
+from jaxpriv.leakage._base import OWN_FUNCTION, Scale, Unit, in_units, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Term, View
-from jaxpriv.leakage.scales import Scale, in_units, least_on_simplex, simplex_gap
 from jaxpriv.leakage.user_functions import call, check_loss, costs_and_slopes
 
 __all__ = [

@@ -12,7 +12,7 @@ from jaxpriv._numerics import expectation, kl_excess, positive
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractMeanLeakage, Unit, lift_of, undesigned
+from jaxpriv.leakage._base import PLAIN, AbstractMeanLeakage, Scale, Unit, lift_of, undesigned
 from jaxpriv.leakage.f_rules import (
     ChiSquaredCurve,
     HellingerCurve,
@@ -23,7 +23,6 @@ from jaxpriv.leakage.f_rules import (
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds, least
 from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Rules, View
-from jaxpriv.leakage.scales import PLAIN, Scale
 
 __all__ = [
     "DIVERGENCES",

@@ -22,11 +22,10 @@ from jaxpriv._numerics import positive
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import before_computing, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import AbstractWorstOutcomeLeakage, Unit, lift_of, of_symbols, same_symbols
+from jaxpriv.leakage._base import MOST_NATS, AbstractWorstOutcomeLeakage, Unit, lift_of, of_symbols, same_symbols
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import LINEAR, Rules, View, classes
-from jaxpriv.leakage.scales import MOST_NATS
 
 __all__ = [
     "AbstractPointwiseLeakage",

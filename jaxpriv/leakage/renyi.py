@@ -18,12 +18,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxpriv import _arrays as xp
-from jaxpriv._numerics import exponential_mean, positive, safe_divide, safe_log
+from jaxpriv._numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
 from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
     AbstractLeakage,
+    Scale,
     Unit,
     lift_of,
     posterior_of,
@@ -33,7 +34,6 @@ from jaxpriv.leakage.guessing import relative_guess_rules
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Power, Rules, View
-from jaxpriv.leakage.scales import Scale, least_on_simplex
 
 __all__ = [
     "Arimoto",

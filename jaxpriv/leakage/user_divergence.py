@@ -15,11 +15,10 @@ from jaxpriv._numerics import positive
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import OWN_FUNCTION, Unit
+from jaxpriv.leakage._base import OWN_FUNCTION, Scale, Unit, in_units
 from jaxpriv.leakage.f_information import AbstractDivergence
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.leakage.rule_sets import Rules, View
-from jaxpriv.leakage.scales import Scale, in_units
 from jaxpriv.leakage.user_functions import call, check_convex, check_elementwise
 
 __all__ = [

@@ -19,8 +19,8 @@ from jaxpriv._validation import is_traced
 from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, exact_values
+from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
-from jaxpriv.leakage.scales import PLAIN, Scale
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.program import Program
 

@@ -21,7 +21,7 @@ from jaxpriv._validation import is_traced
 from jaxpriv.certificates import excess_of, interval_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
-from jaxpriv.leakage.scales import Scale
+from jaxpriv.leakage._base import Scale
 from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.feasibility import Face, face_of
