@@ -32,7 +32,7 @@ from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.problems.program import StreamedProgram
 from jaxpriv.solvers._base import AbstractSolver
-from jaxpriv.solvers._factors import small_solve
+from jaxpriv.solvers._newton_system import small_solve
 from jaxpriv.streaming import Pass, check_mesh, gibbs_pass, leakage, log_mean_exp, posterior_scores
 
 # All numbers here are choices that change steps and time only: values and bounds are computed again in float64.

@@ -14,7 +14,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import _native
-from jaxpriv.solvers import _factors
+from jaxpriv.solvers import _newton_system
 from jaxpriv.solving import execution
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def test_a_missing_library_is_said_once_and_a_choice_is_not(fresh, monkeypatch, 
         for number in (np.float64, np.float32):
             for _ in range(2):
                 jax.clear_caches()
-                _factors.inverse_factor(jnp.eye(3, dtype=number), jnp.ones(3, dtype=number))
+                _newton_system.inverse_factor(jnp.eye(3, dtype=number), jnp.ones(3, dtype=number))
         assert len(caplog.records) == (value != "off")
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("jaxpriv", "WARNING")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import _native
-from jaxpriv.solvers import _factors, _newton_system
+from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
 from jaxpriv.solving import execution
 
@@ -84,7 +84,7 @@ def test_systems_are_those_of_the_portable_code(shape, form):
     for one, other in zip(got, wanted, strict=True):
         assert one.shape == other.shape
         close(one, other)
-    factored = (*wanted[:-1], _factors.inverse_factor(wanted[-1], args[2].sum(axis=0)))
+    factored = (*wanted[:-1], _newton_system.inverse_factor(wanted[-1], args[2].sum(axis=0)))
     factored = factored if form == "rows" else (*args[:2], *factored)
     sides = right_hand_sides(args, 3)
     solved = jax.jit(portable_solve)(*factored, *sides)
@@ -259,7 +259,7 @@ def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale
     half = rng.normal(size=(13, 7))
     g = half @ half.T - 1e-9 * np.eye(13)  # rank 7, pushed below zero
     scale = np.abs(np.diagonal(g))
-    k = np.asarray(_factors.inverse_factor(jnp.asarray(g), jnp.asarray(scale)))
+    k = np.asarray(_newton_system.inverse_factor(jnp.asarray(g), jnp.asarray(scale)))
     shifts = [0.0, *10.0 ** np.arange(-14.0, -3.0, 2.0)]
     errors = [abs(k @ (g + shift * np.diag(scale)) @ k.T - np.eye(13)).max() for shift in shifts]
     assert min(errors) < 1e-4
@@ -273,7 +273,7 @@ def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale
 def test_a_matrix_without_factor_is_nan(bad):
     g = np.eye(20)
     g[17, 17] = bad
-    k = np.asarray(_factors.inverse_factor(jnp.asarray(g), jnp.ones(20)))
+    k = np.asarray(_newton_system.inverse_factor(jnp.asarray(g), jnp.ones(20)))
     assert np.isnan(k).all()
 
 
@@ -298,14 +298,14 @@ def test_shifts_go_as_far_as_in_the_portable_code(size):
     g = np.eye(size)
     g[-1, -1] = -1e-3  # only the last shift, 1e-2, lifts it
     args = jnp.asarray(g), jnp.ones(size)
-    close(_factors.inverse_factor(*args), _factors.portable_inverse_factor(*args))
+    close(_newton_system.inverse_factor(*args), _newton_system.portable_inverse_factor(*args))
 
 
 @pytest.mark.parametrize("library", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
 def test_each_matrix_of_a_stack_has_its_own_shift(library):
     """One shift for all would lose the digits of those that need none."""
     stack = np.stack([np.diag([1.0, 1e-12]), np.diag([1.0, -1e-3])])
-    k = np.asarray(_factors.portable_inverse_factor(library(stack), library(np.ones((2, 2)))))
+    k = np.asarray(_newton_system.portable_inverse_factor(library(stack), library(np.ones((2, 2)))))
     np.testing.assert_allclose(k[0], np.diag([1.0, 1e6]), rtol=1e-12)
     assert k[1, 1, 1] == pytest.approx((1e-2 - 1e-3) ** -0.5)
 

@@ -22,8 +22,7 @@ from jaxtyping import PyTree
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.problems.program import Program
-from jaxpriv.solvers._factors import small_solve
-from jaxpriv.solvers._newton_system import NewtonSystem, newton_system
+from jaxpriv.solvers._newton_system import NewtonSystem, newton_system, small_solve
 from jaxpriv.solvers.conic.system import (
     Data,
     Point,
