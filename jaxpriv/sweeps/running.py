@@ -1,14 +1,16 @@
 """`sweep`: compute what a study lacks, here or in other processes, and hand back all of it."""
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from os import PathLike
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -380,13 +382,26 @@ def _in_processes(course: _Course, workers: int) -> None:
 @contextmanager
 def _pool(workers: int) -> Iterator[Executor]:
     """New processes: a fork of this one could not compute."""
-    # Ctrl-C at a terminal reaches all processes: this one decides what it means.
-    quiet = (signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=signal.signal, initargs=quiet)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begun)
     try:
         yield pool
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begun() -> None:
+    """What a worker does first."""
+    # Ctrl-C at a terminal reaches all processes: the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed waits for work without end, and keeps its memory: it ends here."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _fed(course: _Course, executor: Executor, waiting: list[int], ahead: int) -> list[int]:
@@ -421,7 +436,6 @@ def _settled(course: _Course, number: int, future: "Future[bytes]", lost: list[i
 
 
 def listener(progress: bool | Callable[[SweepProgress], object] | None) -> Callable[[SweepProgress], object] | None:
-    """The function that the argument `progress` stands for."""
     """The function that the argument `progress` stands for."""
     if progress is None or progress is False:
         return None
