@@ -24,8 +24,8 @@ import numpy as np
 import jaxpriv as jp
 from benchmarks.growth import fit
 from benchmarks.machine import machine, versions
+from jaxpriv._compile import own_settings
 from jaxpriv.joints import Stored
-from jaxpriv.solving.execution import own_settings
 from jaxpriv.streaming import block_size, gibbs_pass, stream
 
 

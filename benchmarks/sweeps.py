@@ -41,11 +41,11 @@ import numpy as np
 
 import jaxpriv as jp
 from benchmarks.machine import machine, versions
+from jaxpriv._compile import compiled, own_settings
 from jaxpriv.leakage.registry import parameters_of
+from jaxpriv.presolve.buckets import Lanes
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import batches
-from jaxpriv.solving.buckets import Lanes
-from jaxpriv.solving.execution import compiled, own_settings
 from jaxpriv.sweeps import Study
 
 _TOLERANCE = 1e-6

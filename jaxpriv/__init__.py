@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv import plotting as plotting
     from jaxpriv import probability as probability
     from jaxpriv import problems as problems
+    from jaxpriv import program as program
     from jaxpriv import report as report
     from jaxpriv import solvers as solvers
     from jaxpriv import sweeps as sweeps
@@ -58,6 +59,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.extremal import MaximumUtility as MaximumUtility
     from jaxpriv.extremal import maximum_utility as maximum_utility
     from jaxpriv.funnels import FunnelSolution as FunnelSolution
+    from jaxpriv.funnels.solve import FunnelFrontier as FunnelFrontier
+    from jaxpriv.funnels.solve import funnel_frontier as funnel_frontier
     from jaxpriv.mechanism import Mechanism as Mechanism
     from jaxpriv.problems import BottleneckProblem as BottleneckProblem
     from jaxpriv.problems import DistortionProblem as DistortionProblem
@@ -79,8 +82,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.solvers import TwoGrid as TwoGrid
     from jaxpriv.solving.frontier import Frontier as Frontier
     from jaxpriv.solving.frontier import frontier as frontier
-    from jaxpriv.solving.funnels import FunnelFrontier as FunnelFrontier
-    from jaxpriv.solving.funnels import funnel_frontier as funnel_frontier
     from jaxpriv.solving.many import solve_many as solve_many
     from jaxpriv.solving.solve import solve as solve
     from jaxpriv.sweeps.running import sweep as sweep
@@ -104,6 +105,7 @@ else:
             ],
             "jaxpriv.extremal": ["MaximumUtility", "maximum_utility"],
             "jaxpriv.funnels": ["FunnelSolution"],
+            "jaxpriv.funnels.solve": ["FunnelFrontier", "funnel_frontier"],
             "jaxpriv.mechanism": ["Mechanism"],
             "jaxpriv.problems": [
                 "BottleneckProblem",
@@ -126,7 +128,6 @@ else:
                 "TwoGrid",
             ],
             "jaxpriv.solving.frontier": ["Frontier", "frontier"],
-            "jaxpriv.solving.funnels": ["FunnelFrontier", "funnel_frontier"],
             "jaxpriv.solving.many": ["solve_many"],
             "jaxpriv.solving.solve": ["solve"],
             "jaxpriv.sweeps.running": ["sweep"],
@@ -149,6 +150,7 @@ else:
             "plotting",
             "probability",
             "problems",
+            "program",
             "report",
             "solvers",
             "sweeps",

@@ -6,7 +6,7 @@ Write V for the optimal value of a `DistortionProblem`, W for the mechanism and 
 * The VALUE by the envelope theorem (Danskin 1967; Milgrom and Segal 2002, Theorem 5 for saddle points):
   where primal and dual optima are unique, V is differentiable and its derivative is that of L at fixed
   mechanism, rules and prices. Any solver's solution will do: nothing is solved again.
-* The MECHANISM by the implicit function theorem at the end of the central path (`solvers/conic/tangent.py`):
+* The MECHANISM by the implicit function theorem at the end of the central path (`solvers/interior_point/newton.py`):
   the one matrix that a step of the interior-point method factors, and a few products with it.
 
 Probabilities live on a simplex, where a gradient is defined up to a constant. Here the joint is
@@ -31,12 +31,12 @@ from jaxpriv._validation import is_traced, scalar
 from jaxpriv.certificates.lagrangian import DistortionSlopes, along, slopes
 from jaxpriv.errors import InputError, NotCertifiedError
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solving.choice import check_double, pick_solver, step_limit
-from jaxpriv.solving.host import own_goal
 from jaxpriv.solving.solve import solve
+from jaxpriv.solving.stages import own_goal
 from jaxpriv.solving.traced import LeastWorst
 from jaxpriv.solving.traced_program import Posed, TracedResult, optimum, optimum_and_moves, undifferentiated_optimum
 

@@ -98,7 +98,7 @@ class Solution(AbstractSolution):
             of joints).
         distortion: E d_k, shape (M,) (the largest over a set of joints).
         scores: the adversary's rules times their prices, shape (1, Y, T) for the T rows of all terms of the program
-            (`problems.program_of`, certificates/tables.py). Of mutual information in the objective these are
+            (`program.program_of`, program/certify.py). Of mutual information in the objective these are
             ln P(s|y)/P(s) at the optimum, joint by joint for every private symbol; other measures have rows for symbols
             of positive mass that say something of their own (from inside of jit and vmap: for all).
         weights: the prices of smooth worst-outcome limits at every output, shape (Y, W); W is 0 where there is none.

@@ -304,7 +304,7 @@ class Survey(NamedTuple):
     columns: Arr  # (Y, S) the output joint of releasing the nearest output
     least: Arr  # (M,) sum_x p_x min_y d_k
     ties: Arr  # (M,) useful symbols with mass for which several outputs have that least cost
-    anchored: Arr  # (M,) E d_k of releasing the nearest output
+    at_feasible_point: Arr  # (M,) E d_k of releasing the nearest output
     constant: Arr  # (M, Y) E d_k of releasing y whatever x is
 
 
@@ -333,8 +333,8 @@ def survey(
         return (low @ data.mass, ties, constant), (nearest, jnp.where(valid, fault, 0))
 
     (least, ties, constant), (nearest, faults) = stream(on_block, inputs, block_size(outputs, 8), mesh)
-    columns, anchored = released(joint, distortions, nearest)
-    return Survey(columns.sum(axis=0), nearest, faults, columns, least, ties, anchored, constant)
+    columns, at_feasible_point = released(joint, distortions, nearest)
+    return Survey(columns.sum(axis=0), nearest, faults, columns, least, ties, at_feasible_point, constant)
 
 
 def released(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], target: Arr) -> tuple[Arr, Arr]:

@@ -51,8 +51,8 @@ install_import_hook(_SHAPED, "beartype.beartype")
 
 # The first call of a compiled function takes seconds: a deadline would only measure the compiler.
 from jaxpriv import _native  # noqa: E402  # after the hook
+from jaxpriv._compile import _PROGRAMS  # noqa: E402
 from jaxpriv.solving import loops  # noqa: E402
-from jaxpriv.solving.execution import _PROGRAMS  # noqa: E402
 
 # How often a shape came in other tests must not decide whether it is compiled: last bits would depend on their order.
 loops._ENOUGH = float("inf")

@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxpriv.certificates import Certificate, certify_program
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
-from jaxpriv.problems import Form, Program
+from jaxpriv.program import Form, Program
 
 ROLES = {Form.OBJECTIVE: Role.OBJECTIVE, Form.WORST: Role.PEAK, Form.LIMIT: Role.AVERAGE}
 
@@ -35,7 +35,7 @@ def program_on(joints: Any, cost: Any, constraints: Any, budgets: Any, form: For
         budgets=budgets,
         marks=np.zeros(len(budgets)),
         support=np.ones(cost.shape, dtype=bool),
-        anchor=np.zeros(cost.shape),
+        feasible_point=np.zeros(cost.shape),
     )
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import _compile as execution
 from jaxpriv._clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
-from jaxpriv.solving import execution
 
 RNG = np.random.default_rng(17)
 JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)

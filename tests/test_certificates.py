@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import jaxpriv as jp
 from jaxpriv.certificates import certify_noise, certify_program
-from jaxpriv.problems import Form, program_of
+from jaxpriv.program import Form, program_of
 from jaxpriv.testing import binary_entropy, known_problems, random_joint, random_mechanisms
 from tests.information import certify, duals, program_on
 
@@ -224,7 +224,7 @@ def test_no_random_mechanism_beats_the_bound(form):
     many = share * far + (1 - share) * best
 
     # Feasible by the least mixture with a release that leaves room: the data itself, or a constant.
-    anchor = np.eye(outputs)[np.zeros(inputs, dtype=int)] if form == "limit" else np.eye(inputs)
+    feasible_point = np.eye(outputs)[np.zeros(inputs, dtype=int)] if form == "limit" else np.eye(inputs)
     mix = np.zeros(len(many))
     for constraint, budget in zip(program.constraints, program.budgets, strict=True):
         used = (constraint * many).sum(axis=(1, 2))
@@ -232,7 +232,7 @@ def test_no_random_mechanism_beats_the_bound(form):
     if form == "limit":
         mix = np.maximum(0.0, 1 - program.limit / leakage_of_many(program.joints[0], many))
     mix = mix[:, None, None] + 1e-14
-    many = (1 - mix) * many + mix * anchor
+    many = (1 - mix) * many + mix * feasible_point
     assert np.all(np.einsum("rxy,nxy->nr", program.constraints, many) <= program.budgets)
 
     leakages = np.stack([leakage_of_many(joint, many) for joint in program.joints])

@@ -9,7 +9,7 @@ import jaxpriv as jp
 from jaxpriv.certificates import certify_program, interval_of
 from jaxpriv.certificates.verification import certify_stack
 from jaxpriv.leakage import by_name
-from jaxpriv.problems.statement import ProblemStack, measured_program, reading
+from jaxpriv.program.lower import ProblemStack, measured_program, reading
 from jaxpriv.testing import random_joint, random_mechanisms
 
 _COUNT, _SIZES = 5, (3, 4, 3)

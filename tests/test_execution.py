@@ -11,8 +11,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxpriv.solving import execution
-from jaxpriv.solving.execution import compiled, own_settings
+from jaxpriv import _compile as execution
+from jaxpriv._compile import compiled, own_settings
 
 ROOT = Path(__file__).parents[1]
 

@@ -19,11 +19,12 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from jaxpriv import _compile as execution
+from jaxpriv import _kept as kept
+from jaxpriv._compile import NoKeyError, compiled, key_of, own_settings
 from jaxpriv._numerics import positive, safe_log
-from jaxpriv.problems.program import Form
+from jaxpriv.program.convex import Form
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
-from jaxpriv.solving import execution, kept
-from jaxpriv.solving.execution import NoKeyError, compiled, key_of, own_settings
 
 ROOT = Path(__file__).parents[1]
 ONE = np.array([1.0, np.e])
@@ -275,7 +276,7 @@ PROCESS = """
 import json, sys
 import numpy as np
 import jax.numpy as jnp
-from jaxpriv.solving import execution
+from jaxpriv import _compile as execution
 asked, options = [], execution._options
 execution._options = lambda backend: asked.append(backend) or options(backend)
 with execution.own_settings():

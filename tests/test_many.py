@@ -11,10 +11,10 @@ import pytest
 import jaxpriv as jp
 from jaxpriv.errors import InfeasibleError, InputError, ResourceError
 from jaxpriv.leakage import by_name
-from jaxpriv.problems.statement import tables_of
+from jaxpriv.presolve.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
+from jaxpriv.program.lower import tables_of
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import batches, loops, many
-from jaxpriv.solving.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
 from jaxpriv.testing import random_joint, random_mechanisms
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.problems import program_of
+from jaxpriv.program import program_of
 from tests.information import certify
 
 JOINT = np.random.default_rng(0).dirichlet(np.ones(20)).reshape(4, 5)

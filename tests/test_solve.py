@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import _compile as execution
 from jaxpriv import _resources
 from jaxpriv.certificates import certify_program
-from jaxpriv.problems import program_of
-from jaxpriv.solving import choice, execution
+from jaxpriv.program import program_of
+from jaxpriv.solving import choice
 from jaxpriv.testing import DEGENERATE, degenerate, known_problems, random_joint
 
 JOINTS = np.stack([random_joint(seed, 3, 4) for seed in range(4)])

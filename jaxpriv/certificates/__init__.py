@@ -7,8 +7,8 @@ a problem and a `Solution` of it and computes the certificate that fits both.
 """
 
 from jaxpriv.certificates.information import average_leakage, certify_noise, certify_streamed, valid_scores
-from jaxpriv.certificates.tables import Certificate, certify_program, violation_of
 from jaxpriv.certificates.verification import Verification, excess_of, interval_of, least_limit
+from jaxpriv.program.certify import Certificate, certify_program, violation_of
 
 __all__ = [
     "Certificate",

@@ -12,11 +12,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.certificates.tables import Certificate, nonnegative
 from jaxpriv.channel import AbstractChannel, push
 from jaxpriv.leakage.shannon import average_leakage
 from jaxpriv.problems.noise import NoiseProblem
-from jaxpriv.problems.program import StreamedProgram
+from jaxpriv.program.certify import Certificate, nonnegative
+from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.streaming import cheapest, leakage
 
 # A score below this carries no weight in float64: e^-700 = 1e-304, near the smallest normal number (e^-708).

@@ -26,7 +26,6 @@ from numpy.typing import DTypeLike
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced, mechanism_array
-from jaxpriv.certificates.tables import column_values, nonnegative, shared_prices
 from jaxpriv.channel import AbstractChannel
 from jaxpriv.distortion import AbstractDistortion, Matrix
 from jaxpriv.errors import InputError
@@ -34,8 +33,9 @@ from jaxpriv.joints import in_double
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import (
+from jaxpriv.program.certify import column_values, nonnegative, shared_prices
+from jaxpriv.program.convex import Program
+from jaxpriv.program.lower import (
     Limits,
     distance_program,
     finite_limits,

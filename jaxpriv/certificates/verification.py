@@ -18,7 +18,6 @@ from jaxpriv._module import summary
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import SUM_TOLERANCE, is_traced
 from jaxpriv.certificates.information import certify_noise, certify_streamed
-from jaxpriv.certificates.tables import certify_program, column_values, violation_of
 from jaxpriv.channel import AbstractChannel
 from jaxpriv.errors import InputError
 from jaxpriv.joints import in_double
@@ -28,8 +27,9 @@ from jaxpriv.leakage.evaluation import log_ratios
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.problems.noise import NoiseProblem
-from jaxpriv.problems.program import StreamedProgram
-from jaxpriv.problems.statement import (
+from jaxpriv.program.certify import certify_program, column_values, violation_of
+from jaxpriv.program.convex import StreamedProgram
+from jaxpriv.program.lower import (
     ProblemStack,
     as_budgets,
     distance_program,

@@ -13,7 +13,7 @@ from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from jaxpriv.solving.kept import Contents
+    from jaxpriv._kept import Contents
 
 # Symbols of a shape to compile for: one table of more does not fit.
 _MOST_NUMBERS = 2**24
@@ -54,7 +54,7 @@ def _shape(text: str) -> tuple[int, int, int]:
 
 
 def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[int, int], None]) -> dict[str, object]:
-    from jaxpriv.solving import kept
+    from jaxpriv import _kept as kept
 
     try:
         folder = str(kept.folder())
@@ -85,7 +85,7 @@ def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[i
 
 
 def _contents(of: "Callable[[], Contents]") -> dict[str, object]:
-    from jaxpriv.solving.kept import UnusableError
+    from jaxpriv._kept import UnusableError
 
     try:
         found = of()

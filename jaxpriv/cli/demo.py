@@ -15,9 +15,9 @@ from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:
     from jaxpriv.datasets import Dataset
+    from jaxpriv.funnels.solve import FunnelFrontier
     from jaxpriv.solution import Solution
     from jaxpriv.solving.frontier import Frontier
-    from jaxpriv.solving.funnels import FunnelFrontier
 
 _TOLERANCE = 1e-6
 # The mapping that is drawn: about one attribute changed for every second person.

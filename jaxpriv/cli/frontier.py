@@ -31,8 +31,8 @@ from jaxpriv.errors import InputError, NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import CountedTable
+    from jaxpriv.funnels.solve import FunnelFrontier
     from jaxpriv.solving.frontier import Frontier
-    from jaxpriv.solving.funnels import FunnelFrontier
 
 _KINDS = (".csv", ".json", ".npz")
 
@@ -121,11 +121,11 @@ def frontier(
     """
     from jaxpriv._clock import clock_of
     from jaxpriv._validation import scalar
+    from jaxpriv.funnels.solve import funnel_frontier_within
     from jaxpriv.plotting import image_bytes, require_matplotlib
     from jaxpriv.plotting.figures import drawn_curve, plot_curves
     from jaxpriv.problems import BottleneckProblem, DistortionProblem, FunnelProblem
     from jaxpriv.solving.frontier import frontier_within
-    from jaxpriv.solving.funnels import funnel_frontier_within
 
     asked_measures = [
         MeasureOption("--leakage", leakage, form, order, divergence, gamma),

@@ -115,9 +115,9 @@ def funnel(
     from jaxpriv._clock import clock_of
     from jaxpriv._validation import joint_array, scalar
     from jaxpriv.funnels import FunnelSolution
+    from jaxpriv.funnels.solve import FUNNEL_SOLVERS
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
-    from jaxpriv.solving.funnels import FUNNEL_SOLVERS
     from jaxpriv.solving.solve import solve_within
 
     measure = MeasureOption("--leakage", leakage, None, order, divergence, gamma).measure(None)

@@ -21,8 +21,8 @@ def _record() -> dict[str, object]:
     import jax
 
     from jaxpriv import __version__, _native
+    from jaxpriv import _kept as kept
     from jaxpriv.leakage import NAMES
-    from jaxpriv.solving import kept
     from jaxpriv.solving.choice import SOLVER_NAMES
 
     try:

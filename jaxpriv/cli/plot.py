@@ -13,9 +13,9 @@ from jaxpriv.cli._output import Units, UnitsOption
 from jaxpriv.errors import InputError, IntegrityError
 
 if TYPE_CHECKING:
+    from jaxpriv.funnels.solve import FunnelFrontier
     from jaxpriv.plotting.figures import DrawnCurve
     from jaxpriv.solving.frontier import Frontier
-    from jaxpriv.solving.funnels import FunnelFrontier
 
 
 # Curves as the arrays of an .npz file, which `jaxpriv plot` draws again.
@@ -28,7 +28,7 @@ DRAWN = tuple(f"drawn_{name}" for name in (*_NUMBERS, "informed", "words"))
 
 def arrays_of(curve: "Frontier | FunnelFrontier") -> dict[str, np.ndarray]:
     """The numbers of every point, nats: targets, intervals, leakage, distortion or disclosure, status (text)."""
-    from jaxpriv.solving.funnels import FunnelFrontier
+    from jaxpriv.funnels.solve import FunnelFrontier
 
     constrained = "disclosure" if isinstance(curve, FunnelFrontier) else "distortion"
     names = ("value", "lower_bound", "upper_bound", "gap", "leakage", constrained)

@@ -200,8 +200,8 @@ def solve(
 
 def known_solver(name: str, funnel: bool = False) -> None:
     """Refuse a solver that there is none of, with those that there are."""
+    from jaxpriv.funnels.solve import FUNNEL_SOLVERS
     from jaxpriv.solving.choice import SOLVER_NAMES
-    from jaxpriv.solving.funnels import FUNNEL_SOLVERS
 
     known = ("auto", *FUNNEL_SOLVERS) if funnel else SOLVER_NAMES
     if name not in known:

@@ -7,7 +7,7 @@ output y, and the reference r that the set is relative to,
     G = { g : h(g) <= 0 }                                      smooth sets, h convex
     G = { k : 0 <= k <= cap, reference . k = 1 }               `Linear`
 
-`problems.statement` makes `Term`s of them, one for each joint, in one of four roles: with W_y = W[:, y] and
+`program.lower` makes `Term`s of them, one for each joint, in one of four roles: with W_y = W[:, y] and
 phi(y) = sup { <g, A W_y> : g in G },
 
     OBJECTIVE  + sum_y phi(y) in the objective

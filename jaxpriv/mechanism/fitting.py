@@ -28,7 +28,7 @@ from jaxpriv.mechanism.table import (
     without_rare,
 )
 from jaxpriv.problems import DistortionProblem, FunnelProblem
-from jaxpriv.problems.statement import distance_scale
+from jaxpriv.program.lower import distance_scale
 from jaxpriv.solution import Solution
 from jaxpriv.solving.solve import solve
 from jaxpriv.verifier.claims import ONE, Claim

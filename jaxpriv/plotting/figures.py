@@ -12,12 +12,12 @@ from jaxpriv._types import Arr
 from jaxpriv._validation import mechanism_array
 from jaxpriv.datasets import Dataset
 from jaxpriv.errors import InputError
+from jaxpriv.funnels.solve import FunnelFrontier
 from jaxpriv.leakage import Evaluation, MutualInformation, evaluate
 from jaxpriv.mechanism import Mechanism
 from jaxpriv.plotting.styles import style
 from jaxpriv.problems import FunnelProblem
 from jaxpriv.solving.frontier import Frontier
-from jaxpriv.solving.funnels import FunnelFrontier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

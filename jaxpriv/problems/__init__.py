@@ -9,20 +9,15 @@ from jaxpriv.problems.distortion import (
 )
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.noise import MaxEntropyNoise, NoiseProblem, max_entropy_noise
-from jaxpriv.problems.program import Form, Program
-from jaxpriv.problems.statement import program_of
 
 __all__ = [
     "BottleneckProblem",
     "DistortionProblem",
-    "Form",
     "FunnelProblem",
     "MaxEntropyNoise",
     "NoiseProblem",
-    "Program",
     "max_entropy_noise",
     "private_pairs",
-    "program_of",
     "rate_distortion",
     "replace_form",
     "with_private_input",

@@ -4,7 +4,7 @@ A solver of one's own is an `AbstractSolver` whose candidates come from `no_cand
 what it is given. docs/how-to/own-solver.md writes one.
 """
 
-from jaxpriv.problems.program import Form, Program
+from jaxpriv.program.convex import Form, Program
 from jaxpriv.solvers._base import (
     AbstractSolver,
     Candidate,
@@ -19,9 +19,9 @@ from jaxpriv.solvers._base import (
     resume,
 )
 from jaxpriv.solvers.accelerated import AcceleratedGradient
-from jaxpriv.solvers.conic import InteriorPoint, no_candidate, path_tangent
-from jaxpriv.solvers.conic.candidate import consider, slope_of
 from jaxpriv.solvers.first_order_lp import PrimalDualHybridGradient
+from jaxpriv.solvers.interior_point import InteriorPoint, no_candidate, path_tangent
+from jaxpriv.solvers.interior_point.candidate import consider, slope_of
 from jaxpriv.solvers.linear_program import LinearProgram
 from jaxpriv.solvers.mirror_descent import MirrorDescent
 from jaxpriv.solvers.two_grid import TwoGrid

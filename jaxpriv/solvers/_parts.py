@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.problems.program import Form, Program
+from jaxpriv.program.convex import Form, Program
 from jaxpriv.solvers._newton_system import small_solve
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from jaxtyping import Array, PyTree
 
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
-from jaxpriv.problems.program import StreamedProgram
+from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers._base import AbstractSolver
 from jaxpriv.solvers._newton_system import small_solve
 from jaxpriv.streaming import Pass, check_mesh, gibbs_pass, leakage, log_mean_exp, posterior_scores
@@ -74,8 +74,8 @@ class Problem(eqx.Module):
 
     program: StreamedProgram  # float64
     operators: StreamedProgram  # in the precision of the passes
-    anchored: Arr  # (M,) E d_k of the mechanism that repairs a violated budget
-    anchor_leakage: Arr  # ()
+    at_feasible_point: Arr  # (M,) E d_k of the mechanism that repairs a violated budget
+    feasible_leakage: Arr  # ()
     scales: Arr  # (M,) a typical size of each distortion
 
 
@@ -232,7 +232,7 @@ class AcceleratedGradient(AbstractSolver):
             return guess, self._pass(problem, scores, guess, total)
         zero, square = jnp.zeros(()), jnp.eye(len(guess))
         blank = Pass(jnp.zeros_like(scores), jnp.zeros_like(guess), square, zero, zero)
-        room = jnp.maximum(budgets - problem.anchored, jnp.finfo(budgets.dtype).tiny)
+        room = jnp.maximum(budgets - problem.at_feasible_point, jnp.finfo(budgets.dtype).tiny)
         unit = 1.0 / problem.scales
 
         def off(prices: Arr, now: Pass) -> Arr:
@@ -241,7 +241,7 @@ class AcceleratedGradient(AbstractSolver):
             below = jnp.where(prices > least, jnp.maximum(-over, 0.0) / room, 0.0)
             return jnp.maximum(jnp.maximum(over, 0.0) / room, below).max()
 
-        floor = jnp.maximum(allowance / jnp.maximum(problem.anchor_leakage, 1e-300), _LEAST_MISS)
+        floor = jnp.maximum(allowance / jnp.maximum(problem.feasible_leakage, 1e-300), _LEAST_MISS)
         floor = jnp.minimum(floor, _MOST_MISS)
 
         def missing(carry: tuple[Arr, Pass, Array]) -> Arr:
@@ -278,9 +278,9 @@ class AcceleratedGradient(AbstractSolver):
         else:
             bound = bound - multipliers @ program.budgets
             over = now.distortions - program.budgets
-            room = jnp.maximum(now.distortions - problem.anchored, jnp.finfo(over.dtype).tiny)
+            room = jnp.maximum(now.distortions - problem.at_feasible_point, jnp.finfo(over.dtype).tiny)
             share = jnp.clip(jnp.where(over > 0, over / room, 0.0), 0.0, 1.0).max()
-            value = (1.0 - share) * leaked + share * problem.anchor_leakage
+            value = (1.0 - share) * leaked + share * problem.feasible_leakage
             believed = leaked + multipliers @ over
         better, tighter = value < best.value, bound > best.bound
         pick = lambda flag, new, old: jnp.where(flag, new, old)  # noqa: E731

@@ -23,10 +23,10 @@ from jaxtyping import Array
 
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
-from jaxpriv.solvers.conic.candidate import no_candidate
-from jaxpriv.solvers.conic.system import Data, rearrange
+from jaxpriv.solvers.interior_point.candidate import no_candidate
+from jaxpriv.solvers.interior_point.system import Data, rearrange
 from jaxpriv.solvers.linear_program import improved_linear
 
 # A linear program as a saddle point, its scaling, and one primal-dual step.

@@ -19,10 +19,10 @@ import numpy as np
 
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import Candidate
-from jaxpriv.solvers.conic.candidate import dual_bound, improved, no_candidate
-from jaxpriv.solvers.conic.system import Data, Point, rearrange
+from jaxpriv.solvers.interior_point.candidate import dual_bound, improved, no_candidate
+from jaxpriv.solvers.interior_point.system import Data, Point, rearrange
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.problems.program import Form, Program
+from jaxpriv.program.convex import Form, Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers._parts import (
     Leak,
@@ -28,7 +28,7 @@ from jaxpriv.solvers._parts import (
     posterior_scores,
     score_costs,
 )
-from jaxpriv.solvers.conic.candidate import no_candidate, with_mechanism
+from jaxpriv.solvers.interior_point.candidate import no_candidate, with_mechanism
 
 
 class MirrorState(eqx.Module):

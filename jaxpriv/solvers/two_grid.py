@@ -26,7 +26,7 @@ from jaxpriv.channel import AbstractChannel, ShiftedCoset, SpreadCoset
 from jaxpriv.distortion import AbstractDistortion, AbstractRule, ChangedAttributes, Pairwise
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Stored
-from jaxpriv.problems.program import StreamedProgram
+from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.streaming import block_size, check_mesh, stream
 
 

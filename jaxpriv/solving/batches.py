@@ -17,18 +17,18 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from jaxpriv._compile import compiled, own_settings
 from jaxpriv.certificates.verification import StackProof, certify, certify_stack
 from jaxpriv.joints import AbstractJoint
+from jaxpriv.presolve.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, restored
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.statement import ProblemStack, tables_of
+from jaxpriv.program.lower import ProblemStack, tables_of
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal, InteriorPoint
-from jaxpriv.solving.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, restored
 from jaxpriv.solving.choice import pick_solver, step_limit
-from jaxpriv.solving.execution import compiled, own_settings
-from jaxpriv.solving.host import own_goal
 from jaxpriv.solving.loops import compile_setting, step_seconds
 from jaxpriv.solving.solve import solve
+from jaxpriv.solving.stages import own_goal
 
 # Bytes of the factors of all lanes together: what the caches of a processor hold. Larger batches are slower for each.
 _BYTES = 2.0**24

@@ -12,15 +12,15 @@ from jaxpriv._types import Arr
 from jaxpriv.certificates import certify_program
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import AcceleratedGradient, Candidate, Goal, InteriorPoint, MirrorDescent, no_candidate
-from jaxpriv.solvers.conic.candidate import with_mechanism
+from jaxpriv.solvers.interior_point.candidate import with_mechanism
 from jaxpriv.solvers.linear_program import LinearProgram, vertex_of
 from jaxpriv.solving.choice import is_linear, step_limit
-from jaxpriv.solving.host import Solve, off_face, own_goal
+from jaxpriv.solving.dense import solve_dense
+from jaxpriv.solving.stages import Stages, off_face, own_goal
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
-from jaxpriv.solving.tables import solve_tables
 
 # Linear programs over the rules found so far, for programs of smooth measures on which Newton's method stalls.
 #
@@ -197,14 +197,14 @@ def with_next_method(
             second = dataclasses.replace(second, mechanism=second.mechanism.matrix())
         else:
             few = min(_FEW_STEPS, max_steps or _FEW_STEPS)
-            second = solve_tables(problem, name, MirrorDescent(), goal, few, False, clock)
+            second = solve_dense(problem, name, MirrorDescent(), goal, few, False, clock)
     except Unsuited as reason:
         return dataclasses.replace(first, notes=(*first.notes, f"auto: {name} not tried, because {reason}"))
     best = first if first.value <= second.value else second
     proof = first if first.lower_bound >= second.lower_bound else second
     begun = time.perf_counter()
-    solve = Solve(problem, f"{first.solver}, {name}", MirrorDescent(), 0, clock, int(first.steps + second.steps))
-    joined = solve.joined(np.asarray(best.mechanism), proof, solve.name, own_goal(problem, goal), begun)
+    stages = Stages(problem, f"{first.solver}, {name}", MirrorDescent(), 0, clock, int(first.steps + second.steps))
+    joined = stages.joined(np.asarray(best.mechanism), proof, stages.name, own_goal(problem, goal), begun)
     if first.seconds and second.seconds:
         seconds = {key: took + second.seconds[key] for key, took in first.seconds.items()}
         joined = dataclasses.replace(joined, seconds=seconds)
@@ -217,11 +217,11 @@ def _or_by_cutting_planes(
     """`first`, improved by linear programs over rules."""
     name, begun = "cutting-planes", time.perf_counter()
     goal = own_goal(problem, goal)
-    anchoring = InteriorPoint()
-    solve = Solve(problem, name, anchoring, step_limit(anchoring, None), clock, int(first.steps))
-    stated = solve.with_anchor(solve.state(goal))
+    method = InteriorPoint()
+    stages = Stages(problem, name, method, step_limit(method, None), clock, int(first.steps))
+    lowered = stages.with_feasible_point(stages.lower(goal))
     duals = np.asarray(first.scores)[0], np.asarray(first.weights), np.asarray(first.multipliers)
-    program, face = stated.program, stated.face
+    program, face = lowered.program, lowered.face
     on = program if face is None else face.restricted(program)
     mechanism = np.asarray(first.mechanism)
 
@@ -229,12 +229,12 @@ def _or_by_cutting_planes(
         own = (k, eta, price) if face is None else off_face(program, face, mechanism, k, eta, price)[1:]
         return float(certify_program(program, mechanism, *own).lower_bound)
 
-    best, rounds = cut(on, mechanism, duals, proved, float(stated.goal.tol), most, clock)
+    best, rounds = cut(on, mechanism, duals, proved, float(lowered.goal.tol), most, clock)
     found = np.asarray(best.mechanism), np.asarray(best.k), np.asarray(best.eta), np.asarray(best.price)
     if face is not None:
         found = off_face(program, face, *found)
-    answer = solve.certified(stated.program, stated.limits, *found, rounds, f"{first.solver}, {name}")
-    second = solve.conclude(stated, answer, goal, begun)
+    answer = stages.certified(lowered.program, lowered.limits, *found, rounds, f"{first.solver}, {name}")
+    second = stages.conclude(lowered, answer, goal, begun)
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     if not second.gap < first.gap:
         return dataclasses.replace(first, notes=(*first.notes, note))
@@ -248,6 +248,6 @@ def _or_by_simplex(problem: DistortionProblem, first: Solution, goal: Goal, cloc
     """`first`, or what the simplex method gives where its gap is smaller."""
     name = "linear-program"
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
-    second = solve_tables(problem, name, LinearProgram(), goal, 0, False, clock)
+    second = solve_dense(problem, name, LinearProgram(), goal, 0, False, clock)
     best = second if second.gap < first.gap else first
     return dataclasses.replace(best, notes=(*first.notes, note))

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._compile import device_errors, own_settings
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import exact_values
 from jaxpriv.problems.distortion import DistortionProblem, replace_form
-from jaxpriv.problems.statement import least_value
+from jaxpriv.program.lower import least_value
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import STREAMING, Solver, pick_solver, step_limit, table_solver
-from jaxpriv.solving.execution import device_errors, own_settings
-from jaxpriv.solving.sweep import sweep
+from jaxpriv.solving.frontier_points import sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

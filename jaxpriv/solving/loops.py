@@ -23,9 +23,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxpriv._clock import Clock
+from jaxpriv._compile import compiled, on_host
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import (
     AbstractSolver,
@@ -38,7 +39,6 @@ from jaxpriv.solvers import (
     iterate,
     resume,
 )
-from jaxpriv.solving.execution import compiled, on_host
 
 SWITCH = "JAXPRIV_COMPILE"
 # Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y.

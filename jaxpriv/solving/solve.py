@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, overload
 import jax
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._compile import device_errors, own_settings
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
@@ -23,10 +24,9 @@ from jaxpriv.solving.choice import (
     step_limit,
     table_solver,
 )
-from jaxpriv.solving.execution import device_errors, own_settings
+from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.fallback import FIRST_SHARE, has_next_method, with_next_method
 from jaxpriv.solving.streamed import Unsuited, solve_streamed
-from jaxpriv.solving.tables import solve_tables
 from jaxpriv.solving.traced import solve_traced
 
 # What only funnels or only noise need is imported where it is used: a third of the time that the other imports take.
@@ -100,7 +100,7 @@ def solve(
 
     A funnel or bottleneck problem gives a `FunnelSolution` (host only): `auto` is column generation over
     posteriors, which proves its value (bottlenecks: of joints with a structure that has exact pricing); the other
-    names are in `jaxpriv.solving.funnels`.
+    names are in `jaxpriv.funnels.solve`.
 
     A time limit, or Ctrl-C, ends the work at the end of the portion of steps at hand (about a fifth of a second) and
     gives the best mechanism so far with its certified interval, at worst one that meets the limits and the bound that
@@ -193,23 +193,9 @@ def solve_within(
     if checkpoint is not None and not isinstance(problem, DistortionProblem):
         raise InputError("checkpoint: a DistortionProblem solved by 'accelerated' or 'two-grid' has one, no other does")
     if isinstance(problem, NoiseProblem):
-        from jaxpriv.solving.noise import solve_noise
-
-        if solver != "auto":
-            raise InputError(f"solver: additive noise has one method, 'auto'; {solver!r} was given")
-        if is_traced(problem, goal):
-            raise InputError("problem: additive noise is solved outside of jit and vmap only")
-        with own_settings(), device_errors():
-            return solve_noise(problem, goal, step_limit(None, max_steps), throw, clock)
+        return _noise(clock, problem, solver, goal, max_steps, throw)
     if isinstance(problem, (FunnelProblem, BottleneckProblem)):
-        from jaxpriv.funnels import FunnelGoal
-        from jaxpriv.solving.funnels import solve_funnel
-
-        if is_traced(goal) or goal.rtol != 0:
-            raise InputError("funnels take tol and max_steps (host numbers), not rtol")
-        limit = None if max_steps is None else step_limit(None, max_steps)
-        with own_settings(), device_errors():
-            return solve_funnel(problem, solver, FunnelGoal(float(goal.tol), limit, clock))
+        return _funnel(clock, problem, solver, goal, max_steps)
     if not isinstance(problem, DistortionProblem):
         known = "DistortionProblem, NoiseProblem, FunnelProblem or BottleneckProblem"
         several = "; solve_many takes a list of problems" if isinstance(problem, (list, tuple)) else ""
@@ -232,12 +218,36 @@ def solve_within(
                 if not notes or checkpoint is not None:
                     raise
                 name, on_tables = table_solver(problem)
-                steps = step_limit(on_tables, max_steps)
-                solution = solve_tables(problem, name, on_tables, goal, steps, throw, clock)
+                solution = solve_dense(problem, name, on_tables, goal, step_limit(on_tables, max_steps), throw, clock)
                 return dataclasses.replace(solution, notes=(*notes, f"auto: {name}, because {reason}"))
-        automatic = isinstance(solver, str) and solver == "auto"
-        if not (automatic and has_next_method(problem)):
-            return solve_tables(problem, name, chosen, goal, limit, throw, clock)
+        if solver != "auto" or not has_next_method(problem):
+            return solve_dense(problem, name, chosen, goal, limit, throw, clock)
         with clock.share(FIRST_SHARE):
-            solution = solve_tables(problem, name, chosen, goal, limit, throw, clock)
+            solution = solve_dense(problem, name, chosen, goal, limit, throw, clock)
         return with_next_method(problem, solution, goal, max_steps, clock)
+
+
+def _noise(
+    clock: Clock, problem: NoiseProblem, solver: object, goal: Goal, max_steps: int | None, throw: bool
+) -> Solution:
+    from jaxpriv.solvers.noise import solve_noise
+
+    if solver != "auto":
+        raise InputError(f"solver: additive noise has one method, 'auto'; {solver!r} was given")
+    if is_traced(problem, goal):
+        raise InputError("problem: additive noise is solved outside of jit and vmap only")
+    with own_settings(), device_errors():
+        return solve_noise(problem, goal, step_limit(None, max_steps), throw, clock)
+
+
+def _funnel(
+    clock: Clock, problem: FunnelProblem | BottleneckProblem, solver: object, goal: Goal, max_steps: int | None
+) -> "FunnelSolution":
+    from jaxpriv.funnels import FunnelGoal
+    from jaxpriv.funnels.solve import solve_funnel
+
+    if is_traced(goal) or goal.rtol != 0:
+        raise InputError("funnels take tol and max_steps (host numbers), not rtol")
+    limit = None if max_steps is None else step_limit(None, max_steps)
+    with own_settings(), device_errors():
+        return solve_funnel(problem, solver, FunnelGoal(float(goal.tol), limit, clock))

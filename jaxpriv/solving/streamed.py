@@ -19,15 +19,15 @@ from jaxpriv.distortion import AbstractDistortion, check_blocks
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.joints import AbstractJoint, in_double
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.feasibility import BOUNDARY
-from jaxpriv.problems.program import StreamedProgram
+from jaxpriv.program.convex import StreamedProgram
+from jaxpriv.program.feasibility import BOUNDARY
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen
 from jaxpriv.solving.choice import newton_bytes
+from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
-from jaxpriv.solving.tables import solve_tables
 from jaxpriv.streaming import Survey, all_devices, marginal, of_first, posterior_scores, survey
 
 # The share of the allowed gap that the coarse problem may use.
@@ -97,7 +97,7 @@ def solve_streamed(
     _check_order(found.certificate)
     if notes and task.left > 0 and task.goes_on(found.certificate) and _resources.fits(newton_bytes(problem)):
         task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
-        dense = solve_tables(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw, clock)
+        dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw, clock)
         if dense.gap < found.certificate.gap:
             if task.checkpoint is not None and dense.status == "optimal":
                 task.checkpoint.remove()
@@ -194,7 +194,7 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgr
                 f"the budget allows {float(budgets[k])!r}",
                 {"bound": float(known.least[k]), "allowed": float(budgets[k]), "multipliers": weights.tolist()},
             )
-        if not (known.anchored <= budgets * (1 + BOUNDARY)).all():
+        if not (known.at_feasible_point <= budgets * (1 + BOUNDARY)).all():
             raise Unsuited(
                 "budget: releasing the nearest symbol does not meet all budgets at once; use multipliers, or "
                 "solver='interior-point'"
@@ -315,7 +315,7 @@ def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel,
     over = used - program.budgets
     if not (over > 0).any():
         return channel
-    room = np.where(over > 0, np.maximum(used - known.anchored, np.finfo(float).tiny), 1.0)
+    room = np.where(over > 0, np.maximum(used - known.at_feasible_point, np.finfo(float).tiny), 1.0)
     share = float(np.clip(np.where(over > 0, over / room, 0.0), 0.0, 1.0).max())
     return Mixture(channel, Deterministic(known.nearest, program.shape[1]), np.asarray(min(1.0, share * (1 + 1e-12))))
 

@@ -25,15 +25,15 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from jaxpriv._clock import Clock, Stop
+from jaxpriv._compile import compiled
 from jaxpriv._files import atomic_write, load_npz_safely
 from jaxpriv._types import ScalarLike
 from jaxpriv.certificates import Certificate
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
-from jaxpriv.problems.program import StreamedProgram
+from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers import AcceleratedGradient, Goal, TwoGrid, advance
 from jaxpriv.solvers._base import Certified
 from jaxpriv.solvers.accelerated import AcceleratedState, Problem, StreamedCandidate
-from jaxpriv.solving.execution import compiled
 from jaxpriv.streaming import Survey, agreed, leakage, of_first, shared
 
 # Seconds between two files, and the share of the time that writing may take.
@@ -364,8 +364,8 @@ def _problem(program: StreamedProgram, known: Survey, single: bool) -> Problem:
         None,
     )
     scales = np.maximum(known.constant.min(axis=1), np.finfo(float).tiny)
-    anchor = np.asarray(leakage(jnp.asarray(known.columns), known.prior))
-    return Problem(program, low, np.asarray(known.anchored), anchor, scales)
+    feasible_point = np.asarray(leakage(jnp.asarray(known.columns), known.prior))
+    return Problem(program, low, np.asarray(known.at_feasible_point), feasible_point, scales)
 
 
 def iterate(

@@ -22,9 +22,11 @@ from jaxpriv.certificates import Certificate, certify_program, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.rule_sets import Term
+from jaxpriv.presolve.closed_forms import independent_release, no_rules
+from jaxpriv.presolve.reduction import Reduced, as_they_are, moves
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import (
+from jaxpriv.program.convex import Program
+from jaxpriv.program.lower import (
     Limits,
     as_budgets,
     distance_program,
@@ -36,10 +38,7 @@ from jaxpriv.problems.statement import (
 )
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, last_state
-from jaxpriv.solving.closed_forms import independent_release, no_rules
-from jaxpriv.solving.host import distortion_of, own_goal
-from jaxpriv.solving.reduction import Reduced, as_they_are, moves
-from jaxpriv.solving.tables import (
+from jaxpriv.solving.least_worst import (
     ABOVE,
     DISTANCE,
     FIRST,
@@ -51,17 +50,18 @@ from jaxpriv.solving.tables import (
     SLOW,
     nearest_mixture,
 )
+from jaxpriv.solving.stages import distortion_of, own_goal
 from jaxpriv.solving.traced_program import (
     NO_DERIVATIVE,
     Posed,
     TracedResult,
-    anchored,
     best_of,
     in_one_precision,
     least_mixture,
     toward_limits,
     traced_excess,
     undifferentiated_optimum,
+    with_feasible_point,
 )
 
 # The least worst outcome inside of jit, vmap and grad: the minimax program, or the search, as on the host.
@@ -127,7 +127,7 @@ class LeastWorst:
                 # At the least limit the mechanism is the one whose distance to the budgets is least.
                 def program_of(at: PyTree) -> Program:
                     program = worst_program(self.joined(at[0])[0], at[1], True)
-                    return dataclasses.replace(program, anchor=independent_release(program))
+                    return dataclasses.replace(program, feasible_point=independent_release(program))
 
                 at, moved = (parts, found.value), (change, slope)
                 max_steps = self.joined(parts)[2]
@@ -137,7 +137,7 @@ class LeastWorst:
                 start, end = end
 
                 def program_of(at: PyTree) -> Program:
-                    return dataclasses.replace(least_worst_program(self.joined(at)[0], True), anchor=start)
+                    return dataclasses.replace(least_worst_program(self.joined(at)[0], True), feasible_point=start)
 
                 at, moved = parts, change
                 counted = partial(_by_unit_of_distance, end.point.price.shape[0])
@@ -179,7 +179,7 @@ def _from_one_program(
 
     start = _start(problem, further, max_steps)
     high = _leak(problem, start)
-    program = dataclasses.replace(least_worst_program(problem, True), anchor=start)
+    program = dataclasses.replace(least_worst_program(problem, True), feasible_point=start)
     reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
     state, steps = last_state(solver, reduced.program, reduced.goal, jnp.where(high > goal.tol, max_steps, 0))
     mechanism, k, eta, price = reduced.expanded(state.best)
@@ -209,7 +209,7 @@ def _start(problem: DistortionProblem, further: Limits, max_steps: ScalarLike) -
     if away is None and len(within.budgets) > 1:
         away = distance_program(problem, (), True)
         away = dataclasses.replace(away, terms=(_idle(away.mass),))
-    start = anchored(within, away, max_steps).anchor
+    start = with_feasible_point(within, away, max_steps).feasible_point
     free = (within.constraints.sum(axis=1) <= within.budgets[:, None]).all(axis=0)
     symbol = jax.nn.one_hot(free.argmax(), len(free), dtype=start.dtype)
     return jnp.where(free.any(), jnp.broadcast_to(symbol, start.shape), start)
@@ -259,7 +259,7 @@ def _searched(
 
     def probed(at: _LimitSearch) -> _LimitSearch:
         program = worst_program(problem, at.e, True)
-        program = dataclasses.replace(program, anchor=independent_release(program))
+        program = dataclasses.replace(program, feasible_point=independent_release(program))
         near = Goal(jnp.maximum(at.needed, DISTANCE.tol), DISTANCE.rtol)
         found = best_of(solver, program, near, max_steps)[0]
         below, met = found.bound > 0, (found.value <= 0) & (found.violation == 0)

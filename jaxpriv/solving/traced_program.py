@@ -15,9 +15,11 @@ from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import certify_program, interval_of, violation_of
 from jaxpriv.errors import InputError
+from jaxpriv.presolve.closed_forms import ROUNDING_SHARES, independent_release
+from jaxpriv.presolve.reduction import Reduced, moves
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import (
+from jaxpriv.program.convex import Program
+from jaxpriv.program.lower import (
     Limits,
     distance_program,
     distance_scale,
@@ -28,10 +30,8 @@ from jaxpriv.problems.statement import (
     reading,
 )
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state
-from jaxpriv.solvers.conic.method import InteriorState
-from jaxpriv.solving.closed_forms import ROUNDING_SHARES, independent_release
-from jaxpriv.solving.host import AWAY, inner_goal
-from jaxpriv.solving.reduction import Reduced, moves
+from jaxpriv.solvers.interior_point.method import InteriorState
+from jaxpriv.solving.stages import AWAY, inner_goal
 
 # What a measure may exceed its limit by, relative to 1 + limit.
 _ROUNDING = 1e-10
@@ -79,7 +79,7 @@ class Posed:
     problem: DistortionProblem
     limits: Limits
     program: Program
-    away: Program | None  # whose solution is the anchor of the program
+    away: Program | None  # whose solution is the feasible point of the program
 
     @staticmethod
     def of(problem: DistortionProblem) -> "Posed":
@@ -118,7 +118,7 @@ def traced_excess(problem: DistortionProblem, limits: Limits, mechanism: Arr) ->
 def best_of(
     solver: AbstractSolver, program: Program, goal: Goal, max_steps: ScalarLike
 ) -> tuple[TracedResult, InteriorState]:
-    """(the solver's best for a program that holds an anchor, moved inside the limits and certified; where it ended)."""
+    """(the solver's best for a program with a feasible point, moved into the limits and certified; where it ended)."""
     reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
     state, steps = last_state(solver, reduced.program, reduced.goal, max_steps)
     mechanism, k, eta, price = reduced.expanded(state.best)
@@ -128,38 +128,38 @@ def best_of(
 
 
 def _inside(program: Program, mechanism: Arr) -> Arr:
-    """The mechanism, or the least of a few mixtures with releases that meet the limits, the last of them the anchor."""
-    return least_mixture(program.mass, program.anchor, mechanism, lambda one: violation_of(program, one) == 0)
+    """The mechanism, or the least of a few mixtures with releases that meet the limits, last the feasible point."""
+    return least_mixture(program.mass, program.feasible_point, mechanism, lambda one: violation_of(program, one) == 0)
 
 
-def least_mixture(mass: Arr, anchor: Arr, mechanism: Arr, met: Callable[[Arr], BoolLike]) -> Arr:
+def least_mixture(mass: Arr, feasible_point: Arr, mechanism: Arr, met: Callable[[Arr], BoolLike]) -> Arr:
     marginal = jnp.broadcast_to(mass @ mechanism / mass.sum(), mechanism.shape)
-    safe = 0.5 * (marginal + anchor)
+    safe = 0.5 * (marginal + feasible_point)
     mixed = [(1.0 - share) * mechanism + share * safe for share in (0.0, *ROUNDING_SHARES)]
-    tried = jnp.stack([*mixed, anchor])
+    tried = jnp.stack([*mixed, feasible_point])
     return tried[jnp.argmax(jax.vmap(met)(tried))]
 
 
-def anchored(program: Program, away: Program | None, max_steps: ScalarLike) -> Program:
+def with_feasible_point(program: Program, away: Program | None, max_steps: ScalarLike) -> Program:
     """The program with a mechanism that meets its limits, if there is one."""
     if away is not None:
-        start = dataclasses.replace(away, anchor=independent_release(away))
-        anchor = best_of(InteriorPoint(), start, AWAY, max_steps)[0].mechanism
+        start = dataclasses.replace(away, feasible_point=independent_release(away))
+        feasible_point = best_of(InteriorPoint(), start, AWAY, max_steps)[0].mechanism
     elif len(program.budgets) and not program.shares:
         # The least sum of the budgets' shares: of one budget it is the least distortion.
         shares = (program.constraints / distance_scale(program.constraints)[:, None, None]).sum(axis=0)
-        anchor = jax.nn.one_hot(shares.argmin(axis=1), program.cost.shape[1], dtype=program.cost.dtype)
+        feasible_point = jax.nn.one_hot(shares.argmin(axis=1), program.cost.shape[1], dtype=program.cost.dtype)
     else:
-        anchor = independent_release(program)
-    return dataclasses.replace(program, anchor=anchor)
+        feasible_point = independent_release(program)
+    return dataclasses.replace(program, feasible_point=feasible_point)
 
 
 @partial(jax.jit, static_argnums=0)
 def optimum(
     solver: AbstractSolver, program: Program, away: Program | None, goal: Goal, max_steps: ScalarLike
 ) -> TracedResult:
-    """The best of a program without an anchor. `away`: the program whose solution is one, if none is known."""
-    return best_of(solver, anchored(program, away, max_steps), goal, max_steps)[0]
+    """The best of a program without a feasible point. `away`: the program whose solution is one, if none is known."""
+    return best_of(solver, with_feasible_point(program, away, max_steps), goal, max_steps)[0]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -172,10 +172,10 @@ def optimum_and_moves(
     change: Program,
 ) -> tuple[TracedResult, tuple[Arr, ...]]:
     """The same, and how (mechanism, k, eta, price) move as the arrays of real numbers of the program do."""
-    program = anchored(program, away, max_steps)
+    program = with_feasible_point(program, away, max_steps)
     found, state = best_of(solver, program, goal, max_steps)
     arrays, still = eqx.partition(jax.tree.map(jnp.asarray, program), eqx.is_inexact_array)
-    change = dataclasses.replace(change, anchor=jnp.zeros_like(program.anchor))
+    change = dataclasses.replace(change, feasible_point=jnp.zeros_like(program.feasible_point))
     return found, moves(lambda parts: eqx.combine(parts, still), arrays, change, state.point)
 
 

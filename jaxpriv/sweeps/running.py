@@ -19,10 +19,10 @@ from jaxpriv._clock import ENDLESS, Clock, Lines, Stop, clock_of
 from jaxpriv._files import atomic_write
 from jaxpriv.certificates.verification import Verification, certify
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.presolve.buckets import Bucket
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solving.batches import kind_of, solve_together
-from jaxpriv.solving.buckets import Bucket
 from jaxpriv.solving.loops import repeatable
 from jaxpriv.solving.many import solve_or_say_why
 from jaxpriv.sweeps import rows

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import robustness_faces
-from jaxpriv.problems import feasibility, program_of
+from jaxpriv.program import feasibility, program_of
 
 
 @pytest.mark.parametrize("seed", range(3))

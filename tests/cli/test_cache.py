@@ -4,8 +4,9 @@ import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from jaxpriv import _compile as execution
+from jaxpriv import _kept as kept
 from jaxpriv.cli import cache
-from jaxpriv.solving import execution, kept
 
 from .conftest import refused, strict_json
 

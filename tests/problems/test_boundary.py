@@ -5,7 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.probability import mutual_information
-from jaxpriv.problems import feasibility, program_of
+from jaxpriv.program import feasibility, program_of
 from jaxpriv.testing import known_problems
 
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))

@@ -5,11 +5,11 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import _native
-from jaxpriv.problems import program_of
+from jaxpriv._compile import _PROGRAMS
+from jaxpriv.presolve import reduction
+from jaxpriv.program import program_of
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import reduction
 from jaxpriv.solving.choice import newton_bytes, pick_solver
-from jaxpriv.solving.execution import _PROGRAMS
 
 N = 6
 TABLE = np.abs(np.subtract.outer(np.arange(float(N)), np.arange(float(N))))

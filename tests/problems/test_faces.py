@@ -7,8 +7,8 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from benchmarks import robustness_faces
 from jaxpriv import leakage
-from jaxpriv.problems import feasibility, program_of
-from jaxpriv.problems.feasibility import face_of
+from jaxpriv.program import feasibility, program_of
+from jaxpriv.program.feasibility import face_of
 
 
 def drawn(form, name="mutual information", seed=0):

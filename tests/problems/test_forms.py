@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxpriv as jp
-from jaxpriv.problems import program_of
+from jaxpriv.program import program_of
 from tests.information import certify
 
 SEEDS = st.integers(0, 2**32 - 1)

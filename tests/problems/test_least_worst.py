@@ -9,14 +9,14 @@ import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv._clock import Clock
 from jaxpriv.certificates import certify_program
-from jaxpriv.problems.statement import least_worst_program, worst_program
+from jaxpriv.program.lower import least_worst_program, worst_program
 from jaxpriv.solvers import Goal, InteriorPoint
-from jaxpriv.solvers.conic.candidate import largest_ratio, least_ratio
-from jaxpriv.solvers.conic.start import first_point
-from jaxpriv.solvers.conic.system import rearrange
-from jaxpriv.solving import tables
-from jaxpriv.solving.host import Solve
-from jaxpriv.solving.tables import searched
+from jaxpriv.solvers.interior_point.candidate import largest_ratio, least_ratio
+from jaxpriv.solvers.interior_point.start import first_point
+from jaxpriv.solvers.interior_point.system import rearrange
+from jaxpriv.solving import least_worst as tables
+from jaxpriv.solving.least_worst import searched
+from jaxpriv.solving.stages import Stages
 
 MEASURES = {
     "max-information": lk.MaxInformation(),
@@ -34,9 +34,9 @@ def drawn(seed, count=1):
 
 
 def by_search(problem, tol):
-    solve = Solve(problem, "interior-point", InteriorPoint(), 200, Clock(None, None))
+    stages = Stages(problem, "interior-point", InteriorPoint(), 200, Clock(None, None))
     start = np.eye(problem.shape[1])
-    _, high, low = searched(solve, Goal(tol), start, None)
+    _, high, low = searched(stages, Goal(tol), start, None)
     return low, high
 
 
@@ -111,7 +111,7 @@ def test_the_start_of_a_tight_budget_is_within_it():
     joint = np.random.default_rng(5).dirichlet(np.ones(12)).reshape(3, 4)
     table = np.random.default_rng(4).uniform(0.2, 1.0, (4, 4)) * (1.0 - np.eye(4))
     problem = jp.DistortionProblem(joint, table, budget=0.03, leakage=lk.MaxInformation())
-    data = rearrange(dataclasses.replace(least_worst_program(problem), anchor=np.eye(4)))
+    data = rearrange(dataclasses.replace(least_worst_program(problem), feasible_point=np.eye(4)))
     point = first_point(data, np.array(0), 0)
     assert ((data.c * point.x).sum(axis=(1, 2)) < data.program.budgets).all()
     assert largest_ratio(data, point.x) < point.peak

@@ -10,10 +10,10 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.certificates.tables import certify_program
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import evaluate
-from jaxpriv.problems.statement import measured_program
+from jaxpriv.program.certify import certify_program
+from jaxpriv.program.lower import measured_program
 from jaxpriv.testing import random_joint, random_mechanisms
 
 from .measured_cases import AVERAGE, BUDGET, DISTORTION, INF, JOINT, MEASURES, WORST, N

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxpriv import leakage as lk
-from jaxpriv.certificates.tables import certify_program, column_values
 from jaxpriv.leakage import evaluate, evaluate_all
 from jaxpriv.leakage.registry import names_with
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import shift_of, terms_of
+from jaxpriv.program.certify import certify_program, column_values
+from jaxpriv.program.convex import Program
+from jaxpriv.program.lower import shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
 from .measured_cases import AVERAGE, DISTORTION, INF, JOINT, MEASURES, WORST, N
@@ -54,7 +54,7 @@ def program_of(terms, joint, *, cost=None, constraints=None, budgets=None):
         budgets=np.zeros(len(rows)) if budgets is None else budgets,
         marks=np.zeros(len(rows)),
         support=np.ones(shape, dtype=bool),
-        anchor=np.zeros(shape),
+        feasible_point=np.zeros(shape),
     )
 
 

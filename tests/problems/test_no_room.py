@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 import jaxpriv as jp
 from jaxpriv import leakage as measures
 from jaxpriv.certificates import Certificate, certify_program
-from jaxpriv.problems.statement import limits_of, measured_program
+from jaxpriv.program.lower import limits_of, measured_program
 from jaxpriv.solvers import Goal
 
 JOINT = np.random.default_rng(0).dirichlet(np.ones(15)).reshape(3, 5)

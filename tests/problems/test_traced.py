@@ -14,9 +14,9 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.certificates.lagrangian import lagrangian
-from jaxpriv.certificates.tables import certify_program, column_values
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.problems.statement import measured_program, shift_of, terms_of
+from jaxpriv.program.certify import certify_program, column_values
+from jaxpriv.program.lower import measured_program, shift_of, terms_of
 from jaxpriv.testing import random_mechanisms
 
 from .measured_cases import DISTORTION, JOINT, MEASURES

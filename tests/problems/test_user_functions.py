@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.certificates.tables import certify_program, column_values
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import evaluate
 from jaxpriv.leakage.custom_loss import Announced, Loss, answer
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.leakage.user_divergence import UserCurve
-from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import measured_program, shift_of, terms_of
+from jaxpriv.program.certify import certify_program, column_values
+from jaxpriv.program.convex import Program
+from jaxpriv.program.lower import measured_program, shift_of, terms_of
 from jaxpriv.testing import random_joint, random_mechanisms
 
 INF = math.inf
@@ -306,7 +306,7 @@ def test_no_rule_proves_more_than_a_feasible_mechanism(name, role, data):
         budgets=np.array([(weighted * mechanism).sum() * (1 + 1e-12)]),
         marks=np.zeros(1),
         support=np.ones((N, N), dtype=bool),
-        anchor=np.zeros((N, N)),
+        feasible_point=np.zeros((N, N)),
     )
     rows = len(terms[0].rows)
     k = np.array(data.draw(st.lists(WILD, min_size=N * rows, max_size=N * rows))).reshape(N, rows)

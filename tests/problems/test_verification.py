@@ -9,7 +9,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InputError
-from jaxpriv.problems import program_of
+from jaxpriv.program import program_of
 
 from .measured_cases import BUDGET, DISTORTION, JOINT, MEASURES, N
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 
 
 def joint(seed, private, inputs):
@@ -31,14 +31,14 @@ def linear(rows, role, reference=None, cap=None, bound=0.0):
     )
 
 
-def program(terms, law, cost=None, outputs=None, budgets=(), constraints=(), marks=None, anchor=None):
-    """The anchor is the best independent release, or the one given."""
+def program(terms, law, cost=None, outputs=None, budgets=(), constraints=(), marks=None, feasible_point=None):
+    """The feasible point is the best independent release, or the one given."""
     inputs = law.shape[1]
     outputs = outputs or inputs
     mass = law.sum(axis=0)
     cost = np.zeros((inputs, outputs)) if cost is None else mass[:, None] * cost
-    if anchor is None:
-        anchor = np.eye(outputs)[np.full(inputs, cost.sum(axis=0).argmin())]
+    if feasible_point is None:
+        feasible_point = np.eye(outputs)[np.full(inputs, cost.sum(axis=0).argmin())]
     return Program(
         terms=tuple(terms),
         mass=jnp.asarray(mass),
@@ -47,12 +47,12 @@ def program(terms, law, cost=None, outputs=None, budgets=(), constraints=(), mar
         budgets=jnp.asarray(np.asarray(budgets, float)),
         marks=jnp.asarray(np.zeros(len(budgets)) if marks is None else np.asarray(marks, float)),
         support=jnp.ones((inputs, outputs), bool),
-        anchor=jnp.asarray(np.asarray(anchor, float)),
+        feasible_point=jnp.asarray(np.asarray(feasible_point, float)),
     )
 
 
 def closest(d):
-    """Every input to the output at the least distance: the anchor of a program with a budget."""
+    """Every input to the output at the least distance: the feasible point of a program with a budget."""
     return np.eye(d.shape[1])[d.argmin(axis=1)]
 
 
@@ -85,7 +85,7 @@ def maximal_leakage(law, role, bound=0.0):
 def leakage_at_budget(law, budget):
     d = distance(law.shape[1], law.shape[1])
     term = maximal_leakage(law, Role.OBJECTIVE)
-    return program([term], law, budgets=[budget], constraints=[d], anchor=closest(d))
+    return program([term], law, budgets=[budget], constraints=[d], feasible_point=closest(d))
 
 
 def distortion_at_leakage(law, bound, d=None):
@@ -98,7 +98,7 @@ def guessing(law, budget):
     """The probability of a correct guess of S."""
     d = distance(law.shape[1], law.shape[1])
     term = linear(law, Role.OBJECTIVE, np.ones(len(law)))
-    return program([term], law, budgets=[budget], constraints=[d], anchor=closest(d))
+    return program([term], law, budgets=[budget], constraints=[d], feasible_point=closest(d))
 
 
 def _deviation(law):
@@ -108,7 +108,7 @@ def _deviation(law):
 def variation(law, budget):
     d = distance(law.shape[1], law.shape[1])
     term = linear(_deviation(law), Role.OBJECTIVE, cap=np.ones(len(law)))
-    return program([term], law, budgets=[budget], constraints=[d], anchor=closest(d))
+    return program([term], law, budgets=[budget], constraints=[d], feasible_point=closest(d))
 
 
 def distortion_at_variation(law, bound):
@@ -121,4 +121,4 @@ def two_joints(law, other, budget):
     other = other * (law.sum(axis=0) / other.sum(axis=0))
     d = distance(law.shape[1], law.shape[1])
     terms = [maximal_leakage(law, Role.PEAK), maximal_leakage(other, Role.PEAK)]
-    return program(terms, law, budgets=[budget], constraints=[d], anchor=closest(d))
+    return program(terms, law, budgets=[budget], constraints=[d], feasible_point=closest(d))

@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import solvers
-from jaxpriv.problems import program_of
+from jaxpriv.program import program_of
 from tests.pages import code_of
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv import _compile as execution
 from jaxpriv import _native
 from jaxpriv.solvers import _newton_system
-from jaxpriv.solving import execution
 
 ROOT = Path(__file__).parents[2]
 

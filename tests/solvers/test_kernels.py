@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxpriv import _compile as execution
 from jaxpriv import _native
 from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
-from jaxpriv.solving import execution
 
 ROOT = Path(__file__).parents[2]
 

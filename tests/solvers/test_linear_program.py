@@ -12,9 +12,6 @@ import pytest
 from jaxpriv._clock import ENDLESS
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.solvers._base import Goal, iterate
-from jaxpriv.solvers.conic import InteriorPoint
-from jaxpriv.solvers.conic.candidate import repaired
-from jaxpriv.solvers.conic.system import rearrange
 from jaxpriv.solvers.first_order_lp import (
     Dual,
     Primal,
@@ -25,6 +22,9 @@ from jaxpriv.solvers.first_order_lp import (
     saddle,
     spectral_norm,
 )
+from jaxpriv.solvers.interior_point import InteriorPoint
+from jaxpriv.solvers.interior_point.candidate import repaired
+from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solvers.linear_program import Outcome, highs, infeasibility
 from jaxpriv.solving import loops
 
@@ -123,9 +123,9 @@ def test_entries_outside_the_support_stay_zero():
     program = cases.max_lift(LAW, 2.0)
     near = abs(np.subtract.outer(np.arange(6), np.arange(6))) <= 3
     program = eqx.tree_at(lambda p: p.support, program, jnp.asarray(near))
-    anchor = np.zeros((6, 6))
-    anchor[:, 2:4] = 0.5  # within reach of every input
-    program = eqx.tree_at(lambda p: p.anchor, program, jnp.asarray(anchor))
+    feasible_point = np.zeros((6, 6))
+    feasible_point[:, 2:4] = 0.5  # within reach of every input
+    program = eqx.tree_at(lambda p: p.feasible_point, program, jnp.asarray(feasible_point))
     exact = highs(program).candidate
     best = run(PrimalDualHybridGradient(), program)
     assert -1e-12 < exact.gap < 1e-9
@@ -167,7 +167,7 @@ def test_what_rounding_exceeds_of_a_limit_without_room_is_not_mixed_away():
     with jax.numpy_rank_promotion("allow"):
         np.testing.assert_array_equal(repaired(data, jnp.asarray(x)), x)
         x[0, 0] += 1e-6
-        np.testing.assert_allclose(repaired(data, jnp.asarray(x)), data.program.anchor.T, atol=1e-6)
+        np.testing.assert_allclose(repaired(data, jnp.asarray(x)), data.program.feasible_point.T, atol=1e-6)
 
 
 def test_smooth_terms_are_refused():

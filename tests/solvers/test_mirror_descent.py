@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.problems import program_of
+from jaxpriv.program import program_of
 from jaxpriv.solvers import MirrorDescent
-from jaxpriv.solvers.conic.candidate import no_candidate, objective
-from jaxpriv.solvers.conic.system import rearrange
+from jaxpriv.solvers.interior_point.candidate import no_candidate, objective
+from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.testing import random_joint
 
 TABLE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))

@@ -6,9 +6,9 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import leakage as lk
-from jaxpriv.problems.statement import measured_program, reading
-from jaxpriv.solvers.conic.candidate import improved, no_candidate
-from jaxpriv.solvers.conic.start import (
+from jaxpriv.program.lower import measured_program, reading
+from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
+from jaxpriv.solvers.interior_point.start import (
     average_point,
     averaged,
     first_point,
@@ -16,7 +16,7 @@ from jaxpriv.solvers.conic.start import (
     limited_in_every_outcome,
     outcome_point,
 )
-from jaxpriv.solvers.conic.system import rearrange, reduced_costs, residuals
+from jaxpriv.solvers.interior_point.system import rearrange, reduced_costs, residuals
 from jaxpriv.testing import random_joint
 
 N = 12

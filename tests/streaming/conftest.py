@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv.solving.execution import own_settings
+from jaxpriv._compile import own_settings
 
 
 def smooth_joint(size: int, private: int, seed: int = 0) -> np.ndarray:

@@ -171,7 +171,7 @@ def test_the_reported_best_stays_the_best_when_the_precision_changes():
 
 
 def test_a_changed_budget_never_recompiles():
-    from jaxpriv.solving import execution
+    from jaxpriv import _compile as execution
 
     joint, d = smooth_joint(40, 4), DISTORTIONS["squared"](40)
     jp.solve(jp.DistortionProblem(joint, d, budget=0.02), "accelerated", tol=1e-7)

@@ -9,8 +9,8 @@ import jaxpriv as jp
 from jaxpriv.certificates import certify_streamed
 from jaxpriv.channel import Gibbs
 from jaxpriv.joints import Stored
-from jaxpriv.problems.program import StreamedProgram
-from jaxpriv.problems.statement import measured_program
+from jaxpriv.program.convex import StreamedProgram
+from jaxpriv.program.lower import measured_program
 from tests.information import certify
 
 

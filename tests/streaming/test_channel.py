@@ -7,7 +7,7 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import _resources, channel
 from jaxpriv.joints import Stored
-from jaxpriv.problems.program import StreamedProgram
+from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers.two_grid import coarsen
 
 from .conftest import line, smooth_joint

@@ -173,7 +173,7 @@ if sys.argv[1] == "one":
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 sys.path.insert(0, sys.argv[2])
 import test_gibbs_kernel as t
-from jaxpriv.solving.execution import own_settings
+from jaxpriv._compile import own_settings
 with own_settings():
     print(t.digest())
 """

@@ -191,7 +191,7 @@ def test_a_failing_device_is_an_error_of_ours(monkeypatch, text, message):
         raise jax.errors.JaxRuntimeError(text)
 
     monkeypatch.setattr(streamed, "iterate", broken)
-    monkeypatch.setattr(solve_module, "solve_tables", broken)
+    monkeypatch.setattr(solve_module, "solve_dense", broken)
     for solver in ("accelerated", "interior-point", "mirror-descent"):
         with pytest.raises(jp.ResourceError, match=message):
             jp.solve(jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1), solver)

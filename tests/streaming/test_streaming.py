@@ -63,7 +63,7 @@ def test_the_survey_reads_everything(rough, blocks):
     np.testing.assert_array_equal(got.nearest, table.argmin(axis=1))
     np.testing.assert_allclose(got.columns, (joint @ np.eye(19)[table.argmin(axis=1)]).T, atol=1e-15)
     np.testing.assert_allclose(got.least, [mass @ table.min(axis=1)], atol=1e-15)
-    np.testing.assert_allclose(got.anchored, got.least, atol=1e-15)
+    np.testing.assert_allclose(got.at_feasible_point, got.least, atol=1e-15)
     np.testing.assert_allclose(got.constant, (mass @ table)[None], atol=1e-15)
     assert not np.any(got.faults)
 

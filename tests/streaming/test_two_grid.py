@@ -5,7 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.joints import Stored
-from jaxpriv.problems.program import StreamedProgram
+from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers.two_grid import coarsen, grid_of
 
 from .conftest import DISTORTIONS, line, smooth_joint

@@ -15,7 +15,7 @@ from jaxpriv import leakage
 from jaxpriv.errors import IntegrityError
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism.table import quantise
-from jaxpriv.problems.statement import distance_scale
+from jaxpriv.program.lower import distance_scale
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import (
     ONE,

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxpriv._compile import own_settings
 from jaxpriv._types import Arr
 from jaxpriv._validation import whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.lift._base import AbstractScorer
-from jaxpriv.solving.execution import own_settings
 
 # Rows scored at once: one compiled program whatever the number of rows.
 _BLOCK = 4096

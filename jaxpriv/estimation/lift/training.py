@@ -20,6 +20,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, PyTree
 
+from jaxpriv._compile import own_settings
 from jaxpriv._resources import need_memory
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import scalar, whole
@@ -27,7 +28,6 @@ from jaxpriv.errors import DivergedError, InputError, ResourceError
 from jaxpriv.estimation.lift.network import Critic, Network, NetworkScorer, Scaling, scaled
 from jaxpriv.estimation.lift.objectives import AbstractObjective
 from jaxpriv.estimation.lift.samples import Samples
-from jaxpriv.solving.execution import own_settings
 
 if TYPE_CHECKING:
     from optax import GradientTransformation

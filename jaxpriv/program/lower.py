@@ -22,7 +22,7 @@ from jaxpriv.leakage import AbstractLeakage, MutualInformation, exact_values
 from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 
 
 def tables_of(problems: Sequence[DistortionProblem]) -> np.ndarray:
@@ -287,7 +287,7 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
 
 
 def program_of(problem: DistortionProblem) -> Program:
-    """The convex program that states `problem`, in float64 (or the dtype of its tracers), without an anchor.
+    """The convex program that states `problem`, in float64 (or the dtype of its tracers), without a feasible point.
 
     Its value is that of the problem up to the unit of the measure (`reading`). The least worst outcome of a measure
     that is `linear` is a search over `worst_program`, and has none.
@@ -330,7 +330,7 @@ def least_worst_program(problem: DistortionProblem, whole: bool = False) -> Prog
 
 
 def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, whole: bool = False) -> Program:
-    """The program of `problem` in its own form under `limits` (measure, value), without an anchor.
+    """The program of `problem` in its own form under `limits` (measure, value), without a feasible point.
 
     That of a stack is `whole`, and all its arrays have the leading axis.
 
@@ -441,6 +441,6 @@ def _program(terms: list[Term], masses: Arr, cost: Arr, constraints: Arr, budget
         budgets=budgets if is_traced(budgets) else np.asarray(budgets, dtype=np.float64),
         marks=marks,
         support=np.ones(cost.shape, dtype=bool),
-        anchor=np.zeros(cost.shape),
+        feasible_point=np.zeros(cost.shape),
         shares=bool(marks.any()),
     )

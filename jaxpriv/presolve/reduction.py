@@ -8,7 +8,7 @@ Exact facts, none of which a certificate relies on (it is computed on the origin
   and the rows are a diagonal matrix (`Program.diagonal`);
 * a constant added to a row of a cost shifts its value, because rows of W sum to one.
 
-Private symbols that say the same are merged by the sets of rules (`problems.statement`).
+Private symbols that say the same are merged by the sets of rules (`program.lower`).
 """
 
 import dataclasses
@@ -25,10 +25,10 @@ from jaxtyping import Array, PyTree
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role, Term, classes
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 from jaxpriv.solvers import Candidate, Goal, path_tangent
-from jaxpriv.solvers.conic.candidate import largest_ratio
-from jaxpriv.solvers.conic.system import Point, rearrange, rule_at
+from jaxpriv.solvers.interior_point.candidate import largest_ratio
+from jaxpriv.solvers.interior_point.system import Point, rearrange, rule_at
 
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 MARGIN = 0.8
@@ -95,7 +95,7 @@ class Kept:
             constraints=np.moveaxis(sums(np.moveaxis(np.asarray(program.constraints), 1, 0)), 0, 1),
             support=program.support[np.flatnonzero(self.useful >= 0)[first]],
             # The mean of what meets the limits meets them.
-            anchor=sums(program.mass[:, None] * program.anchor) / mass[:, None],
+            feasible_point=sums(program.mass[:, None] * program.feasible_point) / mass[:, None],
             diagonal=_diagonal(terms),
         )
 
@@ -237,7 +237,7 @@ class Reduced:
 def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
     """(program with costs above the cheapest output of each row and of size one, factor, shift).
 
-    The peak of a minimax program is counted in that of its anchor.
+    The peak of a minimax program is counted in that of its feasible point.
     """
     xp = jnp if is_traced(program) else np
     floors = program.constraints.min(axis=2)
@@ -253,7 +253,7 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
         factor = xp.where(shared, sizes, 0.0).max() if program.shares else cost.sum(axis=0).max()
     terms = program.terms
     if program.minimax:
-        factor = largest_ratio(rearrange(program), program.anchor.T)
+        factor = largest_ratio(rearrange(program), program.feasible_point.T)
     factor = xp.where(factor > 0, factor, 1.0)
     if program.minimax:
         terms = tuple(
@@ -331,14 +331,15 @@ def moves(
 ) -> tuple[Arr, ...]:
     """The moves of (mechanism, k, eta, price) of `program_of(parts)` as the parts move by `change`.
 
-    `point`: where the interior-point method ended on the reduced program. The anchor does not move the optimum, and
-    private symbols without mass stay without. `counted`: (mechanism, k, eta, price) in units of the caller's own.
+    `point`: where the interior-point method ended on the reduced program. The feasible point does not move the
+    optimum, and private symbols without mass stay without. `counted`: (mechanism, k, eta, price) in units of the
+    caller's own.
     """
 
     def small(parts: PyTree) -> Reduced:
         program = program_of(parts)
-        anchor = jax.lax.stop_gradient(program.anchor)
-        return Reduced.of(dataclasses.replace(_mass_kept(program), anchor=anchor), Goal(1.0))
+        feasible_point = jax.lax.stop_gradient(program.feasible_point)
+        return Reduced.of(dataclasses.replace(_mass_kept(program), feasible_point=feasible_point), Goal(1.0))
 
     def arrays(parts: PyTree) -> Program:
         return eqx.filter(small(parts).program, eqx.is_inexact_array)

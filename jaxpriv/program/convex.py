@@ -64,7 +64,7 @@ class Program:
     budgets: Arr  # (R,)
     marks: Arr  # (R,): 1 where the peak is added to the budget
     support: Arr  # (X, Y) bool: where the mechanism may have mass
-    anchor: Arr  # (X, Y): a mechanism that meets every limit, to repair iterates with
+    feasible_point: Arr  # (X, Y): a mechanism that meets every limit, to repair iterates with
     equal: Any = None  # (R,) bool: constraints that hold with equality, at a price of any sign; None: there are none
     shares: bool = field(metadata={"static": True}, default=False)  # whether any of `marks` is 1
     diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix

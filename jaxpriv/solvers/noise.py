@@ -8,13 +8,13 @@ import numpy as np
 from jax import lax
 
 from jaxpriv._clock import Clock
+from jaxpriv._compile import on_host
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.certificates import certify_noise
-from jaxpriv.problems import feasibility
 from jaxpriv.problems.noise import NoiseProblem, max_entropy_noise
+from jaxpriv.program import feasibility
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.execution import on_host
 
 # Least leakage of additive noise: a barrier Newton method on the law of Z.
 #

@@ -21,12 +21,12 @@ from jaxpriv._validation import is_traced
 from jaxpriv.certificates import Certificate, certify_program, violation_of
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
-from jaxpriv.problems import feasibility
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.feasibility import Face
-from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import Limits, finite_limits, least_value, measured_program, terms_of_limit
-from jaxpriv.solvers.conic.system import prior_rule, rule_at
+from jaxpriv.program import feasibility
+from jaxpriv.program.convex import Program
+from jaxpriv.program.feasibility import Face
+from jaxpriv.program.lower import Limits, finite_limits, least_value, measured_program, terms_of_limit
+from jaxpriv.solvers.interior_point.system import prior_rule, rule_at
 from jaxpriv.solvers.linear_program import Outcome, highs
 
 # Limits above the least value by less than this leave next to no room.
@@ -199,10 +199,10 @@ def _duals(
     return np.concatenate(rules, axis=1), eta, np.array(price)
 
 
-def anchored_at_least(program: Program, problem: DistortionProblem, limits: Limits) -> Program:
-    """The program; where limits leave next to no room, with the best mechanism that leaves none as its anchor.
+def feasible_at_least(program: Program, problem: DistortionProblem, limits: Limits) -> Program:
+    """The program; where limits leave next to no room, with the best mechanism that leaves none as its feasible point.
 
-    Rounding alone exceeds such a limit, and what is mixed with the anchor to mend that is as good as the anchor.
+    Rounding alone exceeds such a limit; a mixture with the feasible point repairs that, and is as good as that point.
     """
     near = tuple(value - least_value(problem, measure) <= _TINY_ROOM for measure, value in finite_limits(limits))
     flags = flags_of(program, problem, limits, near)
@@ -214,8 +214,8 @@ def anchored_at_least(program: Program, problem: DistortionProblem, limits: Limi
         exact = independent_vertex(program, problem)
         known += [] if exact is None else [exact]
     known = [mechanism for mechanism in known if violation_of(program, mechanism) == 0]
-    best = min(known, key=lambda mechanism: float((program.cost * mechanism).sum()), default=program.anchor)
-    return dataclasses.replace(program, anchor=best)
+    best = min(known, key=lambda mechanism: float((program.cost * mechanism).sum()), default=program.feasible_point)
+    return dataclasses.replace(program, feasible_point=best)
 
 
 def at_least_value(
@@ -235,7 +235,7 @@ def at_least_value(
     lowered = tuple(
         (measure, low if flag else value) for (measure, value), low, flag in zip(finite, least, near, strict=True)
     )
-    there = dataclasses.replace(measured_program(problem, lowered), anchor=program.anchor)
+    there = dataclasses.replace(measured_program(problem, lowered), feasible_point=program.feasible_point)
     if len(there.terms) != len(program.terms) or not (found := solve_tight(there, flags, others=False)):
         return None
     exact = independent_vertex(there, problem)
@@ -437,11 +437,11 @@ def inside(
     program: Program, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
 ) -> tuple[np.ndarray, Certificate, float]:
     """(mechanism, certificate, excess): the mechanism, or the least of a few mixtures with releases that leak
-    nothing and with the anchor that meets every limit; the device's view of a limit and the certificate's differ by
+    nothing and with the feasible point; what the solver and the certificate compute of a limit differs by
     rounding.
     """
     marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
-    safe = 0.5 * (marginal + program.anchor)
+    safe = 0.5 * (marginal + program.feasible_point)
 
     def examined(share: float) -> tuple[np.ndarray, Certificate, float]:
         mixed = (1.0 - share) * mechanism + share * safe

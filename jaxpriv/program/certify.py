@@ -33,7 +33,7 @@ from jaxpriv._module import summary
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 
 # What every certificate is, and what it makes of prices.
 

@@ -27,7 +27,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Boundary, Role, Term
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 
 # The sets of decision rules as the method takes them: rules counted from the centre of their term.
 

@@ -3,35 +3,29 @@
 import dataclasses
 import itertools
 import math
-import time
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._clock import Clock
 from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import least_limit, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
-from jaxpriv.errors import InfeasibleError
-from jaxpriv.problems import feasibility
+from jaxpriv.presolve.closed_forms import ROUNDING_SHARES, independent_release, no_rules
+from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.feasibility import Face
-from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import (
+from jaxpriv.program import feasibility
+from jaxpriv.program.convex import Program
+from jaxpriv.program.feasibility import Face
+from jaxpriv.program.lower import (
     as_budgets,
     distance_program,
     least_worst_program,
-    limits_of,
-    measured_program,
     worst_program,
 )
-from jaxpriv.solution import Solution, no_solution
+from jaxpriv.solution import Solution
 from jaxpriv.solvers import Candidate, Goal
-from jaxpriv.solving.choice import Solver
-from jaxpriv.solving.closed_forms import ROUNDING_SHARES, independent_release, no_rules
-from jaxpriv.solving.host import CertifiedCandidate, Solve, check_limits, on_face, own_goal
-from jaxpriv.solving.reduction import Reduced
+from jaxpriv.solving.stages import CertifiedCandidate, Stages, check_limits, on_face
 
 # Probes of the search over limits: it needs five or six as a rule, bisection from 1 to 1e-9 thirty.
 MOST_PROBES = 60
@@ -64,78 +58,80 @@ _CLOSER = 0.1
 _RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
 
-def least_worst_leakage(solve: Solve, goal: Goal, begun: float) -> Solution:
+def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
     """The least limit on a worst-outcome measure that the budgets allow."""
-    problem = solve.problem
-    check_limits(problem, solve.further)
+    problem = stages.problem
+    check_limits(problem, stages.further)
     within = as_budgets(distance_program(problem, ()))
     independent = feasibility.independent(within)
     if independent is not None:
         nothing = no_rules(worst_program(problem, 0.0))
-        return solve.finish(
+        return stages.finish(
             CertifiedCandidate(np.asarray(independent), *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
         )
-    start, face = solve.anchor(within, solve.further, True)
+    start, face = stages.feasible_point(within, stages.further, True)
     if problem.leakage.linear:
-        answer, high, low = searched(solve, goal, start, face)
+        answer, high, low = searched(stages, goal, start, face)
     else:
-        answer, high, low = from_one_program(solve, goal, start, face)
+        answer, high, low = from_one_program(stages, goal, start, face)
     low = least_limit(problem, answer.k, answer.eta, answer.price, low, high)
-    if not problem.leakage.linear and high - low > max(goal.tol, goal.rtol * high) and not solve.clock.expired():
+    if not problem.leakage.linear and high - low > max(goal.tol, goal.rtol * high) and not stages.clock.expired():
         # The one program stalled: where outputs exclude symbols the search may come nearer, in ten times the steps.
-        second, lower, raised = searched(solve, goal, answer.mechanism, face)
+        second, lower, raised = searched(stages, goal, answer.mechanism, face)
         raised = least_limit(problem, second.k, second.eta, second.price, raised, lower)
         if lower < high:
             answer, high = dataclasses.replace(answer, mechanism=second.mechanism), lower
         if raised > low:
             answer, low = dataclasses.replace(answer, k=second.k, eta=second.eta, price=second.price), raised
-    return solve.finish(answer, high, low, goal, begun)
+    return stages.finish(answer, high, low, goal, begun)
 
 
 def from_one_program(
-    solve: Solve, goal: Goal, start: np.ndarray, face: Face | None
+    stages: Stages, goal: Goal, start: np.ndarray, face: Face | None
 ) -> tuple[CertifiedCandidate, float, float]:
     """(answer, its leakage, the limit that its rules are to prove) of the minimax program.
 
     `start`: a mechanism that meets every limit; `face`: of budgets that leave no room.
     """
-    problem = solve.problem
-    high = solve.leak(start)
-    best = CertifiedCandidate(start, *no_rules(worst_program(problem, 0.0)), 0.0, 0.0, 0.0, solve.name)
-    if high <= goal.tol or solve.clock.expired():
+    problem = stages.problem
+    high = stages.leak(start)
+    best = CertifiedCandidate(start, *no_rules(worst_program(problem, 0.0)), 0.0, 0.0, 0.0, stages.name)
+    if high <= goal.tol or stages.clock.expired():
         return best, high, 0.0
-    program = dataclasses.replace(least_worst_program(problem), anchor=start)
+    program = dataclasses.replace(least_worst_program(problem), feasible_point=start)
     reduced = Reduced.of(program if face is None else on_face(program, face), goal)
 
     def report(candidate: Candidate, steps: Arr) -> None:
         value, bound = (float(one) * reduced.factor for one in (candidate.value, candidate.bound))
-        solve.clock.report(solve.name, steps, min(value, high), max(bound, 0.0))
+        stages.clock.report(stages.name, steps, min(value, high), max(bound, 0.0))
 
-    found = solve.iterated(program, reduced, face, report)
+    found = stages.iterated(program, reduced, face, report)
     if found is None:
         return best, high, 0.0
     mechanism, k, eta, price, steps, bound = found
-    solve.steps += steps
+    stages.steps += steps
     total = price[: len(program.budgets)].sum()
     if total > 0:
         best = dataclasses.replace(best, k=k / total, eta=eta / total, price=price / total)
-    mechanism = _within(solve, program, mechanism, start)
-    if (leak := solve.leak(mechanism)) < high:
+    mechanism = _within(stages, program, mechanism, start)
+    if (leak := stages.leak(mechanism)) < high:
         best, high = dataclasses.replace(best, mechanism=mechanism), leak
     return best, high, max(bound * float(reduced.factor), 0.0)
 
 
-def _within(solve: Solve, program: Program, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
+def _within(stages: Stages, program: Program, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
     """The mechanism, or the least of a few mixtures with a release inside the limits that meets them; else `start`."""
-    limits = as_budgets(distance_program(solve.problem, solve.further))
+    limits = as_budgets(distance_program(stages.problem, stages.further))
     marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
     safe = 0.5 * (marginal + start)
     mixtures = ((1.0 - share) * mechanism + share * safe for share in ROUNDING_SHARES)
-    met = lambda one: violation_of(limits, one) == 0 and solve.excess(solve.further, one) == 0  # noqa: E731
+    met = lambda one: violation_of(limits, one) == 0 and stages.excess(stages.further, one) == 0  # noqa: E731
     return next((one for one in itertools.chain([mechanism], mixtures) if met(one)), start)
 
 
-def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> tuple[CertifiedCandidate, float, float]:
+def searched(
+    stages: Stages, goal: Goal, start: np.ndarray, face: Face | None
+) -> tuple[CertifiedCandidate, float, float]:
     """The same by one distance after another.
 
     The rules of a distance bound it at every limit, so the root of what they prove is a lower end; a mechanism outside
@@ -143,21 +139,21 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
     of the Lagrangian's tangent: the slope of the Lagrangian is that of the distance (`certificates.lagrangian`), and
     its value has an error of second order.
     """
-    problem, within = solve.problem, as_budgets(distance_program(solve.problem, solve.further))
-    low, high = 0.0, solve.leak(start)
+    problem, within = stages.problem, as_budgets(distance_program(stages.problem, stages.further))
+    low, high = 0.0, stages.leak(start)
     # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
     proof = no_rules(worst_program(problem, 0.0))
-    best, outside = CertifiedCandidate(start, *proof, 0.0, 0.0, 0.0, solve.name), None
+    best, outside = CertifiedCandidate(start, *proof, 0.0, 0.0, 0.0, stages.name), None
     e, f, needed, slow = min(1.0, 0.5 * high), math.inf, 0.0, 0
     near, below, width = False, False, high
     open_low, open_high = math.inf, -math.inf  # the limits at which the interval of the distance held 0
     for _ in range(MOST_PROBES):
         allowed = max(float(goal.tol), float(goal.rtol) * high if math.isfinite(high) else 0.0)
-        if high - low <= allowed or solve.clock.expired():
+        if high - low <= allowed or stages.clock.expired():
             break
-        found = _distance(solve, e, needed)
+        found = _distance(stages, e, needed)
         if face is not None and found.bound <= 0:
-            found = _on_face(solve, as_budgets(distance_program(problem, ())), face, found)
+            found = _on_face(stages, as_budgets(distance_program(problem, ())), face, found)
         met = found.value <= 0 and found.violation == 0
         rules, most = (found.k, found.eta, found.price), min(high, GROWTH * max(e, FIRST))
         proved = least_limit(problem, *rules, *((e, most) if found.bound > 0 else (low, min(e, most))))
@@ -168,13 +164,13 @@ def searched(solve: Solve, goal: Goal, start: np.ndarray, face: Face | None) -> 
             outside = found.mechanism
         if outside is not None and face is None:
             tried.append(np.asarray(nearest_mixture(within, outside, found.mechanism if met else best.mechanism)))
-        tried = [one for one in tried if violation_of(within, one) == 0 and solve.excess(solve.further, one) == 0]
+        tried = [one for one in tried if violation_of(within, one) == 0 and stages.excess(stages.further, one) == 0]
         gained = False
         for mechanism in tried:
-            if (leak := solve.leak(mechanism)) < high:
+            if (leak := stages.leak(mechanism)) < high:
                 high, best, gained = leak, dataclasses.replace(found, mechanism=mechanism), True
         below = found.bound > 0 or (below and not met)
-        solve.clock.report(solve.name, solve.steps, high, low)
+        stages.clock.report(stages.name, stages.steps, high, low)
         # On a face what is met has to be better too.
         if found.bound <= 0 and not (met and (face is None or gained)):
             if needed > 0:  # it was computed to no more than that
@@ -223,16 +219,16 @@ def nearest_mixture(within: Program, outside: Arr, inside: Arr) -> Arr:
     return share * outside + (1.0 - share) * inside
 
 
-def _distance(solve: Solve, e: float, needed: float) -> CertifiedCandidate:
+def _distance(stages: Stages, e: float, needed: float) -> CertifiedCandidate:
     """The distance at the limit e, to `needed` or as near as its sign."""
-    program = worst_program(solve.problem, e)
-    program = dataclasses.replace(program, anchor=independent_release(program))
-    return solve.run(
-        program, ((solve.problem.leakage, e), *solve.further), Goal(max(needed, DISTANCE.tol), DISTANCE.rtol)
+    program = worst_program(stages.problem, e)
+    program = dataclasses.replace(program, feasible_point=independent_release(program))
+    return stages.run(
+        program, ((stages.problem.leakage, e), *stages.further), Goal(max(needed, DISTANCE.tol), DISTANCE.rtol)
     )
 
 
-def _on_face(solve: Solve, program: Program, face: Face, found: CertifiedCandidate) -> CertifiedCandidate:
+def _on_face(stages: Stages, program: Program, face: Face, found: CertifiedCandidate) -> CertifiedCandidate:
     """The answer at distance 0 that a mechanism near the face of the budgets stands for.
 
     Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
@@ -241,35 +237,8 @@ def _on_face(solve: Solve, program: Program, face: Face, found: CertifiedCandida
     mass = program.mass @ found.mechanism / program.mass.sum()
     for share in _RARE:
         mechanism = face.onto(program, np.where(mass > share, found.mechanism, 0.0))
-        violation = max(violation_of(program, mechanism), solve.excess(solve.further, mechanism))
-        leak = solve.leak(mechanism)
+        violation = max(violation_of(program, mechanism), stages.excess(stages.further, mechanism))
+        leak = stages.leak(mechanism)
         if violation == 0 and leak < best.value:
             best = dataclasses.replace(found, mechanism=mechanism, value=leak, violation=0.0)
     return dataclasses.replace(best, value=0.0) if np.isfinite(best.value) else found
-
-
-def solve_tables(
-    problem: DistortionProblem, name: str, solver: Solver, goal: Goal, limit: int, throw: bool, clock: Clock
-) -> Solution:
-    """Solve a problem with any measures by a solver that works on tables."""
-    begun = time.perf_counter()
-    goal = own_goal(problem, goal)
-    solve = Solve(problem, name, solver, limit, clock)
-    try:
-        if problem.budget is not None and problem.leakage.worst_outcome:
-            return least_worst_leakage(solve, goal, begun)
-        return solve.program_form(goal, begun)
-    except InfeasibleError:
-        if throw:
-            raise
-        return none_of(problem)
-
-
-def none_of(problem: DistortionProblem) -> Solution:
-    """The solution that says that there is none, in the shapes of the others of a sweep."""
-    if problem.budget is not None and problem.leakage.worst_outcome:
-        program = worst_program(problem, 0.0)
-    else:
-        program = measured_program(problem, limits_of(problem))
-    k, eta, price = no_rules(program)
-    return no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))

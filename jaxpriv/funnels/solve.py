@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._compile import own_settings
 from jaxpriv._numerics import information_interval
 from jaxpriv._validation import finite, is_traced, real_array, scalar
 from jaxpriv.errors import InputError
@@ -30,7 +31,6 @@ from jaxpriv.funnels.solution import Proof
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
 from jaxpriv.solution import Status
-from jaxpriv.solving.execution import own_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,10 +6,10 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 from jaxpriv.solvers._parts import in_precision, meet_budgets, normalised
-from jaxpriv.solvers.conic.candidate import largest_ratio
-from jaxpriv.solvers.conic.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices, rule_at
+from jaxpriv.solvers.interior_point.candidate import largest_ratio
+from jaxpriv.solvers.interior_point.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices, rule_at
 
 # Points of the central path: the multipliers of the rows, once the reduced costs without them are known.
 
@@ -202,9 +202,9 @@ _LEAST_OF_OUTPUT = 1e-12
 _ATTEMPTS, _ATTEMPTS_AFTER_MIRROR_STEPS = (30.0, 1000.0), (1.0, 30.0)
 # The least price of a budget after mirror steps.
 _LEAST_PRICE = 1e-3
-# A start under a peak to be minimised is a mixture with the anchor that leaves this share of the anchor's room in
-# every budget, of no more than so much of the anchor; its peak is this many times its largest ratio.
-_ROOM, _MOST_ANCHOR, _ABOVE = 0.5, 0.95, 1.1
+# A start under a peak to be minimised is a mixture with the feasible point that keeps this share of the feasible
+# point's slack in every budget, with at most this weight on it; its peak is this many times its largest ratio.
+_SLACK, _MOST_FEASIBLE, _ABOVE = 0.5, 0.95, 1.1
 # Where the products of a start near the solution are, as a share of its gap.
 _NEAR = 0.3
 
@@ -415,13 +415,13 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
 
 
 def _within_budgets(data: Data, x: Arr) -> Arr:
-    """A mixture of x with the anchor that leaves a share of the anchor's room in every budget."""
-    anchor, budgets = data.program.anchor.T, data.program.budgets
-    used, held = ((data.c * one).sum(axis=(1, 2)) for one in (x, anchor))
-    most = budgets - _ROOM * xp.maximum(budgets - held, 0.0)
+    """A mixture of x with the feasible point that leaves a share of the feasible point's room in every budget."""
+    feasible_point, budgets = data.program.feasible_point.T, data.program.budgets
+    used, held = ((data.c * one).sum(axis=(1, 2)) for one in (x, feasible_point))
+    most = budgets - _SLACK * xp.maximum(budgets - held, 0.0)
     share = (used - most) / xp.where(used > held, used - held, 1.0)
-    share = xp.where(used > most, xp.clip(share, 0.0, _MOST_ANCHOR), 0.0).max(initial=0.0)
-    return (1.0 - share) * x + share * anchor
+    share = xp.where(used > most, xp.clip(share, 0.0, _MOST_FEASIBLE), 0.0).max(initial=0.0)
+    return (1.0 - share) * x + share * feasible_point
 
 
 def _row_prices(data: Data, costs: Arr, mu: ScalarLike) -> Arr:

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxpriv._numerics import unit_of
 from jaxpriv._types import Arr
-from jaxpriv.problems.program import Program, onto_equations
+from jaxpriv.program.convex import Program, onto_equations
 
 # Budgets closer than this (relative) to the least attainable value are taken as equal to it.
 BOUNDARY = 1e-12
@@ -197,7 +197,7 @@ class Face:
             constraints=np.where(idle[:, None, None], 0.0, program.constraints),
             budgets=np.where(idle, 1.0, program.budgets),
             equal=self.equal if self.equal.any() else None,
-            anchor=self.inside,
+            feasible_point=self.inside,
         )
 
     def filled(self, program: Program) -> Program:
@@ -211,7 +211,7 @@ class Face:
             support=program.support[:, at],
             cost=program.cost[:, at],
             constraints=program.constraints[:, :, at],
-            anchor=program.anchor[:, at] * share,
+            feasible_point=program.feasible_point[:, at] * share,
         )
 
     def merged(self, mechanism: np.ndarray) -> np.ndarray:

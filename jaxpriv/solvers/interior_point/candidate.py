@@ -11,10 +11,10 @@ from jaxtyping import Float
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
-from jaxpriv.problems.program import Form, Program, onto_equations
+from jaxpriv.program.convex import Form, Program, onto_equations
 from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers._parts import bound_of_scores, leak_of, posterior_scores, score_costs
-from jaxpriv.solvers.conic.system import (
+from jaxpriv.solvers.interior_point.system import (
     Data,
     Point,
     boundary,
@@ -33,7 +33,7 @@ _ROUNDINGS = 64
 
 
 def no_candidate(program: Program) -> Candidate:
-    """The anchor, and what an adversary who has learned nothing proves: the rules of the prior."""
+    """The feasible point, and what an adversary who has learned nothing proves: the rules of the prior."""
     data = rearrange(program)
     outputs, worst = data.cost.shape[0], sum(place.worst is not None for place in data.layout)
     price = data.marks / data.marks.sum() if program.peaked else xp.zeros_like(data.marks)
@@ -48,7 +48,7 @@ def no_candidate(program: Program) -> Candidate:
     k = xp.broadcast_to(xp.concatenate(rules), (outputs, data.rows))
     eta = xp.zeros((outputs, worst), like=k)
     value = xp.full((), xp.inf, like=k)
-    return Candidate(program.anchor, value, k, eta, price, dual_bound(data, k, eta, price))
+    return Candidate(program.feasible_point, value, k, eta, price, dual_bound(data, k, eta, price))
 
 
 def improved(data: Data, point: Point, edges: tuple[Any, ...], best: Candidate) -> Candidate:
@@ -68,7 +68,7 @@ def improved(data: Data, point: Point, edges: tuple[Any, ...], best: Candidate) 
 
 
 def with_mechanism(program: Program, best: Candidate, mechanism: Arr) -> Candidate:
-    """`best` with the better of its own mechanism and this one (X, Y), mixed with the anchor as far as limits ask."""
+    """`best` with the better of its own mechanism and this one (X, Y), mixed with the feasible point if limits ask."""
     data = rearrange(program)
     feasible = repaired(data, mechanism.T)
     return best.with_primal(feasible.T, objective(data, feasible))
@@ -191,7 +191,7 @@ def objective(data: Data, x: Arr) -> ScalarLike:
 
 
 def repaired(data: Data, x: Arr, peak: ScalarLike = 0.0) -> Arr:
-    """The least mixture of x with an independent release, then with the anchor, that meets every limit.
+    """The least mixture of x with an independent release, then with the feasible point, that meets every limit.
 
     Equations are met first. `peak`: the one that outputs must keep to, of a minimax program.
     """
@@ -202,26 +202,26 @@ def repaired(data: Data, x: Arr, peak: ScalarLike = 0.0) -> Arr:
     limits = [term for term in data.terms if term.role is Role.WORST]
     if limits:
         x = _independent_share(data, x, mass, peak)
-    anchor = program.anchor.T
+    feasible_point = program.feasible_point.T
     share = xp.zeros((), like=x)
     if program.budgets.shape[0]:
-        used, anchored = (data.c * x).sum(axis=(1, 2)), (data.c * anchor).sum(axis=(1, 2))
+        used, at_feasible_point = (data.c * x).sum(axis=(1, 2)), (data.c * feasible_point).sum(axis=(1, 2))
         over = (used > program.budgets) & (program.marks == 0)
         if program.equal is not None:
             over = over & ~program.equal
-        room = xp.where(over & (used > anchored), used - anchored, 1.0)
+        room = xp.where(over & (used > at_feasible_point), used - at_feasible_point, 1.0)
         share = xp.where(over, xp.clip((used - program.budgets) / room, 0.0, 1.0), 0.0).max(initial=0.0)
-    seen, seen_anchor = (data.see(one) for one in (x, anchor))
+    seen, seen_feasible = (data.see(one) for one in (x, feasible_point))
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.AVERAGE:
             value = support(term, seen[:, place.rows]).sum()
-            held = support(term, seen_anchor[:, place.rows]).sum()
-            # What rounding alone exceeds is met, as the certificate has it; an anchor at the limit mends nothing.
+            held = support(term, seen_feasible[:, place.rows]).sum()
+            # What rounding alone exceeds is met, as in the certificate; a feasible point at the limit repairs nothing.
             known = 0.0 if term.smooth else _rounding(term, x).sum()
             above = (value > term.bound + known) & (held < term.bound)
             room = xp.where(above & (value > held), value - held, 1.0)
             share = xp.maximum(share, xp.where(above, xp.clip((value - term.bound) / room, 0.0, 1.0), 0.0))
-    return (1.0 - share) * x + share * anchor
+    return (1.0 - share) * x + share * feasible_point
 
 
 def _rounding(term: Term, x: Arr) -> Arr:
@@ -289,9 +289,10 @@ def consider(
 ) -> Candidate:
     """`best`, or what is better of a mechanism: itself, and the lower bound by the rules of its own posteriors.
 
-    The mechanism (X, Y) has rows that sum to one and no mass outside of the support; it is mixed with the anchor as far
-    as a limit needs it. `weights` (K,) as for `slope_of`, `multipliers` (R,) >= 0 the prices of the budgets (none:
-    zeros). Any numbers give a bound that holds; those near the solution's give one that is near the optimum.
+    The mechanism (X, Y) has rows that sum to one and no mass outside of the support; it is mixed with the feasible
+    point as far as a limit needs it. `weights` (K,) as for `slope_of`, `multipliers` (R,) >= 0 the prices of the
+    budgets (none: zeros). Any numbers give a bound that holds; those near the solution's give one near the
+    optimum.
     """
     leak = leak_of(program, mechanism)
     scores, own = posterior_scores(program, leak.columns), _weights(program, weights)

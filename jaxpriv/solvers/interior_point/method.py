@@ -25,10 +25,10 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Boundary, Role
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
-from jaxpriv.solvers.conic.candidate import improved, no_candidate
-from jaxpriv.solvers.conic.newton import (
+from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
+from jaxpriv.solvers.interior_point.newton import (
     Sides,
     centring,
     directions,
@@ -39,8 +39,8 @@ from jaxpriv.solvers.conic.newton import (
     responses,
     with_prices,
 )
-from jaxpriv.solvers.conic.start import first_point
-from jaxpriv.solvers.conic.system import (
+from jaxpriv.solvers.interior_point.start import first_point
+from jaxpriv.solvers.interior_point.system import (
     Data,
     Point,
     Residual,

@@ -1,7 +1,7 @@
-"""One problem whose tables fit into memory, outside of jit: stated, reduced, iterated on, certified.
+"""One problem whose tables fit into memory, outside of jit: lowered, reduced, iterated on, certified.
 
 Minimum distortion under limits and minimum leakage under budgets are one convex program each. The least
-worst outcome within budgets is not (`tables`).
+worst outcome within budgets is not (`least_worst`).
 """
 
 import dataclasses
@@ -22,11 +22,26 @@ from jaxpriv.certificates import excess_of, interval_of
 from jaxpriv.errors import InfeasibleError, NotCertifiedError
 from jaxpriv.leakage import AbstractLeakage, exact_values
 from jaxpriv.leakage._base import Scale
-from jaxpriv.problems import feasibility
+from jaxpriv.presolve.closed_forms import (
+    at_least_value,
+    entry_costs,
+    feasible_at_least,
+    finite_on,
+    flags_of,
+    independent_release,
+    independent_vertex,
+    inside,
+    known_answer,
+    no_rules,
+    prior_rules,
+    solve_tight,
+)
+from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.feasibility import Face, face_of
-from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import (
+from jaxpriv.program import feasibility
+from jaxpriv.program.convex import Program
+from jaxpriv.program.feasibility import Face, face_of
+from jaxpriv.program.lower import (
     Limits,
     distance_program,
     equals_least,
@@ -41,22 +56,7 @@ from jaxpriv.solution import DOUBLE_TOLERANCE, Solution, Status
 from jaxpriv.solvers import Candidate, Goal
 from jaxpriv.solvers.linear_program import LinearProgram, Outcome, highs
 from jaxpriv.solving.choice import LINEAR, Solver
-from jaxpriv.solving.closed_forms import (
-    anchored_at_least,
-    at_least_value,
-    entry_costs,
-    finite_on,
-    flags_of,
-    independent_release,
-    independent_vertex,
-    inside,
-    known_answer,
-    no_rules,
-    prior_rules,
-    solve_tight,
-)
 from jaxpriv.solving.loops import ONE, run, seconds_of
-from jaxpriv.solving.reduction import Reduced
 
 # How near a mechanism inside the limits is looked for, or to 30 % of its distance: it repairs candidates, so that any
 # will do, and one further inside costs more steps. A choice.
@@ -82,7 +82,7 @@ class CertifiedCandidate:
 
 
 @dataclass(frozen=True)
-class Stated:
+class Lowered:
     """A convex program and how its value reads as one of the measure.
 
     `tight`: terms whose limit leaves no room; `face`: of budgets that leave none, where it is needed.
@@ -98,7 +98,7 @@ class Stated:
 
 
 @dataclass
-class Solve:
+class Stages:
     """One call: the problem, the solver, what was used so far."""
 
     problem: DistortionProblem
@@ -116,51 +116,41 @@ class Solve:
         """The limits beside that of a search for the least one."""
         return limits_of(self.problem)
 
-    def program_form(self, goal: Goal, begun: float) -> Solution:
-        """One convex program: the least distortion, or the least average leakage."""
-        stated = self.state(goal)
-        answer = self.at_the_boundary(stated)
-        if answer is None:
-            stated = self.with_anchor(stated)
-            answer = self.run(stated.program, stated.limits, stated.goal, stated.face, stated)
-        answer = self.or_at_least_value(stated, answer)
-        return self.conclude(stated, answer, goal, begun)
-
-    def or_at_least_value(self, stated: Stated, answer: CertifiedCandidate) -> CertifiedCandidate:
+    def or_at_least_value(self, lowered: Lowered, answer: CertifiedCandidate) -> CertifiedCandidate:
         """The answer; where limits leave next to no room and it misses the goal, with what solves the problem at their
         least values: its rules prove nearly as much here, and its mechanism costs next to nothing more.
         """
-        if stated.goal.proved(answer) or self.clock.expired():
+        if lowered.goal.proved(answer) or self.clock.expired():
             return answer
-        found = at_least_value(stated.program, self.problem, stated.limits)
+        found = at_least_value(lowered.program, self.problem, lowered.limits)
         if found is None:
             return answer
         mechanisms, duals = found
-        known = [answer.mechanism, np.asarray(stated.program.anchor), *mechanisms]
-        certified = [self.certified(stated.program, stated.limits, one, *duals, 0, answer.solver) for one in known]
+        known = [answer.mechanism, np.asarray(lowered.program.feasible_point), *mechanisms]
+        certified = [self.certified(lowered.program, lowered.limits, one, *duals, 0, answer.solver) for one in known]
         best = min((one for one in certified if one.violation <= 0), key=lambda one: one.value, default=answer)
         if answer.bound > certified[0].bound:
             duals = answer.k, answer.eta, answer.price
-        other = self.certified(stated.program, stated.limits, best.mechanism, *duals, 0, answer.solver)
+        other = self.certified(lowered.program, lowered.limits, best.mechanism, *duals, 0, answer.solver)
         return other if (other.violation > 0, other.gap) < (answer.violation > 0, answer.gap) else answer
 
-    def at_the_boundary(self, stated: Stated) -> CertifiedCandidate | None:
+    def on_tight_limits(self, lowered: Lowered) -> CertifiedCandidate | None:
         """The answer where a limit leaves no room."""
-        if not any(stated.tight):
+        if not any(lowered.tight):
             return None
-        known = self.closed_form(stated.program, stated.limits)
-        found = None if known is not None else solve_tight(stated.program, stated.tight)
+        known = self.closed_form(lowered.program, lowered.limits)
+        found = None if known is not None else solve_tight(lowered.program, lowered.tight)
         if found is None:
             return known
-        answer = self.certified(stated.program, stated.limits, *found, 0, "linear-program")
-        if answer.violation > 0:  # what rounding missed was repaired with an anchor that ignores the budgets
-            stated = self.with_anchor(stated)
-            found = solve_tight(stated.program, stated.tight) or found
-            answer = self.certified(stated.program, stated.limits, *found, 0, "linear-program")
+        answer = self.certified(lowered.program, lowered.limits, *found, 0, "linear-program")
+        if answer.violation > 0:  # what rounding missed was repaired with a feasible point that ignores the budgets
+            lowered = self.with_feasible_point(lowered)
+            found = solve_tight(lowered.program, lowered.tight) or found
+            answer = self.certified(lowered.program, lowered.limits, *found, 0, "linear-program")
         return answer
 
-    def state(self, goal: Goal) -> "Stated":
-        """The program of the problem's own form, with its anchor."""
+    def lower(self, goal: Goal) -> Lowered:
+        """The program of the problem's own form, with its feasible point."""
         problem = self.problem
         limits = limits_of(problem)
         scale, shift = reading(problem)
@@ -170,30 +160,32 @@ class Solve:
         face = None
         if program.shares or not (any(tight) and len(program.budgets)):
             # The methods for linear programs need no interior.
-            anchor, face = self.anchor(program, limits, not isinstance(self.solver, LINEAR))
-        else:  # no anchor has room there, and where the answer is a vertex none is needed
-            anchor = independent_release(program)
-        program = dataclasses.replace(program, anchor=anchor)
+            feasible_point, face = self.feasible_point(program, limits, not isinstance(self.solver, LINEAR))
+        else:  # no feasible point has room there, and where the answer is a vertex none is needed
+            feasible_point = independent_release(program)
+        program = dataclasses.replace(program, feasible_point=feasible_point)
         if problem.budget is None and not any(tight):
-            program = anchored_at_least(program, problem, limits)
-        return Stated(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)
+            program = feasible_at_least(program, problem, limits)
+        return Lowered(program, limits, tight, inner_goal(goal, scale, problem), scale, shift, face)
 
-    def with_anchor(self, stated: "Stated") -> "Stated":
-        """The program with an anchor that meets the budgets, also where limits leave no room: `state` leaves it out."""
-        if stated.program.shares or not (any(stated.tight) and len(stated.program.budgets)):
-            return stated
-        anchor, face = self.anchor(stated.program, stated.limits, not isinstance(self.solver, LINEAR))
-        return dataclasses.replace(stated, program=dataclasses.replace(stated.program, anchor=anchor), face=face)
+    def with_feasible_point(self, lowered: Lowered) -> Lowered:
+        """The program with a feasible point that meets the budgets, also if limits have no slack (not in `lower`)."""
+        if lowered.program.shares or not (any(lowered.tight) and len(lowered.program.budgets)):
+            return lowered
+        feasible_point, face = self.feasible_point(lowered.program, lowered.limits, not isinstance(self.solver, LINEAR))
+        return dataclasses.replace(
+            lowered, program=dataclasses.replace(lowered.program, feasible_point=feasible_point), face=face
+        )
 
-    def conclude(self, stated: "Stated", answer: CertifiedCandidate, goal: Goal, begun: float) -> Solution:
-        """The solution that an answer to the stated program is."""
-        value, bound = interval_of(self.problem, stated.scale, stated.shift, answer.value, answer.bound)
+    def conclude(self, lowered: Lowered, answer: CertifiedCandidate, goal: Goal, begun: float) -> Solution:
+        """The solution that an answer to the lowered program is."""
+        value, bound = interval_of(self.problem, lowered.scale, lowered.shift, answer.value, answer.bound)
         return self.finish(answer, value, bound, goal, begun)
 
     def joined(self, mechanism: np.ndarray, proof: Solution, name: str, goal: Goal, begun: float) -> Solution:
         """The solution that a mechanism and the rules and prices of another one are together, certified anew."""
         problem, limits = self.problem, limits_of(self.problem)
-        program = dataclasses.replace(proved_program(problem, proof.scores, 0.0)[0], anchor=mechanism)
+        program = dataclasses.replace(proved_program(problem, proof.scores, 0.0)[0], feasible_point=mechanism)
         duals = proof.scores[0], proof.weights, proof.multipliers
         answer = self.certified(program, limits, mechanism, *duals, 0, name)
         value, bound = interval_of(problem, *reading(problem), answer.value, answer.bound)
@@ -205,11 +197,11 @@ class Solve:
         limits: Limits,
         goal: Goal,
         face: Face | None = None,
-        stated: Stated | None = None,
+        lowered: Lowered | None = None,
     ) -> CertifiedCandidate:
         """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself.
 
-        `face`: where to iterate, if the budgets of the program leave no room. With `stated` (whose program it is)
+        `face`: where to iterate, if the budgets of the program leave no room. With `lowered` (whose program it is)
         progress is reported.
         """
         known = self.closed_form(program, limits)
@@ -225,24 +217,26 @@ class Solve:
             if solved.outcome is not Outcome.OPTIMAL:
                 return self.without_steps(program, limits)  # of what its tolerance does not distinguish from infeasible
             answer = self.certified(program, limits, *reduced.expanded(solved.candidate), 0, self.name)
-            return self.or_anchor(program, limits, answer, goal)
+            return self.or_feasible_point(program, limits, answer, goal)
 
         def report(best: Candidate, steps: Arr) -> None:
-            if stated is not None:
-                value, bound = in_units(stated, reduced, best.value, best.bound)
+            if lowered is not None:
+                value, bound = in_units(lowered, reduced, best.value, best.bound)
                 self.clock.report(self.name, steps, value, bound)
 
         found = self.iterated(program, reduced, face, report)
         if found is None:
             return self.without_steps(program, limits)
-        return self.or_anchor(program, limits, self.certified(program, limits, *found[:5], self.name), goal)
+        return self.or_feasible_point(program, limits, self.certified(program, limits, *found[:5], self.name), goal)
 
-    def or_anchor(self, program: Program, limits: Limits, answer: CertifiedCandidate, goal: Goal) -> CertifiedCandidate:
-        """The answer, with the anchor for its mechanism where that is better and the goal is not met."""
+    def or_feasible_point(
+        self, program: Program, limits: Limits, answer: CertifiedCandidate, goal: Goal
+    ) -> CertifiedCandidate:
+        """The answer, with the feasible point for its mechanism where that is better and the goal is not met."""
         if goal.proved(answer):
             return answer
         other = self.certified(
-            program, limits, np.asarray(program.anchor), answer.k, answer.eta, answer.price, 0, answer.solver
+            program, limits, np.asarray(program.feasible_point), answer.k, answer.eta, answer.price, 0, answer.solver
         )
         return other if other.violation == 0 and other.value < answer.value else answer
 
@@ -266,7 +260,7 @@ class Solve:
 
     def without_steps(self, program: Program, limits: Limits) -> CertifiedCandidate:
         """The mechanism that meets every limit, and the bound that an adversary who has learned nothing proves."""
-        return self.certified(program, limits, np.asarray(program.anchor), *no_rules(program), 0, "none")
+        return self.certified(program, limits, np.asarray(program.feasible_point), *no_rules(program), 0, "none")
 
     def closed_form(self, program: Program, limits: Limits) -> CertifiedCandidate | None:
         """The certified answer where no iteration is needed."""
@@ -298,7 +292,7 @@ class Solve:
             mechanism, k, eta, price, float(certificate.value), float(certificate.lower_bound), violation, name
         )
 
-    def anchor(self, program: Program, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
+    def feasible_point(self, program: Program, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
         """(a mechanism that meets every limit, the face of the budgets if they leave no room and `faces`)."""
         if not len(program.budgets) or program.shares:
             return np.asarray(independent_release(program)), None
@@ -324,7 +318,7 @@ class Solve:
         away = distance_program(self.problem, limits)
         if not away.terms:  # limits that limit nothing
             return plain.mechanism if face is None else face.inside, face
-        found = self.nearest(dataclasses.replace(away, anchor=independent_release(away)), limits)
+        found = self.nearest(dataclasses.replace(away, feasible_point=independent_release(away)), limits)
         early = "" if self.clock.stop is Stop.NONE else "stopped too early: "
         if found.bound > 0:
             raise InfeasibleError(
@@ -427,7 +421,7 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
 
 def on_face(program: Program, face: Face) -> Program:
     """The program to iterate on where its budgets leave no room."""
-    return face.filled(dataclasses.replace(face.restricted(program), anchor=program.anchor))
+    return face.filled(dataclasses.replace(face.restricted(program), feasible_point=program.feasible_point))
 
 
 def off_face(
@@ -440,10 +434,10 @@ def off_face(
     return face.onto(program, face.merged(mechanism)), k, eta, np.concatenate([own, price[count:]])
 
 
-def in_units(stated: Stated, reduced: Reduced, value: ScalarLike, bound: ScalarLike) -> tuple[float, float]:
+def in_units(lowered: Lowered, reduced: Reduced, value: ScalarLike, bound: ScalarLike) -> tuple[float, float]:
     """Two totals of the reduced program in the units of the result."""
-    shift = float(reduced.goal.shift) * reduced.factor + stated.shift
-    outer, factor = stated.scale.outer, reduced.factor
+    shift = float(reduced.goal.shift) * reduced.factor + lowered.shift
+    outer, factor = lowered.scale.outer, reduced.factor
     return float(outer(float(value) * factor + shift)), float(outer(float(bound) * factor + shift))
 
 
@@ -472,12 +466,12 @@ def check_limits(problem: DistortionProblem, limits: Limits) -> tuple[bool, ...]
         least = least_value(problem, measure)
         at_least = equals_least(value, least)
         if value < least and not at_least:
-            stated = i == 0 and problem.leakage_budget is not None
-            name = "leakage_budget" if stated else f"limits[{i - (problem.leakage_budget is not None)}]"
+            lowered = i == 0 and problem.leakage_budget is not None
+            name = "leakage_budget" if lowered else f"limits[{i - (problem.leakage_budget is not None)}]"
             raise InfeasibleError(
                 f"{name} {value:.6g} on {type(measure).__name__} is below {least:.6g}, "
                 "which is what a release that ignores the data leaks: write "
-                f"{f'{name}={least:.6g}' if stated else 'that'} or more",
+                f"{f'{name}={least:.6g}' if lowered else 'that'} or more",
                 {"bound": least, "allowed": value, "multipliers": []},
             )
         if not math.isinf(value):

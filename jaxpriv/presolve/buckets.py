@@ -26,7 +26,7 @@ from jaxpriv._types import Arr
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.statement import tables_of, terms_of
+from jaxpriv.program.lower import tables_of, terms_of
 
 # Alphabets are rounded up to multiples of the second number up to the first. Larger ones stay as they are: a step takes
 # most of the time there, and a few symbols more cost as much as compiling.

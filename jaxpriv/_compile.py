@@ -23,10 +23,10 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from jaxpriv import _kept as kept
 from jaxpriv import _native
 from jaxpriv._process import refuse_after_fork
 from jaxpriv.errors import ResourceError
-from jaxpriv.solving import kept
 
 # All that a compiled program depends on, as a SHA-256: the name that its executable has on disk.
 #

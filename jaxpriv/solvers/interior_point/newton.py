@@ -21,9 +21,9 @@ from jaxtyping import PyTree
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
-from jaxpriv.problems.program import Program
+from jaxpriv.program.convex import Program
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system, small_solve
-from jaxpriv.solvers.conic.system import (
+from jaxpriv.solvers.interior_point.system import (
     Data,
     Point,
     Residual,
@@ -323,7 +323,7 @@ _SOLVES = 4
 def path_tangent(program: Program, change: Program, point: Point) -> Point:
     """The move of `point`, on the central path of `program`, when the program moves by `change`.
 
-    The support, the anchor and which limits are equations do not move.
+    The support, the feasible point and which limits are equations do not move.
     """
     moving, still = eqx.partition(program, eqx.is_inexact_array)
     moved = eqx.filter(change, jax.tree.map(eqx.is_inexact_array, program))

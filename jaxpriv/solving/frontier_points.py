@@ -14,16 +14,17 @@ from jaxpriv._clock import Clock
 from jaxpriv._types import Arr
 from jaxpriv.certificates import certify_program
 from jaxpriv.errors import InfeasibleError
+from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.program import Program
-from jaxpriv.problems.statement import proved_program
+from jaxpriv.program.convex import Program
+from jaxpriv.program.lower import proved_program
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Course, Goal, Run, begin, iterate, resume
 from jaxpriv.solving.choice import LINEAR, Solver
-from jaxpriv.solving.host import Solve, Stated, in_units, own_goal
+from jaxpriv.solving.dense import none_of
+from jaxpriv.solving.least_worst import least_worst_leakage
 from jaxpriv.solving.loops import Loop, report_points, run, seconds_of
-from jaxpriv.solving.reduction import Reduced
-from jaxpriv.solving.tables import least_worst_leakage, none_of
+from jaxpriv.solving.stages import Lowered, Stages, in_units, own_goal
 
 # Points that run side by side: enough to share what a step costs beside its arithmetic, few enough that a batch
 # seldom waits long for its slowest member.
@@ -35,7 +36,7 @@ class _Waiting:
     """A point that is to be iterated on."""
 
     place: int
-    stated: Stated
+    lowered: Lowered
     reduced: Reduced
 
 
@@ -53,33 +54,33 @@ def sweep(
 
     The least worst-outcome leakage at a budget, a face of tight budgets and a linear program are solves of their own.
     """
-    solves = [Solve(one, name, solver, limit, clock) for one in asked]
+    each_stages = [Stages(one, name, solver, limit, clock) for one in asked]
     goal = own_goal(asked[0], goal)
     results: dict[int, Solution] = {}
     waiting: list[_Waiting] = []
     begun = time.perf_counter()
-    for i, solve in enumerate(solves):
+    for i, stages in enumerate(each_stages):
         try:
-            if _searched(solve.problem):
-                results[i] = least_worst_leakage(solve, goal, begun)
+            if _searched(stages.problem):
+                results[i] = least_worst_leakage(stages, goal, begun)
                 continue
-            stated = solve.state(goal)
+            lowered = stages.lower(goal)
         except InfeasibleError:
             if throw:
                 raise
-            results[i] = none_of(solve.problem)
+            results[i] = none_of(stages.problem)
             continue
-        known = solve.at_the_boundary(stated) or solve.closed_form(stated.program, stated.limits)
+        known = stages.on_tight_limits(lowered) or stages.closed_form(lowered.program, lowered.limits)
         if known is None:
-            stated = solve.with_anchor(stated)
-        if known is None and (isinstance(solver, LINEAR) or stated.face is not None):
-            known = solve.run(stated.program, stated.limits, stated.goal, stated.face)
+            lowered = stages.with_feasible_point(lowered)
+        if known is None and (isinstance(solver, LINEAR) or lowered.face is not None):
+            known = stages.run(lowered.program, lowered.limits, lowered.goal, lowered.face)
         if known is None:
-            waiting.append(_Waiting(i, stated, Reduced.of(stated.program, stated.goal)))
+            waiting.append(_Waiting(i, lowered, Reduced.of(lowered.program, lowered.goal)))
         else:
-            results[i] = solve.conclude(stated, known, goal, begun)
+            results[i] = stages.conclude(lowered, known, goal, begun)
     report_points(clock, name, list(results.values()), len(results), len(asked))
-    compiling = sum(solve.compiling for solve in solves)
+    compiling = sum(stages.compiling for stages in each_stages)
     waiting.sort(key=lambda one: tuple(points[one.place].ravel()))
     for alike in _of_one_shape(waiting):
         shared, varying = _split([one.reduced.program for one in alike])
@@ -92,7 +93,9 @@ def sweep(
 
             def report(best: PyTree, steps: Arr, chunk: Sequence[_Waiting] = chunk, done: int = done) -> None:
                 worst = int(np.argmax(best.gap[: len(chunk)]))
-                value, bound = in_units(chunk[worst].stated, chunk[worst].reduced, best.value[worst], best.bound[worst])
+                value, bound = in_units(
+                    chunk[worst].lowered, chunk[worst].reduced, best.value[worst], best.bound[worst]
+                )
                 clock.report(name, steps.max(), value, bound, done, len(asked))
 
             ran = None
@@ -102,17 +105,17 @@ def sweep(
                 ran = run(clock, _ALL, solver, data, goals, limit, step, report, _BATCH - len(chunk))
                 compiling += ran.compiling
             for lane, one in enumerate(chunk):
-                solve, stated = solves[one.place], one.stated
+                stages, lowered = each_stages[one.place], one.lowered
                 if ran is None or ran.best is None:
-                    answer = solve.without_steps(stated.program, stated.limits)
+                    answer = stages.without_steps(lowered.program, lowered.limits)
                 else:
                     parts = one.reduced.expanded(jax.tree.map(lambda leaf, lane=lane: leaf[lane], ran.best))
-                    answer = solve.certified(stated.program, stated.limits, *parts, int(ran.steps[lane]), name)
-                results[one.place] = solve.conclude(stated, answer, goal, begun)
+                    answer = stages.certified(lowered.program, lowered.limits, *parts, int(ran.steps[lane]), name)
+                results[one.place] = stages.conclude(lowered, answer, goal, begun)
             report_points(clock, name, [results[one.place] for one in chunk], len(results), len(asked))
     ordered = [results[i] for i in range(len(asked))]
     late = [i for i, one in enumerate(ordered) if one.status == "best_known"]
-    better = {i: _from_neighbours(i, solves, points, ordered, goal, begun) for i in late}
+    better = {i: _from_neighbours(i, each_stages, points, ordered, goal, begun) for i in late}
     return [better.get(i, one) for i, one in enumerate(ordered)], compiling
 
 
@@ -172,17 +175,17 @@ _ALL = Loop(_iterate_all, _begin_all, _resume_all, _each)
 
 
 def _from_neighbours(
-    i: int, solves: list[Solve], points: np.ndarray, found: list[Solution], goal: Goal, begun: float
+    i: int, each_stages: list[Stages], points: np.ndarray, found: list[Solution], goal: Goal, begun: float
 ) -> Solution:
     """Point i, which was not reached, with the best that other points prove."""
-    if _searched(solves[i].problem):
+    if _searched(each_stages[i].problem):
         return _of_other_budgets(i, points, found, goal)
     place = points.reshape(len(points), -1)
     known = [j for j, one in enumerate(found) if np.isfinite(one.value) and one.solver != "none" and j != i]
     near = sorted(known, key=lambda j: float(np.abs(place[j] - place[i]).sum()))
     sides = [[j for j in near if (sign * (place[j] - place[i]) >= 0).all()][:1] for sign in (1.0, -1.0)]
     chosen = [found[j] for j in dict.fromkeys([*near[:2], *sides[0], *sides[1]])]
-    own, solve = found[i], solves[i]
+    own, stages = found[i], each_stages[i]
     mechanisms = [one.mechanism for one in chosen]
     if sides[0] and sides[1]:  # the mixture of the two nearest that gives this point's budgets
         above, below = sides[0][0], sides[1][0]
@@ -190,17 +193,17 @@ def _from_neighbours(
         share = float((place[i] - place[below]).sum()) / width if width > 0 else 0.0
         mechanisms.append((1.0 - share) * found[below].mechanism + share * found[above].mechanism)
     # Measured and proved in this point's own program: nothing is concluded from another one's numbers.
-    candidates = [own, *(solve.joined(one, own, own.solver, goal, begun) for one in mechanisms)]
+    candidates = [own, *(stages.joined(one, own, own.solver, goal, begun) for one in mechanisms)]
     met = [one for one in candidates if one.status in ("optimal", "best_known")]
     best = min(met, key=lambda one: one.value, default=own)
-    program = proved_program(solve.problem, own.scores, 0.0)[0]
+    program = proved_program(stages.problem, own.scores, 0.0)[0]
 
     def bound(one: Solution) -> float:
         duals = one.scores[0], one.weights, one.multipliers
         return float(certify_program(program, own.mechanism, *duals).lower_bound)
 
     proof = max([own, *chosen], key=bound)
-    return solve.joined(best.mechanism, proof, own.solver, goal, begun)
+    return stages.joined(best.mechanism, proof, own.solver, goal, begun)
 
 
 def _of_other_budgets(i: int, points: np.ndarray, found: list[Solution], goal: Goal) -> Solution:

@@ -1,0 +1,12 @@
+"""The convex program between a problem and its solvers.
+
+`convex` has the one record that every `DistortionProblem` becomes, `lower` makes it, `feasibility` decides whether its
+budgets can be met at all, and `certify` computes from a mechanism and dual scores what they prove about it. Nothing
+here imports a solver.
+"""
+
+from jaxpriv.program.certify import Certificate, certify_program, violation_of
+from jaxpriv.program.convex import Form, Program
+from jaxpriv.program.lower import program_of
+
+__all__ = ["Certificate", "Form", "Program", "certify_program", "program_of", "violation_of"]
