@@ -135,15 +135,23 @@ def emit(text: str) -> None:
         raise ResourceError(f"cannot write to standard output: {error.strerror}") from error
 
 
+# Columns of a table at most: more than any has.
+_WIDEST = 400
+
+
 def rendered(*parts: object) -> str:
-    """Rich tables and text as they should appear on this stdout."""
+    """Rich tables and text as they should appear on this stdout; tables in full width, no number is cut."""
     from rich.console import Console
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
-    with console.capture() as capture:
-        for part in parts:
-            console.print(part)
-    return capture.get()
+    wide = Console(highlight=False, width=_WIDEST)
+    text = ""
+    for part in parts:
+        used = console if isinstance(part, str) else wide
+        with used.capture() as capture:
+            used.print(part)
+        text += capture.get()
+    return text
 
 
 def stopped(reason: int) -> str:

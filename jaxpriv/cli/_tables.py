@@ -81,7 +81,8 @@ ReadOption: TypeAlias = Annotated[
         "--read",
         metavar="SETTING",
         help="How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file with "
-        "no header), blanks (remove blanks around values), nfc (compose accents); repeat the option for several.",
+        "no header), blanks (remove blanks around values, and blank lines at the end), nfc (compose accents); repeat "
+        "the option for several.",
     ),
 ]
 

@@ -326,12 +326,13 @@ def _mechanism_text(record: JsonRecord, units: Units) -> str:
     tested = record["conformity"]
     if tested is not None:
         parts.append(
-            f"releases: p-value {_output.upper(tested['p_value'], 3)} that they come from this mapping"
-            f" ({tested['tables']} simulated ones; a large p is no proof)"
+            f"releases: test of the claim that they come from this mapping: p = {_output.upper(tested['p_value'], 3)} "
+            f"({tested['tables']} simulated releases; a large p is no proof)"
         )
         if tested["detectable"] is not None:
             parts.append(
-                f"  a share of {_output.upper(tested['detectable'], 3)} of records released as they are is found"
+                f"  if {_output.upper(100 * tested['detectable'], 3)} % of the records were released unchanged, the "
+                "test would find it in nine of ten cases (level 0.001)"
             )
         parts += [f"  released although impossible: x={x}, y={y}" for x, y in tested["impossible"]]
     return _output.rendered(*parts, *_assumptions(record["assumptions"]))

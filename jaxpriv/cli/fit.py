@@ -1,5 +1,6 @@
 """`jaxpriv fit`: from a table of records to a design that can be published, released from and checked."""
 
+import math
 from dataclasses import asdict
 from enum import StrEnum
 from fractions import Fraction
@@ -223,10 +224,11 @@ _NAMES = {
     "leakage": "leakage",
     "distortion": "mean distortion",
     "disclosure": "utility I(X;Y)",
-    "lower_bound": "no mapping has less than",
     "gap": "certified gap",
     "excess": "excess over the target",
 }
+_BY_SOLVER = {"lower_bound": "solver_bound", "gap": "solver_gap"}
+_CAPS = {"maximal-leakage": "maximal leakage of X, at least I(S;Y)", "ldp": "largest ln P(y|x)/P(y|x')"}
 
 
 def _text(found: "Fitted", units: Units) -> str:
@@ -241,10 +243,15 @@ def _text(found: "Fitted", units: Units) -> str:
     }
     records = int(found.evidence.counts.sum())
     lines[f"on the {records} records of the design"] = ""
-    lines |= {f"  {_NAMES[name]}": _claim(claim, units) for name, claim in found.claims.items() if name in _NAMES}
+    objective = "distortion" if asked.problem == "leakage-budget" else "leakage"
+    names = {**_NAMES, "lower_bound": f"no mapping has less {objective} than"}
+    for name, claim in found.claims.items():
+        # Of a funnel with more than two private symbols what the solver proved; the statements say so.
+        best = found.claims.get(_BY_SOLVER.get(name, name), claim)
+        if name in names:
+            lines[f"  {names[name]}"] = _claim(best, units, down=name in ("disclosure", "lower_bound"))
     lines["whatever the population is"] = ""
-    names = {"maximal-leakage": "  no leakage above", "ldp": "  no log-ratio P(y|x)/P(y|x') above"}
-    lines |= {names[name]: _claim(claim, units) for name, claim in mechanism.guarantees.items()}
+    lines |= {f"  {_CAPS[name]}": _claim(claim, units) for name, claim in mechanism.guarantees.items()}
     limit = found.limit
     if limit is not None:
         lines[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
@@ -262,17 +269,18 @@ def _text(found: "Fitted", units: Units) -> str:
 
 
 def _upper(value: float, unit: str, units: Units) -> str:
+    if math.isinf(value):
+        return "inf (no bound)"
     if unit != "nats":
         return f"{_output.upper(value)} {unit}"
     return f"{_output.upper(value * units.per_nat)} {units}"
 
 
-def _claim(claim: "Claim", units: Units) -> str:
-    """The end of the interval that is against us: the upper one, and the lower one where there is no other."""
-    down = claim.upper is None and claim.lower is not None
+def _claim(claim: "Claim", units: Units, *, down: bool = False) -> str:
+    """The end of the interval that is against us: the lower one with `down`, the upper one otherwise."""
     end = claim.lower if down else claim.upper
     if end is None:
-        return "inf"
+        return "inf (no bound)"
     scale, unit = (units.per_nat, str(units)) if claim.unit == "nats" else (1.0, "")
     value = Fraction(end) * Fraction(scale)
     rounded = _output.lower(float(value)) if down else _output.upper(float(value))

@@ -16,6 +16,7 @@ from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism
 from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, fit_codebook
 from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import Prices, column_distortion
+from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
 from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism
 from jaxpriv.mechanism.table import (
@@ -40,12 +41,16 @@ _ROWS_PER_SYMBOL = 5
 _RUNGS = 12
 # How many causes of what a watchdog withholds are stated.
 _CAUSES = 3
+# The status of a design that meets its target, where nothing is known of the best one.
+FEASIBLE = "feasible"
+# How much lower the price is of a useful symbol that the solver left out: entropies are of the order of 1.
+_FAR = 80.0
 # Masses of an output below which it is tried to merge it, for a measure of the worst outcome.
 _RARE = (0.0, 2.0**-24, 2.0**-16, 2.0**-12)
 
-# A table with the names, labels and codes of its outputs; scores, weights and multipliers.
+# A table with the names, labels and codes of its outputs; what proves the bound, by the fields of `Evidence`.
 _Drawn: TypeAlias = tuple[np.ndarray, tuple[str, ...], Labels, np.ndarray]
-_Duals: TypeAlias = tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]
+_Duals: TypeAlias = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +61,8 @@ class Fitted:
         mechanism: what may be published.
         evidence: counts and certificate, which may not.
         claims: every number of the mechanism on the records of its design, computed again from the integer table.
-        status: of the solution: `optimal`, `not_certified`, `best_known` or `stationary`.
+        status: of the solution: `optimal`, `not_certified`, `best_known` or `stationary`; `feasible` for a watchdog,
+            which meets its target, and of which nothing is proved about better ones.
         audit: bounds for the population from the records that were held out; None without a split, and where these
             records chose the mechanism.
         limit: what they certify then.
@@ -233,7 +239,7 @@ def fit(
     limit = None
     if population and problem == "watchdog":
         limit, drawn = _grouped(records, seen, target, confidence)
-        duals, status = (None, None, None), "optimal"
+        duals, status = {}, FEASIBLE
         records = replace(records, held_out=None)  # they chose the grouping
     elif population:
         limit, goal, (drawn, duals, status) = _certified(records, problem, target, measure, confidence, designed)
@@ -244,8 +250,10 @@ def fit(
     table, columns, labels, released = drawn
     book = records.codebook
     named = tuple(book.rules[name].labels for name in book.private)
-    counts = records.design, records.held_out
-    evidence = Evidence(records.private, named, *counts, *duals, key=os.urandom(32).hex())
+    if "prices" in duals:
+        duals["prices"] = np.where(seen, np.take(duals["prices"], np.cumsum(seen) - 1, mode="clip"), 0.0)
+    key = os.urandom(32).hex()
+    evidence = Evidence(records.private, named, records.design, records.held_out, key=key, **duals)
     mechanism = Mechanism(
         table=table,
         codebook=book.without_private_values(),
@@ -261,10 +269,16 @@ def fit(
     audit = None
     if records.held_out is not None:
         audit = audit_mechanism(mechanism.matrix(), counts=records.held_out, confidence=confidence, held_out=True)
+    claims = evidence.claims(mechanism)
     statements = _statements(seen)
+    if "solver_bound" in claims:
+        statements += (
+            "The bound is proved by a branch and bound in float64. In exact arithmetic `jaxpriv verify` proves that no "
+            f"mapping leaks less than {claims['lower_bound'].lower} nats.",
+        )
     if problem == "watchdog" and not population:
         statements += _withheld(records.design[:, seen], target)
-    return Fitted(mechanism, evidence, evidence.claims(mechanism), status, audit, limit, statements, book)
+    return Fitted(mechanism, evidence, claims, status, audit, limit, statements, book)
 
 
 def _grouped(records: _Counted, seen: np.ndarray, target: float, confidence: float) -> "tuple[PopulationLimit, _Drawn]":
@@ -404,30 +418,43 @@ def _designed(
     if problem == "watchdog":
         from jaxpriv.watchdog import watchdog
 
-        return watchdog(joint, target_leakage=target).mechanism(), (None, None, None), "optimal"
+        return watchdog(joint, target_leakage=target).mechanism(), {}, FEASIBLE
     if problem == "disclosure":
         if not isinstance(measure, AbstractAverageLeakage):
             raise InputError(f"leakage must be an average measure, not {type(measure).__name__}")
-        found = solve(FunnelProblem(joint, disclosure=target, leakage=measure), tol=tol)
-        return np.asarray(found.mechanism), (None, None, None), found.status
+        asked_of = FunnelProblem(joint, disclosure=target, leakage=measure)
+        found = solve(asked_of, tol=tol)
+        assert isinstance(found, FunnelSolution)
+        return found.mechanism, _prices(asked_of, found), found.status
     if problem == "budget":
         asked = DistortionProblem(joint, costs, leakage=measure, budget=target)
     else:
         asked = DistortionProblem(joint, costs, leakage=measure, leakage_budget=target)
     solution = solve(asked, tol=tol)
     assert isinstance(solution, Solution)
-    duals = solution.scores, solution.weights, solution.multipliers
+    parts = solution.scores, solution.weights, solution.multipliers
     if isinstance(measure, MutualInformation):
         # The verifier takes scores and the price of leakage, not their product.
         prices = np.asarray(solution.multipliers)
         price = 1.0 if problem == "budget" else float(prices[-1])
         scores = np.asarray(solution.scores) / price if price > 0 else np.zeros_like(solution.scores)
-        duals = scores, np.array([[price]]), prices if problem == "budget" else prices[:-1]
-    rules, weights, prices = (np.asarray(part, np.float64) for part in duals)
+        parts = scores, np.array([[price]]), prices if problem == "budget" else prices[:-1]
+    rules, weights, prices = (np.asarray(part, np.float64) for part in parts)
     if problem == "budget" and measure.worst_outcome and costs is not None:
         # Of distances to the budget; the verifier takes the price of E d itself.
         prices = prices / float(distance_scale(joint.sum(axis=0)[None, :, None] * costs)[0])
-    return np.asarray(solution.mechanism), (rules, weights, prices), str(solution.status)
+    duals = {"scores": rules, "weights": weights, "multipliers": prices}
+    return np.asarray(solution.mechanism), duals, str(solution.status)
+
+
+def _prices(problem: FunnelProblem, found: FunnelSolution) -> _Duals:
+    """Prices of all useful symbols with what they prove; nothing where the bound has another reason."""
+    if found.proof is None:
+        return {}
+    known = np.isfinite(found.prices)
+    # Rare symbols that the solver left out: with so low a price no posterior that is cheap has them.
+    prices = np.where(known, found.prices, found.prices[known].min(initial=0.0) - _FAR)
+    return {"prices": prices, "line": np.array([min(found.multiplier, 1.0), proved_line(problem, found.proof)])}
 
 
 def _goal(joint: np.ndarray, target: float, resolution: int) -> float:

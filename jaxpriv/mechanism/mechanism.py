@@ -26,6 +26,8 @@ from jaxpriv.verifier.claims import BITS, Claim, without_counts
 from jaxpriv.verifier.designs import (
     AUDIT,
     DESIGN,
+    DUALS,
+    PRICES,
     UNSEEN,
     Audit,
     DesignFile,
@@ -340,24 +342,29 @@ class Evidence:
         private_labels: for each private column the label of each code.
         counts: (S, X) int64, the records that the mechanism was designed on.
         held_out: (S, X) int64, records that it does not depend on; None without a split.
-        scores, weights, multipliers: the duals of the `Solution`, as it has them; None without a certificate.
         key: of the commitment in the mechanism, 64 hexadecimal digits.
+        scores, weights, multipliers: the duals of the `Solution`, as it has them; None without a certificate.
+        prices, line: for a target of disclosure nu (X,), a price for each useful symbol, and (lambda, c) with
+            I(S;Y) >= c + lambda I(X;Y) for every mapping, as the solver proved it; None without such a proof.
     """
 
     private: np.ndarray
     private_labels: Labels
     counts: np.ndarray
     held_out: np.ndarray | None
-    scores: np.ndarray | None
-    weights: np.ndarray | None
-    multipliers: np.ndarray | None
     key: str
+    scores: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    multipliers: np.ndarray | None = None
+    prices: np.ndarray | None = None
+    line: np.ndarray | None = None
 
     __repr__ = summary
 
     def _members(self) -> dict[str, bytes]:
         arrays = {"private.npy": self.private, "counts.npy": self.counts, "held_out.npy": self.held_out}
         arrays |= {"scores.npy": self.scores, "weights.npy": self.weights, "multipliers.npy": self.multipliers}
+        arrays |= {"prices.npy": self.prices, "line.npy": self.line}
         return {name: array_bytes(values) for name, values in arrays.items() if values is not None}
 
     def commitment(self) -> str:
@@ -386,9 +393,7 @@ class Evidence:
         """The numbers of the mechanism on `counts`: see `jaxpriv.verifier.designs.claims_of`."""
         members = self._members()
         duals: dict[str, Table] = {
-            name: array(members[name], name, "<f8", rank)
-            for name, rank in (("scores.npy", 3), ("weights.npy", 2), ("multipliers.npy", 1))
-            if name in members
+            name: array(members[name], name, *kind) for name, kind in {**DUALS, **PRICES}.items() if name in members
         }
         counts = array(members["counts.npy"], "counts", "<i8", 2)
         return claims_of(read_design(mechanism.to_bytes(), "the mechanism"), counts, duals, "counts")
@@ -423,6 +428,8 @@ class Evidence:
             scores=dual("scores"),
             weights=dual("weights"),
             multipliers=dual("multipliers"),
+            prices=dual("prices"),
+            line=dual("line"),
             key=audit.record["key"],
         )
 

@@ -29,6 +29,7 @@ from jaxpriv.verifier.claims import (
     up,
     without_counts,
 )
+from jaxpriv.verifier.funnels import MOST_PAIRS, FunnelPrices, elementary, of_prices, pairs
 from jaxpriv.verifier.worst_outcomes import WORST, WorstScores, least_worst
 
 DESIGN, AUDIT = "jaxpriv-design", "jaxpriv-audit"
@@ -36,6 +37,8 @@ PROBLEMS = ("budget", "leakage-budget", "disclosure", "watchdog")
 UNSEEN = ("refuse", "suppress", "nearest")
 # What a measure is, as `jaxpriv.leakage.by_name` takes it.
 MEASURE = ("name", "form", "order", "divergence", "gamma")
+# Claims that the audit takes from the solver: they are in it, and nothing of them is computed again.
+BY_SOLVER = ("solver_bound", "solver_gap")
 # Measures that are sums of largest entries: their certificates are checked here too, as those of `WORST`.
 LINEAR = ("maximal-leakage", "min-entropy")
 
@@ -43,7 +46,9 @@ _PUBLIC = {"table.npy": ("<u8", 2), "useful.npy": ("<i8", 2), "released.npy": ("
 _COSTS = {"distortion.npy": ("<f8", 2)}
 _PRIVATE = {"private.npy": ("<i8", 2), "counts.npy": ("<i8", 2)}
 _HELD_OUT = {"held_out.npy": ("<i8", 2)}
-_DUALS = {"scores.npy": ("<f8", 3), "weights.npy": ("<f8", 2), "multipliers.npy": ("<f8", 1)}
+DUALS = {"scores.npy": ("<f8", 3), "weights.npy": ("<f8", 2), "multipliers.npy": ("<f8", 1)}
+# Of a funnel: nu, and (lambda, c) of `FunnelPrices`.
+PRICES = {"prices.npy": ("<f8", 1), "line.npy": ("<f8", 1)}
 
 
 @dataclass(frozen=True)
@@ -111,14 +116,14 @@ def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
     members = unpack(data, name)
     fields = ("tool", "design", "key", "claims", "private_labels", "members")
     record = unsealed(members.get("audit.json", b""), f"{name}: audit.json", AUDIT, fields)
-    tables = _tables(members, record, "audit.json", _PRIVATE, [_HELD_OUT, _DUALS], name)
+    tables = _tables(members, record, "audit.json", _PRIVATE, [_HELD_OUT, _certificate(design.problem)], name)
     if record["design"] != design.sha256:
         raise IntegrityError(f"{name} belongs to another design")
     labels = _private_labels(record["private_labels"], design, name)
     hashed = commitment(record["key"], record["members"], labels) if _is_hash(record["key"]) else None
     if hashed != design.record["commitment"]:
         raise IntegrityError(f"{name}: its arrays and labels are not those that the design was made with")
-    duals = {member: tables[member] for member in _DUALS if member in tables}
+    duals = {member: tables[member] for member in _certificate(design.problem) if member in tables}
     audit = Audit(
         record,
         tables["counts.npy"],
@@ -134,6 +139,11 @@ def read_audit(data: bytes, design: DesignFile, name: str) -> Audit:
     if record["claims"] != {key: claim.record for key, claim in audit.claims.items()}:
         raise IntegrityError(f"{name}: a stated number is not what counts and table give")
     return audit
+
+
+def _certificate(problem: str) -> Mapping[str, tuple[str, int]]:
+    """The members that prove a bound: prices of a funnel, scores and prices of another problem."""
+    return PRICES if problem == "disclosure" else DUALS
 
 
 def _private_labels(labels: Json, design: DesignFile, name: str) -> list[list[str]]:
@@ -162,7 +172,9 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     `leakage` (where the measure is one that is computed here) and `disclosure` I(X;Y); `distortion` E d; `value` the
     objective, `excess` over the limit (0 if it is met), and, with a distortion, for mutual information, maximal
     leakage, min-entropy leakage and the measures of `WORST`, `lower_bound` (no mechanism that meets the limit has a
-    smaller objective) and `gap`.
+    smaller objective) and `gap`. For mutual information and a target of disclosure these too; where they are the
+    elementary bound only (more than two private symbols, or too many useful ones), `solver_bound` and `solver_gap` are
+    what the branch and bound of the solver proved in float64, which is not computed again here.
     """
     counted = Counted.of(counts, design.rows, name)
     asked = design.record["asked"]
@@ -174,6 +186,8 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     if problem == "disclosure":
         below = found["disclosure"].lower
         found["excess"] = _excess(target - Fraction(below or 0))
+        if measure == "mutual-information" and leakage is not None:
+            found |= _least_of_funnel(counted, duals, target, leakage)
     elif problem != "budget" and leakage is not None and leakage.upper is not None:
         found["excess"] = _excess(Fraction(leakage.upper) - target)
     if design.costs is None:
@@ -200,10 +214,29 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
     if bound is None:
         return found
     value = found["leakage"] if problem == "budget" else found["distortion"]
-    found["value"] = value
-    found["lower_bound"] = Claim(down(bound), None, value.unit)
-    found["gap"] = Claim("0", up(max(Fraction(value.upper or 0) - bound, Fraction(0))), value.unit)
-    return found
+    return found | {"value": value} | _bounded(value, bound)
+
+
+def _bounded(value: Claim, bound: Fraction, names: tuple[str, str] = ("lower_bound", "gap")) -> dict[str, Claim]:
+    gap = max(Fraction(value.upper or 0) - bound, Fraction(0))
+    return {names[0]: Claim(down(bound), None, value.unit), names[1]: Claim("0", up(gap), value.unit)}
+
+
+def _least_of_funnel(
+    counted: Counted, duals: Mapping[str, Table], disclosure: Fraction, leakage: Claim
+) -> dict[str, Claim]:
+    """`value`, `lower_bound` and `gap` of a funnel; with prices that are not followed here those of the solver too."""
+    bound, found = elementary(counted, disclosure), {"value": leakage}
+    if not duals:
+        return found | _bounded(leakage, bound)
+    line = duals["line.npy"].numbers
+    if len(line) != 2:
+        raise IntegrityError("the line of the certificate is not two numbers")
+    prices = FunnelPrices(duals["prices.npy"].numbers, *line)
+    if 0 < pairs(counted) <= MOST_PAIRS:
+        return found | _bounded(leakage, max(bound, of_prices(counted, prices, disclosure)))
+    stated = prices.solver_bound(disclosure)
+    return found | _bounded(leakage, bound) | _bounded(leakage, stated, BY_SOLVER)
 
 
 def computed_name(measure: Mapping[str, Any]) -> str | None:
@@ -219,7 +252,7 @@ def _excess(over: Fraction) -> Claim:
 
 
 def _duals(duals: Mapping[str, Table], problem: str, counts: Table, design: DesignFile) -> Duals:
-    scores, weights, prices = (duals[member] for member in _DUALS)
+    scores, weights, prices = (duals[member] for member in DUALS)
     limits = 1 if problem == "budget" else 0
     if (
         scores.shape != (1, len(design.rows[0]), counts.shape[0])
@@ -232,7 +265,7 @@ def _duals(duals: Mapping[str, Table], problem: str, counts: Table, design: Desi
 
 def _linear(duals: Mapping[str, Table], problem: str, private: int, design: DesignFile) -> LinearRules | None:
     """The scores of a measure that is a sum of largest entries; None where they are not one for each private symbol."""
-    scores, _, prices = (duals[member] for member in _DUALS)
+    scores, _, prices = (duals[member] for member in DUALS)
     if scores.shape != (1, len(design.rows[0]), private) or (problem == "budget" and not prices.numbers):
         return None
     return LinearRules(Table(scores.shape[1:], scores.numbers), prices.numbers[0] if problem == "budget" else 0.0)
@@ -240,7 +273,7 @@ def _linear(duals: Mapping[str, Table], problem: str, private: int, design: Desi
 
 def _worst(duals: Mapping[str, Table], problem: str, design: DesignFile) -> WorstScores | None:
     """The scores of a measure of the worst outcome; None where they do not fit the outputs."""
-    scores, weights, prices = (duals[member] for member in _DUALS)
+    scores, weights, prices = (duals[member] for member in DUALS)
     outputs = len(design.rows[0])
     if scores.shape[:2] != (1, outputs) or weights.shape not in ((outputs, 0), (outputs, 1)):
         return None

@@ -8,7 +8,7 @@ from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.conformity import ConformityResult, conformity, symbols_of
-from jaxpriv.verifier.designs import Audit, DesignFile, read_audit, read_design
+from jaxpriv.verifier.designs import BY_SOLVER, Audit, DesignFile, read_audit, read_design
 from jaxpriv.verifier.releases import Receipt, check_design, check_file, outputs_of, plain_csv, read_receipt, records_of
 
 # A release that is less likely than this to come from its design is refused.
@@ -60,12 +60,20 @@ class Findings:
         """As lines: intervals hold what is stated, rounded outwards."""
         lines = [] if self.design is None else [f"design {self.design}"]
         lines += [f"  {name}: {_interval(claim)} whatever the population is" for name, claim in self.guarantees.items()]
-        lines += [f"  {name}: {_interval(claim)} on the records of the design" for name, claim in self.claims.items()]
+        for name, claim in self.claims.items():
+            source = "as the solver states it" if name in BY_SOLVER else "on the records of the design"
+            lines.append(f"  {name}: {_interval(claim)} {source}")
         if self.conformity is not None:
             test = self.conformity
-            lines.append(f"  release: p = {test.p_value:.4g} of {test.tables} simulated ones; a large p is no proof")
+            lines.append(
+                f"  release: test of the claim that it comes from the design: p = {test.p_value:.4g} ({test.tables} "
+                "simulated releases; a large p is no proof)"
+            )
             if test.detectable is not None:
-                lines.append(f"  release: a leak of {test.detectable:.2%} of the records as they are would be found")
+                lines.append(
+                    f"  release: if {100 * test.detectable:.3g} % of the records were released unchanged, the test "
+                    "would find it in nine of ten cases (level 0.001)"
+                )
         return "\n".join([*lines, *self.checked]) + "\n"
 
 
@@ -112,6 +120,12 @@ def verify(
     audit = _audit(known, private)
     if audit is not None:
         checked.append("audit: belongs to the design; every stated number was computed again from counts and table")
+        if any(name in audit.claims for name in BY_SOLVER):
+            checked[-1] += f", except {' and '.join(BY_SOLVER)}"
+            checked.append(
+                "solver_bound: by a branch and bound in float64 when the design was made, which is not repeated here; "
+                "lower_bound is what exact arithmetic proves without it"
+            )
         excess = audit.claims.get("excess")
         if excess is not None and excess.upper != "0":
             raise NotCertifiedError(f"the design exceeds its target by as much as {excess.upper}")
@@ -186,7 +200,7 @@ def _release(
         )
     if test.p_value <= LEVEL:
         raise IntegrityError(f"{name} does not come from the design: p = {test.p_value:.4g}")
-    checked.append("released file: its pairs are those of a release by the design, as far as a test can say")
+    checked.append("released file: the test finds no departure of its pairs from the design")
     return rows, test
 
 

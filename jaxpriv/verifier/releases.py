@@ -158,7 +158,11 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
         writer = csv.writer(stream)
         if "names" in given:
             writer.writerow(given["names"])
-        for fields in csv.reader(io.StringIO(data.decode(codec), newline=""), strict=True, delimiter=mark):
+        rows = list(csv.reader(io.StringIO(data.decode(codec), newline=""), strict=True, delimiter=mark))
+        width = len(given.get("names", rows[0] if rows else ()))
+        while "blanks" in given and rows and len(rows[-1]) < width and not "".join(rows[-1]).strip():
+            rows.pop()
+        for fields in rows:
             texts = [field.strip() for field in fields] if "blanks" in given else fields
             writer.writerow([unicodedata.normalize("NFC", text) for text in texts] if "nfc" in given else texts)
     except (gzip.BadGzipFile, EOFError, zlib.error):

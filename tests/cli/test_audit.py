@@ -176,7 +176,7 @@ def test_releases(run, files, save):
     swapped = save("swapped.npz", counts=COUNTS)
     line = run("audit", mechanism, "--counts", counts, "--releases", swapped)
     refused(line, 2, "releases has 3 rows (axis x), but the mechanism has 4")
-    assert "p-value 0.001" in run("audit", mechanism, "--counts", counts, "--releases", broken).stdout
+    assert "p = 0.001" in run("audit", mechanism, "--counts", counts, "--releases", broken).stdout
 
 
 def test_bad_lines(run, files, save, problem, tmp_path):

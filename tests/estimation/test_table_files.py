@@ -33,6 +33,7 @@ CASES = {
     "compressed tabs in latin-1": ("T.TSV.GZ", gzip.compress(text("\t").encode("latin-1")), {"encoding": "latin-1"}),
     "no header": ("t.csv", text(header=False).encode(), {"names": ["town", "n"]}),
     "blanks": ("t.csv", text(" , ").replace("town", " town").encode(), {"blanks": True}),
+    "blank lines at the end": ("t.csv", (text() + "\n  \n").encode(), {"blanks": True}),
     "composed": ("t.csv", unicodedata.normalize("NFD", text()).encode(), {"nfc": True}),
 }
 
@@ -42,6 +43,15 @@ def test_a_dialect_is_read_as_the_same_table(case, tmp_path):
     name, content, options = CASES[case]
     (tmp_path / name).write_bytes(content)
     assert values(TableFile(tmp_path / name, **options)) == [list(column) for column in zip(*ROWS, strict=True)]
+
+
+def test_a_blank_line_between_records_and_a_blank_value_are_no_end(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n\n3,4\n\n")
+    with pytest.raises(InputError, match=r"line 3, row 1 .*: 0 fields, 2 needed"):
+        read_columns(TableFile(path, blanks=True), ["a"])
+    path.write_text('a\n1\n" "\n')  # a value of one column
+    assert read_columns(TableFile(path, blanks=True), ["a"])["a"].values.tolist() == ["1", ""]
 
 
 def test_what_was_not_said_is_not_done(tmp_path):

@@ -211,7 +211,7 @@ def test_records_are_read_in_the_dialect_that_is_said(files, tmp_path):
     rows = rows_of(files["records"])
     text = "".join(";".join(f" {cell}" for cell in row) + "\n" for row in rows[1:])
     other, packed = tmp_path / "other.csv", tmp_path / "packed.csv.gz"
-    other.write_bytes(text.encode("utf-16"))
+    other.write_bytes((text + "\n\n").encode("utf-16"))
     packed.write_bytes(gzip.compress(files["records"].read_bytes()))
     settings = ["delimiter=;", "encoding=utf-16", "names=age,town,income", "blanks"]
     names = {"design": files["design"], "released": files["out"]}

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import unicodedata
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import itemgetter
@@ -47,7 +47,7 @@ class TableFile:
         delimiter: one character; None: a tab for .tsv, a comma otherwise.
         encoding: utf-8 (a byte order mark is no part of the first name), latin-1, cp1252 or utf-16.
         names: the names of all columns of a file without a header; None: the first record has them.
-        blanks: leave out blanks around names and values.
+        blanks: leave out blanks around names and values, and blank lines at the end of the file.
         nfc: compose letters and their accents (Unicode NFC), in names and values.
 
     All but the path are for CSV. Raises `InputError` for other values.
@@ -183,6 +183,8 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str,
             raise InputError(f"{error}{_other_delimiter(first)}") from None
         fields = [itemgetter(header.index(name)) for name in names]
         rest = reader if file.names is None else chain([first], reader)
+        if file.blanks:
+            rest = _without_blank_end(rest, len(header))
         rows = 0
         while records := list(islice(rest, _AT_ONCE)):
             if set(map(len, records)) != {len(header)}:
@@ -198,6 +200,18 @@ def _parse(reader: "Reader", file: TableFile, names: Sequence[str]) -> dict[str,
         ) from None
     whole = [np.concatenate([*part, np.zeros(0, dtype=np.int64)]) for part in parts]
     return {name: _tidied(file, list(places), place) for name, places, place in zip(names, known, whole, strict=True)}
+
+
+def _without_blank_end(records: Iterable[list[str]], width: int) -> Iterator[list[str]]:
+    """The records up to the last that is no blank line; a blank field of a single column is a value."""
+    blank: list[list[str]] = []
+    for fields in records:
+        if not fields or (len(fields) < width and not "".join(fields).strip()):
+            blank.append(fields)
+            continue
+        yield from blank
+        blank.clear()
+        yield fields
 
 
 def _tidied(file: TableFile, distinct: list[str], place: np.ndarray) -> Factors:
@@ -223,7 +237,7 @@ def _ragged(reader: "Reader", file: TableFile) -> InputError:
     needed = len(next(reader)) if file.names is None else len(file.names)
     for row, fields in enumerate(reader):
         if len(fields) != needed:
-            blank = "" if fields else " (the line is blank: remove it)"
+            blank = "" if fields else " (the line is blank: remove it; at the end of a file --read blanks does)"
             return InputError(
                 f"{file.path}, line {reader.line_num}, {row_text(row)}: {len(fields)} fields, {needed} needed{blank}"
             )
