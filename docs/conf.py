@@ -41,6 +41,7 @@ nb_execution_in_temp = True  # what a notebook writes is not part of the checkou
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_output_stderr = "error"  # a page has no warnings of Python: fix their cause
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -52,7 +52,9 @@ def before_computing(what: str, numbers: float, *arrays: ArrLike) -> None:
     if is_traced(*arrays):
         return
     refuse_after_fork()
-    size = numbers * jnp.result_type(*(getattr(array, "dtype", float) for array in arrays)).itemsize
+    # Not jnp.result_type: it warns of float64 arrays where JAX computes in float32.
+    widest = max(np.dtype(getattr(array, "dtype", float)).itemsize for array in arrays)
+    size = numbers * (widest if jax.config.jax_enable_x64 else min(widest, 4))
     if not fits(size) and jax.default_backend() == "cpu":
         need_memory(size, what, MERGE)
 

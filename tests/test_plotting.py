@@ -219,6 +219,11 @@ def test_save_refuses_other_kinds(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_notebook_shows_a_figure_without_pyplot():
+    for figure in (plotting.plot_frontier(curve()), plotting.plot_mapping(np.eye(2))):
+        assert figure._repr_png_().startswith(b"\x89PNG\r\n\x1a\n")
+
+
 def test_style_stays_inside():
     before = dict(matplotlib.rcParams)
     plotting.image_bytes(plotting.plot_frontier(curve()))

@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 
 from jaxpriv.cli import app as program
 from jaxpriv.cli._app import EXAMPLES
+from jaxpriv.cli._measures import filled_in
 
 PAGE = "reference/command-line"
 
@@ -28,7 +29,7 @@ def sections() -> str:
             option = param.param_type_name == "option"
             flags = [*param.opts, *param.secondary_opts] if option else [param.metavar or param.name.upper()]
             names = ", ".join(f"`{flag}`" for flag in flags)
-            rows.append(f"| {_cell(names)} | {_cell(param.help or '')} |")
+            rows.append(f"| {_cell(names)} | {_cell(filled_in(param.help or ''))} |")
         usage = " ".join(["jaxpriv", name, *command.collect_usage_pieces(typer.Context(command))])
         help_text = inspect.cleandoc(command.help or "").replace("\b\n", "")
         text += f"\n## {name}\n\n{help_text}\n\n```sh\n{usage}\n```\n\n"

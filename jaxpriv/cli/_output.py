@@ -99,6 +99,21 @@ def npz_bytes(**arrays: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
+def check_mapping(path: Path | None) -> None:
+    """Refuse, before any work, a name that says of no kind of file what a mapping would be written as."""
+    if path is not None and path.suffix.lower() not in (".npz", ".csv"):
+        raise InputError(f"--out must end in .npz or .csv, not {path.name}")
+
+
+def mapping_bytes(path: Path, mechanism: np.ndarray, symbols: Mapping[str, np.ndarray]) -> bytes:
+    """A mapping (X, Y) as the file that `path` names: .csv has a row for each x, .npz also the arrays `symbols`."""
+    if path.suffix.lower() == ".npz":
+        return npz_bytes(mechanism=mechanism, **symbols)
+    lines = [["x", *(f"y={y}" for y in range(mechanism.shape[1]))]]
+    lines += [[str(x), *(repr(float(share)) for share in row)] for x, row in enumerate(mechanism)]
+    return "".join(",".join(line) + "\n" for line in lines).encode()
+
+
 def deliver(
     record: Mapping[str, object],
     json: Path | None,

@@ -1,6 +1,6 @@
 """`jaxpriv funnel`: the least (privacy funnel) or the most (bottleneck) leakage about S at a disclosure of X."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,9 +96,9 @@ def funnel(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="MECH.npz",
+            metavar="MECH.npz|csv",
             help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
-            "and `classes`, a fingerprint of the codebook.",
+            "and `classes`, a fingerprint of the codebook. A .csv holds the mapping alone, one row for each x.",
         ),
     ] = None,
     codebook_out: CodebookOutOption = None,
@@ -136,6 +136,7 @@ def funnel(
     columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, read=read)
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
+    _output.check_mapping(out)
     arrays, table = problem_of(problem, columns, ["joint"])
     joint = joint_array(arrays["joint"])
     files = book_file(codebook_out, table)
@@ -154,7 +155,7 @@ def funnel(
                 assert isinstance(solved, FunnelSolution)
                 found.append(solved)
             except InfeasibleError as error:
-                found.append(InfeasibleError(f"{_option(form, position, targets)}: {error}", error.proof))
+                found.append(error)  # it names the target
             report(position + 1, len(targets))
         return found
 
@@ -165,7 +166,7 @@ def funnel(
     own = {} if measure.unit == "nats" else {"leakage_units": measure.unit}
     record = {**_together(records, method), "units": "nats", **own}
     if out is not None and not isinstance(results[0], InfeasibleError):
-        files = {out: _output.npz_bytes(mechanism=results[0].mechanism, **symbols_of(arrays)), **files}
+        files = {out: _output.mapping_bytes(out, results[0].mechanism, symbols_of(arrays)), **files}
     unreachable = next((one for one in results if isinstance(one, InfeasibleError)), None)
     if unreachable is not None:
         text = ""
@@ -207,13 +208,9 @@ def _target(
         raise InputError(f"give exactly one of {', '.join(options[:-1])} and {options[-1]}; {found} given")
     form, values = given[0]
     for position, value in enumerate(values):
-        scalar(value, _option(form, position, values), low=0.0)
+        option = f"--{form.replace('_', '-')}"
+        scalar(value, option if len(values) == 1 else f"{option}[{position}]", low=0.0)
     return form, values
-
-
-def _option(form: str, position: int, values: Sequence[float]) -> str:
-    option = f"--{form.replace('_', '-')}"
-    return option if len(values) == 1 else f"{option}[{position}]"
 
 
 def _check_form(form: str, bottleneck: bool, method: str, leakage: str) -> None:

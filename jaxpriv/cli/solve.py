@@ -123,9 +123,9 @@ def solve(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="MECH.npz",
+            metavar="MECH.npz|csv",
             help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
-            "and `classes`, a fingerprint of the codebook.",
+            "and `classes`, a fingerprint of the codebook. A .csv holds the mapping alone, one row for each x.",
         ),
     ] = None,
     codebook_out: CodebookOutOption = None,
@@ -160,6 +160,7 @@ def solve(
     columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight, read=read)
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json, "--checkpoint": checkpoint}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
+    _output.check_mapping(out)
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])
     files = book_file(codebook_out, table)
     objective_measure, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
@@ -185,8 +186,7 @@ def solve(
     record = _record(solution, objective_measure.unit)
     objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
     if out is not None:
-        mapping = _output.npz_bytes(mechanism=np.asarray(solution.mechanism), **symbols_of(arrays))
-        files = {out: mapping, **files}
+        files = {out: _output.mapping_bytes(out, np.asarray(solution.mechanism), symbols_of(arrays)), **files}
     _output.deliver(record, json, _summary(record, objective, units), files)
     if solution.status != "optimal":
         other = "" if "interior-point" in solution.solver else "use --solver interior-point, "

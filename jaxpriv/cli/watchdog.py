@@ -85,9 +85,9 @@ def watchdog(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="MECH.npz",
+            metavar="MECH.npz|csv",
             help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
-            "and `classes`, a fingerprint of the codebook.",
+            "and `classes`, a fingerprint of the codebook. A .csv holds the mapping alone, one row for each x.",
         ),
     ] = None,
     codebook_out: CodebookOutOption = None,
@@ -110,6 +110,7 @@ def watchdog(
         {"--out": out, "--codebook-out": codebook_out, "--json": json},
         {"TABLE": data, **columns.inputs},
     )
+    _output.check_mapping(out)
     options = {"epsilon": epsilon, "target_leakage": target_leakage, "target_utility": target_utility}
     if sum(value is not None for value in options.values()) != 1:
         raise InputError("give exactly one of --epsilon, --target-leakage and --target-utility")
@@ -126,7 +127,7 @@ def watchdog(
         record["measures"] = working("Measuring", lambda _: _measures(found))
     files: dict[Path, bytes] = {}
     if out is not None:
-        files[out] = _output.npz_bytes(mechanism=found.mechanism(), **symbols_of(arrays))
+        files[out] = _output.mapping_bytes(out, found.mechanism(), symbols_of(arrays))
     files |= books
     text = (
         ""

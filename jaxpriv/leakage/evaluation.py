@@ -82,10 +82,16 @@ def evaluate_all(
 ) -> tuple[Evaluation, ...]:
     """`evaluate` for several measures in one compiled call.
 
-    Raises `InputError` for units other than "nats" and "bits", and where `evaluate` does.
+    Raises `InputError` for units other than "nats" and "bits", what is no measure, and where `evaluate` does.
     """
     if units not in ("nats", "bits"):
         raise InputError("units must be 'nats' or 'bits'")
+    for place, measure in enumerate(measures):
+        if not isinstance(measure, AbstractLeakage):
+            raise InputError(
+                f"measures[{place}] must be a measure such as MutualInformation(), not {type(measure).__name__}; "
+                "jaxpriv.leakage.by_name takes names"
+            )
     joint, mechanism = checked_pair(joint, mechanism)
     with jax.enable_x64(True):  # for this block only: the caller's setting stays as it is
         values = [float(value) for value in _values(measures, joint, mechanism)]
@@ -120,7 +126,7 @@ def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: ArrayLike, u
     logarithms on the host, so masses down to the smallest subnormal count.
 
     Raises `InputError` naming argument and position for NaN, infinite or negative entries, totals
-    other than 1, rows that do not sum to 1, shapes that do not match, tracers, and unknown units.
+    other than 1, rows that do not sum to 1, shapes that do not match, tracers, unknown units, and what is no measure.
 
     Example:
         >>> from jaxpriv.leakage import MaximalLeakage

@@ -15,7 +15,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.funnels.solve import FunnelFrontier
 from jaxpriv.leakage import Evaluation, MutualInformation, evaluate
 from jaxpriv.mechanism import Mechanism
-from jaxpriv.plotting.styles import style
+from jaxpriv.plotting.styles import new_figure, style
 from jaxpriv.problems import FunnelProblem
 from jaxpriv.solving.frontier import Frontier
 
@@ -163,13 +163,11 @@ def plot_curves(
     measures, axes_names = {curve.measure for curve in curves}, {curve.across for curve in curves}
 
     with style():
-        from matplotlib.figure import Figure
-
         below = None
         if ax is not None:
             figure, above = ax.figure, ax
         else:
-            figure = Figure(figsize=(3.4, 3.5))
+            figure = new_figure(3.4, 3.5)
             above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
         _draw_curves(above, drawn, names)
         if marks:
@@ -365,9 +363,8 @@ def plot_mapping(
         )
     with style():
         from matplotlib.colors import LogNorm
-        from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(3.4, 3.9 if data is not None else 3.1)) if ax is None else ax.figure
+        figure = new_figure(3.4, 3.9 if data is not None else 3.1) if ax is None else ax.figure
         if ax is not None:
             axes = ax
         elif data is None:

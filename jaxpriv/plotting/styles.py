@@ -1,6 +1,7 @@
 """The style of all figures, how they are written, and one colour and marker for every solver."""
 
 import contextlib
+import functools
 import importlib.util
 import io
 import os
@@ -94,6 +95,24 @@ def style() -> Iterator[None]:
         matplotlib.rc_context(fname=path),
     ):
         yield
+
+
+@functools.cache
+def _shown_by_notebooks() -> "type[Figure]":
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            return image_bytes(self)
+
+    return NotebookFigure
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure of so many inches. A notebook shows it as the value of a cell, also where pyplot, which would
+    enable that for every figure, is not imported.
+    """
+    return _shown_by_notebooks()(figsize=(width, height))
 
 
 def image_bytes(figure: "Figure", kind: str = "png") -> bytes:

@@ -106,7 +106,7 @@ class DistortionProblem(Module):
         ]
         if len(chosen) != 1:
             given = " and ".join(chosen) or "none"
-            raise InputError(f"give exactly one of budget, multiplier and leakage_budget ({given} given)")
+            raise InputError(f"give exactly one of `budget`, `multiplier` and `leakage_budget` ({given} given)")
         if groups > 1 and multiplier is not None:
             raise InputError("multiplier: a set of joints takes budget=; a price under every joint is a sum of joints")
         if leakage_budget is not None and len(self.distortions) > 1:

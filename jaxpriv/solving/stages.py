@@ -298,9 +298,13 @@ class Stages:
             return np.asarray(independent_release(program)), None
         plain = feasibility.check(program)
         if not plain.feasible:
+            short = f"budget {plain.allowed:.12g} is below {plain.bound:.12g}, the least distortion of any mechanism"
+            weights = np.round(plain.weights, 6).tolist()
             raise InfeasibleError(
-                f"budget: no mechanism meets it. The least weighted distortion is {plain.bound!r}, "
-                f"the budgets allow {plain.allowed!r} (weights {np.round(plain.weights, 6).tolist()})",
+                short
+                if len(weights) == 1
+                else f"budget: no mechanism meets all {len(weights)} limits on mean distortions. Their sum with the "
+                f"weights {weights} is at least {plain.bound:.12g}, and the budgets allow {plain.allowed:.12g}",
                 {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
             )
         face = face_of(program, plain.weights) if plain.boundary and faces else None

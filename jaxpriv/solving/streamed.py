@@ -190,8 +190,8 @@ def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgr
             k = int(np.argmax(short))
             weights = np.eye(len(budgets))[k]
             raise InfeasibleError(
-                f"budget[{k}]: no mechanism meets it. The least distortion is {float(known.least[k])!r}, "
-                f"the budget allows {float(budgets[k])!r}",
+                f"budget[{k}] {float(budgets[k]):.12g} is below {float(known.least[k]):.12g}, the least distortion of "
+                "any mechanism",
                 {"bound": float(known.least[k]), "allowed": float(budgets[k]), "multipliers": weights.tolist()},
             )
         if not (known.at_feasible_point <= budgets * (1 + BOUNDARY)).all():

@@ -91,6 +91,18 @@ def test_mappings_are_drawn(run, problem, tmp_path):
     refused(run("plot", mapping, "--out", tmp_path / "x.txt"), 2, ".png")
 
 
+def test_a_mapping_is_written_as_a_table_where_the_name_says_so(run, problem, tmp_path):
+    paths = [tmp_path / f"mapping.{kind}" for kind in ("npz", "csv")]
+    for path in paths:
+        assert run("solve", problem, "--budget", 0.2, "--out", path).exit_code == 0
+    head, *rows = [line.split(",") for line in paths[1].read_text().splitlines()]
+    with np.load(paths[0]) as arrays:
+        assert np.array_equal(np.array(rows, dtype=float)[:, 1:], arrays["mechanism"])
+    assert head == ["x", *(f"y={y}" for y in range(len(head) - 1))]
+    refused(run("solve", problem, "--budget", 0.2, "--out", tmp_path / "mapping.txt"), 2, "--out must end in .npz or")
+    assert not (tmp_path / "mapping.txt").exists()
+
+
 def test_what_is_wrong_is_said_before_the_work(run, problem, tmp_path):
     refused(run("frontier", problem), 2, "exactly one", "none given")
     refused(run("frontier", problem, "--budget", 0.1, "--count", 3), 2, "several given")

@@ -4,6 +4,7 @@ import math
 
 import equinox as eqx
 import jax
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -18,6 +19,17 @@ MECHANISM = np.array([[0.5, 0.3, 0.2, 0.0], [0.1, 0.1, 0.8, 0.0], [0.4, 0.5, 0.1
 def ratio(y, s, r):
     channel = (JOINT / JOINT.sum(axis=1, keepdims=True)) @ MECHANISM
     return math.log(channel[s, y] / channel[r, y])
+
+
+def test_a_name_in_place_of_a_measure_is_refused_with_the_remedy(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the types that the tests check come later
+    with pytest.raises(InputError, match=r"^measures\[0\] must be a measure .* not str; jaxpriv.leakage.by_name"):
+        lk.evaluate("mutual-information", JOINT, MECHANISM)
+
+
+def test_float64_arrays_give_no_warning_where_jax_computes_in_float32():
+    with jax.enable_x64(False):
+        assert float(lk.MutualInformation()(JOINT, MECHANISM)) > 0
 
 
 # --- names -------------------------------------------------------------------------------------

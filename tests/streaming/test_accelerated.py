@@ -141,7 +141,7 @@ def test_an_impossible_budget_is_proved_so(rough):
     joint, table = rough
     least = joint.sum(axis=0) @ table.min(axis=1)
     problem = jp.DistortionProblem(joint, table, budget=0.9 * least)
-    with pytest.raises(jp.InfeasibleError, match=r"^budget\[0\]: no mechanism meets it") as info:
+    with pytest.raises(jp.InfeasibleError, match=r"^budget\[0\] .* is below") as info:
         jp.solve(problem, "accelerated")
     np.testing.assert_allclose(info.value.proof["bound"], least, rtol=1e-12)
     assert jp.solve(problem, "accelerated", throw=False).status == "infeasible"
