@@ -21,9 +21,13 @@ from jaxpriv.errors import InputError, IntegrityError, ResourceError
 
 T = TypeVar("T")
 
+# Declared bytes of all arrays of one file: those of a table of 16,384 x 16,384 float64.
 MAX_BYTES = 2**31
+# Axes of an array: no command reads a file of more (a mechanism has two, several joints have three).
 MAX_RANK = 3
+# Arrays of one file: a checkpoint, the file with the most, has up to 53 (`solving.streamed_runs`).
 MAX_MEMBERS = 64
+# Bytes of an .npy header: NumPy writes 128 for so few axes, and a long one costs time to parse.
 MAX_HEADER = 4096
 
 _MEMBER = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})\.npy")

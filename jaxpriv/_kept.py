@@ -37,7 +37,9 @@ from jaxtyping import PyTree
 _LOGGER = logging.getLogger("jaxpriv")
 
 SWITCH = "JAXPRIV_CACHE"
+# Bytes on the disk of all kept executables together, and of one that is read. A choice.
 MOST_BYTES = 256 * 2**20
+# The file with the key of the HMAC-SHA256 of every executable; the key is as long as the hash (RFC 2104, section 3).
 _SECRET, _SECRET_BYTES = "secret", 32
 _SUFFIX, _TEMPORARY = ".executable", ".tmp"
 # Loaded by JAX, with the functions that it calls by address, when it first lowers a program that has any of them.

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
+# What shells report of a process that a signal ended: 128 and the number of SIGINT, 2.
 INTERRUPTED = 130
 MESSAGE = "jaxpriv: error: interrupted; no output file was written\n"
 

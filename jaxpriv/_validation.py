@@ -26,7 +26,7 @@ A = TypeVar("A", bound=Arr)
 # A distribution whose total is this close to one is taken as rounded and renormalised; in a precision below float64
 # it may be this many roundings (of its own epsilon) away.
 SUM_TOLERANCE = 1e-9
-_ROUNDINGS = 16
+_ROUNDINGS = 16  # a row rounded entry by entry is off by half of one at most; the rest is for how it was made
 
 # Types of plain values: no tracer is one, none holds one, and a look at the type takes a tenth of a walk over a tree.
 _UNTRACED = frozenset((np.ndarray, np.float64, float, int, bool, str, type(None)))

@@ -20,8 +20,8 @@ sum_j l_jk pi_j / sum_j l_jk, as I_pi is concave and E_pi d linear in pi. `solve
 point, which proves nothing, and the two proofs are made with its mechanism and its 1 + M priors. Where that leaves a
 gap, rounds follow: each adds the worst priors of the mechanisms of the last one and solves again.
 
-The budgets of the finite programs are a hair tighter, so that finitely many priors keep them on the whole ball; what
-that hair is worth (multipliers times hair, by weak duality) is taken off the lower bound.
+The budgets of the finite programs are slightly tighter, so that finitely many priors keep them on the whole ball; what
+the tightening is worth (multipliers times tightening, by weak duality) is taken off the lower bound.
 """
 
 from dataclasses import dataclass
@@ -40,10 +40,10 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solvers.prior_saddle import saddle_point
 from jaxpriv.solving.solve import solve_within
 
-# The budgets of the finite programs are tighter by this part of the span of the distortion, and by this part of `tol`
-# at most: a multiplier makes it count.
-_HAIR = 1e-9
-_HAIR_OF_TOL = 1e-2
+# The budgets of the finite programs are tighter by this part of the span of the distortion.
+_TIGHTENING = 1e-9
+# They are tighter by this part of `tol` at most: the bound loses the tightening times a multiplier.
+_TIGHTENING_OF_TOL = 1e-2
 # What rounding may add to a mean distortion, relative to its scale.
 _ROUNDING = 1e-13
 # Priors nearer than this in L1 are one.
@@ -149,12 +149,14 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
     ball = _Ball(prior[seen], radius)
     tables = np.asarray(problem.tables())
     span = np.ptp(tables, axis=(1, 2))
-    hair = (min(_HAIR, _HAIR_OF_TOL * tol) if radius > 0 else 0.0) * span
+    tightening = (min(_TIGHTENING, _TIGHTENING_OF_TOL * tol) if radius > 0 else 0.0) * span
     judge = _Judge(ball, given, tables, problem.budget, 0.25 * tol, clock)
     priors, offers = [ball.centre], []
     if radius > 0 and not clock.expired():
         try:
-            start, worst = saddle_point(given, ball.centre, radius, tables, problem.budget - hair, 0.1 * tol, clock)
+            start, worst = saddle_point(
+                given, ball.centre, radius, tables, problem.budget - tightening, 0.1 * tol, clock
+            )
         except ResourceError:
             pass  # the rounds do without it
         else:
@@ -165,14 +167,14 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
         done += 1
         joints = np.stack([given * one[:, None] for one in _padded(priors)])
         try:
-            finite = _finite(problem, joints, hair, tol, clock)
+            finite = _finite(problem, joints, tightening, tol, clock)
         except InfeasibleError:
-            if not hair.any():
+            if not tightening.any():
                 raise
-            hair = np.zeros_like(hair)  # the budgets leave no room for it, which says nothing about them
-            finite = _finite(problem, joints, hair, tol, clock)
+            tightening = np.zeros_like(tightening)  # the budgets have no slack for it; without it they may be feasible
+            finite = _finite(problem, joints, tightening, tol, clock)
         weights, prices = _weights_and_prices(finite, len(joints))
-        raised = float(finite.lower_bound - (prices @ hair).sum() * (1 + 8 * _EPS))
+        raised = float(finite.lower_bound - (prices @ tightening).sum() * (1 + 8 * _EPS))
         kept = priors
         if raised > bound + tol:
             # Priors without a price may go: the bound rises each time, so none comes back for ever.
@@ -182,7 +184,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
             bound, proof = raised, priors
         fresh = []
         for mechanism in [*offers, np.asarray(finite.mechanism)]:
-            found, worst = judge.judge(mechanism, hair)
+            found, worst = judge.judge(mechanism, tightening)
             fresh += worst
             if found is not None and (best is None or found.value < best.value):
                 best = found
@@ -196,7 +198,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
             break
         priors = kept + fresh
     if best is None:
-        best, _ = judge.judge(judge.safe, hair)
+        best, _ = judge.judge(judge.safe, tightening)
     if best is None:
         advice = "raise max_rounds" if done == max_rounds else "more rounds would not help: raise the budget a little"
         advice = "raise time_limit" if clock.stop else advice
@@ -238,11 +240,11 @@ class _Judge:
         self.safe = _cheapest(tables, span)
         self.safest = ball.worst_means(given, tables, self.safe)[1]
 
-    def judge(self, mechanism: np.ndarray, hair: np.ndarray) -> tuple[_Found | None, list[np.ndarray]]:
+    def judge(self, mechanism: np.ndarray, tightening: np.ndarray) -> tuple[_Found | None, list[np.ndarray]]:
         """(the mechanism, made to keep the budgets if that can be, the priors that are worst for it)."""
         dearest, distortion = self.ball.worst_means(self.given, self.tables, mechanism)
         over = distortion > self.allowed
-        worst = [one for one, high in zip(dearest, distortion > self.budget - 0.5 * hair, strict=True) if high]
+        worst = [one for one, high in zip(dearest, distortion > self.budget - 0.5 * tightening, strict=True) if high]
         if over.any() and np.all(self.safest <= self.allowed):  # a blend with the cheapest release keeps them already
             share = float(((distortion - self.budget)[over] / (distortion - self.safest)[over]).max())
             mechanism = (1.0 - share) * mechanism + share * self.safe
@@ -269,9 +271,11 @@ def _others(priors: list[np.ndarray], known: list[np.ndarray]) -> list[np.ndarra
     return new
 
 
-def _finite(problem: DistortionProblem, joints: np.ndarray, hair: np.ndarray, tol: float, clock: Clock) -> Solution:
-    """The certified optimum over `joints`, with budgets tighter by `hair`."""
-    finite = DistortionProblem(joints, list(problem.distortions), budget=problem.budget - hair)
+def _finite(
+    problem: DistortionProblem, joints: np.ndarray, tightening: np.ndarray, tol: float, clock: Clock
+) -> Solution:
+    """The certified optimum over `joints`, with budgets tighter by `tightening`."""
+    finite = DistortionProblem(joints, list(problem.distortions), budget=problem.budget - tightening)
     with clock.quiet():
         return solve_within(clock, finite, "auto", Goal(0.25 * tol, 0.0))
 

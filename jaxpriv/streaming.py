@@ -102,10 +102,11 @@ _run = {
 }
 
 
-# Bytes of one block: on a CPU it should stay in the second-level cache while its rows are normalised, but
-# products with fewer than 64 rows are slow, up to a size that memory feels; an accelerator wants
-# enough work for all its cores.
+# Bytes of one block: on a CPU it should stay in the second-level cache while its rows are normalised; an accelerator
+# needs enough work for all its cores.
 _CPU_BLOCK, _ACCELERATOR_BLOCK = 2**22, 2**28
+# Products with fewer than 64 rows are slow on a CPU, so that a block has as many while it is no larger than 64 MiB. Of
+# short rows there are 8,192 at most.
 _FEW_ROWS, _MOST_ROWS, _MOST_BYTES = 64, 2**13, 2**26
 # A tile of (x, y) pairs whose rows need not be normalised.
 _TILE_ROWS, _TILE_COLUMNS = 128, 4096

@@ -52,3 +52,22 @@ def test_a_small_module_with_one_importer_has_a_reason():
         and len(importers["jaxpriv." + str(path.with_suffix("")).replace("/", ".")]) <= 1
     }
     assert small == set(_ALONE)
+
+
+def test_a_numeric_constant_says_where_it_is_from():
+    """A comment on its lines or right above gives the derivation, the source or the consequence of a choice."""
+    bare = []
+    for path, tree in TREES.items():
+        lines = (LIBRARY / path).read_text().splitlines()
+        for node in tree.body:
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None or node.end_lineno is None:
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+            numbers = [one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)]
+            if not any(name.isupper() for name in names) or not any(type(number) in (int, float) for number in numbers):
+                continue
+            above = lines[node.lineno - 2].startswith("#")
+            if not above and not any("#" in line for line in lines[node.lineno - 1 : node.end_lineno]):
+                bare.append(f"{path}:{node.lineno} {', '.join(names)}")
+    assert bare == []

@@ -201,15 +201,15 @@ def test_symbols_without_mass_stay_without():
     assert solution.prior[1] == 0
 
 
-def test_a_budget_without_room_for_a_hair(problem):
+def test_a_budget_without_slack_is_not_tightened(problem):
     tight = jp.DistortionProblem(problem.joints[0], jp.distortion.absolute(np.arange(3)), budget=0.0)
     solution = solve_prior_ball(tight, 0.2, tol=TOL)
     assert solution.status == "optimal"
     np.testing.assert_allclose(solution.mechanism, np.eye(3), atol=1e-12)
 
 
-def test_a_dear_budget_at_a_small_tolerance():
-    """A multiplier of 14 makes a hair of 1e-9 worth more than the tolerance."""
+def test_a_budget_of_large_multiplier_at_a_small_tolerance():
+    """A multiplier of 14 makes a tightening of 1e-9 worth more than the tolerance."""
     problem = jp.DistortionProblem(np.diag([0.4, 0.6]), 1.0 - np.eye(2), budget=1e-6)
     solution = solve_prior_ball(problem, 0.2, tol=1e-8)
     assert solution.status == "optimal"

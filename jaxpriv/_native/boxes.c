@@ -29,11 +29,11 @@ __asm__(".symver log,log@GLIBC_2.17");
 #define PASSES 2     /* tightenings before each relaxation */
 #define ROUNDS 4     /* relaxations of one box, at most */
 #define SHARE 0.15   /* a relaxation ends at this share of what is left to be shown */
-#define WORTH 0.2    /* boxes that lose less than this width are not relaxed again */
-#define EDGE 0.15    /* cuts stay this share of a width inside */
+#define LOSS 0.2     /* boxes whose intervals lose less than this together are not relaxed again */
+#define INSET 0.15   /* cuts stay this share of a width inside */
 #define TO_MIDDLE 0.6 /* from the relaxed minimiser to the middle of its interval */
-#define SPECK 1e-12  /* outward rounding of ends of intervals */
-#define TRUST 1e-2   /* coordinates of z further than this from 1 are used by the divergence test */
+#define OUTWARD 1e-12 /* outward rounding of ends of intervals */
+#define DISTANT 1e-2 /* coordinates of z further than this from 1 are used by the divergence test */
 
 /* One search: T (useful, private) by symbols, prices and lambda; the level F. */
 typedef struct {

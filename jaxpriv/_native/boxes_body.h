@@ -23,7 +23,7 @@ TARGET static double NAME(first_order)(const Search *p, const Room *m, const dou
 TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, const double *kl, const double *kh,
                                 double bound, double *gap) {
   const long n = p->useful, S = p->private;
-  const double lam = p->lam, far = 1e-13;
+  const double lam = p->lam, cancelled = 1e-13;
   double sl = 0, su = 0;
   for (long s = 0; s < S; s++) m->raw[s] = 0, m->mn[s] = 1, m->mx[s] = 0;
   long forced = 0;
@@ -39,10 +39,10 @@ TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, 
       for (long s = 0; s < S; s++) m->mn[s] = least(m->mn[s], t[s]), m->mx[s] = most(m->mx[s], t[s]);
   }
   if (sl > 1 + 1e-10 || su < 1 - 1e-10) return 0;
-  const double rest = most(0.0, 1 - sl) + SPECK, sure = most(0.0, 1 - sl - SPECK);
+  const double rest = most(0.0, 1 - sl) + OUTWARD, sure = most(0.0, 1 - sl - OUTWARD);
   for (long s = 0; s < S; s++) {
-    const double low = (m->raw[s] + (sure > 0 ? sure * m->mn[s] : 0.0)) * (1 - SPECK);
-    const double high = (m->raw[s] + rest * m->mx[s]) * (1 + SPECK) + SPECK;
+    const double low = (m->raw[s] + (sure > 0 ? sure * m->mn[s] : 0.0)) * (1 - OUTWARD);
+    const double high = (m->raw[s] + rest * m->mx[s]) * (1 + OUTWARD) + OUTWARD;
     m->rlo[s] = most(kl[s], low), m->rlo[s] = m->rlo[s] > 1e-300 ? m->rlo[s] : 0.0, m->rhi[s] = least(kh[s], high);
     if (m->rlo[s] > m->rhi[s] + 1e-12) return 0;
     m->rhi[s] = most(m->rhi[s], m->rlo[s]);
@@ -53,18 +53,18 @@ TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, 
     if (!(u[x] > 0)) continue;
     const double *t = p->t + x * S, nu = p->prices[x], lx = m->old_l[x], ux = m->old_u[x];
     const int freely = ux > lx && sure > 0;
-    double cap = 1 - (sl - lx) + SPECK, at_lo = 0, at_hi = 0, size = fabs(nu) + fabs(p->level) + fabs(bound);
+    double cap = 1 - (sl - lx) + OUTWARD, at_lo = 0, at_hi = 0, size = fabs(nu) + fabs(p->level) + fabs(bound);
     int vanishes = 0;
     for (long s = 0; s < S; s++)
       if (t[s] > 0) {
-        if (t[s] > 1e-6) cap = least(cap, (m->rhi[s] - m->raw[s] + far) / t[s] * (1 + SPECK) + lx);
+        if (t[s] > 1e-6) cap = least(cap, (m->rhi[s] - m->raw[s] + cancelled) / t[s] * (1 + OUTWARD) + lx);
         if (m->rlo[s] > 0) at_lo += t[s] * m->loglo[s];
         else vanishes = 1;
         at_hi += t[s] * m->loghi[s];
         size += t[s] * (fabs(m->loglo[s]) + fabs(m->loghi[s]));
       }
     u[x] = least(u[x], cap);
-    l[x] = most(l[x], 1 - (su - ux) - SPECK);
+    l[x] = most(l[x], 1 - (su - ux) - OUTWARD);
     if (u[x] < l[x]) return 0;
     double t0 = 0;
     int dead = 0;
@@ -72,19 +72,19 @@ TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, 
       const double error = 4e-16 * (S + 8) * (size + 1.0);
       if (bound > -1e29) { /* lambda ln q = T.ln r - nu - m, m >= bound */
         const double end = (at_hi - nu - bound + error) / lam;
-        if (end < 0) u[x] = least(u[x], exp(end) * (1 + SPECK));
+        if (end < 0) u[x] = least(u[x], exp(end) * (1 + OUTWARD));
       }
       if (!vanishes) { /* the same with m <= F */
         const double end = (at_lo - nu - p->level - error) / lam;
         if (end > 0) dead = 1;
-        else t0 = exp(end) * (1 - SPECK);
+        else t0 = exp(end) * (1 - OUTWARD);
       }
       if (t0 > u[x]) dead = 1;
       /* r grows with q_x: Newton's method on a concave function never passes a root. */
       if (!dead && u[x] > 0) {
         int above = 0;
         for (long s = 0; s < S; s++) {
-          m->rho[s] = most(0.0, m->raw[s] - lx * t[s] - far + (freely ? (sure + lx) * m->mn[s] : 0.0)) * (1 - SPECK);
+          m->rho[s] = most(0.0, m->raw[s] - lx * t[s] - cancelled + (freely ? (sure + lx) * m->mn[s] : 0.0)) * (1 - OUTWARD);
           above |= m->rho[s] + u[x] * t[s] > m->rlo[s];
         }
         if (above) {
@@ -100,7 +100,7 @@ TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, 
             if (y < -690) break;
             value = NAME(first_order)(p, m, t, nu, drop, exp(y), &slope, &e);
           }
-          if (!dead && moved) u[x] = least(u[x], exp(y) * (1 + SPECK));
+          if (!dead && moved) u[x] = least(u[x], exp(y) * (1 + OUTWARD));
           const double begin = most(most(t0, l[x]), 1e-10);
           if (!dead && begin <= u[x]) {
             value = NAME(first_order)(p, m, t, nu, drop, begin, &slope, &e), y = log(begin), moved = 0;
@@ -117,7 +117,7 @@ TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, 
               }
               value = NAME(first_order)(p, m, t, nu, drop, exp(y), &slope, &e);
             }
-            if (!dead && moved) t0 = most(t0, exp(y) * (1 - SPECK));
+            if (!dead && moved) t0 = most(t0, exp(y) * (1 - OUTWARD));
           }
         }
       }
@@ -126,7 +126,7 @@ TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, 
         double spread = -1, ratio = 0;
         for (long s = 0; s < S; s++)
           if (t[s] > 0) {
-            const double r = most(m->rlo[s], most(0.0, m->raw[s] - lx * t[s] - far) * (1 - SPECK) + t0 * t[s]);
+            const double r = most(m->rlo[s], most(0.0, m->raw[s] - lx * t[s] - cancelled) * (1 - OUTWARD) + t0 * t[s]);
             ratio += r > 0 ? t[s] * t[s] / r : INFINITY;
           }
         spread += ratio * (1 + 1e-11);
@@ -141,7 +141,7 @@ TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, 
         for (long s = 0; s < S; s++) {
           const double d = fabs(t[s] - ty[s]) + 1e-15 * most(t[s], ty[s]);
           if (d > 0) {
-            const double r = most(m->rlo[s], (ly * ty[s] + t0 * t[s]) * (1 - SPECK));
+            const double r = most(m->rlo[s], (ly * ty[s] + t0 * t[s]) * (1 - OUTWARD));
             apart += r > 0 ? d * d / r : INFINITY;
           }
         }
@@ -394,7 +394,7 @@ TARGET static void NAME(ball)(const Search *p, const Room *m, double room, doubl
   const double radius = room * (1 + 1e-9) + 1e-12;
   for (long s = 0; s < p->private; s++) {
     const double b = m->z[s];
-    if (!(b > 1e-11 && b < 1 - TRUST)) continue;
+    if (!(b > 1e-11 && b < 1 - DISTANT)) continue;
     if (kl[s] < b && (kl[s] > 0 ? NAME(divergence)(kl[s], b) > radius : -log1p(-b) > radius)) {
       double out = kl[s], in = b;
       for (int k = 0; k < 20; k++) {
@@ -458,14 +458,14 @@ TARGET static void NAME(run_boxes)(const Search *p, Room *m, long count, double 
         const double d = m->base[i] - mu, wide = u[x] - l[x];
         if (!(wide > 0)) continue;
         if (d > 4 * error) {
-          const double end = (l[x] + room / (d - 2 * error)) * (1 + SPECK);
+          const double end = (l[x] + room / (d - 2 * error)) * (1 + OUTWARD);
           if (end < u[x]) lost += u[x] - end, u[x] = end;
         } else if (d < -4 * error) {
-          const double end = (u[x] - room / (-d - 2 * error)) * (1 - SPECK) - SPECK;
+          const double end = (u[x] - room / (-d - 2 * error)) * (1 - OUTWARD) - OUTWARD;
           if (end > l[x]) lost += end - l[x], l[x] = end;
         }
       }
-      if (lost < WORTH) break;
+      if (lost < LOSS) break;
     }
     bounds[number] = open ? bound : INFINITY;
     if (!open) continue;
@@ -480,7 +480,7 @@ TARGET static void NAME(run_boxes)(const Search *p, Room *m, long count, double 
     if (x < 0 || p->lam * widest < 1e-14) continue;
     const double wide = u[x] - l[x];
     double cut = q[x] + TO_MIDDLE * (l[x] + 0.5 * wide - q[x]);
-    cut = least(most(cut, l[x] + EDGE * wide), u[x] - EDGE * wide);
+    cut = least(most(cut, l[x] + INSET * wide), u[x] - INSET * wide);
     symbols[number] = x;
     if (l[x] <= 0 && cut < gap[x])
       cuts[number] = 0, gaps[number] = least(gap[x], u[x]);

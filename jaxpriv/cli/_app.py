@@ -91,6 +91,7 @@ def text_of(command: str) -> str:
 # A defect of jaxpriv itself.
 _UNEXPECTED = 1
 
+# The exit codes of `docs/reference/command-line.md`; 2 is also what usage errors exit with (click).
 _EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (InputError, 2),
     (InfeasibleError, 3),

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from jaxpriv.solution import Solution
     from jaxpriv.solving.frontier import Frontier
 
+# Certified gap of every point, in nats.
 _TOLERANCE = 1e-6
 # The mapping that is drawn: about one attribute changed for every second person.
 _DRAWN = 0.5
-# Nats of X to disclose, of 3.6: at the first nothing has to leak, then little, then more. The first ones are printed,
-# all are drawn.
+# Nats of X to disclose, of 3.6, that are printed: at the first nothing has to leak, then little, then more.
 _PRINTED = (1.4, 1.75, 2.1, 2.8)
+# Those and others are drawn: closer to each other where the leakage starts.
 _DISCLOSED = (*_PRINTED, 0.5, 1.0, 1.6, 1.9, 2.4, 3.2, 3.5)
 
 

@@ -31,9 +31,11 @@ from jaxpriv.extremal.master import (
 )
 from jaxpriv.extremal.ratio_pricing import RatioPricer, Recipe, unroll
 
+# Exchanges of one local search: it ends sooner where none gains.
 _STEPS = 12
-# What a round and a proof cost grows with X^2 and more, so there are fewer for many symbols.
+# Rounds times X^2, which is what a round costs at least: there are fewer for many symbols.
 _ROUNDS = 100_000
+# The same for attempts at a proof, which cost more.
 _PROOFS = 10_000
 # Random starts in one round, times X^2, which is what one exchange costs.
 _STARTS = 100_000

@@ -184,8 +184,12 @@ class ListedPricer(AbstractPosteriorSet):
 # more equation.
 
 
+# Systems of equations: so many of ten unknowns are solved in some seconds.
 MOST_BASES = 2_000_000
+# How far below 0 an entry, and how far (relative) beyond a limit a lift, may be to be kept: rounding of systems with
+# determinants down to 1e-13. A point that is kept wrongly costs time only.
 _ROUNDING = 1e-11
+# Systems that are solved at once: 40 MB for ten unknowns.
 _CHUNK = 50_000
 
 

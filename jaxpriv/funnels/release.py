@@ -1,7 +1,7 @@
 """From a measure over posteriors to a mechanism that meets its target, with all its numbers measured afresh.
 
-Rounding is repaired: with a small probability tell a symbol, X itself, or nothing. The numbers of the mixture follow
-from convexity, so a target missed by a hair costs a hair.
+Rounding is repaired: a symbol, X itself, or nothing is disclosed with a small probability. The numbers of the mixture
+follow from convexity: a small violation of the target has a proportionally small cost.
 """
 
 import math
@@ -25,10 +25,10 @@ from jaxpriv.solution import Status
 _EPS = float(np.finfo(np.float64).eps)
 # Bounds and values meet up to rounding; further on the wrong side of each other, one of them is false.
 _CONTRADICTION = 1e-9
-# A share of one symbol this small is rounding; what misses its target by more is mixed with X as a whole.
-_HAIR = 1e-3
+# A share of one symbol this small repairs rounding; what misses its target by more is mixed with X as a whole.
+_SMALL_SHARE = 1e-3
 # A measure that averages to something else than P_X by more than this is no release.
-_ASTRAY = 1e-6
+_WRONG_MEAN = 1e-6
 
 Interval = tuple[float, float, float]
 Limit = tuple[bool, bool, float, float]
@@ -114,7 +114,7 @@ def _mechanism(problem: FunnelProblem | BottleneckProblem, found: PosteriorMeasu
         raise ArithmeticError("the funnel solver returned a measure with negative or non-finite parts")
     source = problem.reduction.source
     rows = joint.sum(axis=1)
-    if not (np.abs(rows - source) <= _ASTRAY * source).all():
+    if not (np.abs(rows - source) <= _WRONG_MEAN * source).all():
         raise ArithmeticError("the funnel solver returned posteriors that do not average to P_X")
     kept = joint.sum(axis=0) > 0
     return _all_symbols(problem, joint[:, kept] / rows[:, None])
@@ -171,7 +171,7 @@ def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> 
             mechanism = _disclosing_more(problem, found, factor * (target - start[0]), most - start[0], of_leakage)
         else:
             share = min(1.0, factor * (_excess(problem, start[2], target, of_leakage) + 2 * _EPS))
-            mechanism = _telling_less(problem, found, share)
+            mechanism = _disclosing_less(problem, found, share)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         disclosure, leakage = measured(problem, mechanism)
     return disclosure, leakage, mechanism
@@ -208,7 +208,7 @@ def _disclosing_more(
     lift = _log_ratio(outputs, prior[:, None] * outputs.sum(axis=0))
     slope = (joint * (_log_ratio(joint, prior[:, None] * source) - lift @ mechanism.T)).sum(axis=0)
     raised = int(np.argmax(slope))
-    if slope[raised] > 0 and missing < _HAIR * slope[raised]:
+    if slope[raised] > 0 and missing < _SMALL_SHARE * slope[raised]:
         extra = np.zeros((len(source), 1))
         extra[raised] = missing / slope[raised]
         return np.hstack([(1 - extra) * mechanism, extra])
@@ -217,15 +217,15 @@ def _disclosing_more(
     return np.hstack([(1 - share) * mechanism, share * identity]) if share < 1 else identity
 
 
-def _telling_less(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, share: float) -> np.ndarray:
+def _disclosing_less(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, share: float) -> np.ndarray:
     """`mechanism` with probability 1 - `share`: both numbers fall by at least that factor (they are convex).
 
-    Otherwise a draw of Y that has nothing to do with X (no further output), or, where that is more than a hair,
+    Otherwise a draw of Y that has nothing to do with X (no further output), or, where the share is larger,
     an output of its own (the numbers fall by just that factor).
     """
     if share >= 1:
         return np.ones((len(mechanism), 1))
-    if share < _HAIR**2:
+    if share < _SMALL_SHARE**2:
         return (1 - share) * mechanism + share * (problem.joint.sum(axis=0) @ mechanism)
     return np.hstack([(1 - share) * mechanism, np.full((len(mechanism), 1), share)])
 

@@ -187,9 +187,9 @@ class FunnelFrontier:
         chain = lower_hull(disclosed, leaked if funnel else -leaked)
         # Disclosure and leakage of a solution are nearest values: moved to the safe side by 4,500 times the rounding of
         # float64, more than that of sums of as many terms.
-        hair = 1e-12 * (1.0 + high)
-        reached = np.interp(at, disclosed[chain], leaked[chain]) + (hair if funnel else -hair)
-        lines = [(0.0, 0.0), (low - most - hair, 1.0)] if funnel else [(0.0, 1.0), (high, 0.0)]
+        outward = 1e-12 * (1.0 + high)
+        reached = np.interp(at, disclosed[chain], leaked[chain]) + (outward if funnel else -outward)
+        lines = [(0.0, 0.0), (low - most - outward, 1.0)] if funnel else [(0.0, 1.0), (high, 0.0)]
         for solution in self.solutions:
             proof = solution.proof
             if proof is not None:

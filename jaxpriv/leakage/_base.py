@@ -81,6 +81,7 @@ def _itself(number: ScalarLike) -> ScalarLike:
     return number if is_traced(number) or np.ndim(number) else float(number)
 
 
+# The identity, whose derivative is 1.
 PLAIN = Scale(_itself, _itself, lambda _: 1.0)
 
 

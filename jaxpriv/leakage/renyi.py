@@ -43,8 +43,9 @@ __all__ = [
 ]
 
 
-# Newton steps for the largest prior, and the orders between which its powers are smooth and do not underflow.
+# Steps of the search for the largest prior; `MaximalAlphaLeakage.shortfall` says what they may miss.
 _STEPS = 60
+# The orders between which its powers are smooth and do not underflow.
 _LEAST_ORDER, _MOST_ORDER = 1.0 + 1e-6, 1e6
 
 

@@ -37,10 +37,11 @@ from jaxpriv.verifier.designs import UNSEEN, computed_name
 
 # A table of this many entries is a file of 128 MiB, and the verifier goes through it entry by entry.
 _LARGEST = 2**24
+# Records for each useful symbol: the least expected count that the chi-squared test asks for (Cochran 1954).
 _ROWS_PER_SYMBOL = 5
+# Targets in equal steps, fixed in advance and tried up to the first that fails: one level holds for all.
 _RUNGS = 12
-# How many causes of what a watchdog withholds are stated.
-_CAUSES = 3
+_CAUSES = 3  # of what a watchdog withholds: so many are stated
 # The status of a design that meets its target, where nothing is known of the best one.
 FEASIBLE = "feasible"
 # How much lower the price is of a useful symbol that the solver left out: entropies are of the order of 1.

@@ -29,8 +29,8 @@ from jaxpriv.program.lower import Limits, finite_limits, least_value, measured_p
 from jaxpriv.solvers.interior_point.system import prior_rule, rule_at
 from jaxpriv.solvers.linear_program import Outcome, highs
 
-# Limits above the least value by less than this leave next to no room.
-_TINY_ROOM = 1e-6
+# Limits above the least value by less than this have next to no slack.
+_NEARLY_LEAST = 1e-6
 # A finite price stands for the infinite one: rules lose about slope^2/price, and cancellation sets in later.
 _PRICES = 10.0 ** np.arange(2, 17)
 # The largest price is taken of those that prove the same to this: the true one has no bound.
@@ -204,7 +204,7 @@ def feasible_at_least(program: Program, problem: DistortionProblem, limits: Limi
 
     Rounding alone exceeds such a limit; a mixture with the feasible point repairs that, and is as good as that point.
     """
-    near = tuple(value - least_value(problem, measure) <= _TINY_ROOM for measure, value in finite_limits(limits))
+    near = tuple(value - least_value(problem, measure) <= _NEARLY_LEAST for measure, value in finite_limits(limits))
     flags = flags_of(program, problem, limits, near)
     if not any(flags):
         return program
@@ -228,7 +228,7 @@ def at_least_value(
     """
     finite = finite_limits(limits)
     least = [least_value(problem, measure) for measure, _ in finite]
-    near = tuple(value - low <= _TINY_ROOM for (_, value), low in zip(finite, least, strict=True))
+    near = tuple(value - low <= _NEARLY_LEAST for (_, value), low in zip(finite, least, strict=True))
     flags = flags_of(program, problem, limits, near)
     if not any(flags):
         return None

@@ -35,9 +35,9 @@ from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 
-# Newton steps that put a mechanism onto equations (they converge quadratically), and what they may be missed by
-# afterwards, relative to their size: the rounding of sums of some thousand terms.
+# Newton steps that put a mechanism onto equations: they converge quadratically.
 _CORRECTIONS = 5
+# What equations may be missed by afterwards, relative to their size: the rounding of sums of some thousand terms.
 _MET = 1e-12
 
 

@@ -19,6 +19,7 @@ from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.verifier.claims import Claim
 
+# Budgets of the curve: straight lines between them look smooth at the width of the figure.
 _POINTS = 41
 
 
@@ -121,7 +122,9 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
     return Curve(at, lower, upper, (spent, leakage), "mean distortion", "leakage I(S;Y), nats")
 
 
+# The figure in CSS pixels, which a browser scales to the column of text.
 _WIDTH, _HEIGHT = 640, 360
+# Margins of the figure, for numbers and labels of the axes.
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 34, 56
 # A mapping of more symbols is no picture any more, and a smaller probability no ink.
 _DRAWN, LEAST_DRAWN = 64, 0.005

@@ -47,10 +47,10 @@ _SINGLE, _DOUBLE = (3e-7, 20.0), (1e-13, 1e3)
 _UP, _LEAST_GAIN, _MOST_TRIES = 1.2, 1e-3, 40
 # The leakage that an error in the budgets may be worth: this share of the first leakage, then of the believed gap.
 _FIRST_ALLOWANCE, _ALLOWANCE = 1e-3, 0.1
-# Passes that meeting the budgets may take, at the start and in a step. Relative misses between these two limits are
-# allowed: below the smaller one they are rounding of float32 passes, above the larger one the average is far from the
-# budgets.
+# Passes that meeting the budgets may take, at the start and in a step.
 _FIRST_PASSES, _PASSES = 60, 6
+# Relative misses between these two limits are allowed: below the smaller one they are rounding of float32 passes, above
+# the larger one the average is far from the budgets.
 _LEAST_MISS, _MOST_MISS = 1e-9, 1e-3
 
 

@@ -103,9 +103,10 @@ def path_from(start: np.ndarray) -> NoisePath:
 
 # The numbers of the path are choices that change steps and time only: its end is certified in float64. mu falls to a
 # fifth once the decrement is 5 % of it, where Newton converges quadratically, and the path ends at a decrement of 1e-9
-# of the last mu. A step is halved until it has a thousandth of the predicted decrease (Armijo), 40 times at most (1e-12
-# of its length), and goes 99 % of the way to the boundary.
+# of the last mu.
 _FALL, _CLOSE, _END = 0.2, 0.05, 1e-9
+# A step is halved until it has a thousandth of the predicted decrease (Armijo), 40 times at most (1e-12 of its
+# length), and goes 99 % of the way to the boundary.
 _ARMIJO, _SHORTEST, _BOUNDARY = 1e-3, 1e-12, 0.99
 
 

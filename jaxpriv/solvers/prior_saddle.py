@@ -28,11 +28,13 @@ from jaxpriv._resources import need_memory
 
 # The numbers here change steps and time only: a mechanism is certified for whatever prior is worst for it. Choices.
 #
-# Newton steps at most; they stop early where a step is no longer than this.
+# Newton steps at most.
 _MOST_STEPS = 150
+# They stop early where a step is no longer than this.
 _SHORTEST = 1e-6
-# Part of the way to the boundary that a step may go, and the length below which a step aims at the centre instead.
+# Part of the way to the boundary that a step may go.
 _BOUNDARY = 0.95
+# The length below which a step aims at the centre instead.
 _SHORT = 0.1
 # A step aims at the cube of what the predictor leaves of the gap (Mehrotra 1992), but at a thousandth of the gap at
 # least; a short one at half of the gap.

@@ -38,7 +38,7 @@ _ARRAYS = 6
 _FEWEST, _MOST = 4, 128
 # Predicted seconds of single solves in NumPy from which a kind of problems is compiled: about half of what that takes,
 # since the next process finds the program kept on disk.
-_WORTH = 4.0
+_WORTH_COMPILING = 4.0
 # About the steps of a solve (compiled, and in NumPy, where a step takes longer), and of the search for the least worst
 # outcome relative to those; the seconds of a small solve in NumPy; and those of a step that no size explains.
 STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 4, 0.01, 2e-4
@@ -52,6 +52,7 @@ _SMALL_TABLE = 12**2
 _ALIKE = 2**20
 # Limits up to this are met by independent outputs alone, whose certificates are computed one by one.
 _NOTHING = 1e-12
+# The status and the stop reason of lanes that need nothing more, as arrays of theirs have them.
 _OPTIMAL, _COMPLETE = np.int32(Status.OPTIMAL), np.int32(0)
 
 
@@ -118,7 +119,7 @@ class Kind(NamedTuple):
         So another number of problems seldom compiles another program. 0: they are better solved one by one.
         """
         worth = (
-            count > 1 and count * self.single_seconds >= _WORTH
+            count > 1 and count * self.single_seconds >= _WORTH_COMPILING
             if not compile_setting()
             else compile_setting() == "always"
         )

@@ -149,7 +149,7 @@ def _mixed(program: Program, pools: list[_Pool | None], k: np.ndarray, price: np
 
 
 # A first-order method is of use where the gap is above this share of the value: it reaches little less.
-_FAR = 1e-4
+_LARGE_GAP = 1e-4
 # The first method's share of a time limit: it may stall, where the next one takes seconds.
 FIRST_SHARE = 0.6
 # Entries of a mechanism up to which cutting planes take seconds.
@@ -180,7 +180,7 @@ def with_next_method(
     with the smaller gap is taken whole.
     """
     missed = first.status == "not_certified"
-    stalled = missed and first.gap > _FAR * abs(first.value)
+    stalled = missed and first.gap > _LARGE_GAP * abs(first.value)
     if clock.expired() or not (stalled or first.stopped or (missed and not problem.of_information)):
         return first
     if not problem.of_information:

@@ -34,8 +34,8 @@ from jaxpriv.streaming import Survey, all_devices, marginal, of_first, posterior
 _COARSE_SHARE = 0.3
 # A gap that falls by less than this from one grid to the next has stopped falling.
 _STILL_FALLING = 0.75
-# Pairs (x, y) from which on a full pass is dear enough to be tried on a smaller grid first.
-_DEAR = 2**25
+# Pairs (x, y) above which a coarse grid is solved first.
+_LARGE_PASS = 2**25
 # A price of distortion beyond which products would leave the range of float64.
 _HIGHEST_PRICE = 1e100
 
@@ -355,7 +355,7 @@ def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGr
             return _certified(on, mechanism, rule, solved.multipliers, mesh, 0, "two-grid")
 
         stop = cells >= min(solver.most_cells, symbols) or task.left <= 0 or task.expired(mesh)
-        large = program.shape[0] * program.shape[1] > _DEAR and not task.expired(mesh)
+        large = program.shape[0] * program.shape[1] > _LARGE_PASS and not task.expired(mesh)
         between = max(1, width // solver.refine) if large else 1
         promising = between == 1
         if between > 1:

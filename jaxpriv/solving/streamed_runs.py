@@ -38,7 +38,9 @@ from jaxpriv.streaming import Survey, agreed, leakage, of_first, shared
 
 # Seconds between two files, and the share of the time that writing may take.
 _SECONDS, _SHARE = 10.0, 0.05
+# Of the file: a file of another one is refused.
 _FORMAT = 1
+# Complete runs that one file holds at most: grids of `TwoGrid`, and steps of the price of a leakage budget.
 _MOST_RUNS = 48
 # The errors of a file, in the order of the number that stands for each where processes share them.
 _RAISED = (InputError, IntegrityError, ResourceError)
@@ -295,8 +297,8 @@ MARGIN = 0.95
 # Seconds that one portion of steps aims at: between two of them the clock is asked.
 _PORTION = 0.25
 # A gap of float32 passes is believed down to this, relative to the value.
-_SINGLE_TRUST = 1e-5
-# Above this relative gap float32 lost its way: float64 starts afresh.
+_SINGLE_ACCURACY = 1e-5
+# Above this relative gap the float32 iterate is discarded, and float64 restarts.
 _SINGLE_USEFUL = 0.1
 # In float32 the step test loses its meaning sooner; give up early and go on in float64.
 _SINGLE_PATIENCE = 25
@@ -391,13 +393,13 @@ def iterate(
     used, useful, float32, found = 0, False, None, []
     if solver.single is None and in_range.all():
         quick = dataclasses.replace(solver, single=True, patience=min(solver.patience, _SINGLE_PATIENCE))
-        coarser = Goal(inner.tol, np.maximum(inner.rtol, _SINGLE_TRUST), inner.shift)
+        coarser = Goal(inner.tol, np.maximum(inner.rtol, _SINGLE_ACCURACY), inner.shift)
         problem = _problem(program, known, True)
         run = _run(task, f"{method}, float32", quick, problem, partial(task.run, _start, quick, problem), coarser, 0)
         used = run.steps
         found.append(jax.device_get(run.best))
         gap, value = float(run.best.gap), abs(float(run.best.value))
-        if (inner.met(run.best) and gap > _SINGLE_TRUST * value) or used >= task.left or task.expired(solver.mesh):
+        if (inner.met(run.best) and gap > _SINGLE_ACCURACY * value) or used >= task.left or task.expired(solver.mesh):
             task.left -= used
             return found, used
         task.said.append(f"accelerated: float64 passes from step {used} on, because float32 got no further")

@@ -26,6 +26,8 @@ CHUNK_ROWS = 1024
 
 _FORMS = ("budget", "budget_share", "multiplier", "leakage_budget")
 _MEASURE = ("name", "form", "order", "divergence", "gamma")
+# Problems of a study (a day of solving at 10 ms each), bytes of its declaration (a text that people write), and symbols
+# of a generated joint (32 GiB for two alphabets of this size).
 _MOST_CASES, _MOST_BYTES, _MOST_SYMBOLS = 10**7, 2**20, 2**16
 
 

@@ -129,7 +129,7 @@ def degenerate(name: str, n: int, seed: int = 0) -> DistortionProblem:
 # A small joint from medical data, for comparisons with published privacy-funnel solvers.
 
 
-# P(x|s), rounded to four digits, and P(s).
+# P(x|s), rounded to four digits.
 _GIVEN = (
     (0.1926, 0.2685, 0.1516, 0.2004),
     (0.0574, 0.3796, 0.0665, 0.4159),
@@ -140,6 +140,7 @@ _GIVEN = (
     (0.0709, 0.0463, 0.1622, 0.0194),
     (0.0169, 0.0093, 0.0133, 0.0194),
 )
+# P(s), rounded in the same way.
 _PRIVATE = (0.2379, 0.0868, 0.3023, 0.3730)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, NotCertifiedError, ResourceError
 from jaxpriv.verifier.findings import verify
 
+# The exit codes of `docs/reference/command-line.md`, as the whole command has them.
 _CODES = ((InputError, 2), (NotCertifiedError, 4), (IntegrityError, 5), (ResourceError, 6))
 
 # The last lines of the help text: a design that was received, then a released file with its receipt.

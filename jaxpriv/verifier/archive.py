@@ -23,8 +23,11 @@ from jaxpriv.errors import InputError, IntegrityError, ResourceError
 # Strict JSON without floats: numbers that matter are decimal texts.
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | bool | None"
 
+# Of a file, which is read whole: sizes in a zip file without extensions are 32-bit numbers.
 MAX_BYTES = 2**31
+# Of JSON: no record here is nested deeper than half of it, and Python's parser recurses.
 MAX_DEPTH = 16
+# Of an archive: an audit has up to seven.
 MAX_MEMBERS = 16
 
 _NAME = re.compile(rb"[a-z][a-z_]{0,31}\.(json|npy)")

@@ -21,8 +21,11 @@ from jaxpriv.verifier.archive import Json, Table
 # by 10^-50 (1 + |value|), which also covers the binary exponents beyond. Standard library only.
 
 
+# Logarithms are whole numbers of 1/SCALE.
 SCALE = 10**40
+# 60 digits, and no exponent that could overflow.
 _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+# Significant digits of the numbers that are stated, which are rounded outwards.
 _DIGITS = 12
 
 
@@ -70,8 +73,9 @@ def _text(value: Fraction, rounding: str) -> str:
     return format(rounded.normalize(context), "g") if rounded else "0"
 
 
+# W = T/2^62: rows of unsigned 64-bit numbers add up without overflow.
 BITS = 62
-ONE = 2**BITS
+ONE = 2**BITS  # the sum of a row
 
 Matrix = Sequence[Sequence[int]]
 

@@ -110,8 +110,12 @@ def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
     return code
 
 
+# Tables of the first round, the p-value above which it is the last, and tables of the second one: p-values down to
+# 0.001.
 _FIRST, _LARGE, _TABLES = 99, 0.1, 999
+# The level and the power for which `detectable` is stated.
 _LEVEL, _POWER = 0.001, 0.9
+# The scores of the head of this file, among which the level is divided, and the share a of their alternatives.
 _SCORES, _MIXED = 5, 0.05
 # Additions for the swaps of one table, at most; the logarithm of a probability of 0 there.
 _SWAPS, _NEVER = 4000, math.log(1e-12)

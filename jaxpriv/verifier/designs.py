@@ -42,10 +42,12 @@ BY_SOLVER = ("solver_bound", "solver_gap")
 # Measures that are sums of largest entries: their certificates are checked here too, as those of `WORST`.
 LINEAR = ("maximal-leakage", "min-entropy")
 
+# Members of a design and of an audit by name: the type of the numbers in NumPy's notation, and the number of axes.
 _PUBLIC = {"table.npy": ("<u8", 2), "useful.npy": ("<i8", 2), "released.npy": ("<i8", 2)}
-_COSTS = {"distortion.npy": ("<f8", 2)}
-_PRIVATE = {"private.npy": ("<i8", 2), "counts.npy": ("<i8", 2)}
-_HELD_OUT = {"held_out.npy": ("<i8", 2)}
+_COSTS = {"distortion.npy": ("<f8", 2)}  # of a design with a distortion
+_PRIVATE = {"private.npy": ("<i8", 2), "counts.npy": ("<i8", 2)}  # of an audit
+_HELD_OUT = {"held_out.npy": ("<i8", 2)}  # of an audit for a population
+# Of an audit with a certificate of optimality.
 DUALS = {"scores.npy": ("<f8", 3), "weights.npy": ("<f8", 2), "multipliers.npy": ("<f8", 1)}
 # Of a funnel: nu, and (lambda, c) of `FunnelPrices`.
 PRICES = {"prices.npy": ("<f8", 1), "line.npy": ("<f8", 1)}

@@ -34,7 +34,8 @@ from jaxpriv.verifier.claims import SCALE, Counted, log
 MOST_PAIRS = 100_000
 # lambda and w are whole multiples of 2^-_BITS.
 _BITS = 80
-_ONE = 1 << _BITS
+_ONE = 1 << _BITS  # 1, so counted
+# Halvings of an interval of log-odds, at most 76 wide: more than float64 resolves.
 _BISECTIONS = 80
 
 

@@ -32,6 +32,7 @@ RATIOS = ("max-lift", "min-lift", "lift", "ldp", "inferential")
 WORST = (*RATIOS, "max-information")
 # Bits of theta, and of the largest score.
 _THETA, _SCORE = 80, 100
+# Newton's steps in theta: each goes on to another linear piece. Where they are not enough the bound is 0, which holds.
 _STEPS = 200
 
 

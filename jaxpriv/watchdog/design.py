@@ -35,9 +35,9 @@ from jaxpriv.watchdog.staircase import (
 _ROUNDING = 1e-12
 # How far the running sums of the staircase may be from those; what is near a target is computed anew.
 _NEAR = 1e-9
-# How many thresholds are tried for subset merging and randomised response, and how many numbers that may cost:
-# merging m symbols looks at some m^2 |S|.
+# How many thresholds are tried for subset merging and randomised response.
 _TRIED = 64
+# How many numbers that may cost: merging m symbols computes some m^2 |S|.
 _WORK = 5e7
 
 

@@ -8,6 +8,8 @@ from scipy.special import ndtri, rel_entr, xlogy
 
 from jaxpriv.estimation.confidence.means import count_array, failure
 
+# Steps of Blahut and Arimoto at most, and the distance of the bound from the capacity at which they end. Any Q gives
+# a bound: they change its tightness only.
 _STEPS = 300
 _CLOSE = 1e-9  # nats
 
@@ -39,7 +41,7 @@ def entropy_change(distance: np.ndarray, symbols: int) -> np.ndarray:
 def capacity_output(stack: np.ndarray) -> np.ndarray:
     """Output distributions (M, Y) near the capacity-achieving ones of the mechanisms (M, X, Y) (Blahut, Arimoto).
 
-    object distribution Q gives the bound I(X;Y) <= max_x D(W(.|x) || Q); the search only makes it a good one.
+    Any distribution Q gives the bound I(X;Y) <= max_x D(W(.|x) || Q); the search only makes it a good one.
     """
     weights = np.full(stack.shape[:2], 1 / stack.shape[1])
     for _ in range(_STEPS):

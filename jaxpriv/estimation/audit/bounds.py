@@ -34,10 +34,9 @@ from scipy.special import rel_entr, xlogy
 from jaxpriv._types import Arr
 from jaxpriv.estimation.audit._information import capacity_output, entropy, entropy_change, mutual_information
 from jaxpriv.estimation.confidence import AbstractConfidenceSet, Box, Outputs, Population
-from jaxpriv.estimation.confidence.sets import chord_sum
+from jaxpriv.estimation.confidence.sets import ROUND, chord_sum
 from jaxpriv.leakage.population import least
 
-_ROUND = 1e-13
 # Powers beyond this are left out; quotients beyond it had a zero below.
 _HUGE = 1e250
 
@@ -77,7 +76,7 @@ class SampleUpperBounds:
     @cached_property
     def maximal_leakage(self) -> np.ndarray:
         total = np.minimum(self.outputs.given_high.max(axis=2).sum(axis=-1), self._by_variation())
-        total = np.minimum(total, self.outputs.most.sum(axis=-1)) * (1 + _ROUND)
+        total = np.minimum(total, self.outputs.most.sum(axis=-1)) * (1 + ROUND)
         return np.log(np.clip(total, 1.0, min(self.private, self.released)))
 
     def _by_variation(self) -> np.ndarray:
@@ -146,8 +145,8 @@ class SampleUpperBounds:
         with np.errstate(divide="ignore", invalid="ignore"):
             most = np.where(high > 0, high / (high + others_low), 0.0)
             least = np.where(low > 0, low / (low + others_high), 0.0)
-        most = np.minimum(np.minimum(most, one.private_high[:, None, :, None] * most_lift) + _ROUND, 1.0)
-        least = np.maximum(least, one.private_low[:, None, :, None] * least_lift) - _ROUND
+        most = np.minimum(np.minimum(most, one.private_high[:, None, :, None] * most_lift) + ROUND, 1.0)
+        least = np.maximum(least, one.private_low[:, None, :, None] * least_lift) - ROUND
         return np.maximum(least, 0.0), most
 
     @cached_property
@@ -188,7 +187,7 @@ class SampleUpperBounds:
             best = np.minimum(best, _of_order(order, value))
             # (R, M, X), rounded outwards like `chord_sum`: where nothing leaks the sum is all rounding, of either sign,
             # and its square root bounds the total variation.
-            of_rows = at_rows.sum(axis=-1) + _ROUND * (1 + np.abs(at_rows).max(axis=-1))
+            of_rows = at_rows.sum(axis=-1) + ROUND * (1 + np.abs(at_rows).max(axis=-1))
             value = self.known.useful.upper(of_rows) if own_prior else self.known.useful.top(of_rows)
             linear = np.minimum(linear, _of_order(order, value))
         routes |= {"divergence from a centre": best, "leakage of X": linear}
@@ -205,7 +204,7 @@ class SampleUpperBounds:
         high = np.moveaxis(self.outputs.given_high, 2, 3)  # (R, M, Y, S)
         largest = np.maximum(high.max(axis=-1), np.finfo(float).tiny)  # taken out: powers of it may underflow
         sums = self.expected_by_output((high / largest[..., None]) ** order, prior)
-        return (largest * np.maximum(sums, 0.0) ** (1 / order)).sum(axis=-1) * (1 + _ROUND)
+        return (largest * np.maximum(sums, 0.0) ** (1 / order)).sum(axis=-1) * (1 + ROUND)
 
     def expected_by_output(self, values: np.ndarray, prior: AbstractConfidenceSet) -> np.ndarray:
         """The largest sum_s p_s values_s for each output, values (R, M, Y, S)."""
@@ -220,7 +219,7 @@ class SampleUpperBounds:
             most = np.where(high > 0, high / (high + _others(low, 1)), 0.0)
             least = np.where(low > 0, low / (low + _others(high, 1)), 0.0)
         possible = np.ones(low.shape, bool)
-        return Box(np.maximum(least - _ROUND, 0.0), np.minimum(most + _ROUND, 1.0), possible)
+        return Box(np.maximum(least - ROUND, 0.0), np.minimum(most + ROUND, 1.0), possible)
 
     @cached_property
     def information(self) -> dict[str, np.ndarray]:
@@ -247,8 +246,8 @@ class SampleUpperBounds:
         fitted = self.joint.max(axis=2).sum(axis=-1)
         cells = (one.private_high[:, None, :, None] * one.given_high).max(axis=2).sum(axis=-1)
         routes = {
-            "total variation": fitted + self.known.distance[:, None] + _ROUND,
-            "largest rows": cells * (1 + _ROUND),
+            "total variation": fitted + self.known.distance[:, None] + ROUND,
+            "largest rows": cells * (1 + ROUND),
             "maximal leakage": self.likeliest[1] * np.exp(self.maximal_leakage),
             "every guess": np.ones(self.batch),
         }

@@ -29,6 +29,8 @@ from jaxpriv.estimation.confidence import clopper_pearson, mean_interval
 from jaxpriv.estimation.confidence.means import count_array, failure
 from jaxpriv.estimation.confidence.sets import chord_sum
 
+# The families of statements that share beta, as the head of this file counts them: one each for a guess, guesses as
+# post-processing, events (three kinds of ratio), a question and a rule.
 _FAMILIES = 7
 
 

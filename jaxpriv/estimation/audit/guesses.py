@@ -5,10 +5,11 @@ Each holds by itself with probability 1 - beta. N (S, Y) are counts of n pairs, 
 
 import numpy as np
 
-from jaxpriv.estimation.confidence.means import clopper_pearson
+from jaxpriv.estimation.confidence.means import ROUND, clopper_pearson
 
+# Multiples of sqrt(8 ln(1/beta)/sum_s 1/n_s), the best lambda in Hoeffding's bound on the same sum, that are tried.
+# Each makes a threshold in the observed sum, so the best of them costs no confidence, and more of them no validity.
 _LAMBDAS = 0.5 * 32 ** np.linspace(0, 1, 9)
-_ROUND = 1e-12
 
 
 def correct_guess(counts: np.ndarray, beta: float) -> float:
@@ -43,7 +44,7 @@ def maximal_leakage(counts: np.ndarray, beta: float) -> float:
     n = by_private[seen].astype(float)
     if not seen.any():
         return float(np.log(symbols))
-    fitted = float((counts[seen] / n[:, None]).max(axis=0).sum()) * (1 + _ROUND)
+    fitted = float((counts[seen] / n[:, None]).max(axis=0).sum()) * (1 + ROUND)
     top = min(int(seen.sum()), counts.shape[1])
     level = -np.log(beta)
 
@@ -60,7 +61,7 @@ def maximal_leakage(counts: np.ndarray, beta: float) -> float:
             with np.errstate(divide="ignore"):
                 terms = n * np.log1p(-q * c) + nu * q
             size = abs(lam * fitted) + np.abs(terms).sum() + nu * theta
-            if lam * fitted + terms.sum() - nu * theta < -level - _ROUND * size:
+            if lam * fitted + terms.sum() - nu * theta < -level - ROUND * size:
                 return True
         return False
 
@@ -82,7 +83,7 @@ def max_lift(counts: np.ndarray, beta: float) -> float:
     output = clopper_pearson(by_output, n, 0.15 * beta / released)[0]
     with np.errstate(divide="ignore"):
         ratios = np.minimum(posterior / prior[:, None], given / output)
-    return max(0.0, float(np.log(ratios.max() * (1 + _ROUND))))
+    return max(0.0, float(np.log(ratios.max() * (1 + ROUND))))
 
 
 def lift(counts: np.ndarray, beta: float) -> float:
@@ -101,4 +102,4 @@ def lift(counts: np.ndarray, beta: float) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.log(high / prior_low[:, None])
         least = np.log(low / prior_high[:, None])
-    return float(np.maximum(most, -least).max() * (1 + _ROUND) + _ROUND)
+    return float(np.maximum(most, -least).max() * (1 + ROUND) + ROUND)

@@ -19,6 +19,7 @@ from jaxpriv.verifier.conformity import conformity_of_counts
 # Expected counts from which the chi-squared approximation of the G statistic is used.
 LEAST_EXPECTED = 5
 _LARGEST_TABLE = 10**9  # what NumPy's hypergeometric sampler takes
+# Cells of the permuted tables that are in memory at once: 32 MiB of int64.
 _BLOCK = 2**22
 
 
@@ -145,8 +146,10 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 # A release that W excludes has p = 0 in both.
 
 
+# Simulated tables unless the caller says how many: with 999 the least p-value is 0.001. At most a million: 1e-6.
 _TABLES, _MOST_TABLES = 999, 1_000_000
-# Cells of all simulated tables together: a larger mechanism is tested with fewer tables.
+# Cells of all simulated tables together: a larger mechanism is tested with fewer tables, but with the 19 that a level
+# of 0.05 needs.
 _CELLS, _LEAST = 10**7, 19
 
 

@@ -81,15 +81,19 @@ def intercept(slope: float, beta: float) -> float:
     return float(max(line.max(), 0.0)) * (1 + 1e-9)
 
 
+# Grids of lambda, and of a as shares of the largest that curvature at r = 1 allows. Every pair gives a bound that
+# holds: finer grids make it tighter only.
 _LAMBDAS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.55, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 10.0, 20.0)
-_SLOPES = np.array([0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0])
+_SLOPES = np.array([0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0])  # of a
 # Half the width of the interval around 1 in which second derivatives are compared.
 NEAR = 2e-3
+# Ratios r up to which inf k/f is computed; for larger ones there is no bound of this kind.
 _LARGEST = 1e5
 # Rounding of k and f: both are sums of a few terms of the size of r.
 ROUND = 1e-14
-# Slopes eta and tilts g b of the second moments.
+# Slopes eta of the second moments.
 _ETAS = (0.2, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9)
+# Tilts g b of the second moments, 1e-3 to 2: a fixed grid, so that `intercept` computes few of them.
 _TILTS = 1e-3 * 1.3 ** np.arange(30)
 # The parts of beta: intervals of cells, of P_s, the radius of p^_S.
 _CELLS, _PRIOR, _RADIUS = 0.02, 0.02, 0.1
@@ -115,8 +119,9 @@ class Divergence:
         return float(np.log(symbols)) if self.name == "kl" else symbols - 1.0
 
 
+# The last number is f''(1): of r ln r - r + 1, and of (r - 1)^2.
 KL = Divergence("kl", lambda r: xlogy(r, r) - r + 1, lambda r: 1 / r, 1.0)
-CHI_SQUARED = Divergence("chi-squared", lambda r: (r - 1) ** 2, lambda r: np.full_like(r, 2.0), 2.0)
+CHI_SQUARED = Divergence("chi-squared", lambda r: (r - 1) ** 2, lambda r: np.full_like(r, 2.0), 2.0)  # f'' = 2
 
 
 def _k(r: np.ndarray, lam: float, eta: float) -> np.ndarray:
@@ -238,7 +243,7 @@ def _chernoff(total: float, n: int, log_beta: float) -> Iterator[_Trial]:
 def _second_moments(total: float, n: int, beta: float, least: float, row: float, near: float) -> Iterator[_Trial]:
     """Given S, r >= `least` and D(V_s || m) <= `row`: k = phi - g r L^2/b (see the head of this file).
 
-    object g is valid; those are tried that suit a divergence of `near`, whose second moments are about 2 eta^2 `near`.
+    Any g is valid; those are tried that suit a divergence of `near`, whose second moments are about 2 eta^2 `near`.
     """
     for eta in _ETAS:
         b = row - np.log1p(eta * (least - 1))

@@ -16,6 +16,7 @@ from jaxpriv.solution import Solution
 
 # Resamples of the bootstrap: its quantiles at 0.95 need a few hundred.
 BOOTSTRAP = 200
+# More resamples are a mistake: the tables of all of them are in memory at once.
 _MOST = 100_000
 
 

@@ -13,12 +13,11 @@ from jaxpriv.estimation.audit._information import entropy, entropy_change
 from jaxpriv.estimation.audit.bounds import SampleUpperBounds
 from jaxpriv.estimation.confidence import Population, population, seen_through
 from jaxpriv.estimation.confidence.population import mechanism_stack
-from jaxpriv.estimation.confidence.sets import chord_sum
+from jaxpriv.estimation.confidence.sets import ROUND, chord_sum
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.population import Routes
 from jaxpriv.leakage.population import UpperBounds as Bounds
 
-_ROUND = 1e-13
 NO_BOUND = "no sound bound is known for this measure"
 
 
@@ -89,7 +88,7 @@ def least_utility(known: Population, mechanism: ArrayLike) -> np.ndarray:
     low, high = outputs.low, outputs.high
     among = -chord_sum(low, high, xlogy(low, low), xlogy(high, high))
     lost = known.useful.upper(entropy(stack))
-    return np.maximum(np.maximum(moved, among) - lost - _ROUND, 0.0)
+    return np.maximum(np.maximum(moved, among) - lost - ROUND, 0.0)
 
 
 def drift(fitted: ArrayLike, released: ArrayLike, beta: float = 0.05) -> "Drift":

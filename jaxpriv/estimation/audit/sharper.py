@@ -46,8 +46,10 @@ from jaxpriv.leakage.population import Routes, least
 # is valid wherever the iterations for mu, nu, Q and the tangent points stop.
 
 
+# How often the centre is moved, steps of the golden-section search in ln mu, halvings for nu, Newton steps for w: any
+# mu >= 0, nu, Q and tangent points give a bound, more steps a tighter one.
 _STEPS, _OUTER, _INNER, _NEWTON = 4, 14, 24, 5
-_GOLDEN = (5**0.5 - 1) / 2
+_GOLDEN = (5**0.5 - 1) / 2  # the share of the interval that a step of golden-section search keeps (Kiefer 1953)
 
 
 def ball_information(fitted: np.ndarray, radius: float) -> float:

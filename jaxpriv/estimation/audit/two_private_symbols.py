@@ -45,15 +45,23 @@ from jaxpriv.estimation.confidence.means import clopper_pearson
 
 # The largest number of pairs for which the lemma was computed.
 LARGEST = 4000
+# What the lemma allows in ln alpha beyond the normal factor: with it the lemma holds for the lambda below, as
+# computed in the tests for every c up to `LARGEST`.
 SLACK = 0.004
+# The lambda that are used. A denser grid would be tighter, and cost the tests more.
 MULTIPLIERS = (3.2, 2.5, 2.0, 1.8, 1.6, 1.4, 1.25, 1.12, 1.0, 0.85, 0.7, 0.6, 0.5)
+# The part of beta that the interval of p takes; fixed before the data, so that any would be valid.
 _PRIOR = 0.04
 # Half the width of a cell of arcsin(sqrt(p)), and how far p^ may be from p', both in standard deviations.
 _HALF, _WINDOW = 0.2, 3.9
+# Nodes of Laplace's integral, evenly spaced between so many deviations on both sides, beyond the window. C is the
+# largest ratio with these nodes: they change its size, not its validity.
 _TILTS, _FAR = 31, 4.8
+# zeta. Any zeta > 0 is valid.
 _AWAY = 0.12
 # Slopes a as parts of lambda/(1 + lambda).
 _SLOPES = np.array([0.7, 0.76, 0.8, 0.83, 0.86, 0.89, 0.92, 0.95, 0.98])
+# Halvings of an interval of I: 2^-40 of its width is left. The upper end is returned.
 _BISECTIONS = 40
 
 

@@ -113,8 +113,11 @@ def relative_entropy_limit(share: ArrayLike, radius: float) -> np.ndarray:
     return np.minimum(1.0, high * (1 + _SLACK) + 1e-16)
 
 
+# Halvings of an interval of at most 1: 2^-60 is below a rounding of its end. The outer end is returned.
 _STEPS = 60
-_ROUND = 1e-12
+# Outward rounding of limits and means, relative to their size: 9,000 units of 1.1e-16, more than a plain sum of so many
+# nonnegative terms, and the few logarithms and roots after it, can err by.
+ROUND = 1e-12
 
 
 def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +125,7 @@ def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> tuple
     beta = failure(beta)
     mean, draws = np.broadcast_arrays(np.asarray(mean, float), np.asarray(draws, float))
     # A divergence that is too large by rounding would end the search too early.
-    allowed = -np.log(beta) / np.maximum(draws, 1e-300) * (1 + _ROUND) + 1e-15
+    allowed = -np.log(beta) / np.maximum(draws, 1e-300) * (1 + ROUND) + 1e-15
 
     def upper_of(value: np.ndarray) -> np.ndarray:
         inside, outside = value.copy(), np.ones_like(value)
@@ -130,10 +133,10 @@ def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> tuple
             middle = 0.5 * (inside + outside)
             near = _binary_divergence(value, middle) <= allowed
             inside, outside = np.where(near, middle, inside), np.where(near, outside, middle)
-        return np.minimum(1.0, outside + _ROUND * outside)
+        return np.minimum(1.0, outside + ROUND * outside)
 
     # The lower limit is the upper one of 1 - f; taken from 1 it keeps absolute accuracy only, so add the rounding.
-    lower = np.maximum(0.0, 1.0 - upper_of(1.0 - mean) - _ROUND)
+    lower = np.maximum(0.0, 1.0 - upper_of(1.0 - mean) - ROUND)
     return lower, upper_of(mean.copy())
 
 
@@ -149,7 +152,7 @@ def bernstein_interval(
     many = draws >= 2
     n = np.where(many, draws, 2.0)
     width = np.sqrt(2 * np.maximum(variance, 0.0) * logarithm / n) + 7 * logarithm / (3 * (n - 1))
-    width = width * (1 + _ROUND) + _ROUND
+    width = width * (1 + ROUND) + ROUND
     return np.where(many, np.maximum(0.0, mean - width), 0.0), np.where(many, np.minimum(1.0, mean + width), 1.0)
 
 
@@ -166,7 +169,7 @@ def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> tup
     kept = np.maximum(n, 1)
     mean = np.where(n > 0, np.clip(counts @ scaled.T / kept, 0.0, 1.0), 0.5)
     second = np.where(n > 0, counts @ (scaled**2).T / kept, 0.5)
-    variance = np.maximum(second - mean**2 + _ROUND, 0.0) * kept / np.maximum(n - 1, 1)
+    variance = np.maximum(second - mean**2 + ROUND, 0.0) * kept / np.maximum(n - 1, 1)
     share = failure(beta) / (4 * len(functions))
     intervals = (chernoff_interval(mean, n, share), bernstein_interval(mean, variance, n, share))
     lower = np.maximum(intervals[0][0], intervals[1][0])

@@ -21,8 +21,10 @@ from jaxpriv.estimation.confidence.means import failure
 _BLOCK = 2**22
 # Of a bisection in ln u over about 22: the bound is flat at its optimum, so 3e-4 in ln u is 1e-7 of the width.
 _STEPS = 16
-# Relative rounding of a sum of products, for any alphabet that fits into memory.
-_ROUND = 1e-13
+# Outward rounding of sums of products of probabilities, relative to the largest factor: 900 units of 1.1e-16. A plain
+# sum of nonnegative terms errs by a unit of the total for each term at most; sums along the last axis of an array are
+# pairwise, with an error that grows with the logarithm of their number.
+ROUND = 1e-13
 
 
 class AbstractConfidenceSet(ABC):
@@ -37,7 +39,7 @@ class AbstractConfidenceSet(ABC):
         step = max(1, _BLOCK // (batch * cells))
         parts = [self._upper(weights[..., i : i + step, :]) for i in range(0, count, step)]
         value = np.concatenate(parts, axis=1)
-        return np.minimum(value + _ROUND * np.abs(weights).max(axis=-1), self.top(weights))
+        return np.minimum(value + ROUND * np.abs(weights).max(axis=-1), self.top(weights))
 
     def lower(self, weights: np.ndarray) -> np.ndarray:
         """min over the set of sum_i weights_i P_i, (B, m)."""
@@ -144,7 +146,7 @@ class DivergenceBall(AbstractConfidenceSet):
             falling = kept * geometric * inverse > 1
             low, high = np.where(falling, middle, low), np.where(falling, high, middle)
         u, geometric, _ = product(high)
-        best = top + scale * (u - kept * geometric + _ROUND * u)
+        best = top + scale * (u - kept * geometric + ROUND * u)
         return np.minimum(best, self._at_top(top, below, kept))
 
     def _at_top(self, top: np.ndarray, below: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -196,7 +198,7 @@ def chord_sum(least: np.ndarray, most: np.ndarray, at_least: np.ndarray, at_most
     order = np.argsort(-slope, axis=-1)
     least, most, slope, start = (np.take_along_axis(v, order, axis=-1) for v in (least, most, slope, at_least))
     value = fill(least, most, slope) + (start - least * slope).sum(axis=-1)
-    return value + _ROUND * (1 + np.abs(at_least).max(axis=-1) + np.abs(at_most).max(axis=-1))
+    return value + ROUND * (1 + np.abs(at_least).max(axis=-1) + np.abs(at_most).max(axis=-1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from jaxpriv.estimation.lift.samples import Samples, from_features, from_symbols
 
 # Integration over a standard normal X: beyond 10 deviations there is less mass than rounding.
 _GRID = np.linspace(-10.0, 10.0, 20_001)
+# Weights of the integral: the density at the points of the grid, which sum to 1.
 _MASS = np.exp(-0.5 * _GRID**2) / np.exp(-0.5 * _GRID**2).sum()
 
 

@@ -41,6 +41,7 @@ from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import scalar
 from jaxpriv.estimation.lift._base import projected
 
+# The Jensen-Shannon objective has its zero at h = 0: ln 2 + ln sigmoid(0) = 0.
 _LN2 = math.log(2.0)
 
 Scores = Float[Array, "n s"]

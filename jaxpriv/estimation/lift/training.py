@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Epochs between two looks of the host.
-_LOOK = 25
+# Epochs that run on the device before the host checks whether any network still trains.
+_EPOCHS_AT_ONCE = 25
 # Interquartile range of a standard Gaussian; a feature that varies less than this, in its deviations, is constant.
 _GAUSSIAN_RANGE, _CONSTANT = 1.349, 1e-12
 
@@ -167,7 +167,7 @@ def train(
         state = _begin(network, training, keys, inputs, samples.private_size)
         until = 0
         while until < training.epochs and bool(jnp.any(_goes_on(training, state, training.epochs))):
-            until = min(until + _LOOK, training.epochs)
+            until = min(until + _EPOCHS_AT_ONCE, training.epochs)
             state = _advance(objective, network, training, rows, state, jnp.asarray(until, jnp.int32))
         finite, value, epoch = (np.asarray(leaf) for leaf in (state.finite, state.value, state.best_epoch))
         if not np.all(finite):

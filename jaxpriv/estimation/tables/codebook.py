@@ -18,7 +18,9 @@ from jaxpriv.estimation.tables.border import Column, Source, read_columns, row_t
 from jaxpriv.estimation.tables.rules import Categories, Edges, FittedRule, Rule, default_rule, numbers_of
 
 _FORMAT = "jaxpriv-codebook"
+# Of the format: a change that older versions would misread gets another number.
 _VERSION = 1
+# A codebook of a million labels of 60 letters; a larger file is not parsed.
 _MAX_BYTES = 2**26
 _KINDS: Mapping[str, type] = {"categories": Categories, "edges": Edges}
 
@@ -161,7 +163,7 @@ def fit_codebook(
         rules: a mapping from columns to rules; text and whole numbers are `Categories()` without one, real
             numbers need one.
         shared: the column or columns that are private and released all the same (age, say): each of them
-            reveals its own value fully. object other column on both sides is an error.
+            reveals its own value fully. Any other column on both sides is an error.
 
     Raises `InputError` for a column on both sides that is not in `shared` (or the reverse), a column
     named twice, rules for other columns, a constant column, a single private class, and whatever

@@ -255,12 +255,12 @@ class BlockProgram:
         return self._found(run, limit)
 
     def _inside(self, form: str, target: float, most: float) -> float:
-        """A hair more than was asked for, so that the measured number meets the target with its rounding error."""
+        """Slightly more than was asked for, so that the measured number meets the target with its rounding error."""
         sizes = sum(block.joint.shape[0] + 4 * block.joint.shape[1] for block in self.blocks)
-        hair = 4 * _EPS * sizes * (1.0 + 2.0 * (self.hidden + self.attribute))
+        error = 4 * _EPS * sizes * (1.0 + 2.0 * (self.hidden + self.attribute))
         if self.funnel == (form == "disclosure"):
-            return min(target + hair, most)
-        return max(target - hair, 0.9 * target)  # of a tiny limit hardly anything depends on the last tenth
+            return min(target + error, most)
+        return max(target - error, 0.9 * target)  # of a tiny limit hardly anything depends on the last tenth
 
     def _almost_silent(self, form: str, target: float) -> bool:
         """Whether releases without leakage may be all or most of the answer, or cost next to nothing to find."""

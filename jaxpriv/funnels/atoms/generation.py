@@ -30,11 +30,13 @@ from jaxpriv.funnels.pricing import AbstractPricer, Priced
 # Any (m, r) gives prices, and any prices a bound; at a global optimum the bound is met.
 
 
-# Iterations from one start, times the patience; they stop earlier when the masses move by less than this.
+# Iterations from one start, times the patience.
 _MASS_STEPS = 400
+# They stop earlier where no mass moves by more than this: 900 units of rounding, 1.1e-16, of a mass of one.
 _SETTLED = 1e-13
 # Outputs of less mass are left out.
 _EMPTY = 1e-12
+# Stands for 0 in a logarithm: what it is the weight of is 0 in float64 all the same.
 _TINY = 1e-300
 
 
@@ -106,10 +108,10 @@ _WORTH = 1e-3
 # Below this lambda the self-consistent equations of the bottleneck only sort symbols.
 _FLAT = 1e-6
 # Prices are lowered by no more than this, and by what costs no more than this fraction of the gap in all.
-_FAR, _LOWERED = 100.0, 0.125
+_MOST_LOWERED, _LOWERED = 100.0, 0.125
 # Quick searches end, where others can prove the bound, once the bound that would hold if their best atoms were the best
 # ones is this fraction of the gap below the value; what lowering the prices costs comes on top of it.
-_HOPED = 0.02
+_NEARLY_CLOSED = 0.02
 # A search for a proof allows this share of what is not yet proved, and of that this share below zero.
 _COARSE, _AIM = 0.03, -0.8
 # While a round lowers the value by more than this share of it, its plan is also moved as a whole, by so many steps.
@@ -177,7 +179,7 @@ def generate(
     are asked, which prove the bound or find what was missed: coarsely first, to the gap in the end.
     """
     all_sure = sure = all(part.quick is None for part in parts)
-    bound, hoped, best, centre, done = objective.floor, -np.inf, None, None, 0
+    bound, presumed, best, centre, done = objective.floor, -np.inf, None, None, 0
     lowest = np.zeros(len(parts))
     for one in known:
         proved = objective.bound(one.line, one.lam)
@@ -196,9 +198,9 @@ def generate(
             prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
             blocks = zip(pools, prices, lowest, strict=True)
             lowest = np.array([_lower(objective.sign, pool, nu, lam, least) for pool, nu, least in blocks])
-            hoped = objective.bound(_line(parts, prices, lowest), lam)
+            presumed = objective.bound(_line(parts, prices, lowest), lam)
         falling = objective.funnel and not sure and last - plan.value > _FALLING * abs(plan.value)
-        still = still + 1 if last - plan.value < _HOPED * gap else 0
+        still = still + 1 if last - plan.value < _NEARLY_CLOSED * gap else 0
         last = plan.value
         here = (plan.prices, plan.lam)
         proving = sure and not all_sure
@@ -241,8 +243,8 @@ def generate(
                     bound, best = objective.bound(line, lam), Prices(turned, lam, extremes, line)
             best_found = _extremes(parts, prices, lam, priced)
             likely = objective.bound(_line(parts, prices, best_found), lam)
-            if likely > hoped:
-                hoped, centre, lowest = likely, (offered, lam), best_found
+            if likely > presumed:
+                presumed, centre, lowest = likely, (offered, lam), best_found
         patience = 1 if plan.value - bound <= 0.5 * before else min(2 * patience, _PATIENCE)
         before = plan.value - bound
         report(done, plan.value, bound)
@@ -260,16 +262,16 @@ def generate(
             continue
         coarser, allowed = allowed, _allowed(plan, bound, gap)
         if proving and (coarser <= gap or bound <= before_round or allowed > 0.5 * coarser):
-            sure, still, hoped, centre = not grown, 0, -np.inf, None
+            sure, still, presumed, centre = not grown, 0, -np.inf, None
             continue
         # Quick searches end where what the atoms found leave to be gained is little of what the next proof allows, at
         # the end as good as nothing. Where nothing proves that, only many searches from new starts that bring nothing
         # are worth anything.
-        little = _LOWERED * gap + (_HOPED if allowed <= gap else _LITTLE) * allowed
+        little = _LOWERED * gap + (_NEARLY_CLOSED if allowed <= gap else _LITTLE) * allowed
         if not all_sure:
-            sure = provable and (still >= _STILL or not grown or plan.value - hoped <= little)
+            sure = provable and (still >= _STILL or not grown or plan.value - presumed <= little)
             if sure and not objective.funnel:
-                hoped, centre = -np.inf, None
+                presumed, centre = -np.inf, None
 
 
 def _allowed(plan: MasterSolution, bound: float, gap: float) -> float:
@@ -311,7 +313,7 @@ def _relaxed(parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], sign: floa
     lowered = []
     for part, nu in zip(parts, prices, strict=True):
         source = part.block.source
-        lowered.append(nu - sign * np.minimum(_LOWERED * gap / (len(source) * source), _FAR))
+        lowered.append(nu - sign * np.minimum(_LOWERED * gap / (len(source) * source), _MOST_LOWERED))
     return tuple(lowered)
 
 

@@ -28,8 +28,9 @@ from jaxpriv.funnels.pricing import Component
 
 # Entries of W below the first and outputs of less mass than the second are left out.
 _TRACE, _EMPTY = 1e-14, 1e-12
-# Steps are lengthened up to this. They end when so many have lowered F by less than this (nats).
+# Steps are lengthened up to this.
 _LONGEST = 1e3
+# They end when so many have lowered F by less than this (nats).
 _WATCHED, _SETTLED = 25, 1e-9
 # The iteration works on logarithms, from here up.
 _DEEP = -300.0

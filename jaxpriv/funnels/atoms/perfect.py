@@ -36,6 +36,7 @@ _POOR = 1e-7
 _TRACE = 1e-12
 # Columns of T and P_S are known to this.
 _ROUNDED = 16 * float(np.finfo(np.float64).eps)
+# Vertices that agree to this many decimals are one; the difference is part of the errors that the bound has.
 _DECIMALS = 11
 
 
@@ -181,6 +182,7 @@ def _log(x: np.ndarray) -> np.ndarray:
 
 # Vertices taken into the linear program at once.
 _AT_ONCE = 3000
+# Linear programs at most; the prices of any of them give a bound.
 _ROUNDS = 100
 # Vertices searched for in one round, slopes followed for each, rounds without a gain, rounds in all.
 _SEARCHES, _SLOPES, _IDLE, _SEARCHED = 24, 3, 2, 60

@@ -36,10 +36,12 @@ from jaxpriv.leakage import MutualInformation
 
 # Beyond this the step is the limit of no temperature.
 _HIGHEST = 1e8
+# Evaluations of one search for tau: Newton's steps within a bracket need few, halvings alone as many.
 _ROOT_STEPS = 60
 # The search ends at I(X;Y) = R to this many nats, and a step counts if it has come to within the second number;
 # what is missing is made up by time sharing at the end.
 _MET, _REACHED = 3e-14, 1e-9
+# A rise of I(S;Y) - I(X;Y) by no more than this many nats is rounding of the two sums.
 _ROUNDING = 1e-13
 
 

@@ -140,11 +140,13 @@ def survey(
     return now.disclosure, now.leak, unsettled(given, logs, slopes, now.log_masses)
 
 
+# A step that is taken makes the next one longer by the first factor, one that is refused shorter by the second.
 _GROWTH, _CUT = 1.5, 0.25
 # A step must keep this share of what its model promises.
 _KEPT = 0.1
 # What is left of the step where no shorter one is tried.
 _SHORTEST, _LONGEST = 1e-9, 1e9
+# Four units of rounding, 1.1e-16 each, of the two values that are compared.
 _ROUNDING = 4e-16
 
 

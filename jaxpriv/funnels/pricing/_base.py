@@ -41,3 +41,14 @@ class AbstractPricer(ABC):
         it has shown that the minimum is at least `aim`, or found some posteriors below; pricers that are quick enough
         without an aim pay no attention to it.
         """
+
+
+# Posteriors that agree to this many decimals count as one: columns of a linear program that are nearer to each other
+# make it ill-conditioned, and add next to nothing.
+_DECIMALS = 7
+
+
+def distinct(posteriors: np.ndarray) -> np.ndarray:
+    """The rows of (n, X) that no earlier row agrees with to seven decimals, in their order."""
+    _, first = np.unique(np.round(posteriors, _DECIMALS) + 0.0, axis=0, return_index=True)
+    return posteriors[np.sort(first)]

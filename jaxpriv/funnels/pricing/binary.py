@@ -27,7 +27,7 @@ _EPS = float(np.finfo(np.float64).eps)
 # Newton steps in the log-odds of w; bisection takes over where they leave the bracket.
 _STEPS = 60
 # The log-odds of the smallest weight that float64 distinguishes from 0.
-_FAR = 500.0
+_MOST_LOG_ODDS = 500.0
 # A stationary point is found when the slope times the width of the interval is below this.
 _FLAT = 1e-15
 # h(r) moves by less than 1e-15 where r moves by less than this.
@@ -164,7 +164,7 @@ def _sigmoid(odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _log_odds(w: np.ndarray, rest: np.ndarray) -> np.ndarray:
     """ln(w/(1 - w)), cut at +-500."""
     with np.errstate(divide="ignore"):
-        return np.clip(np.log(w) - np.log(rest), -_FAR, _FAR)
+        return np.clip(np.log(w) - np.log(rest), -_MOST_LOG_ODDS, _MOST_LOG_ODDS)
 
 
 def _spread(first: np.ndarray, second: np.ndarray, values: np.ndarray, size: int, count: int) -> np.ndarray:
@@ -193,11 +193,13 @@ def _spread(first: np.ndarray, second: np.ndarray, values: np.ndarray, size: int
 # second order in the distance. Only intervals that could hold the maximum are split.
 
 
-# The grid of theta/lambda to begin with, and where theta ends: a maximum has theta = -logit(r).
+# The grid of theta/lambda to begin with.
 _GRID = np.sinh(np.linspace(-9.0, 9.0, 145))
+# Where theta ends: a maximum has theta = -logit(r), and no float64 r in (0, 1) has a logit beyond 745.
 _END = 1e3
-# Intervals whose bound is this much above the best value are split, this often at most.
+# Intervals whose bound is this much above the best value are split.
 _TOLERANCE = 1e-11
+# Rounds of splitting, each of which halves every such interval: bounds are valid after any of them.
 _SPLITS = 60
 # e^-700 is the smallest weight in use.
 _FAR_FROM_TANGENT = 700.0

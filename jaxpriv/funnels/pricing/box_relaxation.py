@@ -8,8 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# The constants of `_native/boxes.c`; its comments say what they are.
+# The constants of `_native/boxes.c`: choices that change the tightness of a bound, not its validity. Vertices of the
+# inner approximation of one relaxation, linear programs in it at most, and after each of them steps of mirror descent
+# of the weights, then of Newton's method.
 VERTICES, ORACLES, MIRROR, WEIGHTS = 24, 60, 8, 12
+# A relaxation ends at this share of what is left to be shown; of weights before mirror steps, so that a vertex that was
+# dropped may come back; added to the diagonal of Newton's matrix, as a share of its trace.
 SHARE, FLOOR, RIDGE = 0.15, 1e-8, 1e-10
 # Above four roundings of float64, and those of a logarithm.
 ERROR = 4e-16

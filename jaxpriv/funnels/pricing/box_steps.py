@@ -21,7 +21,7 @@ a box l <= q <= u with r between `low` and `high`:
    tell nearly the same are not in one support.
 5. Reduced costs. q_x <= l_x + (F - bound)/(c_x - mu) where c_x > mu, and likewise from above.
 
-All of it is rounded outwards: sums of k terms by more than k eps of their absolute sum, ends of intervals by `SPECK`.
+All of it is rounded outwards: sums of k terms by more than k eps of their absolute sum, ends of intervals by `OUTWARD`.
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,17 @@ import numpy as np
 
 from jaxpriv.funnels.pricing.box_relaxation import ERROR, Relaxed, Search, relaxed, xlogx
 
-# The constants of `_native/boxes.c`; its comments say what they are.
+# The constants of `_native/boxes.c`. Steps towards an end of an interval, tightenings before a relaxation, and
+# relaxations of one box: more of them would make boxes smaller, and fewer.
 NEWTON, PASSES, ROUNDS = 6, 2, 4
-WORTH, EDGE, TO_MIDDLE, SPECK, TRUST = 0.2, 0.15, 0.6, 1e-12, 1e-2
-_FAR = 1e-13
+# A box is relaxed again if its intervals lost this much together; cuts stay this share of a width inside, and lie
+# between the relaxed minimiser and, by this share, the middle; coordinates of z further than this from 1 are used by
+# the divergence test. Choices: any cut, and any test that is left out, is valid.
+LOSS, INSET, TO_MIDDLE, DISTANT = 0.2, 0.15, 0.6, 1e-2
+# Outward rounding of ends of intervals, relative and absolute: 9,000 units of 1.1e-16, for sums over that many symbols.
+OUTWARD = 1e-12
+# What a difference of two sums of masses, at most 1 each, may have lost: 900 units of 1.1e-16.
+_CANCELLED = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +95,7 @@ def stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
         )
         low, high, lost = _reduced(room, found, rows[left][:, ends[0]], rows[left][:, ends[1]])
         rows[left, ends[0]], rows[left, ends[1]] = low, high
-        left = left[lost >= WORTH]
+        left = left[lost >= LOSS]
         if not len(left):
             break
     return Boxes(rows, bounds, values, *_divided(search, rows, gap, bounds))
@@ -109,12 +116,12 @@ def _tightened(
     alive = (below <= 1 + 1e-10) & (above >= 1 - 1e-10)
     free = high > low
     base = low @ symbols
-    rest, sure = np.maximum(0.0, 1 - below) + SPECK, np.maximum(0.0, 1 - below - SPECK)
+    rest, sure = np.maximum(0.0, 1 - below) + OUTWARD, np.maximum(0.0, 1 - below - OUTWARD)
     least = np.where(free[:, :, None], symbols, 1.0).min(axis=1)
     most = np.where(free[:, :, None], symbols, 0.0).max(axis=1)
-    rlo = np.maximum(from_, (base + sure[:, None] * least) * (1 - SPECK))
+    rlo = np.maximum(from_, (base + sure[:, None] * least) * (1 - OUTWARD))
     rlo = np.where(rlo > 1e-300, rlo, 0.0)
-    rhi = np.minimum(to, (base + rest[:, None] * most) * (1 + SPECK) + SPECK)
+    rhi = np.minimum(to, (base + rest[:, None] * most) * (1 + OUTWARD) + OUTWARD)
     alive &= ~(rlo > rhi + 1e-12).any(axis=1)
     rhi = np.maximum(rhi, rlo)
     tiny = np.finfo(float).tiny
@@ -123,9 +130,9 @@ def _tightened(
     positive = symbols > 0
 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        caps = (rhi[:, None] - base[:, None] + _FAR) / symbols * (1 + SPECK) + low[:, :, None]
-    cap = np.minimum(1 - (below[:, None] - low) + SPECK, np.where(symbols > 1e-6, caps, np.inf).min(axis=2))
-    new_low = np.where(present, np.maximum(low, 1 - (above[:, None] - high) - SPECK), low)
+        caps = (rhi[:, None] - base[:, None] + _CANCELLED) / symbols * (1 + OUTWARD) + low[:, :, None]
+    cap = np.minimum(1 - (below[:, None] - low) + OUTWARD, np.where(symbols > 1e-6, caps, np.inf).min(axis=2))
+    new_low = np.where(present, np.maximum(low, 1 - (above[:, None] - high) - OUTWARD), low)
     new_high = np.where(present, np.minimum(high, cap), high)
     alive &= ~(present & (new_high < new_low)).any(axis=1)
     gap, dead = np.zeros_like(low), np.zeros_like(present)
@@ -137,15 +144,15 @@ def _tightened(
         error = ERROR * (private + 8) * (size + 1.0)
         with np.errstate(over="ignore"):
             end = (at_hi - prices - bounds[:, None] + error) / lam
-            new_high = np.where(end < 0, np.minimum(new_high, np.exp(np.minimum(end, 0.0)) * (1 + SPECK)), new_high)
+            new_high = np.where(end < 0, np.minimum(new_high, np.exp(np.minimum(end, 0.0)) * (1 + OUTWARD)), new_high)
             end = (at_lo - prices - level - error) / lam
         dead |= ~vanishes & (end > 0)
-        gap = np.where(vanishes, 0.0, np.exp(np.minimum(end, 0.0)) * (1 - SPECK))
+        gap = np.where(vanishes, 0.0, np.exp(np.minimum(end, 0.0)) * (1 - OUTWARD))
         dead |= gap > new_high
         freely = free & (sure > 0)[:, None]
         own = low[:, :, None] * symbols
         spread = np.where(freely[:, :, None], (sure[:, None] + low)[:, :, None] * least[:, None], 0.0)
-        rho = np.maximum(0.0, base[:, None] - own - _FAR + spread) * (1 - SPECK)
+        rho = np.maximum(0.0, base[:, None] - own - _CANCELLED + spread) * (1 - OUTWARD)
         ask = present & ~dead & (new_high > 0) & (rho + new_high[:, :, None] * symbols > rlo[:, None]).any(axis=2)
         node, x = np.nonzero(ask)
         if len(node):
@@ -153,7 +160,7 @@ def _tightened(
             line = _Line(search, x, rho[node, x], slope_of, rlo[node], log_lo[node])
             h, g, d = line.narrowed(new_low[node, x], new_high[node, x], gap[node, x])
             new_high[node, x], gap[node, x], dead[node, x] = h, g, d
-        others = np.maximum(0.0, base[:, None] - own - _FAR) * (1 - SPECK)
+        others = np.maximum(0.0, base[:, None] - own - _CANCELLED) * (1 - OUTWARD)
         seen = np.maximum(rlo[:, None], others + gap[:, :, None] * symbols)
         ratio = _ratio(symbols**2, seen)
         with np.errstate(invalid="ignore"):
@@ -165,7 +172,7 @@ def _tightened(
             todo[:, y] = False
             apart = np.abs(symbols - symbols[y]) + 1e-15 * np.maximum(symbols, symbols[y])
             both = (low[rows, y][:, None] * symbols[y])[:, None] + gap[rows][:, :, None] * symbols
-            distance = _ratio(apart**2, np.maximum(rlo[rows][:, None], both * (1 - SPECK)))
+            distance = _ratio(apart**2, np.maximum(rlo[rows][:, None], both * (1 - OUTWARD)))
             inverse = distance * (1 + 1e-11) / lam - (1 / high[rows, y] * (1 - 1e-11))[:, None]
             dead[rows] |= todo & (inverse < 1)
             with np.errstate(divide="ignore"):
@@ -227,7 +234,7 @@ class _Line:
             moved[todo] = True
             todo = todo[y[todo] >= -690]
             q = np.exp(y)
-        high = np.where(moved & ~dead, np.minimum(high, np.exp(y) * (1 + SPECK)), high)
+        high = np.where(moved & ~dead, np.minimum(high, np.exp(y) * (1 + OUTWARD)), high)
         known = np.maximum(gap, low)
         begin = np.maximum(known, 1e-10)
         y, moved = np.log(begin), np.zeros(len(low), dtype=bool)
@@ -246,7 +253,7 @@ class _Line:
             dead[todo[y[todo] > 0]] = True
             todo = todo[y[todo] <= 0]
             q = np.exp(np.minimum(y, 0.0))
-        gap = np.where(moved & ~dead, np.maximum(gap, np.exp(np.minimum(y, 0.0)) * (1 - SPECK)), gap)
+        gap = np.where(moved & ~dead, np.maximum(gap, np.exp(np.minimum(y, 0.0)) * (1 - OUTWARD)), gap)
         return high, gap, dead
 
 
@@ -264,7 +271,7 @@ def _divergence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _ball(room: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Step 2."""
     radius = np.broadcast_to((room * (1 + 1e-9) + 1e-12)[:, None], z.shape)
-    able = (z > 1e-11) & (z < 1 - TRUST)
+    able = (z > 1e-11) & (z < 1 - DISTANT)
     b = np.where(able, z, 0.5)
     ends = []
     for end, side in ((low, b > low), (high, b < high)):
@@ -285,8 +292,8 @@ def _reduced(
     d, error = found.costs - found.level[:, None], found.error[:, None]
     free, room = high > low, room[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        top = (low + room / (d - 2 * error)) * (1 + SPECK)
-        end = (high - room / (-d - 2 * error)) * (1 - SPECK) - SPECK
+        top = (low + room / (d - 2 * error)) * (1 + OUTWARD)
+        end = (high - room / (-d - 2 * error)) * (1 - OUTWARD) - OUTWARD
     down, up = free & (d > 4 * error) & (top < high), free & (d < -4 * error) & (end > low)
     lost = np.where(down, high - top, 0.0).sum(axis=1) + np.where(up, end - low, 0.0).sum(axis=1)
     return np.where(up, end, low), np.where(down, top, high), lost
@@ -307,7 +314,7 @@ def _divided(
     helps = (bounds <= search.level) & (search.lam * above[row, x] >= 1e-14)
     begin, wide, inner = low[row, x], (high - low)[row, x], q[row, x]
     cut = inner + TO_MIDDLE * (begin + 0.5 * wide - inner)
-    cut = np.minimum(np.maximum(cut, begin + EDGE * wide), high[row, x] - EDGE * wide)
+    cut = np.minimum(np.maximum(cut, begin + INSET * wide), high[row, x] - INSET * wide)
     apart = (begin <= 0) & (cut < gap[row, x])
     upper = np.where(apart, np.minimum(gap[row, x], high[row, x]), cut)
     return np.where(helps, x, -1), np.where(helps & ~apart, cut, 0.0), np.where(helps, upper, 0.0)

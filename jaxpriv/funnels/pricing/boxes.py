@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxpriv import _native
 from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct
 from jaxpriv.funnels.pricing.box_relaxation import Search, xlogx
 from jaxpriv.funnels.pricing.box_steps import Boxes, stepped
 
@@ -38,7 +38,6 @@ _BELOW = 0.25
 _FINEST = 1e-12
 # Points kept for the descents at the end, steps of these, and the mass that a descent has lost.
 _POINTS, _STEPS, _TRACE = 256, 60, 1e-12
-_DECIMALS = 7
 # A relaxation ends at a share of what is left to F, and F falls with the values found: relaxed so often at most.
 _AGAIN = 10
 
@@ -259,6 +258,4 @@ def _descended(symbols: np.ndarray, prices: np.ndarray, lam: float, points: np.n
     found = np.where(found > _TRACE, found, 0.0)
     found /= found.sum(axis=1, keepdims=True)
     values = xlogx(found @ symbols).sum(axis=1) - lam * xlogx(found).sum(axis=1) - found @ prices
-    found = found[np.argsort(values, kind="stable")]
-    _, first = np.unique(np.round(found, _DECIMALS) + 0.0, axis=0, return_index=True)
-    return found[np.sort(first)]
+    return distinct(found[np.argsort(values, kind="stable")])

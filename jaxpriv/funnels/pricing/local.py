@@ -23,7 +23,7 @@ from jaxtyping import Array, PyTree
 
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct
 
 # Starts in all, steps of every start, and of the best ones.
 _STARTS, _SCOUT, _FINISH = 512, 60, 240
@@ -31,17 +31,16 @@ _STARTS, _SCOUT, _FINISH = 512, 60, 240
 _LONGEST = 1e4
 # What a start keeps of every symbol, and of an atom that was good for other prices.
 _FLOOR = 1e-3
-# Useful symbols above which neighbours of good atoms are searched; so many for each symbol, and at most; their steps,
-# symbols of the atom and others, which take a share of the mass in this range by a Dirichlet distribution.
+# Useful symbols above which neighbours of good atoms are searched.
 _MANY = 32
+# So many neighbours for each symbol, and at most; their steps; their symbols from the atom, and others.
 _EACH, _NEIGHBOURS, _STEPS, _OLD, _NEW = 40, 8192, 60, 5, 8
+# The others take a share of the mass in this range, divided by a Dirichlet distribution of this parameter.
 _MIXED, _SPARSE = (0.05, 0.6), 0.5
 # Weights below this are on their way to zero.
 _TRACE = 1e-9
 # The iteration works on logarithms, from here up.
 _DEEP = -300.0
-# Results that agree to this many decimals are one.
-_DECIMALS = 7
 
 
 class LocalPricer(AbstractPricer):
@@ -86,9 +85,7 @@ class LocalPricer(AbstractPricer):
         mixed = found @ self._conditional.T
         values = _xlogx(mixed).sum(axis=1) - lam * _xlogx(found).sum(axis=1) - found @ prices
         order = np.argsort(values if self._funnel else -values, kind="stable")
-        found = found[order]
-        _, first = np.unique(np.round(found, _DECIMALS) + 0.0, axis=0, return_index=True)
-        found = found[np.sort(first)]
+        found = distinct(found[order])
         keep = found[: self._kept]
         self._memory = np.vstack([keep, self._memory])[: self._kept]
         return Priced(-np.inf if self._funnel else np.inf, False, found[:count])

@@ -66,10 +66,11 @@ _SHORT, _MOST_SHORT, _LATE, _STUCK = 0.1, 6, 30, 0.02
 # predictor, at most the share 1 - reach that it leaves. The power 5 is a choice; sigma stays within these limits, so
 # that the products fall a thousandfold at most in a step.
 _POWER, _LEAST_SIGMA, _MOST_SIGMA = 5, 1e-3, 0.9
-# Gondzio (1996, section 3): a corrector looks this much further than the step, moves products into [0.1, 10] times
-# their aim, and takes none down by more than ten times the aim. A corrector is kept where it lowers the mean product
-# by 2 % or lengthens the step by 10 % (choices; it costs a solve, no factorisation).
+# Gondzio (1996, section 3): a corrector aims at a step this much longer, moves products into [0.1, 10] times their aim,
+# and takes none down by more than ten times the aim.
 _FURTHER, _INSIDE = 0.3, 10.0
+# A corrector is kept where it lowers the mean product by 2 % or lengthens the step by 10 % (choices; it costs a solve,
+# no factorisation).
 _LESS, _LONGER = 0.98, 1.1
 # The neighbourhood of a step is that of the solver, or this share of the smallest ratio at its start: from a point
 # outside of it no step would be allowed otherwise.

@@ -61,10 +61,11 @@ def path_multipliers(support: Arr, h: Arr, costs: Arr, mu: ScalarLike) -> Arr:
 # Newton step brings the digits that they lack.
 
 
-# A price changes by the fourth root of what its output leaks over the limit, by no more than this factor a step,
-# and is at most so many times the mean price: one that ran away would shorten the steps of all. Choices.
+# A price changes by the fourth root of what its output leaks over the limit. A choice, as the next two are.
 _DAMPING = 0.25
+# It changes by no more than this factor a step.
 _FASTEST = 0.85
+# It is at most so many times the mean price: the steps of all outputs are divided by the largest price.
 _HIGHEST = 3.0
 # What no output shows of a private symbol counts as this share of what it shows of another.
 _LEAST_SHARE = 1e-12
@@ -186,10 +187,10 @@ def _outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
 _INSIDE = 0.97
 # ...with at least this share of it, and with as much of the uniform release, so that no entry is tiny.
 _SPREAD = 0.02
-# Smallest products at the start, as shares of those on the central path: of an entry and its reduced cost (those
-# of entries that the mirror steps gave up are thousands of times too small, and cost Newton steps), and of a price
-# and its slack (held much higher it would undo the prices found).
+# Smallest product of an entry and its reduced cost at the start, as a share of that on the central path: those of
+# entries that the mirror steps gave up are thousands of times too small, and cost Newton steps.
 _LEAST_ENTRY = 0.3
+# The same of a price and its slack: a much larger share would undo the prices found.
 _LEAST_PAIR = 0.01
 # The least gap of a start: mu, in whose units all products are, must not vanish where mirror steps end at the optimum.
 _LEAST_GAP = 1e-9
