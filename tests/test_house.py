@@ -1,8 +1,14 @@
 """Rules about the library's own files, which no linter checks."""
 
 import ast
+import re
+import sys
 from collections import defaultdict
 from pathlib import Path
+
+import numpy as np
+
+import jaxpriv as jp
 
 LIBRARY = Path(__file__).resolve().parent.parent / "jaxpriv"
 TREES = {path.relative_to(LIBRARY): ast.parse(path.read_text()) for path in sorted(LIBRARY.rglob("*.py"))}
@@ -71,3 +77,33 @@ def test_a_numeric_constant_says_where_it_is_from():
             if not above and not any("#" in line for line in lines[node.lineno - 1 : node.end_lineno]):
                 bare.append(f"{path}:{node.lineno} {', '.join(names)}")
     assert bare == []
+
+
+def test_the_files_of_one_solve_are_those_of_the_page():
+    """docs/explanation/one-solve.md names at most ten files: a solve passes each, and runs what is named."""
+    page = (LIBRARY.parent / "docs" / "explanation" / "one-solve.md").read_text()
+    named = {
+        path: re.findall(r"`(\w+)`", read)
+        for path, read in re.findall(r"^\|.*\| `([\w/]+\.py)`.*?\|(.*)\|$", page, re.M)
+    }
+    assert 8 <= len(named) <= 10
+    run = defaultdict(set)
+
+    def note(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(LIBRARY):
+            run[path.relative_to(LIBRARY).as_posix()].update(frame.f_code.co_qualname.split("."))
+
+    sys.setprofile(note)
+    try:
+        problem = jp.DistortionProblem(np.array([[0.3, 0.2], [0.1, 0.4]]), jp.distortion.hamming([0, 1]), budget=0.2)
+        jp.solve(problem)
+    finally:
+        sys.setprofile(None)
+    for path, names in named.items():
+        defined = {
+            node.name for node in ast.walk(TREES[Path(path)]) if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        }
+        assert set(names) <= defined, path
+        assert run[path], f"{path} is not part of a solve"
+        assert {name for name in names if name[0].islower()} <= run[path], path

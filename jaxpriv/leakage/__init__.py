@@ -30,6 +30,7 @@ from jaxpriv.leakage._base import (
     AbstractLeakage,
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,
+    Traits,
     lift_of,
     posterior_of,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "Evaluation",
     "Report",
     "Row",
+    "Traits",
     "Witness",
     "by_name",
     "cost_gain_bound",

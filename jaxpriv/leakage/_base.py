@@ -33,7 +33,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -156,18 +156,69 @@ OWN_FUNCTION = (
 )
 
 
-class AbstractLeakage(Module):
+class Traits(NamedTuple):
+    """What is known of a measure, or of its divergence or cost, before anything is computed."""
+
+    unit: Unit  # what the value is measured in
+    designable: bool = False  # it has `rules`: it can be an objective or a limit
+    linear: bool = False  # its limit or its sum of columns is piecewise linear in the mechanism: a linear program
+    entropic: bool = False  # it is a relative entropy: proportional rows are one row to it
+    least: float | None = None  # what a release that ignores the data leaks, the same under every joint; None: computed
+    stacks: bool = False  # `rules` take joints and limits with a leading axis, that of a batch, and there is no `shift`
+
+
+class AbstractRuled(Module):
+    """What measures, divergences and costs share: traits, and the adversary's decision rules where they have some."""
+
+    @property
+    @abstractmethod
+    def traits(self) -> Traits:
+        """Its unit, and what else is known of it before anything is computed."""
+
+    @property
+    def unit(self) -> Unit:
+        """What the value is measured in."""
+        return self.traits.unit
+
+    @property
+    def designable(self) -> bool:
+        """Whether it has `rules`: whether it can be an objective or a limit."""
+        return self.traits.designable
+
+    @property
+    def linear(self) -> bool:
+        """Whether its limit or its sum of columns is piecewise linear in the mechanism: a linear program."""
+        return self.traits.linear
+
+    @property
+    def untraceable(self) -> str | None:
+        """Why a program under a trace cannot depend on it, if it cannot."""
+        return None
+
+    def rules(self, view: View) -> Rules | None:
+        """The adversary's decision rules under one joint.
+
+        Of an average: value = `scale_for`(S).outer( sum_y phi(A W_y) + `shift`(prior) ) with phi the support function
+        of the rules. Of a worst-outcome measure: those of the limit value <= `view.limit`; None if nothing is limited.
+        """
+        raise undesigned(self)
+
+    def scale_for(self, symbols: int) -> Scale:
+        """How the value of an average follows from the sum over the outputs, for so many private symbols."""
+        del symbols
+        return PLAIN
+
+    def check(self, form: str, symbols: int) -> None:
+        """Refuse, as the argument `form` of a problem, what nothing can be proved with."""
+
+
+class AbstractLeakage(AbstractRuled):
     """A leakage measure: `measure(joint, mechanism)` is its value, a scalar array.
 
     Design, certificates and derivatives know a measure by its decision rules alone. A measure that may be an objective
     or a limit says so (`designable`) and lowers itself to `rules`; the further methods below are for measures with
     parameters for each private symbol (`among`), of another scale (`scale_for`, `shift`), or with more to check.
     """
-
-    @property
-    @abstractmethod
-    def unit(self) -> Unit:
-        """What the value is measured in."""
 
     @abstractmethod
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
@@ -183,56 +234,33 @@ class AbstractLeakage(Module):
         """Whether it is the largest over the outputs, not an average."""
 
     @property
-    def designable(self) -> bool:
-        """Whether it has `rules`: whether it can be an objective or a limit."""
-        return False
-
-    @property
     def instead(self) -> str:
         """Why it is neither an objective nor a limit where it has no `rules`, and what is."""
         return f"{type(self).__name__} with a measure, divergence or cost class of your own is " + _EVALUATED
 
     @property
-    def linear(self) -> bool:
-        """Whether its limit or its sum of columns is piecewise linear in the mechanism: a linear program."""
-        return False
-
-    @property
     def entropic(self) -> bool:
         """Whether it is a relative entropy: proportional rows are one row to it."""
-        return False
+        return self.traits.entropic
 
     @property
     def least(self) -> float | None:
         """What a release that ignores the data leaks, where that is the same under every joint; None: computed."""
-        return None
+        return self.traits.least
 
     @property
     def stacks(self) -> bool:
         """Whether its `rules` take joints and limits with a leading axis, that of a batch, and it has no `shift`."""
-        return False
+        return self.traits.stacks
 
     def row_count(self, symbols: int) -> int:
         """At most so many rows for so many private symbols."""
         return symbols + 1
 
-    def rules(self, view: View) -> Rules | None:
-        """The adversary's decision rules under one joint.
-
-        Of an average: value = `scale_for`(S).outer( sum_y phi(A W_y) + `shift`(prior) ) with phi the support function
-        of the rules. Of a worst-outcome measure: those of the limit value <= `view.limit`; None if nothing is limited.
-        """
-        raise undesigned(self)
-
     def shift(self, prior: PrivateMarginal) -> ScalarLike:
         """What is added to the sum over the outputs of an average."""
         del prior
         return 0.0
-
-    def scale_for(self, symbols: int) -> Scale:
-        """How the value of an average follows from the sum over the outputs, for so many private symbols."""
-        del symbols
-        return PLAIN
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AbstractLeakage":
         """The measure on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
@@ -241,14 +269,6 @@ class AbstractLeakage(Module):
         """
         del prior, seen
         return self
-
-    def check(self, form: str, symbols: int) -> None:
-        """Refuse, as the argument `form` of a problem, what nothing can be proved with."""
-
-    @property
-    def untraceable(self) -> str | None:
-        """Why a program under a trace cannot depend on it, if it cannot."""
-        return None
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         """Bounds on its value in a population; None where no sound one is known."""

@@ -36,11 +36,12 @@ from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import finite, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import (
-    PLAIN,
+    AbstractLeakage,
     AbstractMeanLeakage,
+    AbstractRuled,
     AbstractWorstOutcomeLeakage,
     Scale,
-    Unit,
+    Traits,
     of_symbols,
     posterior_of,
     same_symbols,
@@ -64,27 +65,12 @@ __all__ = [
 ]
 
 
-class AbstractCost(eqx.Module):
+class AbstractCost(AbstractRuled):
     """A cost C(s, q) for announcing q when the secret is s."""
-
-    @property
-    @abstractmethod
-    def unit(self) -> Unit:
-        """What the cost is measured in."""
 
     @abstractmethod
     def least(self, w: Column) -> Scalar:
         """min_q sum_s w_s C(s, q) for w >= 0; 0 for w = 0."""
-
-    @property
-    def designable(self) -> bool:
-        """Whether `rules` are there: as for a measure."""
-        return False
-
-    @property
-    def linear(self) -> bool:
-        """Whether the least cost is piecewise linear."""
-        return False
 
     def rules(self, view: View) -> Rules:
         """The rules whose support function is -min_q sum_s w_s C(s, q), but for linear terms that sum to `shift`."""
@@ -103,18 +89,10 @@ class AbstractCost(eqx.Module):
         kept = view.distinct(found.rows)
         return Rules(LINEAR, found.rows[kept] + excess * view.mass, np.zeros(len(kept)))
 
-    def scale_for(self, symbols: int) -> Scale:
-        """How the gain follows from the sum over the outputs."""
-        del symbols
-        return PLAIN
-
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AbstractCost":
         """The cost on the private symbols `seen`: as for a measure."""
         del prior, seen
         return self
-
-    def check(self, form: str, symbols: int) -> None:
-        """Refuse, as the argument `form`, what nothing can be proved with."""
 
     def upper_bounds(self, bounds: UpperBounds) -> tuple[Routes, Routes] | None:
         """Bounds on the average and on the maximum gain in a population: as for a measure."""
@@ -126,11 +104,6 @@ class AbstractCost(eqx.Module):
         del bounds
         return None
 
-    @property
-    def untraceable(self) -> str | None:
-        """Why a program under a trace cannot depend on it, if it cannot."""
-        return None
-
 
 class LogLoss(AbstractCost):
     """C(s, q) = -ln q(s): the least cost is |w| times the entropy of w/|w|.
@@ -139,12 +112,8 @@ class LogLoss(AbstractCost):
     """
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def designable(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True)
 
     def rules(self, view: View) -> Rules:
         """Of mutual information: its columns differ from those of the gain by a linear term that sums to 0."""
@@ -167,16 +136,8 @@ class ZeroOneLoss(AbstractCost):
     """C(s, a) = 1 if a != s, else 0: |w| - max_s w_s; the gain is in probability of a correct guess."""
 
     @property
-    def unit(self) -> Unit:
-        return "probability"
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         """A guess is right."""
@@ -199,12 +160,8 @@ class BrierLoss(AbstractCost):
     """C(s, q) = sum_r (q(r) - 1[r = s])^2, in [0, 2]: |w| (1 - sum_s (w_s/|w|)^2)."""
 
     @property
-    def unit(self) -> Unit:
-        return "dimensionless"
-
-    @property
-    def designable(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
         """The sum of squared posteriors is a chi-squared divergence from the uniform distribution."""
@@ -237,16 +194,8 @@ class LossMatrix(AbstractCost):
     losses: Float[Arr, "a s"] = eqx.field(converter=_losses)
 
     @property
-    def unit(self) -> Unit:
-        return "cost"
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("cost", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         """One row for each action."""
@@ -264,31 +213,14 @@ class LossMatrix(AbstractCost):
         return jnp.min(jnp.matmul(w, jnp.asarray(self.losses).astype(w.dtype), precision="highest"))
 
 
-def _gain(cost: AbstractCost, w: Column, prior: PrivateMarginal) -> Scalar:
-    return cost.least(prior) - cost.least(posterior_of(w))
-
-
-class AverageCostGain(AbstractMeanLeakage):
-    """The average cost gain, c0 - sum_y P(y) min_q sum_s P(s|y) C(s, q), in units of the cost.
-
-    Column |w| c0 - min_q sum_s w_s C(s, q), convex. For |C| <= L at most sqrt(2) L sqrt(I(S;Y)).
-
-    Calmon and Fawaz 2012, eq. (3).
-    """
+class _CostGain(AbstractLeakage):
+    """The gain of one cost, whatever is made of the outputs' gains c0 - c_y."""
 
     cost: AbstractCost
 
     @property
-    def unit(self) -> Unit:
-        return self.cost.unit
-
-    @property
-    def designable(self) -> bool:
-        return self.cost.designable
-
-    @property
-    def linear(self) -> bool:
-        return self.cost.linear
+    def traits(self) -> Traits:
+        return self.cost.traits
 
     @property
     def untraceable(self) -> str | None:
@@ -297,8 +229,24 @@ class AverageCostGain(AbstractMeanLeakage):
     def check(self, form: str, symbols: int) -> None:
         self.cost.check(form, symbols)
 
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AverageCostGain":
-        return AverageCostGain(self.cost.among(prior, seen))
+    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "_CostGain":
+        return type(self)(self.cost.among(prior, seen))
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        return self.cost.lower_bound(bounds)
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """c0 - c_y."""
+        return self.cost.least(prior) - self.cost.least(posterior_of(w))
+
+
+class AverageCostGain(_CostGain, AbstractMeanLeakage):
+    """The average cost gain, c0 - sum_y P(y) min_q sum_s P(s|y) C(s, q), in units of the cost.
+
+    Column |w| c0 - min_q sum_s w_s C(s, q), convex. For |C| <= L at most sqrt(2) L sqrt(I(S;Y)).
+
+    Calmon and Fawaz 2012, eq. (3).
+    """
 
     def rules(self, view: View) -> Rules:
         return self.cost.rules(view)
@@ -313,15 +261,8 @@ class AverageCostGain(AbstractMeanLeakage):
         both = self.cost.upper_bounds(bounds)
         return None if both is None else both[0]
 
-    def lower_bound(self, bounds: LowerBounds) -> float | None:
-        return self.cost.lower_bound(bounds)
 
-    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        """c0 - c_y."""
-        return _gain(self.cost, w, prior)
-
-
-class MaxCostGain(AbstractWorstOutcomeLeakage):
+class MaxCostGain(_CostGain, AbstractWorstOutcomeLeakage):
     """The maximum cost gain, c0 - min_y min_q sum_s P(s|y) C(s, q), in units of the cost.
 
     For |C| <= L at most sqrt(2) L sqrt(max_y D(P_{S|Y=y} || P_S)).
@@ -329,43 +270,12 @@ class MaxCostGain(AbstractWorstOutcomeLeakage):
     Calmon and Fawaz 2012, eq. (4).
     """
 
-    cost: AbstractCost
-
-    @property
-    def unit(self) -> Unit:
-        return self.cost.unit
-
-    @property
-    def designable(self) -> bool:
-        return self.cost.designable
-
-    @property
-    def linear(self) -> bool:
-        return self.cost.linear
-
-    @property
-    def untraceable(self) -> str | None:
-        return self.cost.untraceable
-
-    def check(self, form: str, symbols: int) -> None:
-        self.cost.check(form, symbols)
-
-    def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "MaxCostGain":
-        return MaxCostGain(self.cost.among(prior, seen))
-
     def rules(self, view: View) -> Rules | None:
         return self.cost.limit_rules(view)
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         both = self.cost.upper_bounds(bounds)
         return None if both is None else both[1]
-
-    def lower_bound(self, bounds: LowerBounds) -> float | None:
-        return self.cost.lower_bound(bounds)
-
-    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        """c0 - c_y."""
-        return _gain(self.cost, w, prior)
 
 
 def _named_gains(name: str, cost: type[AbstractCost], reported: tuple[Mapping[str, object], ...] = ({},)) -> None:

@@ -16,7 +16,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv._numerics import least_on_simplex, positive, simplex_gap
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced
-from jaxpriv.leakage._base import OWN_FUNCTION, Scale, Unit, in_units, posterior_of
+from jaxpriv.leakage._base import OWN_FUNCTION, Scale, Traits, in_units, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Term, View
 from jaxpriv.leakage.user_functions import call, check_loss, costs_and_slopes
@@ -63,12 +63,8 @@ class CustomLoss(AbstractCost):
     steps: int = eqx.field(static=True, default=80)
 
     @property
-    def unit(self) -> Unit:
-        return "cost"
-
-    @property
-    def designable(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("cost", designable=True)
 
     @property
     def untraceable(self) -> str | None:
@@ -123,8 +119,8 @@ class Loss(AbstractCost):
     slack: float = 0.0
 
     @property
-    def unit(self) -> Unit:
-        return self.cost.unit
+    def traits(self) -> Traits:
+        return Traits(self.cost.unit, designable=True)
 
     @staticmethod
     def of(cost: CustomLoss, prior: PrivateMarginal, seen: np.ndarray) -> "Loss":
@@ -135,10 +131,6 @@ class Loss(AbstractCost):
             return Loss(*parts)
         (below,), (above,) = Loss(*parts).interval(prior[None, kept])
         return Loss(*parts, float(below), float(above - below))
-
-    @property
-    def designable(self) -> bool:
-        return True
 
     def rules(self, view: View) -> Rules:
         return Rules(Announced(self), view.joint, view.ones)

@@ -12,7 +12,7 @@ from jaxpriv._numerics import expectation, kl_excess, positive
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import PLAIN, AbstractMeanLeakage, Scale, Unit, lift_of, undesigned
+from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractRuled, Scale, Traits, lift_of, undesigned
 from jaxpriv.leakage.f_rules import (
     ChiSquaredCurve,
     HellingerCurve,
@@ -38,43 +38,20 @@ __all__ = [
 ]
 
 
-class AbstractDivergence(eqx.Module):
+class AbstractDivergence(AbstractRuled):
     """A convex f on [0, inf) with f(1) = 0, applied elementwise; f(0) is the limit and may be inf.
 
     f is fixed up to a multiple of t - 1, which changes no divergence. The choice here is f >= 0, so
     that sums of terms never cancel.
     """
 
-    @property
-    @abstractmethod
-    def unit(self) -> Unit:
-        """What a divergence with this f is measured in."""
-
     @abstractmethod
     def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
         """f(t)."""
 
-    @property
-    def designable(self) -> bool:
-        """Whether `rules` are there: as for a measure."""
-        return False
-
-    @property
-    def linear(self) -> bool:
-        """Whether f is piecewise linear."""
-        return False
-
     def rules(self, view: View) -> Rules:
         """The rules of f-information: `f_rules` of a curve of this f, or others."""
         raise undesigned(self)
-
-    def scale_for(self, symbols: int) -> Scale:
-        """How the value follows from the sum over the outputs."""
-        del symbols
-        return PLAIN
-
-    def check(self, form: str, symbols: int) -> None:
-        """Refuse, as the argument `form`, what nothing can be proved with."""
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         """Bounds in a population: as for a measure."""
@@ -84,11 +61,6 @@ class AbstractDivergence(eqx.Module):
     def lower_bound(self, bounds: LowerBounds) -> float | None:
         """What it is at least: as for a measure."""
         del bounds
-        return None
-
-    @property
-    def untraceable(self) -> str | None:
-        """Why a program under a trace cannot depend on it, if it cannot."""
         return None
 
 
@@ -101,12 +73,8 @@ class KullbackLeibler(AbstractDivergence):
     """f(t) = t ln t - t + 1: D(P_{SY} || P_S P_Y), which is mutual information."""
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def designable(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True)
 
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior)
@@ -125,12 +93,8 @@ class ReverseKullbackLeibler(AbstractDivergence):
     """f(t) = -ln t + t - 1: D(P_S P_Y || P_{SY}), lautum information; f(0) = inf."""
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def designable(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(ReverseKullbackLeiblerCurve(), view)
@@ -156,12 +120,8 @@ class ChiSquared(AbstractDivergence):
     """f(t) = (t - 1)^2: Pearson's chi-squared, sum_{s,y} w^2/(p_s |w_y|) - 1."""
 
     @property
-    def unit(self) -> Unit:
-        return "dimensionless"
-
-    @property
-    def designable(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(ChiSquaredCurve(), view)
@@ -180,16 +140,8 @@ class TotalVariation(AbstractDivergence):
     """f(t) = |t - 1|/2: total variation distance, in [0, 1]."""
 
     @property
-    def unit(self) -> Unit:
-        return "probability"
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         return _excess_rules(1.0, view)
@@ -211,12 +163,8 @@ class SquaredHellinger(AbstractDivergence):
     """
 
     @property
-    def unit(self) -> Unit:
-        return "dimensionless"
-
-    @property
-    def designable(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(HellingerCurve(), view)
@@ -245,12 +193,8 @@ class JensenShannon(AbstractDivergence):
     """
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def designable(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(JensenShannonCurve(), view)
@@ -292,16 +236,8 @@ class EGamma(AbstractDivergence):
     gamma: Scalar = eqx.field(converter=_gamma)
 
     @property
-    def unit(self) -> Unit:
-        return "probability"
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         return _excess_rules(self.gamma, view)
@@ -331,16 +267,8 @@ class FInformation(AbstractMeanLeakage):
     divergence: AbstractDivergence
 
     @property
-    def unit(self) -> Unit:
-        return self.divergence.unit
-
-    @property
-    def designable(self) -> bool:
-        return self.divergence.designable
-
-    @property
-    def linear(self) -> bool:
-        return self.divergence.linear
+    def traits(self) -> Traits:
+        return self.divergence.traits
 
     @property
     def untraceable(self) -> str | None:

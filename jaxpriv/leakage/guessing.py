@@ -12,7 +12,7 @@ from jaxpriv._validation import nonnegative, real_array
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
     AbstractMeanLeakage,
-    Unit,
+    Traits,
     of_symbols,
     posterior_of,
     same_symbols,
@@ -38,16 +38,8 @@ class CorrectGuess(AbstractMeanLeakage):
     """
 
     @property
-    def unit(self) -> Unit:
-        return "probability"
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         return Rules(LINEAR, view.joint, np.ones(len(view.prior)))
@@ -77,20 +69,12 @@ class MinEntropyLeakage(AbstractExponentialMeanLeakage):
     """
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True, linear=True)
 
     @property
     def rate(self) -> float:
         return 1.0
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
 
     def rules(self, view: View) -> Rules:
         return relative_guess_rules(view)
@@ -125,20 +109,12 @@ class GainLeakage(AbstractExponentialMeanLeakage):
     gains: Float[Arr, "g s"] = eqx.field(converter=_gains)
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True, linear=True)
 
     @property
     def rate(self) -> float:
         return 1.0
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "GainLeakage":
         del prior

@@ -22,7 +22,14 @@ from jaxpriv._numerics import positive
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import before_computing, is_traced, nonnegative, real_array
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import MOST_NATS, AbstractWorstOutcomeLeakage, Unit, lift_of, of_symbols, same_symbols
+from jaxpriv.leakage._base import (
+    MOST_NATS,
+    AbstractWorstOutcomeLeakage,
+    Traits,
+    lift_of,
+    of_symbols,
+    same_symbols,
+)
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import LINEAR, Rules, View, classes
@@ -58,24 +65,8 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
         """(raised, lowered): symbols whose difference of log-lifts is the score. On the host; NaN off the support."""
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def least(self) -> float:
-        return 0.0
-
-    @property
-    def linear(self) -> bool:
-        return True
-
-    @property
-    def stacks(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules | None:
         """`compared` with every P(x|s), at a limit no higher than where it limits anything.
@@ -270,8 +261,8 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
         return 2 * symbols
 
     @property
-    def stacks(self) -> bool:
-        return self.neighbours is None
+    def traits(self) -> Traits:
+        return super().traits._replace(stacks=self.neighbours is None)
 
     @property
     def untraceable(self) -> str | None:

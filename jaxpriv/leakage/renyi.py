@@ -25,7 +25,7 @@ from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
     AbstractLeakage,
     Scale,
-    Unit,
+    Traits,
     lift_of,
     posterior_of,
     undesigned,
@@ -60,13 +60,34 @@ def _excess(order: Arr, like: Arr) -> Array:
     return jnp.asarray(order - 1.0).astype(like.dtype)
 
 
-def _traced_order(order: Arr, name: str) -> str | None:
-    if not is_traced(order):
-        return None
-    return (
-        f"the order of {name} is traced, and the program has another form below, at and "
-        "above order 1; give it as a plain number inside of the function, one call for each order"
-    )
+class _OfOrder(AbstractLeakage):
+    """What measures of an order a share."""
+
+    order: eqx.AbstractVar[Scalar]
+
+    @property
+    def untraceable(self) -> str | None:
+        if not is_traced(self.order):
+            return None
+        return (
+            f"the order of {type(self).__name__} is traced, and the program has another form below, at and "
+            "above order 1; give it as a plain number inside of the function, one call for each order"
+        )
+
+
+class _InformationOfOrder(_OfOrder, AbstractExponentialMeanLeakage):
+    """The measures a/(a-1) ln sum_y |w_y| e^{(1 - 1/a) B_y} of Sibson and Arimoto."""
+
+    order: Scalar = eqx.field(converter=_order)
+
+    @property
+    def traits(self) -> Traits:
+        infinite = not is_traced(self.order) and math.isinf(float(np.asarray(self.order)))
+        return Traits("nats", designable=True, linear=infinite, least=0.0, stacks=True)
+
+    @property
+    def rate(self) -> ScalarLike:
+        return 1.0 - 1.0 / self.order
 
 
 def _largest_lift_rules(view: View) -> Rules:
@@ -75,7 +96,7 @@ def _largest_lift_rules(view: View) -> Rules:
 
 
 @named("sibson", "average", needs=("order",), reported=({"order": 0.5}, {"order": 2.0}, {"order": 10.0}))
-class Sibson(AbstractExponentialMeanLeakage):
+class Sibson(_InformationOfOrder):
     """Sibson's information of order a in (0, inf], in nats:
 
         I_a(S;Y) = min_Q D_a( P_{S,Y} || P_S x Q ) = a/(a-1) ln sum_y ( sum_s p_s P(y|s)^a )^{1/a}.
@@ -89,36 +110,6 @@ class Sibson(AbstractExponentialMeanLeakage):
 
     Sibson 1969; Verdú 2015, "alpha-mutual information", Theorem 1.
     """
-
-    order: Scalar = eqx.field(converter=_order)
-
-    @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def rate(self) -> ScalarLike:
-        return 1.0 - 1.0 / self.order
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return bool(np.isinf(np.asarray(self.order)))
-
-    @property
-    def untraceable(self) -> str | None:
-        return _traced_order(self.order, "Sibson")
-
-    @property
-    def least(self) -> float:
-        return 0.0
-
-    @property
-    def stacks(self) -> bool:
-        return True
 
     def rules(self, view: View) -> Rules:
         """( sum_s p_s^{1-a} w_s^a )^{1/a}, minus that for a < 1; at a = 1 relative entropy."""
@@ -145,7 +136,7 @@ class Sibson(AbstractExponentialMeanLeakage):
 
 
 @named("arimoto", "average", needs=("order",), reported=({"order": 0.5}, {"order": 2.0}, {"order": 10.0}))
-class Arimoto(AbstractExponentialMeanLeakage):
+class Arimoto(_InformationOfOrder):
     """Arimoto's information of order a in (0, inf], in nats:
 
         I_a(S;Y) = H_a(S) - H_a(S|Y) = a/(a-1) ln( sum_y ||w_y||_a / ||p||_a ).
@@ -156,36 +147,6 @@ class Arimoto(AbstractExponentialMeanLeakage):
 
     Arimoto 1977; Liao, Kosut, Sankar and Calmon 2019 (alpha-leakage), Theorem 1.
     """
-
-    order: Scalar = eqx.field(converter=_order)
-
-    @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def rate(self) -> ScalarLike:
-        return 1.0 - 1.0 / self.order
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return bool(np.isinf(np.asarray(self.order)))
-
-    @property
-    def untraceable(self) -> str | None:
-        return _traced_order(self.order, "Arimoto")
-
-    @property
-    def least(self) -> float:
-        return 0.0
-
-    @property
-    def stacks(self) -> bool:
-        return True
 
     def rules(self, view: View) -> Rules:
         """||w||_a / ||p||_a, minus that for a < 1; at a = 1 relative entropy."""
@@ -227,28 +188,12 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
     """
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
 
     @property
     def rate(self) -> float:
         return 1.0
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
-
-    @property
-    def least(self) -> float:
-        return 0.0
-
-    @property
-    def stacks(self) -> bool:
-        return True
 
     def rules(self, view: View) -> Rules:
         return _largest_lift_rules(view)
@@ -271,7 +216,7 @@ def _order_from_one(value: object) -> Arr:
 
 # No row of a report: the search for the prior would take as long to compile as half of the others together.
 @named("maximal-alpha-leakage", "average", needs=("order",), reported=())
-class MaximalAlphaLeakage(AbstractLeakage):
+class MaximalAlphaLeakage(_OfOrder):
     """Maximal alpha-leakage of order a in [1, inf], in nats: the most that any function of S leaks to an adversary who
     minimises alpha-loss,
 
@@ -297,20 +242,18 @@ class MaximalAlphaLeakage(AbstractLeakage):
     order: Scalar = eqx.field(converter=_order_from_one)
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
+    def traits(self) -> Traits:
+        return Traits("nats", designable=self._end is not None, linear=self._end is not None and self._end.linear)
 
     @property
     def worst_outcome(self) -> bool:
         return False
 
     @property
-    def designable(self) -> bool:
-        return self._end is not None
-
-    @property
     def _end(self) -> "Sibson | None":
         """Sibson's information of the orders at which there is no prior to choose."""
+        if is_traced(self.order):
+            return None
         order = float(np.asarray(self.order))
         return Sibson(order) if order == 1.0 or math.isinf(order) else None
 
@@ -321,14 +264,6 @@ class MaximalAlphaLeakage(AbstractLeakage):
             "is an objective or a limit at orders 1 and inf alone; use MaximalLeakage() there, which is at least as "
             "large at every order, and evaluate this one on the mechanism found"
         )
-
-    @property
-    def linear(self) -> bool:
-        return self._end is not None and self._end.linear
-
-    @property
-    def untraceable(self) -> str | None:
-        return _traced_order(self.order, "MaximalAlphaLeakage")
 
     def rules(self, view: View) -> Rules:
         if self._end is None:

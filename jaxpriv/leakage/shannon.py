@@ -12,7 +12,7 @@ from jaxpriv._validation import finite, real_array
 from jaxpriv.leakage._base import (
     AbstractMeanLeakage,
     AbstractWorstOutcomeLeakage,
-    Unit,
+    Traits,
     lift_of,
     of_symbols,
     posterior_of,
@@ -74,24 +74,8 @@ class MutualInformation(AbstractMeanLeakage):
     """
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def entropic(self) -> bool:
-        return True
-
-    @property
-    def least(self) -> float:
-        return 0.0
-
-    @property
-    def stacks(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior)
@@ -115,24 +99,8 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
     """
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def least(self) -> float:
-        return 0.0
-
-    @property
-    def stacks(self) -> bool:
-        return True
-
-    @property
-    def entropic(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior, offset=-view.limit_by(1) * view.mass)
@@ -172,24 +140,8 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
     hidden: Float[Arr, " s"] | None = eqx.field(converter=_hidden, default=None)
 
     @property
-    def unit(self) -> Unit:
-        return "nats"
-
-    @property
-    def designable(self) -> bool:
-        return True
-
-    @property
-    def least(self) -> float:
-        return 0.0
-
-    @property
-    def stacks(self) -> bool:
-        return True
-
-    @property
-    def entropic(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "MaxInformation":
         del prior

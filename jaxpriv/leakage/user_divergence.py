@@ -15,7 +15,7 @@ from jaxpriv._numerics import positive
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.leakage._base import OWN_FUNCTION, Scale, Unit, in_units
+from jaxpriv.leakage._base import OWN_FUNCTION, Scale, Traits, in_units
 from jaxpriv.leakage.f_information import AbstractDivergence
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.leakage.rule_sets import Rules, View
@@ -70,12 +70,8 @@ class UserDivergence(AbstractDivergence):
             raise InputError("f must satisfy f(1) = 0")
 
     @property
-    def unit(self) -> Unit:
-        return "dimensionless"
-
-    @property
-    def designable(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(UserCurve.of(self), view)

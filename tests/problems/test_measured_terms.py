@@ -64,7 +64,7 @@ def program_of(terms, joint, *, cost=None, constraints=None, budgets=None):
 class OwnDivergence(lk.AbstractDivergence):
     """A class of the user's own, which no program knows (a function of one's own is `UserDivergence`)."""
 
-    unit = "nats"
+    traits = lk.Traits("nats")
 
     def __call__(self, t):
         return (t - 1) ** 2

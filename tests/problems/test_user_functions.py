@@ -460,9 +460,7 @@ def test_a_loss_that_is_none(cost, message):
 
 def test_a_class_of_ones_own_is_refused_by_name():
     class Mine(lk.AbstractDivergence):
-        @property
-        def unit(self):
-            return "dimensionless"
+        traits = lk.Traits("dimensionless")
 
         def __call__(self, t):
             return (t - 1.0) ** 2
