@@ -11,7 +11,8 @@ import typer
 from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxpriv.estimation.tables import CountedTable, Rule, TableFile
+    from jaxpriv.estimation.tables import Codebook, CountedTable, Rule, TableFile
+    from jaxpriv.estimation.tables.border import Column
     from jaxpriv.estimation.tables.costs import Prices
     from jaxpriv.mechanism import Mechanism
 
@@ -234,17 +235,90 @@ def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None, columns:
     return rules
 
 
-def counts_by_design(file: "TableFile", design: "Mechanism") -> np.ndarray:
-    """The records of a table as counts (S, X), by the classes and the alphabet of a design.
+@dataclass(frozen=True)
+class CountedRecords:
+    """Records by the alphabet of a mapping: counts (S, X), and the useful symbol x of each record, (n,).
 
-    S are the private combinations that occur in these records. A combination of useful classes without a symbol comes
-    to what the design says.
+    S are the private combinations that occur in these records.
     """
+
+    counts: np.ndarray
+    useful: np.ndarray
+
+
+def counts_by_design(file: "TableFile", design: "Mechanism") -> CountedRecords:
+    """The records of a table by the classes of a design; a combination without a symbol comes to what it says."""
     records = design.codebook.encode(file)
     _, s = np.unique(records.private, axis=0, return_inverse=True)
     x = design.locate_codes(records.useful)
     counts = np.zeros((int(s.max()) + 1, len(design.table)), dtype=np.int64)
     np.add.at(counts, (s.ravel(), x), 1)
+    return CountedRecords(counts, x)
+
+
+def releases_by_design(file: "TableFile", records: CountedRecords, design: "Mechanism") -> np.ndarray:
+    """Counts (X, Y) of the pairs of `records` and the table that was released from them, row for row."""
+    columns = _same_rows(file, design.released_columns, records)
+    codes = [_labelled(column, labels) for column, labels in zip(columns.values(), design.released_labels, strict=True)]
+    return _paired(file, records, np.stack(codes, axis=1), design.released)
+
+
+def releases_by_attributes(
+    file: "TableFile", names: Sequence[str] | None, records: CountedRecords, book: "Codebook", attributes: np.ndarray
+) -> np.ndarray:
+    """The same of a mapping whose outputs are its useful symbols: released classes, or values of them."""
+    names = book.useful if names is None else names
+    if len(names) != len(book.useful):
+        raise InputError(f"--released names {len(names)} columns, the mapping releases {len(book.useful)}")
+    codes = []
+    for column, name in zip(_same_rows(file, names, records).values(), book.useful, strict=True):
+        rule = book.rules[name]
+        try:
+            codes.append(_labelled(column, rule.labels))
+        except InputError:
+            codes.append(rule.encode(column))
+    return _paired(file, records, np.stack(codes, axis=1), attributes)
+
+
+def _same_rows(file: "TableFile", names: Sequence[str], records: CountedRecords) -> "dict[str, Column]":
+    from jaxpriv.estimation.tables.border import read_columns
+
+    columns = read_columns(file, list(names))
+    size = len(columns[names[0]].values)
+    if size != len(records.useful):
+        raise InputError(
+            f"--releases: {file.path} has {size} rows, the records {len(records.useful)}; they go row by row"
+        )
+    return columns
+
+
+def _labelled(column: "Column", labels: Sequence[str]) -> np.ndarray:
+    """The code of the class whose label stands in each row, (n,); as `jaxpriv release` writes it too."""
+    from jaxpriv.verifier.releases import escaped
+
+    place = {escaped(label): code for code, label in enumerate(labels)} | {one: k for k, one in enumerate(labels)}
+    codes = np.array([place.get(str(value), -1) for value in column.values.tolist()], dtype=np.int64)
+    unknown = np.flatnonzero(codes < 0)
+    if unknown.size:
+        raise InputError(
+            f"{column.where(unknown[0])} is no class that the mapping releases (such rows: {unknown.size})"
+        )
+    return codes
+
+
+def _paired(file: "TableFile", records: CountedRecords, codes: np.ndarray, released: np.ndarray) -> np.ndarray:
+    from jaxpriv.estimation.tables.border import row_text
+
+    place = {row: y for y, row in enumerate(map(tuple, released.tolist()))}
+    y = np.array([place.get(row, -1) for row in map(tuple, codes.tolist())], dtype=np.int64)
+    unknown = np.flatnonzero(y < 0)
+    if unknown.size:
+        raise InputError(
+            f"--releases: {file.path}, {row_text(unknown[0])}: a combination that the mapping never releases (such "
+            f"rows: {unknown.size})"
+        )
+    counts = np.zeros((records.counts.shape[1], len(released)), dtype=np.int64)
+    np.add.at(counts, (records.useful, y), 1)
     return counts
 
 
@@ -255,8 +329,8 @@ def _known(option: str, name: str, columns: Sequence[str]) -> None:
 
 def counts_by_attributes(
     path: Path, columns: ColumnOptions, attributes: np.ndarray, classes: np.ndarray, option: str = "--counts"
-) -> np.ndarray:
-    """The records of a table as counts (S, X), the useful symbols being the rows of `attributes` (X, b).
+) -> tuple[CountedRecords, "Codebook"]:
+    """The records of a table, the useful symbols being the rows of `attributes` (X, b), and their codebook.
 
     `classes` is the fingerprint of the codebook that the attributes belong to.
     """
@@ -273,7 +347,8 @@ def counts_by_attributes(
         )
     place = {row: x for x, row in enumerate(map(tuple, attributes.tolist()))}
     found = np.array([place.get(row, -1) for row in map(tuple, table.dataset.useful_attributes.tolist())])
-    unknown = np.flatnonzero(found[table.useful_symbols] < 0)
+    symbols = found[table.useful_symbols]
+    unknown = np.flatnonzero(symbols < 0)
     if unknown.size:
         raise InputError(
             f"{option}: {row_text(unknown[0])} combines classes as no symbol of the mapping does "
@@ -281,7 +356,7 @@ def counts_by_attributes(
         )
     counts = np.zeros((len(table.dataset.counts), len(attributes)), dtype=np.int64)
     counts[:, found] = table.dataset.counts
-    return counts
+    return CountedRecords(counts, symbols), book
 
 
 def _rule(text: str) -> "tuple[str, Rule]":

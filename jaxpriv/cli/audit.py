@@ -1,7 +1,7 @@
 """`jaxpriv audit`: what a sample says about the population, beside what needs no sample."""
 
 import json as json_module
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,9 +16,13 @@ from jaxpriv.cli._tables import (
     ColumnOptions,
     MissingOption,
     ReadOption,
+    SharedOption,
+    UsefulOption,
     counts_by_attributes,
     counts_by_design,
     is_table,
+    releases_by_attributes,
+    releases_by_design,
     rules_of,
     table_file,
 )
@@ -49,9 +53,9 @@ def audit(
         typer.Option(
             metavar="COUNTS.npz|TABLE.csv",
             help="`counts` (S,X), whole numbers of records; optionally `possible` (S,X), 0 or 1: the pairs that can "
-            "occur in the population, known without the data. Or a table of records (.csv, .parquet) with "
-            "--codebook, and `attributes` and `classes` in MECH.npz: as `jaxpriv watchdog` writes them. A design has "
-            "its own codebook.",
+            "occur in the population, known without the data. Or a table of records (.csv, .parquet) with the "
+            "columns and classes that MECH.npz was made with (--codebook, or --private, --useful, --bins); a design "
+            "has its own codebook.",
         ),
     ] = None,
     codebook: Annotated[
@@ -60,7 +64,10 @@ def audit(
     ] = None,
     joint: Annotated[
         Path | None,
-        typer.Option(metavar="PROBLEM.npz", help="`joint` (S,X) in place of counts: no bounds for a population."),
+        typer.Option(
+            metavar="PROBLEM.npz|TABLE.csv",
+            help="`joint` (S,X), or a table of records, in place of counts: no bounds for a population.",
+        ),
     ] = None,
     pairs: Annotated[
         Path | None,
@@ -74,9 +81,16 @@ def audit(
     private: Annotated[
         list[str] | None, typer.Option(metavar="COL", help="Private column; repeat the option for several.")
     ] = None,
+    useful: UsefulOption = None,
     released: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Released column; repeat the option for several.")
+        list[str] | None,
+        typer.Option(
+            metavar="COL",
+            help="Released column of --pairs or of a table in --releases (there the default is the columns that are "
+            "useful or of the design); repeat the option for several.",
+        ),
     ] = None,
+    shared: SharedOption = None,
     bins: BinsOption = None,
     missing: MissingOption = None,
     read: ReadOption = None,
@@ -89,8 +103,10 @@ def audit(
     releases: Annotated[
         Path | None,
         typer.Option(
-            metavar="RELEASES.npz",
-            help="`counts` (X,Y) of released pairs: tests that they come from MECH.npz.",
+            metavar="RELEASES.npz|TABLE.csv",
+            help="`counts` (X,Y) of released pairs, or the table that was released, row for row with the table in "
+            "--counts: tests that the pairs come from the mapping. A table in another file than the records is read "
+            "as `jaxpriv release` writes it: --read is about the records.",
         ),
     ] = None,
     held_out: Annotated[
@@ -157,15 +173,27 @@ def audit(
     if (mechanism is None) != (pairs is not None):
         raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
     columns = {"--private": private, "--released": released, "--bins": bins, "--missing": missing}
-    if pairs is None and (any(columns.values()) or show_values):
-        raise InputError(f"{', '.join(columns)} and --show-values are about --pairs")
+    of_records = ColumnOptions(private, useful, shared, bins, missing, codebook, read=read)
+    if pairs is None and show_values:
+        raise InputError("--show-values is about --pairs")
+    if pairs is not None and (useful or shared or codebook is not None):
+        raise InputError("--useful, --shared and --codebook are about a mapping, not about --pairs")
+    records = counts if counts is not None else joint
+    with_table = records is not None and is_table(records)
+    if pairs is None and not with_table and of_records.given:
+        raise InputError(f"{of_records.given[0]} is about a table in --counts or --joint")
+    released_table = releases is not None and is_table(releases)
+    if pairs is None and released and not released_table:
+        raise InputError("--released is about --pairs, or about a table in --releases")
+    if released_table and not with_table:
+        raise InputError("a table in --releases goes with a table of its records, row for row, in --counts or --joint")
     if pairs is not None and (releases is not None or held_out or solution is not None or certificate is not None):
         raise InputError("--releases, --held-out, --solution and --certificate are about a mapping, not about --pairs")
     design = mechanism is not None and mechanism.suffix.lower() == ".zip"
-    if design and (counts is None or not is_table(counts) or codebook is not None):
-        raise InputError("a design is audited on a table in --counts, with its own codebook: leave out --codebook")
-    if not design and (codebook is not None) != (counts is not None and is_table(counts)):
-        raise InputError("--codebook and a table in --counts go together")
+    if design and (counts is None or not with_table):
+        raise InputError("a design is audited on a table of records in --counts")
+    if design and (released or [name for name in of_records.given if name != "--read"]):
+        raise InputError("a design has its own columns and classes: leave out --codebook and the names of columns")
     if certificate is not None and (not design or solution is not None):
         raise InputError("--certificate is about a design, DESIGN.zip, and goes without --solution")
     if solution is None and objective is not None:
@@ -191,24 +219,35 @@ def audit(
     assert mechanism is not None
     data: dict[str, Any] = {}
     chosen: tuple[str, ...] = ()
+    pairs_released, fitted = None, None
+    own = read if releases == records else None  # a table of its own is as `jaxpriv release` writes it
     if design and counts is not None:
         from jaxpriv.mechanism import Mechanism
 
         fitted = Mechanism.load(mechanism)
         channel = fitted.matrix()
-        data = {"counts": counts_by_design(table_file(counts, read), fitted), "held_out": held_out}
+        known = counts_by_design(table_file(counts, read), fitted)
+        data = {"counts": known.counts, "held_out": held_out}
+        if released_table and releases is not None:
+            pairs_released = releases_by_design(table_file(releases, own), known, fitted)
         if certificate is not None:
             data |= _recomputed(certificate, fitted)
         chosen = (_PRIVATE_ALPHABET,)
     else:
-        stored = load_npz_safely(mechanism, ["mechanism", *([] if codebook is None else SYMBOLS)])
+        stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if with_table else ())])
         channel = stored["mechanism"]
-        if counts is not None and codebook is not None:
-            table = counts_by_attributes(
-                counts, ColumnOptions(codebook=codebook, read=read), stored["attributes"], stored["classes"]
-            )
-            data = {"counts": table, "held_out": held_out}
+        if with_table and records is not None:
+            option = "--joint" if counts is None else "--counts"
+            known, book = counts_by_attributes(records, of_records, stored["attributes"], stored["classes"], option)
+            data = {"counts": known.counts, "held_out": held_out}
             chosen = (_PRIVATE_ALPHABET,)
+            if counts is None:
+                data = {"joint": known.counts / known.counts.sum()}
+            if released_table and releases is not None:
+                if channel.shape != (len(stored["attributes"]),) * 2:
+                    raise InputError("a table in --releases needs a mapping whose outputs are its useful symbols")
+                file = table_file(releases, own)
+                pairs_released = releases_by_attributes(file, released, known, book, stored["attributes"])
         elif counts is not None:
             arrays = load_npz_safely(counts, ["counts"], ["possible"])
             data = {"counts": arrays["counts"], "possible": arrays.get("possible"), "held_out": held_out}
@@ -220,9 +259,11 @@ def audit(
         except InputError as error:
             raise InputError(f"--objective: {error}") from error
         data |= {"solution": _solution(solution), "objective": measure}
-    checked = (
-        None if releases is None else conformity(load_npz_safely(releases, ["counts"])["counts"], channel, seed=seed)
-    )
+    if releases is not None and not released_table:
+        pairs_released = load_npz_safely(releases, ["counts"])["counts"]
+    checked = None if pairs_released is None else conformity(pairs_released, channel, seed=seed)
+    if checked is not None and fitted is not None and fitted.released_columns != fitted.codebook.useful:
+        checked = replace(checked, detectable=None)  # what is released is no useful symbol: nothing is "unchanged"
     found = working("Auditing", lambda _: audit_mechanism(channel, **data, **options))
     record = {"kind": "mechanism", "units": "nats", **_record(found)}
     record["assumptions"]["statements"] += chosen
@@ -326,9 +367,11 @@ def _mechanism_text(record: JsonRecord, units: Units) -> str:
     tested = record["conformity"]
     if tested is not None:
         parts.append(
-            f"releases: test of the claim that they come from this mapping: p = {_output.upper(tested['p_value'], 3)} "
+            f"releases: test of the claim that they come from this mapping: p = {tested['p_value']:.3g} "
             f"({tested['tables']} simulated releases; a large p is no proof)"
         )
+        if tested["tail"] < tested["p_value"]:
+            parts.append(f"  by a bound that needs no simulation, p is at most {_output.upper(tested['tail'], 3)}")
         if tested["detectable"] is not None:
             parts.append(
                 f"  if {_output.upper(100 * tested['detectable'], 3)} % of the records were released unchanged, the "
@@ -359,7 +402,7 @@ def _pairs_text(record: JsonRecord, units: Units) -> str:
         )
     lines.append(
         f"independence: permutation test p = {_output.upper(test['p_value'], 3)} ({test['permutations']} permutations)"
-        + ("" if record["g_test"] is None else f", G-test p = {record['g_test']:.3g} (asymptotic)")
+        + ("" if record["g_test"] is None else f", G-test p = {_small(record['g_test'])} (asymptotic)")
         + "; a large p is no evidence of privacy"
     )
     lines.append(f"population: each of the two columns holds as a whole with confidence {level}")
@@ -390,6 +433,11 @@ def _cell(value: float | None, scale: float, *, down: bool) -> str:
     if value is None:
         return "-"
     return (_output.lower if down else _output.upper)(value * scale, 5)
+
+
+def _small(value: float) -> str:
+    """A probability that floating-point numbers may have rounded to 0."""
+    return f"{value:.3g}" if value > 0 else "0 (below the smallest floating-point number)"
 
 
 def _label(row: JsonRecord) -> str:

@@ -70,8 +70,8 @@ def leakage(
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]
     if is_table(joint):
-        counts = counts_by_attributes(joint, columns, stored["attributes"], stored["classes"], "--joint")
-        table = counts / counts.sum()
+        records, _ = counts_by_attributes(joint, columns, stored["attributes"], stored["classes"], "--joint")
+        table = records.counts / records.counts.sum()
     else:
         table = problem_of(joint, columns, ["joint"])[0]["joint"]
     single = real_array(table, "joint", ndim=(2, 3)).ndim == 2

@@ -1,0 +1,201 @@
+"""`jaxpriv audit` of tables: records by columns in place of a codebook, and a released table row for row with them."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from jaxpriv import datasets
+from jaxpriv.mechanism import Mechanism
+from tests.cli.conftest import refused, strict_json
+
+COLUMNS = ("--private", "income", "--useful", "town", "--useful", "age", "--bins", "age=edges:0,40,60,inf")
+CENSUS = ("--private", "income", "--useful", "age", "--useful", "sex", "--bins", "age=edges:17,30,40,50,60,inf")
+COMPAS = ("--private", "race", "--useful", "age_cat", "--useful", "sex")
+
+
+def write(path, columns):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """Records and the mapping that `jaxpriv solve` makes of them, with its codebook."""
+    from typer.testing import CliRunner
+
+    from jaxpriv.cli import app
+
+    folder, rng = tmp_path_factory.mktemp("people"), np.random.default_rng(4)
+    age, town = rng.integers(18, 80, 900), rng.choice(["n", "s", "=w"], 900)
+    income = np.where(rng.random(900) < 0.2 + 0.4 * (age > 50) + 0.1 * (town == "n"), "high", "low")
+    table = write(folder / "t.csv", {"age": age, "town": town, "income": income})
+    files = {"table": table, "mapping": folder / "m.npz", "book": folder / "b.json", "design": folder / "d.zip"}
+    line = [table, *COLUMNS, "--budget", "0.2"]
+    made = ["solve", *line, "--out", files["mapping"], "--codebook-out", files["book"]]
+    for words in (made, ["fit", *line, "--out", files["design"]]):
+        assert CliRunner().invoke(app, list(map(str, words))).exit_code == 0
+    return files
+
+
+@pytest.mark.parametrize("option", ["--counts", "--joint"])
+def test_columns_in_place_of_the_codebook(run, people, option):
+    line = ("audit", people["mapping"], option, people["table"], "--bootstrap", 0, "--json", "-")
+    by_book = strict_json(run(*line, "--codebook", people["book"]).stdout)
+    found = run(*line, *COLUMNS)
+    assert found.exit_code == 0, found.output
+    assert strict_json(found.stdout)["measures"] == by_book["measures"]
+    has_bound = by_book["measures"][0]["upper"] is not None
+    assert has_bound == (option == "--counts")
+
+
+def test_other_columns_are_not_those_of_the_mapping(run, people, save):
+    line = ("audit", people["mapping"], "--counts", people["table"])
+    refused(run(*line), 2, "--private and --useful", "--codebook")
+    other = COLUMNS[:-1]
+    refused(run(*line, *other, "age=edges:0,30,60,inf"), 2, "other useful columns or classes")
+    refused(run(*line, *COLUMNS, "--codebook", people["book"]), 2, "--codebook has its own columns")
+    counts = save("c.npz", counts=np.ones((2, 9), dtype=int))
+    refused(run("audit", people["mapping"], "--counts", counts, *COLUMNS), 2, "--private", "a table in --counts")
+    plain = save("plain.npz", mechanism=np.eye(9))
+    refused(run("audit", plain, "--counts", people["table"], *COLUMNS), 2, "attributes")
+    refused(run("audit", people["design"], "--counts", people["table"], *COLUMNS), 2, "a design has its own columns")
+    refused(run("audit", "--pairs", people["table"], "--private", "income", "--released", "town", "--useful", "age"), 2)
+
+
+def released_by(mapping, people, name, seed=1):
+    """A table with the released labels for the records: by the design, drawn with a seed."""
+    design = Mechanism.load(people["design"])
+    x = design.symbols(people["table"])
+    sums, u = np.cumsum(mapping, axis=1), np.random.default_rng(seed).random(len(x))
+    y = np.minimum((sums[x] < u[:, None]).sum(axis=1), mapping.shape[1] - 1)
+    return write(people["table"].with_name(name), {k: v.tolist() for k, v in design.labels_of(y).items()})
+
+
+def test_a_released_table_row_for_row(run, people, tmp_path):
+    design = Mechanism.load(people["design"])
+    own, swapped = design.matrix(), design.matrix().copy()
+    swapped[[0, 5]] = swapped[[5, 0]]
+    for mapping, sound in ((own, True), (swapped, False)):
+        path = released_by(mapping, people, f"r{sound}.csv")
+        line = ("audit", people["design"], "--counts", people["table"], "--bootstrap", 0, "--releases", path)
+        found = strict_json(run(*line, "--json", "-").stdout)["conformity"]
+        assert (found["p_value"] > 1e-3) == sound
+        assert found["detectable"] is not None
+    text = " ".join(run(*line).stdout.split())
+    assert "test of the claim that they come from this mapping: p = 0" in text
+    assert "by a bound that needs no simulation" in text
+    # What `release` writes, cells that look like formulas too; the same of the mapping of `solve`, another one.
+    out = tmp_path / "out.csv"
+    made = run("release", people["table"], "--design", people["design"], "--out", out, "--receipt", tmp_path / "r.json")
+    assert made.exit_code == 0, made.output
+    assert "'=w" in out.read_text()
+    for mapping, words in ((people["design"], ()), (people["mapping"], COLUMNS)):
+        line = ("audit", mapping, "--counts", people["table"], *words, "--releases", out, "--json", "-")
+        found = run(*line)
+        assert found.exit_code == 0, found.output
+        tested = strict_json(found.stdout)["conformity"]
+        assert tested["tables"] in (99, 999)
+        assert tested["impossible"] == []
+        if mapping == people["design"]:
+            assert tested["p_value"] > 1e-3
+
+
+def test_releases_that_do_not_fit(run, people, tmp_path, save):
+    short = write(tmp_path / "short.csv", {"town": ["n"], "age": ["[0, 40)"]})
+    line = ("audit", people["design"], "--counts", people["table"], "--releases")
+    refused(run(*line, short), 2, "has 1 rows, the records 900")
+    odd = write(tmp_path / "odd.csv", {"town": ["secret"] * 900, "age": ["[0, 40)"] * 900})
+    refused(run(*line, odd), 2, "'town', row 0", "no class that the mapping releases", "such rows: 900")
+    counts = save("c.npz", counts=np.ones((2, 9), dtype=int))
+    refused(run("audit", people["mapping"], "--counts", counts, "--releases", short), 2, "row for row")
+    refused(run("audit", people["mapping"], "--counts", counts, "--released", "town"), 2, "--released is about")
+    line = ("audit", people["mapping"], "--counts", people["table"], *COLUMNS, "--releases", people["table"])
+    refused(run(*line, "--released", "town"), 2, "names 1 columns, the mapping releases 2")
+
+
+# -- somebody else's releases of the census and of COMPAS ----------------------------------------------------------
+
+
+def census(shared):
+    if not (shared / "data" / "adult.data").exists():
+        pytest.skip(f"the raw census files are not in {shared / 'data'}")
+    columns = datasets.load_adult(shared / "data")
+    return {name: columns[name] for name in ("age", "sex", "income")}
+
+
+def compas(shared):
+    path = shared / "data" / "compas-scores-two-years.csv"
+    if not path.exists():
+        pytest.skip(f"the raw COMPAS file is not in {shared / 'data'}")
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: np.array([row[name] for row in rows]) for name in ("age_cat", "sex", "race")}
+
+
+def others(columns, private, first, second, seed=0):
+    """What others would release: randomised response, a merged attribute, records of a synthetic table."""
+    rng = np.random.default_rng(seed)
+    size = len(columns[private])
+    values = {name: np.unique(columns[name]) for name in (first, second)}
+    response = {
+        f"{name}_rr": np.where(rng.random(size) < 0.7, columns[name], rng.choice(values[name], size))
+        for name in (first, second)
+    }
+    merged = {f"{first}_m": np.where(columns[first] == values[first][0], "a", "b"), f"{second}_m": columns[second]}
+    drawn = np.zeros(size, dtype=int)
+    for one in np.unique(columns[private]):  # a record of the same private class, drawn anew
+        there = np.flatnonzero(columns[private] == one)
+        drawn[there] = rng.choice(there, len(there))
+    return {**response, **merged, f"{first}_syn": columns[first][drawn], f"{second}_syn": columns[second][drawn]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("data", "line"), [(census, CENSUS), (compas, COMPAS)], ids=["the census", "COMPAS"])
+def test_releases_of_others_on_real_records(run, shared, tmp_path, data, line):
+    columns = data(shared)
+    private, first, second = line[1], line[3], line[5]
+    if first == "age":
+        ages = np.digitize(columns["age"], [30, 40, 50, 60])
+        columns["age"] = np.array([17, 30, 40, 50, 60])[ages]
+    table = write(tmp_path / "t.csv", {**columns, **others(columns, private, first, second)})
+    made = run("solve", table, *line, "--budget", 0.4, "--out", tmp_path / "m.npz")
+    assert made.exit_code == 0, made.output
+    found = {}
+    for kind in ("rr", "m", "syn"):
+        names = ("--released", f"{first}_{kind}", "--released", f"{second}_{kind}")
+        pairs = ("audit", "--pairs", table, "--private", private, *names, "--measures", "mutual-information")
+        audited = strict_json(run(*pairs, "--bootstrap", 0, "--permutations", 99, "--json", "-").stdout)["measures"][0]
+        compared = run("excess", table, *line[:6], *names, "--json", "-")
+        assert compared.exit_code == 0, compared.output
+        other = strict_json(compared.stdout)
+        assert audited["lower"] <= other["leakage"] <= audited["upper"]
+        assert 0 <= other["lower_bound"] <= other["optimum"] <= other["leakage"]
+        assert other["least"] <= other["leakage"] - other["optimum"] + 1e-12 <= other["most"] + 2e-12
+        found[kind] = other
+        if kind == "m":
+            continue
+        releases = (
+            "audit",
+            tmp_path / "m.npz",
+            "--counts",
+            table,
+            *line,
+            "--bootstrap",
+            0,
+            "--releases",
+            table,
+            *names,
+        )
+        tested = strict_json(run(*releases, "--json", "-").stdout)["conformity"]
+        assert tested["p_value"] <= 0.001  # none of them was made by this mapping
+        assert 0 < tested["detectable"] < 0.2
+    # A merged attribute says nothing of S beyond X; the synthetic record was drawn by S alone.
+    assert abs(found["m"]["direct"]) < 1e-12
+    assert found["syn"]["direct"] > 0.5 * found["syn"]["leakage"]
+    assert found["syn"]["disclosure"] < 0.1 * found["m"]["disclosure"]
+    assert found["rr"]["at"] == "distortion"
+    assert found["rr"]["optimum"] < 0.5 * found["rr"]["leakage"]
