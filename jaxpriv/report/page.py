@@ -17,10 +17,22 @@ from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
+from jaxpriv.report.drawing import (
+    LEAST_DRAWN,
+    ROWS_SCRIPT,
+    SCRIPT,
+    STYLE,
+    Curve,
+    curve_picture,
+    drawn,
+    mapping_picture,
+)
 from jaxpriv.verifier.claims import Claim
 
 # Budgets of the curve: straight lines between them look smooth at the width of the figure.
 _POINTS = 41
+# A value on records below this is rounding, or as good as nothing: four digits of it would say too much.
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -39,18 +51,6 @@ class Guess:
     highest: float
     lowest: float
     mean: float
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Certified optima for many targets: `lower` and `upper` (B,) hold the optimum at each of `points` (B,)."""
-
-    points: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    chosen: tuple[float, float]
-    across: str
-    up: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,148 +119,9 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
     found = frontier(problem, budgets=points)
     at = np.unique(np.append(points, spent))
     lower, upper = found.band(at)
-    return Curve(at, lower, upper, (spent, leakage), "mean distortion", "leakage I(S;Y), nats")
-
-
-# The figure in CSS pixels, which a browser scales to the column of text.
-_WIDTH, _HEIGHT = 640, 360
-# Margins of the figure, for numbers and labels of the axes.
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 34, 56
-# A mapping of more symbols is no picture any more, and a smaller probability no ink.
-_DRAWN, LEAST_DRAWN = 64, 0.005
-
-
-def curve_picture(curve: Curve) -> str:
-    """The curve; the marker with id `point` is moved by the page's script, and stands at the chosen point before."""
-    finite = np.isfinite(curve.upper) & np.isfinite(curve.lower)
-    x, low, high = curve.points[finite], curve.lower[finite], curve.upper[finite]
-    right, top = float(x.max()) or 1.0, float(high.max()) * 1.05 or 1.0
-
-    def across(value: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * value / right
-
-    def up(value: float) -> float:
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * value / top
-
-    def path(pairs: Sequence[tuple[float, float]]) -> str:
-        return " ".join(f"{across(a):.2f},{up(b):.2f}" for a, b in pairs)
-
-    above = list(zip(x.tolist(), high.tolist(), strict=True))
-    below = list(zip(x.tolist(), low.tolist(), strict=True))
-    parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-labelledby="curve-title">'
-        '<title id="curve-title">Least leakage for every mean distortion, with the chosen design</title>',
-        f'<polygon class="band" points="{path([*above, *reversed(below)])}"/>',
-        f'<polyline class="line" points="{path(above)}"/>',
-        f'<line class="axis" x1="{_LEFT}" y1="{up(0):.1f}" x2="{_WIDTH - _RIGHT}" y2="{up(0):.1f}"/>',
-        f'<line class="axis" x1="{_LEFT}" y1="{_TOP}" x2="{_LEFT}" y2="{up(0):.1f}"/>',
-    ]
-    parts += [
-        f'<text class="tick" x="{across(value):.1f}" y="{up(0) + 18:.1f}" text-anchor="middle">{value:g}</text>'
-        for value in _ticks(right)
-    ]
-    parts += [
-        f'<line class="grid" x1="{_LEFT}" y1="{up(value):.1f}" x2="{_WIDTH - _RIGHT}" y2="{up(value):.1f}"/>'
-        f'<text class="tick" x="{_LEFT - 8}" y="{up(value) + 4:.1f}" text-anchor="end">{value:g}</text>'
-        for value in _ticks(top)
-    ]
-    parts += [
-        f'<text class="label" x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 8}" text-anchor="middle">'
-        f"{escape(curve.across)}</text>",
-        f'<text class="label" x="4" y="{_TOP - 14}">{escape(curve.up)}</text>',
-        f'<circle class="chosen" cx="{across(curve.chosen[0]):.2f}" cy="{up(curve.chosen[1]):.2f}" r="6"/>',
-        f'<circle class="point" id="point" cx="{across(curve.chosen[0]):.2f}" cy="{up(curve.chosen[1]):.2f}" r="9" '
-        f'data-left="{_LEFT}" data-wide="{_WIDTH - _LEFT - _RIGHT}" data-right="{right!r}" data-zero="{up(0)!r}" '
-        f'data-tall="{_HEIGHT - _TOP - _BOTTOM}" data-top="{top!r}"/>',
-        "</svg>",
-    ]
-    return "".join(parts)
-
-
-def _ticks(largest: float) -> list[float]:
-    step = 10.0 ** np.floor(np.log10(largest / 2))
-    step *= next(factor for factor in (1, 2, 5, 10) if largest / (factor * step) <= 6)
-    return [round(float(k * step), 12) for k in range(1, int(largest / step) + 1)]
-
-
-def drawn(shape: tuple[int, ...]) -> bool:
-    """Whether there is a picture of a mapping of this shape."""
-    return max(shape) <= _DRAWN
-
-
-def mapping_picture(matrix: np.ndarray, useful: Sequence[str], released: Sequence[str]) -> str | None:
-    """P(y|x) as squares, darker where larger; None for alphabets that are too large to draw."""
-    inputs, outputs = matrix.shape
-    if not drawn(matrix.shape):
-        return None
-    cell = max(8, min(22, 560 // max(inputs, outputs)))
-    margin = min(8 + 7 * max(map(len, (*useful, *released))), 220)
-    wide, tall = margin + cell * outputs + 4, margin + cell * inputs + 4
-    parts = [
-        f'<svg viewBox="0 0 {wide} {tall}" role="img" aria-labelledby="mapping-title" style="max-width:{wide}px">'
-        '<title id="mapping-title">Probability of each released combination (across) for each original one (down)'
-        "</title>",
-        f'<rect class="frame" x="{margin}" y="{margin}" width="{cell * outputs}" height="{cell * inputs}"/>',
-    ]
-    size = min(12, cell)
-    for x, label in enumerate(useful):
-        parts.append(
-            f'<text class="name" font-size="{size}" x="{margin - 6}" y="{margin + cell * (x + 0.75):.1f}" '
-            f'text-anchor="end">{escape(label)}</text>'
-        )
-    for y, label in enumerate(released):
-        place = f"translate({margin + cell * (y + 0.75):.1f} {margin - 6}) rotate(-90)"
-        parts.append(f'<text class="name" font-size="{size}" transform="{place}">{escape(label)}</text>')
-    for x, y in np.argwhere(matrix >= LEAST_DRAWN).tolist():
-        chance = float(matrix[x, y])
-        parts.append(
-            f'<rect class="cell" x="{margin + cell * y}" y="{margin + cell * x}" width="{cell}" height="{cell}" '
-            f'fill-opacity="{chance:.3f}"><title>{escape(useful[x])} to {escape(released[y])}: {chance:.3f}'
-            "</title></rect>"
-        )
-    return "".join([*parts, "</svg>"])
-
-
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1b2733;--soft:#5b6b7a;--paper:#fff;--tint:#eef3f8;--blue:#1f5fa8;--warm:#b4540a}
-@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9fb0c0;--paper:#12181f;--tint:#1c2630;--blue:#7ab3f0;
---warm:#f0a35e}}
-*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}
-main{max-width:46rem;margin:0 auto;padding:1.2rem 1rem 4rem}h1{font-size:1.7rem;line-height:1.2;margin:.6rem 0}
-h2{font-size:1.2rem;margin:2.2rem 0 .6rem}p,ul,table{margin:.6rem 0}.lead{font-size:1.1rem}.soft{color:var(--soft)}
-.box{background:var(--tint);border-radius:.6rem;padding:.8rem 1rem}.scroll{overflow-x:auto}
-table{border-collapse:collapse;width:100%}th,td{text-align:right;padding:.35rem .5rem;border-bottom:1px solid
-var(--tint)}
-th:first-child,td:first-child{text-align:left}svg{width:100%;height:auto;display:block}input[type=range]{width:100%}
-select{max-width:100%;font:inherit}
-code{overflow-wrap:anywhere;font-size:.85em}.band{fill:var(--blue);opacity:.25}
-.line{fill:none;stroke:var(--blue);stroke-width:2}
-.axis{stroke:var(--soft)}.grid{stroke:var(--soft);opacity:.25}.tick,.label,.name{fill:var(--ink)}.tick{font-size:12px}
-.label{font-size:13px}.chosen{fill:var(--warm)}.point{fill:none;stroke:var(--warm);stroke-width:2.5}
-.cell{fill:var(--blue)}.frame{fill:none;stroke:var(--soft)}td{white-space:nowrap}
-@media(max-width:32rem){.tick,.label{font-size:19px}th,td{padding:.35rem .2rem;font-size:.8rem}
-td:first-child{white-space:normal}}
-"""
-
-# One row of the mapping as text: the picture shows it only under a pointer.
-_ROWS_SCRIPT = """
-(function(){var rows=JSON.parse(document.getElementById('rows').textContent);
-var origin=document.getElementById('origin'),words=document.getElementById('words');
-function show(){words.textContent='Released as '+rows[origin.selectedIndex].join('; ')+'.';}
-origin.addEventListener('input',show);show();})();
-"""
-
-_SCRIPT = """
-(function(){var data=JSON.parse(document.getElementById('data').textContent);
-var slider=document.getElementById('slider'),said=document.getElementById('said');
-var point=document.getElementById('point');function number(name){return parseFloat(point.dataset[name]);}
-function show(){var one=data[slider.value];
-point.setAttribute('cx',number('left')+number('wide')*one[0]/number('right'));
-point.setAttribute('cy',number('zero')-number('tall')*one[2]/number('top'));
-said.textContent='Mean distortion '+one[3]+': the least leakage lies between '+one[4]+' and '+one[5]+' nats.';
-slider.setAttribute('aria-valuetext',said.textContent);}
-slider.addEventListener('input',show);show();})();
-"""
+    prior = joint.sum(axis=1)
+    whole = -float(prior[prior > 0] @ np.log(prior[prior > 0]))
+    return Curve(at, lower, upper, (spent, leakage), whole, "mean distortion", "leakage I(S;Y), nats")
 
 
 _OWNER = "This page names private classes and their shares: it is for those who may know them."
@@ -290,13 +151,13 @@ def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence
         _population(found),
         _limits(mechanism, evidence),
     ]
-    scripts = [_SCRIPT] if found.curve is not None else []
-    scripts += [_ROWS_SCRIPT] if drawn(mechanism.table.shape) else []
+    scripts = [SCRIPT] if found.curve is not None else []
+    scripts += [ROWS_SCRIPT] if drawn(mechanism.table.shape) else []
     script = "".join(f"<script>{text}</script>" for text in scripts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Privacy report</title><style>{_STYLE}</style></head>\n<body><main>"
+        f"<title>Privacy report</title><style>{STYLE}</style></head>\n<body><main>"
         + "\n".join(section for section in sections if section)
         + f"</main>{script}</body></html>\n"
     )
@@ -304,24 +165,32 @@ def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence
 
 def _head(mechanism: Mechanism, evidence: Evidence | None) -> str:
     book, asked = mechanism.codebook, mechanism.asked
+    kept = mechanism.released_columns == book.useful
+    factor = _up(math.exp(asked.target))
+    rule = "to release a group of combinations in place of each"
+    if kept:
+        rule = (
+            "to release a combination unchanged where it tells little of the private class, and to hide which of the "
+        )
+        rule += "others it was"
     target = {
-        "budget": f"to change the useful columns by at most {asked.target:g} on average, and to leak as little as "
-        "possible",
-        "leakage-budget": f"to leak at most {asked.target:g} nats, and to change the useful columns as little as "
-        "possible",
+        "budget": f"to change the useful columns by at most {asked.target:g} on average, and to reveal as little as "
+        "possible of the private ones",
+        "leakage-budget": f"to reveal at most {asked.target:g} nats ({asked.leakage['name']}) of the private columns, "
+        "and to change the useful ones as little as possible",
         "disclosure": f"to release at least {asked.target:g} nats of information about the useful columns, and to "
-        "leak as little as possible",
-        "watchdog": "to release symbols with small log-lift unchanged, and to merge the others, with no posterior "
-        f"more than a factor {math.exp(asked.target):.3g} from the prior",
+        "reveal as little as possible of the private ones",
+        "watchdog": f"{rule}, so that for a reader no private class becomes more than {factor} times more or less "
+        "likely (on the records of the design)",
     }[asked.problem]
     records = ""
     if evidence is not None:
         records = f" It was made from {int(evidence.counts.sum())} records. {_OWNER}"
     return (
         "<h1>What this release reveals</h1>"
-        f'<p class="lead">Private: <b>{_list(book.private)}</b>. Useful: <b>{_list(book.useful)}</b>. Every record is '
-        f"released in a changed form: <b>{_list(mechanism.released_columns)}</b>, drawn at random by fixed "
-        f"probabilities.</p><p>Target of the design: {escape(target)}.{records}</p>"
+        f'<p class="lead">Private: <b>{_list(book.private)}</b>. Useful: <b>{_list(book.useful)}</b>. Released of '
+        f"every record: <b>{_list(mechanism.released_columns)}</b>, drawn at random by fixed probabilities that depend "
+        f"on its useful columns only.</p><p>Target of the design: {escape(target)}.{records}</p>"
         f'<p class="soft">Design <code>{mechanism.sha256}</code></p>'
     )
 
@@ -336,9 +205,9 @@ def _learned(mechanism: Mechanism, found: Numbers) -> str:
     parts = ["<h2>What the release reveals</h2>"]
     if found.right_before is not None and found.right_after is not None:
         parts.append(
-            f'<p class="box lead">Somebody who guesses the private class of a person is right in '
-            f"<b>{_percent_down(found.right_before)}</b> of the cases without the release, and in at most "
-            f"<b>{_percent_up(found.right_after)}</b> with it (on the records of the design).</p>"
+            f'<p class="box lead">Somebody who makes the best guess of the private class of a person is right in '
+            f"<b>{_percent_down(found.right_before, 2)}</b> of the cases without the release, and in at most "
+            f"<b>{_percent_up(found.right_after, 2)}</b> with it (on the records of the design).</p>"
         )
     bound = "the chance of any guess, of anything about a person, grows at most by a factor of "
     parts.append(f"<p>For every population and every prior knowledge of the reader: {bound}<b>{_up(factor)}</b>.</p>")
@@ -373,8 +242,11 @@ def _curve(curve: Curve | None) -> str:
     data = [[float(x), float(low), float(high), f"{x:.4g}", _down(max(low, 0.0)), _up(high)] for x, low, high in points]
     start = int(np.argmin(abs(curve.points[known] - curve.chosen[0])))
     return (
-        "<h2>The choice</h2><p>Less change means more leakage. The line is what the best possible mapping leaks, the "
-        "band what is proved about it; the dot is this design.</p>"
+        "<h2>The choice</h2><p>Less change means more leakage. Across: the mean distortion, the average cost of what "
+        "is changed in a record (one for each changed column, unless the design has other costs). Up: the leakage, in "
+        f"nats: 0 where the release says nothing of the private class, and {_up(curve.whole)} where it says all. The "
+        "line is what the best possible mapping leaks, the band (often as thin as the line) what is proved about it; "
+        "the dot is this design.</p>"
         f"{curve_picture(curve)}"
         '<label for="slider">Move along the line (arrow keys work):</label>'
         f'<input type="range" id="slider" min="0" max="{len(data) - 1}" value="{start}" step="1">'
@@ -392,12 +264,13 @@ def _mapping(mechanism: Mechanism) -> str:
         return f"<h2>The mapping</h2>{text}"
     options = "".join(f"<option>{escape(name)}</option>" for name in useful)
     rows = [
-        [f"{released[y]}: {row[y]:.3f}" for y in np.argsort(-row, kind="stable") if row[y] >= LEAST_DRAWN]
+        [f"{released[y]} (probability {row[y]:.3f})" for y in np.argsort(-row, kind="stable") if row[y] >= LEAST_DRAWN]
         for row in mechanism.matrix()
     ]
     data = json.dumps(rows).replace("<", "\\u003c")  # no label ends the element
     return (
-        "<h2>The mapping</h2><p>Down: what a record is. Across: what is released for it; darker is more likely.</p>"
+        "<h2>The mapping</h2><p>Down: what a record is. Across: what is released for it; darker is more likely."
+        f"{'' if mechanism.released_columns == mechanism.codebook.useful else _NUMBERED}</p>"
         f"{_scrolled(picture, 'Picture of the mapping')}"
         '<label for="origin">What is released for a record (arrow keys work):</label> '
         f'<select id="origin">{options}</select><p class="box" id="words" aria-live="polite"></p>'
@@ -414,6 +287,18 @@ def _names(codes: np.ndarray, labels: Sequence[tuple[str, ...]]) -> list[str]:
     return [" · ".join(own[code] for own, code in zip(labels, row, strict=True)) for row in codes.tolist()]
 
 
+_NUMBERED = (
+    " What is released is a number. It stands for the combinations that are released as it, and has no other meaning."
+)
+# The measures of the page, in words.
+_MEANINGS = {
+    "mutual-information": "how much the release says of the private class on average; 0 where it says nothing",
+    "min-entropy": "the logarithm of the factor by which the best guess of the private class is right more often",
+    "maximal-leakage": "the logarithm of the factor by which any guess that depends on the person only through the "
+    "private class is right more often",
+}
+
+
 def _population(found: Numbers) -> str:
     audit = found.audit
     if audit is None or audit.confidence is None:
@@ -421,12 +306,11 @@ def _population(found: Numbers) -> str:
             "<h2>For the population</h2><p>No records were held out, so this page has no bounds for people who are not "
             "in the table.</p>"
         )
-    wanted = ("mutual-information", "maximal-leakage", "min-entropy")
     rows = "".join(
-        f"<tr><td>{escape(row.name)}</td><td>{_up(row.fitted or 0.0)}</td><td>{_up(row.upper)}</td>"
+        f"<tr><td>{escape(row.name)}</td><td>{_fitted(row.fitted or 0.0)}</td><td>{_up(row.upper)}</td>"
         f"<td>{'' if row.cap is None else _up(row.cap)}</td></tr>"
         for row in audit.rows
-        if row.name in wanted and row.upper is not None and row.units == "nats"
+        if row.name in _MEANINGS and row.upper is not None and row.units == "nats"
     )
     statements = (*audit.assumptions.statements, _ALPHABETS)
     sentences = "".join(f"<li>{escape(text)}</li>" for text in statements)
@@ -439,7 +323,8 @@ def _population(found: Numbers) -> str:
             f"<tbody>{rows}</tbody></table>",
             "Bounds for the population",
         )
-        + f"<p>This stands on:</p><ul>{sentences}</ul>"
+        + f"<ul>{''.join(f'<li>{name}: {text}.</li>' for name, text in _MEANINGS.items())}</ul>"
+        + f"<p>These bounds assume:</p><ul>{sentences}</ul>"
     )
 
 
@@ -447,10 +332,13 @@ def _limits(mechanism: Mechanism, evidence: Evidence | None) -> str:
     claims = {} if evidence is None else evidence.claims(mechanism)
     proved = ""
     if "gap" in claims and "lower_bound" in claims:
-        proved = (
-            "<p>No other mapping does better than this one by more than "
-            f"{_claim(claims['gap'])}: the bound was computed again with whole numbers.</p>"
-        )
+        proved = f"<p>No other mapping does better than this one by more than {_claim(claims['gap'])}: "
+        proved += "the bound was computed again with whole numbers.</p>"
+        if "solver_gap" in claims:
+            proved += (
+                f"<p>The solver proved in floating-point numbers that it is not more than "
+                f"{_claim(claims['solver_gap'])}; that was not computed again.</p>"
+            )
     return (
         "<h2>What it does not protect against</h2><ul>"
         "<li>A second release of the same people, by this or another design: two draws reveal more than one.</li>"
@@ -472,6 +360,11 @@ def _up(value: float) -> str:
     return _digits(value, math.ceil)
 
 
+def _fitted(value: float) -> str:
+    """A value on records; what rounding may have made of 0 is no number to show."""
+    return _up(value) if value >= _NOTHING else f"below {_NOTHING:g}"
+
+
 def _down(value: float) -> str:
     return _digits(value, math.floor)
 
@@ -487,9 +380,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _percent_up(share: float) -> str:
-    return f"{min(math.ceil(1000 * share), 1000) / 10:.1f} %"
+def _percent_up(share: float, places: int = 1) -> str:
+    return f"{min(math.ceil(100 * 10**places * share), 100 * 10**places) / 10**places:.{places}f} %"
 
 
-def _percent_down(share: float) -> str:
-    return f"{math.floor(1000 * share) / 10:.1f} %"
+def _percent_down(share: float, places: int = 1) -> str:
+    return f"{math.floor(100 * 10**places * share) / 10**places:.{places}f} %"

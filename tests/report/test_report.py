@@ -245,12 +245,50 @@ def test_a_browser_runs_it_with_the_keyboard_at_the_width_of_a_phone(fitted, tmp
             assert len(set(rows)) == 3
             likeliest = fitted.mechanism.matrix()[2].max()
             assert rows[2].startswith("Released as ")
-            assert f": {likeliest:.3f}" in rows[2]
+            assert f"(probability {likeliest:.3f})" in rows[2]
             break
     names = [name for name in reached if name]
     assert names == ["Private classes", "slider", "Picture of the mapping", "origin"]
     assert browser.errors() == []
     assert {url.partition(":")[0] for url in browser.requests()} == {"file"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_kind_of_design_fits_the_window(every, tmp_path, browser, width):  # noqa: F811
+    """No page is wider than its window, no picture has an empty half, no error is reported."""
+    browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+    for problem, one in every.items():
+        path = tmp_path / f"{problem}.html"
+        path.write_text(report(one.mechanism, one.evidence), encoding="utf-8")
+        browser.events.clear()
+        browser.open(path.as_uri())
+        assert browser.value("document.documentElement.scrollWidth") <= width
+        frame = "document.querySelector('.frame').getBoundingClientRect()"
+        picture = "document.querySelector('.frame').ownerSVGElement.getBoundingClientRect()"
+        empty = browser.value(f"{frame}.top - {picture}.top")
+        assert empty <= (0.15 if problem == "disclosure" else 0.8) * browser.value(f"{picture}.height")
+        assert browser.errors() == []
+
+
+def test_sentences_of_each_kind_of_design(every):  # noqa: F811
+    """What a reader is told of the target is what the design does."""
+    texts = {name: Checked(report(one.mechanism, one.evidence)).text for name, one in every.items()}
+    assert "What is released is a number." in texts["disclosure"]
+    assert all("What is released is a number." not in texts[name] for name in set(texts) - {"disclosure"})
+    assert "becomes more than 1.35 times more or less likely" in texts["watchdog"]
+    assert "to reveal at most 0.005 nats (mutual-information)" in texts["leakage-budget"]
+    assert "No other mapping does better than this one by more than" in texts["disclosure"]
+    assert "No other mapping" not in texts["watchdog"]  # nothing is known of better ones
+    outputs = (
+        every["budget"].evidence.counts @ every["budget"].mechanism.matrix() / every["budget"].evidence.counts.sum()
+    )
+    before, after = (
+        float(re.search(rf"([\d.]+) %\s+{words}", texts["budget"])[1]) / 100
+        for words in ("of the cases without the release", "with it")
+    )
+    assert before <= outputs.sum(axis=1).max() < before + 1e-4
+    assert after - 1e-4 < outputs.max(axis=0).sum() <= after
 
 
 def test_no_label_ends_the_data_of_the_page():
