@@ -146,6 +146,8 @@ def test_step_limit(steps):
 def test_unknown_solvers_name_the_known_ones():
     with pytest.raises(jp.InputError, match=r"^solver 'simplex' is unknown; known: auto, interior-point, mirror"):
         jp.solve(problem(), "simplex")
+    with pytest.raises(jp.InputError, match=r"^solver must be a name or an object: InteriorPoint\(\), not the class"):
+        jp.solve(problem(), jp.InteriorPoint)
     with pytest.raises(jp.InputError, match=r"^solver: additive noise has one method"):
         jp.solve(jp.NoiseProblem(np.eye(3) / 3, np.arange(3.0), budget=1.0), "mirror-descent")
 

@@ -159,9 +159,9 @@ class Term:
 class AbstractRuleSet(ABC):
     """A set G; terms are compiled with it, so two that are equal are one to a compiled program."""
 
-    smooth: ClassVar[bool] = True  # { h <= 0 } with a boundary that bends
-    massed: ClassVar[bool] = False  # the last row is the mass of the output, which no rule is asked for
-    coupled: ClassVar[bool] = False  # the Hessian of h is no diagonal matrix, and a user's function answers
+    smooth: ClassVar[bool] = True  # { h <= 0 } with a curved boundary
+    massed: ClassVar[bool] = False  # the last row is the mass of the output; its rule is free
+    coupled: ClassVar[bool] = False  # the Hessian of h is not diagonal; h comes from a user's function
     users: ClassVar[bool] = False  # a user's function in JAX, with constants of its own precision
     additive: ClassVar[bool] = False  # rows in proportion to each other and to their references are one: they add up
     proportional: ClassVar[bool] = False  # rules change by shares of themselves, and keep their sign
@@ -175,7 +175,7 @@ class AbstractRuleSet(ABC):
 
     @abstractmethod
     def gradient(self, term: Term, w: Arr) -> Arr:
-        """The natural rule about w > 0, (T,) or (Y, T). A row without reference gets one that counts nothing."""
+        """The gradient of phi at w > 0, (T,) or (Y, T). A row without reference gets a rule that adds nothing."""
 
     @abstractmethod
     def support(self, term: Term, w: Arr) -> Arr:
@@ -191,9 +191,9 @@ class AbstractRuleSet(ABC):
         return -math.inf, math.inf
 
     def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
-        """(rows, reference, cap) with rows that say the same put together.
+        """(rows, reference, cap) with equivalent rows added up.
 
-        Smooth sets see sums over symbols of r f(w/r), so equal ratios add up; the mass is its own row.
+        phi of a smooth set is a sum over symbols of r f(w/r), so rows of equal ratios are added; the mass stays a row.
         """
         own = len(rows) - self.massed
         sizes = rows[:own].sum(axis=1)
@@ -206,7 +206,7 @@ class AbstractRuleSet(ABC):
         )
 
     def unseen(self, reference: Arr) -> Arr:
-        """Rules for symbols that are not iterated on, (T,): they cost the set next to nothing."""
+        """Rules for symbols that are left out of the iteration, (T,): they use almost nothing of the set."""
         return np.zeros(len(reference))
 
     # What a certificate needs: of sets without a user's function for leading axes of the term's arrays too, a batch.

@@ -80,6 +80,8 @@ def pick_solver(solver: object, problem: DistortionProblem, goal: Goal) -> tuple
         name, notes = _choose(problem, goal) if solver == "auto" else (solver, ())
         chosen = SOLVERS[name]
     else:
+        if isinstance(solver, type) and issubclass(solver, Solver):
+            raise InputError(f"solver must be a name or an object: {solver.__name__}(), not the class")
         raise InputError(f"solver {solver!r} is unknown; known: {', '.join(SOLVER_NAMES)}")
     if isinstance(chosen, LINEAR):
         if not is_linear(problem):
