@@ -11,6 +11,27 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 GALLERY = ROOT / "docs" / "gallery"
 GROUPS = ("The four papers", "From the field", "What else can be computed")
+# Where the figures, tables and numeric statements of the papers are.
+PAPERS = """\
+| paper | figure, table or statement | page |
+|---|---|---|
+| Calmon and Fawaz 2012 (no figures) | Examples 1 and 2, Corollary 2: the counting query | [](counting_query.md) |
+| | Theorem 4: differential privacy and leakage | [](dp_and_leakage.md) |
+| | Corollary 1: rate-distortion | [](rate_distortion.md) |
+| | section V: average and maximum leakage, information privacy | [](guarantees.md), [](ldp_and_information.md) |
+| | section VI: a set of priors | [](worst_prior.md) |
+| Makhdoumi et al. 2014 | Fig. 1: least and most I(S;Y) of the census | [](census_funnel.md); the bins are \
+not printed, so five binnings |
+| | Algorithms 1 and 2 | [](heart_funnel.md), [](funnel_solvers.md), [](census_three_private.md) |
+| | Theorem 1: bounded costs | [](cost_bound.md) |
+| | section V: the Gaussian funnel | [](gaussian_funnel.md) |
+| Wu, Xia and He 2017 (no figures) | Assumption 1, Definition 4, Proposition 4 | [](entropy_bounded_adversary.md) |
+| | Proposition 2: four measures | [](guarantees.md) |
+| Hsu, Asoodeh and Calmon 2019 | Fig. 1, Tables I and II: log-lift of COMPAS records | [](compas.md) |
+| | Fig. 2: utility against leakage | [](compas.md): the shape; its split and training are not printed |
+| | Tables III and IV | none: a normalised log-lift cannot have these values, [](../explanation/compas.md) |
+| | eq. 9, Proposition 2 | [](census_watchdog.md) |
+"""
 
 
 def experiments() -> dict[str, dict[str, Any]]:
@@ -69,7 +90,9 @@ def index(known: dict[str, dict[str, Any]]) -> str:
             "# Gallery\n",
             "Every figure with the code that draws it, its source, and published values beside ours where there are "
             "any. `jaxpriv reproduce NAME` computes one again, `jaxpriv reproduce --list` names them.\n",
-            *cards,
+            *cards[:1],
+            PAPERS,
+            *cards[1:],
             "```{toctree}\n:hidden:\n",
             *known,
             "```\n",

@@ -4,7 +4,7 @@
     python experiments/entropy_bounded_adversary/plot.py     # draws it
 
 The adversary's prior over the whole database may be any with H(P) >= b. Per-record leakage is the largest log-lift
-ln P(r|x_i)/P(r) over all such priors, records and outputs (Wu, Zhou and Xia, Definition 4 under Assumption 1). The
+ln P(r|x_i)/P(r) over all such priors, records and outputs (Wu, Xia and He, Definition 4 under Assumption 1). The
 supremum is over a set on which the problem is not convex; local searches give one side of it. Here branch and bound
 gives both: `lower` is the value of an explicit prior, `upper` is proved for every prior.
 
@@ -13,7 +13,8 @@ gives both: `lower` is the value of an explicit prior, `upper` is proved for eve
 
 The distortion is the crossover probability f: the probability that a released bit is wrong. b is a share of the largest
 entropy, n ln 2. Both are the examples of Wu et al. (2026, arXiv 2602.00689), whose algorithms are local; the numbers of
-that paper are not used. In nats.
+that paper are not used. Two curves of each have closed forms (`closed_form`
+in plot.py). In nats.
 """
 
 import csv

@@ -170,7 +170,7 @@ class Lift(AbstractPointwiseLeakage):
 class MaxLift(AbstractPointwiseLeakage):
     """max_{s,y} ln( P(s|y)/p_s ): pointwise maximal leakage, max-mutual information, I_inf(S;Y).
 
-    One-sided, hence finite: at most ln(1/min p_s). Wu, Zhou and Xia, Definition 3 (their
+    One-sided, hence finite: at most ln(1/min p_s). Wu, Xia and He, Definition 3 (their
     information privacy); Saeidian et al. 2023 (pointwise maximal leakage).
     """
 
@@ -331,7 +331,7 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
     of sets of symbols add nothing, as a ratio of mixtures lies between the ratios of its parts.
     It bounds two-sided lift. Infinite if an output excludes one symbol and not another.
 
-    Ghosh and Kleinberg 2016; Wu, Zhou and Xia, eq. (13).
+    Ghosh and Kleinberg 2016; Wu, Xia and He, eq. (13).
     """
 
     def row_count(self, symbols: int) -> int:

@@ -191,9 +191,9 @@ class AbstractRuleSet(ABC):
         return -math.inf, math.inf
 
     def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
-        """(rows, reference, cap) with equivalent rows added up.
+        """(rows, reference, cap) with rows that say the same put together.
 
-        phi of a smooth set is a sum over symbols of r f(w/r), so rows of equal ratios are added; the mass stays a row.
+        Smooth sets see sums over symbols of r f(w/r), so equal ratios add up; the mass is its own row.
         """
         own = len(rows) - self.massed
         sizes = rows[:own].sum(axis=1)

@@ -95,7 +95,7 @@ class MutualInformation(AbstractMeanLeakage):
 class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
     """max_y D( P_{S|Y=y} || P_S ), in nats: the worst output where mutual information averages.
 
-    Differs from `MaxInformation` unless p is uniform. Wu, Zhou and Xia, Proposition 1.
+    Differs from `MaxInformation` unless p is uniform. Wu, Xia and He, Proposition 1.
     """
 
     @property
