@@ -2,6 +2,7 @@
 
 A function here is that of `jax.numpy` if one of its arguments is an array of JAX (inside of jit, vmap and grad every
 array that depends on their arguments is one), and that of NumPy otherwise. Products are at full precision in both.
+NumPy's take arrays of a batch too (`_lanes`).
 
 What makes an array out of nothing takes the library and the dtype from an array `like`: a NumPy constant cannot be
 indexed by what is traced. `put` and `add_at` stand for `.at[]`. The control flow below looks at the values that it is
@@ -23,6 +24,8 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import PyTree
 from numpy.typing import DTypeLike
 
+from jaxpriv import _lanes
+from jaxpriv._lanes import has_lanes
 from jaxpriv._types import Arr, ArrLike, BoolLike, Index, ScalarLike
 
 inf = math.inf
@@ -47,6 +50,13 @@ def of(*arrays: object) -> ModuleType:
         if _JAX[type(array)]:
             return jnp
     return np
+
+
+def asarray(value: ArrLike, like: Arr) -> Arr:
+    """`value` as an array of the library and the dtype of `like`."""
+    if has_lanes(value):
+        return _lanes.with_lanes(value.lanes.astype(like.dtype))
+    return of(like, value).asarray(value, like.dtype)
 
 
 def _any_jax(tree: PyTree) -> bool:
@@ -111,13 +121,16 @@ def stack(arrays: Sequence[ArrLike], axis: int = 0) -> Arr:
     if of(*arrays) is jnp:
         return jnp.stack(arrays, axis=axis)
     one = (slice(None),) * (axis % (np.ndim(arrays[0]) + 1)) + (None,)
-    return np.concatenate([np.asarray(array)[one] for array in arrays], axis=len(one) - 1)
+    parts = [array[one] if has_lanes(array) else np.asarray(array)[one] for array in arrays]
+    return np.concatenate(parts, axis=len(one) - 1)
 
 
 def broadcast_to(a: Arr, shape: tuple[int, ...]) -> Arr:
     """`a` repeated to a shape."""
     if of(a) is jnp:
         return jnp.broadcast_to(a, shape)
+    if has_lanes(a):
+        return _lanes.broadcast_to(a, shape)
     repeated = np.empty(shape, a.dtype)
     repeated[...] = a
     return repeated
@@ -149,6 +162,8 @@ def ones(shape: int | tuple[int, ...], like: Arr) -> Arr:
 
 def full(shape: int | tuple[int, ...], value: ArrLike, like: Arr) -> Arr:
     """An array of one number with the dtype of `like`."""
+    if has_lanes(value):
+        return _lanes.broadcast_to(value, (shape,) if isinstance(shape, int) else shape)
     return of(like, value).full(shape, value, like.dtype)
 
 
@@ -173,6 +188,8 @@ def put(a: Arr, index: Index, value: ArrLike) -> Arr:
     """A copy of `a` with `value` at `index`."""
     if of(a, value) is jnp:
         return jnp.asarray(a).at[index].set(value)
+    if has_lanes(a) or has_lanes(value):
+        return _lanes.put(a, index, value)
     a = a.copy()
     a[index] = value
     return a
@@ -182,9 +199,7 @@ def add_at(a: Arr, index: Index, value: ArrLike) -> Arr:
     """A copy of `a` with `value` added at `index`, whose places are different ones."""
     if of(a, value) is jnp:
         return jnp.asarray(a).at[index].add(value)
-    a = a.copy()
-    a[index] += value
-    return a
+    return put(a, index, a[index] + value)
 
 
 def matmul(a: Arr, b: Arr) -> Arr:
@@ -198,7 +213,7 @@ def weigh(weights: Arr, arrays: Arr) -> Arr:
         return jnp.tensordot(weights, arrays, 1)
     if len(arrays) == 1:
         return weights[0] * arrays[0]
-    return np.matmul(weights, arrays.reshape(len(arrays), math.prod(arrays.shape[1:]))).reshape(arrays.shape[1:])
+    return matmul(weights, arrays.reshape(len(arrays), math.prod(arrays.shape[1:]))).reshape(arrays.shape[1:])
 
 
 def einsum(subscripts: str, *arrays: Arr) -> Arr:
@@ -206,6 +221,8 @@ def einsum(subscripts: str, *arrays: Arr) -> Arr:
     if of(*arrays) is jnp:
         return jnp.einsum(subscripts, *arrays, precision="highest")
     a, b = arrays
+    if has_lanes(a) or has_lanes(b):
+        return _lanes.einsum(subscripts, a, b, einsum)
     to_a, to_b, back, shared, own = _contraction(subscripts)
     a, b = a.transpose(to_a), b.transpose(to_b)
     if own == 1 and a.ndim == b.ndim == shared + 2:  # matrices as they are
@@ -244,6 +261,8 @@ def inverse_root(g: Arr) -> Arr:
         root = lax.linalg.cholesky(jnp.swapaxes(g, -1, -2), symmetrize_input=False)
         one = jnp.broadcast_to(jnp.eye(g.shape[-1], dtype=g.dtype), g.shape)
         return lax.linalg.triangular_solve(root, one, left_side=True, lower=True)
+    if has_lanes(g):
+        return _lanes.with_lanes(inverse_root(g.lanes))
     try:
         root = np.linalg.cholesky(g)
         # Elimination in an upper triangular matrix exchanges no rows and leaves it as it is: a triangular solve.
@@ -256,6 +275,8 @@ def cholesky(g: Arr) -> Arr:
     """L, lower triangular, with g = L L' for a stack of positive definite matrices; NaN where one is not."""
     if of(g) is jnp:
         return jnp.linalg.cholesky(g)
+    if has_lanes(g):
+        return _lanes.with_lanes(cholesky(g.lanes))
     try:
         return np.linalg.cholesky(g)
     except np.linalg.LinAlgError:
@@ -273,9 +294,13 @@ def solve(matrix: Arr, rhs: Arr) -> Arr:
     """matrix^-1 rhs, not finite where the matrix is singular."""
     if of(matrix, rhs) is jnp:
         return jnp.linalg.solve(matrix, rhs)
+    if has_lanes(matrix) or has_lanes(rhs):
+        return _lanes.solve(matrix, rhs, solve)
     try:
         return np.linalg.solve(matrix, rhs)
-    except np.linalg.LinAlgError:
+    except np.linalg.LinAlgError:  # for the whole stack, if one of them is singular
+        if matrix.ndim > 2:
+            return np.stack([solve(one, side) for one, side in zip(matrix, rhs, strict=True)])
         return np.full_like(rhs, np.nan)
 
 
@@ -285,11 +310,14 @@ def stored(a: Arr) -> Arr:
 
 
 def while_loop(go_on: Callable[[T], BoolLike], step: Callable[[T], T], state: T) -> T:
-    """`lax.while_loop`."""
+    """`lax.while_loop`; in lanes until the last of them is done, each with what it had when it was."""
     if _any_jax(state):
         return lax.while_loop(go_on, step, state)
-    while go_on(state):
-        state = step(state)
+    going = go_on(state)
+    while going.lanes.any() if has_lanes(going) else going:
+        new = step(state)
+        state = _lanes.chosen(going, new, state) if has_lanes(going) else new
+        going = go_on(state)
     return state
 
 
@@ -303,9 +331,13 @@ def fori_loop(start: int, stop: ScalarLike, step: Callable[[ScalarLike, T], T], 
 
 
 def cond(which: BoolLike, yes: Callable[[], T], no: Callable[[], T]) -> T:
-    """`lax.cond` of functions without arguments."""
+    """`lax.cond` of functions without arguments; both of them where lanes differ."""
     if _JAX[type(which)]:
         return lax.cond(which, yes, no)
+    if has_lanes(which):
+        if which.lanes.any() and not which.lanes.all():
+            return _lanes.chosen(which, yes(), no())
+        return yes() if which.lanes.all() else no()
     return yes() if which else no()
 
 
@@ -315,4 +347,4 @@ def each(function: Callable[..., T], *trees: PyTree) -> T:
         return jax.vmap(function)(*trees)
     count = len(jax.tree.leaves(trees)[0])
     parts = [function(*jax.tree.map(lambda leaf, i=i: leaf[i], trees)) for i in range(count)]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
+    return jax.tree.map(lambda *leaves: stack(leaves), *parts)

@@ -1,15 +1,22 @@
 """Names for array shapes. Axes: `s` private, `x` useful, `y` released (MATH notation: S - X - Y)."""
 
 from types import EllipsisType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from jaxpriv._lanes import LaneArray
+
 # A host array, a device array or a tracer: whatever the caller holds. Where a module runs on both libraries NumPy's
 # scalars count as arrays without axes: its reductions return them.
-Arr: TypeAlias = Array | np.ndarray
+# So does an array of a batch in NumPy, `LaneArray`: code that is written for one problem takes it for one of NumPy's,
+# and so does a static checker.
+if TYPE_CHECKING:
+    Arr: TypeAlias = Array | np.ndarray
+else:
+    Arr: TypeAlias = Array | np.ndarray | LaneArray
 # One number or truth value: an array without axes, NumPy's scalar (what its reductions return) or Python's.
 ScalarLike: TypeAlias = Arr | np.floating | np.integer | float | int
 BoolLike: TypeAlias = Arr | np.bool_ | bool

@@ -16,6 +16,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from jaxpriv._lanes import LaneArray
 from jaxpriv._process import refuse_after_fork
 from jaxpriv._resources import MERGE, fits, need_memory
 from jaxpriv._types import Arr, ArrLike
@@ -33,9 +34,11 @@ _UNTRACED = frozenset((np.ndarray, np.float64, float, int, bool, str, type(None)
 
 
 def is_traced(*values: object) -> bool:
-    """Whether any array among `values` is a tracer (we are inside jit, vmap or grad)."""
+    """Whether any array among `values` is a tracer (we are inside jit, vmap or grad), or differs between lanes."""
     for value in values:
-        if type(value) not in _UNTRACED and any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
+        if type(value) in _UNTRACED:
+            continue
+        if any(isinstance(leaf, Tracer | LaneArray) for leaf in jax.tree.leaves(value)):
             return True
     return False
 

@@ -29,7 +29,7 @@ def _problem(seed: int, sizes: tuple[int, int, int] = (4, 4, 4), share: float = 
 
 @pytest.fixture(autouse=True)
 def _batches_of_any_number(monkeypatch):
-    monkeypatch.setattr(batches, "_WORTH", 0.0)
+    monkeypatch.setattr(batches, "_WORTH_COMPILING", 0.0)
 
 
 # ------------------------------------------------------------------------------ buckets
@@ -215,7 +215,7 @@ def test_a_lane_that_takes_many_steps_is_left_to_a_solve_of_its_own(monkeypatch)
 
 
 def test_an_error_in_one_solve_is_its_own(monkeypatch):
-    monkeypatch.setattr(batches, "_WORTH", float("inf"))
+    monkeypatch.setattr(batches, "_WORTH_COMPILING", float("inf"))
     problems = [_problem(seed) for seed in range(3)]
     original = many.solve_within
 
@@ -281,7 +281,7 @@ def test_a_call_too_small_for_a_batch_compiles_nothing_and_counts_for_the_next(m
     problems = [_problem(seed) for seed in range(4)]
     compiled = []
     real = loops.on_host
-    monkeypatch.setattr(batches, "_WORTH", np.inf)
+    monkeypatch.setattr(batches, "_WORTH_COMPILING", np.inf)
     monkeypatch.setattr(loops, "_ENOUGH", 1e-6)  # a second solve alone would be compiled
     monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
     monkeypatch.setattr(loops, "on_host", lambda *args: compiled.append(1) or real(*args))
@@ -317,14 +317,15 @@ def _kind(sizes: tuple[int, int, int], **more) -> batches.Kind:
 
 
 def test_kinds_that_fit_into_a_larger_bucket_share_its_program(monkeypatch):
-    """Where that costs less than a program of their own, or than solving them one by one."""
+    """Where that costs less than a program or a batch of their own, or than solving them one by one."""
     monkeypatch.undo()
     tiny, small, large = (_kind((n, n, n)) for n in (4, 8, 32))
-    assert batches.joined({tiny: 1000, small: 1000}) == {tiny: small, small: small}
-    few = {tiny: 200, small: 200}
-    assert [kind.width(200) for kind in few] == [0, 0]
-    assert batches.joined(few) == {tiny: small, small: small}
-    assert small.width(400) == 128
+    assert batches.joined({tiny: 30_000, small: 30_000}) == {tiny: small, small: small}  # one program in place of two
+    assert [kind.width(30_000) for kind in (tiny, small)] == [128, 128]
+    few, some = {tiny: 20, small: 20}, {tiny: 1000, small: 1000}
+    assert [kind.width(1000) for kind in some] == [0, 0]
+    assert batches.joined(few) == {tiny: small, small: small}  # one batch in NumPy
+    assert batches.joined(some) == {tiny: tiny, small: small}
     # Three large problems are no reason to compute a thousand small ones in their size.
     assert batches.joined({small: 1000, large: 3}) == {small: small, large: large}
     assert batches.joined({small: 100_000, large: 10_000}) == {small: small, large: large}

@@ -101,6 +101,8 @@ def logarithmic(rate: float) -> Scale:
 
 
 def _exp(nats: ScalarLike) -> ScalarLike:
+    if np.ndim(nats):
+        return np.exp(np.minimum(nats, MOST_NATS))
     return jnp.exp(jnp.minimum(nats, MOST_NATS)) if is_traced(nats) else math.exp(min(nats, MOST_NATS))
 
 

@@ -26,7 +26,7 @@ from jaxpriv._types import Arr
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.lower import tables_of, terms_of
+from jaxpriv.program.lower import ProblemStack, tables_of, terms_of
 
 # Alphabets are rounded up to multiples of the second number up to the first. Larger ones stay as they are: a step takes
 # most of the time there, and a few symbols more cost as much as compiling.
@@ -115,6 +115,12 @@ class Lanes:
         limits = np.array([[value for _, value in problem.limits] for problem in problems], dtype=np.float64)
         return Lanes(joints, tables, target, limits, form, Measures.of(first))
 
+    def stack(self) -> ProblemStack:
+        """All problems, of one measure."""
+        (leakage,) = self.measures.values
+        joints, tables, target = (np.asarray(part) for part in (self.joints, self.tables, self.target))
+        return ProblemStack(joints, tables, leakage, **{self.form: target})
+
     def problem(self) -> DistortionProblem:
         """The problem of one lane."""
         leakage, *limited = self.measures.values
@@ -153,6 +159,19 @@ def restored(
         lead = scores.shape[:3]
         scores = scores.reshape(*lead, -1, bucket.private)[..., :private].reshape(*lead, -1)
     return mechanism, scores, weights[:, :outputs]
+
+
+@lru_cache(maxsize=256)
+def numeric(measures: Measures) -> bool:
+    """Whether NumPy computes the sets of rules of each measure: none is a function of the user's, in JAX."""
+    joint = np.array([[0.3, 0.2], [0.1, 0.4]])
+    for measure in measures.values:
+        if measure.untraceable is not None or any(np.ndim(leaf) for leaf in jax.tree.leaves(measure)):
+            return False
+        role = Role.WORST if measure.worst_outcome else Role.AVERAGE
+        if any(term.rule_set.users for term in terms_of(measure, joint, role, _LIMIT, True)):
+            return False
+    return True
 
 
 @lru_cache(maxsize=256)

@@ -11,13 +11,12 @@ import itertools
 import math
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from jaxpriv import _arrays as xp
 from jaxpriv._numerics import unit_of
 from jaxpriv._types import Arr
-from jaxpriv._validation import is_traced
 from jaxpriv.certificates import Certificate, certify_program, violation_of
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Term
@@ -25,7 +24,14 @@ from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
 from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face
-from jaxpriv.program.lower import Limits, finite_limits, least_value, measured_program, terms_of_limit
+from jaxpriv.program.lower import (
+    Limits,
+    distance_scale,
+    finite_limits,
+    least_value,
+    measured_program,
+    terms_of_limit,
+)
 from jaxpriv.solvers.interior_point.system import prior_rule, rule_at
 from jaxpriv.solvers.linear_program import Outcome, highs
 
@@ -388,16 +394,24 @@ def _proof_of_nothing(program: Program, k: Arr, eta: Arr, price: Arr) -> tuple[A
     return np.tile(prior_rules(program, np.asarray(price)), (len(k), 1)), eta, price
 
 
+def cheapest_release(program: Program) -> Arr:
+    """For every useful symbol the output with the least sum of the budgets' shares: of one budget it is the least
+    distortion.
+    """
+    shares = (program.constraints / distance_scale(program.constraints)[:, None, None]).sum(axis=0)
+    chosen = shares.argmin(axis=1)
+    return (np.arange(program.cost.shape[1]) == chosen[:, None]).astype(program.cost.dtype)
+
+
 def independent_release(program: Program) -> Arr:
     """The cheapest release of one and the same symbol: it leaks nothing."""
-    xp = jnp if is_traced(program) else np
     if program.shares:
         over = program.constraints.sum(axis=1) - program.budgets[:, None]
         chosen = xp.where(program.marks[:, None] > 0, over, -np.inf).max(axis=0).argmin()
     else:
         chosen = program.cost.sum(axis=0).argmin()
     symbol = (np.arange(program.cost.shape[1]) == chosen).astype(program.cost.dtype)
-    return xp.broadcast_to(symbol, program.cost.shape) + xp.zeros_like(program.cost)
+    return xp.broadcast_to(symbol, program.cost.shape)
 
 
 def no_rules(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

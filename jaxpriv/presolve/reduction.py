@@ -14,7 +14,6 @@ Private symbols that say the same are merged by the sets of rules (`program.lowe
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 import equinox as eqx
 import jax
@@ -22,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage.rule_sets import Role, Term, classes
@@ -101,7 +101,7 @@ class Kept:
 
     def mechanism(self, program: Program, mechanism: Arr) -> Arr:
         """Rows of the kept symbols; the others release the marginal of Y."""
-        mechanism = (jnp if is_traced(mechanism) else np).maximum(mechanism, 0.0)
+        mechanism = xp.maximum(mechanism, 0.0)
         mechanism = mechanism / mechanism.sum(axis=1, keepdims=True)
         if self.all_inputs:
             return mechanism
@@ -220,15 +220,14 @@ class Reduced:
         scaled, factor, shift = _scaled(kept.program(program))
         centred, known = _centred(scaled)
         shift = shift / factor + known
-        inner = Goal(MARGIN * goal.tol / factor, (jnp if is_traced(program) else np).asarray(MARGIN * goal.rtol), shift)
+        inner = Goal(MARGIN * goal.tol / factor, xp.asarray(MARGIN * goal.rtol, program.cost), shift)
         return Reduced(program, kept, centred, factor, inner)
 
     def expanded(self, best: Candidate) -> tuple[PyTree, PyTree, PyTree, PyTree]:
         """(mechanism, k, eta, price) of the original program."""
-        xp = jnp if is_traced(best) else np
-        mechanism, k, eta, price = (xp.asarray(part) for part in (best.mechanism, best.k, best.eta, best.price))
-        whole = _whole_rules(xp, self.program, k, eta, price)
-        price = _unscaled_prices(xp, self.kept.program(self.original), price, self.factor)
+        mechanism, k, eta, price = (_on_host(part) for part in (best.mechanism, best.k, best.eta, best.price))
+        whole = _whole_rules(self.program, k, eta, price)
+        price = _unscaled_prices(self.kept.program(self.original), price, self.factor)
         eta = eta * self.factor
         k = self.kept.rules(self.original, whole * self.factor, eta, price)
         return self.kept.mechanism(self.original, mechanism), k, eta, price
@@ -239,7 +238,6 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
 
     The peak of a minimax program is counted in that of its feasible point.
     """
-    xp = jnp if is_traced(program) else np
     floors = program.constraints.min(axis=2)
     constraints = program.constraints - floors[:, :, None]
     budgets = program.budgets - floors.sum(axis=1)
@@ -248,7 +246,7 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
     free = all(term.role in (Role.AVERAGE, Role.WORST) for term in program.terms)
     sizes = constraints.sum(axis=1).max(axis=1, initial=0.0)
     shared = program.marks > 0
-    factor = xp.ones((), program.cost.dtype)
+    factor = xp.ones((), program.cost)
     if free:
         factor = xp.where(shared, sizes, 0.0).max() if program.shares else cost.sum(axis=0).max()
     terms = program.terms
@@ -277,17 +275,16 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
     of the size of its limit, however small that is, and so are its rounding errors and the moves of its price.
     """
     terms: list[Term] = []
-    known = (jnp if is_traced(program) else np).zeros((), program.cost.dtype)
+    known = xp.zeros((), program.cost)
     for term in program.terms:
         prior = term.rows.sum(axis=1)
         if not term.smooth or not (is_traced(prior) or (prior > 0).all()):
             terms.append(term)
             continue
-        centre = rule_at(term, prior)
-        centre = centre if is_traced(centre) else np.asarray(centre)
+        centre = _on_host(rule_at(term, prior))
         claim, bound, offset = centre @ prior, term.bound, term.offset
         if term.role is Role.OBJECTIVE:
-            known += claim
+            known = known + claim
         elif term.role is Role.WORST:
             offset = offset + centre @ term.rows
         else:
@@ -296,22 +293,27 @@ def _centred(program: Program) -> tuple[Program, ScalarLike]:
     return dataclasses.replace(program, terms=tuple(terms)), known
 
 
-def _whole_rules(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
+def _on_host(part: Arr) -> Arr:
+    """An array of NumPy where its numbers are known; a user's function may have given one of JAX."""
+    return part if is_traced(part) else np.asarray(part)
+
+
+def _whole_rules(program: Program, k: Arr, eta: Arr, price: Arr) -> Arr:
     """Rules times prices, counted from zero again."""
     parts = [
-        xp.asarray(weight)[:, None] * (np.zeros(len(term.rows), k.dtype) if term.centre is None else term.centre)
+        weight[:, None] * (np.zeros(len(term.rows), k.dtype) if term.centre is None else term.centre)
         for term, weight in zip(program.terms, _weights(program, eta, price), strict=True)
     ]
     return k + xp.concatenate(parts, axis=1) if parts else k
 
 
-def _unscaled_prices(xp: ModuleType, program: Program, price: Arr, factor: ScalarLike) -> Arr:
+def _unscaled_prices(program: Program, price: Arr, factor: ScalarLike) -> Arr:
     """Prices of the unscaled limits."""
     floors = program.constraints.min(axis=2)
     sizes = (program.constraints - floors[:, :, None]).sum(axis=1).max(axis=1, initial=0.0)
     own = xp.where(program.marks > 0, 1.0, factor / xp.where(sizes > 0, sizes, 1.0))
     priced = [1.0 if term.role is Role.PEAK else factor for term in program.terms if term.priced]
-    return price * xp.concatenate([own, xp.asarray(priced, dtype=price.dtype)])
+    return price * xp.concatenate([own, *(xp.asarray(one, price)[None] for one in priced)])
 
 
 # How the optimum of a program moves with what the program is made of, inside of jit and grad.

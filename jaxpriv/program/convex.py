@@ -30,6 +30,7 @@ import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv import _lanes
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.joints import AbstractJoint
@@ -145,6 +146,29 @@ def onto_equations(program: Program, mechanism: Arr) -> Arr:
     missing = xp.where(program.equal, program.budgets - (c * mechanism).sum(axis=(1, 2)), 0.0)
     met = abs(missing) <= _MET * (abs(program.budgets) + (abs(c) * mechanism).sum(axis=(1, 2)))
     return xp.where(met.all(), mechanism, np.nan)
+
+
+# Axes of every array of a program without lanes.
+_AXES = {"mass": 1, "cost": 2, "constraints": 3, "budgets": 1, "marks": 1, "support": 2, "feasible_point": 2}
+# Those of a term.
+_TERM_AXES = {"rows": 2, "reference": 1, "cap": 1, "offset": 1, "bound": 0, "parameter": 0, "rate": 1}
+
+
+def in_lanes(program: Program) -> Program:
+    """A program whose arrays have a leading axis, as one of arrays with lanes; what is equal in all stays plain."""
+
+    def part(array: Arr | None, axes: int) -> Arr | None:
+        if array is None or np.ndim(array) == axes:
+            return array
+        if (array == array[:1]).all():
+            return array[0]
+        return _lanes.with_lanes(array)
+
+    def parts(whole: Program | Term, axes: dict[str, int]) -> dict[str, Arr | None]:
+        return {name: part(getattr(whole, name), rank) for name, rank in axes.items()}
+
+    terms = tuple(replace(term, **parts(term, _TERM_AXES)) for term in program.terms)
+    return replace(program, terms=terms, **parts(program, _AXES))
 
 
 class StreamedProgram(eqx.Module):

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
@@ -228,10 +229,9 @@ def limits_of(problem: DistortionProblem) -> Limits:
     raised = []
     for measure, value in limits:
         least = least_value(problem, measure)
-        xp = jnp if is_traced(least, value) else np
         near = xp.where(equals_least(value, least), xp.maximum(value, least), value)
         raised.append(
-            (measure, jnp.minimum(near, _NO_LIMIT) if is_traced(value) else near if xp is jnp else float(near))
+            (measure, jnp.minimum(near, _NO_LIMIT) if is_traced(value) else near if is_traced(least) else float(near))
         )
     return tuple(raised)
 
@@ -410,7 +410,6 @@ def _for_each(budget: Arr, joints: int) -> Arr:
 
 def distance_scale(constraints: Arr) -> Arr:
     """The range of every budget: what distances to it are relative to."""
-    xp = jnp if is_traced(constraints) else np
     scale = constraints.sum(axis=-2).max(axis=-1) - constraints.min(axis=-1).sum(axis=-1)
     return xp.where(scale > 0, scale, 1.0)
 

@@ -90,9 +90,8 @@ class Goal:
     shift: ScalarLike = 0.0
 
     def met(self, best: Gapped) -> BoolLike:
-        xp = jnp if is_traced(self, best) else np
-        size = xp.where(xp.isfinite(best.value), xp.abs(best.value + self.shift), 0.0)
-        return best.gap <= xp.maximum(xp.asarray(self.tol, size.dtype), xp.asarray(self.rtol, size.dtype) * size)
+        size = xp.where(xp.isfinite(best.value), abs(best.value + self.shift), 0.0)
+        return best.gap <= xp.maximum(xp.asarray(self.tol, size), xp.asarray(self.rtol, size) * size)
 
     def proved(self, certificate: Certified) -> BoolLike:
         """Whether a certificate (`value`, `gap`, `violation`) proves that the goal is met.

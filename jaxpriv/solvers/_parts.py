@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from jaxpriv import _arrays as xp
+from jaxpriv._lanes import has_lanes
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.program.convex import Form, Program
 from jaxpriv.solvers._newton_system import small_solve
@@ -67,7 +68,11 @@ def bound_of_scores(program: Program, scores: Arr, weights: Arr, multipliers: Ar
 
 def in_precision(tree: T, dtype: DTypeLike) -> T:
     """Every array of real numbers of a tree in another precision."""
-    return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, tree)
+
+    def real(leaf: object) -> bool:
+        return eqx.is_inexact_array(leaf) or (has_lanes(leaf) and leaf.dtype.kind == "f")
+
+    return jax.tree.map(lambda leaf: leaf.astype(dtype) if real(leaf) else leaf, tree)
 
 
 def normalised(logits: Arr) -> tuple[Arr, Arr]:

@@ -1,9 +1,12 @@
-"""Many problems in one call of one compiled program, each certified on its own afterwards.
+"""Many problems side by side, each certified on its own afterwards: in one compiled program, or by NumPy.
 
 The program is `solve` itself under vmap, on problems padded to a bucket (`buckets`). It does not use the presolve
 that a single solve begins with, so a few problems (budgets without room, tables near rank one) end there without a
 proof. Its results are candidates: the certificate of each is computed on the host from the original problem, and what
 does not meet the goal there is left to a solve of its own.
+
+Compiling takes seconds, so problems of a kind that are fewer than that is worth are iterated on by NumPy, all of them
+in every operation (`_lanes`): the same steps of the same program, from a first start only.
 """
 
 import dataclasses
@@ -18,17 +21,21 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxpriv._compile import compiled, own_settings
+from jaxpriv._lanes import spread, with_lanes
 from jaxpriv.certificates.verification import StackProof, certify, certify_stack
 from jaxpriv.joints import AbstractJoint
-from jaxpriv.presolve.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, restored
+from jaxpriv.presolve.buckets import Bucket, Lanes, Measures, bucket_of, form_of, grows, numeric, restored
+from jaxpriv.presolve.closed_forms import cheapest_release, independent_release
+from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.lower import ProblemStack, tables_of
+from jaxpriv.program.convex import in_lanes
+from jaxpriv.program.lower import Limits, ProblemStack, measured_program, reading, tables_of
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.choice import pick_solver, step_limit
-from jaxpriv.solving.loops import compile_setting, step_seconds
+from jaxpriv.solving.loops import compile_setting, iterate_lanes, spend, step_seconds
 from jaxpriv.solving.solve import solve
-from jaxpriv.solving.stages import own_goal
+from jaxpriv.solving.stages import inner_goal, own_goal
 
 # Bytes of the factors of all lanes together: what the caches of a processor hold. Larger batches are slower for each.
 _BYTES = 2.0**24
@@ -36,9 +43,14 @@ _BYTES = 2.0**24
 _ARRAYS = 6
 # Fewer lanes than the first share too little to be worth a program of their own; more than the second share no more.
 _FEWEST, _MOST = 4, 128
-# Predicted seconds of single solves in NumPy from which a kind of problems is compiled: about half of what that takes,
-# since the next process finds the program kept on disk.
+# Predicted seconds in NumPy from which a kind of problems is compiled: about half of what that takes, since the next
+# process finds the program kept on disk.
 _WORTH_COMPILING = 4.0
+# Of batches in NumPy: the most lanes and bytes of the factors of all of them, and the fewest lanes that take less time
+# together than one after another. Measured at 4 to 32 symbols.
+_MOST_UNCOMPILED, _BYTES_UNCOMPILED, _FEWEST_UNCOMPILED = 512, 2.0**27, 6
+# The seconds of such a batch beside its lanes, and those of an entry of a mechanism. Measured at the same sizes.
+_BATCH_UNCOMPILED, _ENTRY_UNCOMPILED = 0.04, 1e-5
 # About the steps of a solve (compiled, and in NumPy, where a step takes longer), and of the search for the least worst
 # outcome relative to those; the seconds of a small solve in NumPy; and those of a step that no size explains.
 STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 4, 0.01, 2e-4
@@ -96,7 +108,7 @@ class Kind(NamedTuple):
 
     @property
     def _relative_steps(self) -> float:
-        return _SEARCH if self.form == "budget" and self.measures.values[0].worst_outcome else 1.0
+        return _SEARCH if self.searches else 1.0
 
     @property
     def _step_seconds(self) -> float:
@@ -113,19 +125,48 @@ class Kind(NamedTuple):
         """About what one problem takes by itself, in NumPy."""
         return self._relative_steps * (_SMALLEST + _NUMPY_STEPS * self._step_seconds)
 
-    def width(self, count: int) -> int:
+    @property
+    def searches(self) -> bool:
+        """Whether the least worst outcome is asked for, which may be more than one program."""
+        return self.form == "budget" and self.measures.values[0].worst_outcome
+
+    @property
+    def lanes_uncompiled(self) -> int:
+        """How many lanes a batch in NumPy has at most; 0: there are none.
+
+        Problems too large for a compiled batch are soon compiled one by one, and take less time then.
+        """
+        if self.lanes < _FEWEST or len(self.measures.values) > 1 or self.searches or not numeric(self.measures):
+            return 0
+        return int(min(_MOST_UNCOMPILED, _BYTES_UNCOMPILED // self.lane_bytes))
+
+    def uncompiled_seconds(self, count: int) -> float:
+        """About what `count` problems take in NumPy."""
+        together = self.width_uncompiled(count)
+        if not together:
+            return count * self.single_seconds
+        entries = self.bucket.inputs * self.bucket.outputs
+        return -(-count // together) * _BATCH_UNCOMPILED + count * entries * _ENTRY_UNCOMPILED
+
+    def width_uncompiled(self, count: int) -> int:
+        """The lanes of the batches in NumPy for `count` problems, about as many in each. 0: one by one."""
+        most = self.lanes_uncompiled
+        if min(most, count) < _FEWEST_UNCOMPILED or compile_setting() == "always" or jax.default_backend() != "cpu":
+            return 0
+        return -(-count // -(-count // most))
+
+    def width(self, count: int, spent: float = 0.0) -> int:
         """The lanes of the program for `count` problems: a power of two, or as many as there may be.
 
-        So another number of problems seldom compiles another program. 0: they are better solved one by one.
+        So another number of problems seldom compiles another program. 0: they are not worth one. `spent`: the seconds
+        that NumPy has taken for batches of the kind before; a kind that comes again and again has one program.
         """
-        worth = (
-            count > 1 and count * self.single_seconds >= _WORTH_COMPILING
-            if not compile_setting()
-            else compile_setting() == "always"
-        )
-        if not worth or self.lanes < _FEWEST:
+        if count < 2 or self.lanes < _FEWEST or compile_setting() == "never":
             return 0
-        return min(self.lanes, 1 << (count - 1).bit_length())
+        seconds = self.uncompiled_seconds(count)
+        if seconds >= _WORTH_COMPILING or compile_setting() == "always":
+            return min(self.lanes, 1 << (count - 1).bit_length())
+        return self.lanes if self.width_uncompiled(count) and spent + seconds >= _WORTH_COMPILING else 0
 
     @property
     def small(self) -> bool:
@@ -157,7 +198,9 @@ def joined(counts: Mapping[Kind, int]) -> dict[Kind, Kind]:
             continue
         target = min(larger, key=lambda one: (one.lane_seconds, one.bucket))
         extra = count * (target.lane_seconds - kind.lane_seconds)
-        if extra < (COMPILE if own else count * kind.single_seconds):
+        if kind.lanes_uncompiled and not target.width(total[target] + count):
+            extra = target.uncompiled_seconds(total[target] + count) - target.uncompiled_seconds(total[target])
+        if extra < (COMPILE if own else kind.uncompiled_seconds(count)):
             total[target] += total.pop(kind)
             members[target] += members.pop(kind)
     return {one: target for target, ones in members.items() for one in ones}
@@ -276,7 +319,8 @@ def solve_together(
     batches: Iterable[Sequence[DistortionProblem]], kind: Kind, goal: Goal, max_steps: int | None, width: int
 ) -> Iterator[list[Solution | None]]:
     """The certified solutions of every batch of up to `width` problems of one kind, None where one is left to a solve
-    of its own: where the goal is not proved, and where the device refused the batch.
+    of its own: where the goal is not proved, and where the device refused the batch. `width` 0: batches in NumPy, of
+    any number.
 
     The device computes a batch while the one before it is certified. The seconds of a solution are its share of those
     that its batch added.
@@ -307,12 +351,18 @@ class _Running:
     def of(
         problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, max_steps: int | None, width: int
     ) -> "_Running":
+        limit = min(step_limit(kind.solver, max_steps), _STEPS_OF_LANES)
+        if not width:
+            began = time.thread_time()
+            found = _uncompiled(problems, kind, goal, limit)
+            spend(kind, time.thread_time() - began)
+            return _Running(problems, kind, goal, found, 0.0)
         lanes = Lanes.of([*problems, *[problems[-1]] * (width - len(problems))], kind.bucket)
         numbers = np.asarray(goal.tol, np.float64), np.asarray(goal.rtol, np.float64)
-        limit = np.asarray(min(step_limit(kind.solver, max_steps), _STEPS_OF_LANES))
         try:
             with own_settings():
-                run, compiling = compiled(_solve_all, kind.solver, lanes, *numbers, limit)
+                spend(kind, _WORTH_COMPILING)  # its program is at hand from now on
+                run, compiling = compiled(_solve_all, kind.solver, lanes, *numbers, np.asarray(limit))
                 return _Running(problems, kind, goal, run(), compiling)
         except jax.errors.JaxRuntimeError:
             return _Running(problems, kind, goal, None, 0.0)
@@ -393,6 +443,37 @@ def _proved(problems: Sequence[DistortionProblem], lanes: list[int], found: Solu
         padded = dataclasses.replace(taken, mechanism=mechanism, scores=scores, weights=weights)
         proof = StackProof.of([certify(problem, padded[j]) for j, problem in enumerate(problems)])
     return _Proved(problems, lanes, mechanism, scores, *rest, taken.steps.astype(np.int32), proof)
+
+
+def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, limit: int) -> Solution:
+    """Candidates by NumPy, with a leading axis; what they prove is not among them."""
+    stack = Lanes.of(problems, kind.bucket).stack()
+    limits: Limits = ()
+    if stack.leakage_budget is not None:
+        limits = ((stack.leakage, stack.leakage_budget),)
+        goal = dataclasses.replace(
+            goal, tol=with_lanes(np.array([own_goal(problem, goal).tol for problem in problems]))
+        )
+    program = in_lanes(measured_program(stack, limits))
+    start = cheapest_release if len(program.budgets) and not program.shares else independent_release
+    program = dataclasses.replace(program, feasible_point=start(program))
+    reduced = Reduced.of(program, inner_goal(goal, reading(stack)[0], stack))
+    best, steps = iterate_lanes(kind.solver, reduced.program, reduced.goal, limit)
+    count, unknown = len(problems), np.full(len(problems), np.nan)
+    mechanism, k, eta, price = (spread(part, count) for part in reduced.expanded(jax.tree.map(with_lanes, best)))
+    return Solution(
+        value=unknown,
+        lower_bound=unknown,
+        mechanism=mechanism,
+        leakage=unknown,
+        distortion=np.full((count, len(problems[0].distortions)), np.nan),
+        scores=k[:, None],
+        weights=eta,
+        multipliers=price,
+        code=np.full(count, int(Status.OPTIMAL)),
+        steps=steps,
+        stopped=np.zeros(count, dtype=np.int32),
+    )
 
 
 def _solve_all(solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:

@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from jaxpriv import _lanes
 from jaxpriv._clock import Clock
 from jaxpriv._compile import compiled, on_host
 from jaxpriv._types import Arr, ScalarLike
@@ -75,7 +76,7 @@ def counted_at_the_end() -> Iterator[None]:
     finally:
         _PENDING.reset(token)
         for key, seconds in pending.items():
-            _spend(key, seconds)
+            spend(key, seconds)
 
 
 def compile_setting() -> str:
@@ -97,8 +98,7 @@ def suits(solver: AbstractSolver, program: PyTree, step: float) -> bool:
         return False
     if _REPEATABLE.get():
         return True
-    with _LOCK:
-        return _SPENT.get(_key(solver, program), 0.0) < _ENOUGH
+    return spent(_key(solver, program)) < _ENOUGH
 
 
 def iterate_uncompiled(
@@ -120,7 +120,7 @@ def iterate_uncompiled(
         with np.errstate(all="ignore"):  # what is not finite is looked for where it matters, as in compiled code
             return _step_uncompiled(clock, solver, jax.tree.map(np.asarray, program), goal, limit, report, begin)
     finally:
-        _spend(_key(solver, program), time.thread_time() - begun)
+        spend(_key(solver, program), time.thread_time() - begun)
 
 
 def iterate_all_uncompiled(
@@ -145,6 +145,34 @@ def iterate_all_uncompiled(
     best, steps = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
     report(best, steps)
     return best, steps
+
+
+def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: int) -> tuple[PyTree, np.ndarray]:
+    """(best candidates, steps) of `solvers.iterate` from its first start for a program with lanes (`_lanes`), at most
+    `limit` steps: plain arrays with a leading axis.
+
+    A lane that is done leaves the batch; so does one that stalls, with what it has.
+    """
+    with np.errstate(all="ignore"):
+        state = solver.init(program, 0, solver.blank(program))
+        count = _lanes.count_of(*jax.tree.leaves(state.best))
+        assert count is not None
+        leaves, structure = jax.tree.flatten(state.best)
+        found = [_lanes.spread(leaf, count).copy() for leaf in leaves]
+        steps = np.zeros(count, dtype=np.int32)
+        left = np.arange(count)
+        for step in range(limit + 1):
+            done = _lanes.spread(goal.met(state.best) | state.stalled | (step == limit), len(left))
+            for kept, leaf in zip(found, jax.tree.leaves(state.best), strict=True):
+                kept[left[done]] = _lanes.spread(leaf, len(left))[done]
+            steps[left[done]] = step
+            left = left[~done]
+            if not len(left):
+                break
+            if done.any():
+                program, goal, state = _lanes.taken((program, goal, state), ~done)
+            state = solver.step(program, state)
+    return jax.tree.unflatten(structure, found), steps
 
 
 def _step_uncompiled(
@@ -180,7 +208,14 @@ def _key(solver: AbstractSolver, program: PyTree) -> Hashable:
     return structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-def _spend(key: Hashable, seconds: float) -> None:
+def spent(key: Hashable) -> float:
+    """The seconds that NumPy has taken for programs of a key in this process, as far as they are remembered."""
+    with _LOCK:
+        return _SPENT.get(key, 0.0)
+
+
+def spend(key: Hashable, seconds: float) -> None:
+    """Add to them."""
     pending = _PENDING.get()
     if pending is not None:
         pending[key] = pending.get(key, 0.0) + seconds

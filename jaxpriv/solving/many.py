@@ -18,7 +18,7 @@ from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.batches import Kind, Kinds, in_order, joined, solve_together
 from jaxpriv.solving.choice import step_limit
-from jaxpriv.solving.loops import counted_at_the_end, report_points
+from jaxpriv.solving.loops import counted_at_the_end, report_points, spent
 from jaxpriv.solving.solve import solve_within
 
 if TYPE_CHECKING:
@@ -42,10 +42,12 @@ def solve_many(
     """Solve every problem as `solve` does, to its own certificate; results in the order given.
 
     Problems of one kind (form, measures, numbers of joints and distortions, sizes rounded up to a common bucket) run
-    side by side in one compiled program, where there are enough of them to be worth compiling one: from a few hundred
-    of 8 symbols. All others are solved one by one, and so is every problem that its batch leaves without a proof;
-    small ones that begin in NumPy stay there until the call ends, so that nothing is compiled for the last few. The
-    certificate of each is computed from that problem alone, in float64.
+    side by side: by NumPy, which begins at once, or in one compiled program where there are enough of them to be worth
+    compiling one, from some thousand of 8 symbols on, in one call or in several. (The least worst outcome within
+    budgets, further limits and functions of one's own have no batches in NumPy.) All others are solved one by one, and
+    so is every problem that its batch leaves without a proof; small ones that begin in NumPy stay there until the call
+    ends, so that nothing is compiled for the last few. The certificate of each is computed from that problem alone, in
+    float64.
 
     One problem does not disturb the others: where there is no mechanism its result says `infeasible`; where its solve
     raises, its result holds no mechanism (NaN), the interval from -inf to inf, the status `not_certified` and the
@@ -90,11 +92,12 @@ def solve_many(
             report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
 
         for kind, places in _together(kinds).items():
-            width = 0 if kind is None else kind.width(len(places))
+            width = 0 if kind is None else kind.width(len(places), spent(kind))
+            size = width if kind is None or width else kind.width_uncompiled(len(places))
             alone = places
-            if kind is not None and width:
+            if kind is not None and size:
                 ordered = in_order(asked, places)
-                batches = [ordered[start : start + width] for start in range(0, len(ordered), width)]
+                batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
                 begun = ([asked[i] for i in batch] for batch in batches if not clock.expired())
                 alone = []
                 reached = 0

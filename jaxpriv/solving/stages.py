@@ -43,6 +43,7 @@ from jaxpriv.program.convex import Program
 from jaxpriv.program.feasibility import Face, face_of
 from jaxpriv.program.lower import (
     Limits,
+    ProblemStack,
     distance_program,
     equals_least,
     finite_limits,
@@ -445,7 +446,7 @@ def in_units(lowered: Lowered, reduced: Reduced, value: ScalarLike, bound: Scala
     return float(outer(float(value) * factor + shift)), float(outer(float(bound) * factor + shift))
 
 
-def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem) -> Goal:
+def inner_goal(goal: Goal, scale: Scale, problem: DistortionProblem | ProblemStack) -> Goal:
     """The tolerance of the total that gives the tolerance of the value: `outer` is concave, so its slope is
     largest where the total is least in modulus.
     """

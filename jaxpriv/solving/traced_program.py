@@ -15,14 +15,13 @@ from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import certify_program, interval_of, violation_of
 from jaxpriv.errors import InputError
-from jaxpriv.presolve.closed_forms import ROUNDING_SHARES, independent_release
+from jaxpriv.presolve.closed_forms import ROUNDING_SHARES, cheapest_release, independent_release
 from jaxpriv.presolve.reduction import Reduced, moves
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import Program
 from jaxpriv.program.lower import (
     Limits,
     distance_program,
-    distance_scale,
     finite_limits,
     limits_of,
     measured_program,
@@ -146,9 +145,7 @@ def with_feasible_point(program: Program, away: Program | None, max_steps: Scala
         start = dataclasses.replace(away, feasible_point=independent_release(away))
         feasible_point = best_of(InteriorPoint(), start, AWAY, max_steps)[0].mechanism
     elif len(program.budgets) and not program.shares:
-        # The least sum of the budgets' shares: of one budget it is the least distortion.
-        shares = (program.constraints / distance_scale(program.constraints)[:, None, None]).sum(axis=0)
-        feasible_point = jax.nn.one_hot(shares.argmin(axis=1), program.cost.shape[1], dtype=program.cost.dtype)
+        feasible_point = cheapest_release(program)
     else:
         feasible_point = independent_release(program)
     return dataclasses.replace(program, feasible_point=feasible_point)

@@ -120,7 +120,7 @@ def plan_of(study: Study, known: tuple[Chunk, ...] = ()) -> Plan:
         if width > study.chunk_rows:  # the next power of two below
             width = 1 << (study.chunk_rows.bit_length() - 1)
         case = study.cases[places[0]]
-        each = _seconds_of_one(case, kind, width)
+        each = _seconds_of_one(case, kind, width, len(places))
         size = max(1, min(study.chunk_rows, int(_SECONDS / each)))
         if width:
             size = max(1, size // width) * width
@@ -131,7 +131,7 @@ def plan_of(study: Study, known: tuple[Chunk, ...] = ()) -> Plan:
             own.append(Chunk(part, width, bucket, chunk_key((study.cases[i] for i in part), width, bucket)))
         chunks += own
         compiling = COMPILE if width else 0.0
-        memory = 0.0 if kind is None else max(width, 1) * kind.lane_bytes
+        memory = 0.0 if kind is None else max(width or kind.width_uncompiled(size), 1) * kind.lane_bytes
         groups.append(
             Group(_described(case, kind), len(places), len(own), width, compiling + each * len(places), memory)
         )
@@ -156,10 +156,10 @@ def _alike(case: Config) -> Hashable:
     return (*shape, case["distortion"]["released"], case["target"] < 0, *case["leakage"].items(), *rest)
 
 
-def _seconds_of_one(case: Config, kind: Kind | None, width: int) -> float:
-    """About what a case takes on one core, without compiling."""
+def _seconds_of_one(case: Config, kind: Kind | None, width: int, count: int) -> float:
+    """About what one of `count` cases takes on one core, without compiling."""
     if kind is not None:
-        return _CERTIFY + kind.lane_seconds if width else kind.single_seconds
+        return _CERTIFY + (kind.lane_seconds if width else kind.uncompiled_seconds(count) / count)
     joint = case["joint"]
     step = step_seconds(None, joint["private"], joint["useful"], case["distortion"]["released"], 1, False)
     return _ALONE + 10 * STEPS * step

@@ -19,7 +19,7 @@ from jaxpriv._clock import ENDLESS, Clock, Lines, Stop, clock_of
 from jaxpriv._files import atomic_write
 from jaxpriv.certificates.verification import Verification, certify
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.presolve.buckets import Bucket
+from jaxpriv.presolve.buckets import Bucket, bucket_of
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solving.batches import kind_of, solve_together
@@ -68,12 +68,13 @@ def _solutions(problems: list[DistortionProblem], work: Work) -> list[Solution]:
     case, goal = cases[0], goal_of(cases[0])
     solver, steps = case["solver"], case["max_steps"]
     found: list[Solution | None] = [None] * len(problems)
-    if width:
-        kind = kind_of(problems[0], solver, goal)
-        assert kind is not None  # the plan has a width for those only
-        kind = kind._replace(bucket=Bucket(*work.bucket))
-        parts = (problems[start : start + width] for start in range(0, len(problems), width))
-        found = [one for part in solve_together(parts, kind, goal, steps, width) for one in part]
+    kind = kind_of(problems[0], solver, goal)
+    if kind is not None:
+        sizes = work.bucket if width else tuple(np.max([bucket_of(one) for one in problems], axis=0).tolist())
+        kind = kind._replace(bucket=Bucket(*sizes))
+        size = width or kind.width_uncompiled(len(problems))
+        parts = (problems[start : start + size] for start in range(0, len(problems), size)) if size else ()
+        found = [one for part in solve_together(parts, kind, goal, steps, width) for one in part] or found
     return [
         solve_or_say_why(ENDLESS, problem, own["solver"], goal_of(own), own["max_steps"]) if one is None else one
         for problem, own, one in zip(problems, cases, found, strict=True)

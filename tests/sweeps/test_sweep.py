@@ -85,7 +85,7 @@ def test_every_row_is_proved_by_what_is_stored_beside_it(done):
 
 
 def test_batches_of_one_program_give_the_same_intervals(done, tmp_path, monkeypatch):
-    monkeypatch.setattr(batches, "_WORTH", 0.0)
+    monkeypatch.setattr(batches, "_WORTH_COMPILING", 0.0)
     together = jp.sweep({**DECLARED, "chunk_rows": 8}, tmp_path / "together")
     assert {chunk.width for chunk in together.plan.chunks} == {8}
     assert sum(len(chunk.positions) for chunk in together.plan.chunks) == 12

@@ -1,0 +1,259 @@
+"""Arrays with lanes: every function of `_arrays` on them is that of one lane after another; and batches in NumPy."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _arrays as xp
+from jaxpriv import _lanes
+from jaxpriv._lanes import LaneArray, spread, with_lanes
+from jaxpriv._validation import is_traced
+from jaxpriv.leakage import AverageCostGain, CustomLoss, by_name
+from jaxpriv.solvers import Goal
+from jaxpriv.solving import batches, loops
+from jaxpriv.testing import random_joint
+
+RNG = np.random.default_rng(5)
+LANES = 3
+A, B, CUBE = RNG.normal(size=(LANES, 4)), RNG.normal(size=(LANES, 4, 5)), RNG.normal(size=(LANES, 2, 4, 5))
+SQUARE = RNG.normal(size=(LANES, 2, 4, 4))
+POSITIVE = SQUARE @ np.swapaxes(SQUARE, -1, -2) + np.eye(4)
+PLAIN = RNG.normal(size=(4, 5))
+INDEX = np.array([2, 0, 2])
+
+# Functions of one lane's a (4,), b (4, 5), cube (2, 4, 5) and definite matrices (2, 4, 4).
+_CASES = {
+    "broadcast": lambda a, b, c, g: a[:, None] * b + c - PLAIN,
+    "comparison": lambda a, b, c, g: ~((b > PLAIN) & (c <= 0.0)) | (a[:, None] != b),
+    "powers": lambda a, b, c, g: abs(-b) ** 1.5 / (2.0 - a.min()),
+    "sums": lambda a, b, c, g: c.sum() + c.sum(axis=(1, 2)) + b.mean() + c.sum(axis=-1).max(axis=0).sum(dtype=float),
+    "extremes": lambda a, b, c, g: c.max(axis=1, keepdims=True) - c.min(axis=2, keepdims=True, initial=0.0),
+    "truth": lambda a, b, c, g: xp.where((b > 0).all(axis=0), 1.0, 0.0) + xp.where((c > 0).any(), 2.0, 1.0),
+    "places": lambda a, b, c, g: b[b.sum(axis=1).argmin()] + b[a.argmax()] + c.argmin(axis=-1)[1].sum(),
+    "indices": lambda a, b, c, g: b[INDEX][:, 1:, None] + c[0, None, 1, :][:, :4, None] + c[1, 2, 3],
+    "rows": lambda a, b, c, g: xp.stack([row * 2.0 for row in b] + [PLAIN[0]], axis=1),
+    "shapes": lambda a, b, c, g: c.transpose((1, 2, 0)).reshape(4, -1) + c.T.reshape((5, 8)).T.reshape(4, 10),
+    "axes": lambda a, b, c, g: xp.swapaxes(c, -1, 0) + xp.moveaxis(c, 0, 2).transpose((1, 0, 2)),
+    "joined": lambda a, b, c, g: xp.concatenate([c, PLAIN[None], b[None]], axis=0).sum(axis=0),
+    "appended": lambda a, b, c, g: xp.append(xp.append(a, 1.0), b),
+    "products": lambda a, b, c, g: (a @ b) + (b.T @ a) + (PLAIN.T @ a) + (a @ PLAIN) + (a @ a),
+    "matrices": lambda a, b, c, g: c @ b.T + c @ PLAIN.T + PLAIN @ xp.swapaxes(c, 1, 2),
+    "einsum": lambda a, b, c, g: xp.einsum("xab,ab->x", c, b) + xp.einsum("xab,ab->xa", c, PLAIN).sum(axis=1),
+    "weighted": lambda a, b, c, g: xp.weigh(a[:2], c) + xp.weigh(np.ones(1), c[:1]) + xp.weigh(a, np.ones((4, 4, 5))),
+    "diagonals": lambda a, b, c, g: xp.diag(a) + xp.diagonal(g, axis1=1, axis2=2)[0] + xp.diag(g[1]),
+    "made": lambda a, b, c, g: xp.full((4, 5), a.sum(), like=b) + xp.zeros_like(b) + xp.ones((4, 5), b),
+    "filled": lambda a, b, c, g: xp.full_like(b, 2.0) * b + xp.full(4, a.max(), like=a)[:, None],
+    "repeated": lambda a, b, c, g: xp.broadcast_to(a[None], (2, 4)) + xp.broadcast_to(a.sum(), (2, 1)),
+    "clipped": lambda a, b, c, g: xp.clip(b, -0.5, a[:, None] ** 2) + xp.maximum(b, 0.0) + xp.minimum(1.0, b),
+    "put": lambda a, b, c, g: xp.put(b, np.s_[:, 1], a) + xp.put(PLAIN, np.s_[2, 1:3], a[:2]) + xp.put(b, 0, 1.0),
+    "added": lambda a, b, c, g: xp.add_at(c, np.s_[:, np.arange(4), np.arange(4)], a) + xp.add_at(b, np.s_[1:], 2.0),
+    "roots": lambda a, b, c, g: xp.cholesky(g) + xp.inverse_root(g),
+    "solved": lambda a, b, c, g: xp.solve(g[0], a) + xp.solve(g[0], b).sum(axis=1) + xp.solve(np.eye(4), a),
+    "lower": lambda a, b, c, g: xp.solve_lower(xp.cholesky(g[0]), b) + xp.solve_lower(xp.cholesky(g[0]), b, True),
+    "loop": lambda a, b, c, g: xp.while_loop(
+        lambda s: (s[0] > 0.1).any() & (s[1] < 9), lambda s: (0.6 * s[0], s[1] + 1), (abs(a), np.array(0))
+    )[0],
+    "counted": lambda a, b, c, g: xp.fori_loop(0, 3, lambda i, s: s * a.sum() + i, b),
+    "branch": lambda a, b, c, g: xp.cond(a.sum() > 0, lambda: b, lambda: PLAIN) + xp.cond(True, lambda: b, lambda: a),
+    "each": lambda a, b, c, g: xp.each(lambda one: one.sum(axis=0), c),
+    "precision": lambda a, b, c, g: a.astype(np.float32).sum() + xp.asarray(b, a.astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_a_function_on_lanes_is_that_of_one_lane_after_another(name):
+    function = _CASES[name]
+    arrays = A, B, CUBE, POSITIVE
+    found = spread(function(*map(with_lanes, arrays)), LANES)
+    wanted = np.stack([function(*(array[i] for array in arrays)) for i in range(LANES)])
+    assert found.shape == wanted.shape
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_lanes_differ_so_that_no_python_code_may_branch_on_them():
+    array = LaneArray(A)
+    with pytest.raises(TypeError, match="neither true nor false"):
+        bool(array.sum() > 0)
+    with pytest.raises(TypeError, match="no plain array"):
+        np.asarray(array)
+    with pytest.raises(TypeError):  # of NumPy, for what has no meaning here
+        np.linalg.svd(array)
+    assert is_traced(1.0, {"a": array})
+    assert len(array) == 4
+    assert len(list(array)) == 4
+
+
+def test_one_singular_lane_does_not_disturb_the_others():
+    matrices, sides = np.stack([np.eye(3), np.zeros((3, 3)), 2.0 * np.eye(3)]), np.ones((3, 3))
+    found = spread(xp.solve(with_lanes(matrices), with_lanes(sides)), 3)
+    np.testing.assert_array_equal(found[[0, 2]], [[1.0] * 3, [0.5] * 3])
+    assert np.isnan(found[1]).all()
+    broken = np.stack([np.eye(3), -np.eye(3)])[:, None]
+    assert np.isnan(spread(xp.cholesky(with_lanes(broken)), 2)).all(axis=(1, 2, 3)).tolist() == [False, True]
+
+
+def test_some_lanes_are_taken_out_of_every_array_of_a_tree():
+    kept = _lanes.taken({"a": with_lanes(A), "plain": PLAIN, "none": None}, np.array([True, False, True]))
+    np.testing.assert_array_equal(spread(kept["a"], 2), A[[0, 2]])
+    assert kept["plain"] is PLAIN
+
+
+# ------------------------------------------------------------------------------ batches
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """Batches of any number run in NumPy, and nothing is compiled."""
+
+    def refuse(*_):
+        raise AssertionError("something was compiled")
+
+    monkeypatch.delenv(loops.SWITCH, raising=False)
+    monkeypatch.setattr(batches, "compiled", refuse)
+    monkeypatch.setattr(batches, "_WORTH_COMPILING", np.inf)
+    monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
+
+
+@pytest.fixture
+def together(monkeypatch, no_compiler):
+    """The number of problems of every batch in NumPy."""
+    seen: list[int] = []
+    original = batches._uncompiled
+
+    def counted(problems, *rest):
+        seen.append(len(problems))
+        return original(problems, *rest)
+
+    monkeypatch.setattr(batches, "_uncompiled", counted)
+    return seen
+
+
+_SIZES = [(4, 4, 4), (3, 4, 2), (2, 3, 4), (4, 2, 3), (1, 4, 4)]
+
+
+def _problem(seed, sizes=(4, 4, 4), share=0.4, leakage=None, **form):
+    private, inputs, outputs = sizes
+    joint = random_joint(seed, private, inputs)
+    distortion = abs(np.subtract.outer(np.arange(inputs), np.arange(outputs))).astype(float)
+    cost = joint.sum(axis=0)[:, None] * distortion
+    least, idle = cost.min(axis=1).sum(), cost.sum(axis=0).min()
+    return jp.DistortionProblem(
+        joint, distortion, leakage=leakage, **(form or {"budget": least + share * (idle - least)})
+    )
+
+
+def _agree(problems, results, tol):
+    for problem, found in zip(problems, results, strict=True):
+        alone = jp.solve(problem, tol=tol)
+        assert found.status == "optimal"
+        assert found.mechanism.shape == problem.shape
+        assert found.lower_bound <= alone.value
+        assert alone.lower_bound <= found.value
+        proof = jp.certify(problem, found)
+        assert proof.valid
+        assert proof.agrees
+        assert proof.gap <= tol
+
+
+def test_mixed_shapes_run_side_by_side_in_numpy_and_agree_with_single_solves(together):
+    problems = [_problem(seed, _SIZES[seed % 5], 0.1 + 0.1 * seed) for seed in range(8)]
+    results = jp.solve_many(problems, tol=1e-7)
+    assert together == [8]
+    _agree(problems, results, 1e-7)
+
+
+_FORMS = {
+    "multiplier": {"multiplier": 0.3},
+    "leakage-budget": {"leakage_budget": 0.05},
+    "sibson": {"leakage": by_name("sibson", order=2.0)},
+    "sibson-limit": {"leakage": by_name("sibson", order=0.5), "leakage_budget": 0.05},
+    "maximal-leakage": {"leakage": by_name("maximal-leakage")},
+    "f-information": {"leakage": by_name("f-information", divergence="chi-squared"), "leakage_budget": 0.02},
+    "max-information": {"leakage": by_name("max-information"), "leakage_budget": 0.1},
+    "ldp": {"leakage": by_name("ldp"), "leakage_budget": 0.4},
+}
+
+
+@pytest.mark.parametrize("form", _FORMS.values(), ids=_FORMS)
+def test_forms_and_measures_run_in_numpy_too(together, form):
+    problems = [_problem(seed, (3, 4, 4), **form) for seed in range(6)]
+    results = jp.solve_many(problems)
+    assert together == [6]
+    _agree(problems, results, 1e-6)
+
+
+def test_a_set_of_joints_runs_in_numpy_too(together):
+    joints = [np.stack([random_joint(2 * i, 3, 4), random_joint(2 * i + 1, 3, 4)]) for i in range(6)]
+    table = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    problems = [jp.DistortionProblem(one, table, budget=0.6) for one in joints]
+    _agree(problems, jp.solve_many(problems), 1e-6)
+    assert together == [6]
+
+
+def test_what_a_batch_leaves_is_solved_by_itself(together):
+    problems = [_problem(seed) for seed in range(7)]
+    table = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    problems[2] = jp.DistortionProblem(problems[2].joints[0], table, budget=-1.0)  # there is no such mechanism
+    problems[4] = jp.DistortionProblem(problems[4].joints[0], table, budget=0.0)  # a budget without room
+    results = jp.solve_many(problems)
+    assert together == [7]
+    assert [one.status for one in results] == ["optimal"] * 2 + ["infeasible"] + ["optimal"] * 4
+    _agree([problems[4]], [results[4]], 1e-6)
+
+
+def test_the_steps_are_those_of_the_compiled_iteration(no_compiler):
+    """One source: the same program from the same start takes as many steps, and ends at the same candidate."""
+    problems = [_problem(seed, share=0.3 + 0.1 * seed) for seed in range(6)]
+    found = jp.solve_many(problems)
+    kind = batches.kind_of(problems[0], "auto", Goal(1e-6))
+    assert kind is not None
+    with jax.enable_x64(True):
+        run = functools.partial(jp.solve, solver=kind.solver, tol=1e-6)
+        lanes = batches.Lanes.of(problems, kind.bucket)
+        compiled = jax.vmap(lambda lane: run(lane.problem()))(lanes)
+    assert [int(one.steps) for one in found] == compiled.steps.tolist()
+    for one, other in zip(found, compiled.mechanism, strict=True):
+        np.testing.assert_allclose(one.mechanism, other, atol=1e-6)
+
+
+def test_functions_of_ones_own_searches_and_limits_have_no_batches_in_numpy(no_compiler):
+    def brier(q):
+        return ((q[None] - jnp.eye(len(q), dtype=q.dtype)) ** 2).sum(axis=1)
+
+    others = [
+        _problem(0, leakage=by_name("ldp")),
+        _problem(0, leakage=AverageCostGain(CustomLoss(brier))),
+        jp.DistortionProblem(random_joint(0, 4, 4), 1.0 - np.eye(4), budget=0.4, limits=[(by_name("lift"), 0.5)]),
+    ]
+    kinds = [batches.kind_of(problem, "auto", Goal(1e-6)) for problem in (_problem(0), *others)]
+    assert [0 if kind is None else kind.width_uncompiled(100) for kind in kinds] == [100, 0, 0, 0]
+
+
+def test_batches_in_numpy_are_about_equally_long_and_fit_into_memory(no_compiler):
+    small, large = (batches.kind_of(_problem(0, (n,) * 3), "auto", Goal(1e-6)) for n in (8, 32))
+    assert small is not None
+    assert large is not None
+    assert [small.width_uncompiled(count) for count in (1, 5, 6, 512, 513, 1200)] == [0, 0, 6, 512, 257, 400]
+    assert large.width_uncompiled(10_000) * large.lane_bytes <= 2**27
+
+
+def test_a_kind_that_comes_again_and_again_is_compiled(monkeypatch, no_compiler):
+    kind = batches.kind_of(_problem(0), "auto", Goal(1e-6))
+    assert kind is not None
+    jp.solve_many([_problem(seed) for seed in range(6)])
+    assert loops.spent(kind) > 0
+    monkeypatch.setattr(batches, "_WORTH_COMPILING", 4.0)
+    assert kind.width(6, 0.0) == 0
+    assert kind.width(6, 4.0) == kind.lanes  # one program for any number of them
+    assert kind.width(2, 4.0) == 0
+    assert kind.width(10**6) == kind.lanes
+    monkeypatch.setenv(loops.SWITCH, "never")
+    assert kind.width(10**6, 4.0) == 0
+    monkeypatch.setenv(loops.SWITCH, "always")
+    assert kind.width(2) == 2
+    assert kind.width_uncompiled(100) == 0
