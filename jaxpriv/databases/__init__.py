@@ -6,6 +6,7 @@
     dependent_records_privacy(mechanism, sizes, dependent=2)
     information_privacy(mechanism, prior, sizes)          # for one prior
     entropy_bounded_privacy(mechanism, sizes, b)          # for every prior with H(P) >= b: two bounds
+    entropy_bounded_mechanism(distortion, sizes, b, leakage=L)   # the mechanism of least distortion, certified
 
 Host NumPy in float64, natural logarithms. After Wu, Zhou and Xia, Information Theory of Data Privacy, and the
 database half of Calmon and Fawaz 2012.
@@ -37,6 +38,7 @@ from jaxpriv.databases.differential import (
     record_joint,
 )
 from jaxpriv.databases.entropy_bounded import EntropyBoundedPrivacy, entropy_bounded_privacy
+from jaxpriv.databases.entropy_bounded_design import EntropyBoundedMechanism, entropy_bounded_mechanism
 from jaxpriv.databases.universe import (
     checked_neighbours,
     count_neighbours,
@@ -51,6 +53,7 @@ from jaxpriv.databases.universe import (
 
 __all__ = [
     "DeterministicQuery",
+    "EntropyBoundedMechanism",
     "EntropyBoundedPrivacy",
     "Ladder",
     "PairPrivacy",
@@ -64,6 +67,7 @@ __all__ = [
     "dependent_records_privacy",
     "deterministic_query",
     "differential_privacy",
+    "entropy_bounded_mechanism",
     "entropy_bounded_privacy",
     "geometric_count",
     "group_information",
