@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv.funnels.atoms.joint_descent import moved
+from jaxpriv.funnels.atoms.joint_descent import moved, widened
 from jaxpriv.funnels.atoms.master import MasterSolution, Objective, Part, Pool, best_plan, first_atoms, pool_of
 from jaxpriv.funnels.pricing import AbstractPricer, Priced
 
@@ -116,6 +116,9 @@ _NEARLY_CLOSED = 0.02
 _COARSE, _AIM = 0.03, -0.8
 # While a round lowers the value by more than this share of it, its plan is also moved as a whole, by so many steps.
 _FALLING, _MOVES = 0.01, 100
+# Before the first search, plans are moved on wider supports: so often, by so many steps, as long as that lowers the
+# value by more than this share of it.
+_WIDENED, _WIDE_MOVES, _WORTH_WIDENING = 8, 150, 0.1
 # What quick searches may leave of that before a proof that is not the last, and its part of a time limit.
 _LITTLE, _PROVING = 0.3, 0.5
 # In any case where the value has moved by less than that fraction for so many rounds.
@@ -188,11 +191,17 @@ def generate(
     last, still, provable = np.inf, 0, all(part.sure for part in parts)
     before, patience = np.inf, 1
     seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
+    if objective.funnel and not all_sure:
+        pools = _warmed(parts, pools, objective, clock)
     while True:
         plan = best_plan(parts, pools, objective)
         if clock.expired() or plan.value - bound <= gap:
             return Generated(pools, plan, bound, best, done)
         done += 1
+        if objective.funnel:
+            for part, pool, weights in zip(parts, pools, plan.weights, strict=True):
+                if part.quick is not None:
+                    part.quick.remember(pool.posteriors[weights > 0])
         if centre is not None:  # atoms found since may lie below the line at those prices
             offered, lam = centre
             prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
@@ -325,6 +334,24 @@ def _moved(
     if part.quick is None or not used.any():
         return prices, pool.posteriors[used]
     return moved(part.block, pool.posteriors[used], weights[used], lam, _MOVES, clock)
+
+
+def _warmed(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objective, clock: Clock) -> tuple[Pool, ...]:
+    """The pools with atoms of plans that were moved on wider supports, while that lowers the value fast."""
+    random, last = np.random.default_rng(0), np.inf
+    for _ in range(_WIDENED):
+        plan = best_plan(parts, pools, objective)
+        if clock.expired() or not plan.lam > _FLAT or not plan.value < last - _WORTH_WIDENING * abs(plan.value):
+            break
+        last, grown = plan.value, []
+        for part, pool, weights in zip(parts, pools, plan.weights, strict=True):
+            used = weights > 0
+            if part.quick is not None and used.sum() > 1:
+                wide = widened(part.block, pool.posteriors[used], weights[used], random)
+                pool = pool + pool_of(part.block, moved(part.block, *wide, plan.lam, _WIDE_MOVES, clock)[1])
+            grown.append(pool)
+        pools = tuple(grown)
+    return pools
 
 
 def _lower(sign: float, pool: Pool, prices: np.ndarray, lam: float, known: float) -> float:

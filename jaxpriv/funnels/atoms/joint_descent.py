@@ -1,7 +1,9 @@
 """Descent of all atoms of a plan together, each on the support that it has.
 
 The linear program over given atoms cannot move them, and pricing moves one at a time, at prices that belong to the old
-ones. For one block let W[x,y] be the mechanism of a plan, m_y = P(y), r_y = P(S|y), q_y = P(X|y), and
+ones. A support can also be widened first: every symbol then moves some of its mass to outputs chosen at random, and the
+descent removes what does not help. For one block let W[x,y] be the mechanism of a plan, m_y = P(y), r_y = P(S|y),
+q_y = P(X|y), and
 
     c[x,y] = sum_s T_sx ln( r_y(s)/P_s ),
     F = I(S;Y) - lambda I(X;Y) = sum_xy p_x W[x,y] ( c[x,y] - lambda ln( q_y(x)/p_x ) ).
@@ -34,6 +36,9 @@ _LONGEST = 1e3
 _WATCHED, _SETTLED = 25, 1e-9
 # The iteration works on logarithms, from here up.
 _DEEP = -300.0
+# A wider support: outputs that every symbol gets, the share of its mass that they get, and the shape of the gamma
+# weights that divide it.
+_OUTPUTS, _SHARE, _SHAPE = 10, 0.3, 0.3
 
 
 def moved(
@@ -58,6 +63,24 @@ def moved(
                 break
             last = here.value
     return support.prices(here, lam), support.atoms(here)
+
+
+def widened(
+    block: Component, atoms: np.ndarray, weights: np.ndarray, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(atoms (K, X_a), weights (K,)): the same outputs after every symbol has moved a share of its mass at random.
+
+    `atoms` (K, X_a) with `weights` (K,) > 0 average to P(X | A = a), and so do those returned.
+    """
+    size, count = len(block.source), len(weights)
+    joint = atoms * (weights / weights.sum())[:, None]
+    outputs = random.integers(0, count, (size, _OUTPUTS))
+    heft = (random.gamma(_SHAPE, size=outputs.shape) + _SHARE * 1e-3) * weights[outputs]
+    heft *= _SHARE * joint.sum(axis=0)[:, None] / heft.sum(axis=1, keepdims=True)
+    joint = (1 - _SHARE) * joint
+    np.add.at(joint, (outputs, np.arange(size)[:, None]), heft)
+    masses = joint.sum(axis=1)
+    return joint / masses[:, None], masses
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxpriv._numerics import divergence
 from jaxpriv.funnels.pricing import AbstractPricer, Component
+from jaxpriv.funnels.pricing.local import LocalPricer
 
 # The forms of the two problems as linear programs over atoms, and what their duals mean.
 #
@@ -119,7 +120,7 @@ class Part:
     """
 
     block: Component
-    quick: AbstractPricer | None
+    quick: LocalPricer | None
     sure: AbstractPricer | None
 
     def turned(self, prices: np.ndarray, lam: float) -> np.ndarray:

@@ -31,8 +31,11 @@ _STARTS, _SCOUT, _FINISH = 512, 60, 240
 _LONGEST = 1e4
 # What a start keeps of every symbol, and of an atom that was good for other prices.
 _FLOOR = 1e-3
-# Useful symbols above which neighbours of good atoms are searched.
+# Useful symbols above which neighbours of good atoms are searched, and the last steps are taken within the largest
+# entries of a start.
 _MANY = 32
+# So many of these entries at least, and so many for each private symbol: some best atom has no more than |S|.
+_WITHIN, _TIMES = 16, 2
 # So many neighbours for each symbol, and at most; their steps; their symbols from the atom, and others.
 _EACH, _NEIGHBOURS, _STEPS, _OLD, _NEW = 40, 8192, 60, 5, 8
 # The others take a share of the mass in this range, divided by a Dirichlet distribution of this parameter.
@@ -58,6 +61,10 @@ class LocalPricer(AbstractPricer):
         self._kept = min(64 + 4 * size, _STARTS)
         self._memory = self._starts[: self._kept]
 
+    def remember(self, atoms: np.ndarray) -> None:
+        """Search near `atoms` (n, X), too: those of the current plan, stationary at other prices or at none."""
+        self._memory = np.vstack([atoms, self._memory])[: self._kept]
+
     def price(
         self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
     ) -> Priced:
@@ -74,9 +81,11 @@ class LocalPricer(AbstractPricer):
             logs, values = descended(jnp.asarray(starts), _SCOUT)
             best = np.argsort(np.asarray(values), kind="stable")[: self._kept]
             logs = np.asarray(logs)[best]
-            if not clock.expired():
-                logs = np.asarray(descended(jnp.asarray(logs), _FINISH)[0])
-        found = np.exp(logs)
+        if self._funnel and len(prices) > _MANY:
+            found = np.exp(logs) if clock.expired() else self._finished(prices, max(lam, 1e-6), logs)
+        else:
+            with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+                found = np.exp(logs if clock.expired() else np.asarray(descended(jnp.asarray(logs), _FINISH)[0]))
         found = np.where(found > _TRACE, found, 0.0)
         found /= found.sum(axis=1, keepdims=True)
         found = np.vstack([found, np.eye(len(prices))])
@@ -101,19 +110,37 @@ class LocalPricer(AbstractPricer):
         share = random.uniform(*_MIXED, size=(count, 1))
         fresh = np.maximum(random.dirichlet(np.full(_NEW, _SPARSE), count), _FLOOR)
         weights = np.hstack([(1 - share) * np.maximum(atoms[rows, old], _FLOOR**2), share * fresh])
+        logs, values = self._within(prices, lam, symbols, np.log(weights), _STEPS)
+        best = np.argsort(values, kind="stable")[: self._kept]
+        found = np.zeros((len(best), size))
+        np.add.at(found, (np.arange(len(best))[:, None], symbols[best]), np.exp(logs[best]))
+        found = np.where(found > _TRACE, found, 0.0)
+        return found / found.sum(axis=1, keepdims=True)
+
+    def _finished(self, prices: np.ndarray, lam: float, starts: np.ndarray) -> np.ndarray:
+        """What is reached from the logarithms `starts` (n, X) on the largest entries of each, shape (n, X)."""
+        size = len(prices)
+        count = min(size, max(_WITHIN, _TIMES * len(self._conditional)))
+        symbols = np.argpartition(-starts, count - 1, axis=1)[:, :count]
+        rows = np.arange(len(starts))[:, None]
+        logs, _ = self._within(prices, lam, symbols, starts[rows, symbols], _FINISH)
+        found = np.zeros(starts.shape)
+        found[rows, symbols] = np.exp(logs)
+        return found
+
+    def _within(
+        self, prices: np.ndarray, lam: float, symbols: np.ndarray, starts: np.ndarray, steps: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(logarithms (n, k), values (n,)) after `steps` from `starts` (n, k), each on its own `symbols` (n, k)."""
         with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
             logs, values = _descended_within(
                 jnp.asarray(self._conditional.T[symbols]),
                 jnp.asarray(prices[symbols]),
                 jnp.asarray(lam),
-                jnp.asarray(np.log(weights)),
-                _STEPS,
+                jnp.asarray(starts),
+                steps,
             )
-        best = np.argsort(np.asarray(values), kind="stable")[: self._kept]
-        found = np.zeros((len(best), size))
-        np.add.at(found, (np.arange(len(best))[:, None], symbols[best]), np.exp(np.asarray(logs)[best]))
-        found = np.where(found > _TRACE, found, 0.0)
-        return found / found.sum(axis=1, keepdims=True)
+        return np.asarray(logs), np.asarray(values)
 
 
 @partial(jax.jit, static_argnames="funnel")
