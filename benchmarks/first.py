@@ -139,8 +139,15 @@ def many(count: int, largest: int, seed: int, limit: float) -> dict[str, list[di
 
 
 def page(record: dict[str, Any]) -> str:
-    """The tables of a results file."""
-    lines = ["# Benchmark: the first answer", "", _what_ran(record), ""]
+    """The picture, a sentence on it, and the tables of a results file."""
+    ran = [f"{_NAMES[name]} {len(said)} in {said[-1]['seconds']:.1f} s" for name, said in record["many"].items()]
+    lines = ["# Benchmark: the first answer", "", "![Seconds against the number of different problems](first.png)", ""]
+    lines += [
+        f"*A new process, imports and all compiling included, on different problems one after another: {', '.join(ran)}.*",
+        "",
+        _what_ran(record),
+        "",
+    ]
     lines += ["## A new process to its first answer", "", "Seconds, least and median of the process's whole life.", ""]
     lines += ["| n | measure | process | wall | processor | of Clarabel's | gap |", "|---|---|---|---|---|---|---|"]
     peers = {(row["size"], row["measure"]): row for row in record["fresh"] if row["kind"] == "cvxpy with Clarabel"}
@@ -169,7 +176,6 @@ def page(record: dict[str, Any]) -> str:
         "Not solved: jaxpriv's gap is above 1e-6; Clarabel gave up, or its value is off by more than 1e-4.",
         "",
     ]
-    lines += ["![Seconds against the number of different problems](first.png)", ""]
     return "\n".join(lines)
 
 

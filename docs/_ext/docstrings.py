@@ -1,7 +1,9 @@
 """Docstrings of this library are written to be read in a terminal; here they become reStructuredText."""
 
+import ast
 import inspect
 import re
+import sys
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -28,6 +30,27 @@ def keep_properties(app: Sphinx, what: str, name: str, obj: object, options: obj
     if what == "property":
         _PROPERTIES[name] = lines[:]
         lines.clear()
+
+
+def describe_fields(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Fields of a record whose docstring has no list of them: the comments behind them have shapes and meaning."""
+    if what != "class" or not isinstance(obj, type) or any(line.strip() in ("Attributes:", "Args:") for line in lines):
+        return
+    source = inspect.getsource(sys.modules[obj.__module__])
+    rows = source.splitlines()
+    found = []
+    for record in (one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.ClassDef)):
+        fields = record.body if record.name == obj.__name__ else []
+        for one in (one for one in fields if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)):
+            _, mark, comment = rows[(one.end_lineno or one.lineno) - 1].partition("  # ")
+            if mark and not one.target.id.startswith("_"):
+                found.append(f"    {one.target.id}: {comment}")
+    lines += ["", "Attributes:", *found, ""] if found else []
+
+
+def leave_out(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """The fields of a named tuple have docstrings of their own, which say nothing: they are described with it."""
+    return True if (getattr(obj, "__doc__", None) or "").startswith("Alias for field number") else None
 
 
 def as_text(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
@@ -79,6 +102,8 @@ def dash(app: Sphinx, doctree: nodes.document) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx; napoleon has priority 500."""
     app.connect("autodoc-process-docstring", keep_properties, priority=400)
+    app.connect("autodoc-process-docstring", describe_fields, priority=450)
     app.connect("autodoc-process-docstring", as_text, priority=600)
+    app.connect("autodoc-skip-member", leave_out)
     app.connect("doctree-read", dash)
     return {"parallel_read_safe": True}

@@ -69,3 +69,4 @@ def test_the_page_compares_with_clarabel_and_says_the_largest_gap():
     assert "| jaxpriv | 3 | 0 | 3.0 | 3.0 | 0, 20 | 2e-08 |" in text
     assert "| cvxpy with Clarabel | 2 | 2 | 2.0 | 2.0 | 0, 10 | - |" in text
     assert "scs" not in text
+    assert "one after another: jaxpriv 3 in 3.0 s, cvxpy with Clarabel 2 in 2.0 s.*" in "".join(text.splitlines()[:6])
