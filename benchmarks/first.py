@@ -143,7 +143,8 @@ def page(record: dict[str, Any]) -> str:
     ran = [f"{_NAMES[name]} {len(said)} in {said[-1]['seconds']:.1f} s" for name, said in record["many"].items()]
     lines = ["# Benchmark: the first answer", "", "![Seconds against the number of different problems](first.png)", ""]
     lines += [
-        f"*A new process, imports and all compiling included, on different problems one after another: {', '.join(ran)}.*",
+        "*A new process, imports and all compiling included, on different problems one after another: "
+        f"{', '.join(ran)}.*",
         "",
         _what_ran(record),
         "",
