@@ -219,7 +219,9 @@ def scalar(
 
 def whole(value: object, name: str, *, low: float) -> int:
     """A whole number >= `low` that float64 holds exactly (below 2^53). Bools are refused."""
+    if type(value) is int and abs(value) >= 2**53:  # of any size: no float64 may be made of it
+        raise InputError(f"{name} must be a whole number below 2^53")
     number = scalar(value, name, low=low)
     if not (number == int(number) and number < 2**53):
-        raise InputError(f"{name} must be a whole number")
+        raise InputError(f"{name} must be a whole number{' below 2^53' if number >= 2**53 else ''}")
     return int(number)

@@ -191,12 +191,8 @@ def release(
     if identity and ledger is None:
         raise InputError("identity is about a ledger; name one")
     _check_columns(mechanism, identity, keep)
-    for path in (proof, target):
-        if path.exists() and not force:
-            raise InputError(
-                f"{path} exists: these records may have been released. A second draw for the same records reveals more "
-                "about them; use a `ledger`, or `force` if nothing was published"
-            )
+    if not force:
+        _refuse_second(proof, target)
     names = list(dict.fromkeys((*mechanism.codebook.useful, *identity, *keep)))
     columns = read_columns(source, names)
     codes = mechanism.codebook.encode_useful(columns)
@@ -204,7 +200,9 @@ def release(
     symbols = mechanism.locate_codes(codes, rule)
     draws.self_test(mechanism.table, np.unique(symbols))
     path = None if ledger is None else Path(ledger)
-    with nullcontext() if path is None else locked(path):
+    with nullcontext() if path is None else locked(path), _alone(proof, target):
+        if not force:
+            _refuse_second(proof, target)  # another release may have ended since
         outputs = mechanism.sample(symbols)
         served = 0
         if path is not None:
@@ -214,6 +212,29 @@ def release(
         record = _receipt(mechanism, rule, content, kind, len(outputs), keep)
         write_together({target: content, proof: archive.sealed(record)})
     return Released(outputs, new, served, marked, record)
+
+
+def _refuse_second(proof: Path, target: Path) -> None:
+    for path in (proof, target):
+        if path.exists():
+            raise InputError(
+                f"{path} exists: these records may have been released. A second draw for the same records reveals more "
+                "about them; use a `ledger`, or `force` if nothing was published"
+            )
+
+
+@contextlib.contextmanager
+def _alone(*files: Path) -> Iterator[None]:
+    """No other release writes into the folders of these files meanwhile: one that comes later waits."""
+    with contextlib.ExitStack() as open_folders:
+        for folder in sorted({path.parent.resolve() for path in files}):  # in one order: nobody waits for ever
+            try:
+                descriptor = os.open(folder, os.O_RDONLY)
+            except OSError as error:
+                raise ResourceError(f"cannot write into {folder}: {error.strerror}") from error
+            open_folders.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def _check_columns(mechanism: Mechanism, identity: Sequence[str], keep: Sequence[str]) -> None:

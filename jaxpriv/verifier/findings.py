@@ -109,6 +109,8 @@ def verify(
     target, `InputError` for files that are absent or do not go together, `ResourceError` for what cannot be read.
     """
     data = read_file(file)
+    if not data:
+        raise IntegrityError(f"{file} is empty")
     is_receipt = data[:1] == b"{"
     if (is_receipt and receipt is not None) or (not is_receipt and design is not None):
         raise InputError(f"{file} is itself what {'receipt' if is_receipt else 'design'} names; give one of the two")

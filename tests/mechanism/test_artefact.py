@@ -204,6 +204,27 @@ def test_no_edited_statement_is_accepted(fitted, edit):
         Mechanism.from_bytes(_resealed(fitted.mechanism.to_bytes(), "design.json", EDITS[edit]))
 
 
+def _swapped_labels(record):
+    labels = record["codebook"]["useful"][1]["labels"]
+    labels[0], labels[1] = labels[1], labels[0]
+
+
+def _one_label_less(record):
+    record["codebook"]["useful"][0]["rule"]["edges"].pop()
+
+
+def _another_rest(record):
+    record["codebook"]["useful"][1]["rule"]["other"] = "x"
+
+
+@pytest.mark.parametrize("change", [_swapped_labels, _one_label_less, _another_rest])
+def test_labels_that_are_not_those_of_the_rules_are_refused_without_numpy(fitted, change):
+    """The verifier of the standard library compares both; before, only the reader of the mechanism did."""
+    forged = _resealed(fitted.mechanism.to_bytes(), "design.json", change)
+    with pytest.raises(IntegrityError, match="other labels than its rules"):
+        read_design(forged, "design")
+
+
 @pytest.mark.parametrize("claim", ["lower_bound", "gap", "value", "leakage", "disclosure", "distortion", "excess"])
 def test_no_edited_number_of_the_audit_is_accepted(fitted, claim):
     design = read_design(fitted.mechanism.to_bytes(), "design")

@@ -5,12 +5,15 @@ number has one that can fail.
 """
 
 import csv
+import gzip
 import io
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
+import warnings
 import zipfile
 
 import jax
@@ -22,6 +25,7 @@ from jaxpriv import _resources
 from jaxpriv._files import atomic_write, load_npz_safely
 from jaxpriv.errors import (
     EntropyError,
+    InputError,
     IntegrityError,
     JaxprivError,
     ResourceError,
@@ -64,13 +68,27 @@ def broken_files(tmp, **_):
         (b"s,x\n", "no rows"),
         ("s,x\nä,1\n".encode("latin-1"), "line 2"),
         (b"s,x\n" + b"y" * 200_000 + b",1\n", "field too long"),
+        ("s,x\na,1\n".encode("utf-16"), "utf-8"),
     ):
         refused(lambda text=text: count_table(csv_of(tmp, text), private="s", useful="x", sparse=True), words)
     rows = b"".join(b"%d,%d\n" % (k % 2, k % 3) for k in range(40))
-    same = [
-        csv_of(tmp, text, f"{k}.csv") for k, text in enumerate((b"s,x\n" + rows, b"\xef\xbb\xbfs,x\r\n" + rows[:-1]))
-    ]
-    assert np.array_equal(*(count_table(path, private="s", useful="x").dataset.counts for path in same))
+    mixed = b"".join(line + (b"\r\n" if k % 2 else b"\n") for k, line in enumerate(rows.splitlines()))
+    texts = (b"s,x\n" + rows, b"\xef\xbb\xbfs,x\r\n" + rows[:-1], b'"s","x"\r\n' + mixed)
+    same = [csv_of(tmp, text, f"{k}.csv") for k, text in enumerate(texts)]
+    first, *others = (count_table(path, private="s", useful="x").dataset.counts for path in same)
+    assert all(np.array_equal(first, other) for other in others)
+    null = count_table(csv_of(tmp, b"s,x\n" + b"a,1\nb,\x002\n" * 9), private="s", useful="x")
+    assert null.codebook.rules["x"].labels == ("1", "\x002")  # a character like any other
+    inside = b"".join(b'%d,"a\nb%d"\n' % (k % 2, k % 3) for k in range(40))  # line breaks inside of fields
+    assert count_table(csv_of(tmp, b"s,x\n" + inside), private="s", useful="x").dataset.counts.sum() == 40
+    wide = ",".join(["s", "x", *(f"c{k}" for k in range(10**5))]) + "\n"
+    wide += "".join(f"{k % 2},{k % 3}{',' * 10**5}\n" for k in range(20))
+    assert count_table(csv_of(tmp, wide), private="s", useful="x").dataset.counts.sum() == 20
+    with gzip.open(tmp / "bomb.csv.gz", "wb") as file:  # a megabyte that becomes a line of a gigabyte
+        file.write(b"s,x\n")
+        for _ in range(32):
+            file.write(b"a" * 2**25)
+    refused(lambda: count_table(tmp / "bomb.csv.gz", private="s", useful="x"), "line 2", "longer than")
     (tmp / "folder.csv").mkdir()
     refused(lambda: count_table(tmp / "folder.csv", private="s", useful="x"), "regular file")
     os.mkfifo(tmp / "pipe.csv")
@@ -119,6 +137,12 @@ def formulas_for_spreadsheets(made, tmp, **_):
     assert {row[note] for row in rows[1:]} == {"'=1+1", "'@x", "-3.2", "plain"}
     assert found.escaped >= 200  # and the town "=west"
     assert not any(cell.startswith("=") for row in rows for cell in row)
+    # A header too, full-width signs, control characters; a number keeps its sign.
+    table = {**made["table"], "=sum": np.array(["\uff1d1", "\t1", "+1e3", "-x"] * 100, dtype=object)}
+    released(made, tmp, table=table, keep=["=sum"], force=True)
+    rows = list(csv.reader(io.StringIO((tmp / "released.csv").read_text())))
+    assert rows[0][-1] == "'=sum"
+    assert {row[-1] for row in rows[1:]} == {"'\uff1d1", "'\t1", "+1e3", "'-x"}
 
 
 @case(31)
@@ -175,6 +199,12 @@ def the_same_records_twice(made, tmp, **_):
 # -- D. files ------------------------------------------------------------------------------------------------------
 
 
+def npy(header, raw=False):
+    """A .npy file of this header with 64 bytes of numbers; `raw`: the header alone."""
+    text = header.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + (b"" if raw else bytes(64))
+
+
 @case(34)
 def damaged_designs(made, tmp, **_):
     content = made["design"].read_bytes()
@@ -189,11 +219,39 @@ def damaged_designs(made, tmp, **_):
         path.write_bytes(one)
         with pytest.raises(JaxprivError):
             Mechanism.load(path)
-    for name, data in (("../x.npy", b""), ("x.pkl", b"\x80\x04N.")):
+    objects = io.BytesIO()
+    np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
+    header = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }"
+    negative, huge, unknown = (npy(header % kind) for kind in (("<f8", "(-1,)"), ("<f8", "(2**62,)"), ("|O", "(1,)")))
+    members = [("../x.npy", b""), ("x.pkl", b"\x80\x04N."), ("x.npy", objects.getvalue())]
+    members += [("x.npy", data) for data in (negative, huge, unknown, b"", npy("[" * 200))]
+    for name, data in members:
         with zipfile.ZipFile(tmp / "odd.npz", "w") as file:
             file.writestr(name, data)
         with pytest.raises(JaxprivError):
             load_npz_safely(tmp / "odd.npz", ["x"])
+    one = io.BytesIO()
+    np.save(one, np.ones(2))
+    with zipfile.ZipFile(tmp / "odd.npz", "w") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file.writestr("x.npy", one.getvalue())
+        file.writestr("x.npy", one.getvalue())
+    with pytest.raises(JaxprivError):
+        load_npz_safely(tmp / "odd.npz", ["x"])
+    with zipfile.ZipFile(tmp / "odd.npz", "w") as file:
+        file.writestr("x.npy", one.getvalue())
+    locked = bytearray((tmp / "odd.npz").read_bytes())
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        locked[locked.index(mark) + place] |= 1  # the flag of encryption
+    (tmp / "odd.npz").write_bytes(locked)
+    with pytest.raises(JaxprivError):
+        load_npz_safely(tmp / "odd.npz", ["x"])
+    with zipfile.ZipFile(tmp / "odd.npz", "w", zipfile.ZIP_DEFLATED) as file, file.open("x.npy", "w") as member:
+        member.write(npy(header % ("<f8", "(2**20, 2**10)"), raw=True))
+        for _ in range(64):
+            member.write(bytes(2**22))  # a bomb that is shorter than its header says
+    with pytest.raises(JaxprivError):
+        load_npz_safely(tmp / "odd.npz", ["x"])
     book = made["fitted"].mechanism.codebook.to_json()
     for text in (
         book.replace('"version": 1', '"version": 9'),
@@ -227,6 +285,17 @@ def no_counts_in_what_is_published(made, **_):
     texts = b"".join(content for name, content in members.items() if name.endswith(".json")).decode()
     counts = made["fitted"].evidence.counts
     assert f'"{int(counts.sum())}"' not in texts
+    twice = {name: np.concatenate([part, part]) for name, part in people(400).items()}
+    one, two = (fit(records, **COLUMNS, budget=0.15, split=1.0) for records in (people(400), twice))
+    np.testing.assert_array_equal(one.mechanism.table, two.mechanism.table)
+    assert 2 * one.evidence.counts.sum() == two.evidence.counts.sum()
+    records = []
+    for found in (one, two):
+        with zipfile.ZipFile(io.BytesIO(found.mechanism.to_bytes())) as file:
+            records.append({name: file.read(name) for name in file.namelist()})
+            record = json.loads(records[-1].pop("design.json"))
+            records[-1]["design"] = {k: v for k, v in record.items() if k not in ("commitment", "sha256")}
+    assert records[0] == records[1]
     table = made["fitted"].mechanism.table
     frequencies = counts.sum(axis=0) / counts.sum()
     assert not any(np.allclose(row / 2**62, frequencies, atol=1e-6) for row in table.astype(float))
@@ -333,13 +402,11 @@ def resumed_studies(tmp, **_):
     }
     whole = jp.sweep(study, tmp / "whole").table
     part = jp.sweep(study, tmp / "part").table
-    torn = max((tmp / "part").rglob("*"), key=lambda path: path.stat().st_mtime if path.is_file() else 0)
+    files = sorted(path for path in (tmp / "part").rglob("*") if path.is_file() and path.suffix != ".lock")
+    torn = max(files, key=lambda path: path.stat().st_size)
     torn.write_bytes(torn.read_bytes()[:-7])
-    try:
-        again = jp.sweep(study, tmp / "part").table
-        assert again["value"].to_list() == pytest.approx(part["value"].to_list(), abs=1e-9)
-    except IntegrityError:
-        pass
+    again = jp.sweep(study, tmp / "part").table
+    assert again["value"].to_list() == part["value"].to_list()
     assert whole["value"].to_list() == pytest.approx(part["value"].to_list(), abs=1e-9)
     other = {**study, "grid": [{**study["grid"][0], "budget_share": [0.3]}]}
     with pytest.raises(JaxprivError):
@@ -354,17 +421,55 @@ def a_full_disk(made, tmp, patch, **_):
     patch.setattr(os, "fsync", full)
     refused(lambda: released(made, tmp), error=ResourceError)
     patch.undo()
+    patch.setattr(os, "replace", full)
+    refused(lambda: released(made, tmp), error=ResourceError)
+    patch.undo()
+    # A limit of the system itself: files of at most 4 KiB, a release of more.
+    (tmp / "t.csv").write_text("age,town,income\n" + "".join(f"{20 + k % 50},north,low\n" for k in range(4000)))
+    limited = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "from jaxpriv.errors import ResourceError\nfrom jaxpriv.mechanism import Mechanism, release\n"
+        "try:\n    release('t.csv', Mechanism.load(sys.argv[1]), 'o.csv', 'r.json', ledger='l', unseen='nearest')\n"
+        "except ResourceError as error:\n    print(error)\n"
+    )
+    line = [sys.executable, "-c", limited, str(made["design"])]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp)
+    assert "File too large; nothing was written" in done.stdout, done.stderr
+    (tmp / "t.csv").unlink()
     assert not [path for path in tmp.iterdir() if not path.name.endswith(".lock")]
 
 
 @case(44)
-def two_at_once(made, tmp, **_):
+def two_at_once(made, tmp, patch, **_):
     from jaxpriv.mechanism.releasing import locked
 
     with locked(tmp / "ledger"):
         refused(lambda: released(made, tmp, ledger=tmp / "ledger"), "in use", error=ResourceError)
     assert not (tmp / "released.csv").exists()
-    released(made, tmp, ledger=tmp / "ledger")
+    # Two releases into the same files, which have both seen that there are none: one draw, and one refusal.
+    both, results = threading.Barrier(2), []
+    patch.setattr(draws, "self_test", lambda *_: both.wait(60))
+
+    def run():
+        try:
+            results.append(released(made, tmp).receipt)
+        except InputError as error:
+            results.append(str(error))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    patch.undo()
+    refusals = [one for one in results if isinstance(one, str)]
+    assert len(results) == 2
+    assert len(refusals) == 1
+    assert "second draw" in refusals[0]
+    verify(tmp / "receipt.json", design=made["design"], released=tmp / "released.csv")
+    released(made, tmp, ledger=tmp / "ledger", force=True)
 
 
 @case(45)
@@ -393,6 +498,14 @@ def no_randomness(made, tmp, patch, **_):
         refused(lambda: released(made, tmp), "randomness", error=EntropyError)
         assert not list(tmp.iterdir())
     patch.undo()
+    # A child process has no numbers that its parent drew ahead.
+    code = (
+        "import os\nfrom jaxpriv.mechanism import draws\ndraws.fresh(1)\nread, write = os.pipe()\n"
+        "if os.fork() == 0:\n    os.write(write, repr(draws.fresh(4).tolist()).encode()); os._exit(0)\n"
+        "os.wait()\nprint(os.read(read, 999).decode() != repr(draws.fresh(4).tolist()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
     # A source that repeats itself does not pass the test before a release.
     patch.setattr(draws, "_random_bytes", lambda count: b"\x01" * count)
     with pytest.raises(EntropyError):
