@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import jaxpriv as jp
 import jaxpriv.leakage as lk
@@ -34,7 +35,7 @@ def problem(measure=None, joint=JOINT, **form):
 @pytest.fixture
 def forgotten(monkeypatch):
     """No program has taken any time in NumPy, none will be remembered, and what comes often is compiled."""
-    monkeypatch.setattr(loops, "_ENOUGH", 1.5)
+    monkeypatch.setattr(loops, "_ENOUGH", 4.0)
     monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
     monkeypatch.delenv(loops.SWITCH, raising=False)
 
@@ -122,6 +123,32 @@ def test_a_second_thread_solves_without_warnings(forgotten):
 
 
 # -- what chooses ----------------------------------------------------------------------------------
+
+
+def threads():
+    """Of the library that NumPy came with (SciPy has another one)."""
+    libraries = [one for one in threadpool_info() if one["user_api"] == "blas" and "numpy" in one["filepath"]]
+    return {one["num_threads"] for one in libraries}
+
+
+def test_linear_algebra_has_one_thread_while_solves_are_inside(forgotten):
+    """The number is the process's: the last of two solves sets it back, not the first one that ends."""
+    with threadpool_limits(2, "blas"):
+        before, inside = threads(), []
+        if before != {2}:
+            pytest.skip("the threads of NumPy's linear algebra cannot be set here")
+        second = threading.Thread(target=lambda: jp.solve(problem(budget=0.4)))
+
+        def look(_):
+            if not inside:
+                second.start()
+                second.join()
+            inside.append(threads())
+
+        jp.solve(problem(budget=0.3), progress=look)
+        assert inside
+        assert all(found == {1} for found in inside)
+        assert threads() == before
 
 
 def test_the_environment_chooses(monkeypatch, no_compiler):

@@ -168,7 +168,7 @@ def _each(shared: Program, varying: PyTree) -> list[tuple[Program, Goal]]:
     return [(eqx.combine(program, shared), goal) for program, goal in lanes]
 
 
-_ALL = Loop(_iterate_all, _begin_all, _resume_all, _each)
+_ALL = Loop(_iterate_all, _begin_all, _resume_all, _each, compiling=2.0)
 
 
 # ------------------------------------------------------------------------------ points that were not reached

@@ -14,13 +14,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import PyTree
+from threadpoolctl import ThreadpoolController
 
 from jaxpriv import _lanes
 from jaxpriv._clock import Clock
@@ -45,8 +46,9 @@ SWITCH = "JAXPRIV_COMPILE"
 # Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y.
 _SMALL = 7e-3
 # Processor seconds in NumPy after which a program of the same structure and shapes is compiled: about what compiling
-# takes, so that together they are never more than twice what the better of the two would have taken alone.
-_ENOUGH = 1.5
+# takes (6 with all cores busy), so that together they are never more than twice what the better of the two would have
+# taken alone. A batch takes twice as long.
+_ENOUGH = 4.0
 # Programs whose seconds are remembered: the least recently used one is dropped, and counts from 0 again.
 _MOST_KNOWN = 1024
 
@@ -79,6 +81,37 @@ def counted_at_the_end() -> Iterator[None]:
             spend(key, seconds)
 
 
+class _OneThread:
+    """While a solve is inside, NumPy's linear algebra has one thread.
+
+    Its products of matrices of 30 to 60 rows take 5 to 9 times the processor time with two: threads that wait for each
+    other take turns with those of other programs. The number belongs to the process, so the first solve in sets it and
+    the last one out sets it back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._libraries: ThreadpoolController | None = None  # found once, when NumPy's has been loaded
+        self._limit = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._libraries = self._libraries or ThreadpoolController()
+                self._limit.enter_context(self._libraries.limit(limits=1, user_api="blas"))
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.close()
+
+
+_ONE_THREAD = _OneThread()
+
+
 def compile_setting() -> str:
     """What the environment asks for: "always", "never" or, where it leaves the choice to us, ""."""
     choice = os.environ.get(SWITCH, "").lower()
@@ -87,8 +120,12 @@ def compile_setting() -> str:
     return choice
 
 
-def suits(solver: AbstractSolver, program: PyTree, step: float) -> bool:
-    """Whether a program is run by NumPy. `step`: the predicted seconds of a compiled step."""
+def suits(solver: AbstractSolver, program: PyTree, step: float, compiling: float = 1.0) -> bool:
+    """Whether a program is run by NumPy.
+
+    `step`: the predicted seconds of a compiled step; `compiling`: what compiling the loop takes, in times of one
+    program.
+    """
     choice = compile_setting()
     if choice == "always" or not solver.uncompiled(program):
         return False
@@ -98,7 +135,7 @@ def suits(solver: AbstractSolver, program: PyTree, step: float) -> bool:
         return False
     if _REPEATABLE.get():
         return True
-    return spent(_key(solver, program)) < _ENOUGH
+    return spent(_key(solver, program)) < compiling * _ENOUGH
 
 
 def iterate_uncompiled(
@@ -117,7 +154,8 @@ def iterate_uncompiled(
     """
     begun = time.thread_time()
     try:
-        with np.errstate(all="ignore"):  # what is not finite is looked for where it matters, as in compiled code
+        # What is not finite is looked for where it matters, as in compiled code.
+        with _ONE_THREAD, np.errstate(all="ignore"):
             return _step_uncompiled(clock, solver, jax.tree.map(np.asarray, program), goal, limit, report, begin)
     finally:
         spend(_key(solver, program), time.thread_time() - begun)
@@ -153,7 +191,7 @@ def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: in
 
     A lane that is done leaves the batch; so does one that stalls, with what it has.
     """
-    with np.errstate(all="ignore"):
+    with _ONE_THREAD, np.errstate(all="ignore"):
         state = solver.init(program, 0, solver.blank(program))
         count = _lanes.count_of(*jax.tree.leaves(state.best))
         assert count is not None
@@ -243,6 +281,7 @@ class Loop(NamedTuple):
     begin: Callable[..., PyTree]  # (solver, *data) -> Course
     resume: Callable[..., PyTree]  # (solver, *data, course, until) -> Course
     instances: Callable[..., PyTree]  # (*data) -> [(program, goal), ...], the padding of a batch included
+    compiling: float = 1.0  # what compiling it takes, in times of one program
 
 
 class Ran(NamedTuple):
@@ -305,7 +344,7 @@ def run(
         padding: how many instances at the end of a batch are copies of the one before them.
     """
     instances = loop.instances(*data)
-    if suits(solver, instances[0][0], step / len(instances)):
+    if suits(solver, instances[0][0], step / len(instances), loop.compiling):
         if loop is ONE:
             best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report)
         else:
