@@ -168,6 +168,7 @@ def _each(shared: Program, varying: PyTree) -> list[tuple[Program, Goal]]:
     return [(eqx.combine(program, shared), goal) for program, goal in lanes]
 
 
+# A batch takes about twice as long to compile as one program: 9 to 12 s in place of 6 to 9 of processor time, loaded.
 _ALL = Loop(_iterate_all, _begin_all, _resume_all, _each, compiling=2.0)
 
 
