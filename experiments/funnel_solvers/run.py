@@ -6,8 +6,8 @@
 4 private and 8 useful symbols (`jaxpriv.testing.heart_disease`). At each I(X;Y) >= R: the certified least I(S;Y)
 (column generation: `value` reached, `lower_bound` proved), and what the greedy algorithm (Makhdoumi et al. 2014,
 Algorithm 1), merging by ratio, difference-of-convex steps and the alternating method reach from their own starts.
-Every method here is this library's own: published tables of the difference-of-convex funnel (arXiv 2403.04778) belong
-to its own code and stopping rules. In nats; R as a share of H(X).
+Every method here is this library's own; about.toml has values of the published code of the difference-of-convex funnel
+(arXiv 2403.04778). In nats; R as a share of H(X).
 """
 
 import csv

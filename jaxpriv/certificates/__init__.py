@@ -1,7 +1,7 @@
 """The proof behind every convex result; nothing here imports a solver.
 
-`tables` has the method, for programs with any measures and a mechanism that is a table; `information` the rules of
-mutual information, the certificate of additive noise, and the same numbers for operators, block by block;
+`program.certify` has the method, for programs with any measures and mechanisms that are tables; `information` the rules
+of mutual information, the certificate of additive noise, and the same numbers for operators, block by block;
 `lagrangian` the Lagrangian of a program and its slopes in the data. `verification` (the public `jaxpriv.certify`) takes
 a problem and a `Solution` of it and computes the certificate that fits both.
 """

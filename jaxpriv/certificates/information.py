@@ -72,7 +72,7 @@ def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: Sc
     return Certificate(value, max(bound, 0.0), np.array([leakage]), np.array([used]), violation)
 
 
-# The certificate of mutual information for operators: the numbers of `tables`, from sums over blocks, in float64.
+# The certificate of mutual information for operators: the numbers of `program.certify` from sums over blocks, float64.
 
 
 _leakage = jax.jit(leakage)
@@ -108,7 +108,7 @@ def _value(
     pushed = push(mechanism, program.joint, program.distortions, mesh)
     columns, used = np.asarray(pushed.columns), np.asarray(pushed.distortions)
     leaked = float(_leakage(columns, columns.sum(axis=0)))
-    # As in `tables`, and every W[x, y] may be off by a relative `rounding`: with sum w |ln(w/(p|w|))| <= I + 2/e
+    # As `program.certify`, and every W[x, y] may be off by a relative `rounding`: with sum w |ln(w/(p|w|))| <= I + 2/e
     # this moves I by no more than rounding (I + 1), and E d by rounding times itself.
     slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * _UNIT + float(pushed.rounding)
     # Nobody learns more than S has to say, whatever rounding may do.

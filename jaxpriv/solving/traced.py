@@ -66,7 +66,7 @@ from jaxpriv.solving.traced_program import (
 
 # The least worst outcome inside of jit, vmap and grad: the minimax program, or the search, as on the host.
 #
-# See `tables` for what is solved and proved.
+# See `least_worst` for what is solved and proved.
 
 
 # A limit that rules prove is lowered by the first of these shares that the rounding of the certificate allows.
@@ -170,7 +170,7 @@ def _by_unit_of_distance(budgets: int, mechanism: Arr, k: Arr, eta: Arr, price: 
 def _from_one_program(
     solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike
 ) -> tuple[TracedResult, PyTree]:
-    """From the minimax program, as on the host (`tables`); and (the mechanism at its start, where it ended)."""
+    """From the minimax program, as on the host (`least_worst`); and (the mechanism at its start, where it ended)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))
 
