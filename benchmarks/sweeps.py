@@ -45,7 +45,7 @@ from jaxpriv._compile import compiled, own_settings
 from jaxpriv.leakage.registry import parameters_of
 from jaxpriv.presolve.buckets import Lanes
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import batches
+from jaxpriv.solving import batches, kinds
 from jaxpriv.sweeps import Study
 
 _TOLERANCE = 1e-6
@@ -95,7 +95,7 @@ class Timer:
 
 def bare(problems: list[jp.DistortionProblem]) -> Callable[[], Any]:
     """The batched call alone on problems of one kind."""
-    kind = batches.kind_of(problems[0], "auto", Goal(_TOLERANCE))
+    kind = kinds.kind_of(problems[0], "auto", Goal(_TOLERANCE))
     assert kind is not None
     width = kind.width(len(problems))
     parts = [problems[i : i + width] for i in range(0, len(problems), width)]

@@ -13,20 +13,23 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import numpy as np
+from jax.core import Tracer
+from jax.sharding import Mesh, NamedSharding, Sharding
 from jaxtyping import PyTree
 
 from jaxpriv import _kept as kept
 from jaxpriv import _native
 from jaxpriv._process import refuse_after_fork
-from jaxpriv.errors import ResourceError
+from jaxpriv.errors import InputError, ResourceError
 
 # All that a compiled program depends on, as a SHA-256: the name that its executable has on disk.
 #
@@ -35,6 +38,7 @@ from jaxpriv.errors import ResourceError
 # anything else (a function or class of the user's, a mesh of devices) has no key.
 
 
+T = TypeVar("T")
 Description: TypeAlias = str | tuple["Description", ...]
 
 # Functions and classes of these packages are described by name: their code is part of the key by version or digest.
@@ -57,9 +61,9 @@ def key_of(function: Callable[..., PyTree], args: tuple[PyTree, ...], options: d
     Raises:
         NoKeyError: something in them is not of a known type, or not on the default device; the processor is unknown.
     """
-    if jax.process_count() > 1 or jax.config.jax_default_device is not None:
-        raise NoKeyError("a device of the caller's choice")
     device = jax.local_devices()[0]
+    if jax.process_count() > 1 or jax.config.jax_default_device not in (None, device):
+        raise NoKeyError("a device of the caller's choice")
     facts = (
         _environment(),
         (device.platform, device.device_kind, device.client.platform_version),
@@ -254,6 +258,96 @@ _MOST_PROGRAMS = 32
 _LOCK = threading.Lock()  # of the table: held for a look-up, never while something compiles
 
 
+# Where programs run: on the device of JAX's default, or on that which a caller names.
+
+
+def target_platform() -> str:
+    """The platform of the device that programs are compiled for."""
+    chosen = jax.config.jax_default_device
+    if chosen is None:
+        return jax.default_backend()
+    return chosen if isinstance(chosen, str) else chosen.platform
+
+
+def accelerator() -> jax.Device | None:
+    """The device that programs are compiled for; None where that is a CPU, whose memory is the host's."""
+    if target_platform() == "cpu":
+        return None
+    chosen = jax.config.jax_default_device
+    return jax.local_devices(backend=chosen)[0] if chosen is None or isinstance(chosen, str) else chosen
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """Where a caller wants work done.
+
+    Attributes:
+        device: the one; None: JAX's default.
+        mesh: several devices that share the work, along one axis "x"; None: one device.
+    """
+
+    device: jax.Device | None = None
+    mesh: Mesh | None = None
+
+    @staticmethod
+    def of(device: object, problems: PyTree = None) -> "Placement":
+        """What the argument `device` says; where it is None, the place of the arrays of JAX in `problems` that were put
+        somewhere, if that is one.
+
+        Raises:
+            InputError: it is no device and no sharding, or not one of this process.
+        """
+        if device is None:
+            known = (leaf for leaf in jax.tree.leaves(problems) if isinstance(leaf, jax.Array))
+            places = {leaf.sharding for leaf in known if not isinstance(leaf, Tracer) and leaf.committed}
+            if len(places) != 1:
+                return Placement()
+            (device,) = places
+        devices: list[jax.Device]
+        if isinstance(device, jax.Device):
+            devices = [device]
+        elif isinstance(device, NamedSharding) and isinstance(device.mesh, Mesh):
+            devices = list(device.mesh.devices.flat)
+        elif isinstance(device, Sharding):
+            devices = sorted(device.device_set, key=lambda one: one.id)
+        else:
+            raise InputError(f"device must be a jax.Device or a jax.sharding.Sharding, not {type(device).__name__}")
+        if len(devices) > 1:
+            return Placement(mesh=Mesh(np.array(devices), ("x",)))
+        if devices[0].process_index != jax.process_index():
+            raise InputError("device: it belongs to another process")
+        return Placement(devices[0])
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Programs are compiled for the device, what is made is made there, and the mesh is that of `named_mesh`."""
+        token = _MESH.set(self.mesh)
+        try:
+            with nullcontext() if self.device is None else jax.default_device(self.device):
+                yield
+        finally:
+            _MESH.reset(token)
+
+    def of_one(self) -> "Placement":
+        """The first of several devices."""
+        return self if self.mesh is None else Placement(self.mesh.devices.flat[0])
+
+    def moved(self, problem: T) -> T:
+        """The problem with its arrays of JAX on the device."""
+        if self.device is None:
+            return problem
+        put = lambda leaf: jax.device_put(leaf, self.device) if isinstance(leaf, jax.Array) else leaf  # noqa: E731
+        return jax.tree.map(put, problem)
+
+
+_MESH: ContextVar[Mesh | None] = ContextVar("mesh", default=None)
+
+
+def named_mesh() -> Mesh | None:
+    """The devices that the caller of the work at hand named, if they are several."""
+    return _MESH.get()
+
+
 @functools.cache
 def _trim() -> Callable[[int], int] | None:
     """glibc's `malloc_trim`, or None with another C library."""
@@ -280,8 +374,8 @@ def compiled(function: Callable[..., PyTree], *args: PyTree) -> tuple[Callable[[
     """
     refuse_after_fork()
     leaves, structure = jax.tree.flatten(args)
-    backend = jax.default_backend()
-    key = (function, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), backend)
+    backend, chosen = target_platform(), jax.config.jax_default_device
+    key = (function, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), backend, chosen)
     with _LOCK:
         program = _PROGRAMS.setdefault(key, _Program())
         _PROGRAMS.move_to_end(key)

@@ -1,6 +1,8 @@
 """How much memory there is, and refusing work that needs more, before anything is allocated."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from jaxpriv.errors import ResourceError
 
@@ -39,13 +41,28 @@ def free_memory() -> float:
     return min(free, max(limit - used + cached, 0.0))
 
 
-def fits(size: float, share: float = 1.0) -> bool:
+class HasMemory(Protocol):
+    """A device with memory of its own, as `jax.Device`: bytes by name, or None where it does not say."""
+
+    def memory_stats(self) -> Mapping[str, int] | None: ...
+
+
+def free_on(device: HasMemory | None) -> float:
+    """Memory in bytes that can be had on a device; infinite where it does not say. None: the host."""
+    if device is None:
+        return free_memory()
+    known = device.memory_stats() or {}
+    return float(known["bytes_limit"] - known.get("bytes_in_use", 0)) if "bytes_limit" in known else float("inf")
+
+
+def fits(size: float, share: float = 1.0, device: HasMemory | None = None) -> bool:
     """Whether `size` bytes are at most this share of the free memory."""
-    return bool(size <= _ALWAYS or size <= share * free_memory())
+    return bool(size <= _ALWAYS or size <= share * free_on(device))
 
 
-def need_memory(size: float, what: str, alternative: str) -> None:
+def need_memory(size: float, what: str, alternative: str, device: HasMemory | None = None) -> None:
     """Raise `ResourceError` if `size` bytes are more than there is."""
-    if not fits(size):
-        free = free_memory()
-        raise ResourceError(f"{what} needs {size / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; {alternative}")
+    if not fits(size, device=device):
+        free, where = free_on(device), "" if device is None else f" on {device}"
+        needs = f"{what} needs {size / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free{where}"
+        raise ResourceError(f"{needs}; {alternative}")

@@ -22,6 +22,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jax.typing import DTypeLike
 from jaxtyping import PyTree
 
+from jaxpriv._compile import named_mesh, target_platform
 from jaxpriv._native import with_kernel
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.distortion import AbstractDistortion
@@ -115,14 +116,18 @@ _TILE_ROWS, _TILE_COLUMNS = 128, 4096
 def block_size(outputs: int, itemsize: int) -> int:
     """How many useful symbols go into one block of rows of `outputs` numbers: a power of two."""
     row = outputs * itemsize
-    on_cpu = jax.default_backend() == "cpu"
+    on_cpu = target_platform() == "cpu"
     goal, most = (_CPU_BLOCK, _MOST_BYTES) if on_cpu else (_ACCELERATOR_BLOCK, _ACCELERATOR_BLOCK)
     rows = min(max(goal // row, _FEW_ROWS), max(most // row, 1), _MOST_ROWS)
     return 2 ** (rows.bit_length() - 1)
 
 
 def all_devices() -> Mesh | None:
-    """A one-dimensional mesh of the devices of this process; None where there is only one."""
+    """A one-dimensional mesh of the devices that the caller named, or of those of this process; None where there is
+    only one.
+    """
+    if named_mesh() is not None or jax.config.jax_default_device is not None:
+        return named_mesh()
     devices = jax.local_devices()
     return Mesh(np.array(devices), ("x",)) if len(devices) > 1 else None
 

@@ -14,7 +14,7 @@ from jaxpriv._lanes import LaneArray, spread, with_lanes
 from jaxpriv._validation import is_traced
 from jaxpriv.leakage import AverageCostGain, CustomLoss, by_name
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import batches, loops
+from jaxpriv.solving import batches, kinds, loops
 from jaxpriv.testing import random_joint
 
 RNG = np.random.default_rng(5)
@@ -115,7 +115,7 @@ def no_compiler(monkeypatch):
 
     monkeypatch.delenv(loops.SWITCH, raising=False)
     monkeypatch.setattr(batches, "compiled", refuse)
-    monkeypatch.setattr(batches, "_WORTH_COMPILING", np.inf)
+    monkeypatch.setattr(kinds, "WORTH_COMPILING", np.inf)
     monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
 
 
@@ -210,7 +210,7 @@ def test_the_steps_are_those_of_the_compiled_iteration(no_compiler):
     """One source: the same program from the same start takes as many steps, and ends at the same candidate."""
     problems = [_problem(seed, share=0.3 + 0.1 * seed) for seed in range(6)]
     found = jp.solve_many(problems)
-    kind = batches.kind_of(problems[0], "auto", Goal(1e-6))
+    kind = kinds.kind_of(problems[0], "auto", Goal(1e-6))
     assert kind is not None
     with jax.enable_x64(True):
         run = functools.partial(jp.solve, solver=kind.solver, tol=1e-6)
@@ -230,12 +230,12 @@ def test_functions_of_ones_own_searches_and_limits_have_no_batches_in_numpy(no_c
         _problem(0, leakage=AverageCostGain(CustomLoss(brier))),
         jp.DistortionProblem(random_joint(0, 4, 4), 1.0 - np.eye(4), budget=0.4, limits=[(by_name("lift"), 0.5)]),
     ]
-    kinds = [batches.kind_of(problem, "auto", Goal(1e-6)) for problem in (_problem(0), *others)]
-    assert [0 if kind is None else kind.width_uncompiled(100) for kind in kinds] == [100, 0, 0, 0]
+    found = [kinds.kind_of(problem, "auto", Goal(1e-6)) for problem in (_problem(0), *others)]
+    assert [0 if kind is None else kind.width_uncompiled(100) for kind in found] == [100, 0, 0, 0]
 
 
 def test_batches_in_numpy_are_about_equally_long_and_fit_into_memory(no_compiler):
-    small, large = (batches.kind_of(_problem(0, (n,) * 3), "auto", Goal(1e-6)) for n in (8, 32))
+    small, large = (kinds.kind_of(_problem(0, (n,) * 3), "auto", Goal(1e-6)) for n in (8, 32))
     assert small is not None
     assert large is not None
     assert [small.width_uncompiled(count) for count in (1, 5, 6, 512, 513, 1200)] == [0, 0, 6, 512, 257, 400]
@@ -243,11 +243,11 @@ def test_batches_in_numpy_are_about_equally_long_and_fit_into_memory(no_compiler
 
 
 def test_a_kind_that_comes_again_and_again_is_compiled(monkeypatch, no_compiler):
-    kind = batches.kind_of(_problem(0), "auto", Goal(1e-6))
+    kind = kinds.kind_of(_problem(0), "auto", Goal(1e-6))
     assert kind is not None
     jp.solve_many([_problem(seed) for seed in range(6)])
     assert loops.spent(kind) > 0
-    monkeypatch.setattr(batches, "_WORTH_COMPILING", 4.0)
+    monkeypatch.setattr(kinds, "WORTH_COMPILING", 4.0)
     assert kind.width(6, 0.0) == 0
     assert kind.width(6, 4.0) == kind.lanes  # one program for any number of them
     assert kind.width(2, 4.0) == 0

@@ -14,7 +14,7 @@ from jaxpriv.leakage import by_name
 from jaxpriv.presolve.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
 from jaxpriv.program.lower import tables_of
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import batches, loops, many
+from jaxpriv.solving import batches, kinds, loops, many
 from jaxpriv.testing import random_joint, random_mechanisms
 
 
@@ -29,7 +29,7 @@ def _problem(seed: int, sizes: tuple[int, int, int] = (4, 4, 4), share: float = 
 
 @pytest.fixture(autouse=True)
 def _batches_of_any_number(monkeypatch):
-    monkeypatch.setattr(batches, "_WORTH_COMPILING", 0.0)
+    monkeypatch.setattr(kinds, "WORTH_COMPILING", 0.0)
 
 
 # ------------------------------------------------------------------------------ buckets
@@ -215,7 +215,7 @@ def test_a_lane_that_takes_many_steps_is_left_to_a_solve_of_its_own(monkeypatch)
 
 
 def test_an_error_in_one_solve_is_its_own(monkeypatch):
-    monkeypatch.setattr(batches, "_WORTH_COMPILING", float("inf"))
+    monkeypatch.setattr(kinds, "WORTH_COMPILING", float("inf"))
     problems = [_problem(seed) for seed in range(3)]
     original = many.solve_within
 
@@ -268,20 +268,20 @@ def test_progress_counts_all_problems():
 
 
 def test_the_number_of_lanes_is_bounded_by_memory_and_seldom_changes():
-    small = batches.kind_of(_problem(0, (8, 8, 8)), "auto", Goal(1e-6))
-    large = batches.kind_of(_problem(0, (32, 32, 32)), "auto", Goal(1e-6))
+    small = kinds.kind_of(_problem(0, (8, 8, 8)), "auto", Goal(1e-6))
+    large = kinds.kind_of(_problem(0, (32, 32, 32)), "auto", Goal(1e-6))
     assert small is not None
     assert large is not None
     assert [small.width(count) for count in (1, 2, 3, 100, 128, 5000)] == [0, 2, 4, 128, 128, 128]
     assert large.width(5000) * large.lane_bytes <= 2**24
-    assert batches.kind_of(_problem(0, (64, 64, 64)), "auto", Goal(1e-6)).width(5000) == 0
+    assert kinds.kind_of(_problem(0, (64, 64, 64)), "auto", Goal(1e-6)).width(5000) == 0
 
 
 def test_a_call_too_small_for_a_batch_compiles_nothing_and_counts_for_the_next(monkeypatch):
     problems = [_problem(seed) for seed in range(4)]
     compiled = []
     real = loops.on_host
-    monkeypatch.setattr(batches, "_WORTH_COMPILING", np.inf)
+    monkeypatch.setattr(kinds, "WORTH_COMPILING", np.inf)
     monkeypatch.setattr(loops, "_ENOUGH", 1e-6)  # a second solve alone would be compiled
     monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
     monkeypatch.setattr(loops, "on_host", lambda *args: compiled.append(1) or real(*args))
@@ -310,8 +310,8 @@ def test_equal_distortions_of_different_objects_are_computed_once(monkeypatch):
     assert calls == [problems[0], *problems[2:]]
 
 
-def _kind(sizes: tuple[int, int, int], **more) -> batches.Kind:
-    kind = batches.kind_of(_problem(0, sizes, **more), "auto", Goal(1e-6))
+def _kind(sizes: tuple[int, int, int], **more) -> kinds.Kind:
+    kind = kinds.kind_of(_problem(0, sizes, **more), "auto", Goal(1e-6))
     assert kind is not None
     return kind
 
@@ -320,19 +320,19 @@ def test_kinds_that_fit_into_a_larger_bucket_share_its_program(monkeypatch):
     """Where that costs less than a program or a batch of their own, or than solving them one by one."""
     monkeypatch.undo()
     tiny, small, large = (_kind((n, n, n)) for n in (4, 8, 32))
-    assert batches.joined({tiny: 30_000, small: 30_000}) == {tiny: small, small: small}  # one program in place of two
+    assert kinds.joined({tiny: 30_000, small: 30_000}) == {tiny: small, small: small}  # one program in place of two
     assert [kind.width(30_000) for kind in (tiny, small)] == [128, 128]
     few, some = {tiny: 20, small: 20}, {tiny: 1000, small: 1000}
     assert [kind.width(1000) for kind in some] == [0, 0]
-    assert batches.joined(few) == {tiny: small, small: small}  # one batch in NumPy
-    assert batches.joined(some) == {tiny: tiny, small: small}
+    assert kinds.joined(few) == {tiny: small, small: small}  # one batch in NumPy
+    assert kinds.joined(some) == {tiny: tiny, small: small}
     # Three large problems are no reason to compute a thousand small ones in their size.
-    assert batches.joined({small: 1000, large: 3}) == {small: small, large: large}
-    assert batches.joined({small: 100_000, large: 10_000}) == {small: small, large: large}
+    assert kinds.joined({small: 1000, large: 3}) == {small: small, large: large}
+    assert kinds.joined({small: 100_000, large: 10_000}) == {small: small, large: large}
     other = _kind((4, 4, 4), limits=[(by_name("max-lift"), 1.0)])
-    assert batches.joined({other: 1000, small: 1000}) == {other: other, small: small}
+    assert kinds.joined({other: 1000, small: 1000}) == {other: other, small: small}
     three, five = (_kind((n, 4, 4), leakage=by_name("ldp")) for n in (3, 5))  # rows of pairs of private symbols
-    assert batches.joined({three: 1000, five: 1000}) == {three: three, five: five}
+    assert kinds.joined({three: 1000, five: 1000}) == {three: three, five: five}
 
 
 def test_problems_padded_to_the_bucket_of_others_are_certified(monkeypatch):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxpriv import _resources
+from jaxpriv._compile import accelerator, target_platform
 from jaxpriv._native import absence
 from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._types import Arr
@@ -124,10 +125,10 @@ def _check_measures(problem: DistortionProblem) -> None:
 
 def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None:
     groups, private, inputs, outputs = problem.sizes
-    what = f"{name} for |S|={private}, |X|={inputs}, |Y|={outputs}"
+    what, device = f"{name} for |S|={private}, |X|={inputs}, |Y|={outputs}", accelerator()
     if isinstance(chosen, STREAMING):
         need = 8.0 * (_SCORE_ARRAYS * outputs + inputs) * private
-        need_memory(need, what, f"{MERGE}: the adversary's rule alone is this large")
+        need_memory(need, what, f"{MERGE}: the adversary's rule alone is this large", device)
     elif isinstance(chosen, InteriorPoint):
         if problem.streams:
             other = "use solver='accelerated'"
@@ -135,10 +136,10 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
             other = "use solver='mirror-descent'"
         else:
             other = "use solver='hybrid-gradient'" if is_linear(problem) else MERGE
-        need_memory(newton_bytes(problem), what, other)
+        need_memory(newton_bytes(problem), what, other, device)
     elif not isinstance(chosen, LINEAR):
         other = STREAM if problem.streams else MERGE
-        need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, what, other)
+        need_memory(8.0 * _TABLE_ARRAYS * groups * inputs * outputs, what, other, device)
 
 
 def check_double(problem: DistortionProblem) -> None:
@@ -169,6 +170,16 @@ def _diagonal(problem: DistortionProblem) -> bool:
     return len(problem.data) == 1 and _behind_symbols(problem.data[0])
 
 
+def _fits(size: float, share: float = 1.0) -> bool:
+    """Whether so many bytes are at most this share of the free memory where programs run."""
+    return _resources.fits(size, share, accelerator())
+
+
+def fits_for_newton(problem: DistortionProblem) -> bool:
+    """Whether the interior-point method has the memory that it would hold."""
+    return _fits(newton_bytes(problem))
+
+
 def newton_bytes(problem: DistortionProblem) -> float:
     """What the interior-point method would hold: the factors of the smaller of its two systems, by the rows of every
     measure under every joint, and arrays of the size of a mechanism or a decision rule.
@@ -182,14 +193,14 @@ def newton_bytes(problem: DistortionProblem) -> float:
     others = 8.0 * _STEP_ARRAYS * outputs * (inputs + rows)
     portable = _PORTABLE_SETS * one + others
     # Asking for the kernels loads them, which takes longer than a small solve.
-    if _resources.fits(portable, _AUTO_SHARE) or jax.default_backend() != "cpu" or absence() is not None:
+    if _fits(portable, _AUTO_SHARE) or target_platform() != "cpu" or absence() is not None:
         return portable
     return _KERNEL_SETS * one + others
 
 
 def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...]]:
     groups, private, inputs, outputs = problem.sizes
-    fits = _resources.fits(newton_bytes(problem), _AUTO_SHARE)
+    fits = _fits(newton_bytes(problem), _AUTO_SHARE)
     if not problem.of_information:
         return ("interior-point" if fits or not is_linear(problem) else "hybrid-gradient"), ()
     work = 2.0 * outputs * inputs**2
@@ -208,7 +219,7 @@ def _choose(problem: DistortionProblem, goal: Goal) -> tuple[str, tuple[str, ...
 
 def table_solver(problem: DistortionProblem) -> tuple[str, AbstractSolver]:
     """The solver on tables that fits into memory."""
-    if _resources.fits(newton_bytes(problem)):
+    if fits_for_newton(problem):
         return "interior-point", InteriorPoint()
     return "mirror-descent", MirrorDescent(adaptive=True)
 

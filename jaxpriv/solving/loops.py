@@ -25,7 +25,7 @@ from threadpoolctl import ThreadpoolController
 
 from jaxpriv import _lanes
 from jaxpriv._clock import Clock
-from jaxpriv._compile import compiled, on_host
+from jaxpriv._compile import compiled, on_host, target_platform
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.program.convex import Program
@@ -131,7 +131,7 @@ def suits(solver: AbstractSolver, program: PyTree, step: float, compiling: float
         return False
     if choice == "never":
         return True
-    if step > _SMALL or jax.default_backend() != "cpu":
+    if step > _SMALL or target_platform() != "cpu":
         return False
     if _REPEATABLE.get():
         return True

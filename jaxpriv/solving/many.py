@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
+from jax.sharding import Mesh, Sharding
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._compile import Placement
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InfeasibleError, InputError, JaxprivError
 from jaxpriv.problems.distortion import DistortionProblem
@@ -16,8 +19,9 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.batches import Kind, Kinds, in_order, joined, solve_together
+from jaxpriv.solving.batches import solve_together
 from jaxpriv.solving.choice import step_limit
+from jaxpriv.solving.kinds import Kind, Kinds, in_order, joined
 from jaxpriv.solving.loops import counted_at_the_end, report_points, spent
 from jaxpriv.solving.solve import solve_within
 
@@ -38,6 +42,7 @@ def solve_many(
     throw: bool = False,
     time_limit: float | None = None,
     progress: ProgressLike = None,
+    device: jax.Device | Sharding | None = None,
 ) -> "list[Solution | FunnelSolution]":
     """Solve every problem as `solve` does, to its own certificate; results in the order given.
 
@@ -60,6 +65,8 @@ def solve_many(
         time_limit: seconds for all problems together; one that was not reached has the status `best_known`.
         progress: as for `solve`; the record's `done` and `total` count the problems, its numbers are those with the
             largest gap of what was just done.
+        device: as for `solve`, by default that of the arrays of the first problem; the devices of a sharding share the
+            problems of every batch, compiled whatever their number, and what is solved by itself runs on the first.
 
     Raises:
         InputError: an argument is wrong, or a problem is, as `problems[i]`; nothing was computed.
@@ -67,6 +74,24 @@ def solve_many(
     asked = list(problems)
     if is_traced(asked, tol, rtol):
         raise InputError("solve_many runs outside of jit and vmap only; inside, vmap `solve` over arrays")
+    place = Placement.of(device, asked[:1])
+    with place.of_one().here():
+        asked = [place.moved(problem) for problem in asked]
+        return _solved(asked, place.mesh, solver, tol, rtol, max_steps, throw, time_limit, progress)
+
+
+def _solved(
+    asked: list[Any],
+    mesh: Mesh | None,
+    solver: "str | Solver | AbstractFunnelSolver",
+    tol: float,
+    rtol: float,
+    max_steps: int | None,
+    throw: bool,
+    time_limit: float | None,
+    progress: ProgressLike,
+) -> "list[Solution | FunnelSolution]":
+    """`solve_many` where programs run on JAX's default device, and those of batches on the mesh, if there is one."""
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     step_limit(None, max_steps)
     kinds: defaultdict[Kind | None, list[int]] = defaultdict(list)
@@ -92,7 +117,7 @@ def solve_many(
             report_points(clock, certified[0].solver if certified else "", certified, done, len(asked))
 
         for kind, places in _together(kinds).items():
-            width = 0 if kind is None else kind.width(len(places), spent(kind))
+            width = 0 if kind is None else kind.width(len(places), spent(kind), mesh)
             size = width if kind is None or width else kind.width_uncompiled(len(places))
             alone = places
             if kind is not None and size:
@@ -101,7 +126,8 @@ def solve_many(
                 begun = ([asked[i] for i in batch] for batch in batches if not clock.expired())
                 alone = []
                 reached = 0
-                for batch, found in zip(batches, solve_together(begun, kind, goal, max_steps, width), strict=False):
+                solved = solve_together(begun, kind, goal, max_steps, width, mesh)
+                for batch, found in zip(batches, solved, strict=False):
                     reached += len(batch)
                     alone += [i for i, one in zip(batch, found, strict=True) if one is None]
                     proved = [(i, one) for i, one in zip(batch, found, strict=True) if one is not None]

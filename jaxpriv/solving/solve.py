@@ -5,9 +5,10 @@ import os
 from typing import TYPE_CHECKING, overload
 
 import jax
+from jax.sharding import Sharding
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
-from jaxpriv._compile import device_errors, own_settings
+from jaxpriv._compile import Placement, device_errors, named_mesh, own_settings
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
@@ -46,6 +47,7 @@ def solve(
     time_limit: float | None = None,
     progress: ProgressLike = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    device: jax.Device | Sharding | None = None,
 ) -> Solution: ...
 
 
@@ -61,6 +63,7 @@ def solve(
     time_limit: float | None = None,
     progress: ProgressLike = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    device: jax.Device | Sharding | None = None,
 ) -> "FunnelSolution": ...
 
 
@@ -75,6 +78,7 @@ def solve(
     time_limit: float | None = None,
     progress: ProgressLike = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    device: jax.Device | Sharding | None = None,
 ) -> "Solution | FunnelSolution":
     """Solve `problem` to a certified gap of at most `tol`, or of at most `rtol` times the value.
 
@@ -134,6 +138,11 @@ def solve(
             complete run), which say as much about the joint as the mechanism does. It is removed once the result is
             `optimal`, and kept otherwise. A failure to write during the solve is a note, not an error. Of the processes
             that share a mesh the first has the file; the path of the others is not used.
+        device: where programs are compiled for and run, outside of jit and vmap: a `jax.Device`, or a
+            `jax.sharding.Sharding` whose devices share the blocks of a streaming solve (others use one device). By
+            default that of the problem's own arrays, where its operators hold arrays of JAX that were put somewhere,
+            then JAX's. The memory that a method needs is compared with that of the device. Tables are arrays of the
+            host, and so are the result and its certificate.
 
     Raises:
         InputError: an argument is wrong, by name.
@@ -152,8 +161,11 @@ def solve(
     clock = clock_of(time_limit, progress)
     tol = default_tolerance(problem) if tol is None else tol
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
-    with clock:
-        return solve_within(clock, problem, solver, goal, max_steps, throw, checkpoint)
+    if device is not None and is_traced(problem, goal):
+        raise InputError("device: outside of jit and vmap only; inside, the function that is compiled has a place")
+    place = Placement.of(device, problem)
+    with clock, place.here():
+        return solve_within(clock, place.moved(problem), solver, goal, max_steps, throw, checkpoint)
 
 
 @overload
@@ -205,6 +217,10 @@ def solve_within(
     if checkpoint is not None and (is_traced(problem, goal) or not isinstance(chosen, STREAMING)):
         where = "inside of jit and vmap there is none" if is_traced(problem, goal) else f"{name} writes none"
         raise InputError(f"checkpoint: {where}; choose solver='accelerated' or 'two-grid', outside of jit")
+    if named_mesh() is not None and not isinstance(chosen, STREAMING):
+        raise InputError(
+            f"device: {name} runs on one device; several share the work of 'accelerated', 'two-grid' and solve_many"
+        )
     if is_traced(problem, goal):
         if clock.watched:
             raise InputError("time_limit and progress: outside of jit and vmap only, where there is a clock")

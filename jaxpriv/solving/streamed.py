@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxpriv import _resources
 from jaxpriv._clock import Clock
 from jaxpriv._types import Arr
 from jaxpriv._validation import SUM_TOLERANCE
@@ -25,7 +24,7 @@ from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import AcceleratedGradient, Goal, InteriorPoint, TwoGrid
 from jaxpriv.solvers.accelerated import StreamedCandidate
 from jaxpriv.solvers.two_grid import Coarse, coarsen
-from jaxpriv.solving.choice import newton_bytes
+from jaxpriv.solving.choice import fits_for_newton
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
 from jaxpriv.streaming import Survey, all_devices, marginal, of_first, posterior_scores, survey
@@ -95,7 +94,7 @@ def solve_streamed(
             task.show(found.certificate.value, found.certificate.lower_bound)
         found = _better(found, _accelerated(task, program, known, on_all))
     _check_order(found.certificate)
-    if notes and task.left > 0 and task.goes_on(found.certificate) and _resources.fits(newton_bytes(problem)):
+    if notes and task.left > 0 and task.goes_on(found.certificate) and fits_for_newton(problem):
         task.said.append(f"auto: interior-point last, accelerated ended at a gap of {found.certificate.gap:.2e}")
         dense = solve_dense(problem, "interior-point", InteriorPoint(), goal, min(200, task.left), throw, clock)
         if dense.gap < found.certificate.gap:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jaxpriv.errors import JaxprivError
 from jaxpriv.solvers import Goal
-from jaxpriv.solving.batches import COMPILE, STEPS, Kind, joined, kind_of
+from jaxpriv.solving.kinds import COMPILE, STEPS, Kind, joined, kind_of
 from jaxpriv.solving.loops import step_seconds
 from jaxpriv.sweeps.cases import Config, digest
 from jaxpriv.sweeps.declaration import FORMAT, Study

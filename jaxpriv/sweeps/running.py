@@ -13,16 +13,20 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
+from jax.sharding import Sharding
 
 from jaxpriv._clock import ENDLESS, Clock, Lines, Stop, clock_of
+from jaxpriv._compile import Placement
 from jaxpriv._files import atomic_write
 from jaxpriv.certificates.verification import Verification, certify
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.presolve.buckets import Bucket, bucket_of
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
-from jaxpriv.solving.batches import kind_of, solve_together
+from jaxpriv.solving.batches import solve_together
+from jaxpriv.solving.kinds import kind_of
 from jaxpriv.solving.loops import repeatable
 from jaxpriv.solving.many import solve_or_say_why
 from jaxpriv.sweeps import rows
@@ -197,6 +201,7 @@ def sweep(
     dry_run: bool = False,
     time_limit: float | None = None,
     progress: bool | Callable[[SweepProgress], object] | None = None,
+    device: jax.Device | Sharding | None = None,
 ) -> Sweep:
     """Solve every problem of a declared study, in chunks that are kept in the folder `out` one by one.
 
@@ -220,6 +225,9 @@ def sweep(
         dry_run: compute and write nothing; the result has the plan with its predicted seconds and bytes.
         time_limit: seconds after which no further chunk is begun.
         progress: True (lines on stderr), or a function of a `SweepProgress`.
+        device: a `jax.Device` on which this process computes, or a `jax.sharding.Sharding` of one; JAX's default
+            otherwise. Several devices share a study by parts, each in a process of its own. Rows of another kind of
+            device may differ in their last bits.
 
     Ctrl-C ends the sweep after the chunks under way; a second one at once. What is done is kept.
 
@@ -237,11 +245,14 @@ def sweep(
         raise InputError("give workers or executor, not both")
     if part is not None:
         _check_part(part)
+    place = Placement.of(device)
+    if device is not None and (place.mesh is not None or executor is not None or workers != 1):
+        raise InputError("device: one device, in this process (workers=1, no executor); several share a study by parts")
     listen = listener(progress)
     if dry_run:
         store = seen(folder, declared)
         return Sweep(folder, declared, store.plan, missing=len(store.missing()))
-    with clock_of(time_limit, None) as clock:
+    with clock_of(time_limit, None) as clock, place.here():
         return sweep_within(clock, declared, folder, workers, executor, part, listen)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -65,15 +66,54 @@ _SCRIPT = """
 """
 
 
-def _run(count: int, state: Path) -> list[list]:
-    """What every one of `count` processes found."""
+# The first process is killed from its tenth step on, after it has written its state; the others wait for it, and are
+# ended by the test. With the argument "on" nobody is killed.
+_KILLED = """
+    import json, os, signal, sys
+    from pathlib import Path
+
+    import jax
+    process, count, port = map(int, sys.argv[1:4])
+    jax.config.update("jax_num_cpu_devices", 2)
+    jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=count, process_id=process)
+
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh
+
+    import jaxpriv as jp
+    from jaxpriv.solving import streamed_runs
+
+    streamed_runs._SECONDS, streamed_runs._SHARE = 0.0, 1e9  # written after every portion of steps
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+    x = (np.arange(61) + 0.5) / 61
+    place = jnp.array([0.2, 0.5, 0.8])
+    joint = jp.joints.from_function(lambda v: jnp.exp(-((v[0] - place) ** 2) / 0.02) + 0.01, x)
+    problem = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.05)
+    path = Path(sys.argv[4])
+
+    def kill(record):
+        if sys.argv[5] == "killed" and process == 0 and record.step >= 10 and path.exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    solution = jp.solve(
+        problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-3, checkpoint=path if process == 0 else "/nowhere/it",
+        progress=kill,
+    )
+    found = [solution.status, float(solution.value), float(solution.lower_bound), int(solution.steps), solution.notes]
+    sys.stderr.write("result " + json.dumps(found) + "\\n")
+"""
+
+
+def _started(count: int, code: str, *arguments: str) -> list[subprocess.Popen]:
+    """So many processes of one script, which find one another."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
-    children = [
+    return [
         subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(_SCRIPT), str(process), str(count), str(port), str(state)],
+            [sys.executable, "-c", textwrap.dedent(code), str(process), str(count), str(port), *arguments],
             env=environment,
             stdout=subprocess.DEVNULL,  # gloo prints lines there
             stderr=subprocess.PIPE,
@@ -81,6 +121,15 @@ def _run(count: int, state: Path) -> list[list]:
         )
         for process in range(count)
     ]
+
+
+def _run(count: int, state: Path) -> list[list]:
+    """What every one of `count` processes found."""
+    return _said(_started(count, _SCRIPT, str(state)))
+
+
+def _said(children: list[subprocess.Popen]) -> list[list]:
+    """The results of processes that end by themselves."""
     try:
         said = [child.communicate(timeout=300)[1] for child in children]
     finally:
@@ -112,3 +161,25 @@ def test_two_processes_find_what_one_finds_and_end_together(tmp_path):
     assert first[6] == second[6]
     assert first[6][0] == "InputError"
     assert "do not have the same problem" in first[6][1]
+
+
+@pytest.mark.slow
+def test_a_solve_of_two_processes_goes_on_after_one_was_killed(tmp_path):
+    path = tmp_path / "state.npz"
+    first, second = _started(2, _KILLED, str(path), "killed")
+    try:
+        error = first.communicate(timeout=300)[1]
+    finally:
+        for child in (first, second):  # what one process of two does alone is JAX's: it waits, or ends with an error
+            child.kill()
+            child.communicate()
+    assert first.returncode == -signal.SIGKILL, error
+    assert path.exists()
+    one, other = _said(_started(2, _KILLED, str(path), "on"))
+    assert one == other
+    assert not path.exists()
+    (alone, _) = _said(_started(2, _KILLED, str(tmp_path / "other.npz"), "on"))
+    assert one[0] == alone[0] == "optimal"
+    assert "went on from step" in one[4][0]
+    assert one[3] == alone[3]  # the steps before the end count
+    assert one[1:3] == pytest.approx(alone[1:3], rel=1e-9)

@@ -16,7 +16,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.solving import batches
+from jaxpriv.solving import kinds
 from jaxpriv.sweeps import Study, Sweep, running
 from jaxpriv.sweeps.planning import plan_of
 from jaxpriv.sweeps.store import opened
@@ -85,7 +85,7 @@ def test_every_row_is_proved_by_what_is_stored_beside_it(done):
 
 
 def test_batches_of_one_program_give_the_same_intervals(done, tmp_path, monkeypatch):
-    monkeypatch.setattr(batches, "_WORTH_COMPILING", 0.0)
+    monkeypatch.setattr(kinds, "WORTH_COMPILING", 0.0)
     together = jp.sweep({**DECLARED, "chunk_rows": 8}, tmp_path / "together")
     assert {chunk.width for chunk in together.plan.chunks} == {8}
     assert sum(len(chunk.positions) for chunk in together.plan.chunks) == 12

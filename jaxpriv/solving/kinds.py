@@ -1,0 +1,298 @@
+"""Which problems share a batch, in whose size, and whether NumPy or a compiled program computes it.
+
+Problems of one kind differ in numbers alone. A program for a kind takes seconds to compile, which hundreds to thousands
+of small problems are worth; fewer are computed side by side by NumPy, or one by one.
+"""
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxpriv._compile import target_platform
+from jaxpriv.joints import AbstractJoint
+from jaxpriv.presolve.buckets import Bucket, Measures, bucket_of, form_of, grows, numeric
+from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.program.lower import tables_of
+from jaxpriv.solvers import Goal, InteriorPoint
+from jaxpriv.solving.choice import pick_solver
+from jaxpriv.solving.loops import compile_setting, step_seconds
+
+# Bytes of the factors of all lanes together: what the caches of a processor hold. Larger batches are slower for each.
+_BYTES = 2.0**24
+# Arrays of the size of its factors that a lane holds.
+_ARRAYS = 6
+# Fewer lanes than the first share too little to be worth a program of their own; more than the second share no more.
+_FEWEST, _MOST = 4, 128
+# Predicted seconds in NumPy from which a kind of problems is compiled: about half of what that takes, since the next
+# process finds the program kept on disk.
+WORTH_COMPILING = 4.0
+# Of batches in NumPy: the most lanes and bytes of the factors of all of them, and the fewest lanes that take less time
+# together than one after another. Measured at 4 to 32 symbols.
+_MOST_UNCOMPILED, _BYTES_UNCOMPILED, _FEWEST_UNCOMPILED = 512, 2.0**27, 6
+# The seconds of such a batch beside its lanes, and those of an entry of a mechanism. Measured at the same sizes.
+_BATCH_UNCOMPILED, _ENTRY_UNCOMPILED = 0.04, 1e-5
+# About the steps of a solve (compiled, and in NumPy, where a step takes longer), and of the search for the least worst
+# outcome relative to those; the seconds of a small solve in NumPy; and those of a step that no size explains.
+STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 4, 0.01, 2e-4
+# Processor seconds that compiling a batch takes, most often.
+COMPILE = 8.0
+# Entries of a mechanism up to which lanes of an average make fewer mirror steps and corrections.
+_SMALL_TABLE = 12**2
+# Entries of all arrays of a problem up to which its kind follows from sizes: nothing about memory is asked there.
+_ALIKE = 2**20
+
+
+class Kind(NamedTuple):
+    """What problems of one batch have in common: all that the program is compiled for, but the number of lanes."""
+
+    bucket: Bucket
+    groups: int
+    distortions: int
+    form: str
+    measures: Measures
+    name: str
+    solver: InteriorPoint
+
+    @property
+    def stacks(self) -> bool:
+        """Whether one pass certifies a batch of problems of equal sizes: of one measure, and where that is limited one
+        that independent outputs leak nothing of.
+        """
+        measure, *limits = self.measures.values
+        limited = self.form == "leakage_budget" or measure.worst_outcome
+        return not limits and (not limited or measure.least == 0.0)
+
+    @property
+    def _rows(self) -> int:
+        """At most so many rows of all measures under all joints."""
+        measured = self.measures.values
+        each = [measure.row_count(self.bucket.private) for measure in measured]
+        return self.groups * sum(each)
+
+    @property
+    def lane_bytes(self) -> float:
+        """About the memory of one lane."""
+        rows, inputs = self._rows, self.bucket.inputs
+        return 8.0 * _ARRAYS * self.bucket.outputs * inputs * max(rows, inputs)
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes a batch has at most."""
+        return int(min(_MOST, _BYTES // self.lane_bytes))
+
+    @property
+    def _relative_steps(self) -> float:
+        return _SEARCH if self.searches else 1.0
+
+    @property
+    def _step_seconds(self) -> float:
+        _, inputs, outputs = self.bucket
+        return step_seconds(self.solver, self._rows, inputs, outputs, self.distortions, False)
+
+    @property
+    def lane_seconds(self) -> float:
+        """About what the iteration of one lane takes."""
+        return STEPS * self._relative_steps * max(self._step_seconds - _OVERHEAD, 0.0)
+
+    @property
+    def single_seconds(self) -> float:
+        """About what one problem takes by itself, in NumPy."""
+        return self._relative_steps * (_SMALLEST + _NUMPY_STEPS * self._step_seconds)
+
+    @property
+    def searches(self) -> bool:
+        """Whether the least worst outcome is asked for, which may be more than one program."""
+        return self.form == "budget" and self.measures.values[0].worst_outcome
+
+    @property
+    def lanes_uncompiled(self) -> int:
+        """How many lanes a batch in NumPy has at most; 0: there are none.
+
+        Problems too large for a compiled batch are soon compiled one by one, and take less time then.
+        """
+        if self.lanes < _FEWEST or len(self.measures.values) > 1 or self.searches or not numeric(self.measures):
+            return 0
+        return int(min(_MOST_UNCOMPILED, _BYTES_UNCOMPILED // self.lane_bytes))
+
+    def uncompiled_seconds(self, count: int) -> float:
+        """About what `count` problems take in NumPy."""
+        together = self.width_uncompiled(count)
+        if not together:
+            return count * self.single_seconds
+        entries = self.bucket.inputs * self.bucket.outputs
+        return -(-count // together) * _BATCH_UNCOMPILED + count * entries * _ENTRY_UNCOMPILED
+
+    def width_uncompiled(self, count: int) -> int:
+        """The lanes of the batches in NumPy for `count` problems, about as many in each. 0: one by one."""
+        most = self.lanes_uncompiled
+        if min(most, count) < _FEWEST_UNCOMPILED or compile_setting() == "always" or target_platform() != "cpu":
+            return 0
+        return -(-count // -(-count // most))
+
+    def width(self, count: int, spent: float = 0.0, mesh: Mesh | None = None) -> int:
+        """The lanes of the program for `count` problems: a power of two, or as many as there may be.
+
+        So another number of problems seldom compiles another program. 0: they are not worth one. `spent`: the seconds
+        that NumPy has taken for batches of the kind before; a kind that comes again and again has one program. `mesh`:
+        devices that share the lanes, as many each; they are used.
+        """
+        if mesh is not None and self.lanes >= _FEWEST:
+            each = -(-count // mesh.size)
+            return mesh.size * min(self.lanes, 1 << (each - 1).bit_length())
+        if count < 2 or self.lanes < _FEWEST or compile_setting() == "never":
+            return 0
+        seconds = self.uncompiled_seconds(count)
+        if seconds >= WORTH_COMPILING or compile_setting() == "always":
+            return min(self.lanes, 1 << (count - 1).bit_length())
+        return self.lanes if self.width_uncompiled(count) and spent + seconds >= WORTH_COMPILING else 0
+
+    @property
+    def small(self) -> bool:
+        """Whether single solves may stay in NumPy for a whole call: more of them would be a batch instead."""
+        return self.lanes >= _FEWEST
+
+    def covers(self, other: "Kind") -> bool:
+        """Whether problems of the other kind can be padded to this bucket."""
+        if self._replace(bucket=other.bucket) != other:
+            return False
+        private = self.bucket.private == other.bucket.private or grows(self.measures)
+        return private and all(own >= size for own, size in zip(self.bucket, other.bucket, strict=True))
+
+
+def joined(counts: Mapping[Kind, int]) -> dict[Kind, Kind]:
+    """The kind in whose bucket the problems of each kind are computed, for so many of each.
+
+    Kinds that are too few for a program of their own are padded on to the next larger bucket that there is, as long as
+    that takes no longer than solving them one by one; others where it takes less time than compiling would.
+    """
+    members = {kind: [kind] for kind in counts}
+    total = dict(counts)
+    for kind in sorted(counts, key=lambda one: (np.prod(one.bucket), one.bucket)):
+        own, count = kind.width(total[kind]), total[kind]
+        larger = [one for one in total if one != kind and one.covers(kind) and one.lanes >= _FEWEST]
+        if own:
+            larger = [one for one in larger if one.width(total[one])]
+        if not larger:
+            continue
+        target = min(larger, key=lambda one: (one.lane_seconds, one.bucket))
+        extra = count * (target.lane_seconds - kind.lane_seconds)
+        if kind.lanes_uncompiled and not target.width(total[target] + count):
+            extra = target.uncompiled_seconds(total[target] + count) - target.uncompiled_seconds(total[target])
+        if extra < (COMPILE if own else kind.uncompiled_seconds(count)):
+            total[target] += total.pop(kind)
+            members[target] += members.pop(kind)
+    return {one: target for target, ones in members.items() for one in ones}
+
+
+def kind_of(problem: object, solver: object, goal: Goal) -> Kind | None:
+    """The kind of a problem, or None where it cannot be one of a batch.
+
+    Batches take tables, by the interior-point method.
+
+    Raises:
+        InputError, ResourceError: as `solve` before it computes anything.
+    """
+    if not isinstance(problem, DistortionProblem):
+        return None
+    name, method, _ = pick_solver(solver, problem, goal)
+    if not isinstance(method, InteriorPoint) or isinstance(problem.data, AbstractJoint):
+        return None
+    measures = Measures.of(problem)
+    if any(measure.untraceable is not None for measure in measures.values):
+        return None
+    form = form_of(problem)
+    bounds = [getattr(problem, form), *(value for _, value in problem.limits)]
+    if not all(np.all(np.isfinite(bound)) for bound in bounds):  # an infinite limit has no rules
+        return None
+    count, bucket = len(problem.distortions), bucket_of(problem)
+    if not isinstance(solver, InteriorPoint):
+        method = _in_lanes(method, form, measures, bucket)
+    return Kind(bucket, problem.sizes[0], count, form, measures, name, method)
+
+
+def _in_lanes(method: InteriorPoint, form: str, measures: Measures, bucket: Bucket) -> InteriorPoint:
+    """The method with the numbers of correctors and mirror steps that take the least time in a batch, where every lane
+    waits for those of any other.
+
+    A trial point of a program with limits on smooth measures asks for their boundaries, many times in a step, and costs
+    more than the factors that correctors save. Measured at 8 and 16 symbols. Small averages take more steps with fewer
+    correctors and mirror steps, but less time: measured at 4 to 12 symbols; at 16 it makes no difference.
+    """
+    measure, *limits = measures.values
+    if measure.linear or any(one.linear for one in limits):
+        return method
+    if form == "leakage_budget":
+        return dataclasses.replace(method, correctors=0)
+    if measure.worst_outcome:
+        return dataclasses.replace(method, correctors=1)
+    small = bucket.inputs * bucket.outputs <= _SMALL_TABLE
+    return dataclasses.replace(method, correctors=1, warm_steps=25) if small else method
+
+
+class Kinds:
+    """`kind_of` for many problems: asked once for all that it cannot tell apart."""
+
+    def __init__(self, solver: object, goal: Goal) -> None:
+        self._solver, self._goal = solver, goal
+        self._known: dict[Hashable, Kind | None] = {}
+
+    def of(self, problem: object) -> Kind | None:
+        """The same, and the same errors."""
+        key = _likeness(problem) if isinstance(problem, DistortionProblem) else None
+        if key is None:
+            return kind_of(problem, self._solver, self._goal)
+        if key not in self._known:
+            self._known[key] = kind_of(problem, self._solver, self._goal)
+        return self._known[key]
+
+
+def _likeness(problem: DistortionProblem) -> Hashable:
+    """All that the kind of a problem depends on; None where that is more than its form, measures and sizes."""
+    measures = (problem.leakage, *(measure for measure, _ in problem.limits))
+    if not isinstance(problem.data, np.ndarray) or math.prod(problem.sizes) > _ALIKE:
+        return None
+    parameters: list[object] = []
+    for measure in measures:
+        parameters.append(type(measure))
+        for value in vars(measure).values():
+            if not (value is None or (isinstance(value, (np.ndarray, float)) and np.ndim(value) == 0)):
+                return None
+            parameters.append(value if value is None else float(value))
+    form = form_of(problem)
+    finite = np.isfinite(getattr(problem, form)).all() and all(np.isfinite(value) for _, value in problem.limits)
+    return (problem.sizes, len(problem.distortions), form, finite, *parameters)
+
+
+def in_order(problems: Sequence[DistortionProblem], places: Iterable[int]) -> list[int]:
+    """Places of problems of one kind, by sizes, since one pass certifies those of a batch that have equal ones, then
+    so that those of a batch take about as many steps.
+
+    That is by budgets as shares of the way from the least distortion to that of the best constant release, and by
+    prices and leakage budgets as they are.
+    """
+    alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+    for i in places:
+        alike[problems[i].sizes].append(i)
+    ordered = []
+    for _, own in sorted(alike.items()):
+        parts = [own[start : start + _MOST] for start in range(0, len(own), _MOST)]
+        slacks = np.concatenate([_slacks([problems[i] for i in part]) for part in parts])
+        ordered += [own[j] for j in np.lexsort(slacks.T[::-1])]
+    return ordered
+
+
+def _slacks(problems: Sequence[DistortionProblem]) -> np.ndarray:
+    """The numbers that problems of equal sizes are ordered by, (N, M)."""
+    form = form_of(problems[0])
+    target = np.array([getattr(problem, form) for problem in problems], dtype=np.float64).reshape(len(problems), -1)
+    if form != "budget":
+        return target
+    masses = np.stack([problem.joints for problem in problems]).sum(axis=2).mean(axis=1)
+    weighted = masses[:, None, :, None] * tables_of(problems)
+    least, idle = weighted.min(axis=3).sum(axis=2), weighted.sum(axis=2).min(axis=2)
+    return (target - least) / np.where(idle > least, idle - least, 1.0)

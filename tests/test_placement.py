@@ -1,0 +1,181 @@
+"""Where programs run: the argument `device`, several devices that share a batch, and memory that is a device's."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _resources
+from jaxpriv._compile import Placement, accelerator, target_platform
+from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.solvers import Goal
+from jaxpriv.solving import choice
+
+JOINT = np.array([[0.3, 0.1, 0.1], [0.05, 0.15, 0.3]])
+TABLE = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+PROBLEM = jp.DistortionProblem(JOINT, TABLE, budget=0.3)
+
+_SCRIPT = """
+    import json, sys
+
+    import jax, jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    import jaxpriv as jp
+    from jaxpriv import _compile
+    from jaxpriv._compile import Placement
+    from jaxpriv.errors import InputError
+    from jaxpriv.solvers import Goal
+    from jaxpriv.solving import kinds
+
+    devices = jax.devices()
+    assert len(devices) == 4
+    mesh = Mesh(np.array(devices), ("lanes",))
+    sharding = NamedSharding(mesh, PartitionSpec("lanes"))
+    rng = np.random.default_rng(1)
+    table = abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+    problems = [jp.DistortionProblem(rng.dirichlet(np.ones(9)).reshape(3, 3), table, budget=b)
+                for b in np.linspace(0.05, 0.5, 10)]
+
+    # Every program: on which devices its results are, and how many lanes one of them has.
+    ran = []
+    original = _compile.compiled
+    def seen(function, *args):
+        run, seconds = original(function, *args)
+        def call():
+            result = run()
+            leaf = jax.tree.leaves(result)[0]
+            ran.append([sorted(one.id for one in leaf.devices()), leaf.addressable_shards[0].data.shape])
+            return result
+        return call, seconds
+    from jaxpriv.solving import batches, loops
+    batches.compiled = seen
+
+    out = {"alone": [float(one.value) for one in jp.solve_many(problems)]}
+    together = jp.solve_many(problems, device=sharding)
+    out["together"] = [float(one.value) for one in together]
+    out["proved"] = all(one.status == "optimal" and jp.certify(p, one).agrees for p, one in zip(problems, together))
+    out["ran"] = ran
+    kind = kinds.kind_of(problems[0], "auto", Goal(1e-6))
+    out["width"] = kind.width(10, mesh=Placement.of(sharding).mesh)
+
+    # One device: programs are compiled for it, what is made is made there, and the other one is another program.
+    for device in (devices[2], jax.sharding.SingleDeviceSharding(devices[1])):
+        with Placement.of(device).here():
+            run, _ = _compile.compiled(jnp.sin, np.ones(3))
+            out.setdefault("placed", []).append([one.id for one in run().devices()])
+            out.setdefault("made", []).append([one.id for one in jnp.ones(3).devices()])
+    run, _ = _compile.compiled(jnp.sin, np.ones(3))
+    out["default"] = [one.id for one in run().devices()]
+    out["on_one"] = float(jp.solve(problems[4], device=devices[3]).value)
+
+    # Streaming: on two of four, on one, and where the operator's own array was put.
+    x = (np.arange(50) + 0.5) / 50
+    smooth = np.exp(-0.5 * ((x - np.array([0.2, 0.5, 0.8])[:, None]) / 0.2) ** 2) + 1e-3
+    large = jp.DistortionProblem(smooth / smooth.sum(), jp.distortion.absolute(x), budget=0.05)
+    two = NamedSharding(Mesh(np.array(devices[:2]), ("any",)), PartitionSpec())
+    for device in (None, two, devices[1]):
+        found = jp.solve(large, "accelerated", rtol=1e-2, device=device)
+        out.setdefault("streamed", []).append([found.status, float(found.value), float(found.lower_bound)])
+    operator = jp.joints.Stored(jax.device_put(jnp.asarray(smooth / smooth.sum()), devices[3]))
+    own = Placement.of(None, jp.DistortionProblem(operator, jp.distortion.absolute(x), budget=0.05))
+    out["own"] = own.device.id
+    try:
+        jp.solve(problems[0], device=sharding)
+    except InputError as error:
+        out["refused"] = str(error)
+    json.dump(out, sys.stdout)
+"""
+
+
+@pytest.mark.slow
+def test_devices_that_are_named_do_the_work():
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    code = textwrap.dedent(_SCRIPT)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    out = json.loads(done.stdout)
+    assert out["proved"]
+    np.testing.assert_allclose(out["together"], out["alone"], atol=1e-6)
+    assert out["width"] == 16
+    assert out["ran"] == [[[0, 1, 2, 3], [4]]]  # one batch, four lanes on each
+    assert out["placed"] == out["made"] == [[2], [1]]
+    assert out["default"] == [0]
+    assert out["on_one"] == pytest.approx(out["alone"][4], abs=1e-6)
+    (status, value, bound), *others = out["streamed"]
+    assert status == "optimal"
+    for one in others:
+        assert one[0] == "optimal"
+        assert one[2] <= value
+        assert bound <= one[1]
+    assert out["own"] == 3
+    assert "device: interior-point runs on one device" in out["refused"]
+
+
+def test_what_is_no_device_is_refused_by_name(tmp_path):
+    for call in (jp.solve, lambda one, device: jp.solve_many([one], device=device)):
+        with pytest.raises(InputError, match=r"device must be a jax\.Device or a jax\.sharding\.Sharding, not str"):
+            call(PROBLEM, device="gpu:0")
+    with jax.enable_x64(True), pytest.raises(InputError, match="device: outside of jit"):
+        jax.jit(lambda b: jp.solve(jp.DistortionProblem(JOINT, TABLE, budget=b), device=jax.devices()[0]).value)(0.3)
+    study = {"grid": [{"joint": {"family": "dirichlet", "private": 2, "useful": 2, "seed": 0}, "budget": 0.2}]}
+    with pytest.raises(InputError, match="device: one device, in this process"):
+        jp.sweep(study, tmp_path / "out", workers=2, device=jax.devices()[0])
+
+
+def test_a_device_of_the_host_gives_the_same_numbers(tmp_path):
+    device = jax.devices()[0]
+    assert jp.solve(PROBLEM, device=device).value == jp.solve(PROBLEM).value
+    assert jp.solve_many([PROBLEM] * 3, device=device)[2].value == jp.solve_many([PROBLEM] * 3)[2].value
+    study = {"grid": [{"joint": {"family": "dirichlet", "private": 2, "useful": 2, "seed": 0}, "budget": 0.2}]}
+    one, other = jp.sweep(study, tmp_path / "a", device=device), jp.sweep(study, tmp_path / "b")
+    assert one.solution(0).value == other.solution(0).value
+    assert jax.config.jax_default_device is None
+    assert target_platform() == "cpu"
+    assert accelerator() is None
+
+
+def test_the_place_of_arrays_is_that_of_those_that_were_put_somewhere():
+    put, free = jax.device_put(jnp.ones(2), jax.devices()[0]), jnp.ones(2)
+    assert Placement.of(None, (put, free, 1.0)).device == jax.devices()[0]
+    assert Placement.of(None, (free, np.ones(2))) == Placement()
+
+
+class _Small:
+    """A device of 2 GiB, half of which is taken."""
+
+    def memory_stats(self):
+        return {"bytes_limit": 2 * 2**30, "bytes_in_use": 2**30}
+
+    def __str__(self):
+        return "cuda:0"
+
+
+def test_memory_is_that_of_the_device_that_computes(monkeypatch):
+    monkeypatch.setattr(choice, "accelerator", _Small)
+    monkeypatch.setattr(choice, "target_platform", lambda: "gpu")
+    monkeypatch.setattr(_resources, "free_memory", lambda: 64 * 2.0**30)  # of the host: enough
+    symbols = np.arange(400.0)
+    large = jp.DistortionProblem(np.full((400, 400), 1 / 1.6e5), jp.distortion.absolute(symbols), budget=1.0)
+    with pytest.raises(ResourceError, match=r"interior-point for .* 1\.0 GiB are free on cuda:0; use solver='acc"):
+        choice.pick_solver("interior-point", large, Goal(1e-6))
+    assert choice.pick_solver("auto", large, Goal(1e-6))[0] == "two-grid"
+    assert choice.pick_solver("auto", PROBLEM, Goal(1e-6))[0] == "interior-point"
+
+
+def test_a_device_that_does_not_say_has_memory_without_end():
+    class Silent:
+        def memory_stats(self):
+            return None
+
+    assert _resources.fits(2.0**60, device=Silent())
+    assert not _resources.fits(2.0**60)
