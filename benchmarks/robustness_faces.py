@@ -1,4 +1,4 @@
-"""How often do budgets without any room end certified? Integer distortions with ties, every measure, all fresh.
+"""How often do budgets without any slack end certified? Integer distortions with ties, every measure, all fresh.
 
     python -m benchmarks.robustness_faces [--instances 200] [--seed 0] [--tol 1e-6] [--first I]
 
@@ -54,7 +54,7 @@ def instance(seed: int, number: int, only: str | None = None) -> Instance:
     mass = joints.sum(axis=1)
     if form in ("one budget", "several joints"):
         budgets = (mass @ tables[0].min(axis=1)).max(keepdims=True)
-        if form == "several joints":  # the least distortion is 0, so that no joint has room
+        if form == "several joints":  # the least distortion is 0, so that no joint has slack
             tables = tables - tables.min(axis=2, keepdims=True)
             budgets = np.zeros(1)
     else:

@@ -50,7 +50,7 @@ class Progress:
         solver: the name of the method at work.
         step: its iterations (or rounds) so far.
         value: the objective of the best mechanism so far, in the units of the result; infinite while there is none.
-        bound: the best bound on the optimum so far, as the method computes it (the result's is computed afresh).
+        bound: the best bound on the optimum so far, as the method computes it (the result's is computed again).
         gap: |value - bound|.
         seconds: since the call began, compiling included.
         done, total: points of a sweep that are done, and all of them; 0 and 1 where one problem is solved.

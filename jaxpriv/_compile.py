@@ -116,7 +116,7 @@ def _name(thing: object) -> str:
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module.split(".")[0] not in _KNOWN:
         raise NoKeyError(f"a {type(thing).__name__} of the caller's")
-    found: Any = sys.modules.get(module)
+    found: object = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
     if found is not thing:
@@ -156,7 +156,7 @@ def processor() -> Description:
     """The machine's kind, instructions and number of processors for this process.
 
     Raises:
-        NoKeyError: the system does not tell. Machine code for another processor would end the process.
+        NoKeyError: the system does not report it. Machine code for another processor would end the process.
     """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -204,7 +204,7 @@ _OPTIONS = {
 
 
 @functools.cache
-def _options(backend: str) -> dict[str, Any]:
+def _options(backend: str) -> dict[str, int | bool | str]:
     """Those of our options that this XLA has: each is tried on an empty program, for an unknown one is an error."""
     if backend != "cpu":
         return {}
@@ -223,7 +223,7 @@ class _Program:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.run: Any = None
+        self.run: Any = None  # the executable; None until it is compiled
 
 
 class _Loaded:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and arrays read from files that nobody vouches for."""
+"""Files that are written whole or not at all, and arrays read from untrusted files."""
 
 import contextlib
 import errno

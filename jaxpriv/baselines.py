@@ -45,7 +45,7 @@ def _epsilon(value: object) -> float:
     return scalar(_host(value, "epsilon"), "epsilon", low=0.0, infinite=True)
 
 
-def _room(rows: int, columns: int) -> None:
+def _need_table(rows: int, columns: int) -> None:
     # Three tables are alive at a time. The bound keeps a number of subsets within a float.
     need_memory(float(min(24 * rows * columns, 2**63)), "the mechanism as a table", "take a smaller alphabet")
 
@@ -81,7 +81,7 @@ def randomized_response(size: int, epsilon: float) -> Table:
     Warner 1965 (k = 2); Kairouz, Oh and Viswanath 2014.
     """
     size, epsilon = _whole(size, "size"), _epsilon(epsilon)
-    _room(size, size)
+    _need_table(size, size)
     lie = math.exp(-epsilon)  # relative to the truth; e^eps would overflow
     table = np.full((size, size), lie / (1.0 + (size - 1) * lie))
     np.fill_diagonal(table, 1.0 / (1.0 + (size - 1) * lie))
@@ -104,9 +104,9 @@ def subset_selection(size: int, epsilon: float, subset: int | None) -> Table:
     subset = _whole(subset, "subset")
     if subset > size:
         raise InputError("subset must be at most size")
-    _room(size, size)  # before the number of subsets, which takes long for absurd sizes
+    _need_table(size, size)  # before the number of subsets, which takes long for absurd sizes
     outputs = math.comb(size, subset)
-    _room(size, outputs)
+    _need_table(size, outputs)
     sets = np.array(list(itertools.combinations(range(size), subset)))
     without = math.exp(-epsilon)  # relative to a set that holds x
     total = math.comb(size - 1, subset - 1) + without * math.comb(size - 1, subset)
@@ -130,7 +130,7 @@ def geometric(size: int, epsilon: float, sensitivity: float = 1) -> Table:
     """
     size, epsilon = _whole(size, "size"), _epsilon(epsilon)
     rate = epsilon / scalar(_host(sensitivity, "sensitivity"), "sensitivity", low=0.0, open_low=True)
-    _room(size, size)
+    _need_table(size, size)
     tail = _decay(rate, np.arange(size))
     return _clamped(-math.expm1(-rate) * tail, tail)
 
@@ -156,10 +156,10 @@ def staircase(size: int, epsilon: float, sensitivity: float = 1, width: float | 
     """
     size, epsilon = _whole(size, "size"), _epsilon(epsilon)
     step = _whole(sensitivity, "sensitivity")
-    _room(size, size)
+    _need_table(size, size)
     ratio, drop = math.exp(-epsilon), -math.expm1(-epsilon)
     if width is None:
-        _room(1, step)
+        _need_table(1, step)
         widths = np.arange(1, step + 1, dtype=np.float64)
         # E|Z| drop/2: sums of m b^L(m) over the top and the other steps, over the total mass times drop.
         moments = (
@@ -203,7 +203,7 @@ def truncated_laplace(values: ArrayLike, epsilon: float, sensitivity: float = 1.
             raise InputError("values spread too far: their differences overflow")
     if size == 1:
         return np.ones((1, 1))
-    _room(size, size)
+    _need_table(size, size)
 
     gaps = np.diff(values)
     offsets = values - values[:, None]
@@ -223,7 +223,7 @@ def exponential(distortion: ArrayLike | AbstractDistortion, epsilon: float) -> T
     """Exponential mechanism: P(y|x) proportional to exp( -eps d(x,y)/(2 D) ), D = max_y (max_x d - min_x d).
 
     `distortion` is a table (x, y) or a `jaxpriv.distortion` object; shape (|X|, |Y|). D is the
-    sensitivity of the score -d when any x may be replaced by any other: eps-LDP, often with room to
+    sensitivity of the score -d when any x may be replaced by any other: eps-LDP, often with slack to
     spare (eps/2 is attained where every row has the same total). epsilon = 0 is uniform, epsilon = inf
     uniform over the y of least d(x, y). If d does not depend on x, D = 0: the rows are equal, and
     uniform over the y of least d (for epsilon > 0).
@@ -257,7 +257,7 @@ def erasure(size: int, probability: float) -> Table:
     """
     size = _whole(size, "size")
     probability = scalar(_host(probability, "probability"), "probability", low=0.0, high=1.0)
-    _room(size, size + 1)
+    _need_table(size, size + 1)
     return np.concatenate([(1.0 - probability) * np.eye(size), np.full((size, 1), probability)], axis=1)
 
 
@@ -267,7 +267,7 @@ def merging(size: int) -> Table:
     Raises `InputError` unless size >= 1. To merge only some symbols, `merge`.
     """
     size = _whole(size, "size")
-    _room(size, 1)
+    _need_table(size, 1)
     return np.ones((size, 1))
 
 
@@ -287,7 +287,7 @@ def merge(classes: ArrayLike) -> Table:
     missing = np.flatnonzero(used != np.arange(len(used)))
     if missing.size:
         raise InputError(f"classes must be numbered without a gap, but {missing[0]} is not used")
-    _room(len(numbers), len(used))
+    _need_table(len(numbers), len(used))
     return (numbers[:, None] == np.arange(len(used))).astype(np.float64)
 
 

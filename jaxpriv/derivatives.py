@@ -103,7 +103,7 @@ def optimal_mechanism(problem: DistortionProblem, *, tol: float = 1e-10, max_ste
     derivative solves the linearised optimality conditions of the central path at its end, every product X Z
     held fixed; for a unique, strictly complementary optimum the error is of the order of tol (some 1e-7
     relative at the default on random problems, more where a probability or its price is nearly zero). Below
-    about 1e-12 rounding takes over. Where several mechanisms are optimal (a budget with room to spare; equal
+    about 1e-12 rounding takes over. Where several mechanisms are optimal (a budget with slack; equal
     symbols) there is no derivative to find, and the result is that of the analytic centre, of no use. In a
     set of joints the same holds for weights of joints that are not determined.
 
@@ -163,7 +163,7 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
     terms (`certificates/lagrangian.py`); where a measure is a logarithm or the largest of its outputs this is the
     slope of that value, not the price of the convex program that `solution.multipliers` holds. Units: of the
     objective per unit of mass, of distortion, of the budget. It is exact where primal and dual optima are unique.
-    Where they are not, V has one-sided derivatives only and this is what one optimal pair says: an upper bound on
+    Where they are not, V has one-sided derivatives only and this is the slope at one optimal pair: an upper bound on
     the slope in a direction if only W is free, an element of the sub- or superdifferential where V is convex
     (budget, leakage budget) or concave (multiplier, distortion of the multiplier form). A budget equal to the least
     distortion, or a leakage budget of 0, has no finite price in general: the numbers then prove the bound of the

@@ -329,7 +329,7 @@ def check_blocks(distortion: AbstractDistortion, name: str = "distortion") -> No
 def dense(distortion: AbstractDistortion, name: str = "distortion", alternative: str = STREAM) -> Arr:
     """The whole table in float64 (tracers unchanged), checked to be finite and of the declared shape.
 
-    `alternative`: what the error says to do where there is no room for it.
+    `alternative`: what the error recommends where memory does not suffice.
 
     Raises `InputError` for another shape, an entry that is not finite, and a function that closes over a traced number.
     """

@@ -6,7 +6,6 @@ large alphabet needs no table at all.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -69,7 +68,7 @@ class Computed(AbstractJoint):
     """`likelihood(features[x]) / total`, shape (|S|,) for each x."""
 
     features: Arr  # (|X|, f)
-    total: Any  # (): the sum of the likelihood over s and x
+    total: Arr  # (): the sum of the likelihood over s and x
     private: int = eqx.field(static=True)
     likelihood: Callable[[PyTree], PyTree] = eqx.field(static=True)
 

@@ -11,7 +11,7 @@ proofs meet:
 * below: the certified optimum over ANY finite set of priors of the ball (a convex program, `solve`) is a
   lower bound, because the ball leaves the adversary more;
 * above: I_pi(S;Y) <= sum_s pi_s D(V_s || q) for ANY distribution q of Y. The largest value of a linear function over
-  the ball moves r/2 of mass from the cheapest symbols to the dearest: exact, in one sort.
+  the ball moves r/2 of mass from the cheapest symbols to the costliest: exact, in one sort.
 
 At the saddle point few priors suffice: with pibar the worst one for the leakage and sigma_k the one for the budget k,
 no mechanism has less than the value under {pibar, sigma_1, ..} alone. Aggregating never weakens a bound: if priors pi_j
@@ -150,7 +150,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
     tables = np.asarray(problem.tables())
     span = np.ptp(tables, axis=(1, 2))
     tightening = (min(_TIGHTENING, _TIGHTENING_OF_TOL * tol) if radius > 0 else 0.0) * span
-    judge = _Judge(ball, given, tables, problem.budget, 0.25 * tol, clock)
+    worst_case = _WorstCase(ball, given, tables, problem.budget, 0.25 * tol, clock)
     priors, offers = [ball.centre], []
     if radius > 0 and not clock.expired():
         try:
@@ -184,7 +184,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
             bound, proof = raised, priors
         fresh = []
         for mechanism in [*offers, np.asarray(finite.mechanism)]:
-            found, worst = judge.judge(mechanism, tightening)
+            found, worst = worst_case.of(mechanism, tightening)
             fresh += worst
             if found is not None and (best is None or found.value < best.value):
                 best = found
@@ -198,7 +198,7 @@ def _rounds(problem: DistortionProblem, radius: float, tol: float, max_rounds: i
             break
         priors = kept + fresh
     if best is None:
-        best, _ = judge.judge(judge.safe, tightening)
+        best, _ = worst_case.of(worst_case.safe, tightening)
     if best is None:
         advice = "raise max_rounds" if done == max_rounds else "more rounds would not help: raise the budget a little"
         advice = "raise time_limit" if clock.stop else advice
@@ -227,7 +227,7 @@ class _Found:
     distortion: np.ndarray
 
 
-class _Judge:
+class _WorstCase:
     """What a mechanism is worth on the whole ball; `gap` is how far its worst leakage may be from the bound on it."""
 
     def __init__(
@@ -240,11 +240,11 @@ class _Judge:
         self.safe = _cheapest(tables, span)
         self.safest = ball.worst_means(given, tables, self.safe)[1]
 
-    def judge(self, mechanism: np.ndarray, tightening: np.ndarray) -> tuple[_Found | None, list[np.ndarray]]:
+    def of(self, mechanism: np.ndarray, tightening: np.ndarray) -> tuple[_Found | None, list[np.ndarray]]:
         """(the mechanism, made to keep the budgets if that can be, the priors that are worst for it)."""
-        dearest, distortion = self.ball.worst_means(self.given, self.tables, mechanism)
+        costliest, distortion = self.ball.worst_means(self.given, self.tables, mechanism)
         over = distortion > self.allowed
-        worst = [one for one, high in zip(dearest, distortion > self.budget - 0.5 * tightening, strict=True) if high]
+        worst = [one for one, high in zip(costliest, distortion > self.budget - 0.5 * tightening, strict=True) if high]
         if over.any() and np.all(self.safest <= self.allowed):  # a blend with the cheapest release keeps them already
             share = float(((distortion - self.budget)[over] / (distortion - self.safest)[over]).max())
             mechanism = (1.0 - share) * mechanism + share * self.safe
@@ -314,8 +314,8 @@ class _Ball:
         away = prior - self.centre
         return self.centre + min(1.0, 2.0 * self.moved / max(float(np.abs(away).sum()), _EPS)) * away
 
-    def dearest(self, costs: np.ndarray) -> np.ndarray:
-        """The prior of the largest mean cost: mass goes from the cheapest symbols to the dearest one."""
+    def costliest(self, costs: np.ndarray) -> np.ndarray:
+        """The prior of the largest mean cost: mass goes from the cheapest symbols to the costliest one."""
         order = np.argsort(costs, kind="stable")
         top = order[-1]
         moved = min(self.moved, 1.0 - self.centre[top])
@@ -332,7 +332,7 @@ class _Ball:
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """For each distortion the prior under which its mean is largest, and that mean."""
         means = np.einsum("sx,mxy,xy->ms", given, tables, mechanism)
-        priors = [self.dearest(row) for row in means]
+        priors = [self.costliest(row) for row in means]
         return priors, np.array([float(one @ row) for one, row in zip(priors, means, strict=True)])
 
     def worst_leakage(self, channel: np.ndarray, gap: float, clock: Clock) -> tuple[np.ndarray, float]:
@@ -347,7 +347,7 @@ class _Ball:
         for _ in range(_MOST_STEPS):
             prior = weights @ np.stack(vertices)
             gains = rel_entr(channel, prior @ channel).sum(axis=1)
-            best = self.dearest(gains)
+            best = self.costliest(gains)
             upper = min(upper, float(best @ gains))
             value = float(prior @ gains)
             if upper - value <= gap or clock.expired():

@@ -31,7 +31,7 @@ class PrivacyMapping(TransformerMixin, BaseEstimator):
     """Release the columns of X by the mapping that leaks least about the private ones, within a budget.
 
     What `transform` gives is drawn anew for every row and every call, with randomness of the operating system: two
-    calls on the same rows give two releases, which together tell more than one. There is no `random_state`.
+    calls on the same rows give two releases, which together disclose more than one. There is no `random_state`.
 
     Parameters:
         private: name or position of a column of X, or several: they are not among what is released, and `transform`

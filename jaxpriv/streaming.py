@@ -190,7 +190,7 @@ def stream(
         total, rows = local(starts)
     else:
         sharded = PartitionSpec("x")
-        # Unchecked: what JAX would check, it cannot know of the results of a kernel.
+        # Unchecked: JAX cannot infer it for the results of a kernel.
         outputs = PartitionSpec(), PartitionSpec() if whole else sharded
         run = jax.shard_map(local, mesh=mesh, in_specs=sharded, out_specs=outputs, check_vma=False)
         total, rows = run(starts)

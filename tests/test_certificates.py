@@ -223,7 +223,7 @@ def test_no_random_mechanism_beats_the_bound(form):
     share = 10.0 ** rng.uniform(-5, 0, size=(len(far), 1, 1))
     many = share * far + (1 - share) * best
 
-    # Feasible by the least mixture with a release that leaves room: the data itself, or a constant.
+    # Feasible by the least mixture with a release that has slack: the data itself, or a constant.
     feasible_point = np.eye(outputs)[np.zeros(inputs, dtype=int)] if form == "limit" else np.eye(inputs)
     mix = np.zeros(len(many))
     for constraint, budget in zip(program.constraints, program.budgets, strict=True):
@@ -316,7 +316,7 @@ def test_traced_path_equals_the_host_path(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_single_precision_rounds_outwards_by_its_own_measure(form):
-    """In float32 the interval is wider, and still holds the optimum that float64 knows."""
+    """In float32 the interval is wider, and still holds the optimum of float64."""
     program, optimum, mechanism, *dual = OPTIMA[form]
     narrow = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32) if a.dtype == np.float64 else a, program)
     found = jax.jit(certify_program)(narrow, *(jnp.asarray(a, jnp.float32) for a in (mechanism, *dual)))

@@ -261,7 +261,7 @@ def test_zeros_of_the_joint():
     np.testing.assert_allclose(moved[:5], expected, atol=3e-6 * np.abs(expected).max())
 
 
-def test_a_budget_with_room_to_spare_has_no_slope():
+def test_a_budget_with_slack_has_no_slope():
     joint, tables, _ = FORMS["budget"][0]
     value, slope = jax.value_and_grad(value_of("budget"), 2)(joint, tables, np.array([2.0, 2.0]))
     np.testing.assert_allclose(value, 0.0, atol=1e-9)

@@ -56,7 +56,7 @@ def test_cutting_planes_prove_what_newtons_method_does_not(name):
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_cutting_planes_go_on_where_budgets_leave_no_room(several):
+def test_cutting_planes_go_on_where_budgets_have_no_slack(several):
     """The least distortion, with ties; under two budgets the least second one among the mechanisms that have it."""
     rng = np.random.default_rng(502)
     joint, table, other = rng.dirichlet(np.ones(24)).reshape(4, 6), *rng.integers(0, 3, (2, 6, 6)).astype(float)
@@ -73,7 +73,7 @@ def test_cutting_planes_go_on_where_budgets_leave_no_room(several):
     assert proof.agrees
 
 
-def test_cutting_planes_go_on_where_a_linear_limit_leaves_no_room():
+def test_cutting_planes_go_on_where_a_linear_limit_has_no_slack():
     """A log-ratio of 0 in every outcome has no interior, and mutual information in the objective is not linear."""
     rng = np.random.default_rng(3)
     joint, table = rng.dirichlet(np.ones(12)).reshape(3, 4), rng.integers(0, 3, (4, 5)).astype(float)

@@ -148,7 +148,7 @@ def test_measures_are_batched_too(monkeypatch, more):
 
 
 def test_problems_that_a_batch_cannot_prove_do_not_disturb_the_others(monkeypatch):
-    """No mechanism, no room, a useful symbol without mass, a lane with NaN inside."""
+    """No mechanism, no slack, a useful symbol without mass, a lane with NaN inside."""
     problems = [_problem(seed, (4, 4, 4), 0.1 + 0.07 * seed) for seed in range(5)]
     plain = jp.solve_many(problems)
     joint = random_joint(7, 4, 4)

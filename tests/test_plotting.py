@@ -1,4 +1,4 @@
-"""`jaxpriv.plotting`: figures say what is proved, carry units, and are the same file every time."""
+"""`jaxpriv.plotting`: figures show what is proved, carry units, and are the same file every time."""
 
 import importlib.util
 

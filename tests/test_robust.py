@@ -144,7 +144,7 @@ def test_the_saddle_point(problem):
     assert information(priors[0], channel) == pytest.approx(ball.worst_leakage(channel, 1e-10, ENDLESS)[1], abs=2e-9)
     means = given @ (problem.tables()[0] * mechanism).sum(axis=1)
     assert priors[1] @ means == pytest.approx(0.3, abs=1e-8)
-    assert ball.dearest(means) @ means == pytest.approx(0.3, abs=1e-8)
+    assert ball.costliest(means) @ means == pytest.approx(0.3, abs=1e-8)
 
 
 def test_rounds_make_up_for_a_poor_start(problem, solutions, monkeypatch):
@@ -173,10 +173,10 @@ def test_without_memory_for_the_search_the_rounds_do_it(problem, solutions, monk
 
 
 @pytest.mark.parametrize("radius", [0.0, 0.1, 0.7, 2.0])
-def test_dearest_prior_beats_all_others(radius):
+def test_costliest_prior_beats_all_others(radius):
     rng = np.random.default_rng(5)
     centre, costs = rng.dirichlet(np.ones(5)), rng.normal(size=5)
-    best = _Ball(centre, radius).dearest(costs)
+    best = _Ball(centre, radius).costliest(costs)
     assert np.abs(best - centre).sum() <= radius + 1e-14
     assert best.min() >= 0
     assert best.sum() == pytest.approx(1.0, abs=1e-14)

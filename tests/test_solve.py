@@ -167,7 +167,7 @@ def test_memory_is_checked_before_anything_is_built(monkeypatch):
     assert jp.solve(asked, tol=1e-3).solver == "interior-point"
 
 
-def test_auto_without_room_for_factors_takes_mirror_descent_where_nothing_streams(monkeypatch):
+def test_auto_without_memory_for_factors_takes_mirror_descent_where_nothing_streams(monkeypatch):
     monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
     assert jp.solve(problem(JOINTS[:2], budget=0.3), tol=1e-2).solver == "mirror-descent"

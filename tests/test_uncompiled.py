@@ -98,7 +98,7 @@ def test_both_tiers_give_the_same_answer_in_the_same_steps(asked, monkeypatch):
     assert type(by_numpy.mechanism) is np.ndarray
 
 
-def test_jax_arrays_and_single_precision_are_turned_to_numpy_at_the_border(forgotten):
+def test_jax_arrays_and_single_precision_are_turned_to_numpy_first(forgotten):
     plain = jp.solve(problem())
     arrays = jp.solve(jp.DistortionProblem(jnp.asarray(JOINT), jnp.asarray(TABLE), leakage=lk.Sibson(2.0), budget=0.3))
     assert arrays.value == plain.value

@@ -47,18 +47,18 @@ typedef struct {
   double *s, *c, *base, *v, *old_l, *old_u, *key, *vq, *vr, *vc, *w, *t0;
   double *r, *lr, *r2, *rlo, *rhi, *raw, *mn, *mx, *loglo, *loghi, *z, *rho;
   long *active, *order, *forced;
-} Room;
+} Workspace;
 
 static inline double xlogx(double x) { return x > 0 ? x * log(x) : 0.0; }
 static inline double least(double a, double b) { return a < b ? a : b; }
 static inline double most(double a, double b) { return a > b ? a : b; }
 
-static Room *furnish(long n, long S) {
+static Workspace *workspace(long n, long S) {
   const long doubles = 9 * n + VERTICES * (n + S + 2) + 12 * S;
-  char *memory = malloc(sizeof(Room) + doubles * sizeof(double) + 3 * n * sizeof(long));
+  char *memory = malloc(sizeof(Workspace) + doubles * sizeof(double) + 3 * n * sizeof(long));
   if (!memory) return NULL;
-  Room *m = (Room *)memory;
-  double *d = (double *)(memory + sizeof(Room));
+  Workspace *m = (Workspace *)memory;
+  double *d = (double *)(memory + sizeof(Workspace));
 #define TAKE(name, count) m->name = d, d += (count)
   TAKE(s, n), TAKE(c, n), TAKE(base, n), TAKE(v, n), TAKE(old_l, n), TAKE(old_u, n), TAKE(key, n), TAKE(t0, 2 * n);
   TAKE(vq, VERTICES * n), TAKE(vr, VERTICES * S), TAKE(vc, VERTICES), TAKE(w, VERTICES);
@@ -72,7 +72,7 @@ static Room *furnish(long n, long S) {
 #define BODY "boxes_body.h"
 #include "targets.h"
 
-typedef void BoxesOf(const Search *, Room *, long, double *, double *, double *, long *, double *, double *);
+typedef void BoxesOf(const Search *, Workspace *, long, double *, double *, double *, long *, double *, double *);
 
 /* `count` boxes, rows (l (X), u (X), q (X), r from (S), r to (S)) of `boxes`, tightened in place; `bounds` holds what is
    known of each and becomes what is known then, infinite where the box holds no minimiser of value F or less.
@@ -82,10 +82,10 @@ int jaxpriv_boxes(long count, long useful, long private, const double *t, const 
                   double level, double close, double *boxes, double *bounds, double *values, long *symbols,
                   double *cuts, double *gaps) {
   const Search search = {useful, private, t, prices, lam, level, close};
-  Room *room = furnish(useful, private);
-  if (!room) return 0;
+  Workspace *work = workspace(useful, private);
+  if (!work) return 0;
   BoxesOf *run = PICK(run_boxes);
-  run(&search, room, count, boxes, bounds, values, symbols, cuts, gaps);
-  free(room);
+  run(&search, work, count, boxes, bounds, values, symbols, cuts, gaps);
+  free(work);
   return 1;
 }

@@ -1,7 +1,7 @@
 /* Included by boxes.c for each instruction set. */
 
 /* lambda y - sum_s T_s ln max(lo_s, rho_s + e^y b_s) + nu + F at q = e^y, its derivative in y and its rounding error. */
-TARGET static double NAME(first_order)(const Search *p, const Room *m, const double *t, double nu, const double *drop,
+TARGET static double NAME(first_order)(const Search *p, const Workspace *m, const double *t, double nu, const double *drop,
                                        double q, double *slope, double *error) {
   double value = p->lam * log(q) + nu + p->level, size = fabs(p->lam * log(q)) + fabs(nu) + fabs(p->level), d = p->lam;
   for (long s = 0; s < p->private; s++)
@@ -20,7 +20,7 @@ TARGET static double NAME(first_order)(const Search *p, const Room *m, const dou
 
 /* Intervals of every coordinate tightened by what holds at a global minimiser of value F or less; 0 if there is none.
    `gap[x]`: q_x is 0 or at least that. */
-TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, const double *kl, const double *kh,
+TARGET static int NAME(tighten)(const Search *p, Workspace *m, double *l, double *u, const double *kl, const double *kh,
                                 double bound, double *gap) {
   const long n = p->useful, S = p->private;
   const double lam = p->lam, cancelled = 1e-13;
@@ -163,7 +163,7 @@ TARGET static int NAME(tighten)(const Search *p, Room *m, double *l, double *u, 
 }
 
 /* min c.q over l <= q <= u, sum q = 1, over the active symbols: the vertex, the marginal cost, 0 if empty. */
-TARGET static int NAME(knapsack)(Room *m, long k, const double *l, const double *u, double *mu) {
+TARGET static int NAME(knapsack)(Workspace *m, long k, const double *l, const double *u, double *mu) {
   double rest = 1;
   long count = 0;
   for (long i = 0; i < k; i++) {
@@ -194,7 +194,7 @@ TARGET static int NAME(knapsack)(Room *m, long k, const double *l, const double 
 }
 
 /* sum_s r_s ln r_s + w.vc at r = sum_j w_j vr_j. */
-TARGET static double NAME(mixed)(const Search *p, const Room *m, long K, const double *w, double *r) {
+TARGET static double NAME(mixed)(const Search *p, const Workspace *m, long K, const double *w, double *r) {
   double value = 0;
   for (long s = 0; s < p->private; s++) {
     r[s] = 0;
@@ -206,7 +206,7 @@ TARGET static double NAME(mixed)(const Search *p, const Room *m, long K, const d
 }
 
 /* The best weights of the K vertices: some steps of mirror descent, then Newton's method on those that are positive. */
-TARGET static double NAME(weigh)(const Search *p, Room *m, long K) {
+TARGET static double NAME(weigh)(const Search *p, Workspace *m, long K) {
   const long S = p->private;
   double *w = m->w, g[VERTICES], trial[VERTICES], total = 0, length = 1;
   for (long j = 0; j < K; j++) w[j] = most(w[j], FLOOR), total += w[j];
@@ -280,7 +280,7 @@ TARGET static double NAME(weigh)(const Search *p, Room *m, long K) {
 
 /* The convex relaxation: -H(Tq) + (chords of lambda H(q)) - nu.q. Returns a proved bound; q, the marginal costs `base`
    of the active symbols less `mu`, and z of that bound. */
-TARGET static double NAME(relax)(const Search *p, Room *m, const double *l, const double *u, double *q, long *active,
+TARGET static double NAME(relax)(const Search *p, Workspace *m, const double *l, const double *u, double *q, long *active,
                                  double *mu_out, double *error_out) {
   const long n = p->useful, S = p->private;
   double fixed = 0, sizes = 0, steep = 0;
@@ -295,16 +295,16 @@ TARGET static double NAME(relax)(const Search *p, Room *m, const double *l, cons
   }
   *active = k;
   { /* the point of before, inside */
-    double sum = 0, room = 0;
+    double sum = 0, slack = 0;
     for (long i = 0; i < k; i++) {
       const long x = m->active[i];
       m->v[i] = least(most(q[x], l[x]), u[x]), sum += m->v[i];
     }
     for (long i = 0; i < k; i++) {
       const long x = m->active[i];
-      room += sum > 1 ? m->v[i] - l[x] : u[x] - m->v[i];
+      slack += sum > 1 ? m->v[i] - l[x] : u[x] - m->v[i];
     }
-    const double move = room > 0 ? (1 - sum) / room : 0;
+    const double move = slack > 0 ? (1 - sum) / slack : 0;
     for (long i = 0; i < k; i++) {
       const long x = m->active[i];
       m->v[i] += move * (sum > 1 ? m->v[i] - l[x] : u[x] - m->v[i]);
@@ -390,8 +390,8 @@ INLINE double NAME(divergence)(double a, double b) {
 }
 
 /* r with D(r || z) <= F - bound, by coordinates. */
-TARGET static void NAME(ball)(const Search *p, const Room *m, double room, double *kl, double *kh) {
-  const double radius = room * (1 + 1e-9) + 1e-12;
+TARGET static void NAME(ball)(const Search *p, const Workspace *m, double margin, double *kl, double *kh) {
+  const double radius = margin * (1 + 1e-9) + 1e-12;
   for (long s = 0; s < p->private; s++) {
     const double b = m->z[s];
     if (!(b > 1e-11 && b < 1 - DISTANT)) continue;
@@ -416,7 +416,7 @@ TARGET static void NAME(ball)(const Search *p, const Room *m, double room, doubl
   }
 }
 
-TARGET static double NAME(value_at)(const Search *p, Room *m, const double *q) {
+TARGET static double NAME(value_at)(const Search *p, Workspace *m, const double *q) {
   double value = 0, total = 0;
   for (long s = 0; s < p->private; s++) m->r2[s] = 0;
   for (long x = 0; x < p->useful; x++)
@@ -429,7 +429,7 @@ TARGET static double NAME(value_at)(const Search *p, Room *m, const double *q) {
   return fabs(total - 1) < 1e-9 ? value : INFINITY;
 }
 
-TARGET static void NAME(run_boxes)(const Search *p, Room *m, long count, double *boxes, double *bounds, double *values,
+TARGET static void NAME(run_boxes)(const Search *p, Workspace *m, long count, double *boxes, double *bounds, double *values,
                                    long *symbols, double *cuts, double *gaps) {
   const long n = p->useful, S = p->private, width = 3 * n + 2 * S;
   double *gap = m->t0;
@@ -450,18 +450,18 @@ TARGET static void NAME(run_boxes)(const Search *p, Room *m, long count, double 
         break;
       }
       values[number] = least(values[number], NAME(value_at)(p, m, q));
-      const double room = p->level - low;
+      const double margin = p->level - low;
       double lost = 0;
-      NAME(ball)(p, m, room, kl, kh);
+      NAME(ball)(p, m, margin, kl, kh);
       for (long i = 0; i < k; i++) {
         const long x = m->active[i];
         const double d = m->base[i] - mu, wide = u[x] - l[x];
         if (!(wide > 0)) continue;
         if (d > 4 * error) {
-          const double end = (l[x] + room / (d - 2 * error)) * (1 + OUTWARD);
+          const double end = (l[x] + margin / (d - 2 * error)) * (1 + OUTWARD);
           if (end < u[x]) lost += u[x] - end, u[x] = end;
         } else if (d < -4 * error) {
-          const double end = (u[x] - room / (-d - 2 * error)) * (1 - OUTWARD) - OUTWARD;
+          const double end = (u[x] - margin / (-d - 2 * error)) * (1 - OUTWARD) - OUTWARD;
           if (end > l[x]) lost += end - l[x], l[x] = end;
         }
       }

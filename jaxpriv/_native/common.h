@@ -1,4 +1,4 @@
-/* What the kernels share: instruction sets, threads, and the border to XLA.
+/* What the kernels share: instruction sets, threads, and the interface to XLA.
 
    Threads come from XLA's own pool. The caller works too and never waits for a thread that has not begun, so
    that a busy pool cannot lock it up. */
@@ -131,14 +131,14 @@ static int share(XLA_FFI_CallFrame *frame, Task *run, void *context, long tasks,
   return good;
 }
 
-/* ---- the border to XLA --------------------------------------------------------------------------- */
+/* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 static XLA_FFI_Error *complain(XLA_FFI_CallFrame *frame, XLA_FFI_Error_Code code, const char *message) {
   XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, NULL, message, code};
   return frame->api->XLA_FFI_Error_Create(&args);
 }
 
-/* Whether XLA only asks which version of its interface this was compiled for; then it is told. The extensions' type has
+/* Whether XLA only asks which version of its interface this was compiled for; then it gets the answer. The extensions' type has
    another name in every few versions of the header: what the frame points to is taken. */
 static int asked_for_version(XLA_FFI_CallFrame *frame) {
   for (__typeof__(frame->extension_start) e = frame->extension_start; e; e = e->next)

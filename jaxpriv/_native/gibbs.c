@@ -146,7 +146,7 @@ static int run_block(XLA_FFI_CallFrame *frame, Block *b, void **rows) {
 }
 
 /* (conditional (B,S), joint (B,S), scores (Y,S), costs (M,Y,B), prices (M,), levels (Y,))
-   -> (columns (Y,S), top (B,), total (B,), hard (B,), mean (M,B), square (M,M,B) or (0,0,B)), and room for the
+   -> (columns (Y,S), top (B,), total (B,), hard (B,), mean (M,B), square (M,M,B) or (0,0,B)), and space for the
    weights; all with a batch in front. */
 XLA_FFI_Error *jaxpriv_gibbs(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;

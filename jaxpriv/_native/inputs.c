@@ -50,7 +50,7 @@ typedef struct {
 
 #include "systems_body.h"
 
-/* ---- the border to XLA --------------------------------------------------------------------------- */
+/* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 /* (a (T,X), extra (Y,W,X), di (Y,X), d (Y,N), normals (Y,G,N))
    -> (s (Y,X), h (Y,N), k (Y,X,X), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */

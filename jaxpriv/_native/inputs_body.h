@@ -4,7 +4,7 @@
 
 #define weighted_square NAME(weighted_square)
 #define weigh NAME(weigh)
-#define tell NAME(tell)
+#define rmatvec NAME(rmatvec)
 #define through NAME(through)
 
 /* sum_i (a_i s_i)^2 of padded vectors. */
@@ -75,7 +75,7 @@ TARGET static void NAME(factors)(const Factors *f, Space space, long from, long 
 /* ---- solutions ----------------------------------------------------------------------------------- */
 
 /* out += A_y'v for every side; the vectors are `ldv` and `ldo` apart. */
-INLINE void tell(const Solve *c, const double *lines, const double *v, long ldv, double *out, long ldo) {
+INLINE void rmatvec(const Solve *c, const double *lines, const double *v, long ldv, double *out, long ldo) {
   add_transposed(c->sides, c->shared, c->inputs, c->a, v, ldv, out, ldo, 0);
   for (long m = 0; m < c->sides; m++)
     for (long w = 0; w < c->extra; w++)
@@ -93,7 +93,7 @@ INLINE void through(const Solve *c, const double *k, double *start, long apart, 
 /* b and K s (rho - A'h b), kept in kappa and dx; what row still lacks without e is added to sum (M, X). */
 TARGET static void NAME(forward)(const Solve *c, long from, long to, double *sum, double *memory) {
   const long count = c->shared + c->extra, inputs = c->inputs, apart = c->outputs * inputs;
-  double *told = memory, *v = told + c->sides * count, *wanted = v + c->sides * inputs;
+  double *moved = memory, *v = moved + c->sides * count, *wanted = v + c->sides * inputs;
   for (long y = from; y < to; y++) {
     const double *s = c->s + y * inputs, *h = c->h + y * count, *lines = c->lines + y * c->extra * inputs;
     double *half = c->dx + y * inputs;
@@ -104,10 +104,10 @@ TARGET static void NAME(forward)(const Solve *c, long from, long to, double *sum
       coordinates(c->normals, c->tri + y * c->normals * c->normals, c->level + at * c->normals, wanted);
       for (long t = 0; t < count; t++) b[t] = h[t] * link[t];
       set_level(c->normals, count, c->u + y * count * c->normals, b, wanted);
-      for (long t = 0; t < count; t++) told[m * count + t] = -h[t] * b[t];
+      for (long t = 0; t < count; t++) moved[m * count + t] = -h[t] * b[t];
       memcpy(v + m * inputs, c->rho + at * inputs, inputs * sizeof(double));
     }
-    tell(c, lines, told, count, v, inputs);
+    rmatvec(c, lines, moved, count, v, inputs);
     for (long m = 0; m < c->sides; m++) {
       for (long i = 0; i < inputs; i++) v[m * inputs + i] *= s[i];
       memset(half + m * apart, 0, inputs * sizeof(double));
@@ -140,6 +140,6 @@ TARGET static void NAME(backward)(const Solve *c, long from, long to, double *me
       for (long t = 0; t < count; t++) kappa[t] = h[t] * (own[t] + kappa[t]);
       for (long i = 0; i < inputs; i++) dz[m * apart + i] = -c->e[m * inputs + i];
     }
-    tell(c, lines, c->kappa + y * count, c->outputs * count, dz, apart);
+    rmatvec(c, lines, c->kappa + y * count, c->outputs * count, dz, apart);
   }
 }

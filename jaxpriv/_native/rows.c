@@ -124,7 +124,7 @@ static void schur_of(const Factors *c, const double *sum, long x, double *schur)
   }
 }
 
-/* ---- the border to XLA --------------------------------------------------------------------------- */
+/* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 /* (a (T,X), extra (Y,W,X), di (Y,X), d (Y,N), normals (Y,G,N))
    -> (k (Y,N,N), r (Y,N,X), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */

@@ -71,7 +71,7 @@ static double *total_of(const Shared *shared, long problem) {
   return sum;
 }
 
-/* ---- the border to XLA --------------------------------------------------------------------------- */
+/* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 static const double *numbers(const XLA_FFI_Buffer *b) { return b->data; }
 

@@ -63,11 +63,11 @@ def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: Sc
     columns = problem.columns()
     gain = np.einsum("ysz,ys->z", columns, rule)
     excess = problem.distortion - problem.distortion.min()
-    room = problem.budget - float(problem.distortion.min())
+    slack = problem.budget - float(problem.distortion.min())
     chain = mechanism.size + problem.joint.shape[0] + 8
     size = np.einsum("ysz,ys->z", columns, abs(rule)).max() + abs(level).max()
-    size = size + price * (excess.max() + abs(room))
-    bound = (gain + price * excess).min() - price * room - chain * _UNIT * size
+    size = size + price * (excess.max() + abs(slack))
+    bound = (gain + price * excess).min() - price * slack - chain * _UNIT * size
     value = leakage * (1 + slop) + slop
     return Certificate(value, max(bound, 0.0), np.array([leakage]), np.array([used]), violation)
 
@@ -111,7 +111,7 @@ def _value(
     # As `program.certify`, and every W[x, y] may be off by a relative `rounding`: with sum w |ln(w/(p|w|))| <= I + 2/e
     # this moves I by no more than rounding (I + 1), and E d by rounding times itself.
     slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * _UNIT + float(pushed.rounding)
-    # Nobody learns more than S has to say, whatever rounding may do.
+    # No information about S exceeds H(S), whatever rounding may do.
     prior = columns.sum(axis=0)
     most = -float((prior * np.log(np.where(prior > 0, prior, 1.0))).sum()) * (1 + slop) + slop
     value = min(leaked * (1 + slop) + slop, most)

@@ -1,4 +1,4 @@
-"""Whether a solution is what it says: everything recomputed from the problem's data, the mechanism and the rules.
+"""Whether the numbers of a solution are true: all recomputed from the problem's data, the mechanism and the rules.
 
 Of a `Solution` only `mechanism`, `scores`, `weights` and `multipliers` enter the computation. Its stored numbers are
 compared with the results afterwards and never used (the lower bound of the least worst-outcome leakage is a limit
@@ -8,7 +8,7 @@ that is tried first; it counts if the rules prove it). Funnels and bottlenecks a
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ from jaxpriv.program.lower import (
 from jaxpriv.solution import AbstractSolution, Solution, Status
 from jaxpriv.streaming import marginal
 
-# What a certificate of a measured program says about the problem that it states: in the measure's own unit.
+# From the certificate of a convex program to that of the problem, in the unit of its measure.
 
 
 # What a measure may exceed its limit by, relative to 1 + limit: rounding of the measure.
@@ -315,7 +315,11 @@ def _fitting(name: str, array: Arr, shape: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-def _of_tables(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
+# Value, lower bound, violation, leakage and mean distortions of a solution.
+_Numbers: TypeAlias = tuple[Any, Any, Any, Any, np.ndarray]
+
+
+def _of_tables(problem: DistortionProblem, solution: Solution) -> _Numbers:
     search = problem.budget is not None and problem.leakage.worst_outcome
     program, whole = proved_program(problem, solution.scores, 0.0)
     mechanism = np.asarray(solution.mechanism, dtype=np.float64)
@@ -341,7 +345,7 @@ def _of_tables(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...
     return value, bound, max(float(certificate.violation), over), leak, distortion
 
 
-def _of_operators(problem: DistortionProblem, solution: Solution) -> tuple[Any, ...]:
+def _of_operators(problem: DistortionProblem, solution: Solution) -> _Numbers:
     if not problem.streams:
         raise InputError("solution.mechanism is an operator, which belongs to one joint with budgets or multipliers")
     joint, distortions = problem.operators()
@@ -358,7 +362,7 @@ def _of_operators(problem: DistortionProblem, solution: Solution) -> tuple[Any, 
     return found.value, found.lower_bound, found.violation, found.leakages[0], np.asarray(found.constraint_values)
 
 
-def _of_noise(problem: NoiseProblem, solution: Solution) -> tuple[Any, ...]:
+def _of_noise(problem: NoiseProblem, solution: Solution) -> _Numbers:
     mechanism = np.asarray(solution.mechanism, dtype=np.float64)
     noise = problem.noise(mechanism)
     scores = _fitting("scores", solution.scores, (1, problem.outputs, problem.joint.shape[0]))

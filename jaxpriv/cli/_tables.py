@@ -334,7 +334,7 @@ def counts_by_attributes(
 
     `classes` is the fingerprint of the codebook that the attributes belong to.
     """
-    from jaxpriv.estimation.tables.border import row_text
+    from jaxpriv.estimation.tables.readers import row_text
 
     table = replace(columns, sparse=True).count(path)
     book = table.codebook

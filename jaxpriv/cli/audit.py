@@ -1,4 +1,4 @@
-"""`jaxpriv audit`: what a sample says about the population, beside what needs no sample."""
+"""`jaxpriv audit`: bounds for the population from a sample, beside what needs no sample."""
 
 import json as json_module
 from dataclasses import asdict, replace
@@ -291,7 +291,7 @@ def _pairs(
         raise InputError("--pairs needs --private and --released: the names of columns")
     both = [name for name in private if name in released]
     if both:
-        raise InputError(f"column {both[0]!r} is in --private and in --released: it would tell itself fully")
+        raise InputError(f"column {both[0]!r} is in --private and in --released: its values would be disclosed fully")
     from jaxpriv.estimation.tables import Quantiles, count_table
 
     rules = rules_of(columns["--bins"], columns["--missing"], [*private, *released])

@@ -124,7 +124,7 @@ def _counted(
     """
     from jaxpriv.datasets._layout import distinct_rows
     from jaxpriv.estimation.tables import Categories, count_table
-    from jaxpriv.estimation.tables.border import read_columns
+    from jaxpriv.estimation.tables.readers import read_columns
 
     counted = count_table(table_file(table, read), private=private, useful=useful, rules=rules, sparse=True)
     columns = read_columns(table_file(other, read), released)

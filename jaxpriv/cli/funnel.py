@@ -30,7 +30,7 @@ from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 if TYPE_CHECKING:
     from jaxpriv.funnels import FunnelSolution
 
-# Methods that know the bottleneck only; all others take --bottleneck.
+# Methods for the bottleneck only; all others take --bottleneck.
 _OF_BOTTLENECKS = ("greedy-bottleneck", "bottleneck-iteration")
 # Methods that prove what they find; the others are asked by name for what they are.
 _CERTIFYING = ("auto", "column-generation")

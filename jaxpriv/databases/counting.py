@@ -100,7 +100,7 @@ def geometric_count(records: int, eps: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class DeterministicQuery:
-    """What a solver or a measure needs to know of X = f(S).
+    """What a solver or a measure needs of X = f(S).
 
     Attributes:
         prior: P_X, (x,).

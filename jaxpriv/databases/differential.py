@@ -120,7 +120,7 @@ def dependent_records_privacy(mechanism: ArrayLike, sizes: int | Sequence[int], 
     Xia, Theorem 1): k = 1 are the product priors, and the value is the eps of differential privacy with
     replacement; k = n is every prior, the value of `all_priors_privacy`. `per_record` holds the supremum of
     ln P(r|x_i)/P(r) over x_i, r and those priors for each record: personalised differential privacy at k = 1.
-    A universe of one symbol has nothing to tell: 0.
+    A universe of one symbol has nothing to disclose: 0.
 
     `mechanism` (N, r) over the sequences of `sizes`. O(k n N r) work: minima over Hamming balls are taken axis by
     axis, no pair of sequences is formed. Raises `InputError` for sizes that do not fit and k outside 1 .. n.
@@ -262,8 +262,8 @@ def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
 
     The eps of differential privacy, of k dependent records and of all priors ADD: that of the composition is at
     most the sum (each is a maximum of log-ratios of M). Under one fixed prior and for entropy-bounded adversaries
-    they do not: with three fair independent bits x1^x2^x3 and x2^x3 say nothing about any bit, together they
-    say x1 (ln 2). Wu, Zhou and Xia, Lemma 2 and section 6.
+    they do not: with three fair independent bits x1^x2^x3 and x2^x3 are independent of every bit, together they
+    determine x1 (ln 2). Wu, Zhou and Xia, Lemma 2 and section 6.
 
     Raises `InputError` if the mechanisms disagree on the number of databases.
     """

@@ -28,7 +28,7 @@ from jaxpriv.errors import InputError
 #
 #     c(z) = min { P(G) : (1-z) A >= z B,  H(P) >= b },   A = sum_G P f,  B = sum_H P f,
 #
-# a convex program; A >= z (A + B) says that the posterior probability of a is at least z. Lagrange duality: for all l,
+# a convex program; A >= z (A + B) means that the posterior probability of a is at least z. Lagrange duality: for all l,
 # t >= 0
 #
 #     c(z) >= D(z) = t b - t ln sum_x e^(-w_x/t),   w = 1 - l (1-z) f on G,   l z f on H.
@@ -58,7 +58,7 @@ class Multipliers(NamedTuple):
 
 
 class _Levels:
-    """The distinct values of f on a set, and how often each occurs: all that the programs see."""
+    """The distinct values of f on a set, and how often each occurs: all that the programs depend on."""
 
     def __init__(self, values: np.ndarray):
         self.values, occurrences = np.unique(values, return_counts=True)

@@ -111,7 +111,7 @@ def independent_prior(marginals: Sequence[ArrayLike]) -> np.ndarray:
 # Neighbour relations: boolean (x, x') arrays saying which pairs of databases a guarantee compares.
 #
 # All of them fit `jaxpriv.leakage.LocalDifferentialPrivacy(neighbours=...)` and `differential_privacy`. Symmetric by
-# construction; the diagonal is False (a database compared with itself says nothing).
+# construction; the diagonal is False (a database compared with itself is no restriction).
 
 
 def hamming_distances(sizes: int | Sequence[int]) -> np.ndarray:

@@ -277,12 +277,12 @@ class BoxTree(AbstractTree):
     def __init__(self, source: np.ndarray, prices: np.ndarray, low: float, high: float):
         super().__init__(source, prices)
         self.low, self.high, self.width = low, high, high - low
-        self.room = (1.0 - low) / self.width
+        self.capacity = (1.0 - low) / self.width
         self.base = chord_at_one(low, high) - low * float(prices @ source)
 
     def bounds(self, nodes: Nodes, rest: Rest) -> np.ndarray:
-        left = self.room - nodes.mass
-        slack = 1e-13  # sums of masses that fill the room exactly miss it by rounding
+        left = self.capacity - nodes.mass
+        slack = 1e-13  # sums of masses that are equal to the capacity miss it by rounding
         most = float(rest.mass[-1])
         best = np.full(len(left), -np.inf)
         none = np.flatnonzero((nodes.between < 0) & (left >= -slack) & (left <= most + slack))
@@ -310,7 +310,7 @@ class BoxTree(AbstractTree):
 
     def lifts(self, nodes: Nodes) -> np.ndarray:
         found = np.where(nodes.raised, self.high, self.low)
-        left = np.clip(self.room - nodes.mass, 0.0, None)
+        left = np.clip(self.capacity - nodes.mass, 0.0, None)
         some = np.flatnonzero(nodes.between >= 0)
         f = nodes.between[some]
         found[some, f] = np.minimum(self.low + self.width * left[some] / self.source[f], self.high)

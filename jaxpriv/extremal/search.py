@@ -123,13 +123,13 @@ class BoxSearch(AbstractSearch):
 
     def __init__(self, source: np.ndarray, low: float, high: float):
         self.source, self.low, self.high = source, low, high
-        self.room = (1.0 - low) / (high - low)
+        self.capacity = (1.0 - low) / (high - low)
 
     def descend(self, lift: np.ndarray, prices: np.ndarray) -> np.ndarray:
         cost, width = prices * self.source, self.high - self.low
         raised = lift >= self.high * (1 - 1e-9)
         for _ in range(_STEPS):
-            left = self.room - self.source[raised].sum()
+            left = self.capacity - self.source[raised].sum()
             f = self._between(raised, left, prices)
             if f is None:
                 return lift
@@ -141,7 +141,7 @@ class BoxSearch(AbstractSearch):
             if gain[best] <= gain[-1, -1] + 1e-15:
                 break
             _exchange(raised, int(out[best[0]]), int(into[best[1]]))
-        left = self.room - self.source[raised].sum()
+        left = self.capacity - self.source[raised].sum()
         f = self._between(raised, left, prices)
         if f is None:
             return lift
@@ -153,9 +153,9 @@ class BoxSearch(AbstractSearch):
         return BoxTree(self.source, prices, self.low, self.high)
 
     def mixed(self, lifts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Symbols in random order, those of the crossed pair first, as long as they fit: some f then has room."""
+        """Symbols in random order, those of the crossed pair first, as long as they fit: some f then fits."""
         wanted = self._crossed(lifts >= self.high * (1 - 1e-9), rng)
-        found, left = np.full(len(self.source), self.low), self.room
+        found, left = np.full(len(self.source), self.low), self.capacity
         for x in np.argsort(rng.random(len(wanted)) - wanted):
             if self.source[x] <= left:
                 found[x] = self.high
@@ -168,7 +168,7 @@ class BoxSearch(AbstractSearch):
         return one * defect(self.low + (self.high - self.low) * share, self.low, self.high)
 
     def _between(self, raised: np.ndarray, left: float, prices: np.ndarray) -> int | None:
-        """The best symbol to take what is left; None where no symbol has room for it."""
+        """The best symbol to take what is left; None where no symbol can."""
         able = np.flatnonzero(~raised & (self.source >= left))
         if left < 0 or not len(able):
             return None

@@ -280,7 +280,7 @@ class MaximumUtility:
         value: I(X;Y) of `mechanism`, nats, rounded down.
         upper_bound: a proved upper bound on I(X;Y) over all mechanisms within the limit, rounded up.
         mechanism: P(y|x), shape (X, Y), rows sum to one; only outputs with mass.
-        leakage: what the measures of the limit say of `mechanism`, in the order given; each within its eps.
+        leakage: the values of the measures of the limit at `mechanism`, in the order given; each within its eps.
         status: `optimal` if upper_bound - value <= tol, else `best_known`: both numbers hold, the optimum lies
             between them.
         method: how the posteriors were found.

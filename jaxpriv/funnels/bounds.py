@@ -64,7 +64,7 @@ def silent_bound(joint: np.ndarray) -> float:
 
 
 def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:
-    """What `proof` says about the optimum of `problem`, rounded outwards: a lower bound where it minimises.
+    """The bound of `proof` on the optimum of `problem`, rounded outwards: a lower bound where it minimises.
 
     Infinite (no information) where the multiplier is zero and the disclosure is what is bounded. Proofs are about
     mutual information.

@@ -1,4 +1,4 @@
-"""From a measure over posteriors to a mechanism that meets its target, with all its numbers measured afresh.
+"""From a measure over posteriors to a mechanism that meets its target, with all its numbers measured again.
 
 Rounding is repaired: a symbol, X itself, or nothing is disclosed with a small probability. The numbers of the mixture
 follow from convexity: a small violation of the target has a proportionally small cost.
@@ -140,7 +140,7 @@ def measured(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
     disclosure = information_interval(np.diag(problem.joint.sum(axis=0)), mechanism)
     if isinstance(problem.leakage, MutualInformation):
         return disclosure, information_interval(problem.joint, mechanism)
-    # Unused outputs tell nothing: widths in steps of 16 leave few programs to compile.
+    # Unused outputs change nothing: widths in steps of 16 leave few programs to compile.
     padded = np.pad(mechanism, ((0, 0), (0, -mechanism.shape[1] % 16)))
     value = evaluate(problem.leakage, problem.joint, padded).value
     error = 64.0 * _EPS * sum(mechanism.shape) * (1.0 + abs(value))
@@ -195,7 +195,7 @@ def missed(limit: Limit, disclosure: Interval, leakage: Interval) -> float:
 
 
 def _disclosing_more(
-    problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, missing: float, room: float, of_leakage: bool
+    problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray, missing: float, above: float, of_leakage: bool
 ) -> np.ndarray:
     """`mechanism` with a number raised by `missing`: one symbol disclosed more often, or X itself at times.
 
@@ -212,7 +212,7 @@ def _disclosing_more(
         extra = np.zeros((len(source), 1))
         extra[raised] = missing / slope[raised]
         return np.hstack([(1 - extra) * mechanism, extra])
-    share = min(1.0, missing / room + 2 * _EPS) if room > 0 else 1.0
+    share = min(1.0, missing / above + 2 * _EPS) if above > 0 else 1.0
     identity = _identity(problem)
     return np.hstack([(1 - share) * mechanism, share * identity]) if share < 1 else identity
 
@@ -280,7 +280,7 @@ def closed_form(problem: FunnelProblem | BottleneckProblem) -> PosteriorMeasure 
     return nothing if target >= 1 else None
 
 
-# Whether a solution of a funnel or bottleneck is what it says: measured again, and its bound proved again.
+# Whether the numbers of a solution of a funnel or bottleneck are true: measured again, and its bound proved again.
 #
 # Of a `FunnelSolution` only `mechanism`, `prices` and `multiplier` enter the computation. The least (bottleneck:
 # greatest) value of psi(q) - nu.q over all posteriors is searched for again at these prices; whatever they are, what

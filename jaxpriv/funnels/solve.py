@@ -65,7 +65,7 @@ def pick_funnel_solver(solver: object, problem: FunnelProblem | BottleneckProble
 
 
 def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: object, goal: FunnelGoal) -> FunnelSolution:
-    """The best release the solver finds, measured afresh, with its proved interval."""
+    """The best release the solver finds, measured again, with its proved interval."""
     name, method = pick_funnel_solver(solver, problem)
     return solve_with(problem, name, method.find, goal)
 

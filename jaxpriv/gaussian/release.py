@@ -99,7 +99,7 @@ class GaussianRelease:
     """Y = A X + Z with Z ~ N(0, Sz) independent of (S, X), Sz diagonal; every output has variance 1.
 
     Attributes:
-        matrix: A (k, n), to be applied to X (its mean taken off or not: informations do not see it).
+        matrix: A (k, n), to be applied to X (its mean taken off or not: informations do not depend on it).
         noise: Sz (k, k).
         disclosure: I(X;Y), nats, recomputed from `matrix` and `noise` by `information`.
         leakage: I(S;Y), nats, likewise.

@@ -95,7 +95,7 @@ class GaussianSource:
         covariance_s: Ss (m, m).
         cross_covariance: Sxs (n, m), E X S' of the centred variables.
         eigenvalues: lambda (n,) of K, non-increasing, in [0, 1]: the share of the variance of direction i that S
-            leaves open. 1: S says nothing about it, 0: S determines it.
+            leaves open. 1: it is independent of S, 0: S determines it.
         squared_correlations: rho^2 = 1 - lambda (n,), accurate where it is small.
         directions: V (n, n), row i is the direction of eigenvalue i; V Sx V' = I.
         samples: the number of samples that the covariances were ESTIMATED from; None if they were given.
@@ -126,7 +126,7 @@ def from_covariances(covariance_x: ArrayLike, covariance_s: ArrayLike, cross_cov
 
     Sx and Ss must be positive definite (leave out variables that others determine). The joint covariance may be
     singular: perfect correlation (lambda = 0) and independence (lambda = 1) are cases, not errors. An eigenvalue that
-    rounding cannot tell from 0 is set to 0, the choice that leaks more.
+    rounding does not distinguish from 0 is set to 0, the choice that leaks more.
 
     Raises `InputError` naming argument and position for NaN, asymmetric, singular or indefinite matrices, shapes that
     do not match, and a joint covariance that is not positive semidefinite.
@@ -224,8 +224,8 @@ def information(source: GaussianSource, matrix: ArrayLike, noise: ArrayLike) -> 
     """I(X;Y) and I(S;Y) of Y = A X + Z, Z ~ N(0, Sz) independent of (S, X), nats.
 
     `matrix` A (k, n), any rank; `noise` Sz (k, k), positive definite: without noise a continuous X is disclosed without
-    limit. Zero rows of A tell nothing. Values are exact for the covariances of `source` (estimates if those are, see
-    `from_samples`) up to rounding, which a nearly singular correlation matrix of the noise or of X magnifies by its
+    limit. Zero rows of A disclose nothing. Values are exact for the covariances of `source` (estimates if those are,
+    see `from_samples`) up to rounding, which a nearly singular correlation matrix of the noise or of X magnifies by its
     condition number; and they are those of real numbers (see `jaxpriv.gaussian`).
 
     With X = W c in canonical coordinates (cov c = I, cov(c|S) = diag(lambda)) and B = Sz^-1/2 A W the determinants are

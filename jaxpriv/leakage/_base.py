@@ -217,8 +217,8 @@ class AbstractRuled(Module):
 class AbstractLeakage(AbstractRuled):
     """A leakage measure: `measure(joint, mechanism)` is its value, a scalar array.
 
-    Design, certificates and derivatives know a measure by its decision rules alone. A measure that may be an objective
-    or a limit says so (`designable`) and lowers itself to `rules`; the further methods below are for measures with
+    Design, certificates and derivatives use the decision rules of a measure alone. A measure that may be an objective
+    or a limit is `designable` and lowers itself to `rules`; the further methods below are for measures with
     parameters for each private symbol (`among`), of another scale (`scale_for`, `shift`), or with more to check.
     """
 
@@ -363,7 +363,7 @@ class AbstractExponentialMeanLeakage(AbstractAverageLeakage):
     @property
     @abstractmethod
     def rate(self) -> Scalar | float:
-        """k, the weight of the more telling outputs."""
+        """k, the weight of the outputs that leak more."""
 
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
         outcome = self.outcome(w, prior)

@@ -216,8 +216,8 @@ class Row:
 class Report:
     """Every measure on one joint and mechanism.
 
-    `rows` are exact evaluations on the given joint: if that joint is an estimate they say nothing
-    certain about the population. `prior_free_cap` is of another kind, a bound for every joint:
+    `rows` are exact evaluations on the given joint: if that joint is an estimate they are no
+    statement about the population. `prior_free_cap` is of another kind, a bound for every joint:
     with it come `units` ("nats" or "bits"). `absent_private` are the symbols s with p_s = 0, left
     out of every measure; `unused_outputs` the outputs that never occur.
     """

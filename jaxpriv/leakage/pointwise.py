@@ -49,7 +49,7 @@ Support = Bool[Arr, "... s"]
 Scores = Float[Arr, "..."]
 HostColumn = Float[np.ndarray, " s"]
 Pair = tuple[int | None, int | None]
-# What a limit says of the lifts of a posterior: of the largest, of the smallest, of their ratio.
+# What a limit restricts of the lifts of a posterior: the largest, the smallest, their ratio.
 LiftEnd = Literal["raised", "lowered", "spread"]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, KeysView, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -26,6 +26,9 @@ class _Entry:
     forms: dict[str, Callable[..., AbstractLeakage]] = field(default_factory=dict)
     reported: list[Mapping[str, object]] = field(default_factory=list)
 
+
+# Keyword arguments of `by_name`: their types differ, and the registry passes them on without a look.
+Arguments: TypeAlias = dict[str, Any]
 
 _ENTRIES: dict[str, _Entry] = {}
 # The names, in the order in which they were entered; a view, which later entries show up in.
@@ -92,7 +95,7 @@ def names_with(parameter: str) -> tuple[str, ...]:
     return tuple(name for name, entry in _ENTRIES.items() if parameter in entry.needs + entry.takes)
 
 
-def reported_rows() -> tuple[dict[str, Any], ...]:
+def reported_rows() -> tuple[Arguments, ...]:
     """The arguments of `by_name` for every row of a report."""
     return tuple({"name": name, **row} for name, entry in _ENTRIES.items() for row in entry.reported)
 
@@ -130,7 +133,7 @@ def by_name(
     return entry.forms[chosen](**parameters)
 
 
-def parameters_of(text: str) -> dict[str, Any]:
+def parameters_of(text: str) -> Arguments:
     """The arguments of `by_name` in a text NAME[:PARAMETER...]: "sibson:2", "gain-brier:worst", "f-information:kl".
 
     A parameter is a form, a divergence or a number: the order, or gamma of f-information. Raises `InputError` for any
@@ -139,7 +142,7 @@ def parameters_of(text: str) -> dict[str, Any]:
     from jaxpriv.leakage import DIVERGENCES  # it imports the measures, which import this module
 
     name, *parameters = text.split(":")
-    found: dict[str, Any] = {"name": name}
+    found: Arguments = {"name": name}
     for parameter in parameters:
         if parameter in ("average", "worst"):
             key: str = "form"

@@ -191,9 +191,9 @@ class AbstractRuleSet(ABC):
         return -math.inf, math.inf
 
     def merged(self, rows: Arr, reference: Arr, cap: Arr | None) -> tuple[Arr, Arr, Arr | None]:
-        """(rows, reference, cap) with rows that say the same put together.
+        """(rows, reference, cap) with rows of equal ratios added up.
 
-        Smooth sets see sums over symbols of r f(w/r), so equal ratios add up; the mass is its own row.
+        The function of a smooth set is a sum over symbols of r f(w/r), so equal ratios add up; the mass is its own row.
         """
         own = len(rows) - self.massed
         sizes = rows[:own].sum(axis=1)

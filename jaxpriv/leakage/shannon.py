@@ -54,7 +54,7 @@ def posterior_entropy_rules(view: View, hidden: Arr | None = None) -> Rules:
     prior = view.prior
     inside = np.zeros(prior.shape[-1]) if hidden is None else hidden
     entropy_of_prior = -(prior * xp.log(xp.where(prior > 0, prior, 1.0))).sum(axis=-1, keepdims=True)
-    # Classes beyond e^650 of the scale have no mass that float64 could tell from 0.
+    # Classes beyond e^650 of the scale have no mass that float64 distinguishes from 0.
     reference = xp.exp(xp.clip(inside - entropy_of_prior - (prior * inside).sum(axis=-1, keepdims=True), -650.0, 650.0))
     reference = xp.where(prior > 0, reference, 0.0)
     return Rules(ENTROPIC, view.joint, reference, offset=-view.limit_by(1) * view.mass)

@@ -25,7 +25,7 @@ __all__ = [
     "UserDivergence",
 ]
 
-# Ratios t beyond these say nothing more in float64, and polynomials in them stay finite.
+# Ratios t beyond these change no value in float64, and polynomials in them stay finite.
 LOWEST, HIGHEST = 1e-50, 1e50
 # Halvings of a bracket of 100 decades in ln t: to the last bit of ln t they take 60; twice that.
 _MOST_HALVINGS = 120

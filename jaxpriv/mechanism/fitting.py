@@ -14,8 +14,8 @@ from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, fit_codebook
-from jaxpriv.estimation.tables.border import read_columns
 from jaxpriv.estimation.tables.costs import Prices, column_distortion
+from jaxpriv.estimation.tables.readers import read_columns
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
 from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism
@@ -459,10 +459,10 @@ def _prices(problem: FunnelProblem, found: FunnelSolution) -> _Duals:
 
 
 def _goal(joint: np.ndarray, target: float, resolution: int) -> float:
-    """A little more disclosure than asked for, where there is room: rounding to whole numbers may cost some."""
+    """A little more disclosure than asked for, where X has that much: rounding to whole numbers may cost some."""
     mass = joint.sum(axis=0)
-    room = -float(mass @ np.log(mass)) - target
-    return target + max(min(len(mass) * 2.0 ** (4 - resolution), room / 2), 0.0)
+    left = -float(mass @ np.log(mass)) - target
+    return target + max(min(len(mass) * 2.0 ** (4 - resolution), left / 2), 0.0)
 
 
 def _alphabet(

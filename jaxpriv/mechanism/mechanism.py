@@ -18,7 +18,7 @@ from jaxpriv._module import summary
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Codebook, Source
-from jaxpriv.estimation.tables.border import row_text
+from jaxpriv.estimation.tables.readers import row_text
 from jaxpriv.mechanism import draws
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file

@@ -23,7 +23,7 @@ from jaxpriv._files import atomic_write, write_together
 from jaxpriv._module import summary
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.estimation.tables.border import Column, Source, read_columns, row_text
+from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.mechanism import draws
 from jaxpriv.mechanism.mechanism import Mechanism
 from jaxpriv.verifier import archive
@@ -76,7 +76,7 @@ class Ledger:
         if changed:
             raise InputError(
                 f"--ledger: {row_text(changed[0])} was released before with other values or by another design "
-                f"(such rows: {len(changed)}): another draw would tell more about the same record; leave it out"
+                f"(such rows: {len(changed)}): another draw would disclose more about the same record; leave it out"
             )
         return found
 

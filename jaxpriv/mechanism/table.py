@@ -105,12 +105,12 @@ def within_distortion(table: np.ndarray, counts: np.ndarray, costs: np.ndarray, 
             continue
         row, cost = rows[x], whole[x]
         support = sorted((y for y, weight in enumerate(row) if weight), key=lambda y: cost[y])
-        for dear in reversed(support[1:]):
-            saved = useful[x] * (cost[dear] - cost[support[0]])
+        for costly in reversed(support[1:]):
+            saved = useful[x] * (cost[costly] - cost[support[0]])
             if excess <= 0 or saved <= 0:
                 break
-            moved = min(-(-excess // saved), row[dear] - 1)
-            row[dear] -= moved
+            moved = min(-(-excess // saved), row[costly] - 1)
+            row[costly] -= moved
             row[support[0]] += moved
             excess -= moved * saved
     if excess > 0:

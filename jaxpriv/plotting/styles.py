@@ -17,7 +17,7 @@ from jaxpriv.errors import InputError, ResourceError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What a file says of the moment and the program that made it, left out so that it is reproducible.
+# Metadata about the moment and the program that made a file, left out so that it is reproducible.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "pdf": {"Creator": None, "Producer": None, "CreationDate": None},

@@ -1,6 +1,6 @@
-"""What needs no iteration: releases that leak nothing, rules that have learned nothing, and limits without room.
+"""What needs no iteration: releases that leak nothing, rules that have learned nothing, and limits without slack.
 
-A limit without room is the least value that a measure has under any release. A strictly convex measure is there only
+A limit without slack is the least value that a measure has under any release. A strictly convex measure is there only
 where S and Y are independent, A_i W_y = a_i P(Y=y) for every row: linear, with no interior for an interior-point
 method and no finite multiplier. The linear program has both; its multipliers are read as rules near the one that has
 learned nothing, at the price that proves most.
@@ -50,7 +50,7 @@ _BASIC, _MET = 1e-9, 1e-15
 def solve_tight(
     program: Program, tight: tuple[bool, ...], others: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """(mechanism, k, eta, price) where the terms flagged `tight` leave no room; None if that is no linear program.
+    """(mechanism, k, eta, price) where the terms flagged `tight` have no slack; None if that is no linear program.
 
     Smooth objectives are at their least too where a smooth limit is tight: they are left out. Without `others` every
     smooth term that is not flagged is: the mechanism may then exceed such a limit, the bound holds.
@@ -84,7 +84,7 @@ def solve_tight(
         return None
     mechanism = np.asarray(solved.candidate.mechanism)
     if shared.all() and all(_vanishes(part) for part in chosen):
-        # Mixing into limits without room loses the vertex: its equations are solved for once more instead.
+        # Mixing into limits without slack loses the vertex: its equations are solved for once more instead.
         mechanism = _exact(np.asarray(solved.vertex), [np.asarray(part.rows) for part in chosen])
     best = None
     for price in _PRICES:
@@ -102,7 +102,7 @@ def solve_tight(
 
 
 def _vanishes(part: Term) -> bool:
-    """Whether every row comes with its negative, and without a reference: what they see of an output is 0."""
+    """Whether every row comes with its negative, and without a reference: A x of an output is 0."""
     rows, reference = np.asarray(part.rows), np.asarray(part.reference)
     opposite = (rows[:, None] == -rows[None]).all(axis=2).any(axis=1)
     return part.role is Role.WORST and not part.normalised and not reference.any() and bool(opposite.all())
@@ -130,7 +130,7 @@ def _exact(vertex: np.ndarray, equations: list[np.ndarray]) -> np.ndarray:
 
 
 def _own_rows(term: Term) -> np.ndarray:
-    """The rows that speak of S: without the mass."""
+    """The rows about S: without the mass."""
     return np.asarray(term.rows[:-1] if term.massed else term.rows)
 
 
@@ -139,7 +139,7 @@ def _deviations(term: Term) -> tuple[np.ndarray, np.ndarray]:
 
     J - p P' with rows and columns that sum to zero to the last digits of its own entries: where J is nearly a
     product these sums are what rounding left, and equations that miss by so much have no solution. All rows
-    together sum to zero, so that of the most frequent symbol says nothing new: it is 0, and so is its scale.
+    together sum to zero, so that of the most frequent symbol is redundant: it is 0, and so is its scale.
     """
     rows = _own_rows(term)
     private, mass = rows.sum(axis=1), rows.sum(axis=0)
@@ -206,7 +206,7 @@ def _duals(
 
 
 def feasible_at_least(program: Program, problem: DistortionProblem, limits: Limits) -> Program:
-    """The program; where limits leave next to no room, with the best mechanism that leaves none as its feasible point.
+    """The program; where limits have next to no slack, with the best mechanism that leaves none as its feasible point.
 
     Rounding alone exceeds such a limit; a mixture with the feasible point repairs that, and is as good as that point.
     """
@@ -227,7 +227,7 @@ def feasible_at_least(program: Program, problem: DistortionProblem, limits: Limi
 def at_least_value(
     program: Program, problem: DistortionProblem, limits: Limits
 ) -> tuple[list[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]] | None:
-    """(mechanisms, (k, eta, price)) of the problem whose limits with next to no room are at their least values.
+    """(mechanisms, (k, eta, price)) of the problem whose limits with next to no slack are at their least values.
 
     None where there are no such limits, or no linear program. The rules and prices fit `program`, whose limits allow
     a little more: they prove less by that much times the prices.
@@ -256,21 +256,21 @@ def independent_vertex(program: Program, problem: DistortionProblem) -> np.ndarr
 
 
 def flags_of(
-    program: Program, problem: DistortionProblem, limits: Limits, without_room: tuple[bool, ...]
+    program: Program, problem: DistortionProblem, limits: Limits, without_slack: tuple[bool, ...]
 ) -> tuple[bool, ...]:
-    """`without_room` of the finite limits, for every term of the program: theirs follow the objective's."""
-    if not any(without_room):
+    """`without_slack` of the finite limits, for every term of the program: theirs follow the objective's."""
+    if not any(without_slack):
         return (False,) * len(program.terms)
     finite = finite_limits(limits)
     own = [
         flag
-        for (measure, value), flag in zip(finite, without_room, strict=True)
+        for (measure, value), flag in zip(finite, without_slack, strict=True)
         for _ in terms_of_limit(problem.joints, measure, value)
     ]
     return (*(False,) * (len(program.terms) - len(own)), *own)
 
 
-# Budgets without room under a measure that is infinite where an output excludes a private symbol.
+# Budgets without slack under a measure that is infinite where an output excludes a private symbol.
 #
 # Such a measure is finite exactly if it is for every output by itself. Outputs that exclude a symbol although every
 # entry that the budgets allow is used are of no use; without them the budgets may allow fewer entries, and so on, until
@@ -320,8 +320,8 @@ def _most_positive(program: Program) -> np.ndarray | None:
     above = program.constraints - floors[:, :, None]
     sizes = above.max(axis=2).sum(axis=1)
     for r, size in enumerate(np.where(sizes > 0, sizes, 1.0)):
-        room = program.budgets[r] - floors[r].sum()
-        row = np.concatenate([above[r].ravel()[at], np.zeros(count), [-room]]) / size
+        slack = program.budgets[r] - floors[r].sum()
+        row = np.concatenate([above[r].ravel()[at], np.zeros(count), [-slack]]) / size
         held = program.equal is not None and bool(program.equal[r])
         (equal if held else upper).append(coo_array(row[None]))
     result = linprog(
@@ -344,7 +344,7 @@ def _most_positive(program: Program) -> np.ndarray | None:
     return mechanism / mechanism.sum(axis=1, keepdims=True)
 
 
-# Shares of an innocent release that mend what rounding broke.
+# Mixing weights of a release that meets the limits, tried to restore feasibility after rounding.
 ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 
 
@@ -364,7 +364,7 @@ def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tup
             if program.terms or not program.marks.all():
                 return None
             size = abs(program.constraints).max() or 1.0
-            price, mechanism = feasibility.most_room(
+            price, mechanism = feasibility.largest_slack(
                 np.asarray(program.constraints / size), np.asarray(program.budgets / size)
             )
             return mechanism, k, eta, price
@@ -423,7 +423,7 @@ def no_rules(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def prior_rules(program: Program, price: np.ndarray) -> np.ndarray:
-    """The rules k (T,) about an output that tells nothing, at the prices of the limits on sums (B,)."""
+    """The rules k (T,) about an output that is independent of S, at the prices of the limits on sums (B,)."""
     limit = len(program.budgets)
     rules = [np.zeros(0)]
     for term in program.terms:

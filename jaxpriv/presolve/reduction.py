@@ -4,11 +4,11 @@ Exact facts, none of which a certificate relies on (it is computed on the origin
 
 * a symbol without mass changes nothing (nor, beyond any rounding, one of next to none beside the others);
 * useful symbols of the same posterior and the same costs are one symbol: by convexity their rows may be averaged;
-* private symbols may be told in any order: where each shows a useful symbol of its own, they take the order of these,
-  and the rows are a diagonal matrix (`Program.diagonal`);
+* private symbols may be numbered in any order: where each has a useful symbol of its own, they take the order of
+  these, and the rows are a diagonal matrix (`Program.diagonal`);
 * a constant added to a row of a cost shifts its value, because rows of W sum to one.
 
-Private symbols that say the same are merged by the sets of rules (`program.lower`).
+Private symbols with proportional rows are merged by the sets of rules (`program.lower`).
 """
 
 import dataclasses
@@ -137,7 +137,7 @@ def _summed(part: Arr, useful: np.ndarray) -> np.ndarray:
 
 
 def _useful_classes(program: Program, present: np.ndarray) -> np.ndarray:
-    """(X,) numbers of useful symbols that say and cost the same, -1 for those that are not `present`."""
+    """(X,) numbers of useful symbols of one posterior and one cost, -1 for those that are not `present`."""
     rows = np.flatnonzero(present)
     mass = np.asarray(program.mass)[rows]
     result = np.full(len(present), -1)
@@ -158,7 +158,7 @@ def _useful_classes(program: Program, present: np.ndarray) -> np.ndarray:
 
 
 def _row_classes(term: Term, present: np.ndarray) -> np.ndarray:
-    """(T,) numbers of rows that say the same of the symbols that are `present`, -1 for those that say nothing."""
+    """(T,) numbers of rows that are proportional on the symbols that are `present`, -1 for rows of zeros."""
     seen = np.flatnonzero(abs(term.rows[:, present]).max(axis=1) > 0)
     result = np.full(len(term.rows), -1)
     result[seen] = np.arange(len(seen))

@@ -73,6 +73,8 @@ class DistortionProblem(Module):
         InputError: naming the argument and the position.
     """
 
+    # The form of the problem decides which of these are None, and the host or a trace which library they are of: a
+    # union would have to be narrowed at every use.
     data: Any  # (K, S, X), or an operator for one joint
     distortions: tuple[AbstractDistortion, ...]
     budget: Any  # (M,) or None
@@ -290,7 +292,7 @@ def _distortions(
     return tuple(items)
 
 
-def _limits(value: Iterable[tuple[AbstractLeakage, ScalarLike]]) -> tuple[tuple[AbstractLeakage, Any], ...]:
+def _limits(value: Iterable[tuple[AbstractLeakage, ScalarLike]]) -> tuple[tuple[AbstractLeakage, float], ...]:
     """(measure, number >= 0) pairs; `inf` limits nothing."""
     checked = []
     if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[0], (tuple, list)):

@@ -9,8 +9,8 @@ measure over posteriors q of X with mean P_X, and in that view each is a linear 
 Everything here is checked and computed on the host, in float64 and nats.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike
 from jaxpriv._module import summary
 from jaxpriv._numerics import entropy, information_interval
 from jaxpriv._resources import MERGE, need_memory
+from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, joint_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
 from jaxpriv.leakage import AbstractAverageLeakage, MutualInformation
 
-# Useful symbols of less mass than this in all are left to the front door: what they could tell is less than what
+# Useful symbols of less mass than this in all are not part of the core: what they could disclose is less than what
 # float64 keeps of the rest. (Proofs and measured numbers count them.)
 _RARE = 1e-13
 # Conditional distributions that agree to this many decimals are one symbol; what that may change is accounted for.
@@ -35,7 +36,7 @@ _ROUNDED = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Core:
-    """The joint that solvers see, and what it lacks.
+    """The joint that solvers get, and what it lacks.
 
     Attributes:
         joint: (S', X'), total one; every row and every column has mass.
@@ -120,7 +121,7 @@ def whole_entropy(joint: np.ndarray) -> float:
     return entropy(masses[masses > 0])
 
 
-def _target(given: dict[str, Any]) -> tuple[str, float]:
+def _target(given: Mapping[str, ScalarLike | None]) -> tuple[str, float]:
     named = [(name, value) for name, value in given.items() if value is not None]
     if len(named) != 1:
         names = list(given)
@@ -129,7 +130,7 @@ def _target(given: dict[str, Any]) -> tuple[str, float]:
     return form, float(scalar(value, form, low=0.0))
 
 
-def _prepare(joint: ArrayLike, given: dict[str, Any]) -> tuple[np.ndarray, str, float]:
+def _prepare(joint: ArrayLike, given: Mapping[str, ScalarLike | None]) -> tuple[np.ndarray, str, float]:
     if is_traced(joint, given):
         raise InputError("joint: funnel and bottleneck problems live on the host, outside of jit, vmap and grad")
     joint = joint_array(joint)
@@ -152,7 +153,7 @@ def _reachable(form: str, target: float, largest: float, name: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class FunnelProblem:
-    """Release as little about S as possible while telling enough about X: the privacy funnel.
+    """Leak as little about S as possible while disclosing enough of X: the privacy funnel.
 
     Exactly one target (nats):
         disclosure R        minimise L(S->Y)              subject to I(X;Y) >= R
@@ -200,7 +201,7 @@ class FunnelProblem:
 
 @dataclass(frozen=True, eq=False)
 class BottleneckProblem:
-    """Tell as much about S as possible while telling little about X: the information bottleneck.
+    """Disclose as much about S as possible while disclosing little of X: the information bottleneck.
 
     Exactly one target (nats):
         disclosure R    maximise I(S;Y)              subject to I(X;Y) <= R

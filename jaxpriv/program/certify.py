@@ -14,7 +14,7 @@ limits are met by mechanisms with A_j W_y = A_j 1 P(Y=y) alone, where any k_j(y)
 place of rule and price, and that is tried too. The bound is rounded down and the value up by an a-priori bound on the
 rounding of the sums, so that the interval holds for the stated numbers.
 
-Everything is computed afresh here, by formulas of its own: in NumPy float64, and under a trace by the same formulas in
+Everything is computed again here, by formulas of its own: in NumPy float64, and under a trace by the same formulas in
 the dtype of the program; those of each set are methods of its class (`columns`, `moved_in`). A symbol without mass
 (reference 0, rows of zeros) counts nothing. On the host all arrays, those of the program too, may have a leading axis,
 that of a batch, where no set is a user's: one certificate for each, by the same operations.
@@ -55,7 +55,7 @@ class Certificate:
 
     value: ScalarLike
     lower_bound: ScalarLike
-    leakages: Any
+    leakages: Any  # arrays; None from `jit`, which returns numbers alone
     constraint_values: Any
     violation: ScalarLike
 
@@ -204,7 +204,7 @@ def _into_set(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
 
 
 def _deviations(xp: ModuleType, term: Term, k: Arr, price: Arr) -> Arr:
-    """k (..., Y, T) less `price` times the rule about the prior, at right angles to what the term sees of one output
+    """k (..., Y, T) less `price` times the rule about the prior, at right angles to A x of one output
     alone.
 
     Whatever is taken off, A W_y = A 1 P(Y=y) makes nothing of what is left: no price multiplies an error here.

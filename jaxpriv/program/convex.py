@@ -66,7 +66,7 @@ class Program:
     marks: Arr  # (R,): 1 where the peak is added to the budget
     support: Arr  # (X, Y) bool: where the mechanism may have mass
     feasible_point: Arr  # (X, Y): a mechanism that meets every limit, to repair iterates with
-    equal: Any = None  # (R,) bool: constraints that hold with equality, at a price of any sign; None: there are none
+    equal: Arr | None = None  # (R,) bool: constraints that hold with equality, at a price of any sign; None: none
     shares: bool = field(metadata={"static": True}, default=False)  # whether any of `marks` is 1
     diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix
 
@@ -134,6 +134,7 @@ def onto_equations(program: Program, mechanism: Arr) -> Arr:
     Entries move in proportion to themselves, W (1 + sum_r t_r c_r) with c_r above its mean in every row under W:
     Newton's method in t, whose every step squares what is left.
     """
+    assert program.equal is not None
     mine = program.equal[:, None, None]
     c = xp.where(mine, program.constraints, 0.0)
     for _ in range(_CORRECTIONS):
@@ -181,6 +182,7 @@ class StreamedProgram(eqx.Module):
     joint: AbstractJoint
     distortions: tuple[AbstractDistortion, ...]
     prior: Arr  # (S,)
+    # Exactly one is None; whoever reads one knows the form from it.
     prices: Any  # (M,) or None
     budgets: Any  # (M,) or None
 

@@ -31,7 +31,7 @@ class Feasibility:
         weights: a in the simplex, the proof.
         bound: bound(a).
         allowed: a . budgets.
-        boundary: the budgets leave no room: every feasible mechanism attains bound(a), so its
+        boundary: the budgets have no slack: every feasible mechanism attains bound(a), so its
             support lies where the weighted cost is least.
     """
 
@@ -61,7 +61,7 @@ def check(program: Program) -> Feasibility:
     if count == 1:
         weights, mechanism = np.ones(1), cheapest(c[0])
     else:
-        weights, mechanism = most_room(c / scales[:, None, None], budgets / scales)
+        weights, mechanism = largest_slack(c / scales[:, None, None], budgets / scales)
         weights = weights / scales
         weights = weights / weights.sum()
     combined = (weights[:, None, None] * c).sum(axis=0)
@@ -81,15 +81,15 @@ def check(program: Program) -> Feasibility:
     )
 
 
-def most_room(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def largest_slack(c: np.ndarray, budgets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """max r s.t. <c_k, W> + r <= budgets_k: the multipliers (summing to one) and W, by HiGHS."""
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import coo_array, eye_array, hstack, kron
 
     count, inputs, outputs = c.shape
     cells = inputs * outputs
-    room = coo_array(np.ones((count, 1)))
-    limits = hstack([coo_array(c.reshape(count, cells)), room], format="csr")
+    slack = coo_array(np.ones((count, 1)))
+    limits = hstack([coo_array(c.reshape(count, cells)), slack], format="csr")
     rows = hstack([kron(eye_array(inputs), np.ones((1, outputs))), coo_array((inputs, 1))], format="csr")
     objective = np.zeros(cells + 1)
     objective[-1] = -1.0
@@ -135,7 +135,7 @@ def independent(program: Program) -> Arr | None:
     return np.tile(chosen, (c.shape[1], 1))
 
 
-# Budgets without room: the face of the mechanisms on which all that meet them live.
+# Budgets without slack: the face of the mechanisms on which all that meet them live.
 #
 # Where no mechanism meets every budget with something to spare, weights a >= 0 exist with
 #
@@ -144,7 +144,7 @@ def independent(program: Program) -> Arr | None:
 # so that a feasible W uses only outputs at which the weighted cost of its row is least, and meets every budget of
 # positive weight with equality. The same may happen again among those mechanisms (now with weights of either sign on
 # what already holds with equality): facial reduction, one linear program a round, until some mechanism is positive
-# wherever the face allows it and has room in every other budget. Interior-point methods have a path to follow there.
+# wherever the face allows it and has slack in every other budget. Interior-point methods have a path to follow there.
 #
 # The bound of a certificate holds for all mechanisms. With the last weights, `escape`, raised along until no output
 # outside the face is the cheapest of its row, it is the bound that was proved on the face: on the face the weighted
@@ -165,14 +165,14 @@ _AMPLE = 2.0
 
 @dataclass(frozen=True)
 class Face:
-    """Where every mechanism lives that meets budgets without room.
+    """Where every mechanism lives that meets budgets without slack.
 
     Attributes:
         support: (X, Y) bool, the entries that some feasible mechanism uses.
         held: (R,) bool, the constraints that hold with equality on the whole face.
         equal: (R,) bool, those of them that the support does not imply and that are no combination of others.
         escape: (R,) >= 0, sum 1: the weighted constraints are least, in every row, on the support alone.
-        inside: (X, Y) a mechanism that is positive on the support and has room in every other budget.
+        inside: (X, Y) a mechanism that is positive on the support and has slack in every other budget.
         source: (Y,) for every output itself, or where no symbol with mass may use it another one in its place.
     """
 
@@ -249,14 +249,14 @@ class Face:
 
 
 def face_of(program: Program, weights: np.ndarray) -> Face:
-    """The face of budgets without room; `weights` prove that there is none (`feasibility.check`)."""
+    """The face of budgets without slack; `weights` prove that there is none (`feasibility.check`)."""
     c, budgets = np.asarray(program.constraints), np.asarray(program.budgets)
     floors = c.min(axis=2)
     scale = (c.max(axis=2) - floors).sum(axis=1)
     scale = np.where(scale > 0, scale, 1.0)
     # Above the cheapest output of every row and of size one: weights of such constraints are compared below.
     own = (c - floors[:, :, None]) / scale[:, None, None]
-    room = (budgets - floors.sum(axis=1)) / scale
+    slack = (budgets - floors.sum(axis=1)) / scale
     escape = np.asarray(weights, dtype=np.float64) * scale
     escape = escape / escape.sum()
     tie = _TIE if len(budgets) == 1 else _LINEAR_TIE
@@ -265,7 +265,7 @@ def face_of(program: Program, weights: np.ndarray) -> Face:
     held = escape > 0
     while not held.all() or _independent(own[held], support).any():
         # Ends: every round takes an entry or a budget away.
-        width, inside, more = _widest(own, room, support, held)
+        width, inside, more = _widest(own, slack, support, held)
         if width > _NOTHING:
             break
         more = np.where(held | (more > _NOTHING), more, 0.0)
@@ -320,9 +320,9 @@ def _independent(rows: np.ndarray, support: np.ndarray) -> np.ndarray:
 
 
 def _widest(
-    own: np.ndarray, room: np.ndarray, support: np.ndarray, held: np.ndarray
+    own: np.ndarray, slack: np.ndarray, support: np.ndarray, held: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """max r s.t. W >= r on the support, <c, W> + r <= room, <c, W> = room where held: (r, W, weights of c)."""
+    """max r s.t. W >= r on the support, <c, W> + r <= slack, <c, W> = slack where held: (r, W, weights of c)."""
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
     from scipy.sparse import coo_array, csr_array, eye_array, hstack, kron, vstack
 
@@ -344,9 +344,9 @@ def _widest(
     result = linprog(
         objective,
         vstack(upper),
-        np.concatenate([np.zeros(len(at)), room[free]]),
+        np.concatenate([np.zeros(len(at)), slack[free]]),
         vstack(equal),
-        np.concatenate([np.ones(inputs), room[held]]),
+        np.concatenate([np.ones(inputs), slack[held]]),
         [(0, None)] * len(at) + [(None, None)],
         method="highs",
         options=options,

@@ -113,10 +113,10 @@ class ProblemStack:
         return self.distortions
 
 
-# From measures to the terms of a convex program: what a measure says of itself, in a role, with equal rows merged.
+# From measures to the terms of a convex program: the terms of a measure in a role, with equal rows merged.
 #
 # The value of an average is `outer( sum_y phi(w_y) + shift )`; a worst-outcome measure is the smallest eps with
-# phi(w_y) <= eps |w_y| for all y. Private symbols without mass are left out; rows that say the same are merged.
+# phi(w_y) <= eps |w_y| for all y. Private symbols without mass are left out; rows of equal ratios are merged.
 #
 # The arrays may be tracers. Shapes must not depend on their values then, so every symbol keeps its rows (`whole`): one
 # without mass has rows of zeros and reference 0 in a smooth set, and rows that the others imply in a linear one.
@@ -213,7 +213,7 @@ _ROUNDING, _RELATIVE = 1e-13, 1e-12
 # A limit that is traced has terms whatever it is: an infinite one stands so far above every measure.
 _NO_LIMIT = 1e9
 
-# (measure, the value that it may have at most), and so on.
+# (measure, the value that it may have at most), and so on: a float on the host, a tracer in a trace.
 Limits: TypeAlias = tuple[tuple[AbstractLeakage, Any], ...]
 
 

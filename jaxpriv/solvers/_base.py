@@ -42,7 +42,7 @@ class Certified(Gapped, Protocol):
 class Candidate:
     """The best mechanism and the best dual object so far, with the solver's own view of their gap.
 
-    The gap here only steers the loop. What a user gets is computed afresh by `certificates`.
+    The gap here only steers the loop. What a user gets is computed again by `certificates`.
     """
 
     mechanism: Arr  # (X, Y), meets every limit

@@ -90,7 +90,7 @@ def meet_budgets(
 
     h(lambda) = -sum_x m_x ln sum_y exp(base - tilt lambda.c) - step lambda.D.
     """
-    # Budgets that say the same, under joints that are nearly one, leave a matrix that is singular to rounding: some
+    # Budgets that are equivalent, under joints that are nearly equal, leave a matrix that is singular to rounding: some
     # units of rounding of its largest entry, 1e-9 in float64, which changes a step by as much.
     relative = max(1e-9, 64.0 * float(np.finfo(base.dtype).eps))
     tilted = constraints * tilt[None]

@@ -232,14 +232,14 @@ class AcceleratedGradient(AbstractSolver):
             return guess, self._pass(problem, scores, guess, total)
         zero, square = jnp.zeros(()), jnp.eye(len(guess))
         blank = Pass(jnp.zeros_like(scores), jnp.zeros_like(guess), square, zero, zero)
-        room = jnp.maximum(budgets - problem.at_feasible_point, jnp.finfo(budgets.dtype).tiny)
+        slack = jnp.maximum(budgets - problem.at_feasible_point, jnp.finfo(budgets.dtype).tiny)
         unit = 1.0 / problem.scales
 
         def off(prices: Arr, now: Pass) -> Arr:
             """How much leakage the misses are worth: by the price below a budget, by the repair above it."""
             over = now.distortions - budgets
-            below = jnp.where(prices > least, jnp.maximum(-over, 0.0) / room, 0.0)
-            return jnp.maximum(jnp.maximum(over, 0.0) / room, below).max()
+            below = jnp.where(prices > least, jnp.maximum(-over, 0.0) / slack, 0.0)
+            return jnp.maximum(jnp.maximum(over, 0.0) / slack, below).max()
 
         floor = jnp.maximum(allowance / jnp.maximum(problem.feasible_leakage, 1e-300), _LEAST_MISS)
         floor = jnp.minimum(floor, _MOST_MISS)
@@ -278,8 +278,8 @@ class AcceleratedGradient(AbstractSolver):
         else:
             bound = bound - multipliers @ program.budgets
             over = now.distortions - program.budgets
-            room = jnp.maximum(now.distortions - problem.at_feasible_point, jnp.finfo(over.dtype).tiny)
-            share = jnp.clip(jnp.where(over > 0, over / room, 0.0), 0.0, 1.0).max()
+            drop = jnp.maximum(now.distortions - problem.at_feasible_point, jnp.finfo(over.dtype).tiny)
+            share = jnp.clip(jnp.where(over > 0, over / drop, 0.0), 0.0, 1.0).max()
             value = (1.0 - share) * leaked + share * problem.feasible_leakage
             believed = leaked + multipliers @ over
         better, tighter = value < best.value, bound > best.bound

@@ -51,7 +51,7 @@ def improved_linear(data: Data, x: Arr, k: Arr, price: Arr, best: Candidate) -> 
     k, price = jnp.maximum(k, _NO_LESS), jnp.maximum(price, _NO_LESS)
     unused = jnp.zeros((), x.dtype)
     point = Point(x, unused, k, unused, unused, unused, eta, eta, unused, price, unused, unused)
-    return improved(data, point, (), best)
+    return improved(data, point, {}, best)
 
 
 # HiGHS meets its equations to 1e-7 where it is not asked for more; the certificate shows every digit of that.

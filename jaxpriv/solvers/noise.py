@@ -163,12 +163,12 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
     allowed = np.flatnonzero(cost - least <= feasibility.BOUNDARY * span) if tight else np.arange(len(cost))
     seen = problem.joint.sum(axis=1) > 0
     scaled = np.zeros(len(allowed)) if tight else (cost[allowed] - least) / span
-    room = 1.0 if tight else (budget - least) / span
+    slack = 1.0 if tight else (budget - least) / span
     # Strictly inside: half of the budget goes to an even blend, the rest to the cheapest symbols.
-    blend = 0.5 * min(1.0, room / max(float(scaled.mean()), np.finfo(float).tiny))
+    blend = 0.5 * min(1.0, slack / max(float(scaled.mean()), np.finfo(float).tiny))
     start = blend / len(allowed) + (1.0 - blend) * (scaled == 0) / (scaled == 0).sum()
     data = NoiseData(
-        problem.columns()[:, seen][:, :, allowed], problem.joint.sum(axis=1)[seen], scaled, np.asarray(room)
+        problem.columns()[:, seen][:, :, allowed], problem.joint.sum(axis=1)[seen], scaled, np.asarray(slack)
     )
     last = 0.5 * goal.tol / (len(allowed) + 1)
     point, compiling = _followed(data, start, np.asarray(last), max_steps, clock)
@@ -180,10 +180,10 @@ def solve_noise(problem: NoiseProblem, goal: Goal, max_steps: int, throw: bool, 
     if point is not None:
         scores[0][:, seen] = point.scores
     price = 0.0 if tight or point is None else float(point.price) / span
-    if tight:  # the price at which no dearer symbol is worth taking, and 1e-9 more: any price gives a bound that holds
+    if tight:  # the price at which no costlier symbol gains anything, and 1e-9 more: any price gives a bound that holds
         gain = np.einsum("ysz,ys->z", problem.columns(), scores[0])
-        dearer = cost - least > feasibility.BOUNDARY * span
-        short = (gain[allowed].min() - gain[dearer]) / (cost[dearer] - least)
+        costlier = cost - least > feasibility.BOUNDARY * span
+        short = (gain[allowed].min() - gain[costlier]) / (cost[costlier] - least)
         price = float(max(short.max(initial=0.0), 0.0)) * (1 + 1e-9)
     certificate = certify_noise(problem, noise, scores, price)
     proved = goal.proved(certificate)

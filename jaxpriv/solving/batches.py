@@ -1,7 +1,7 @@
 """Many problems side by side, each certified on its own afterwards: in one compiled program, or by NumPy.
 
 The program is `solve` itself under vmap, on problems padded to a bucket (`buckets`). It does not use the presolve
-that a single solve begins with, so a few problems (budgets without room, tables near rank one) end there without a
+that a single solve begins with, so a few problems (budgets without slack, tables near rank one) end there without a
 proof. Its results are candidates: the certificate of each is computed on the host from the original problem, and what
 does not meet the goal there is left to a solve of its own.
 

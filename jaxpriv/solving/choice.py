@@ -159,7 +159,7 @@ def is_linear(problem: DistortionProblem) -> bool:
 
 
 def _behind_symbols(joint: Arr) -> bool:
-    """Whether X = f(S): the rows of an entropic measure are then one for each x, and see nothing else."""
+    """Whether X = f(S): the rows of an entropic measure are then one for each x, and depend on nothing else."""
     return bool(((joint > 0).sum(axis=1) <= 1).all() and (joint.sum(axis=0) > 0).all())
 
 

@@ -130,7 +130,7 @@ class Frontier(eqx.Module):
 
         For a measure of the worst outcome such a coin gives the larger of the two leakages, not their average. Without
         the coin the mixture of two neighbouring mechanisms is one that meets the budget and every limit between them:
-        what it leaks, computed afresh, is the upper end. The lower end is that of a larger budget, in steps. Under
+        what it leaks, computed again, is the upper end. The lower end is that of a larger budget, in steps. Under
         leakage budgets both ends are steps; so they are under leakage budgets of a set of joints.
 
         Raises:

@@ -127,7 +127,7 @@ def _searched(problem: DistortionProblem) -> bool:
 
 
 def _of_one_shape(waiting: list[_Waiting]) -> list[list[_Waiting]]:
-    """The points by which symbols are put together: a price of 0 makes symbols alike that other prices tell apart."""
+    """The points by which symbols are put together: a price of 0 makes symbols alike that differ at other prices."""
     groups: dict[Hashable, list[_Waiting]] = {}
     for one in waiting:
         leaves, structure = jax.tree.flatten(one.reduced.program)

@@ -91,7 +91,7 @@ def from_one_program(
 ) -> tuple[CertifiedCandidate, float, float]:
     """(answer, its leakage, the limit that its rules are to prove) of the minimax program.
 
-    `start`: a mechanism that meets every limit; `face`: of budgets that leave no room.
+    `start`: a mechanism that meets every limit; `face`: of budgets that have no slack.
     """
     problem = stages.problem
     high = stages.leak(start)

@@ -87,7 +87,7 @@ def solve(
     Inside jit or vmap the same iteration runs on the problem as it is, in the precision of its arrays, and the
     certificate is computed there with the same formulas; with several limits or joints the iteration needs x64 there.
     So do other measures and further limits, which are taken there too (but a function f or loss of one's own); a limit
-    without room then leaves the interval open. Reverse-mode derivatives do not pass through the loop: use
+    without slack then leaves the interval open. Reverse-mode derivatives do not pass through the loop: use
     `optimal_value` and `optimal_mechanism`, or `sensitivity` on the result.
 
     `auto` takes the interior-point method where its factors fit into memory. For larger alphabets (and
@@ -134,7 +134,7 @@ def solve(
             It is written whole or not at all, every 10 seconds at most and for at most 5 % of the time, and when a
             time limit or Ctrl-C ends the solve. The same call in another process, after whatever ended this one, goes
             on from it: `max_steps`, `time_limit` and devices may differ, problem, solver and tolerances may not.
-            Certificates are computed afresh from the problem. The file has 5 |Y| |S| numbers (and 2 |Y| |S| for each
+            Certificates are computed again from the problem. The file has 5 |Y| |S| numbers (and 2 |Y| |S| for each
             complete run), which say as much about the joint as the mechanism does. It is removed once the result is
             `optimal`, and kept otherwise. A failure to write during the solve is a note, not an error. Of the processes
             that share a mesh the first has the file; the path of the others is not used.

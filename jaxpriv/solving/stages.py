@@ -86,7 +86,7 @@ class CertifiedCandidate:
 class Lowered:
     """A convex program and how its value reads as one of the measure.
 
-    `tight`: terms whose limit leaves no room; `face`: of budgets that leave none, where it is needed.
+    `tight`: terms whose limit has no slack; `face`: of budgets that leave none, where it is needed.
     """
 
     program: Program
@@ -118,7 +118,7 @@ class Stages:
         return limits_of(self.problem)
 
     def or_at_least_value(self, lowered: Lowered, answer: CertifiedCandidate) -> CertifiedCandidate:
-        """The answer; where limits leave next to no room and it misses the goal, with what solves the problem at their
+        """The answer; where limits have next to no slack and it misses the goal, with what solves the problem at their
         least values: its rules prove nearly as much here, and its mechanism costs next to nothing more.
         """
         if lowered.goal.proved(answer) or self.clock.expired():
@@ -136,7 +136,7 @@ class Stages:
         return other if (other.violation > 0, other.gap) < (answer.violation > 0, answer.gap) else answer
 
     def on_tight_limits(self, lowered: Lowered) -> CertifiedCandidate | None:
-        """The answer where a limit leaves no room."""
+        """The answer where a limit has no slack."""
         if not any(lowered.tight):
             return None
         known = self.closed_form(lowered.program, lowered.limits)
@@ -155,14 +155,14 @@ class Stages:
         problem = self.problem
         limits = limits_of(problem)
         scale, shift = reading(problem)
-        without_room = check_limits(problem, limits)
+        without_slack = check_limits(problem, limits)
         program = measured_program(problem, limits)
-        tight = flags_of(program, problem, limits, without_room)
+        tight = flags_of(program, problem, limits, without_slack)
         face = None
         if program.shares or not (any(tight) and len(program.budgets)):
             # The methods for linear programs need no interior.
             feasible_point, face = self.feasible_point(program, limits, not isinstance(self.solver, LINEAR))
-        else:  # no feasible point has room there, and where the answer is a vertex none is needed
+        else:  # no feasible point has slack there, and where the answer is a vertex none is needed
             feasible_point = independent_release(program)
         program = dataclasses.replace(program, feasible_point=feasible_point)
         if problem.budget is None and not any(tight):
@@ -202,7 +202,7 @@ class Stages:
     ) -> CertifiedCandidate:
         """Closed form or iteration, and the certificate on `program` (whose terms state the `limits`) itself.
 
-        `face`: where to iterate, if the budgets of the program leave no room. With `lowered` (whose program it is)
+        `face`: where to iterate, if the budgets of the program have no slack. With `lowered` (whose program it is)
         progress is reported.
         """
         known = self.closed_form(program, limits)
@@ -294,7 +294,7 @@ class Stages:
         )
 
     def feasible_point(self, program: Program, limits: Limits, faces: bool) -> tuple[np.ndarray, Face | None]:
-        """(a mechanism that meets every limit, the face of the budgets if they leave no room and `faces`)."""
+        """(a mechanism that meets every limit, the face of the budgets if they have no slack and `faces`)."""
         if not len(program.budgets) or program.shares:
             return np.asarray(independent_release(program)), None
         plain = feasibility.check(program)
@@ -313,7 +313,7 @@ class Stages:
             finite = finite_on(program, face, self.leak)
             if finite is None:
                 raise InfeasibleError(
-                    "budget: it leaves no room (up to rounding it is the least distortion), and every mechanism that "
+                    "budget: it has no slack (up to rounding it is the least distortion), and every mechanism that "
                     f"meets it has an infinite {type(self.problem.leakage).__name__}. Use a larger budget, or a "
                     "measure that is finite where an output excludes a private symbol",
                     {"bound": plain.bound, "allowed": plain.allowed, "multipliers": plain.weights.tolist()},
@@ -343,7 +343,7 @@ class Stages:
         return found.mechanism, face
 
     def nearest(self, away: Program, limits: Limits) -> CertifiedCandidate:
-        """The mechanism nearest to the budgets under the limits: a vertex where a limit leaves no room."""
+        """The mechanism nearest to the budgets under the limits: a vertex where a limit has no slack."""
         tight = flags_of(away, self.problem, limits, check_limits(self.problem, limits))
         vertex = solve_tight(away, tight) if any(tight) else None
         if vertex is None:
@@ -425,7 +425,7 @@ def own_goal(problem: DistortionProblem, goal: Goal) -> Goal:
 
 
 def on_face(program: Program, face: Face) -> Program:
-    """The program to iterate on where its budgets leave no room."""
+    """The program to iterate on where its budgets have no slack."""
     return face.filled(dataclasses.replace(face.restricted(program), feasible_point=program.feasible_point))
 
 

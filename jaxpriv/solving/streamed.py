@@ -171,7 +171,7 @@ def _look(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], bud
 
 
 def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgram, Survey]:
-    """The program and what one look at all its blocks tells; refuses what cannot be solved."""
+    """The program and what one pass over all its blocks computes; refuses what cannot be solved."""
     joint, distortions = problem.operators()
     joint = in_double(joint)
     for k, d in enumerate(distortions):
@@ -224,7 +224,7 @@ def _check_faults(known: Survey, joint: AbstractJoint, distortions: tuple[Abstra
 
 
 def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> StreamedResult | None:
-    """Budgets that one constant release meets need no leakage; budgets without room leave one mechanism."""
+    """Budgets that one constant release meets need no leakage; budgets without slack leave one mechanism."""
     if program.budgets is None:
         return None
     inputs, outputs = program.shape
@@ -240,7 +240,7 @@ def _closed_form(program: StreamedProgram, known: Survey, mesh: Mesh | None) -> 
     nearest = Deterministic(known.nearest, outputs)
     scores = _excluding(known)
     span = np.maximum(known.constant.max(axis=1) - known.least, 1.0 / _HIGHEST_PRICE)
-    # The price of a budget without room has no upper end: raise it until the bound no longer grows.
+    # The price of a budget without slack has no upper end: raise it until the bound no longer grows.
     first = np.where(full, np.minimum(1.0 / span, _HIGHEST_PRICE), 0.0)
     found = _certified(program, nearest, scores, first, mesh, 0, "closed-form")
     for power in range(2, 40, 2):  # to 2^38 = 3e11 times the first price: a choice
@@ -314,8 +314,8 @@ def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel,
     over = used - program.budgets
     if not (over > 0).any():
         return channel
-    room = np.where(over > 0, np.maximum(used - known.at_feasible_point, np.finfo(float).tiny), 1.0)
-    share = float(np.clip(np.where(over > 0, over / room, 0.0), 0.0, 1.0).max())
+    drop = np.where(over > 0, np.maximum(used - known.at_feasible_point, np.finfo(float).tiny), 1.0)
+    share = float(np.clip(np.where(over > 0, over / drop, 0.0), 0.0, 1.0).max())
     return Mixture(channel, Deterministic(known.nearest, program.shape[1]), np.asarray(min(1.0, share * (1 + 1e-12))))
 
 
@@ -325,7 +325,7 @@ def _repaired(program: StreamedProgram, known: Survey, channel: AbstractChannel,
 def _two_grid(task: Task, program: StreamedProgram, known: Survey, solver: TwoGrid) -> StreamedResult:
     """Finer and finer cells until the gap on the symbols themselves is small enough or stops falling.
 
-    A full pass over the symbols is dear, so a gap is tried on a grid between first: cells of its own that
+    A full pass over the symbols is expensive, so a gap is tried on a grid between first: cells of its own that
     are several times finer than those of the coarse problem.
     """
     goal, mesh, said = task.goal, task.mesh, task.said

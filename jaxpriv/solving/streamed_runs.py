@@ -237,8 +237,8 @@ def checkpoint_of(
 ) -> Checkpoint:
     """The checkpoint of a solve on `mesh`; errors as those of `Checkpoint`."""
     private, outputs = program.joint.shape[0], program.shape[1]
-    room = 8 * (5 + 2 * _MOST_RUNS) * (outputs + 1) * (private + len(program.distortions) + 1) + 2**20
-    return Checkpoint(Path(path), _identity(program, solver, goal), room, mesh)
+    most_bytes = 8 * (5 + 2 * _MOST_RUNS) * (outputs + 1) * (private + len(program.distortions) + 1) + 2**20
+    return Checkpoint(Path(path), _identity(program, solver, goal), most_bytes, mesh)
 
 
 def _identity(program: StreamedProgram, solver: AcceleratedGradient | TwoGrid, goal: Goal) -> str:

@@ -1,8 +1,8 @@
 """Problems inside of jit, vmap and grad: one convex program each, or the least worst outcome.
 
-What the host decides by values (closed forms, faces of budgets without room, symbols to leave out, equal rows to merge)
-has no place here. Where a limit leaves no room the result is a mechanism that meets the limits, and its interval may
-stay open.
+What the host decides by values (closed forms, faces of budgets without slack, symbols to leave out, equal rows to
+merge) is left out here. Where a limit has no slack the result is a mechanism that meets the limits, and its interval
+may stay open.
 """
 
 import dataclasses
@@ -203,7 +203,7 @@ def _leak(problem: DistortionProblem, mechanism: Arr) -> Arr:
 
 
 def _start(problem: DistortionProblem, further: Limits, max_steps: ScalarLike) -> Arr:
-    """A mechanism that meets the budgets and the further limits, if there is one: nothing is told where possible."""
+    """A mechanism that meets the budgets and the further limits, if there is one: without leakage where possible."""
     within = as_budgets(distance_program(problem, (), True))
     away = toward_limits(problem, further)
     if away is None and len(within.budgets) > 1:

@@ -18,7 +18,7 @@ from jaxpriv.problems.distortion import DistortionProblem
 
 Config: TypeAlias = dict[str, Any]
 
-# In place of the number in cases: TOML knows it, strict JSON does not.
+# In place of the number in cases: TOML has it, strict JSON does not.
 INFINITE = "inf"
 
 # Masses below this are raised to it: a small concentration would round symbols to nothing.

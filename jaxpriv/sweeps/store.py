@@ -5,7 +5,7 @@
     table.parquet                  all rows without certificates, once every chunk is there
 
 Every file is written under another name, flushed and renamed, so that a process that is killed at any moment leaves
-whole files only. A chunk whose content is not what its name says is damaged, and is computed again. A folder belongs to
+whole files only. A chunk whose content does not match its name is damaged, and is computed again. A folder belongs to
 one study, and to one process at a time, or to one for each part (advisory locks, which the system takes back when a
 process ends).
 """
@@ -54,7 +54,7 @@ class Store:
         return self.folder / _TABLE
 
     def valid(self, chunk: Chunk) -> "polars.DataFrame | None":
-        """The rows of a chunk; None where there is no file, or none that is what its name says."""
+        """The rows of a chunk; None where there is no file, or none whose content matches its name."""
         for path in self._files(chunk):
             content = path.read_bytes()
             if _name(chunk, content) != path.name:

@@ -304,7 +304,7 @@ class BinaryFunnel:
 
     Attributes:
         joint: P(s, x), (2, 2).
-        mechanism: P(y|x), (2, 3): the outputs say X = 0, something between, X = 1; some may have no mass.
+        mechanism: P(y|x), (2, 3): the outputs mean X = 0, something between, X = 1; some may have no mass.
         disclosure, leakage: I(X;Y) and I(S;Y), nats, by the closed form: leakage = PF(disclosure).
     """
 
@@ -331,7 +331,7 @@ def binary_funnel(p: float, delta: float, alpha: float) -> BinaryFunnel:
     p, delta = _binary(p, delta)
     alpha = float(scalar(alpha, "alpha", low=0.0, high=1.0))
     posterior = p / max(alpha, 2 * p)
-    sure = p - alpha * posterior  # P(Y says X = 1)
+    sure = p - alpha * posterior  # P(Y is the output that means X = 1)
     channel = np.array([[1 - delta, delta], [delta, 1 - delta]])
     outputs = np.array([[1 - alpha - sure, alpha * (1 - posterior), 0.0], [0.0, alpha * posterior, sure]])
     return BinaryFunnel(
@@ -358,7 +358,7 @@ def binary_funnel_at(p: float, delta: float, disclosure: float) -> BinaryFunnel:
         alpha = 1.0
     else:
         found: Any = brentq(lambda a: most - a * binary_entropy(p / a) - rate, 2 * p, 1.0, xtol=1e-16)
-        alpha = float(found)
+        alpha = float(found)  # SciPy annotates the pair that other arguments give
     return binary_funnel(p, delta, alpha)
 
 

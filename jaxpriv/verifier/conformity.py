@@ -213,12 +213,12 @@ def _alternatives(weights: Mapping[int, list[float]], totals: Mapping[int, int])
     logs = {x: [math.log(w) if w else _NEVER for w in row] for x, row in weights.items()}
     used = sorted(weights, key=lambda x: -totals[x])[: int(math.sqrt(2 * _SWAPS)) + 1]
 
-    def told(pair: tuple[int, int]) -> float:
+    def separation(pair: tuple[int, int]) -> float:
         one, other = (weights[x] for x in pair)
         apart = sum((a - b) ** 2 / (a + b) for a, b in zip(one, other, strict=True) if a + b)
         return apart * min(totals[pair[0]], totals[pair[1]])
 
-    pairs = sorted(combinations(used, 2), key=told, reverse=True)[: max(1, _SWAPS // size)]
+    pairs = sorted(combinations(used, 2), key=separation, reverse=True)[: max(1, _SWAPS // size)]
     swaps = [(a, b, [v - u for u, v in zip(logs[a], logs[b], strict=True)]) for a, b in pairs]
     return _Alternatives(merge, swaps)
 

@@ -155,7 +155,7 @@ def _information(counted: Counted, rules: WorstScores, scale: int) -> _Inequalit
         for members, k in zip(groups, row, strict=True):
             mass = sum(prior[s] for s in members)
             within = -sum(prior[s] / mass * math_log(prior[s] / mass) for s in members)
-            for s in members:  # a class of rows in proportion has one score, about what it sees of them together
+            for s in members:  # a class of rows in proportion has one score, for their sum
                 scores[s] = (k / price if price > 0 else 0.0) + within + math_log(prior[s] / mass)
         g = [score + entropy for score in lowered(scores, [1] * len(prior), 1)]
         whole = floor(Fraction(price) * scale)

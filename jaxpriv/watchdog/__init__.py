@@ -1,4 +1,4 @@
-"""The privacy watchdog of Hsu, Asoodeh and Calmon: release what tells little about S, perturb the rest.
+"""The privacy watchdog of Hsu, Asoodeh and Calmon: release what leaks little about S, perturb the rest.
 
     found = watchdog(joint, target_leakage=0.5)        # or epsilon=..., or target_utility=...
     found.leakage, found.utility                       # exact on this joint

@@ -201,8 +201,8 @@ def compare(
 
 def _built(joint: np.ndarray, score: np.ndarray, epsilon: float, asked: Perturbation) -> Watchdog:
     released, useful = score <= epsilon, joint.sum(axis=0)
-    telling = released & (useful > 0)
-    leaking = float(score[telling].max(initial=0.0))
+    relevant = released & (useful > 0)
+    leaking = float(score[relevant].max(initial=0.0))
     rest: Perturbed = perturbed(asked, joint, released, leaking)
     inside, outside = float(useful[released].sum()), float(useful[~released].sum())
     entropy = float(entropy_terms(useful).sum())
@@ -299,8 +299,8 @@ class Cause:
         share_without: P of what would be released without s: by the same epsilon if s were not looked at (merged into
             another class, say), by the same target for the records of the other private symbols.
         records_needed: of each x, for a record of s to be expected in it with the confidence although P(s|x) is as
-            small as epsilon (or the target) allows: below that, empty cells say nothing of the population. None where
-            epsilon is infinite or P(s) is zero.
+            small as epsilon (or the target) allows: below that, empty cells are no evidence about the population. None
+            where epsilon is infinite or P(s) is zero.
     """
 
     private: int

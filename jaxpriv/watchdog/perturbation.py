@@ -7,8 +7,8 @@ symbol is drawn from R_Y in the group of x, whatever x is.
   P(s | X in X_eps^c). Of everything that can be done to the complement it leaks least: to merge the outcomes of any
   other perturbation is post-processing, and gives this one.
 * `SubsetMerging`: several groups, keep = 0. Starts from single symbols; while some group leaks more than the limit, the
-  worst is merged with the one that costs least utility among those that mend it, else with the one that comes nearest.
-  Ends at the latest with one group. A heuristic: no optimality is claimed.
+  worst is merged with the one that costs least utility among those that meet the limit, else with the one that comes
+  nearest. Ends at the latest with one group. A heuristic: no optimality is claimed.
 * `RandomisedResponse`: one group, keep as large as the limit allows. P(s,y) is linear in keep, so that the largest is
   the smallest root of |S| x |X| linear equations.
 """
@@ -168,7 +168,7 @@ def _draw(asked: object, joint: np.ndarray, group: np.ndarray) -> np.ndarray | N
 
 
 def rounded_shares(masses: np.ndarray, record: float) -> np.ndarray:
-    """Whole numbers >= 1 in about the proportion of `masses` (m,), none of which tells a multiple of `record`.
+    """Whole numbers >= 1 in about the proportion of `masses` (m,), none of which discloses a multiple of `record`.
 
     The step is a power of two of the total, at least 4 k records (k = 10). A mass is then known up to a step; and as
     the total may be known too, the step is doubled until each mass could differ by 3 k records in all, made up for
@@ -205,8 +205,8 @@ def _subsets(
         after = merged_leakage(together, private, shares)
         # What merging takes from the entropy of the groups.
         loss = entropy_terms(masses[:, others].sum(axis=0)) - entropy_terms(shares)
-        mends = after <= limit
-        key = (~mends, np.where(mends, 0.0, after), loss)
+        meets = after <= limit
+        key = (~meets, np.where(meets, 0.0, after), loss)
         best = int(np.lexsort(key[::-1])[0])
         partner = others[best]
         masses[:, worst], leaks[worst] = together[:, best], after[best]

@@ -8,7 +8,7 @@ estimates g(s,x) of i(s,x) the mass of the records C that are not released follo
 
 The first trusts the estimator twice (for the choice and for the number), the second only for the choice: give labels of
 held-out records where there are any. Neither is a bound. Utility is the plug-in I(X;Y) of the shares: with records that
-are all different it counts records, and says little about the population.
+are all different it counts records, and is far from the population's.
 """
 
 from dataclasses import dataclass

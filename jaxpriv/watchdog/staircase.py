@@ -7,7 +7,7 @@ O(n log n + n |S|). With complete merging
     leakage(eps) = max( max over x in X_eps of score(x),  max_s | ln P(X_eps^c|s)/P(X_eps^c) | ),
     utility(eps) = I(X;Y) = - sum over x in X_eps of p ln p  -  Pc ln Pc             (eq. 11).
 
-Utility rises with eps. Leakage need not: the complement tells the more, the fewer symbols it has.
+Utility rises with eps. Leakage need not: the complement leaks the more, the fewer symbols it has.
 """
 
 from dataclasses import dataclass
@@ -197,8 +197,8 @@ def steps(score: np.ndarray, masses: np.ndarray, weights: np.ndarray) -> Steps:
     ranked, shares = score[order], weights[order]
     epsilon = np.unique(np.concatenate([[0.0], ranked]))
     released = np.searchsorted(ranked, epsilon, side="right")
-    # Infinite only for what no finite eps releases; symbols without mass tell nothing.
-    telling = np.maximum.accumulate(np.concatenate([[0.0], np.where(shares > 0, ranked, 0.0)]))
+    # Infinite only for what no finite eps releases; symbols without mass leak nothing.
+    largest = np.maximum.accumulate(np.concatenate([[0.0], np.where(shares > 0, ranked, 0.0)]))
     ends = _from_behind(masses[:, order])
     total = _from_behind(shares[None, :])[0]
     complement = total[released]
@@ -208,7 +208,7 @@ def steps(score: np.ndarray, masses: np.ndarray, weights: np.ndarray) -> Steps:
         released=released,
         released_mass=np.concatenate([[0.0], np.cumsum(shares)])[released],
         complement_mass=complement,
-        leakage_released=telling[released],
+        leakage_released=largest[released],
         # P(s) summed in the same order: merging everything has a lift of exactly 1.
         leakage_complement=merged_leakage(ends[:, released], ends[:, 0], complement / total[0]),
         utility=np.maximum(inside + entropy_terms(complement), 0.0),

@@ -88,10 +88,10 @@ def test_the_judge_and_the_library_measure_the_same(name):
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_is_met_after_the_repair_and_what_meets_it_stays(name):
     limit = LIMITED[name]
-    mended, share = limit.repaired(np.eye(3), cheapest=1)
+    repaired_mechanism, share = limit.repaired(np.eye(3), cheapest=1)
     assert 0 < share < 1
-    assert limit.leaked(mended) <= limit.value * (1 + 1e-9)
-    np.testing.assert_allclose(mended.sum(axis=1), 1, rtol=1e-14)
+    assert limit.leaked(repaired_mechanism) <= limit.value * (1 + 1e-9)
+    np.testing.assert_allclose(repaired_mechanism.sum(axis=1), 1, rtol=1e-14)
     constant = np.tile([0.2, 0.5, 0.3], (3, 1))
     assert limit.leaked(constant) == pytest.approx(0, abs=1e-14)
     same, none = limit.repaired(constant, cheapest=1)
@@ -114,11 +114,11 @@ def test_whatever_a_solver_returns_is_valued_inside_the_limit(seed, sharpness):
     candidate = rng.random((3, 3)) + sharpness * np.eye(3)
     weighted = JOINT.sum(axis=0)[:, None] * TABLE
     for limit in LIMITED.values():
-        mended, share = limit.repaired(as_mechanism(candidate, (3, 3)), cheapest=1)
-        assert limit.leaked(mended) <= limit.value * (1 + 1e-12) + 1e-15
+        repaired_mechanism, share = limit.repaired(as_mechanism(candidate, (3, 3)), cheapest=1)
+        assert limit.leaked(repaired_mechanism) <= limit.value * (1 + 1e-12) + 1e-15
         score = LimitObjective(TABLE, limit).score(candidate)
         assert score.repair == share
-        assert score.values[0] == pytest.approx(float((weighted * mended).sum()), rel=1e-14)
+        assert score.values[0] == pytest.approx(float((weighted * repaired_mechanism).sum()), rel=1e-14)
 
 
 def test_private_symbols_without_mass_change_nothing():

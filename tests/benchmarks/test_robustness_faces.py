@@ -1,4 +1,4 @@
-"""The instances of `benchmarks.robustness_faces` have budgets that can be met, and no room."""
+"""The instances of `benchmarks.robustness_faces` have budgets that can be met, and no slack."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from jaxpriv.program import feasibility, program_of
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_instances_leave_no_room(seed):
+def test_instances_leave_no_slack(seed):
     forms = set()
     for one in robustness_faces.instances(30, seed, only="mutual information"):
-        room = feasibility.check(program_of(one.problem))
-        assert room.feasible, one.label
-        assert room.boundary, one.label
+        checked = feasibility.check(program_of(one.problem))
+        assert checked.feasible, one.label
+        assert checked.boundary, one.label
         forms.add(one.form)
     assert forms == set(robustness_faces.FORMS)
 

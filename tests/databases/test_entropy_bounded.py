@@ -77,7 +77,7 @@ def test_the_two_ends_of_the_entropy(sizes, outputs, seed):
     uniform = db.information_privacy(mechanism, np.full(total, 1 / total), sizes)
     least = db.entropy_bounded_privacy(mechanism, sizes, len(sizes) * math.log(2) if total in (4, 8) else math.log(6))
     assert least.lower == least.upper == pytest.approx(uniform.value, abs=1e-12)
-    # Continuous there: a little room is little more.
+    # Continuous there: a little slack costs little more.
     near = db.entropy_bounded_privacy(mechanism, sizes, math.log(total) * (1 - 1e-9))
     assert near.gap <= 1e-4
     assert uniform.value <= near.lower + 1e-12 <= uniform.value + 1e-3

@@ -39,7 +39,7 @@ def too_many_misses(misses, repeats, beta=BETA):
 
 
 def inside(known, count):
-    """Populations in the sets of one table of counts, most of them at the border."""
+    """Populations in the sets of one table of counts, most of them on the boundary."""
     fitted, found = known.joint[0], []
     while len(found) < count:
         corner = GENERATOR.dirichlet(np.full(fitted.size, GENERATOR.choice([0.02, 0.3]))).reshape(fitted.shape)

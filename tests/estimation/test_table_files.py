@@ -9,7 +9,7 @@ import pytest
 
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Categories, Codebook, TableFile, count_table, csv_files
-from jaxpriv.estimation.tables.border import read_columns
+from jaxpriv.estimation.tables.readers import read_columns
 
 ROWS = [("Köln", "1"), ("Brühl", "2"), ("Köln", "3")]
 

@@ -12,7 +12,7 @@ import jaxpriv as jp
 from jaxpriv import datasets
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Categories, Codebook, Edges, Quantiles, count_table, fit_codebook
-from jaxpriv.estimation.tables.border import _from_array, read_columns
+from jaxpriv.estimation.tables.readers import _from_array, read_columns
 
 INF = math.inf
 

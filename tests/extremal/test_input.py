@@ -92,7 +92,7 @@ def test_symbols_without_mass(measure):
     assert whole.value == pytest.approx(core.value, abs=1e-15)
     np.testing.assert_allclose(whole.mechanism[[0, 2, 3]], core.mechanism, atol=1e-15)
     np.testing.assert_allclose(whole.mechanism.sum(axis=1), 1.0, atol=1e-14)
-    if measure is LDP:  # which speaks of all inputs
+    if measure is LDP:  # which is about all inputs
         assert leakage.ldp_of_channel(whole.mechanism) <= 1.0 + 1e-12
 
 

@@ -38,11 +38,11 @@ def value(points, conditional, prices, lam):
     return psi(points, conditional, lam) - points @ prices
 
 
-def rows_about(points, private, rng, room=0.0):
-    """Boxes with the rows of `points` (N, X) inside, at least `room` from their ends; r is not confined."""
+def rows_about(points, private, rng, margin=0.0):
+    """Boxes with the rows of `points` (N, X) inside, at least `margin` from their ends; r is not confined."""
     count = len(points)
-    low = np.maximum(points * rng.choice([0.0, 0.5, 0.99, 1.0], points.shape) - room, 0.0)
-    high = np.minimum(points + (1 - points) * rng.choice([0.0, 1e-3, 0.2, 1.0], points.shape) + room, 1.0)
+    low = np.maximum(points * rng.choice([0.0, 0.5, 0.99, 1.0], points.shape) - margin, 0.0)
+    high = np.minimum(points + (1 - points) * rng.choice([0.0, 1e-3, 0.2, 1.0], points.shape) + margin, 1.0)
     high = np.where(high.sum(axis=1, keepdims=True) < 1 + 1e-9, 1.0, high)
     return np.hstack([low, high, points, np.zeros((count, private)), np.ones((count, private))])
 
@@ -89,7 +89,7 @@ def test_boxes_about_a_minimiser_keep_it(seed, step):
     best = settled(priced.posteriors[0], conditional, prices, lam)
     least = float(value(best[None], conditional, prices, lam)[0])
     rng = np.random.default_rng(seed)
-    rows = rows_about(np.repeat(best[None], 60, axis=0), len(conditional), rng, room=1e-6)
+    rows = rows_about(np.repeat(best[None], 60, axis=0), len(conditional), rng, margin=1e-6)
     useful = len(prices)
     for above in (1e-9, 1e-4, 1e-2):
         search = Search(np.ascontiguousarray(conditional.T), prices, lam, least + above, 1e-9)
@@ -124,7 +124,7 @@ def test_the_kernel_computes_what_numpy_does(seed):
     rng = np.random.default_rng(seed)
     private = len(conditional)
     best = BoxFunnelPricer(conditional).price(prices, lam, 1).posteriors
-    rows = rows_about(np.repeat(best, 60, axis=0), private, rng, room=1e-3)
+    rows = rows_about(np.repeat(best, 60, axis=0), private, rng, margin=1e-3)
     least = float(value(best, conditional, prices, lam)[0])
     search = Search(np.ascontiguousarray(conditional.T), prices, lam, least + 1e-4, 1e-7)
     start = np.full(len(rows), -np.log(private) - prices.max())

@@ -36,9 +36,9 @@ def test_no_linear_release_is_beyond_the_curves(seed):
             matrix = (rng.random((k, n)) < 0.4) * matrix @ pair.directions
         mix = rng.normal(size=(k, k + 1))
         told = information(pair, matrix, mix @ mix.T)
-        room = 1e-12 * (1 + told.disclosure)
-        assert told.leakage >= funnel_curve(pair, told.disclosure) - room
-        assert told.leakage <= bottleneck_curve(pair, told.disclosure) + room
+        rounding = 1e-12 * (1 + told.disclosure)
+        assert told.leakage >= funnel_curve(pair, told.disclosure) - rounding
+        assert told.leakage <= bottleneck_curve(pair, told.disclosure) + rounding
 
 
 def _extreme(pair, rate, sign, start):

@@ -39,7 +39,7 @@ AXES = Cell(
     measure=tuple(MEASURES),
     # zero-mass: symbols of S and X. equal: proportional rows, equal columns. less, more: |Y| below and above |X|.
     structure=("dense", "zeros", "diagonal", "equal", "zero-mass", "less", "more"),
-    # least: the least distortion with ties, the least leakage, no room. beyond: zero leakage, no limit.
+    # least: the least distortion with ties, the least leakage, no slack. beyond: zero leakage, no limit.
     level=("inside", "least", "beyond"),
     transform=("host", "float32", "jit", "jit-float32", "vmap", "grad", "frontier"),
 )  # type: ignore[arg-type]  # fmt: skip
@@ -105,8 +105,8 @@ def _untraceable(cell: Cell) -> str | None:
     return None
 
 
-def without_room(cell: Cell) -> bool:
-    """Whether a limit leaves a compiled program no room: its interval may stay open, its derivative be NaN."""
+def without_slack(cell: Cell) -> bool:
+    """Whether a limit leaves a compiled program no slack: its interval may stay open, its derivative be NaN."""
     return measured(cell) and cell.transform in TRACED and cell.level == "least"
 
 

@@ -23,7 +23,7 @@ from .cells import (
     least_support,
     problem_of,
     refusal,
-    without_room,
+    without_slack,
 )
 from .measures import MEASURES, Reference
 
@@ -254,7 +254,7 @@ def _always_infinite(cell: Cell, data: Data) -> bool:
 
 def _derivative(cell: Cell, data: Data, found: Found) -> list[str]:
     """An optimal value against the checker's optimum, and its slope against central differences of that."""
-    if without_room(cell) and math.isnan(found.value):
+    if without_slack(cell) and math.isnan(found.value):
         return []
     reference = MEASURES[cell.measure]
     # A least leakage is in the measure's own units, the checker's optimum is the total behind it.
@@ -390,7 +390,7 @@ def outcome(cell: Cell) -> str:
         return f"answered ({', '.join(one.status for _, one in solutions)}), but {refused}"
     wrong = [text for data, one in solutions for text in judge(cell, data, one)]
     statuses = [one.status for _, one in solutions]
-    if "not_certified" in statuses and not without_room(cell):
+    if "not_certified" in statuses and not without_slack(cell):
         gap = max(one.value - one.bound for _, one in solutions)
         wrong.append(f"{', '.join(statuses)}: gap {gap:.1e}")
     return "; ".join(wrong)

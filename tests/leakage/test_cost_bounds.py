@@ -47,15 +47,15 @@ def test_no_adversary_gains_more_than_the_bound(measured, instances, seed):
     losses = _losses(rng)
     low, high, size = losses.min(), losses.max(), np.abs(losses).max()
     ranges = np.ptp(losses, axis=1).max()
-    room = 1e-12 * size  # rounding of the gains, which are differences of costs
+    rounding = 1e-12 * size  # rounding of the gains, which are differences of costs
     for average, maximum, information, worst in measured(losses, joints, mechanisms).T:
-        assert average <= lk.cost_gain_bound(information, low, high) + room
-        assert maximum <= lk.cost_gain_bound(worst, low, high) + room
+        assert average <= lk.cost_gain_bound(information, low, high) + rounding
+        assert maximum <= lk.cost_gain_bound(worst, low, high) + rounding
         # A part of the cost that depends on s alone changes nothing on average.
-        assert average <= lk.cost_gain_bound(information, 0.0, ranges) + room
+        assert average <= lk.cost_gain_bound(information, 0.0, ranges) + rounding
         # As Theorem 1 is stated, with |C| <= L, at half of its constant.
-        assert average <= np.sqrt(2) * size * np.sqrt(information) + room
-        assert maximum <= np.sqrt(2) * size * np.sqrt(worst) + room
+        assert average <= np.sqrt(2) * size * np.sqrt(information) + rounding
+        assert maximum <= np.sqrt(2) * size * np.sqrt(worst) + rounding
         assert lk.cost_gain_bound(information, -size, size) <= 2 * size * (1 + 1e-15)
 
 

@@ -149,7 +149,7 @@ def test_tiny_leakage_budgets(joint_of, limit):
 
 
 def test_leakage_budgets_of_any_size(joint_of):
-    """Scores far outside their set stalled one in ten of these at gaps of 1e-6 to 1e-2 (`InteriorPoint.stray`)."""
+    """Scores far outside their set stalled one in ten of these at gaps of 1e-6 to 1e-2 (`dual_tolerance`)."""
     for seed in range(12):
         for limit in 10.0 ** np.array([-12, -10, -9, -8, -7, -6, -4, -2]):
             proved(jp.solve(jp.DistortionProblem(joint_of(seed), TABLE, leakage_budget=limit)))

@@ -1,4 +1,4 @@
-"""Budgets that leave no room: every feasible mechanism meets them with equality, and several outputs tie."""
+"""Budgets that have no slack: every feasible mechanism meets them with equality, and several outputs tie."""
 
 import numpy as np
 import pytest
@@ -51,10 +51,10 @@ def test_a_face_is_where_every_feasible_mechanism_lives(form):
     for seed in range(3):
         problem = drawn(form, seed=seed)
         program = program_of(problem)
-        room = feasibility.check(program)
-        assert room.feasible
-        assert room.boundary
-        face = face_of(program, room.weights)
+        checked = feasibility.check(program)
+        assert checked.feasible
+        assert checked.boundary
+        face = face_of(program, checked.weights)
         np.testing.assert_array_equal(face.support, most_of_each_entry(problem) > 1e-6)
         assert face.inside[face.support].min() > 1e-7
         used = (program.constraints * face.inside).sum(axis=(1, 2))
@@ -87,7 +87,7 @@ def test_a_face_that_takes_two_rounds():
 
 
 @pytest.mark.parametrize("form", robustness_faces.FORMS)
-def test_least_mutual_information_where_there_is_no_room(form):
+def test_least_mutual_information_where_there_is_no_slack(form):
     for seed in (1, 2):
         problem = drawn(form, seed=seed)
         solution = accepted(problem, jp.solve(problem))
@@ -129,7 +129,7 @@ def test_outputs_that_no_symbol_may_use_stay_empty():
     ]
     + [("LDP", "one budget")],
 )
-def test_least_leakage_of_any_measure_where_there_is_no_room(name, form):
+def test_least_leakage_of_any_measure_where_there_is_no_slack(name, form):
     problem = drawn(form, name, seed=3)
     accepted(problem, jp.solve(problem))
 
@@ -146,7 +146,7 @@ def test_distortions_of_any_scale_have_the_same_face():
         assert other.value == pytest.approx(one.value, abs=1e-6)
 
 
-def test_a_limit_beside_a_budget_without_room():
+def test_a_limit_beside_a_budget_without_slack():
     base = drawn("one budget", seed=1)
     limits = [(leakage.MaximalLeakage(), 1.0)]
     problem = jp.DistortionProblem(base.joints[0], base.tables(), budget=base.budget, limits=limits)
@@ -164,7 +164,7 @@ each_infinite = pytest.mark.parametrize(
 
 
 @each_infinite
-def test_outputs_that_exclude_a_symbol_are_left_out_where_there_is_no_room(measure, solver):
+def test_outputs_that_exclude_a_symbol_are_left_out_where_there_is_no_slack(measure, solver):
     problem = jp.DistortionProblem(EXCLUDING, FREE, budget=0.0, leakage=measure)
     solution = accepted(problem, jp.solve(problem, solver))
     np.testing.assert_allclose(solution.mechanism, [[0, 1, 0], [0, 1, 0], [0, 0, 1]], atol=1e-12)

@@ -177,8 +177,8 @@ def test_units_of_the_distortion_do_not_matter(ask, same, scale):
         same(before, jp.solve(jp.DistortionProblem(problem.joints[0], problem.tables()[0] + shift, budget=budget)))
     # The objective of the leakage-budget form has the units of the distortion.
     limited = jp.problems.replace_form(problem, leakage_budget=0.05)
-    dear = jp.DistortionProblem(problem.joints[0], problem.tables()[0] * scale, leakage_budget=0.05)
-    same(jp.solve(limited), jp.solve(dear, tol=1e-6 * scale), scale=scale, slack=1e-12 * scale)
+    scaled = jp.DistortionProblem(problem.joints[0], problem.tables()[0] * scale, leakage_budget=0.05)
+    same(jp.solve(limited), jp.solve(scaled, tol=1e-6 * scale), scale=scale, slack=1e-12 * scale)
 
 
 @settings(max_examples=15)

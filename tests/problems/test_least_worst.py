@@ -107,7 +107,7 @@ def test_the_root_of_the_dual_is_what_its_rules_prove(name):
 
 
 def test_the_start_of_a_tight_budget_is_within_it():
-    """An infeasible one lost its way: its outputs vanished before the budget was met."""
+    """An infeasible one diverged: its outputs vanished before the budget was met."""
     joint = np.random.default_rng(5).dirichlet(np.ones(12)).reshape(3, 4)
     table = np.random.default_rng(4).uniform(0.2, 1.0, (4, 4)) * (1.0 - np.eye(4))
     problem = jp.DistortionProblem(joint, table, budget=0.03, leakage=lk.MaxInformation())

@@ -1,4 +1,4 @@
-"""Terms of measures: they say what the measures say, and no rule proves more than a mechanism attains."""
+"""Terms of measures: they have the values of the measures, and no rule proves more than a mechanism attains."""
 
 import math
 
@@ -58,11 +58,11 @@ def program_of(terms, joint, *, cost=None, constraints=None, budgets=None):
     )
 
 
-# -- terms say what the measures say ---------------------------------------------------------------
+# -- terms have the values of measures -------------------------------------------------------------
 
 
 class OwnDivergence(lk.AbstractDivergence):
-    """A class of the user's own, which no program knows (a function of one's own is `UserDivergence`)."""
+    """A class of the user's own, which no program has (a function of one's own is `UserDivergence`)."""
 
     traits = lk.Traits("nats")
 
@@ -119,7 +119,7 @@ def test_terms_of_a_worst_outcome_measure_hold_exactly_up_to_its_value(which):
                 assert not holds(measure, joint, mechanism, 25.0), name
                 continue
             assert holds(measure, joint, mechanism, found.value * (1 + 1e-6) + 1e-10), name
-            # Terms see e^-eps: a part in 10^6 of it is rounding far beyond 15 nats. `solve` asks the measure itself.
+            # Terms are about e^-eps: a part in 10^6 is rounding far beyond 15 nats; `solve` evaluates the measure.
             if 1e-9 < found.value < 15:
                 assert not holds(measure, joint, mechanism, found.value * (1 - 1e-6)), name
 

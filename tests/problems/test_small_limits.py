@@ -35,15 +35,15 @@ def test_small_limits_are_certified(name):
 
     none = leak(np.full((6, 6), 1 / 6))
     values = []
-    for room in (1e-4, 1e-6, 1e-8):
-        problem = jp.DistortionProblem(joint, DISTORTION, leakage=AVERAGE[name], leakage_budget=none + room)
+    for slack in (1e-4, 1e-6, 1e-8):
+        problem = jp.DistortionProblem(joint, DISTORTION, leakage=AVERAGE[name], leakage_budget=none + slack)
         solution = jp.solve(problem, tol=1e-7)
-        assert solution.status == "optimal", (room, solution.gap)
+        assert solution.status == "optimal", (slack, solution.gap)
         assert solution.gap <= 1e-7
         mechanism = solution.mechanism
         assert mechanism.min() >= 0
         np.testing.assert_allclose(mechanism.sum(axis=1), 1, atol=1e-13)
-        assert leak(mechanism) <= none + room + 1e-13
+        assert leak(mechanism) <= none + slack + 1e-13
         assert np.einsum("sx,xy,xy->", joint, DISTORTION, mechanism) == pytest.approx(solution.value, abs=1e-12)
         values.append(float(solution.value))
     # What a limit costs grows as its square root: from 1e-6 to 1e-8 a tenth of what it does from 1e-4 to 1e-6.
@@ -78,7 +78,7 @@ def test_a_limit_below_the_tolerance_of_linear_programs_keeps_a_good_mechanism(s
 @pytest.mark.parametrize("limit", [0.0, 1e-10])
 @pytest.mark.parametrize("form", ["budget", "limit", "multiplier"])
 def test_next_to_no_leakage_in_every_outcome_is_certified(form, limit, solver):
-    """The problem at the limit's least value has the rules and the mechanism: what is without room has no interior."""
+    """The problem at the limit's least value has the rules and the mechanism: what is without slack has no interior."""
     joint = np.random.default_rng(14).dirichlet(np.ones(10)).reshape(2, 5)
     asked: dict[str, Any] = {"leakage_budget": limit, "leakage": MaxLift()}
     if form != "budget":
@@ -93,7 +93,7 @@ def test_next_to_no_leakage_in_every_outcome_is_certified(form, limit, solver):
     assert solution.value == pytest.approx(least, abs=1e-6)
 
 
-def test_the_simplex_method_by_name_where_its_tolerance_sees_no_room():
+def test_the_simplex_method_by_name_where_its_tolerance_sees_no_slack():
     """HiGHS calls the program infeasible, which ended in its own error."""
     joint = np.array([[157.0, 74, 232, 74], [26, 114, 89, 233]])
     measure = MaxLift()

@@ -234,7 +234,7 @@ def test_an_infinite_value_at_zero():
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "tol"), [("chi-squared", 1e-6), ("brier", 1e-5)])
 def test_a_limit_of_zero(name, tol):
-    """No room: the linear program of independence. Announcements are known to 1e-11, times a large price."""
+    """No slack: the linear program of independence. Announcements are known to 1e-11, times a large price."""
     mine = jp.solve(problem(TWINS[name][0], leakage_budget=0.0), tol=tol)
     built_in = jp.solve(problem(lk.FInformation(lk.ChiSquared()), leakage_budget=0.0))
     assert mine.status == "optimal"

@@ -61,7 +61,7 @@ MEASURED = {
     },
     "max-information": (lambda: _of(MEASURES["max-information"], budget=BUDGET), "auto"),
     "no leakage at all": (lambda: _of(MEASURES["max-lift"], budget=50.0), "linear-program"),
-    "no room": (lambda: _of(MEASURES["lift"], leakage_budget=0.0), "linear-program"),
+    "no slack": (lambda: _of(MEASURES["lift"], leakage_budget=0.0), "linear-program"),
 }
 
 

@@ -106,7 +106,7 @@ def words_that_look_missing(**_):
 
 
 def count_column(values):
-    from jaxpriv.estimation.tables.border import read_columns
+    from jaxpriv.estimation.tables.readers import read_columns
 
     return read_columns({"a": values}, ["a"])["a"]
 

@@ -157,8 +157,8 @@ def test_unbounded_programs_are_reported():
     assert highs(cases.program([term], LAW)).outcome is Outcome.UNBOUNDED
 
 
-def test_what_rounding_exceeds_of_a_limit_without_room_is_not_mixed_away():
-    """A release without room holds the limit by less than its rounding: a mixture with it would be that release."""
+def test_what_rounding_exceeds_of_a_limit_without_slack_is_not_mixed_away():
+    """A release without slack holds the limit by less than its rounding: a mixture with it would be that release."""
     law, step = np.diag([0.5, 0.25, 0.25]), 2.0**-50
     guessed = cases.linear(law, Role.AVERAGE, np.ones(3), bound=0.5 + step / 4)
     data = rearrange(cases.program([guessed], law, 1.0 - np.eye(3)), dense=True)

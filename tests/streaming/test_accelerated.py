@@ -128,7 +128,7 @@ def test_no_leakage_is_needed_where_one_symbol_is_near_enough():
     assert len(set(solution.mechanism.sample(jax.random.key(0), np.arange(40)))) == 1
 
 
-def test_a_budget_without_room_leaves_the_nearest_symbols():
+def test_a_budget_without_slack_leaves_the_nearest_symbols():
     joint = smooth_joint(20, 3)
     problem = jp.DistortionProblem(joint, DISTORTIONS["hamming"](20), budget=0.0)
     solution = jp.solve(problem, "accelerated", tol=1e-6)
@@ -223,7 +223,7 @@ def test_a_price_beyond_all_leakage_releases_the_nearest(price):
     np.testing.assert_allclose(solution.value, leaked, rtol=1e-3)
 
 
-def test_a_budget_without_room_beside_one_with_room():
+def test_a_budget_without_slack_beside_one_with_slack():
     x = np.arange(30.0) / 30
     problem = jp.DistortionProblem(
         smooth_joint(30, 3), [jp.distortion.absolute(x), jp.distortion.hamming(30)], budget=[0.0, 0.5]

@@ -1,4 +1,4 @@
-"""Mechanisms as operators: rows, tables, samples and push-forwards say the same thing."""
+"""Mechanisms as operators: rows, tables, samples and push-forwards agree."""
 
 import jax
 import numpy as np

@@ -141,7 +141,7 @@ def test_the_units_of_the_costs_do_not_matter(scale):
 
 
 def test_a_budget_just_above_the_least_is_no_catastrophe():
-    """Prices run away there in float32: float64 starts afresh, and the nearest release is always at hand."""
+    """Prices diverge there in float32: float64 restarts, and the nearest release is always a candidate."""
     rng = np.random.default_rng(1)
     joint = np.full((4, 11), 1e-12)
     joint[rng.integers(0, 4, 11), np.arange(11)] += rng.dirichlet(np.ones(11))
@@ -300,7 +300,7 @@ def test_solvers_check_their_own_arguments(make, message):
 
 
 @pytest.mark.parametrize("solver", [jp.InteriorPoint(), jp.MirrorDescent(), jp.AcceleratedGradient(), jp.TwoGrid()])
-def test_solver_objects_are_refused_like_names_where_there_is_no_room(monkeypatch, solver):
+def test_solver_objects_are_refused_like_names_where_memory_is_short(monkeypatch, solver):
     problem = jp.DistortionProblem(JOINT, jp.distortion.absolute(line(12)), budget=0.1)
     monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
     monkeypatch.setattr(_resources, "free_memory", lambda: 10.0)

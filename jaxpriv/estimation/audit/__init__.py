@@ -1,4 +1,4 @@
-"""From a sample to the population: what a finite number of records says about the leakage of a release.
+"""From a sample to the population: bounds on the leakage of a release from a finite number of records.
 
 Two audits that are never mixed. The mechanism is known exactly and (S, X) was counted: `audit_mechanism`, or
 `leakage_bounds` for sweeps. Only pairs (s, y) were seen: `audit_pairs`. `conformity` tests whether a release comes

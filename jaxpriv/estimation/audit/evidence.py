@@ -2,7 +2,7 @@
 
 Half of the pairs (s, y) choose a guess, an event or a question; the other half, which had no part in the choice,
 bounds its probabilities with exact binomial intervals (Clopper and Pearson). Whatever was chosen the bound
-holds; a good choice only makes it large. A bound of 0 says nothing.
+holds; a good choice only makes it large. A bound of 0 is trivial.
 
 * A guess g(y): P_c >= Pr[g(Y) = S]; with an upper bound on max_s p_s the min-entropy leakage and the zero-one gain.
 * g as post-processing: e^L >= sum_s Pr[g(Y) = s | s] for maximal leakage L.
@@ -115,7 +115,7 @@ class SampleLowerBounds:
         return max(0.0, float(np.log(low / high))) if low > 0 else 0.0
 
     def _question(self) -> tuple[float, float]:
-        """(I, TV) at least, from the 2 x 2 table that looks most telling on the first half."""
+        """(I, TV) at least, from the 2 x 2 table that leaks most on the first half."""
         joint = self._choosing / max(int(self._choosing.sum()), 1)
         excess = joint - joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
         leading = np.linalg.svd(excess)[0][:, 0]

@@ -6,8 +6,8 @@ for them. The optimum is that of the design problem for the same P^(s,x): least 
 that distortion, or with at least that disclosure. The excess lies between I(S;Y) less the value of the best mapping
 that was found and I(S;Y) less the certified lower bound.
 
-All of this is about the sample. A mapping that was fitted on few records looks more telling than it is, to the release
-and the optimum alike; `audit_pairs` bounds the population.
+All of this is about the sample. A mapping that was fitted on few records looks more informative than it is, to the
+release and the optimum alike; `audit_pairs` bounds the population.
 """
 
 from dataclasses import dataclass

@@ -342,9 +342,9 @@ def _binary(trials: Iterable[_Trial], boxes: _Boxes, ends: tuple[float, float], 
 def _largest_mean(low: np.ndarray, high: np.ndarray, values: np.ndarray) -> np.ndarray:
     """max of values . p over the distributions p of a box; values (m, k), inf included."""
     order = np.argsort(-values, axis=-1)
-    room, least = (high - low)[order], low[order]
+    width, least = (high - low)[order], low[order]
     free = 1 - low.sum()
-    added = np.clip(free - (np.cumsum(room, axis=-1) - room), 0, room)
+    added = np.clip(free - (np.cumsum(width, axis=-1) - width), 0, width)
     shares, ordered = least + added, np.take_along_axis(values, order, axis=-1)
     # A cell whose supremum is unknown (inf) counts only with a positive share.
     return np.where(shares > 0, np.where(shares > 0, ordered, 0.0) * shares, 0.0).sum(axis=-1)

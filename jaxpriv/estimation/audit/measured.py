@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -11,6 +10,7 @@ from jaxpriv._validation import real_array, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate_all, forms_of, parameters_of, report
 from jaxpriv.leakage.evaluation import exact_values
+from jaxpriv.leakage.registry import Arguments
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
 
@@ -43,7 +43,7 @@ def measured(
             Measured(one.name, one.form, one.order, one.divergence, one.units, one.value)
             for one in report(joint, channel).rows
         ]
-        named: list[dict[str, Any]] = []
+        named: list[Arguments] = []
     else:
         if isinstance(measures, str) or not measures:
             raise InputError("measures must be a sequence of texts such as 'mutual-information' or 'sibson:2'")

@@ -95,7 +95,7 @@ def drift(fitted: ArrayLike, released: ArrayLike, beta: float = 0.05) -> "Drift"
     """Whether the useful symbols at release are from the population of the fit, by their counts (X,) each.
 
     |P^_fit - P^_release|_1 is at most the sum of the two radii with probability 1 - beta if they are; beyond it
-    every guarantee was computed for another population. The test says nothing about P(s|x).
+    every guarantee was computed for another population. The test does not depend on P(s|x).
 
     Raises `InputError` for counts of different lengths and for counts that are all zero.
     """

@@ -2,7 +2,7 @@
 
     fitted   the value on the frequencies of the sample: exact for them, no statement about the population
     gap      how far the mechanism is from the optimum of its design problem at most (certified), where one was given:
-             computed again from the problem or from counts and dual scores; what a file says alone is `stated_gap`
+             computed again from the problem or from counts and dual scores; what a file only states is `stated_gap`
     upper    an upper bound for the population, all of them together with the stated confidence
     cap      a bound that holds for every population: it needs the mechanism and the alphabets, no data
 

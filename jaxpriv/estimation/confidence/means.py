@@ -19,7 +19,7 @@ from scipy.special import betaincinv, rel_entr
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 
-# Tables of counts at the border: whole numbers from the first line to the last, never a proportion times n.
+# Validation of integer count tables: a proportion times n is refused.
 
 
 # Above it float64, in which the radii are computed, skips whole numbers.

@@ -1,4 +1,4 @@
-"""What counts of (S, X) say about the population, and what follows for the output of a mechanism.
+"""Confidence sets of the population from counts of (S, X), and what follows for the output of a mechanism.
 
 `population(counts, beta)` holds, together with probability 1 - beta,
 

@@ -180,9 +180,9 @@ def fill(least: np.ndarray, most: np.ndarray, value: np.ndarray) -> np.ndarray:
 
     Where the limits leave mass over (they contradict each other: the event of probability beta) it goes to the first.
     """
-    room = np.maximum(most - least, 0.0)
+    width = np.maximum(most - least, 0.0)
     free = np.maximum(1.0 - least.sum(axis=-1, keepdims=True), 0.0)
-    taken = np.clip(free - (np.cumsum(room, axis=-1) - room), 0.0, room)
+    taken = np.clip(free - (np.cumsum(width, axis=-1) - width), 0.0, width)
     over = free[..., 0] - taken.sum(axis=-1)
     return ((least + taken) * value).sum(axis=-1) + np.maximum(over, 0.0) * value[..., 0]
 

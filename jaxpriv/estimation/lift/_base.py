@@ -158,7 +158,7 @@ def split(
     return rng.permutation(np.concatenate(rest)), rng.permutation(np.concatenate(taken))
 
 
-# A number estimated from samples. It is no bound and no certificate, and says so by its type.
+# A number estimated from samples. It is no bound and no certificate: its type is different.
 
 
 @dataclass(frozen=True)

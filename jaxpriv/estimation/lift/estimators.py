@@ -26,13 +26,13 @@ from jaxpriv.estimation.lift.objectives import (
 from jaxpriv.estimation.lift.samples import Samples
 from jaxpriv.estimation.lift.training import Training, train
 
-# Fewer rows than this for each cell (s, x), and the table says more about the sample than about the population:
+# Fewer rows than this for each cell (s, x), and the table is far from the population:
 # at n = |S||X| the bias of the plug-in mutual information is about half a nat whatever the truth.
 _LEAST_ROWS = 5
 
 
 class PlugIn(AbstractLiftEstimator):
-    """P(s|x) = (n(s,x) + c p_s)/(n(x) + c): the counts of the training rows and c imaginary rows that tell nothing.
+    """P(s|x) = (n(s,x) + c p_s)/(n(x) + c): the counts of the training rows and c imaginary rows with P(s|x) = p_s.
 
     A positive c keeps every score finite, and the scores are normalised for any c. The c that is best on the
     validation rows is taken from `concentrations`.
@@ -91,7 +91,7 @@ class _Table(AbstractScorer):
 # The baseline that any critic must meet: a calibrated classifier, i(s, x) = ln P(s|x)/P(s).
 
 
-# A classifier may give a class probability 0; what that means for a log-lift is not for one sample to say.
+# A classifier may give a class probability 0; one sample is no evidence for a log-lift of minus infinity.
 _LEAST = 1e-9
 
 

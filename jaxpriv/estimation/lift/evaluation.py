@@ -1,4 +1,4 @@
-"""What a log-lift estimator achieves on rows it did not see, over several splits."""
+"""What a log-lift estimator achieves on rows it was not fitted on, over several splits."""
 
 import warnings
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax
@@ -57,7 +57,7 @@ class Network(eqx.Module):
     activation: Callable[[Array], Array] = eqx.field(static=True, default=jax.nn.silu)
     private_input: bool = eqx.field(static=True, default=False)
     zero_readout: bool = eqx.field(static=True, default=True)
-    scaling: Any = eqx.field(static=True, default="asinh")  # a `Scaling`
+    scaling: Scaling = eqx.field(static=True, default="asinh")
 
     def __check_init__(self) -> None:
         whole(self.width, "width", low=1.0)

@@ -235,7 +235,7 @@ def clip_inwards(h: Float[Array, "..."], limit: Float[Array, ""]) -> Float[Array
     """min(max(h, -limit), limit) for a loss that is minimised.
 
     The gradient outside is kept where a descent step leads back inside and is zero where it leads further out: with
-    the plain clip a critic that strays outside would never return.
+    the plain clip a critic that leaves the interval would never return.
     """
     return jnp.clip(h, -limit, limit)
 

@@ -96,7 +96,7 @@ def one_hot(columns: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 def encode(
     numeric: ArrayLike | None = None, *, categories: Sequence[int] | None = None, sizes: Sequence[int] | None = None
 ) -> np.ndarray:
-    """`(n, d)` rows of X as estimators see them: `numeric`, then the indicators of each category in turn.
+    """`(n, d)` rows of X as estimators get them: `numeric`, then the indicators of each category in turn.
 
     Arguments and errors as for `from_features`; give `sizes` for rows that are to be scored later, so that a category
     that does not occur among them keeps its place.

@@ -6,16 +6,16 @@
     Codebook.load("codebook.json").encode(new_records)
 
 Records come in as pandas, polars or Arrow frames, as columns by name, or as CSV and Parquet files
-(`border`: the only place that imports a table library). A `Codebook` says to which class each value
+(`readers`: the only place that imports a table library). A `Codebook` states to which class each value
 belongs (`rules`); nothing else is done to a value, and what no class holds is an error, or the class
 that was declared for it. No message shows a value: it names column, row (from 0, without the header)
 and rule.
 """
 
-from jaxpriv.estimation.tables.border import Source
 from jaxpriv.estimation.tables.codebook import Codebook, CountedTable, Records, count_table, fit_codebook
 from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.estimation.tables.csv_files import TableFile
+from jaxpriv.estimation.tables.readers import Source
 from jaxpriv.estimation.tables.rules import Categories, Edges, Quantiles, Rule
 
 __all__ = [

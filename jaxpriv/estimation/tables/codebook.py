@@ -14,7 +14,7 @@ from jaxpriv._files import atomic_write
 from jaxpriv._module import summary
 from jaxpriv.datasets._layout import Dataset, Side, counted
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
-from jaxpriv.estimation.tables.border import Column, Source, read_columns, row_text
+from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.estimation.tables.rules import Categories, Edges, FittedRule, Rule, default_rule, numbers_of
 
 _FORMAT = "jaxpriv-codebook"
@@ -60,7 +60,7 @@ class Codebook:
     def without_private_values(self) -> "Codebook":
         """The codebook that may be published: it names no value of a category column that is private alone.
 
-        That a value is named says that some record has it, and whoever knows all other records knows which one.
+        A value that is named is that of some record, and whoever knows all other records knows which one.
         """
         hidden = set(self.private) - set(self.useful)
         rules = {
@@ -80,7 +80,7 @@ class Codebook:
 
     @property
     def fingerprint(self) -> np.ndarray:
-        """32 bytes, uint8, that tell the useful columns, their order and their classes from any others."""
+        """32 bytes, uint8, that identify the useful columns, their order and their classes."""
         useful = [[name, _rule_record(self.rules[name])] for name in self.useful]
         return np.frombuffer(hashlib.sha256(json.dumps(useful).encode()).digest(), dtype=np.uint8)
 
@@ -331,7 +331,7 @@ class CountedTable:
         codebook: the classes.
         private_symbols, useful_symbols: `(n,)` int64, the s and the x of every row.
         sparse: whether there are fewer than five rows for each useful symbol. What is measured on
-            such a joint says little about the population.
+            such a joint may be far from the population.
     """
 
     dataset: Dataset

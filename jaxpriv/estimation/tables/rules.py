@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.tables.border import Column
+from jaxpriv.estimation.tables.readers import Column
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)

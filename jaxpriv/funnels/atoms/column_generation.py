@@ -33,9 +33,9 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 # From measures inside the blocks of a shared attribute A to one measure over posteriors of X.
 #
 # Funnel: A stays hidden. Let U be uniform on [0, 1] and let the output given A = a be the atom whose interval of length
-# y_ak holds U; with the intervals of all blocks laid over each other, the output says in which piece of the common
-# refinement U lies. U is independent of A, so every posterior has pi = P_A, and there are at most sum_a (n_a - 1) + 1
-# outputs. Nothing is lost: for lambda < 1,
+# y_ak holds U; with the intervals of all blocks laid over each other, the output is the piece of the common
+# refinement that holds U. U is independent of A, so every posterior has pi = P_A, and there are at most
+# sum_a (n_a - 1) + 1 outputs. Nothing is lost: for lambda < 1,
 #
 #     sum_k m_k psi(q_k) >= -(1 - lambda) H(A) + sum_a P(a) sum_k y_ak psi_a(q_ak),
 #
@@ -271,7 +271,7 @@ class BlockProgram:
         return target <= _TOLD * sum(block.mass * silent_bound(block.joint) for block in self.blocks)
 
     def _silence(self, clock: Clock, target: float = np.inf) -> tuple[Perfect, ...]:
-        """The best releases of every block that tell nothing about S; with one block no more than `target` is tried."""
+        """The best releases of every block that are independent of S; with one block no more than `target` is tried."""
         if self._perfect is None:
             enough = target if len(self.blocks) == 1 else np.inf
             with clock.share(_FOR_SILENCE):

@@ -186,7 +186,7 @@ def _keys(posteriors: np.ndarray) -> np.ndarray:
 _WEIGHT = 1e-11
 # Limits below this are scaled up to it: the backend's tolerances are absolute.
 _SMALL = 1e-3
-# The largest error of the equations that is left to the front door to repair.
+# The largest error of the equations that `funnels.release` repairs.
 _ERROR = 1e-7
 # The options of the backend, in order: the next ones where it fails. There is little to presolve, and postsolve may
 # fail at tight tolerances.

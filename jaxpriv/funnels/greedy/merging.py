@@ -36,7 +36,7 @@ from jaxpriv.problems.funnel import core_of
 # What a merge of two outputs takes away: from I(X;Y), and from the leakage.
 #
 # Clusters are columns w_i[s] = P(S=s, Y=i) of mass m_i. Merging i and j touches these two only (Makhdoumi et al. 2014,
-# Proposition 1). Let B say which of the two a merged output came from, and
+# Proposition 1). Let B be the one of the two that a merged output came from, and
 #
 #     g(a, b) = a ln((a+b)/a) + b ln((a+b)/b) >= 0,     g(a, 0) = 0.
 #

@@ -47,7 +47,7 @@ from jaxpriv.leakage import AbstractAverageLeakage
 
 # Logarithms of masses stay above this: e^-400 times masses and slopes are normal numbers.
 LEAST_LOG = -400.0
-# An output whose mass has a logarithm below this is unused: its entries no longer say anything.
+# An output whose mass has a logarithm below this is unused: its entries no longer matter.
 UNUSED_LOG = -300.0
 
 

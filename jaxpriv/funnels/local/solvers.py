@@ -1,7 +1,7 @@
 """The local methods as solvers of funnel and bottleneck problems.
 
 They find; they prove nothing. A result is `stationary` where the first-order conditions hold within the tolerance,
-and `optimal` only where the elementary bounds happen to prove it (the front door decides).
+and `optimal` only where the elementary bounds happen to prove it (`funnels.release` decides).
 """
 
 import time
@@ -27,8 +27,8 @@ from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
 
 # A mechanism with the outputs that it needs: without negligible ones, and with equal ones merged.
 #
-# Outputs of one posterior tell the same. Merging outputs of mass m whose posteriors are eps apart loses of the order of
-# m eps^2 nats, so that what is merged here is lost in rounding.
+# Outputs of one posterior are equivalent. Merging outputs of mass m whose posteriors are eps apart loses of the order
+# of m eps^2 nats, so that what is merged here is lost in rounding.
 
 
 # An output that every symbol chooses with at most this probability is left out.

@@ -77,9 +77,9 @@ def relaxed(search: Search, low: np.ndarray, high: np.ndarray, start: np.ndarray
     point = np.minimum(np.maximum(start, low), high)
     total = point.sum(axis=1)
     shrink = (total > 1)[:, None]
-    room = np.where(shrink, point - low, high - point)
-    width = room.sum(axis=1)
-    point = point + (np.where(width > 0, (1 - total) / np.where(width > 0, width, 1.0), 0.0))[:, None] * room
+    slack = np.where(shrink, point - low, high - point)
+    width = slack.sum(axis=1)
+    point = point + (np.where(width > 0, (1 - total) / np.where(width > 0, width, 1.0), 0.0))[:, None] * slack
 
     q = np.zeros((count, VERTICES, size))
     mixed, cost, weight = np.zeros((count, VERTICES, private)), np.zeros((count, VERTICES)), np.zeros((count, VERTICES))

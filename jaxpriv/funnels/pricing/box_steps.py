@@ -18,7 +18,7 @@ a box l <= q <= u with r between `low` and `high`:
    infeasible end never passes a root. From a lower bound on m, q_x <= exp( (T_x.ln high - nu_x - m)/lambda ).
 4. Curvature. Along e_x - q: lambda (1/q_x - 1) <= sum_s T_sx^2/r_s - 1. Along e_x - e_y, both in the support:
    lambda (1/q_x + 1/q_y) <= sum_s (T_sx - T_sy)^2/r_s. So q_x = 0, or q_x is at least some number; and symbols that
-   tell nearly the same are not in one support.
+   have nearly the same P(s|x) are not in one support.
 5. Reduced costs. q_x <= l_x + (F - bound)/(c_x - mu) where c_x > mu, and likewise from above.
 
 All of it is rounded outwards: sums of k terms by more than k eps of their absolute sum, ends of intervals by `OUTWARD`.
@@ -89,11 +89,11 @@ def stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
         bounds[left[~alive]] = np.inf
         left, found = left[alive], found.of(alive)
         values[left] = np.minimum(values[left], _values(search, found.q))
-        room = search.level - found.bounds
+        margin = search.level - found.bounds
         rows[left, spans[0]], rows[left, spans[1]] = _ball(
-            room, found.z, rows[left][:, spans[0]], rows[left][:, spans[1]]
+            margin, found.z, rows[left][:, spans[0]], rows[left][:, spans[1]]
         )
-        low, high, lost = _reduced(room, found, rows[left][:, ends[0]], rows[left][:, ends[1]])
+        low, high, lost = _reduced(margin, found, rows[left][:, ends[0]], rows[left][:, ends[1]])
         rows[left, ends[0]], rows[left, ends[1]] = low, high
         left = left[lost >= LOSS]
         if not len(left):
@@ -268,9 +268,9 @@ def _divergence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return xlogx(a) - a * np.log(b) + np.where(rest > 0, rest * np.log(np.where(rest > 0, rest, 1.0) / (1.0 - b)), 0.0)
 
 
-def _ball(room: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _ball(margin: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Step 2."""
-    radius = np.broadcast_to((room * (1 + 1e-9) + 1e-12)[:, None], z.shape)
+    radius = np.broadcast_to((margin * (1 + 1e-9) + 1e-12)[:, None], z.shape)
     able = (z > 1e-11) & (z < 1 - DISTANT)
     b = np.where(able, z, 0.5)
     ends = []
@@ -286,14 +286,14 @@ def _ball(room: np.ndarray, z: np.ndarray, low: np.ndarray, high: np.ndarray) ->
 
 
 def _reduced(
-    room: np.ndarray, found: Relaxed, low: np.ndarray, high: np.ndarray
+    margin: np.ndarray, found: Relaxed, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(l, u (N, X), width lost (N,)): step 5."""
     d, error = found.costs - found.level[:, None], found.error[:, None]
-    free, room = high > low, room[:, None]
+    free, margin = high > low, margin[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        top = (low + room / (d - 2 * error)) * (1 + OUTWARD)
-        end = (high - room / (-d - 2 * error)) * (1 - OUTWARD) - OUTWARD
+        top = (low + margin / (d - 2 * error)) * (1 + OUTWARD)
+        end = (high - margin / (-d - 2 * error)) * (1 - OUTWARD) - OUTWARD
     down, up = free & (d > 4 * error) & (top < high), free & (d < -4 * error) & (end > low)
     lost = np.where(down, high - top, 0.0).sum(axis=1) + np.where(up, end - low, 0.0).sum(axis=1)
     return np.where(up, end, low), np.where(down, top, high), lost

@@ -152,7 +152,7 @@ def _log_sum(exponents: np.ndarray) -> float:
 
 
 class SingleFunnelPricer(AbstractPricer):
-    """min_q lambda H(q) - nu.q: a symbol alone, the dearest one."""
+    """min_q lambda H(q) - nu.q: a symbol alone, that of the largest price."""
 
     def price(
         self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None

@@ -50,7 +50,7 @@ class LocalPricer(AbstractPricer):
     """Stationary points of psi(q) - nu.q for T = `conditional` (S, X), best first. Remembers what was good.
 
     Every call draws new starts: which minima a given list of starts leads to is the same for prices that are nearly
-    the same, so that a search that finds nothing with them would say as much of the list as of the prices.
+    the same, so that a search that finds nothing with them might be due to the list instead of the prices.
     """
 
     def __init__(self, conditional: np.ndarray, *, funnel: bool):

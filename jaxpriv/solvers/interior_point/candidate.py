@@ -3,8 +3,6 @@
 `slope_of` and `consider` are for a solver of a user's own: the slope of a program, and what a mechanism is worth.
 """
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
@@ -16,6 +14,7 @@ from jaxpriv.solvers._base import Candidate
 from jaxpriv.solvers._parts import bound_of_scores, leak_of, posterior_scores, score_costs
 from jaxpriv.solvers.interior_point.system import (
     Data,
+    Edges,
     Point,
     boundary,
     normalised,
@@ -51,7 +50,7 @@ def no_candidate(program: Program) -> Candidate:
     return Candidate(program.feasible_point, value, k, eta, price, dual_bound(data, k, eta, price))
 
 
-def improved(data: Data, point: Point, edges: tuple[Any, ...], best: Candidate) -> Candidate:
+def improved(data: Data, point: Point, edges: Edges, best: Candidate) -> Candidate:
     """`best` with the better of its own and the point's mechanism, and of its own and the point's rules.
 
     `edges`: those of the point's rules.
@@ -74,7 +73,7 @@ def with_mechanism(program: Program, best: Candidate, mechanism: Arr) -> Candida
     return best.with_primal(feasible.T, objective(data, feasible))
 
 
-def _valid(data: Data, point: Point, edges: tuple[Any, ...]) -> tuple[Arr, Arr]:
+def _valid(data: Data, point: Point, edges: Edges) -> tuple[Arr, Arr]:
     """Rules inside their sets, and prices that share the peak."""
     price = point.price
     if data.program.peaked:
@@ -111,7 +110,7 @@ def dual_bound(data: Data, k: Arr, eta: Arr, price: Arr) -> ScalarLike:
 def _costs(data: Data, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, ScalarLike]:
     """(Z (Y, X) at nu = 0, price . bounds)."""
     limits = data.c.shape[0]
-    total = data.cost + data.tell(k)
+    total = data.cost + data.rmatvec(k)
     spent = xp.zeros((), like=k)
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.worst is not None:
@@ -152,12 +151,12 @@ def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike) -> 
 
 def largest_ratio(data: Data, x: Arr) -> ScalarLike:
     """The peak of a mechanism in a minimax program: max (phi + offset . X_y) / rate . X_y over outputs with mass."""
-    seen, tiny = data.see(x), np.finfo(x.dtype).tiny
+    ax, tiny = data.matvec(x), np.finfo(x.dtype).tiny
     ratios = []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.rate is not None:
             mass = x @ term.rate
-            leak = support(term, seen[:, place.rows]) + x @ term.offset
+            leak = support(term, ax[:, place.rows]) + x @ term.offset
             ratios.append(xp.where(mass > tiny, leak / xp.maximum(mass, tiny), -xp.inf).max())
     return xp.stack(ratios).max(keepdims=True).reshape(())  # of NumPy too an array and no scalar
 
@@ -177,14 +176,14 @@ def _least_leaking(data: Data, point: Point) -> tuple[Arr, ScalarLike]:
 
 def objective(data: Data, x: Arr) -> ScalarLike:
     """The objective at a mechanism, outputs first."""
-    seen = data.see(x)
+    ax = data.matvec(x)
     total = (data.cost * x).sum()
     peaks: list[Arr] = []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.OBJECTIVE:
-            total = total + support(term, seen[:, place.rows]).sum()
+            total = total + support(term, ax[:, place.rows]).sum()
         elif term.role is Role.PEAK:
-            peaks.append(support(term, seen[:, place.rows]).sum() - term.bound)
+            peaks.append(support(term, ax[:, place.rows]).sum() - term.bound)
     used = (data.c * x).sum(axis=(1, 2)) - data.program.budgets
     peaks.extend(xp.where(data.program.marks[i] > 0, used[i], -xp.inf) for i in range(used.shape[0]))
     return total + xp.stack(peaks).max() if data.program.peaked else total
@@ -209,18 +208,18 @@ def repaired(data: Data, x: Arr, peak: ScalarLike = 0.0) -> Arr:
         over = (used > program.budgets) & (program.marks == 0)
         if program.equal is not None:
             over = over & ~program.equal
-        room = xp.where(over & (used > at_feasible_point), used - at_feasible_point, 1.0)
-        share = xp.where(over, xp.clip((used - program.budgets) / room, 0.0, 1.0), 0.0).max(initial=0.0)
-    seen, seen_feasible = (data.see(one) for one in (x, feasible_point))
+        drop = xp.where(over & (used > at_feasible_point), used - at_feasible_point, 1.0)
+        share = xp.where(over, xp.clip((used - program.budgets) / drop, 0.0, 1.0), 0.0).max(initial=0.0)
+    ax, ax_feasible = (data.matvec(one) for one in (x, feasible_point))
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is Role.AVERAGE:
-            value = support(term, seen[:, place.rows]).sum()
-            held = support(term, seen_feasible[:, place.rows]).sum()
+            value = support(term, ax[:, place.rows]).sum()
+            held = support(term, ax_feasible[:, place.rows]).sum()
             # What rounding alone exceeds is met, as in the certificate; a feasible point at the limit repairs nothing.
             known = 0.0 if term.smooth else _rounding(term, x).sum()
             above = (value > term.bound + known) & (held < term.bound)
-            room = xp.where(above & (value > held), value - held, 1.0)
-            share = xp.maximum(share, xp.where(above, xp.clip((value - term.bound) / room, 0.0, 1.0), 0.0))
+            drop = xp.where(above & (value > held), value - held, 1.0)
+            share = xp.maximum(share, xp.where(above, xp.clip((value - term.bound) / drop, 0.0, 1.0), 0.0))
     return (1.0 - share) * x + share * feasible_point
 
 
@@ -241,19 +240,19 @@ def _independent_share(data: Data, x: Arr, mass: Arr, peak: ScalarLike) -> Arr:
     With excess e_y and an independent release of law a_y, whose slack is a_y times `own`, the mixture
     (1 - c) W + c a meets the limit at y when c a_y own >= (1 - c) e_y.
     """
-    seen = data.see(x)
-    prior = data.see(xp.ones_like(mass)[None])
+    ax = data.matvec(x)
+    prior = data.matvec(xp.ones_like(mass)[None])
     need = xp.zeros(x.shape[0], like=x)
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.role is not Role.WORST or (term.rate is not None and peak is xp.inf):
             continue
-        w, base = seen[:, place.rows], prior[:, place.rows]
+        w, base = ax[:, place.rows], prior[:, place.rows]
         if term.smooth:
             offset = term.offset_at(peak)
             excess = support(term, w) + x @ offset
             own = -(support(term, base)[0] + offset.sum())
         else:
-            # What rounding alone exceeds is met here too: a release without room cannot mend it, and mixing with one
+            # What rounding alone exceeds is met here too: a release without slack cannot repair it, and mixing with one
             # would lose the mechanism.
             excess, own = support(term, w), -support(term, base)[0]
             excess = xp.where(excess > _rounding(term, x), excess, 0.0)

@@ -17,7 +17,7 @@ found, in float64. Where no derivation is given a number is a choice.
 """
 
 from operator import is_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -42,6 +42,7 @@ from jaxpriv.solvers.interior_point.newton import (
 from jaxpriv.solvers.interior_point.start import first_point
 from jaxpriv.solvers.interior_point.system import (
     Data,
+    Edges,
     Point,
     Residual,
     domain,
@@ -84,9 +85,9 @@ _NEARER = 0.5
 _LEAST_RATIO = 1e-3
 # What rules outside the set of a user's loss may be worth: its boundary turns within what it is smoothed by, which
 # falls with the products, so that its rules are always as far outside as the products say.
-_STRAY_OF_LOSSES = 0.5
+_DUAL_TOLERANCE_OF_LOSSES = 0.5
 # The same where no limit has a price that may grow: the prices of objectives are one, or share one.
-_STRAY_OF_OBJECTIVES = 0.3
+_DUAL_TOLERANCE_OF_OBJECTIVES = 0.3
 # Rules of relative entropies, log-ratios, may change by this many times as much: a shorter step alternates between two
 # prices where outputs exclude symbols.
 _OF_LOGARITHMS = 2.0
@@ -113,7 +114,8 @@ class InteriorPoint(AbstractSolver):
         long_enough: steps of this length are not corrected any more.
         boundary: fraction of the way to the boundary that a step may go.
         neighbourhood: smallest allowed ratio of a complementarity product to the mean.
-        stray: what rules outside their sets may be worth under limits, as a share of the complementarity products.
+        dual_tolerance: what rules outside their sets may be worth under limits, as a share of the complementarity
+            products.
         score_change: largest change of a rule in one step.
     """
 
@@ -122,7 +124,7 @@ class InteriorPoint(AbstractSolver):
     long_enough: float = eqx.field(static=True, default=0.9)
     boundary: float = eqx.field(static=True, default=0.95)
     neighbourhood: float = eqx.field(static=True, default=0.02)
-    stray: float = eqx.field(static=True, default=0.03)
+    dual_tolerance: float = eqx.field(static=True, default=0.03)
     score_change: float = eqx.field(static=True, default=1.5)
     attempts: int = eqx.field(static=True, default=3)
 
@@ -175,7 +177,7 @@ def _after(data: Data, point: Point, move: Point, a: ScalarLike) -> Point:
     price, change = point.price[at], move.price[at]
     bent = a * a * xp.minimum(change, 0.0) / price * (move.k - point.k * (change / price))
     bent = xp.where(data.shared, bent, 0.0)
-    return after._replace(k=after.k + bent, z=after.z + data.tell(bent))
+    return after._replace(k=after.k + bent, z=after.z + data.rmatvec(bent))
 
 
 def _products(data: Data, after: Point, prices: Arr) -> tuple[Arr, Arr, tuple[Arr, ...]]:
@@ -187,7 +189,7 @@ def _products(data: Data, after: Point, prices: Arr) -> tuple[Arr, Arr, tuple[Ar
     ks = rv = xp.zeros_like(after.s)
     if data.any_linear:
         ks = after.k * after.s
-        rv = data.room(after.k, prices) * after.v
+        rv = data.cap_slack(after.k, prices) * after.v
         total = total + (data.linear * ks + data.capped * rv).sum()
         least = xp.minimum(least, xp.where(data.linear > 0, ks / data.row_weight, xp.inf).min())
         least = xp.minimum(least, xp.where(data.capped > 0, rv / data.row_weight, xp.inf).min())
@@ -199,7 +201,7 @@ def _ratio(v: Arr, dv: Arr) -> Arr:
     return xp.minimum(1.0, 1.0 / xp.maximum((-dv / v).max(), np.finfo(v.dtype).tiny))
 
 
-def _reach(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
+def _rule_steps(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
     """How far the rules may rise and fall in one step, (Y, T) each; one array where that is equally far."""
     up, down = [], []
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -227,7 +229,7 @@ def _reach(solver: InteriorPoint, data: Data, g: Arr) -> tuple[Arr, Arr]:
     return rise, rise if all(map(is_, up, down)) else xp.concatenate(down, axis=1)
 
 
-def _largest(data: Data, point: Point, r: Residual, origin: "_Origin", move: Point) -> Arr:
+def _to_boundary(data: Data, point: Point, r: Residual, origin: "_Origin", move: Point) -> Arr:
     inside = data.support
     step = _ratio(xp.where(inside, point.x, 1.0), xp.where(inside, move.x, 0.0))
     step = xp.minimum(step, _ratio(point.z, xp.where(inside, move.z, 0.0)))
@@ -237,8 +239,8 @@ def _largest(data: Data, point: Point, r: Residual, origin: "_Origin", move: Poi
         step = xp.minimum(step, _ratio(xp.where(linear, point.k, 1.0), xp.where(linear, move.k, 0.0)))
         step = xp.minimum(step, _ratio(xp.where(linear, point.s, 1.0), xp.where(linear, move.s, 0.0)))
         step = xp.minimum(step, _ratio(xp.where(capped, point.v, 1.0), xp.where(capped, move.v, 0.0)))
-        droom = xp.where(capped, xp.where(capped, data.cap, 0.0) * moved_prices - move.k, 0.0)
-        step = xp.minimum(step, _ratio(data.room(point.k, r.prices), droom))
+        d_slack = xp.where(capped, xp.where(capped, data.cap, 0.0) * moved_prices - move.k, 0.0)
+        step = xp.minimum(step, _ratio(data.cap_slack(point.k, r.prices), d_slack))
     for v, dv in (
         (point.eta, move.eta),
         (point.sigma, move.sigma),
@@ -267,7 +269,7 @@ def _largest(data: Data, point: Point, r: Residual, origin: "_Origin", move: Poi
     return xp.minimum(step, 1.0 / xp.maximum(worst, np.finfo(worst.dtype).tiny))
 
 
-def _strayed(data: Data, point: Point, prices: Arr, edges: tuple[Any, ...]) -> tuple[Arr, Arr]:
+def _infeasibility(data: Data, point: Point, prices: Arr, edges: Edges) -> tuple[Arr, Arr]:
     """(price, t |level|) of every output and smooth term, (Y, J): what rules outside their sets claim.
 
     The certificate takes the sum of the products back.
@@ -298,22 +300,22 @@ class _Origin(NamedTuple):
 
 def _origin(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> _Origin:
     least, mean, _ = _products(data, point, r.prices)
-    _, claim = _strayed(data, point, r.prices, r.edges)
+    _, claim = _infeasibility(data, point, r.prices, r.edges)
     share = xp.minimum(solver.neighbourhood, _OF_START * least / mean)
-    return _Origin(share, claim, *_reach(solver, data, r.rules))
+    return _Origin(share, claim, *_rule_steps(solver, data, r.rules))
 
 
-def _allowed_stray(solver: InteriorPoint, data: Data) -> float | None:
+def _dual_tolerance(solver: InteriorPoint, data: Data) -> float | None:
     """The share that `held` allows; None where it need not be asked.
 
-    For a relative entropy at a price of one, or of a share of one, the products see the curvature of its set.
+    For a relative entropy at a price of one, or of a share of one, the products measure the curvature of its set.
     """
     if data.coupled:
-        return _STRAY_OF_LOSSES
+        return _DUAL_TOLERANCE_OF_LOSSES
     limited = any(term.smooth and term.role in (Role.AVERAGE, Role.WORST) for term in data.terms)
     if not limited and all(term.rule_set is ENTROPIC or not term.smooth for term in data.terms):
         return None
-    return solver.stray if limited else max(solver.stray, _STRAY_OF_OBJECTIVES)
+    return solver.dual_tolerance if limited else max(solver.dual_tolerance, _DUAL_TOLERANCE_OF_OBJECTIVES)
 
 
 def _into_neighbourhood(
@@ -321,20 +323,20 @@ def _into_neighbourhood(
 ) -> tuple[Arr, Arr]:
     """(step, mean product after it): back from the boundary until every product is a fair share of the mean.
 
-    The products see neither the curvature of the sets nor how high its price is: where a limit is tiny a change
-    of 1e-2 in a rule, harmless elsewhere, is worth more than all products. So the rules must also stay in their
+    The products depend neither on the curvature of the sets nor on how high its price is: where a limit is tiny a
+    change of 1e-2 in a rule, harmless elsewhere, is worth more than all products. So the rules must also stay in their
     sets up to a share of the products, or come nearer to them.
     """
 
-    stray = _allowed_stray(solver, data)
+    dual_tolerance = _dual_tolerance(solver, data)
 
     def held(a: ScalarLike, after: Point, prices: Arr, mean: ScalarLike) -> BoolLike:
-        if stray is None:
+        if dual_tolerance is None:
             return True
         # At the prices after the step: a price that doubles, as that of a small limit does at first, would hide
         # that its rules come nearer.
-        price, claim = _strayed(data, after, prices, edges_of(data, rules(data, after.k, prices), prices, mean))
-        allowed = xp.maximum(stray * data.pairs * mean, (1.0 - _NEARER * a) * (price * origin.claim).sum())
+        price, claim = _infeasibility(data, after, prices, edges_of(data, rules(data, after.k, prices), prices, mean))
+        allowed = xp.maximum(dual_tolerance * data.pairs * mean, (1.0 - _NEARER * a) * (price * origin.claim).sum())
         return (price * claim).sum() <= allowed
 
     def outside(carry: tuple[Arr, Arr, Arr, Arr]) -> BoolLike:
@@ -351,7 +353,7 @@ def _into_neighbourhood(
         least, mean, _ = _products(data, after, prices)
         return a, mean, (mean > 0) & (least >= origin.share * mean) & held(a, after, prices, mean), count + 1
 
-    a = solver.boundary * _largest(data, point, r, origin, move)
+    a = solver.boundary * _to_boundary(data, point, r, origin, move)
     a, mean, _, _ = xp.while_loop(outside, shorten, (a, r.mu, np.array(False), np.array(0)))
     return a, mean
 
@@ -366,7 +368,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         with_prices(data, point, r, Point(*(leaf[i] for leaf in both)), response, asked[i]) for i in range(2)
     )
     origin = _origin(solver, data, point, r)
-    reach = _largest(data, point, r, origin, predict)
+    reach = _to_boundary(data, point, r, origin, predict)
     sigma = xp.clip((1.0 - reach) ** _POWER, _LEAST_SIGMA, _MOST_SIGMA)
     move = _plus(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
@@ -441,7 +443,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Sca
         kappa = move.k[:, at] - r.rules[:, at] * price_move(data, move, j)
         linear = t[:, None] * (edge.normal + a * _bent(edge, kappa / price))
         expected = edge.level + a * (edge.normal * kappa).sum(axis=1) / price[:, 0]
-        if edge.normal_drift is not None:
+        if edge.normal_drift is not None and edge.level_drift is not None:
             spread = gone * smoothing_of(price[:, 0], r.mu)
             linear = linear + (t * spread)[:, None] * edge.normal_drift
             expected = expected + spread * edge.level_drift
@@ -449,7 +451,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Sca
         level = xp.put(level, np.s_[:, n], -price[:, 0] * t * (new.level - expected))
     sums, limits = measure_use(data, after.x, after.t, after.v, g, edges, after.peak)
     rate = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
-    room = r.use + a * rate - sums
+    missing = r.use + a * rate - sums
     if limits.shape[1]:
         rate = xp.einsum("ywx,yx->yw", r.extra, move.x)
         if data.program.minimax:
@@ -469,7 +471,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Sca
         level=keep(level),
         pair=data.open(towards(pair, goal), 0.0),
         worst=towards(worst, goal),
-        room=keep(room),
+        limits=keep(missing),
     )
 
 

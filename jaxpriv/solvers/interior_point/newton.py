@@ -62,7 +62,7 @@ class Sides(NamedTuple):
     row: Arr  # (X,)
     pair: Arr  # (B,) of slack price
     worst: Arr  # (Y, W) of sigma eta
-    room: Arr  # (B,) of the limits
+    limits: Arr  # (B,) of the limits
     balance: Arr  # () of the prices that share the peak, or of `Data.share` of a minimax program
 
 
@@ -89,9 +89,9 @@ class Equations(NamedTuple):
     """The arrays of `newton_system`, for iterative refinement.
 
     A small limit in every outcome makes the Schur complement of the row sums ill-conditioned: moves of the mechanism
-    that the limited rows see cost that much more than the others. The solution misses the row sums, and with them the
-    limits, by its condition number times the rounding; once that is as much as the limits themselves, the iteration
-    cannot follow them.
+    that change A x of the limited rows cost that much more than the others. The solution misses the row sums, and with
+    them the limits, by its condition number times the rounding; once that is as much as the limits themselves, the
+    iteration cannot follow them.
     """
 
     a: Arr  # (T, X), or its diagonal (X,)
@@ -129,8 +129,8 @@ class Equations(NamedTuple):
         kappa, dx, dz, _ = solution
         rho, link, level, row = sides
         top = dx * self.a if self.a.ndim == 1 else xp.matmul(dx, self.a.T)
-        seen = xp.concatenate([top, xp.einsum("ywx,myx->myw", self.extra, dx)], axis=-1)
-        link = link - self.d * kappa + seen
+        ax = xp.concatenate([top, xp.einsum("ywx,myx->myw", self.extra, dx)], axis=-1)
+        link = link - self.d * kappa + ax
         sizes = (self.normals**2).sum(axis=1)
         along = xp.einsum("yng,myn->myg", self.normals, link) / xp.where(sizes > 0, sizes, 1.0)
         link = link - xp.einsum("yng,myg->myn", self.normals, along)
@@ -181,7 +181,7 @@ def _full_link(data: Data, point: Point, r: Residual, sides: Sides) -> Arr:
     """Right-hand side of the rows: what is asked of the links and what the products contribute."""
     link = sides.link
     if data.any_linear:
-        products = sides.ks / point.k - sides.rv / data.room(point.k, r.prices)
+        products = sides.ks / point.k - sides.rv / data.cap_slack(point.k, r.prices)
         link = xp.add_at(link, np.s_[..., : data.rows], xp.where(data.linear > 0, products, 0.0))
     return xp.add_at(link, np.s_[..., data.rows :], sides.worst / point.eta)
 
@@ -233,7 +233,7 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, given: Respo
     base = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
     at = data.open(point.price, 1.0)  # of an equation it may be zero, and neither slack nor pair are asked for
     matrix = xp.diag(point.slack / at) - slopes[:count].T
-    rhs = sides.pair / at - sides.room + base
+    rhs = sides.pair / at - sides.limits + base
     peak = xp.zeros_like(point.peak)
     if data.program.peaked:
         mark = data.marks
@@ -276,13 +276,13 @@ def predictor(data: Data, point: Point, r: Residual) -> Sides:
     return Sides(
         xz=xp.where(data.support, -point.x * point.z, 0.0),
         ks=-data.linear * point.k * point.s if data.any_linear else xp.zeros_like(point.s),
-        rv=-data.capped * data.room(point.k, r.prices) * point.v if data.any_linear else xp.zeros_like(point.v),
+        rv=-data.capped * data.cap_slack(point.k, r.prices) * point.v if data.any_linear else xp.zeros_like(point.v),
         link=r.link + link,
         level=r.level + level,
         row=r.row,
         pair=-point.slack * point.price,
         worst=-point.eta * point.sigma,
-        room=r.bounds - r.use - point.slack,
+        limits=r.bounds - r.use - point.slack,
         balance=balance,
     )
 
@@ -291,8 +291,8 @@ def _unsmoothed(data: Data, point: Point, r: Residual) -> tuple[Arr, Arr]:
     """What the links and the normalisations miss besides where the products, and so the smoothing, end at zero."""
     link, level = xp.zeros_like(r.d), xp.zeros_like(r.level)
     for n, j in enumerate(data.normed):
-        edge, at = r.edges[j], data.layout[j].rows
-        if edge is not None and edge.normal_drift is not None:
+        edge, at = r.edges.get(j), data.layout[j].rows
+        if edge is not None and edge.normal_drift is not None and edge.level_drift is not None:
             price = r.prices[:, at.start]
             spread, t = smoothing_of(price, r.mu), data.scale(j, point.x, edge)
             link = xp.put(link, np.s_[:, at], (t * spread)[:, None] * edge.normal_drift)

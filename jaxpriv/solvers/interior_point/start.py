@@ -55,7 +55,7 @@ def path_multipliers(support: Arr, h: Arr, costs: Arr, mu: ScalarLike) -> Arr:
 #     <cost, W> + sum_y eta_y (phi(W_y) + offset . W_y)
 #
 # lies below its linearisation plus max(eta) KL(W', W), weighted by the mass of x: a mirror step of that length
-# decreases it. The prices grow where the limit is exceeded and shrink where there is room.
+# decreases it. The prices grow where the limit is exceeded and shrink where there is slack.
 #
 # The steps are taken in float32 (but for a user's function, which may have constants of its own precision): the first
 # Newton step brings the digits that they lack.
@@ -92,19 +92,19 @@ def uniform(data: Data) -> Arr:
     return weights / weights.sum(axis=0)
 
 
-def average_rules(data: Data, seen: Arr) -> Arr:
-    """The rules (Y, T) at what the rows see of a mechanism, (Y, T), for `averaged` programs."""
-    rules, tiny = [], np.finfo(seen.dtype).tiny
+def average_rules(data: Data, ax: Arr) -> Arr:
+    """The rules (Y, T) at `ax` = A x of a mechanism, (Y, T), for `averaged` programs."""
+    rules, tiny = [], np.finfo(ax.dtype).tiny
     for term, place in zip(data.terms, data.layout, strict=True):
-        w = seen[:, place.rows]
+        w = ax[:, place.rows]
         # A rule is the same for all multiples of w.
         rules.append(rule_at(term, xp.maximum(w / xp.maximum(w.max(axis=1, keepdims=True), tiny), _LEAST_SHARE)))
     return xp.concatenate(rules, axis=1)
 
 
-def leaks_of(data: Data, rules: Arr, seen: Arr) -> Arr:
+def leaks_of(data: Data, rules: Arr, ax: Arr) -> Arr:
     """sum_y phi - bound of every term (J,) by these rules."""
-    used = rules * seen
+    used = rules * ax
     return xp.stack([used[:, at.rows].sum() - term.bound for term, at in zip(data.terms, data.layout, strict=True)])
 
 
@@ -114,11 +114,11 @@ def outcome_leaks(data: Data, x: Arr) -> tuple[Arr, Arr, Arr]:
     """
     (term,) = data.terms
     tiny = np.finfo(x.dtype).tiny
-    w = xp.maximum(data.see(x), tiny)
+    w = xp.maximum(data.matvec(x), tiny)
     g = rule_at(term, w)
     prior = term.rows.sum(axis=1)
-    room = -(rule_at(term, prior) @ prior + term.offset.sum()) / prior.sum() * w.sum(axis=1)
-    return g, (g * w).sum(axis=1) + x @ term.offset + room, xp.maximum(room, tiny)
+    allowed = -(rule_at(term, prior) @ prior + term.offset.sum()) / prior.sum() * w.sum(axis=1)
+    return g, (g * w).sum(axis=1) + x @ term.offset + allowed, xp.maximum(allowed, tiny)
 
 
 def average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
@@ -134,15 +134,15 @@ def _average_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr, Arr]:
 
     def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr]:
         logs, mechanism, multipliers, weights = carry
-        seen = data.see(mechanism.T)
-        rules = average_rules(data, seen)
+        ax = data.matvec(mechanism.T)
+        rules = average_rules(data, ax)
         if program.peaked:
-            leaks = leaks_of(data, rules, seen)
+            leaks = leaks_of(data, rules, ax)
             weights = weights * xp.exp(xp.clip(leaks - leaks.max(), -1.0, 0.0))
             weights = weights / weights.sum()
             shares = [xp.full(len(term.reference), weights[j], like=rules) for j, term in enumerate(data.terms)]
             rules = rules * xp.concatenate(shares)
-        logits = logs - tilt * (data.cost + data.tell(rules)).T
+        logits = logs - tilt * (data.cost + data.rmatvec(rules)).T
         if program.budgets.shape[0]:
             logits, multipliers = meet_budgets(program.constraints, program.budgets, logits, tilt, multipliers, 1)
         return *normalised(logits), multipliers, weights
@@ -166,11 +166,11 @@ def _outcome_steps(data: Data, steps: ScalarLike) -> tuple[Arr, Arr]:
 
     def step(_: ScalarLike, carry: tuple[Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr]:
         log_x, x, eta = carry
-        g, used, room = outcome_leaks(data, x)
-        excess = (xp.maximum(used, 0.0) / room) ** _DAMPING
+        g, used, allowed = outcome_leaks(data, x)
+        excess = (xp.maximum(used, 0.0) / allowed) ** _DAMPING
         eta = eta * xp.clip(excess, _FASTEST, 1.0 / _FASTEST)
         eta = xp.minimum(eta, _HIGHEST * eta.mean())
-        gradient = data.cost + data.tell(eta[:, None] * g) + eta[:, None] * term.offset
+        gradient = data.cost + data.rmatvec(eta[:, None] * g) + eta[:, None] * term.offset
         log_x = log_x - gradient / (data.program.mass * eta.max()) + outside
         log_x = log_x - log_x.max(axis=0)
         x = xp.exp(log_x)
@@ -194,8 +194,8 @@ _LEAST_ENTRY = 0.3
 _LEAST_PAIR = 0.01
 # The least gap of a start: mu, in whose units all products are, must not vanish where mirror steps end at the optimum.
 _LEAST_GAP = 1e-9
-# The least room of an output under a worst-outcome limit, in the scaled program's units (masses of one): from there the
-# price is mu / room.
+# The least slack of an output under a worst-outcome limit, in the scaled program's units (masses of one): from there
+# the price is mu / slack.
 _LEAST_OF_OUTPUT = 1e-12
 # Where the products are as multiples of the gap on the first, second and third attempt: further inside on each. A
 # program without mirror steps has a start that is not near the solution, so that its later attempts go further.
@@ -227,8 +227,8 @@ def first_point(data: Data, attempt: ScalarLike, warm_steps: int) -> Point:
     if near is None:
         return point
     nearer = xp.cond(attempt == 0, lambda: near(data, warm_steps, _NEAR), lambda: point)
-    # Steps that lost their way have a gap of many times what the uniform release has; those that left the range of
-    # float32 have none. The budgets count at the prices found, which are steep where there is little room.
+    # Steps that diverged have a gap of many times what the uniform release has; those that left the range of float32
+    # have none. The budgets count at the prices found, which are steep where there is little slack.
     costs, limits = data.cost, data.c.shape[0]
     if limits:
         costs = costs + xp.weigh(nearer.price[:limits], data.c)
@@ -244,9 +244,9 @@ def average_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     x = (1.0 - _SPREAD) * x + _SPREAD * uniform(data)
     lam = xp.maximum(lam, _LEAST_PRICE)
     weights = (1.0 - _SPREAD) * weights / weights.sum() + _SPREAD / len(weights)
-    seen = data.see(x)
-    g = average_rules(data, seen)
-    leaks = leaks_of(data, g, seen)
+    ax = data.matvec(x)
+    g = average_rules(data, ax)
+    leaks = leaks_of(data, g, ax)
     price = xp.concatenate([lam, weights]) if program.peaked else lam
     no_eta = xp.zeros((outputs, 0), like=x)
     k = g * row_prices(data, price, no_eta)
@@ -289,17 +289,17 @@ def outcome_point(data: Data, steps: ScalarLike, target: ScalarLike) -> Point:
     outputs = data.cost.shape[0]
     x, eta = outcome_steps(data, 2 * steps)
     independent = xp.broadcast_to((x @ data.program.mass)[:, None] / data.program.mass.sum(), x.shape)
-    _, used, room = outcome_leaks(data, x)
-    share = xp.clip(1.0 - _INSIDE / (used / room).max(), _SPREAD, 1.0)
+    _, used, allowed = outcome_leaks(data, x)
+    share = xp.clip(1.0 - _INSIDE / (used / allowed).max(), _SPREAD, 1.0)
     x = (1.0 - _SPREAD) * ((1.0 - share) * x + share * independent) + _SPREAD * uniform(data)
     x = xp.where(data.support, x, 0.0)
     x = x / x.sum(axis=0)
 
-    g, used, room = outcome_leaks(data, x)
+    g, used, allowed = outcome_leaks(data, x)
     no_prices = xp.zeros(data.cost.shape[1], like=x), xp.zeros(0, like=x)
     costs = reduced_costs(data, g * eta[:, None], eta[:, None], *no_prices)
     mu = target * xp.maximum(_gap(data, x, costs), _LEAST_GAP) / outputs
-    sigma = xp.maximum(room - used, _LEAST_OF_OUTPUT)
+    sigma = xp.maximum(allowed - used, _LEAST_OF_OUTPUT)
     eta = xp.maximum(eta, _LEAST_PAIR * mu / sigma)
     sigma = xp.maximum(sigma, _LEAST_PAIR * mu / eta)
     k = g * eta[:, None]
@@ -341,13 +341,13 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         mu = mu * peak / len(data.rates)
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
     used = (data.c * x).sum(axis=(1, 2))
-    room = data.program.budgets - used
-    slack = xp.maximum(room, mu)
+    left = data.program.budgets - used
+    slack = xp.maximum(left, mu)
     price, eta, sigma = mu / slack, [], []
     if data.equal is not None:
         slack = xp.where(data.equal[:limits], 0.0, slack)
-    seen = data.see(x)
-    prior = seen.sum(axis=0)
+    ax = data.matvec(x)
+    prior = ax.sum(axis=0)
     g = xp.concatenate(
         [rule_at(term, prior[at.rows]) if term.smooth else xp.zeros_like(term.reference)
          for term, at in zip(data.terms, data.layout, strict=True)]
@@ -361,18 +361,18 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         for term, place in zip(data.terms, data.layout, strict=True)
         if term.role is Role.PEAK
     ]
-    peaks += [xp.where(data.program.marks[i] > 0, -room[i], -xp.inf) for i in range(limits)]
+    peaks += [xp.where(data.program.marks[i] > 0, -left[i], -xp.inf) for i in range(limits)]
     if data.program.peaked:
         peak = xp.stack(peaks).max() + mu
     sharing = xp.maximum(data.marks.sum(), 1.0)
     if data.program.peaked:
         price = xp.where(data.program.marks > 0, 1.0 / sharing, price)
-        slack = xp.where(data.program.marks > 0, xp.maximum(room + peak, mu * sharing), slack)
+        slack = xp.where(data.program.marks > 0, xp.maximum(left + peak, mu * sharing), slack)
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.limit is not None:
             shared = term.role is Role.PEAK
             own = term.bound + (peak if shared else 0.0) - sums[place.limit]
-            # An independent release holds a limit with all its room, however small: a slack of mu in its place
+            # An independent release has all of the slack of a limit, however small: a slack of mu in its place
             # would put the first steps far outside, where the rules follow a leakage many times the limit.
             own = xp.maximum(own, mu) if shared else xp.where(own > 0.0, own, mu)
             price = xp.append(price, 1.0 / sharing if shared else mu / own)
@@ -391,7 +391,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         if term.smooth:
             continue
         at = place.rows
-        w, b = seen[:, at], term.reference
+        w, b = ax[:, at], term.reference
         one_price = prices[:, at.start]
         over = xp.zeros_like(w)
         if term.cap is not None:
@@ -416,7 +416,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
 
 
 def _within_budgets(data: Data, x: Arr) -> Arr:
-    """A mixture of x with the feasible point that leaves a share of the feasible point's room in every budget."""
+    """A mixture of x with the feasible point that leaves a share of the feasible point's slack in every budget."""
     feasible_point, budgets = data.program.feasible_point.T, data.program.budgets
     used, held = ((data.c * one).sum(axis=(1, 2)) for one in (x, feasible_point))
     most = budgets - _SLACK * xp.maximum(budgets - held, 0.0)

@@ -19,7 +19,7 @@ Where the peak t is the largest ratio of an output, offset becomes offset - t ra
 -t sum_j eta_j rate_j, and the prices satisfy sum_y sum_j eta_jy rate_j . X_y = 1.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -125,20 +125,20 @@ class Data(NamedTuple):
         """Numbers of the limits that are inequalities, (B,); `blank` in the place of equations."""
         return values if self.equal is None else xp.where(self.equal, blank, values)
 
-    def see(self, x: Arr) -> Arr:
+    def matvec(self, x: Arr) -> Arr:
         """A x of every output: (Y, X) -> (Y, T)."""
         return x * self.a if self.diagonal else xp.matmul(x, self.a.T)
 
-    def tell(self, k: Arr) -> Arr:
+    def rmatvec(self, k: Arr) -> Arr:
         """A' k of every output: (Y, T) -> (Y, X)."""
         return k * self.a if self.diagonal else xp.matmul(k, self.a)
 
-    def tell_of(self, term: Term, g: Arr) -> Arr:
+    def rmatvec_of(self, term: Term, g: Arr) -> Arr:
         """The same for the rows of one term."""
-        return self.tell(g) if self.diagonal else xp.matmul(g, term.rows)
+        return self.rmatvec(g) if self.diagonal else xp.matmul(g, term.rows)
 
     def scale(self, j: int, x: Arr, edge: Boundary) -> Arr:
-        """t of every output: as many normals of the set of term j as its rows see of x in all, (Y,)."""
+        """t of every output: as many normals of the set of term j as the sum of A_j x over its rows, (Y,)."""
         return x @ self.sums[j] / edge.size
 
     @property
@@ -150,8 +150,8 @@ class Data(NamedTuple):
         """sum_y sum_j eta_jy rate_j . X_y: 1 at the solution of a minimax program."""
         return (eta * xp.matmul(x, self.rates.T)).sum()
 
-    def room(self, k: Arr, prices: Arr) -> Arr:
-        """What capped rows may still gain, 1 elsewhere: (Y, T)."""
+    def cap_slack(self, k: Arr, prices: Arr) -> Arr:
+        """cap price - k of capped rows, 1 elsewhere: (Y, T)."""
         return xp.where(self.capped > 0, self.cap * prices - k, 1.0)
 
     @property
@@ -160,7 +160,7 @@ class Data(NamedTuple):
 
 
 def rearrange(program: Program, *, dense: bool = False) -> Data:
-    """The program as the solvers see it; `dense`: the rows as a matrix even where they are diagonal."""
+    """The program in the form that the solvers work on; `dense`: the rows as a matrix even where they are diagonal."""
     diagonal = program.diagonal and not dense
     layout: list[Layout] = []
     start, worst, limit = 0, 0, program.budgets.shape[0]
@@ -249,18 +249,22 @@ def rules(data: Data, k: Arr, prices: Arr) -> Arr:
 def reduced_costs(data: Data, k: Arr, eta: Arr, nu: Arr, price: Arr, peak: ScalarLike = 0.0) -> Arr:
     """Z, (Y, X): exactly linear in its arguments at a fixed peak, which counts in minimax programs alone."""
     limits = data.c.shape[0]
-    z = data.cost + data.tell(k) - nu
+    z = data.cost + data.rmatvec(k) - nu
     for term, place in zip(data.terms, data.layout, strict=True):
         if place.worst is not None:
             z = z + eta[:, place.worst, None] * term.offset_at(peak)
     return z + xp.weigh(price[:limits], data.c) if limits else z
 
 
+# The boundaries of the sets of the smooth terms, by the number of the term.
+Edges: TypeAlias = dict[int, Boundary]
+
+
 class Residual(NamedTuple):
     """What depends on the point alone."""
 
     rules: Arr  # (Y, T)
-    edges: tuple[Any, ...]  # `edges_of` the rules
+    edges: Edges  # `edges_of` the rules
     prices: Arr  # (Y, T)
     d: Arr  # (Y, T + W) diagonal of the rows, 1 on coupled ones
     blocks: tuple[Arr, ...]  # (Y, t, t) for the t rows of every coupled term, instead of the diagonal
@@ -284,23 +288,22 @@ def smoothing_of(prices: Arr, mu: ScalarLike) -> Arr:
     return xp.clip(_SMOOTHED * mu / prices, CENTRED, _SMOOTHEST)
 
 
-def edges_of(data: Data, g: Arr, prices: Arr, mu: ScalarLike) -> tuple[Any, ...]:
-    """The boundary of every smooth term at rules g and prices (Y, T); None for the others."""
-    return tuple(
-        boundary(term, g[:, at.rows], smoothing_of(prices[:, at.rows.start], mu)) if term.smooth else None
-        for term, at in zip(data.terms, data.layout, strict=True)
-    )
+def edges_of(data: Data, g: Arr, prices: Arr, mu: ScalarLike) -> Edges:
+    """The boundary of every smooth term at rules g and prices (Y, T)."""
+    return {
+        j: boundary(term, g[:, at.rows], smoothing_of(prices[:, at.rows.start], mu))
+        for j, (term, at) in enumerate(zip(data.terms, data.layout, strict=True))
+        if term.smooth
+    }
 
 
-def measure_use(
-    data: Data, x: Arr, t: Arr, v: Arr, g: Arr, edges: tuple[Any, ...], peak: ScalarLike = 0.0
-) -> tuple[Arr, Arr]:
-    """(limits on sums (B,), worst-outcome limits (Y, W)) as the rules see them; `edges` of the rules."""
-    seen = data.see(x)
-    sums: list[Any] = []
-    worst: list[Any] = []
+def measure_use(data: Data, x: Arr, t: Arr, v: Arr, g: Arr, edges: Edges, peak: ScalarLike = 0.0) -> tuple[Arr, Arr]:
+    """(limits on sums (B,), worst-outcome limits (Y, W)) by the rules; `edges` of the rules."""
+    ax = data.matvec(x)
+    sums: list[Any] = []  # arrays, and the number 0 of a term that uses nothing
+    worst: list[Arr] = []
     for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
-        w = seen[:, place.rows]
+        w = ax[:, place.rows]
         if not term.smooth:
             if term.priced:
                 over = 0.0 if term.cap is None else (term.cap * v[:, place.rows]).sum()
@@ -327,14 +330,14 @@ def residuals(data: Data, point: Point) -> Residual:
     wide = point.eta.shape[1]
     prices = row_prices(data, point.price, point.eta)
     g = rules(data, point.k, prices)
-    seen = data.see(point.x)
+    ax = data.matvec(point.x)
     pairs = xp.where(data.support, point.x * point.z, 0.0).sum()
     pairs = pairs + (point.slack * point.price).sum() + (point.eta * point.sigma).sum()
-    room = d_linear = xp.zeros_like(point.s)
+    cap_slack = d_linear = xp.zeros_like(point.s)
     if data.any_linear:
-        room = data.room(point.k, prices)
-        d_linear = point.s / point.k + xp.where(data.capped > 0, point.v / room, 0.0)
-        pairs = pairs + (data.linear * point.k * point.s + data.capped * room * point.v).sum()
+        cap_slack = data.cap_slack(point.k, prices)
+        d_linear = point.s / point.k + xp.where(data.capped > 0, point.v / cap_slack, 0.0)
+        pairs = pairs + (data.linear * point.k * point.s + data.capped * cap_slack * point.v).sum()
     mu = pairs / data.pairs
     edges = edges_of(data, g, prices, mu)
     d, blocks, link, levels = [], [], [], []
@@ -357,21 +360,21 @@ def residuals(data: Data, point: Point) -> Residual:
             else:
                 # A row without reference is 0 and has no curvature: 1 keeps its rule where it is.
                 d.append(xp.where(term.reference > 0, t[:, None] * edge.curvature / prices[:, at], 1.0))
-            link.append(seen[:, at] - w)
+            link.append(ax[:, at] - w)
             # normal . dg = -level, in k at a fixed price: w . dk = -price t level
             levels.append(-t * edge.level * prices[:, at.start])
             if place.limit is not None:
-                columns.append(data.tell_of(term, g[:, at]))
+                columns.append(data.rmatvec_of(term, g[:, at]))
                 lines.append(columns[-1] - (edge.level / edge.size)[:, None] * data.sums[j])
             if place.worst is not None:
-                line = data.tell_of(term, g[:, at]) + term.offset_at(point.peak)
+                line = data.rmatvec_of(term, g[:, at]) + term.offset_at(point.peak)
                 extra.append(line)
                 eta, sigma = point.eta[:, place.worst], point.sigma[:, place.worst]
                 extra_d.append(sigma / eta)
                 extra_link.append(sigma + worst[:, place.worst])
             continue
         d.append(d_linear[:, at])
-        link.append((seen + point.s - point.v)[:, at] - term.reference * point.t[:, j, None])
+        link.append((ax + point.s - point.v)[:, at] - term.reference * point.t[:, j, None])
         if term.normalised:
             normals = xp.put(normals, np.s_[:, at, len(levels)], term.reference)
             wanted = 0.0 if term.role is Role.WORST else prices[:, at.start]
@@ -382,7 +385,7 @@ def residuals(data: Data, point: Point) -> Residual:
             columns.append(xp.zeros_like(point.x))
             lines.append(columns[-1])
             if term.cap is not None:
-                caps = xp.put(caps, np.s_[place.limit, :, at], point.v[:, at] * term.cap / room[:, at])
+                caps = xp.put(caps, np.s_[place.limit, :, at], point.v[:, at] * term.cap / cap_slack[:, at])
     if data.program.minimax:
         columns.append(-xp.matmul(point.eta, data.rates))
         caps = xp.put(caps, np.s_[limits, :, rows:], -xp.matmul(point.x, data.rates.T))
@@ -416,17 +419,17 @@ def linear_moves(
     if not data.any_linear:
         lead = dx.shape[:-2]
         return tuple(xp.zeros((*lead, *part.shape), like=dx) for part in (point.s, point.v, point.t))
-    room = data.room(point.k, r.prices)
+    cap_slack = data.cap_slack(point.k, r.prices)
     cap = xp.where(data.capped > 0, data.cap, 0.0)
     ds = xp.where(data.linear > 0, (ks - point.s * dk) / point.k, 0.0)
-    dv = xp.where(data.capped > 0, (rv + point.v * (dk - cap * by_price)) / room, 0.0)
-    seen = data.see(dx)
+    dv = xp.where(data.capped > 0, (rv + point.v * (dk - cap * by_price)) / cap_slack, 0.0)
+    ax = data.matvec(dx)
     dt = []
     for term, place in zip(data.terms, data.layout, strict=True):
         if term.smooth or not term.normalised:
             dt.append(xp.zeros_like(dx[..., 0]))
             continue
-        lifted = (ds - dv + seen + link)[..., place.rows]
+        lifted = (ds - dv + ax + link)[..., place.rows]
         dt.append(lifted @ term.reference / (term.reference @ term.reference))
     return ds, dv, xp.stack(dt, axis=-1)
 

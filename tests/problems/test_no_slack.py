@@ -15,7 +15,7 @@ from jaxpriv.solvers import Goal
 JOINT = np.random.default_rng(0).dirichlet(np.ones(15)).reshape(3, 5)
 DISTORTION = jp.distortion.absolute(np.arange(5) / 5)
 
-# At zero each of these says that S and Y are independent ...
+# At zero each of these means that S and Y are independent ...
 INDEPENDENCE = {
     "max-information": measures.MaxInformation(),
     "relative-entropy": measures.RelativeEntropyPrivacy(),
@@ -31,7 +31,7 @@ INDEPENDENCE = {
     "max-lift": measures.MaxLift(),
     "ldp": measures.LocalDifferentialPrivacy(),
 }
-# ... and these say less.
+# ... and these require less.
 LESS = {
     "min-entropy": measures.MinEntropyLeakage(),
     "zero-one": measures.MaxCostGain(measures.ZeroOneLoss()),
@@ -83,7 +83,7 @@ def test_no_rules_prove_more_than_perfect_privacy_costs(name, perfect):
 
 @pytest.mark.parametrize("name", ["sibson-2", "chi-squared", "max-information"])
 def test_a_small_limit_is_not_read_as_none(name, perfect):
-    """Rules that prove perfect privacy's cost prove less where the limit leaves any room."""
+    """Rules that prove perfect privacy's cost prove less where the limit has any slack."""
     solved = {}
     for limit in (0.0, 1e-6):
         problem = jp.DistortionProblem(JOINT, DISTORTION, leakage=INDEPENDENCE[name], leakage_budget=limit)
@@ -133,7 +133,7 @@ def test_a_bound_above_the_value_proves_nothing():
 
 
 def test_limit_zero_beside_a_budget(perfect):
-    """The objective is at its least where S and Y are independent, if the budget leaves room for that."""
+    """The objective is at its least where S and Y are independent, if the budget allows that."""
     limits = [(measures.MaxInformation(), 0.0)]
     loose = jp.DistortionProblem(JOINT, DISTORTION, budget=perfect.value + 0.01, limits=limits)
     found = jp.solve(loose)
@@ -176,7 +176,7 @@ def test_no_limit_under_a_set_of_joints(solver):
 
 
 def test_zero_leakage_under_every_joint_of_a_set():
-    """Independence under a joint speaks of its own law of Y: here against the linear program, entry by entry."""
+    """Independence under a joint is about its own law of Y: here against the linear program, entry by entry."""
     rng = np.random.default_rng(5)
     joints = rng.dirichlet(np.ones(10), 2).reshape(2, 2, 5)
     table = 1.0 - np.eye(5)

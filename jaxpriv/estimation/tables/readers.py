@@ -1,4 +1,4 @@
-"""The one border through which tables come in: frames, columns by name, CSV and Parquet files.
+"""Readers of tables: frames, columns by name, CSV and Parquet files.
 
 Inside there are only `Column`s: whole numbers, real numbers, or text, with a mask of what is missing.
 A missing value is what the source itself calls missing (null; NaN in pandas). Words such as "NA" and
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from narwhals import Series
 
 # A frame of pandas, polars or Arrow; a mapping from names to one-dimensional arrays; the path of a .csv, .tsv or
-# .parquet; a `TableFile`, which says how a CSV is read.
+# .parquet; a `TableFile`, which declares how a CSV is read.
 Source: TypeAlias = object
 
 Kind = Literal["integer", "number", "text"]
