@@ -12,7 +12,7 @@ from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import Codebook, CountedTable, Rule, TableFile
-    from jaxpriv.estimation.tables.border import Column
+    from jaxpriv.estimation.tables.readers import Column
     from jaxpriv.estimation.tables.costs import Prices
     from jaxpriv.mechanism import Mechanism
 
@@ -281,7 +281,7 @@ def releases_by_attributes(
 
 
 def _same_rows(file: "TableFile", names: Sequence[str], records: CountedRecords) -> "dict[str, Column]":
-    from jaxpriv.estimation.tables.border import read_columns
+    from jaxpriv.estimation.tables.readers import read_columns
 
     columns = read_columns(file, list(names))
     size = len(columns[names[0]].values)
@@ -307,7 +307,7 @@ def _labelled(column: "Column", labels: Sequence[str]) -> np.ndarray:
 
 
 def _paired(file: "TableFile", records: CountedRecords, codes: np.ndarray, released: np.ndarray) -> np.ndarray:
-    from jaxpriv.estimation.tables.border import row_text
+    from jaxpriv.estimation.tables.readers import row_text
 
     place = {row: y for y, row in enumerate(map(tuple, released.tolist()))}
     y = np.array([place.get(row, -1) for row in map(tuple, codes.tolist())], dtype=np.int64)
