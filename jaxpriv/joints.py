@@ -6,6 +6,7 @@ large alphabet needs no table at all.
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -68,7 +69,7 @@ class Computed(AbstractJoint):
     """`likelihood(features[x]) / total`, shape (|S|,) for each x."""
 
     features: Arr  # (|X|, f)
-    total: Arr  # (): the sum of the likelihood over s and x
+    total: Any  # (), of either library: the sum of the likelihood over s and x
     private: int = eqx.field(static=True)
     likelihood: Callable[[PyTree], PyTree] = eqx.field(static=True)
 
