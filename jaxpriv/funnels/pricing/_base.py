@@ -21,11 +21,13 @@ class Priced:
         on max_q psi(q) - nu.q for a bottleneck pricer. Infinite (-inf, +inf) where the pricer proves nothing.
     exact: whether `bound` is meant to reach the optimum (and not just to be valid).
     posteriors: (n, X) the best ones found, distinct, best first.
+    work: how much was done for it, in entries of T looked at; 0 where that is not counted.
     """
 
     bound: float
     exact: bool
     posteriors: np.ndarray
+    work: int = 0
 
 
 class AbstractPricer(ABC):

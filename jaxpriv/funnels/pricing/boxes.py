@@ -73,7 +73,7 @@ class BoxFunnelPricer(AbstractPricer):
         points = _descended(symbols, prices[best], lam, run.points())
         posteriors = np.zeros((len(points), len(prices)))
         posteriors[:, best] = points
-        return Priced(run.bound - slack, not run.left, posteriors[:count])
+        return Priced(run.bound - slack, not run.left, posteriors[:count], run.done * symbols.size)
 
 
 class _BoxSearch:
