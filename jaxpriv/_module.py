@@ -1,6 +1,11 @@
 """How the classes of the library behave: methods that are looked up as in any other class, and printing by shapes."""
 
+import re
+
 import equinox as eqx
+
+# A number of NumPy as it prints itself, as in np.float64(0.25).
+_NUMBER = re.compile(r"\bnp\.(?:float|u?int)\d+\(([^()]+)\)")
 
 
 class Module(eqx.Module):
@@ -16,10 +21,8 @@ class Module(eqx.Module):
 
 
 def summary(self: object) -> str:
-    """Use as `__repr__ = summary` in the body of a dataclass: arrays print as their dtype and shape.
+    """Use as `__repr__ = summary` in the body of a dataclass: arrays print as their dtype and shape, numbers plainly.
 
     What they hold may be private, and is too long to read.
     """
-    import equinox as eqx  # not needed to import what only prints through it
-
-    return eqx.tree_pformat(self, short_arrays=True)
+    return _NUMBER.sub(r"\1", eqx.tree_pformat(self, short_arrays=True))

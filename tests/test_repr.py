@@ -28,3 +28,9 @@ def test_no_table_is_printed(make):
     assert "array(" not in text
     assert "0.3123" not in text
     assert len(text) < 1500
+
+
+def test_numbers_print_plainly():
+    text = repr(jp.solve(jp.DistortionProblem(JOINT, 1 - np.eye(2), budget=0.1)))
+    assert "np." not in text
+    assert "  code=0," in text
