@@ -122,8 +122,24 @@ def test_close_to_what_normal_deviations_allow():
         assert 5.0 < records * information(counts, 1.183, BETA) < most
 
 
+def test_more_pairs_than_the_lemma_was_computed_for():
+    """As close with twice as many; a symbol with too many pairs has no factor, and the bound is a little larger."""
+    even = [np.outer([0.4, 0.6], np.full(4, records / 4)).astype(int) for records in (LARGEST, 2 * LARGEST)]
+    few, many = (counts.sum() * information(counts, 1.183, BETA) for counts in even)
+    assert abs(few - many) < 0.5
+    heavy = np.outer([0.4, 0.6], [2 * LARGEST - 3000, 1000, 1000, 1000]).astype(int)
+    assert heavy.sum(axis=0).max() > LARGEST
+    assert many + 0.1 < heavy.sum() * information(heavy, 1.183, BETA) < many + 2
+    joint = np.outer([0.35, 0.65], [0.7, 0.2, 0.06, 0.04]) + 0.004 * np.outer([1, -1], [1, -1, 0.5, -0.5])
+    truth = float(mutual_information(joint))
+    tables = np.random.default_rng(3).multinomial(2 * LARGEST, joint.ravel(), size=60).reshape(-1, 2, 4)
+    assert tables.sum(axis=1).max() > LARGEST
+    assert (bounds(tables, 0.3) < truth).sum() <= 37  # chance below 1e-6
+
+
 def test_many_pairs_and_extreme_margins_fall_back():
-    assert two_private_symbols.reach(LARGEST + 1, 4, BETA) == 0
+    assert two_private_symbols.reach(2 * LARGEST, 4, BETA) > 0
+    assert two_private_symbols.reach(2 * LARGEST + 1, 4, BETA) == 0
     rare = np.array([[1, 0], [150, 149]])
     assert 0 < from_pairs(rare, BETA) <= np.log(2)
     assert from_pairs(np.array([[0, 0], [150, 150]]), BETA) == pytest.approx(np.log(2))

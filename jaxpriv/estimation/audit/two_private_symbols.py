@@ -20,7 +20,7 @@ Lemma.      alpha(c, x) <= (1+lambda)^(-1/2) exp( SLACK + ln(1+lambda)/2 (1 - 3 
 Margin.     e^((lambda + zeta) n d(p^ || p')) <= C sum_i v_i e^(s_i n (p^ - p')) for every p^ within `_WINDOW`
             deviations of p': the v_i are those of Laplace's integral, C is the largest ratio over all numbers n p^ of
             the window.
-Test.       The statistic lambda T - zeta n d(p^ || p') + (number of y with c_y >= least) ln A,
+Test.       The statistic lambda T - zeta n d(p^ || p') + (number of y with least <= c_y <= `LARGEST`) ln A,
             A = (1+lambda)^(-1/2) e^SLACK, is at most tau with a probability of at most (Markov)
             e^tau C sum_i v_i (sum_y m_y G_i(q_y) e^(eta(q_y)))^n, where eta =
             ln(1+lambda)/2 (1/least - 3 x*(1-x*))_+ is the most that the lemma allows for one record. zeta = `_AWAY` > 0
@@ -43,7 +43,7 @@ from scipy.special import expit, rel_entr
 
 from jaxpriv.estimation.confidence.means import clopper_pearson
 
-# The largest number of pairs for which the lemma was computed.
+# The largest number of pairs of one symbol for which the lemma was computed.
 LARGEST = 4000
 # What the lemma allows in ln alpha beyond the normal factor: with it the lemma holds for the lambda below, as
 # computed in the tests for every c up to `LARGEST`.
@@ -83,8 +83,12 @@ def _targets(released: int, beta: float) -> tuple[list[float], np.ndarray]:
 
 
 def reach(n: int, released: int, beta: float) -> float:
-    """The largest I(S;Y) that is tested here; 0 where nothing is."""
-    return float(_targets(released, beta)[1][-1]) / n if 0 < n <= LARGEST else 0.0
+    """The largest I(S;Y) that is tested here; 0 where nothing is.
+
+    Up to n = `LARGEST` |Y|/2 fewer than half of the symbols can have more than `LARGEST` pairs, for which the lemma was
+    not computed and no factor is used.
+    """
+    return float(_targets(released, beta)[1][-1]) / n if 0 < n <= LARGEST * released // 2 else 0.0
 
 
 def information(counts: np.ndarray, total: float, beta: float) -> float:
@@ -96,7 +100,8 @@ def information(counts: np.ndarray, total: float, beta: float) -> float:
     ones = int(counts[0].sum())
     low, high = clopper_pearson(ones, n, _PRIOR * beta / 2)
     multipliers, ends = _targets(released, beta)
-    full = int((counts.sum(axis=0) >= least_count(n, released)).sum())
+    columns = counts.sum(axis=0)
+    full = int(((columns >= least_count(n, released)) & (columns <= LARGEST)).sum())
     lam = np.array(multipliers)
     shift = lam * total + full * (SLACK - 0.5 * np.log1p(lam)) - np.log((1 - _PRIOR) * beta)
     width = _HALF / np.sqrt(n)  # 2 _HALF deviations of 1/(2 sqrt n)
