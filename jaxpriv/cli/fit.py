@@ -255,7 +255,8 @@ def _text(found: "Fitted", units: Units) -> str:
     limit = found.limit
     if limit is not None:
         lines[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
-        lines[f"  {measure} at most"] = _output.upper(limit.upper)
+        lines["target"] += f", so that {limit.limit:g} holds for the population"
+        lines[f"  {measure} at most"] = f"{_output.upper(limit.upper)} in the units of the target"
     if audit is not None and audit.assumptions.records is not None:
         lines[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
         for row in audit.rows:

@@ -301,6 +301,7 @@ class Cause:
         records_needed: of each x, for a record of s to be expected in it with the confidence although P(s|x) is as
             small as epsilon (or the target) allows: below that, empty cells are no evidence about the population. None
             where epsilon is infinite or P(s) is zero.
+        others: how many other private symbols have mass.
     """
 
     private: int
@@ -310,6 +311,7 @@ class Cause:
     records: int | None
     share_without: float
     records_needed: int | None
+    others: int
 
     @property
     def sentence(self) -> str:
@@ -318,9 +320,11 @@ class Cause:
         empty = f"; {self.excluded} of them occur in none of its records" if self.excluded else ""
         text = (
             f"withheld: {self.symbols} symbols, {self.mass:.2%} of the mass, because of private symbol {self.private} "
-            f"(from 0){records}{empty}. Without that private symbol {self.share_without:.2%} of the mass would be "
-            "released"
+            f"(from 0){records}{empty}. "
         )
+        if self.others < 2:  # merged into the other one, nothing private would be left
+            return text + "A larger limit is needed, or coarser classes of the useful columns."
+        text += f"Without that private symbol {self.share_without:.2%} of the mass would be released"
         if not self.share_without > 0:
             return text + ": the others withhold the same."
         text += ": merge it with another class"
@@ -393,6 +397,7 @@ def explain(
                 records=None if counts is None else int(np.asarray(counts)[s].sum()),
                 share_without=min(float(mass[without].sum()), 1.0),
                 records_needed=_needed(float(prior[s]), most, level),
+                others=int(np.count_nonzero(prior > 0)) - 1,
             )
         )
     return tuple(sorted(causes, key=lambda cause: (-cause.mass, cause.private)))

@@ -98,3 +98,13 @@ def test_where_the_others_withhold_the_same_no_merge_is_advised():
     assert all(
         cause.share_without == 0 and cause.sentence.endswith("the others withhold the same.") for cause in causes
     )
+
+
+def test_of_two_private_symbols_none_can_be_merged():
+    """Merged into the other one nothing private would be left: the sentence does not say that this helps."""
+    found = watchdog(np.array([[0.4, 0.1], [0.1, 0.4]]), target_leakage=0.1)
+    causes = explain(found, target_leakage=0.1)
+    assert [cause.others for cause in causes] == [1] * len(causes)
+    assert causes
+    assert all("merge" not in cause.sentence for cause in causes)
+    assert all("A larger limit is needed" in cause.sentence for cause in causes)
