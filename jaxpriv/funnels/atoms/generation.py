@@ -126,6 +126,9 @@ _USELESS = 0.4
 # Proofs take the place of quick searches while one looks at no more entries of T than this for each useful symbol: it
 # then takes no longer (about 15 ns an entry against 2 ms a symbol, one core).
 _LIGHT = 15_000
+# Funnels of at most so many useful symbols begin with a proof: where it is light, quick searches are never compiled. In
+# larger ones it takes longer than a round of quick searches.
+_TRIED = 128
 # In any case where the value has moved by less than that fraction for so many rounds.
 _STILL = 10
 # Where lambda is near a critical value the self-consistent iteration crawls: a round that does not halve the gap
@@ -186,17 +189,19 @@ def generate(
     Blocks with a quick pricer are searched with it; once little more is found the sure pricers of all blocks
     are asked, which prove the bound or find what was missed: coarsely first, to the gap in the end.
     """
-    direct = sure = all(part.quick is None for part in parts)
+    unaided, provable = all(part.quick is None for part in parts), all(part.sure for part in parts)
+    tried = objective.funnel and provable and patient and max(len(part.block.source) for part in parts) <= _TRIED
+    direct = sure = unaided or tried
     bound, presumed, best, centre, done = objective.floor, -np.inf, None, None, 0
     lowest = np.zeros(len(parts))
     for one in known:
         proved = objective.bound(one.line, one.lam)
         if proved > bound:
             bound, best = proved, one
-    last, still, provable = np.inf, 0, all(part.sure for part in parts)
+    last, still = np.inf, 0
     before, patience = np.inf, 1
     seeds: list[np.ndarray] = [np.empty((0, len(part.block.source))) for part in parts]
-    if objective.funnel and not direct:
+    if objective.funnel and not unaided:
         pools = _warmed(parts, pools, objective, clock)
     while True:
         plan = best_plan(parts, pools, objective)
