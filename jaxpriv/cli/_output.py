@@ -158,15 +158,12 @@ def rendered(*parts: object) -> str:
     """Rich tables and text as they should appear on this stdout; tables in full width, no number is cut."""
     from rich.console import Console
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
-    wide = Console(highlight=False, width=_WIDEST)
-    text = ""
+    terminal, stream = sys.stdout.isatty(), io.StringIO()  # only `emit` writes to stdout, and says so where it fails
+    console = Console(file=stream, force_terminal=terminal, highlight=False, width=None if terminal else 100)
+    wide = Console(file=stream, force_terminal=terminal, highlight=False, width=_WIDEST)
     for part in parts:
-        used = console if isinstance(part, str) else wide
-        with used.capture() as capture:
-            used.print(part)
-        text += capture.get()
-    return text
+        (console if isinstance(part, str) else wide).print(part)
+    return stream.getvalue()
 
 
 def stopped(reason: int) -> str:

@@ -1,6 +1,8 @@
 """`jaxpriv audit` of tables: records by columns in place of a codebook, and a released table row for row with them."""
 
 import csv
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -199,3 +201,12 @@ def test_releases_of_others_on_real_records(run, shared, tmp_path, data, line):
     assert found["syn"]["disclosure"] < 0.1 * found["m"]["disclosure"]
     assert found["rr"]["at"] == "distortion"
     assert found["rr"]["optimum"] < 0.5 * found["rr"]["leakage"]
+
+
+def test_a_full_disk_behind_standard_output_is_named(people):
+    """Tables are laid out in memory: nothing but the writer of results meets the fault, and says what it is."""
+    line = [sys.executable, "-m", "jaxpriv", "audit", people["mapping"], "--joint", people["table"], *COLUMNS]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(list(map(str, line)), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 6
+    assert "cannot write to standard output: No space left on device" in done.stderr
