@@ -8,7 +8,7 @@
     entropy_bounded_privacy(mechanism, sizes, b)          # for every prior with H(P) >= b: two bounds
     entropy_bounded_mechanism(distortion, sizes, b, leakage=L)   # the mechanism of least distortion, certified
 
-Host NumPy in float64, natural logarithms. After Wu, Zhou and Xia, Information Theory of Data Privacy, and the
+Host NumPy in float64, natural logarithms. After Wu, Xia and He, Information Theory of Data Privacy, and the
 database half of Calmon and Fawaz 2012.
 """
 

@@ -70,7 +70,7 @@ def differential_privacy(mechanism: ArrayLike, neighbours: ArrayLike) -> PairPri
 
     Raises `InputError` for a mechanism or relation that is not one, naming the position.
 
-    Dwork 2006; Calmon and Fawaz 2012, Definition 5; Wu, Zhou and Xia, Definition 2.
+    Dwork 2006; Calmon and Fawaz 2012, Definition 5; Wu, Xia and He, Definition 2.
     """
     array = mechanism_array(mechanism)
     relation = checked_neighbours(neighbours, size=array.shape[0])
@@ -89,7 +89,7 @@ def differential_privacy(mechanism: ArrayLike, neighbours: ArrayLike) -> PairPri
 def all_priors_privacy(mechanism: ArrayLike) -> PairPrivacy:
     """The eps of information privacy under EVERY prior: max over x, x', r of ln M(r|x)/M(r|x').
 
-    Three conditions hold for the same eps (Wu, Zhou and Xia, Proposition 4): ln P(r|x_i)/P(r) <= eps for every
+    Three conditions hold for the same eps (Wu, Xia and He, Proposition 4): ln P(r|x_i)/P(r) <= eps for every
     prior P over the sequences, record i, symbol x_i and output r; I_inf(X;Y) <= eps for every prior; and this
     maximum. The first two are suprema, approached where P(x') -> 1 and P(x) -> 0, and not attained.
 
@@ -116,8 +116,8 @@ def dependent_records_privacy(mechanism: ArrayLike, sizes: int | Sequence[int], 
 
         eps_i = max over r and x, x' with x_i != x'_i, ||x - x'||_0 <= k of ln M(r|x)/M(r|x')
 
-    The priors are P = P_B1 x P_B2 x ... over a partition of the records into blocks of at most k (Wu, Zhou and
-    Xia, Theorem 1): k = 1 are the product priors, and the value is the eps of differential privacy with
+    The priors are P = P_B1 x P_B2 x ... over a partition of the records into blocks of at most k (Wu, Xia and
+    He, Theorem 1): k = 1 are the product priors, and the value is the eps of differential privacy with
     replacement; k = n is every prior, the value of `all_priors_privacy`. `per_record` holds the supremum of
     ln P(r|x_i)/P(r) over x_i, r and those priors for each record: personalised differential privacy at k = 1.
     A universe of one symbol has nothing to disclose: 0.
@@ -143,7 +143,7 @@ def dependent_records_privacy(mechanism: ArrayLike, sizes: int | Sequence[int], 
 
 
 def group_privacy_bound(eps: float, records: int) -> float:
-    """k eps: what eps-differential privacy promises a group of k = `records` (Wu, Zhou and Xia, Lemma 1).
+    """k eps: what eps-differential privacy promises a group of k = `records` (Wu, Xia and He, Lemma 1).
 
     An upper bound on `dependent_records_privacy(..., dependent=k).value`, which is the exact value.
     """
@@ -197,7 +197,7 @@ def group_information(
 
     Never below that of a part of the group. `mechanism` (N, r), `prior` (N,), `records` the group A.
 
-    Wu, Zhou and Xia, Definition 3 and section 5.
+    Wu, Xia and He, Definition 3 and section 5.
     """
     return max(float(_log_lift(record_joint(mechanism, prior, sizes, records)).max()), 0.0)
 
@@ -212,7 +212,7 @@ def information_privacy(
 
     `mechanism` (N, r) over the sequences of `sizes`, `prior` (N,). Raises `InputError` naming argument and position.
 
-    Wu, Zhou and Xia, Definitions 4 and 5.
+    Wu, Xia and He, Definitions 4 and 5.
     """
     sizes = universe_sizes(sizes)
     per_record = np.empty(len(sizes))
@@ -224,7 +224,7 @@ def information_privacy(
 
 @dataclass(frozen=True)
 class Ladder:
-    """Four measures for each record, every one at least the next (Wu, Zhou and Xia, Proposition 2). In nats.
+    """Four measures for each record, every one at least the next (Wu, Xia and He, Proposition 2). In nats.
 
     Attributes:
         inferential: max over r, x_i, x_i' of posterior odds over prior odds of x_i and x_i', eq. (13).
@@ -263,7 +263,7 @@ def compose(*mechanisms: Sequence[ArrayLike]) -> np.ndarray:
     The eps of differential privacy, of k dependent records and of all priors ADD: that of the composition is at
     most the sum (each is a maximum of log-ratios of M). Under one fixed prior and for entropy-bounded adversaries
     they do not: with three fair independent bits x1^x2^x3 and x2^x3 are independent of every bit, together they
-    determine x1 (ln 2). Wu, Zhou and Xia, Lemma 2 and section 6.
+    determine x1 (ln 2). Wu, Xia and He, Lemma 2 and section 6.
 
     Raises `InputError` if the mechanisms disagree on the number of databases.
     """

@@ -313,7 +313,7 @@ def entropy_bounded_privacy(
     Composition does not add (`compose`). Raises `InputError` for b < 0 or above ln N, tol <= 0, and arguments
     that do not fit.
 
-    Wu, Zhou and Xia, Assumption 1 and Definition 4 with respect to (11).
+    Wu, Xia and He, Assumption 1 and Definition 4 with respect to (11).
     """
     sizes = universe_sizes(sizes)
     array = over_universe(mechanism, sizes)

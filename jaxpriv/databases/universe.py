@@ -54,7 +54,7 @@ def universe_sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def with_empty_record(sizes: int | Sequence[int]) -> tuple[int, ...]:
-    """Universes that contain the empty record (Wu, Zhou and Xia, section 2.1): one more symbol, the last of each."""
+    """Universes that contain the empty record (Wu, Xia and He, section 2.1): one more symbol, the last of each."""
     return tuple(size + 1 for size in universe_sizes(sizes))
 
 
@@ -129,7 +129,7 @@ def hamming_neighbours(sizes: int | Sequence[int], distance: int = 1) -> np.ndar
     """Sequences that differ in at least one and at most `distance` records: bool (N, N).
 
     With distance 1 it is the relation of differential privacy with a known number of records (Calmon
-    and Fawaz 2012, Definition 5); with distance k the pairs of Wu, Zhou and Xia, Theorem 1. For records that
+    and Fawaz 2012, Definition 5); with distance k the pairs of Wu, Xia and He, Theorem 1. For records that
     may be absent take `sizes = with_empty_record(...)`: one step then adds, removes or replaces a record.
 
     Raises `InputError` for sizes that are not whole numbers >= 1 and a distance outside 0 .. n.

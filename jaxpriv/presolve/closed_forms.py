@@ -7,9 +7,8 @@ learned nothing, at the price that proves most.
 """
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from jaxtyping import PyTree
@@ -447,6 +446,19 @@ def entry_costs(program: Program, k: np.ndarray, eta: np.ndarray) -> np.ndarray:
     return costs
 
 
+def mixtures(program: Program, mechanism: np.ndarray, feasible_point: np.ndarray) -> Iterator[np.ndarray]:
+    """The mechanism, then mixtures with releases that have more slack in the limits, at growing shares.
+
+    A release of which half leaks nothing repairs limits on leakage; where budgets are next to the least distortion, a
+    share of what leaks nothing costs more than the budget, and the feasible point alone repairs them.
+    """
+    yield mechanism
+    marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
+    for share in ROUNDING_SHARES:
+        for safe in (0.5 * (marginal + feasible_point), feasible_point):
+            yield (1.0 - share) * mechanism + share * safe
+
+
 def inside(
     program: Program, excess: Callable[[np.ndarray], float], mechanism: np.ndarray, *duals: np.ndarray
 ) -> tuple[np.ndarray, Certificate, float]:
@@ -454,13 +466,11 @@ def inside(
     nothing and with the feasible point; what the solver and the certificate compute of a limit differs by
     rounding.
     """
-    marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
-    safe = 0.5 * (marginal + program.feasible_point)
-
-    def examined(share: float) -> tuple[np.ndarray, Certificate, float]:
-        mixed = (1.0 - share) * mechanism + share * safe
-        return mixed, certify_program(program, mixed, *duals), excess(mixed)
-
-    unmixed = examined(0.0)
-    mixtures = (examined(share) for share in ROUNDING_SHARES)
-    return next((one for one in itertools.chain([unmixed], mixtures) if one[1].violation == 0 and one[2] == 0), unmixed)
+    unmixed = None
+    for one in mixtures(program, mechanism, np.asarray(program.feasible_point)):
+        examined = one, certify_program(program, one, *duals), excess(one)
+        if examined[1].violation == 0 and examined[2] == 0:
+            return examined
+        unmixed = unmixed or examined
+    assert unmixed is not None
+    return unmixed

@@ -1,7 +1,6 @@
 """Problems whose tables fit into memory, outside of jit: one convex program each, or the least worst outcome."""
 
 import dataclasses
-import itertools
 import math
 
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced
 from jaxpriv.certificates import least_limit, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
-from jaxpriv.presolve.closed_forms import ROUNDING_SHARES, independent_release, no_rules
+from jaxpriv.presolve.closed_forms import independent_release, mixtures, no_rules
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program import feasibility
@@ -122,11 +121,8 @@ def from_one_program(
 def _within(stages: Stages, program: Program, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
     """The mechanism, or the least of a few mixtures with a release inside the limits that meets them; else `start`."""
     limits = as_budgets(distance_program(stages.problem, stages.further))
-    marginal = np.broadcast_to(program.mass @ mechanism / program.mass.sum(), mechanism.shape)
-    safe = 0.5 * (marginal + start)
-    mixtures = ((1.0 - share) * mechanism + share * safe for share in ROUNDING_SHARES)
     met = lambda one: violation_of(limits, one) == 0 and stages.excess(stages.further, one) == 0  # noqa: E731
-    return next((one for one in itertools.chain([mechanism], mixtures) if met(one)), start)
+    return next((one for one in mixtures(program, mechanism, start) if met(one)), start)
 
 
 def searched(

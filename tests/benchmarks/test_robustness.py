@@ -37,6 +37,15 @@ def test_an_instance_is_the_same_on_its_own():
     assert "--seed 7 --first 3" in alone.label
 
 
+@pytest.mark.parametrize("number", [692, 863])
+def test_budgets_next_to_the_least_distortion_are_met(number):
+    """Budgets of 4e-7 and 8e-7, where a release that leaks nothing costs 1e8 times as much."""
+    *_, last = robustness.instances(number + 1, 0)
+    solution = jp.solve(last.problem, solver="interior-point", tol=1e-6)
+    assert solution.status == "optimal"
+    assert jp.certify(last.problem, solution).violation <= 0
+
+
 def test_what_misses_is_counted_and_named(capsys, monkeypatch):
     one = instance(seed=1, number=0)
     good = jp.solve(one.problem, tol=1e-6)
