@@ -19,7 +19,7 @@ WORKERS ?= 2
 
 # Python 3.11 takes an older JAX (its last): the tests of what depends on JAX's version run there too.
 OLDEST := $(VENV)-3.11
-SMOKE := tests/test_package.py tests/test_execution.py tests/test_regressions.py tests/test_numerics.py \
+SMOKE := tests/test_package.py tests/test_compile.py tests/test_regressions.py tests/test_numerics.py \
     tests/streaming/test_gibbs_kernel.py tests/solvers/test_kernels.py tests/solvers/test_kernel_library.py \
     tests/cli/test_program.py
 

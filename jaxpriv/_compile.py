@@ -145,7 +145,7 @@ def _environment() -> Description:
 
 def _sources() -> str:
     """SHA-256 of the library's Python files: a checkout changes without its version."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())

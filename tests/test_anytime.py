@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile as execution
+from jaxpriv import _compile
 from jaxpriv._clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
@@ -248,9 +248,9 @@ def test_an_interrupted_solve_returns_its_best_and_portions_change_nothing():
 
 def test_another_limit_compiles_nothing():
     jp.solve(problem(), time_limit=1e3, max_steps=20, **SLOW)
-    known = set(execution._PROGRAMS)
+    known = set(_compile._PROGRAMS)
     jp.solve(problem(), time_limit=2e3, max_steps=30, progress=lambda record: None, **SLOW)
-    assert set(execution._PROGRAMS) == known
+    assert set(_compile._PROGRAMS) == known
 
 
 def test_lines_of_progress_go_to_stderr(capsys):

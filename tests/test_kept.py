@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from jaxpriv import _compile as execution
+from jaxpriv import _compile
 from jaxpriv import _kept as kept
 from jaxpriv._compile import NoKeyError, compiled, key_of, own_settings
 from jaxpriv._numerics import positive, safe_log
@@ -34,7 +34,7 @@ ONE = np.array([1.0, np.e])
 def place(tmp_path, monkeypatch):
     """An empty folder for executables, in a process that keeps none in memory and none by JAX's own cache."""
     monkeypatch.setenv(kept.SWITCH, str(tmp_path / "executables"))
-    monkeypatch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+    monkeypatch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
     before = jax.config.jax_enable_compilation_cache
     jax.config.update("jax_enable_compilation_cache", False)
     compilation_cache.reset_cache()
@@ -51,8 +51,8 @@ def run(monkeypatch):
     def call(*args, function=safe_log):
         asked = []
         with monkeypatch.context() as patch, own_settings():
-            patch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
-            patch.setattr(execution, "_options", lambda backend: asked.append(backend) or {})
+            patch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
+            patch.setattr(_compile, "_options", lambda backend: asked.append(backend) or {})
             return np.asarray(compiled(function, *args)[0]()), bool(asked)
 
     return call
@@ -276,11 +276,11 @@ PROCESS = """
 import json, sys
 import numpy as np
 import jax.numpy as jnp
-from jaxpriv import _compile as execution
-asked, options = [], execution._options
-execution._options = lambda backend: asked.append(backend) or options(backend)
-with execution.own_settings():
-    run, _ = execution.compiled(jnp.linalg.cholesky, np.array([[4.0, 2.0], [2.0, 5.0]]))
+from jaxpriv import _compile
+asked, options = [], _compile._options
+_compile._options = lambda backend: asked.append(backend) or options(backend)
+with _compile.own_settings():
+    run, _ = _compile.compiled(jnp.linalg.cholesky, np.array([[4.0, 2.0], [2.0, 5.0]]))
     print(json.dumps({"result": np.asarray(run()).tolist(), "compiled": bool(asked)}))
 """
 
@@ -356,3 +356,12 @@ def test_keys_differ_where_programs_do():
 def test_what_cannot_be_written_down_has_no_key(function, args):
     with pytest.raises(NoKeyError):
         key_of(function, args, {})
+
+
+def test_the_key_holds_the_files_of_the_library_and_no_others(monkeypatch):
+    """Beside an installed library lie all other packages."""
+    read, root = [], Path(_compile.__file__).parent
+    whole = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or whole(path))
+    _compile._sources()
+    assert {path.relative_to(root) for path in read} == {path.relative_to(root) for path in root.rglob("*.py")}

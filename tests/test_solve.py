@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile as execution
+from jaxpriv import _compile
 from jaxpriv import _resources
 from jaxpriv.certificates import certify_program
 from jaxpriv.program import program_of
@@ -236,12 +236,12 @@ def test_vmap_over_budgets_and_joints(eager):
 def test_changed_numbers_never_recompile(name, monkeypatch):
     monkeypatch.setenv("JAXPRIV_COMPILE", "always")
     jp.solve(problem(**{name: 0.07}))
-    before = set(execution._PROGRAMS)
+    before = set(_compile._PROGRAMS)
     assert before
     for joint in JOINTS:
         for value in (0.05, np.float32(0.06), 0.08):
             jp.solve(problem(joint, **{name: value}), tol=3e-6)
-    assert set(execution._PROGRAMS) == before
+    assert set(_compile._PROGRAMS) == before
 
 
 def test_a_caller_without_float64_gets_float64_results():

@@ -4,7 +4,7 @@ import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from jaxpriv import _compile as execution
+from jaxpriv import _compile
 from jaxpriv import _kept as kept
 from jaxpriv.cli import cache
 
@@ -14,7 +14,7 @@ from .conftest import refused, strict_json
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv(kept.SWITCH, str(tmp_path / "kept"))
-    monkeypatch.setattr(execution, "_PROGRAMS", type(execution._PROGRAMS)())
+    monkeypatch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
     before = jax.config.jax_enable_compilation_cache
     jax.config.update("jax_enable_compilation_cache", False)
     compilation_cache.reset_cache()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile as execution
+from jaxpriv import _compile
 from jaxpriv import _native
 from jaxpriv.solvers import _newton_system
 
@@ -24,7 +24,7 @@ kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kern
 
 @pytest.fixture(autouse=True)
 def library_settings():
-    with execution.own_settings():
+    with _compile.own_settings():
         yield
 
 
@@ -33,7 +33,7 @@ def fresh():
     """Nothing compiled and nothing known of kernels, before and after; solves are compiled: NumPy takes no kernels."""
 
     def forget():
-        execution._PROGRAMS.clear()
+        _compile._PROGRAMS.clear()
         _native.absence.cache_clear()
         _native._say.cache_clear()
 
@@ -52,7 +52,7 @@ def problem():
 
 def test_without_kernels_the_answer_is_the_same(fresh, monkeypatch):
     with_them = jp.solve(problem(), "interior-point", tol=1e-9)
-    execution._PROGRAMS.clear()
+    _compile._PROGRAMS.clear()
     monkeypatch.setattr(_native, "absence", lambda: "taken away by a test")
     without = jp.solve(problem(), "interior-point", tol=1e-9)
     assert with_them.status == without.status == "optimal"

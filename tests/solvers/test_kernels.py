@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv import _compile as execution
+from jaxpriv import _compile
 from jaxpriv import _native
 from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
@@ -20,7 +20,7 @@ each = pytest.mark.usefixtures("instructions")
 
 @pytest.fixture(autouse=True)
 def library_settings():
-    with execution.own_settings():
+    with _compile.own_settings():
         yield
 
 

@@ -171,13 +171,13 @@ def test_the_reported_best_stays_the_best_when_the_precision_changes():
 
 
 def test_a_changed_budget_never_recompiles():
-    from jaxpriv import _compile as execution
+    from jaxpriv import _compile
 
     joint, d = smooth_joint(40, 4), DISTORTIONS["squared"](40)
     jp.solve(jp.DistortionProblem(joint, d, budget=0.02), "accelerated", tol=1e-7)
-    before = set(execution._PROGRAMS)
+    before = set(_compile._PROGRAMS)
     second = jp.solve(jp.DistortionProblem(joint, d, budget=0.03), "accelerated", tol=1e-5)
-    assert set(execution._PROGRAMS) == before
+    assert set(_compile._PROGRAMS) == before
     assert second.seconds["compile"] == 0
 
 
