@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile
-from jaxpriv import _resources
+from jaxpriv import _compile, _resources
 from jaxpriv.certificates import certify_program
 from jaxpriv.program import program_of
 from jaxpriv.solving import choice

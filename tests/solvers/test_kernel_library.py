@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile
-from jaxpriv import _native
+from jaxpriv import _compile, _native
 from jaxpriv.solvers import _newton_system
 
 ROOT = Path(__file__).parents[2]

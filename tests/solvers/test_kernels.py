@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv import _compile
-from jaxpriv import _native
+from jaxpriv import _compile, _native
 from jaxpriv.solvers import _newton_system
 from jaxpriv.solvers._newton_system import newton_system
 
