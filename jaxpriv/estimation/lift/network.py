@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Literal, get_args
 
 import equinox as eqx
 import jax
@@ -20,7 +19,7 @@ from jaxpriv.estimation.lift._base import AbstractScorer
 _BLOCK = 4096
 
 
-Scaling = Literal["asinh", "standard", "none"]
+_SCALINGS = ("asinh", "standard", "none")
 
 
 class Critic(eqx.Module):
@@ -57,13 +56,13 @@ class Network(eqx.Module):
     activation: Callable[[Array], Array] = eqx.field(static=True, default=jax.nn.silu)
     private_input: bool = eqx.field(static=True, default=False)
     zero_readout: bool = eqx.field(static=True, default=True)
-    scaling: Scaling = eqx.field(static=True, default="asinh")
+    scaling: str = eqx.field(static=True, default="asinh")
 
     def __check_init__(self) -> None:
         whole(self.width, "width", low=1.0)
         whole(self.depth, "depth", low=0.0)
-        if self.scaling not in get_args(Scaling):
-            raise InputError(f"scaling must be one of {', '.join(get_args(Scaling))}")
+        if self.scaling not in _SCALINGS:
+            raise InputError(f"scaling must be one of {', '.join(_SCALINGS)}")
 
     def build(self, key: jax.Array, inputs: int, private_size: int) -> Critic:
         """A critic with random weights, float32."""
@@ -87,7 +86,7 @@ class Network(eqx.Module):
         return Critic(layers, private_size, self.private_input)
 
 
-def scaled(values: Arr, mean: Arr, scale: Arr, numeric: Arr, scaling: Scaling, numpy: ModuleType) -> Arr:
+def scaled(values: Arr, mean: Arr, scale: Arr, numeric: Arr, scaling: str, numpy: ModuleType) -> Arr:
     """(values - mean)/scale, through asinh where the feature is `numeric` if asked; `numpy` works on host or device."""
     z = (values - mean) / scale
     return numpy.where(numeric, numpy.arcsinh(z), z) if scaling == "asinh" else z
@@ -100,7 +99,7 @@ class NetworkScorer(AbstractScorer):
     mean: np.ndarray
     scale: np.ndarray
     numeric: np.ndarray
-    scaling: Scaling = eqx.field(static=True)
+    scaling: str = eqx.field(static=True)
 
     def __call__(self, useful: np.ndarray) -> np.ndarray:
         blocks = []

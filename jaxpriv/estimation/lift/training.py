@@ -25,7 +25,7 @@ from jaxpriv._resources import need_memory
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import DivergedError, InputError, ResourceError
-from jaxpriv.estimation.lift.network import Critic, Network, NetworkScorer, Scaling, scaled
+from jaxpriv.estimation.lift.network import Critic, Network, NetworkScorer, scaled
 from jaxpriv.estimation.lift.objectives import AbstractObjective
 from jaxpriv.estimation.lift.samples import Samples
 
@@ -81,7 +81,7 @@ class Trained(eqx.Module):
     value: np.ndarray  # (R,) validation objective of what is kept
     epoch: np.ndarray  # (R,) the epoch it was reached in
 
-    def scorers(self, numeric: np.ndarray, scaling: Scaling) -> tuple[NetworkScorer, ...]:
+    def scorers(self, numeric: np.ndarray, scaling: str) -> tuple[NetworkScorer, ...]:
         """The R critics one by one."""
         weights, rest = eqx.partition(self.critics, eqx.is_array)
         return tuple(
@@ -182,7 +182,7 @@ def train(
     return Trained(critics, shift + size * mean, size * scale, value.astype(np.float64), epoch)
 
 
-def _standardisation(samples: Samples, train_rows: np.ndarray, scaling: Scaling) -> tuple[np.ndarray, ...]:
+def _standardisation(samples: Samples, train_rows: np.ndarray, scaling: str) -> tuple[np.ndarray, ...]:
     """(shift (d,), size (d,), mean (R, d), scale (R, d)): rows are (x - shift)/size, then (. - mean)/scale per split.
 
     The first step, on all rows, only saves digits in float32 and is undone by the second, which uses training rows
