@@ -1,6 +1,7 @@
 """Arrays with lanes: every function of `_arrays` on them is that of one lane after another; and batches in NumPy."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,8 @@ from jaxpriv import _arrays as xp
 from jaxpriv import _lanes
 from jaxpriv._lanes import LaneArray, spread, with_lanes
 from jaxpriv._validation import is_traced
-from jaxpriv.leakage import AverageCostGain, CustomLoss, by_name
+from jaxpriv.leakage import AbstractMeanLeakage, AverageCostGain, CustomLoss, Traits, by_name, lift_of
+from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.solvers import Goal
 from jaxpriv.solving import batches, kinds, loops
 from jaxpriv.testing import random_joint
@@ -199,7 +201,7 @@ def test_what_a_batch_leaves_is_solved_by_itself(together):
     problems = [_problem(seed) for seed in range(7)]
     table = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
     problems[2] = jp.DistortionProblem(problems[2].joints[0], table, budget=-1.0)  # there is no such mechanism
-    problems[4] = jp.DistortionProblem(problems[4].joints[0], table, budget=0.0)  # a budget without room
+    problems[4] = jp.DistortionProblem(problems[4].joints[0], table, budget=0.0)  # a budget without slack
     results = jp.solve_many(problems)
     assert together == [7]
     assert [one.status for one in results] == ["optimal"] * 2 + ["infeasible"] + ["optimal"] * 4
@@ -219,6 +221,64 @@ def test_the_steps_are_those_of_the_compiled_iteration(no_compiler):
     assert [int(one.steps) for one in found] == compiled.steps.tolist()
     for one, other in zip(found, compiled.mechanism, strict=True):
         np.testing.assert_allclose(one.mechanism, other, atol=1e-6)
+
+
+def test_problems_that_are_all_the_same_are_a_batch_too(together):
+    problems = [_problem(1)] * 7
+    _agree(problems, jp.solve_many(problems), 1e-6)
+    assert together == [7]
+
+
+@pytest.mark.parametrize("name", ["gain-log-loss", "gain-brier", "f-information"])
+def test_limits_of_zero_stand_beside_others(together, name):
+    measure = by_name(name, divergence="chi-squared" if name == "f-information" else None)
+    budgets = (0.0, 0.02, 0.05, 0.0, 0.1, 0.03)
+    problems = [_problem(seed, leakage=measure, leakage_budget=most) for seed, most in enumerate(budgets)]
+    _agree(problems, jp.solve_many(problems), 1e-6)
+    assert together == [6]
+
+
+class _Squares(AbstractCurve):
+    """f(t) = (t - 1)^2 by JAX alone: plain arrays of NumPy become its own, arrays with lanes do not."""
+
+    @property
+    def slopes(self):
+        return -2.0, math.inf
+
+    def value(self, t):
+        return jnp.square(t - 1.0)
+
+    def slope(self, t):
+        return 2.0 * (t - 1.0)
+
+    def conjugate(self, u):
+        t = jnp.asarray(1.0 + 0.5 * u)
+        return t * t - 1.0, t, jnp.full_like(t, 0.5)
+
+    def exact(self, t):
+        return (t - 1.0) ** 2
+
+    def lines(self, u):
+        u = np.maximum(u, -2.0)
+        return u, u + 0.25 * u * u
+
+
+class _Own(AbstractMeanLeakage):
+    traits = Traits("dimensionless", designable=True)
+
+    def outcome(self, w, prior):
+        return jnp.sum(prior * jnp.square(lift_of(w, prior) - 1.0))
+
+    def rules(self, view):
+        return f_rules(_Squares(), view)
+
+
+def test_a_measure_of_ones_own_needs_no_functions_for_lanes(together):
+    problems = [_problem(seed, leakage=_Own()) for seed in range(6)]
+    for one, problem in zip(jp.solve_many(problems), problems, strict=True):
+        assert one.status == "optimal"
+        assert jp.certify(problem, one).agrees
+    assert together == []
 
 
 def test_functions_of_ones_own_searches_and_limits_have_no_batches_in_numpy(no_compiler):

@@ -163,15 +163,24 @@ def restored(
 
 @lru_cache(maxsize=256)
 def numeric(measures: Measures) -> bool:
-    """Whether NumPy computes the sets of rules of each measure: none is a function of the user's, in JAX."""
+    """Whether NumPy computes the sets of rules of each measure for all lanes at once: none is a function or a class of
+    the user's, which may be written for arrays of JAX, or call what arrays with lanes do not have.
+    """
     joint = np.array([[0.3, 0.2], [0.1, 0.4]])
     for measure in measures.values:
         if measure.untraceable is not None or any(np.ndim(leaf) for leaf in jax.tree.leaves(measure)):
             return False
         role = Role.WORST if measure.worst_outcome else Role.AVERAGE
-        if any(term.rule_set.users for term in terms_of(measure, joint, role, _LIMIT, True)):
+        sets = [term.rule_set for term in terms_of(measure, joint, role, _LIMIT, True)]
+        parts = [getattr(one, field.name) for one in sets for field in dataclasses.fields(one)]
+        if any(one.users for one in sets) or not all(_known(one) for one in (measure, *sets, *parts)):
             return False
     return True
+
+
+def _known(thing: object) -> bool:
+    """Whether its class is the library's, or Python's."""
+    return type(thing).__module__.partition(".")[0] in ("jaxpriv", "builtins")
 
 
 @lru_cache(maxsize=256)

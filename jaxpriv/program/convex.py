@@ -156,7 +156,10 @@ _TERM_AXES = {"rows": 2, "reference": 1, "cap": 1, "offset": 1, "bound": 0, "par
 
 
 def in_lanes(program: Program) -> Program:
-    """A program whose arrays have a leading axis, as one of arrays with lanes; what is equal in all stays plain."""
+    """A program whose arrays have a leading axis, as one of arrays with lanes; what is equal in all stays plain.
+
+    Of programs that are equal altogether the cost has lanes: a program without any would be taken for a single one.
+    """
 
     def part(array: Arr | None, axes: int) -> Arr | None:
         if array is None or np.ndim(array) == axes:
@@ -169,7 +172,10 @@ def in_lanes(program: Program) -> Program:
         return {name: part(getattr(whole, name), rank) for name, rank in axes.items()}
 
     terms = tuple(replace(term, **parts(term, _TERM_AXES)) for term in program.terms)
-    return replace(program, terms=terms, **parts(program, _AXES))
+    found = replace(program, terms=terms, **parts(program, _AXES))
+    if _lanes.count_of(*jax.tree.leaves(found)) is None:
+        return replace(found, cost=_lanes.with_lanes(program.cost))
+    return found
 
 
 class StreamedProgram(eqx.Module):

@@ -134,6 +134,8 @@ def terms_of(
     if np.ndim(joint) > 2 and not measure.stacks:
         values = np.broadcast_to(value, joint.shape[:1])
         each = [terms_of(measure, one, role, own, whole) for one, own in zip(joint, values, strict=True)]
+        if not all(term.independent for terms in each for term in terms):  # one flag for all of a batch
+            each = [tuple(dataclasses.replace(term, independent=False) for term in terms) for terms in each]
         return jax.tree.map(lambda *parts: np.stack(parts), *each)
     seen_part, view = _viewed(measure, joint, value, whole)
     rules = seen_part.rules(view)

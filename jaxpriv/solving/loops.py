@@ -193,8 +193,8 @@ def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: in
     """
     with _ONE_THREAD, np.errstate(all="ignore"):
         state = solver.init(program, 0, solver.blank(program))
-        count = _lanes.count_of(*jax.tree.leaves(state.best))
-        assert count is not None
+        count = _lanes.count_of(*jax.tree.leaves(program))
+        assert count is not None  # a program with lanes has one at least (`in_lanes`)
         leaves, structure = jax.tree.flatten(state.best)
         found = [_lanes.spread(leaf, count).copy() for leaf in leaves]
         steps = np.zeros(count, dtype=np.int32)
