@@ -184,3 +184,24 @@ def test_outputs_that_exclude_symbols_stop_no_measure(measure, seed, share):
     least, idle = weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
     solution = jp.solve(jp.DistortionProblem(joint, table, budget=least + share * (idle - least), leakage=measure))
     assert solution.status == "optimal"
+
+
+def test_a_mechanism_outside_its_limit_never_takes_the_place_of_one_inside():
+    """No leakage about a private symbol of mass 4e-13: the linear program over rules meets that to its tolerance only,
+    and a value below the bound is no smaller gap."""
+    joint = np.array([[0.083, 0.2, 0.268], [0.219, 0.098, 0.132], [2.4e-13, 3e-14, 1.6e-13]])
+    for divergence in ("jensen-shannon", "chi-squared"):
+        measure = lk.by_name("f-information", divergence=divergence)
+        problem = jp.DistortionProblem(joint / joint.sum(), 1.0 - np.eye(3), leakage_budget=0.0, leakage=measure)
+        found = jp.solve(problem)
+        assert found.leakage <= 1e-15
+        assert found.lower_bound <= found.value
+        assert jp.certify(problem, found).violation <= 0
+
+
+def test_a_limit_without_end_leaves_cutting_planes_nothing_to_cut():
+    measure = lk.by_name("gain-brier")
+    problem = jp.DistortionProblem([[0.66, 0.34]], [[6e11], [4.9e11]], leakage_budget=np.inf, leakage=measure)
+    found = jp.solve(problem)  # 1e-6 of 5e11 is below its rounding
+    assert found.status == "not_certified"
+    assert found.gap <= 1e-14 * found.value

@@ -158,11 +158,14 @@ def _useful_classes(program: Program, present: np.ndarray) -> np.ndarray:
 
 
 def _row_classes(term: Term, present: np.ndarray) -> np.ndarray:
-    """(T,) numbers of rows that are proportional on the symbols that are `present`, -1 for rows of zeros."""
-    seen = np.flatnonzero(abs(term.rows[:, present]).max(axis=1) > 0)
+    """(T,) numbers of rows that are proportional on the symbols that are `present`, -1 for rows of zeros; the first is
+    kept where all are zeros (of one private symbol, say): a solver takes no term without rows.
+    """
+    shown = abs(term.rows[:, present]).max(axis=1) > 0
+    seen = np.flatnonzero(shown) if shown.any() else np.zeros(1, dtype=int)
     result = np.full(len(term.rows), -1)
     result[seen] = np.arange(len(seen))
-    if not term.rule_set.additive or term.role is Role.WORST:
+    if not shown.any() or not term.rule_set.additive or term.role is Role.WORST:
         return result
     rows, reference = term.rows[seen], term.reference[seen]
     sizes = rows.sum(axis=1)

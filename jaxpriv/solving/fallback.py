@@ -220,6 +220,8 @@ def _or_by_cutting_planes(
     method = InteriorPoint()
     stages = Stages(problem, name, method, step_limit(method, None), clock, int(first.steps))
     lowered = stages.with_feasible_point(stages.lower(goal))
+    if not lowered.program.terms:  # nothing is limited: what is left is rounding
+        return first
     duals = np.asarray(first.scores)[0], np.asarray(first.weights), np.asarray(first.multipliers)
     program, face = lowered.program, lowered.face
     on = program if face is None else face.restricted(program)
@@ -236,7 +238,7 @@ def _or_by_cutting_planes(
     answer = stages.certified(lowered.program, lowered.limits, *found, rounds, f"{first.solver}, {name}")
     second = stages.conclude(lowered, answer, goal, begun)
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
-    if not second.gap < first.gap:
+    if answer.violation > 0 or not second.gap < first.gap:
         return dataclasses.replace(first, notes=(*first.notes, note))
     seconds = second.seconds or {}
     if first.seconds and second.seconds:
@@ -249,5 +251,5 @@ def _or_by_simplex(problem: DistortionProblem, first: Solution, goal: Goal, cloc
     name = "linear-program"
     note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     second = solve_dense(problem, name, LinearProgram(), goal, 0, False, clock)
-    best = second if second.gap < first.gap else first
+    best = min(first, second, key=lambda one: (one.gap < 0, one.gap))  # a value below its bound exceeds a limit
     return dataclasses.replace(best, notes=(*first.notes, note))

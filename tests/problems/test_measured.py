@@ -440,3 +440,22 @@ def test_curve_of_a_worst_outcome_reaches_zero_and_says_what_is_out_of_reach(nam
     np.testing.assert_array_equal(curve.solutions[0].scores, single.scores)
     assert curve.solutions.value[1] == curve.solutions.lower_bound[1] == 0.0
     assert jp.leakage.evaluate(WORST[name], JOINT, curve.solutions.mechanism[1]).value <= 1e-12
+
+
+@pytest.mark.parametrize(
+    "joint",
+    [
+        [[0.5, 0.2, 0.3]],
+        [[[0.5, 0.2, 0.3]], [[0.1, 0.2, 0.7]]],
+        [[[0.5, 0.2, 0.3], [0.0, 0.0, 0.0]], [[0.1, 0.2, 0.1], [0.1, 0.3, 0.2]]],
+    ],
+    ids=["one joint", "two", "of two one"],
+)
+@pytest.mark.parametrize("form", [{"budget": 0.75}, {"leakage_budget": 0.1}])
+def test_total_variation_from_a_single_private_symbol_is_nothing(joint, form):
+    """All rows of such a term are zeros."""
+    measure = lk.by_name("f-information", divergence="total-variation")
+    problem = jp.DistortionProblem(joint, [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]], leakage=measure, **form)
+    found = jp.solve(problem)
+    assert found.status == "optimal"
+    assert jp.certify(problem, found).agrees
