@@ -1,5 +1,8 @@
 """The CPU kernels against the portable code they stand for."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -268,12 +271,14 @@ def test_a_matrix_that_is_not_positive_is_raised_by_the_least_share_of_its_scale
 
 @kernels
 @each
+@pytest.mark.parametrize("size", [20, 519])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
-def test_a_matrix_without_factor_is_nan(bad):
-    g = np.eye(20)
-    g[17, 17] = bad
-    k = np.asarray(_newton_system.inverse_factor(jnp.asarray(g), jnp.ones(20)))
-    assert np.isnan(k).all()
+def test_a_matrix_without_factor_is_nan(bad, size):
+    g = np.stack([np.eye(size)] * 2)
+    g[0, 17, 17] = bad
+    broken, clean = np.asarray(_newton_system.inverse_factor(jnp.asarray(g), jnp.ones((2, size))))
+    assert np.isnan(broken).all()
+    np.testing.assert_array_equal(clean, np.eye(size))
 
 
 @kernels
@@ -292,12 +297,64 @@ def test_an_output_without_factor_leaves_those_behind_it_as_they_are(shared, for
 
 
 @kernels
-@pytest.mark.parametrize("size", [4, 20])
-def test_shifts_go_as_far_as_in_the_portable_code(size):
+@pytest.mark.parametrize(("size", "at"), [(4, 3), (20, 19), (600, 599), (600, 300)])
+def test_shifts_go_as_far_as_in_the_portable_code(size, at):
     g = np.eye(size)
-    g[-1, -1] = -1e-3  # only the last shift, 1e-2, lifts it
+    g[at, at] = -1e-3  # only the last shift, 1e-2, lifts it
     args = jnp.asarray(g), jnp.ones(size)
     close(_newton_system.inverse_factor(*args), _newton_system.portable_inverse_factor(*args))
+
+
+def dense(size, seed=0):
+    """A positive definite matrix with a condition number of some thousands."""
+    half = np.random.default_rng(seed).normal(size=(size, size + size // 8))
+    return half @ half.T / size
+
+
+@kernels
+@each
+@pytest.mark.parametrize("size", [511, 512, 519, 768, 901])
+def test_large_matrices_are_factored_as_by_the_portable_code(size):
+    """Whole steps and parts of one, padded and not; a batch is one after the other."""
+    g = dense(size)
+    args = jnp.asarray(np.stack([g, 2.0 * g])), jnp.ones((2, size))
+    found, wanted = (
+        np.asarray(f(*args)) for f in (_newton_system.inverse_factor, _newton_system.portable_inverse_factor)
+    )
+    close(found, wanted, 1e-11)
+    assert not np.triu(found, 1).any()
+    for k, scale in zip(found, (1.0, 2.0), strict=True):
+        np.testing.assert_allclose(k @ (scale * g) @ k.T, np.eye(size), rtol=0, atol=1e-10)
+    alone = _newton_system.inverse_factor(args[0][1], args[1][1])
+    np.testing.assert_array_equal(alone, found[1])
+
+
+FACTORED = """
+import hashlib, os, sys
+if len(sys.argv) > 1:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import jax, numpy as np
+from jaxpriv.solvers._newton_system import inverse_factor
+
+half = np.random.default_rng(0).integers(-9, 10, size=(700, 700)).astype(float)
+with jax.enable_x64(True):
+    k = np.asarray(inverse_factor(jax.numpy.asarray(half @ half.T + 700 * np.eye(700)), jax.numpy.ones(700)))
+print(hashlib.sha256(k).hexdigest())
+"""
+
+
+@kernels
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="the number of threads is set by the affinity on Linux"
+)
+def test_a_large_factor_has_the_same_bits_for_any_number_of_threads():
+    """Its products with whole numbers are exact, so that what NumPy does with more threads is the same."""
+    runs = [
+        subprocess.run([sys.executable, "-c", FACTORED, *one], capture_output=True, text=True, check=False, timeout=120)
+        for one in ([], ["one"])
+    ]
+    assert [done.returncode for done in runs] == [0, 0], runs[0].stderr + runs[1].stderr
+    assert runs[0].stdout == runs[1].stdout
 
 
 @pytest.mark.parametrize("library", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
