@@ -50,12 +50,12 @@ def products_only(joint: Any, distortion: Any, prior: Any, scores: Any, prices: 
     inputs, outputs = distortion.shape
     a = scores.astype(prior.dtype)
 
-    def on_block(index: Any, valid: Any) -> tuple[Any, Any]:
+    def on_block(joint: Any, index: Any, valid: Any) -> tuple[Any, Any]:
         columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
         logits = jnp.matmul(columns, a.T, precision="highest")
         return jnp.matmul(logits.T, columns, precision="highest"), None
 
-    return stream(on_block, inputs, block_size(outputs, np.dtype(prior.dtype).itemsize), None)[0]
+    return stream(on_block, joint, inputs, block_size(outputs, np.dtype(prior.dtype).itemsize), None)[0]
 
 
 def least_seconds(runs: list[Callable[..., Any]], args: tuple[Any, ...], repeats: int) -> list[float]:

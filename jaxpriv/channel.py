@@ -135,15 +135,16 @@ class Gibbs(AbstractChannel):
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape
 
-        def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
-            rows = self.weights(index)
+        def on_block(given: tuple[Gibbs, AbstractJoint], index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+            own, joint = given
+            rows = own.weights(index)
             columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
             costs = jnp.stack([d.rows(index) for d in distortions])
             used = (rows * costs).sum(axis=2) @ columns.sum(axis=1)
             moved = jnp.matmul(rows.T, columns, precision="highest")
             return (moved, used), abs(costs).max(axis=2).T
 
-        (columns, used), largest = stream(on_block, inputs, block_size(outputs, 8), mesh)
+        (columns, used), largest = stream(on_block, (self, joint), inputs, block_size(outputs, 8), mesh)
         # A relative error of e^L is the absolute error of L, a sum of S + M products.
         size = 1.0 + abs(self.scores).max() + self.prices @ largest.max(axis=0)
         terms = self.scores.shape[1] + len(distortions) + 8
@@ -167,8 +168,7 @@ class Deterministic(AbstractChannel):
         return jax.nn.one_hot(self.target[index], self.outputs, dtype=jnp.float64)
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
-        del mesh
-        columns, used = released(joint, distortions, self.target)
+        columns, used = released(joint, distortions, self.target, mesh=mesh)
         return Pushed(columns, used, jnp.zeros(()))
 
     def draw(self, key: Array, index: Arr) -> Arr:
@@ -266,13 +266,13 @@ class SpreadCoset(AbstractChannel):
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape
 
-        def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+        def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
             targets, probabilities = self._targets(index)
             columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
             parts = probabilities[:, :, None] * columns[:, None, :]
             return jnp.zeros((outputs, columns.shape[1])).at[targets].add(parts), None
 
-        columns = stream(on_block, inputs, block_size(self.reached * joint.shape[0], 8), mesh)[0]
+        columns = stream(on_block, joint, inputs, block_size(self.reached * joint.shape[0], 8), mesh)[0]
         return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
 
     def draw(self, key: Array, index: Arr) -> Arr:
@@ -299,13 +299,13 @@ def _expected(
 ) -> Arr:
     """E d_k, from the few outputs that each x can have."""
 
-    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+    def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         targets, probabilities = channel._targets(index)
         mass = jnp.where(valid, joint.columns(index).sum(axis=0), 0.0)
         costs = [(probabilities * d.pairs(index[:, None], targets)).sum(axis=1) for d in distortions]
         return jnp.stack(costs) @ mass, None
 
-    return stream(on_block, channel.shape[0], block_size(channel.reached, 8), mesh)[0]
+    return stream(on_block, joint, channel.shape[0], block_size(channel.reached, 8), mesh)[0]
 
 
 class Mixture(AbstractChannel):

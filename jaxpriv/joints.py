@@ -1,25 +1,27 @@
 """The joint distribution P(S,X) as an operator: `columns(index)` gives P(s, x) for some x.
 
-`Stored` holds the table. `Computed` evaluates a user's likelihood from features of x, so that a
-large alphabet needs no table at all.
+`Stored` holds the table, `Sharded` one whose columns lie on several devices, of one process or of several. `Computed`
+evaluates a user's likelihood from features of x, so that a large alphabet needs no table at all.
 """
 
+import functools
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv._types import Arr, ArrayInput
-from jaxpriv._validation import finite, is_traced, joint_array, real_array
+from jaxpriv._validation import finite, is_traced, joint_array, real_array, sum_tolerance
 from jaxpriv.errors import InputError
 
-# Columns that are evaluated at a time while an operator is checked.
+# Columns that are evaluated or collected at a time.
 _CHECKED = 4096
 
 
@@ -63,6 +65,46 @@ class Stored(AbstractJoint):
 
     def as_dtype(self, dtype: DTypeLike) -> "AbstractJoint":
         return Stored(np.asarray(self.values).astype(dtype))
+
+
+class Sharded(AbstractJoint):
+    """A table `values[s, x]` whose columns lie on the devices of a mesh: in order, and equally many on each.
+
+    A stream over the useful symbols gives each device its own columns alone (`part`). Anywhere else `columns` collects
+    those that are asked for on all devices, which all processes of the mesh have to ask for together.
+    """
+
+    values: Arr  # (S, X); of a part (S, X / devices)
+    first: Arr | None  # () the useful symbol of the first column of a part; None of the whole
+    inputs: int = eqx.field(static=True)  # |X|, of a part too
+    mesh: Mesh = eqx.field(static=True)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[0], self.inputs
+
+    def columns(self, index: Arr) -> Arr:
+        if self.first is None:
+            return _collected(self.mesh)(self.values, index)
+        return self.values[:, index - self.first]
+
+    def part(self, values: Arr, first: Arr) -> "Sharded":
+        """The columns `values` of one device, of which the first is that of the useful symbol `first`."""
+        return Sharded(values, first, self.inputs, self.mesh)
+
+    def as_dtype(self, dtype: DTypeLike) -> "AbstractJoint":
+        with jax.enable_x64(True):
+            return Sharded(self.values.astype(np.dtype(dtype)), self.first, self.inputs, self.mesh)
+
+
+@functools.cache
+def _collected(mesh: Mesh) -> Callable[[Arr, Arr], Arr]:
+    """Columns of a sharded table, on every device of its mesh."""
+
+    def columns(values: Arr, index: Arr) -> Arr:
+        return values[:, index]
+
+    return jax.jit(columns, out_shardings=NamedSharding(mesh, PartitionSpec()))
 
 
 class Computed(AbstractJoint):
@@ -126,6 +168,61 @@ def from_function(
     if not (total > 0 and np.isfinite(total)):
         raise InputError(f"{name} has no finite positive mass: the likelihoods sum to {total:g}")
     return Computed(array, np.float64(total), out.shape[0], likelihood)
+
+
+def sharded(columns: Array, name: str = "joint") -> AbstractJoint:
+    """The joint of a table that is cut along x over the devices of a mesh, so that no process has to hold all of it.
+
+    The streaming solvers then run on that mesh, and each device reads its own columns alone. All processes of the mesh
+    call this, `solve`, and what reads the mechanism (`rows`, `sample`), with the same arguments.
+
+    Args:
+        columns: P(s, x) (S, X), an array of JAX with the sharding `NamedSharding(mesh, PartitionSpec(None, axis))` on a
+            mesh of one axis, such as `jax.make_array_from_process_local_data` makes of the columns of each process. A
+            total within 1e-9 of one (of float32: 2e-6) is divided out.
+
+    Raises:
+        InputError: another kind of array or sharding, or (naming the position) an entry that is NaN, infinite or
+            negative, or another total than one.
+    """
+    if not isinstance(columns, Array) or is_traced(columns):
+        raise InputError(f"{name} must be an array of JAX outside of jit, not {type(columns).__name__}")
+    if columns.ndim != 2 or not jnp.issubdtype(columns.dtype, jnp.floating):
+        raise InputError(f"{name} must hold real numbers (s, x), not {columns.dtype} of shape {columns.shape}")
+    place = columns.sharding
+    if not (isinstance(place, NamedSharding) and isinstance(place.mesh, Mesh) and len(place.mesh.axis_names) == 1):
+        raise InputError(f"{name}: its sharding must be a NamedSharding on a mesh of one axis")
+    along_x = NamedSharding(place.mesh, PartitionSpec(None, place.mesh.axis_names[0]))
+    if not place.is_equivalent_to(along_x, 2):
+        raise InputError(f"{name} is not sharded along axis 1 (x) alone: PartitionSpec(None, axis) is needed")
+    mesh = Mesh(place.mesh.devices, ("x",))
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        double = columns.astype(np.float64)
+        everywhere = NamedSharding(mesh, PartitionSpec())
+        wrong, x, s, total = (np.asarray(fact) for fact in jax.jit(_facts, out_shardings=everywhere)(double))
+        if wrong:
+            raise InputError(f"{name} at [{s}, {x}] (axes s, x) is negative or not finite")
+        if not abs(total - 1) <= sum_tolerance(columns):
+            raise InputError(f"{name} sums to {total:.12g}, not 1")
+        return Sharded(double / total, None, columns.shape[1], mesh)
+
+
+def _facts(values: Arr) -> tuple[Arr, Arr, Arr, Arr]:
+    """Whether an entry is no mass, the x and s of the first one, and the total."""
+    wrong = ~(jnp.isfinite(values) & (values >= 0))
+    columns = wrong.any(axis=0)
+    x = columns.argmax()
+    return columns.any(), x, wrong[:, x].argmax(), values.sum()
+
+
+def arrays_of(joint: AbstractJoint) -> Iterator[Arr]:
+    """The arrays of a joint; of a sharded one its columns, some at a time, since no process may hold all of them."""
+    if not isinstance(joint, Sharded):
+        yield from jax.tree.leaves(joint)
+        return
+    inputs = joint.shape[1]
+    for start in range(0, inputs, _CHECKED):
+        yield joint.columns(np.arange(start, min(start + _CHECKED, inputs)))
 
 
 def in_double(joint: AbstractJoint) -> AbstractJoint:

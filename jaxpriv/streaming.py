@@ -27,7 +27,7 @@ from jaxpriv._native import with_kernel
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.distortion import AbstractDistortion
 from jaxpriv.errors import InputError
-from jaxpriv.joints import AbstractJoint
+from jaxpriv.joints import AbstractJoint, Sharded
 
 
 class GibbsBlock(NamedTuple):
@@ -145,6 +145,7 @@ def agreed(mesh: Mesh | None, number: float) -> float:
 
 
 T = TypeVar("T")
+Operators = TypeVar("Operators")
 
 
 def of_first(mesh: Mesh | None, tree: T) -> T:
@@ -158,43 +159,84 @@ def check_mesh(mesh: object, name: str) -> None:
         raise InputError(f"{name}: mesh must be None or a jax.sharding.Mesh of one axis, 'x'")
 
 
-def stream(
-    function: Callable[[Arr, Arr], tuple[PyTree, PyTree]], inputs: int, size: int, mesh: Mesh | None
-) -> tuple[PyTree, PyTree]:
-    """Add up `function(index, valid)[0]` over blocks of `size` useful symbols; stack its `[1]` along axis 0.
+def check_place(joint: AbstractJoint, mesh: Mesh | None) -> None:
+    """A sharded joint lies on the devices of the mesh, in their order; on one device if there is no mesh."""
+    if not isinstance(joint, Sharded):
+        return
+    fits = joint.mesh.size == 1 if mesh is None else np.array_equal(joint.mesh.devices, mesh.devices)
+    if not fits:
+        raise InputError("joint: its columns lie on other devices than those that solve; leave out device= and mesh=")
 
-    `index` (B,) are useful symbols (clipped to the last one in the last block), `valid` (B,) marks the
-    real ones: what is summed must leave the others out. Stacked values have shape (B, ...) a block.
+
+def _is_sharded(part: object) -> bool:
+    return isinstance(part, Sharded)
+
+
+def stream(
+    function: Callable[[Operators, Arr, Arr], tuple[PyTree, PyTree]],
+    operators: Operators,
+    inputs: int,
+    size: int,
+    mesh: Mesh | None,
+) -> tuple[PyTree, PyTree]:
+    """Add up `function(operators, index, valid)[0]` over blocks of `size` useful symbols; stack its `[1]` along axis 0.
+
+    `index` (B,) are useful symbols (clipped to the last one of the device in its last block), `valid` (B,) marks the
+    real ones: what is summed must leave the others out. Stacked values have shape (B, ...) a block. Each device of a
+    mesh takes as many consecutive useful symbols, and of a `Sharded` joint in `operators` its own columns alone: what
+    reads one, and arrays that are indexed by x, must be there and not in the function's closure. Without a mesh that of
+    such a joint is taken.
+
+    Raises:
+        InputError: a sharded joint lies on other devices than those of the mesh.
     """
-    size = min(size, inputs)
+    leaves, structure = jax.tree.flatten(operators, is_leaf=_is_sharded)
+    cut = [leaf for leaf in leaves if isinstance(leaf, Sharded)]
+    if cut and mesh is None and cut[0].mesh.size > 1:
+        mesh = cut[0].mesh
+    for joint in cut:
+        check_place(joint, mesh)
     shares = 1 if mesh is None else mesh.size
-    blocks = -(-inputs // (size * shares)) * shares
-    starts = jnp.arange(blocks) * size
+    share = -(-inputs // shares)
+    size = min(size, share)
+    starts = jnp.arange(-(-share // size)) * size
     # No process can read the rows of another one: where several share the mesh, each gets all.
     whole = shared(mesh)
 
-    def once(total: PyTree, start: ScalarLike) -> tuple[PyTree, PyTree]:
-        index = start + jnp.arange(size)
-        part, rows = function(jnp.minimum(index, inputs - 1), index < inputs)
-        return jax.tree.map(jnp.add, total, part), rows
+    def local(first: ScalarLike, own: Operators) -> tuple[PyTree, PyTree]:
+        end = jnp.minimum(first + share, inputs)
 
-    def local(starts: Arr) -> tuple[PyTree, PyTree]:
-        shapes = jax.eval_shape(lambda: function(jnp.arange(size), jnp.ones(size, bool))[0])
+        def once(total: PyTree, start: ScalarLike) -> tuple[PyTree, PyTree]:
+            index = first + start + jnp.arange(size)
+            part, rows = function(own, jnp.minimum(index, end - 1), index < end)
+            return jax.tree.map(jnp.add, total, part), rows
+
+        shapes = jax.eval_shape(lambda: function(own, jnp.arange(size), jnp.ones(size, bool))[0])
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         total, rows = lax.scan(once, zero, starts)
+        return total, jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[:share], rows)
+
+    def of_device(first: Arr, *arrays: Arr) -> tuple[PyTree, PyTree]:
+        own = [
+            leaf.part(array, first[0]) if isinstance(leaf, Sharded) else array
+            for leaf, array in zip(leaves, arrays, strict=True)
+        ]
+        total, rows = local(first[0], jax.tree.unflatten(structure, own))
         if whole:
             rows = jax.tree.map(lambda part: lax.all_gather(part, "x", tiled=True), rows)
-        return total if mesh is None else lax.psum(total, "x"), rows
+        return lax.psum(total, "x"), rows
 
     if mesh is None:
-        total, rows = local(starts)
+        total, rows = local(0, operators)
     else:
-        sharded = PartitionSpec("x")
+        along, columns, everywhere = PartitionSpec("x"), PartitionSpec(None, "x"), PartitionSpec()
+        given = along, *(columns if isinstance(leaf, Sharded) else everywhere for leaf in leaves)
         # Unchecked: JAX cannot infer it for the results of a kernel.
-        outputs = PartitionSpec(), PartitionSpec() if whole else sharded
-        run = jax.shard_map(local, mesh=mesh, in_specs=sharded, out_specs=outputs, check_vma=False)
-        total, rows = run(starts)
-    return total, jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[:inputs], rows)
+        outputs = everywhere, everywhere if whole else along
+        run = jax.shard_map(of_device, mesh=mesh, in_specs=given, out_specs=outputs, check_vma=False)
+        arrays = [leaf.values if isinstance(leaf, Sharded) else leaf for leaf in leaves]
+        total, rows = run(jnp.arange(shares) * share, *arrays)
+    return total, jax.tree.map(lambda r: r[:inputs], rows)
 
 
 class Block(NamedTuple):
@@ -254,7 +296,7 @@ def gibbs_pass(
     low, high = prior.dtype, scores.dtype
     a, t, lift = scores.astype(low), prices.astype(low), levels.astype(low)
 
-    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+    def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         data = block(joint, prior, index, valid)
         costs = jnp.swapaxes(all_costs(distortions, index, low), 1, 2)
         got = gibbs_block(data.conditional, data.joint, a, costs, t, lift, squares=spread)
@@ -266,7 +308,7 @@ def gibbs_pass(
         return (got.columns, mean.astype(high) @ mass, covariance, log_mass, mass @ got.hard.astype(high)), None
 
     columns, mean, covariance, log_mass, hard = stream(
-        on_block, inputs, block_size(outputs, np.dtype(low).itemsize), mesh
+        on_block, joint, inputs, block_size(outputs, np.dtype(low).itemsize), mesh
     )[0]
     return Pass(columns.astype(high), mean, covariance, log_mass, hard)
 
@@ -285,7 +327,7 @@ def cheapest(
     width = min(_TILE_COLUMNS, outputs)
     tiles = -(-outputs // width)
 
-    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+    def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         data = block(joint, prior, index, valid)
 
         def on_tile(least: Arr, number: ScalarLike) -> tuple[Arr, None]:
@@ -298,7 +340,7 @@ def cheapest(
         least = lax.scan(on_tile, jnp.full_like(data.mass, jnp.inf), jnp.arange(tiles))[0]
         return (data.mass @ least, data.mass @ abs(least)), None
 
-    return stream(on_block, inputs, _TILE_ROWS, mesh)[0]
+    return stream(on_block, joint, inputs, _TILE_ROWS, mesh)[0]
 
 
 class Survey(NamedTuple):
@@ -323,7 +365,7 @@ def survey(
     """
     inputs, outputs = distortions[0].shape
 
-    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+    def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         data = block(joint, jnp.zeros(joint.shape[0]), index, valid)
         costs = all_costs(distortions, index, jnp.float64)
         nearest = jnp.tensordot(1.0 / scales, costs, 1).argmin(axis=1)
@@ -338,30 +380,37 @@ def survey(
         ties = (several & (data.mass > 0)).sum(axis=1)
         return (low @ data.mass, ties, constant), (nearest, jnp.where(valid, fault, 0))
 
-    (least, ties, constant), (nearest, faults) = stream(on_block, inputs, block_size(outputs, 8), mesh)
-    columns, at_feasible_point = released(joint, distortions, nearest)
+    (least, ties, constant), (nearest, faults) = stream(on_block, joint, inputs, block_size(outputs, 8), mesh)
+    columns, at_feasible_point = released(joint, distortions, nearest, mesh=mesh)
     return Survey(columns.sum(axis=0), nearest, faults, columns, least, ties, at_feasible_point, constant)
 
 
-def released(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], target: Arr) -> tuple[Arr, Arr]:
-    """(output joint (Y, S), E d_k (M,)) of releasing y = target[x]: |S| |X| work, no blocks needed."""
-    inputs, outputs = distortions[0].shape
-    index = jnp.arange(inputs)
-    table = joint.columns(index).T
-    columns = jnp.zeros((outputs, table.shape[1])).at[target].add(table)
-    used = jnp.stack([d.pairs(index, target) @ table.sum(axis=1) for d in distortions])
-    return columns, used
+def released(
+    joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], target: Arr, *, mesh: Mesh | None
+) -> tuple[Arr, Arr]:
+    """(output joint (Y, S), E d_k (M,)) of releasing y = target[x]: |S| |X| work."""
+    (inputs, outputs), private = distortions[0].shape, joint.shape[0]
+
+    def on_block(given: tuple[AbstractJoint, Arr], index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+        joint, target = given
+        table = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
+        y = target[index]
+        columns = jnp.zeros((outputs, private), table.dtype).at[y].add(table)
+        return (columns, jnp.stack([d.pairs(index, y) @ table.sum(axis=1) for d in distortions])), None
+
+    # One block a device: what a block adds to is as large as all of them.
+    return stream(on_block, (joint, jnp.asarray(target)), inputs, inputs, mesh)[0]
 
 
 def marginal(joint: AbstractJoint, *, mesh: Mesh | None) -> tuple[Arr, Arr]:
     """P(s), (S,), and the fault of every x as in `Survey`: all that costs known to be sound leave to be asked."""
 
-    def on_block(index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+    def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
         columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
         fine = (jnp.isfinite(columns) & (columns >= 0)).all(axis=1)
         return columns.sum(axis=0), jnp.where(fine, 0, 3)
 
-    return stream(on_block, joint.shape[1], block_size(joint.shape[0], 8), mesh)
+    return stream(on_block, joint, joint.shape[1], block_size(joint.shape[0], 8), mesh)
 
 
 def posterior_scores(columns: Arr, prior: Arr) -> Arr:

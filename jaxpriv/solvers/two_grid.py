@@ -223,11 +223,11 @@ def _sum_cells(joint: AbstractJoint, cell: Arr, cells: int, mesh: Mesh | None) -
     """P(s, cell), (S, cells)."""
     private, inputs = joint.shape
 
-    def on_block(index: Arr, valid: Arr) -> tuple[Array, None]:
+    def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[Array, None]:
         columns = jnp.where(valid[:, None], joint.columns(index).T, 0.0)
         return jnp.zeros((cells, private)).at[cell[index]].add(columns), None
 
-    return stream(on_block, inputs, block_size(private, 8), mesh)[0].T
+    return stream(on_block, joint, inputs, block_size(private, 8), mesh)[0].T
 
 
 _merged = jax.jit(_sum_cells, static_argnames=("cells", "mesh"))

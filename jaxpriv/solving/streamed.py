@@ -27,7 +27,7 @@ from jaxpriv.solvers.two_grid import Coarse, coarsen
 from jaxpriv.solving.choice import fits_for_newton
 from jaxpriv.solving.dense import solve_dense
 from jaxpriv.solving.streamed_runs import MARGIN, Task, checkpoint_of, iterate
-from jaxpriv.streaming import Survey, all_devices, marginal, of_first, posterior_scores, survey
+from jaxpriv.streaming import Survey, all_devices, check_place, marginal, of_first, posterior_scores, survey
 
 # The share of the allowed gap that the coarse problem may use.
 _COARSE_SHARE = 0.3
@@ -173,6 +173,7 @@ def _look(joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], bud
 def _ready(problem: DistortionProblem, mesh: Mesh | None) -> tuple[StreamedProgram, Survey]:
     """The program and what one pass over all its blocks computes; refuses what cannot be solved."""
     joint, distortions = problem.operators()
+    check_place(joint, mesh)
     joint = in_double(joint)
     for k, d in enumerate(distortions):
         check_blocks(d, f"distortion[{k}]")

@@ -8,6 +8,7 @@ Everything else, certificates above all, is computed again from the problem.
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import os
 import sys
@@ -30,6 +31,7 @@ from jaxpriv._files import atomic_write, load_npz_safely
 from jaxpriv._types import ScalarLike
 from jaxpriv.certificates import Certificate
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, ResourceError
+from jaxpriv.joints import arrays_of
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.solvers import AcceleratedGradient, Goal, TwoGrid, advance
 from jaxpriv.solvers._base import Certified
@@ -254,7 +256,8 @@ def _identity(program: StreamedProgram, solver: AcceleratedGradient | TwoGrid, g
     facts = (type(solver).__qualname__, settings, float(goal.tol), float(goal.rtol), program.shape, names)
     digest.update(repr(facts).encode())
     budgets = ("multipliers", program.prices) if program.budgets is None else ("budgets", program.budgets)
-    for leaf in jax.tree.leaves((budgets[0], budgets[1], program.joint, program.distortions)):
+    data = jax.tree.leaves((*budgets, program.distortions))
+    for leaf in itertools.chain(data, arrays_of(program.joint)):
         if isinstance(leaf, str):
             digest.update(leaf.encode())
             continue

@@ -35,10 +35,57 @@ json.dump(out, sys.stdout)
 """
 
 
-def run(devices: int) -> dict:
+# The same joint cut along x, and what is refused.
+SHARDED = """
+import json, sys
+import numpy as np
+import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import jaxpriv as jp
+
+x = (np.arange(240) + 0.5) / 240
+table = np.exp(-0.5 * ((x - np.array([[0.2], [0.5], [0.8]])) / 0.2) ** 2) + 1e-3
+table /= table.sum()
+mesh = Mesh(np.array(jax.devices()), ("columns",))
+
+def put(*spec):
+    with jax.enable_x64(True):
+        return jax.device_put(table, NamedSharding(mesh, PartitionSpec(*spec)))
+
+joint = jp.joints.sharded(put(None, "columns"))
+out = {"held": [list(shard.data.shape) for shard in joint.values.addressable_shards], "errors": []}
+for name, solver, cost, form in (
+    ("accelerated", jp.AcceleratedGradient(single=False), jp.distortion.squared(x), {"budget": 0.01}),
+    ("two-grid", jp.TwoGrid(), jp.distortion.absolute(x), {"multiplier": 1.0}),
+):
+    for kind, data in (("stored", table), ("sharded", joint)):
+        problem = jp.DistortionProblem(data, cost, **form)
+        s = jp.solve(problem, solver, tol=1e-12, rtol=3e-3)
+        rows = s.mechanism.rows([0, 239]).tolist()
+        out[f"{name}, {kind}"] = [str(s.status), float(s.value), float(s.lower_bound), int(s.steps), rows]
+out["verified"] = s.verify(problem).valid
+slopes = [jp.sensitivity(p, s).joint for p in (problem, jp.DistortionProblem(table, cost, **form))]
+out["slopes"] = float(abs(slopes[0] - slopes[1]).max())
+other = Mesh(np.array(jax.devices()[::-1]), ("x",))
+problem = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.02)
+for wrong in (
+    lambda: jp.joints.sharded(put()),
+    lambda: jp.joints.sharded(jax.device_put(table, NamedSharding(mesh, PartitionSpec(None, "columns"))).T),
+    lambda: jp.solve(problem, jp.AcceleratedGradient(mesh=other), rtol=3e-3),
+    lambda: jp.solve(problem, "accelerated", rtol=3e-3, device=jax.devices()[0]),
+):
+    try:
+        wrong()
+    except jp.InputError as error:
+        out["errors"].append(str(error))
+json.dump(out, sys.stdout)
+"""
+
+
+def run(devices: int, script: str = SCRIPT) -> dict:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    code = textwrap.dedent(SCRIPT)
+    code = textwrap.dedent(script)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
@@ -56,3 +103,20 @@ def test_four_devices_agree_with_one():
         assert four[name][1] <= one[name][0]
         assert one[name][1] <= four[name][0]
         np.testing.assert_allclose(np.sum(four[name][4], axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_joint_cut_along_x_gives_what_the_stored_one_gives():
+    got = run(4, SHARDED)
+    assert got["held"] == [[3, 60]] * 4
+    for name in ("accelerated", "two-grid"):
+        stored, cut = got[f"{name}, stored"], got[f"{name}, sharded"]
+        assert stored[0] == cut[0] == "optimal"
+        np.testing.assert_allclose(cut[1:3], stored[1:3], rtol=1e-9)
+        assert cut[3] == stored[3]
+        np.testing.assert_allclose(cut[4], stored[4], rtol=0, atol=1e-9)
+    assert got["verified"]
+    assert got["slopes"] <= 1e-9
+    whole, rows, other, one = got["errors"]
+    assert whole == rows == "joint is not sharded along axis 1 (x) alone: PartitionSpec(None, axis) is needed"
+    assert other == one == "joint: its columns lie on other devices than those that solve; leave out device= and mesh="

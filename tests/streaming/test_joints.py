@@ -1,8 +1,10 @@
 """Joints computed on demand, and what is refused."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxpriv as jp
 from jaxpriv import _resources
@@ -70,3 +72,44 @@ def test_the_distortion_must_fit_the_operator():
     operator = jp.joints.from_function(likelihood, line(30))
     with pytest.raises(jp.InputError, match=r"^distortion has 29 rows \(axis x\), but the joint has 30"):
         jp.DistortionProblem(operator, jp.distortion.absolute(line(29)), budget=0.05)
+
+
+def on_a_mesh(table, dtype=np.float64):
+    """The table on a mesh of this process's first device, cut along x."""
+    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
+    with jax.enable_x64(True):
+        return jax.device_put(np.asarray(table, dtype), NamedSharding(mesh, PartitionSpec(None, "x")))
+
+
+def test_a_sharded_joint_is_its_table_and_divides_rounding_out():
+    table = np.asarray(jp.joints.from_function(likelihood, line(30)).matrix())
+    for dtype, error in ((np.float64, 1e-15), (np.float32, 1e-7)):
+        joint = jp.joints.sharded(on_a_mesh(table, dtype))
+        assert joint.shape == (3, 30)
+        found = np.asarray(joint.matrix())
+        assert found.dtype == np.float64
+        assert found.sum() == pytest.approx(1.0, abs=1e-15)
+        np.testing.assert_allclose(found, table, rtol=0, atol=error)
+        solution = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(30)), budget=0.05), rtol=1e-3)
+        assert solution.status == "optimal"
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: np.eye(2) / 2, "joint must be an array of JAX outside of jit, not ndarray"),
+        (lambda: jnp.eye(2) / 2, "joint: its sharding must be a NamedSharding on a mesh of one axis"),
+        (
+            lambda: on_a_mesh([[1, 2], [3, 4]], np.int32),
+            "joint must hold real numbers (s, x), not int32 of shape (2, 2)",
+        ),
+        (lambda: on_a_mesh([[0.5, 0.1], [0.5, -0.1]]), "joint at [1, 1] (axes s, x) is negative or not finite"),
+        (lambda: on_a_mesh([[0.5, np.nan], [0.5, 0.0]]), "joint at [0, 1] (axes s, x) is negative or not finite"),
+        (lambda: on_a_mesh([[0.5, 0.1], [0.5, 0.1]]), "joint sums to 1.2, not 1"),
+    ],
+    ids=["numpy", "one device", "integers", "negative", "nan", "total"],
+)
+def test_other_arrays_are_no_sharded_joints(made, message):
+    with pytest.raises(jp.InputError) as caught:
+        jp.joints.sharded(made())
+    assert str(caught.value) == message

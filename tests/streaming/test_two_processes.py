@@ -105,6 +105,53 @@ _KILLED = """
 """
 
 
+# Each process makes the columns of its own useful symbols alone.
+_HALVES = """
+    import json, sys
+
+    import jax
+    process, count, port = map(int, sys.argv[1:4])
+    jax.config.update("jax_num_cpu_devices", 2)
+    if count > 1:
+        jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=count, process_id=process)
+
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    import jaxpriv as jp
+
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+    x = (np.arange(60) + 0.5) / 60
+    own = np.array_split(x, count)[process]
+    table = np.exp(-((own - np.array([[0.2], [0.5], [0.8]])) ** 2) / 0.02) + 0.01
+    with jax.enable_x64(True):
+        along_x = NamedSharding(mesh, PartitionSpec(None, "x"))
+        columns = jax.make_array_from_process_local_data(along_x, table, (3, 60))
+        columns = columns / columns.sum()
+        joint = jp.joints.sharded(columns)
+    held = sum(shard.data.shape[1] for shard in joint.values.addressable_shards)
+    found = [[held, joint.values.is_fully_addressable]]
+    problem = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.05)
+    for solver in (jp.AcceleratedGradient(single=False), jp.TwoGrid()):
+        solution = jp.solve(problem, solver, rtol=1e-3)
+        rows = solution.mechanism.rows(np.array([0, 29, 59]))
+        found.append([solution.status, solution.value, solution.lower_bound, *rows[:, 20], rows.sum()])
+    path = sys.argv[4] if process == 0 else "/nowhere/state.npz"
+    for steps in (8, 1000):
+        solution = jp.solve(
+            problem, jp.AcceleratedGradient(single=False), rtol=1e-3, checkpoint=path, max_steps=steps
+        )
+        found.append([solution.status, solution.value, solution.lower_bound, solution.notes])
+    with jax.enable_x64(True):
+        bad = jax.make_array_from_process_local_data(along_x, np.where(own == x[-2], -table, table), (3, 60))
+    try:
+        jp.joints.sharded(bad)
+    except jp.InputError as error:
+        found.append(str(error))
+    sys.stderr.write("result " + json.dumps(found, default=float) + "\\n")
+"""
+
+
 def _started(count: int, code: str, *arguments: str) -> list[subprocess.Popen]:
     """So many processes of one script, which find one another."""
     with socket.socket() as free:
@@ -183,3 +230,21 @@ def test_a_solve_of_two_processes_goes_on_after_one_was_killed(tmp_path):
     assert "went on from step" in one[4][0]
     assert one[3] == alone[3]  # the steps before the end count
     assert one[1:3] == pytest.approx(alone[1:3], rel=1e-9)
+
+
+@pytest.mark.slow
+def test_two_processes_that_hold_half_of_the_joint_each_find_what_one_finds(tmp_path):
+    (alone,) = _said(_started(1, _HALVES, str(tmp_path / "one.npz")))
+    first, second = _said(_started(2, _HALVES, str(tmp_path / "two.npz")))
+    assert alone[0] == [60, True]
+    assert first[0] == second[0] == [30, False]
+    assert first == second
+    for one, both in zip(alone[1:3], first[1:3], strict=True):
+        assert both[0] == one[0] == "optimal"
+        assert both[1:] == pytest.approx(one[1:], rel=1e-6, abs=1e-12)
+    for stopped, later in (alone[3:5], first[3:5]):
+        assert stopped[0] == "not_certified"
+        assert later[0] == "optimal"
+        assert later[1:3] == pytest.approx(alone[1][1:3], rel=1e-6)
+        assert "went on from step 8" in later[3][0]
+    assert first[5] == alone[5] == "joint at [0, 58] (axes s, x) is negative or not finite"
