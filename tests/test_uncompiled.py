@@ -132,7 +132,7 @@ def threads():
 
 
 def test_linear_algebra_has_one_thread_while_solves_are_inside(forgotten):
-    """The number is the process's: the last of two solves sets it back, not the first one that ends."""
+    """The number is the process's: a second solve that ends within the first one does not set it back."""
     with threadpool_limits(2, "blas"):
         before, inside = threads(), []
         if before != {2}:
@@ -149,6 +149,27 @@ def test_linear_algebra_has_one_thread_while_solves_are_inside(forgotten):
         assert inside
         assert all(found == {1} for found in inside)
         assert threads() == before
+
+
+def test_threads_are_set_back_where_the_first_in_is_not_the_last_out():
+    with threadpool_limits(2, "blas"):
+        if threads() != {2}:
+            pytest.skip("the threads of NumPy's linear algebra cannot be set here")
+        entered, leave = threading.Event(), threading.Event()
+
+        def later():
+            with loops._ONE_THREAD:
+                entered.set()
+                assert leave.wait(60)
+
+        second = threading.Thread(target=later)
+        with loops._ONE_THREAD:
+            assert threads() == {1}
+            second.start()
+            assert entered.wait(60)
+        leave.set()
+        second.join()
+        assert threads() == {2}
 
 
 def test_the_environment_chooses(monkeypatch, no_compiler):

@@ -85,27 +85,34 @@ class _OneThread:
     """While a solve is inside, NumPy's linear algebra has one thread.
 
     Its products of matrices of 30 to 60 rows take 5 to 9 times the processor time with two: threads that wait for each
-    other take turns with those of other programs. The number belongs to the process, so the first solve in sets it and
-    the last one out sets it back.
+    other take turns with those of other programs. The number belongs to the process. The first thread in sets it, and
+    sets it back when it leaves, although others may be inside: `threadpoolctl` lets no other thread do that, and the
+    next one that comes in sets it again.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
+        self._holder: int | None = None  # the thread that has set it
+        self._inside = 0  # how often that thread is inside
         self._libraries: ThreadpoolController | None = None  # found once, when NumPy's has been loaded
         self._limit = ExitStack()
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._inside == 0:
+            if self._holder is None:
                 self._libraries = self._libraries or ThreadpoolController()
                 self._limit.enter_context(self._libraries.limit(limits=1, user_api="blas"))
-            self._inside += 1
+                self._holder = threading.get_ident()
+            if self._holder == threading.get_ident():
+                self._inside += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
+            if self._holder != threading.get_ident():
+                return
             self._inside -= 1
             if self._inside == 0:
+                self._holder = None
                 self._limit.close()
 
 
