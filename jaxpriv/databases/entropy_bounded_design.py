@@ -42,11 +42,14 @@ _LOG_ODDS = (-12.0, -6.0, -3.0, -1.5, -0.5, 0.5, 1.5, 3.0, 6.0, 12.0)
 _EACH, _VIOLATED = 3, 1e-9
 # Probability of a symbol that the adversary may rule out: of priors that stand for the limit.
 _RULED_OUT = 1e-9
-# The share of the tolerance that the search for the worst prior may leave, in nats of leakage; of the tolerance of a
-# leakage where that is what is bisected.
+# The share of the tolerance, relative to the largest cost, that the search for the worst prior may leave, in nats of
+# leakage; of the tolerance of a leakage where that is what is bisected.
 _SHARP, _SHARPER = 0.1, 0.02
 # Leakages tried at most; where one is not decided, the next ones are this share of the tolerance below and above it.
 _TRIALS, _ASIDE = 60, 0.3
+# A mechanism that exceeds the limit by more nats is repaired by a constant release alone: its own share would be below
+# the rounding of the mixture.
+_CONSTANT = 40.0
 # Above this leakage (nats) e^-L is next to the rounding of a linear program: larger ones are not tried.
 _LARGEST = 20.0
 
@@ -117,7 +120,7 @@ def entropy_bounded_mechanism(
     design = _Design(costs, sizes, bound, weights)
     if leakage is not None:
         limit = float(scalar(leakage, "leakage", low=0.0, open_low=True))
-        return design.least_distortion(limit, tol, max_rounds, _SHARP * tol)
+        return design.least_distortion(limit, tol, max_rounds, _SHARP * tol / (costs.max() or 1.0))
     limit = float(scalar(budget, "budget", low=0.0))
     least = float(weights @ costs.min(axis=1))
     if limit < least:
@@ -179,8 +182,8 @@ class _Design:
 
         inputs, outputs = self.costs.shape
         cost = self.weights[:, None] * self.costs
-        slopes = np.array([self._slope(row, limit) for row in self._rows])
-        scale = np.abs(slopes).max(axis=1)
+        slopes = np.array([self._slope(row, limit) for row in self._rows]).reshape(-1, inputs)
+        scale, unit = np.abs(slopes).max(axis=1), cost.max() or 1.0  # the tolerances of the backend are absolute
         place = np.array([row[3] for row in self._rows])
         columns = (np.arange(inputs) * outputs + place[:, None]).ravel()
         rows = csr_matrix(
@@ -188,7 +191,7 @@ class _Design:
             shape=(len(slopes), inputs * outputs),
         )
         result = linprog(
-            cost.ravel(),
+            cost.ravel() / unit,
             A_ub=rows,
             b_ub=np.zeros(len(slopes)),
             A_eq=kron(identity(inputs), np.ones((1, outputs)), format="csr"),
@@ -199,7 +202,7 @@ class _Design:
         if result.status != 0:
             raise ArithmeticError(f"the linear program over mechanisms failed: {result.message}")
         mechanism = np.maximum(result.x.reshape(inputs, outputs), 0.0)
-        duals = np.maximum(-result.ineqlin.marginals, 0.0) / scale
+        duals = np.maximum(-result.ineqlin.marginals, 0.0) * unit / scale
         priced, size = cost.copy(), cost.copy()
         for dual, slope, output in zip(duals, slopes, place, strict=True):
             priced[:, output] += dual * slope
@@ -208,8 +211,9 @@ class _Design:
         return mechanism / mechanism.sum(axis=1, keepdims=True), float(priced.min(axis=1).sum()) - rounding
 
     def _slope(self, row: tuple[np.ndarray, np.ndarray, float, int], limit: float) -> np.ndarray:
+        """g times e^-L, which overflows at no L."""
         prior, group, mass, _ = row
-        return prior * (group / mass - math.exp(limit))
+        return prior * (math.exp(-limit) * group / mass - 1.0)
 
     def _add(self, mechanism: np.ndarray, limit: float, worst: np.ndarray) -> bool:
         """Rows that `mechanism` violates, of the worst prior known and of others; whether there are any."""
@@ -229,7 +233,7 @@ class _Design:
                     if not mass > 0:
                         continue
                     row = (prior, group, mass, output)
-                    # Relative to P(r): what the log-lift is above the limit.
+                    # Relative to P(r): e^l - 1, where the log-lift is above the limit by l.
                     amount = float(self._slope(row, limit) @ column) / max(float(prior @ column), 1e-300)
                     if amount > _VIOLATED:
                         offered.append((amount, row))
@@ -254,9 +258,9 @@ def _repaired(mechanism: np.ndarray, leakage: float, limit: float) -> np.ndarray
         return mechanism
     most = mechanism.max(axis=0)
     constant = np.broadcast_to(most / most.sum(), mechanism.shape)
-    if math.isinf(leakage):
+    if leakage - limit > _CONSTANT:
         return constant.copy()
-    odds = float(most.sum()) * (math.exp(leakage) - math.exp(limit)) / math.expm1(limit)
+    odds = float(most.sum()) * math.expm1(leakage - limit) / -math.expm1(-limit)
     share = min(1.0, odds / (1.0 + odds) * (1.0 + 64 * _EPS) + 64 * _EPS)
     return (1.0 - share) * mechanism + share * constant
 

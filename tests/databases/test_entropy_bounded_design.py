@@ -82,6 +82,29 @@ def test_budgets_at_both_ends():
     assert exact.distortion == 0
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1e9, 1e300])
+def test_the_unit_of_the_distortion_scales_the_result(scale):
+    one = db.entropy_bounded_mechanism(BIT, (2,), 0.3, leakage=0.1)
+    found = db.entropy_bounded_mechanism(BIT * scale, (2,), 0.3, leakage=0.1, tol=1e-3 * scale)
+    assert found.gap <= 1e-3 * scale
+    assert abs(found.distortion / scale - one.distortion) <= 1e-9
+    assert found.lower_bound <= one.distortion * scale
+    assert one.lower_bound * scale <= found.distortion
+
+
+@pytest.mark.parametrize("leakage", [700.0, 1000.0, 1e300])
+def test_a_leakage_beyond_every_exponent_limits_nothing(leakage):
+    found = db.entropy_bounded_mechanism(BIT, (2,), 0.3, leakage=leakage)
+    assert found.distortion == found.lower_bound == 0.0
+    np.testing.assert_array_equal(found.mechanism, np.eye(2))
+
+
+def test_a_record_of_one_symbol_has_nothing_to_hide():
+    found = db.entropy_bounded_mechanism([[3.0, 2.0]], (1,), 0.0, leakage=0.1)
+    assert found.distortion == 2.0
+    assert found.gap <= 1e-12
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
