@@ -313,7 +313,7 @@ def _recomputed(path: Path, design: "Mechanism") -> JsonRecord:
     claim = Evidence.load(path, design).claims(design).get("gap")
     if claim is None or claim.upper is None:
         raise InputError(f"--certificate: {path} holds no certificate: of other measures and problems there is none")
-    if design.asked.problem != "budget":
+    if design.asked.problem not in ("budget", "disclosure"):
         raise InputError("--certificate: this design has the least distortion: its gap is not about leakage")
     return {"gap": float(claim.upper), "objective": by_name(**dict[str, Any](design.asked.leakage))}
 

@@ -141,6 +141,9 @@ def frontier(
             "give exactly one of --budget, --leakage-budget, --multiplier, --disclosure and --count "
             f"({'none' if not given and count is None else 'several'} given)"
         )
+    for name in given:
+        for position, value in enumerate(targets[name] or ()):
+            scalar(value, f"--{name.replace('_', '-')}[{position}]")
     if out is not None and out.suffix.lower() not in _KINDS:
         raise InputError(f"--out: {out.name} must end in {', '.join(_KINDS)}")
     if picture is not None:

@@ -20,6 +20,8 @@ from jaxpriv.program.convex import Program, onto_equations
 
 # Budgets closer than this (relative) to the least attainable value are taken as equal to it.
 BOUNDARY = 1e-12
+# No mechanism spends more than one of a budget in units of its scale. HiGHS takes 1e20 and more for infinite.
+_ALWAYS_MET = 1e3
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,12 @@ def check(program: Program) -> Feasibility:
     if count == 0:
         uniform = np.full(c.shape[1:], 1.0 / c.shape[2])
         return Feasibility(uniform, np.zeros(0), 0.0, 0.0, feasible=True, boundary=False)
-    scales = np.maximum(abs(c).max(axis=2).sum(axis=1), np.finfo(float).tiny)
+    scales = abs(c).max(axis=2).sum(axis=1)
+    scales = np.where(scales > 0, scales, 1.0)
     if count == 1:
         weights, mechanism = np.ones(1), cheapest(c[0])
     else:
-        weights, mechanism = largest_slack(c / scales[:, None, None], budgets / scales)
+        weights, mechanism = largest_slack(c / scales[:, None, None], np.minimum(budgets / scales, _ALWAYS_MET))
         weights = weights / scales
         weights = weights / weights.sum()
     combined = (weights[:, None, None] * c).sum(axis=0)
@@ -154,7 +157,7 @@ def independent(program: Program) -> Arr | None:
 # Costs of a row that differ by no more than this share of their spread are a tie: some thousand units of rounding.
 # Which entries tie changes the program that is solved; the certificate is that of the whole one.
 _TIE = 1e-12
-# The same for weights that a linear program found, and its tolerance: rooms and weights below are none.
+# The same for weights that a linear program found, and its tolerance: slacks and weights below are none.
 _LINEAR_TIE, _LINEAR = 1e-10, 1e-10
 _NOTHING = 1e-9  # ten times the tolerance of the linear program
 # Constraints on the face that are combinations of others up to this are dropped.

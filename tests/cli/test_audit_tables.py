@@ -210,3 +210,15 @@ def test_a_full_disk_behind_standard_output_is_named(people):
         done = subprocess.run(list(map(str, line)), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 6
     assert "cannot write to standard output: No space left on device" in done.stderr
+
+
+def test_the_certificate_of_a_target_of_disclosure_gives_a_gap(run, people, tmp_path):
+    """Its objective is the leakage; only a design of least distortion has a gap of something else."""
+    design, private = tmp_path / "d.zip", tmp_path / "a.zip"
+    made = run("fit", people["table"], *COLUMNS, "--disclosure", 0.5, "--out", design, "--private-out", private)
+    assert made.exit_code == 0, made.output
+    line = ("audit", design, "--counts", people["table"], "--bootstrap", 0, "--certificate", private, "--json", "-")
+    found = run(*line)
+    assert found.exit_code == 0, found.output
+    (row,) = [one for one in strict_json(found.stdout)["measures"] if one["name"] == "mutual-information"]
+    assert 0 <= row["gap"] <= 1e-4

@@ -118,3 +118,8 @@ def test_a_result_says_its_leakage_once(run, problem):
     assert printed.count("leakage") == 1
     assert "\nleakage" in run("solve", problem, "--leakage-budget", 0.1).stdout
     assert run("funnel", problem, "--disclosure", 0.5).stdout.count("leakage") == 1
+
+
+@pytest.mark.parametrize("option", ["--budget", "--leakage-budget", "--multiplier", "--disclosure"])
+def test_a_target_that_is_no_number_is_named_as_the_option(run, problem, option):
+    refused(run("frontier", problem, option, 0.1, "nan"), 2, f"{option}[1]")

@@ -249,3 +249,11 @@ def test_one_useful_symbol_with_mass_leaks_nothing_and_is_released_at_least_dist
     expected = 0.2 * form.get("multiplier", 1.0)
     assert found.lower_bound <= expected + 1e-15
     assert found.value == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-25])
+def test_budgets_far_above_every_distortion_limit_nothing(scale):
+    joints = np.array([[[0.3, 0.1], [0.2, 0.4]], [[0.1, 0.4], [0.4, 0.1]]])
+    found = jp.solve(jp.DistortionProblem(joints, scale * (1.0 - np.eye(2)), budget=0.1))
+    assert found.status == "optimal"
+    assert found.leakage == found.lower_bound == 0.0
