@@ -83,6 +83,11 @@ class Sharded(AbstractJoint):
     def shape(self) -> tuple[int, int]:
         return self.values.shape[0], self.inputs
 
+    @property
+    def held(self) -> int:
+        """How many of the columns this process holds."""
+        return self.inputs * len(self.mesh.local_devices) // self.mesh.size
+
     def columns(self, index: Arr) -> Arr:
         if self.first is None:
             return _collected(self.mesh)(self.values, index)

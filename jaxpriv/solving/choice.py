@@ -13,7 +13,7 @@ from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.joints import AbstractJoint
+from jaxpriv.joints import AbstractJoint, Sharded
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import DOUBLE_TOLERANCE, SINGLE_TOLERANCE
@@ -127,7 +127,8 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
     groups, private, inputs, outputs = problem.sizes
     what, device = f"{name} for |S|={private}, |X|={inputs}, |Y|={outputs}", accelerator()
     if isinstance(chosen, STREAMING):
-        need = 8.0 * (_SCORE_ARRAYS * outputs + inputs) * private
+        held = problem.data.held if isinstance(problem.data, Sharded) else inputs
+        need = 8.0 * (_SCORE_ARRAYS * outputs + held) * private
         need_memory(need, what, f"{MERGE}: the adversary's rule alone is this large", device)
     elif isinstance(chosen, InteriorPoint):
         if problem.streams:

@@ -119,6 +119,9 @@ _HALVES = """
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     import jaxpriv as jp
+    from jaxpriv import _resources
+    from jaxpriv.solvers import Goal
+    from jaxpriv.solving.choice import pick_solver
 
     mesh = Mesh(np.array(jax.devices()), ("x",))
     x = (np.arange(60) + 0.5) / 60
@@ -130,7 +133,7 @@ _HALVES = """
         columns = columns / columns.sum()
         joint = jp.joints.sharded(columns)
     held = sum(shard.data.shape[1] for shard in joint.values.addressable_shards)
-    found = [[held, joint.values.is_fully_addressable]]
+    found = [[held, joint.held, joint.values.is_fully_addressable]]
     problem = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.05)
     for solver in (jp.AcceleratedGradient(single=False), jp.TwoGrid()):
         solution = jp.solve(problem, solver, rtol=1e-3)
@@ -148,6 +151,12 @@ _HALVES = """
         jp.joints.sharded(bad)
     except jp.InputError as error:
         found.append(str(error))
+    _resources._ALWAYS, _resources.free_memory = 0.0, lambda: 24_000.0  # 23,760 are planned with half of the joint
+    try:
+        pick_solver("accelerated", problem, Goal(1e-6))
+        found.append("fits")
+    except jp.ResourceError:
+        found.append("does not fit")
     sys.stderr.write("result " + json.dumps(found, default=float) + "\\n")
 """
 
@@ -236,8 +245,8 @@ def test_a_solve_of_two_processes_goes_on_after_one_was_killed(tmp_path):
 def test_two_processes_that_hold_half_of_the_joint_each_find_what_one_finds(tmp_path):
     (alone,) = _said(_started(1, _HALVES, str(tmp_path / "one.npz")))
     first, second = _said(_started(2, _HALVES, str(tmp_path / "two.npz")))
-    assert alone[0] == [60, True]
-    assert first[0] == second[0] == [30, False]
+    assert alone[0] == [60, 60, True]
+    assert first[0] == second[0] == [30, 30, False]
     assert first == second
     for one, both in zip(alone[1:3], first[1:3], strict=True):
         assert both[0] == one[0] == "optimal"
@@ -248,3 +257,4 @@ def test_two_processes_that_hold_half_of_the_joint_each_find_what_one_finds(tmp_
         assert later[1:3] == pytest.approx(alone[1][1:3], rel=1e-6)
         assert "went on from step 8" in later[3][0]
     assert first[5] == alone[5] == "joint at [0, 58] (axes s, x) is negative or not finite"
+    assert (alone[6], first[6]) == ("does not fit", "fits")
