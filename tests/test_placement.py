@@ -92,6 +92,10 @@ _SCRIPT = """
         jp.solve(problems[0], device=sharding)
     except InputError as error:
         out["refused"] = str(error)
+    try:
+        jp.solve(jp.FunnelProblem([[0.3, 0.2], [0.1, 0.4]], disclosure=0.1), device=sharding)
+    except InputError as error:
+        out["funnel"] = str(error)
     json.dump(out, sys.stdout)
 """
 
@@ -106,6 +110,7 @@ def test_devices_that_are_named_do_the_work():
     out = json.loads(done.stdout)
     assert out["proved"]
     np.testing.assert_allclose(out["together"], out["alone"], atol=1e-6)
+    assert out["funnel"].startswith("device: several devices")
     assert out["width"] == 16
     assert out["ran"] == [[[0, 1, 2, 3], [4]]]  # one batch, four lanes on each
     assert out["placed"] == out["made"] == [[2], [1]]

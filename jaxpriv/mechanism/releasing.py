@@ -230,10 +230,10 @@ def _alone(*files: Path) -> Iterator[None]:
         for folder in sorted({path.parent.resolve() for path in files}):  # in one order: nobody waits for ever
             try:
                 descriptor = os.open(folder, os.O_RDONLY)
+                open_folders.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             except OSError as error:
-                raise ResourceError(f"cannot write into {folder}: {error.strerror}") from error
-            open_folders.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+                raise ResourceError(f"cannot write into {folder} alone: {error.strerror}") from error
         yield
 
 

@@ -62,7 +62,8 @@ def solve_many(
         problems: any that `solve` takes; those of funnels and of noise are solved one by one.
         solver, tol, rtol, max_steps: as for `solve`, for all problems.
         throw: raise where a problem is infeasible or cannot be solved, with its position.
-        time_limit: seconds for all problems together; one that was not reached has the status `best_known`.
+        time_limit: seconds for all problems together; one that was not reached has the status `best_known`. The limit,
+            like Ctrl-C, ends the work after the batch at hand, which can take some seconds, and its certificates.
         progress: as for `solve`; the record's `done` and `total` count the problems, its numbers are those with the
             largest gap of what was just done.
         device: as for `solve`, by default that of the arrays of the first problem; the devices of a sharding share the
