@@ -165,7 +165,7 @@ def solve(
         raise InputError("device: outside of jit and vmap only; inside, the function that is compiled has a place")
     place = Placement.of(device, problem)
     if device is not None and place.mesh is not None and not isinstance(problem, DistortionProblem):
-        raise InputError("device: several devices share the blocks of a streamed DistortionProblem, of no other problem")
+        raise InputError("device: several devices share the blocks of a streamed DistortionProblem, nothing else")
     with clock, place.here():
         return solve_within(clock, place.moved(problem), solver, goal, max_steps, throw, checkpoint)
 
