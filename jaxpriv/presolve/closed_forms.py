@@ -7,6 +7,7 @@ learned nothing, at the price that proves most.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -466,11 +467,7 @@ def inside(
     nothing and with the feasible point; what the solver and the certificate compute of a limit differs by
     rounding.
     """
-    unmixed = None
-    for one in mixtures(program, mechanism, np.asarray(program.feasible_point)):
-        examined = one, certify_program(program, one, *duals), excess(one)
-        if examined[1].violation == 0 and examined[2] == 0:
-            return examined
-        unmixed = unmixed or examined
-    assert unmixed is not None
-    return unmixed
+    tried = mixtures(program, mechanism, np.asarray(program.feasible_point))
+    examined = ((one, certify_program(program, one, *duals), excess(one)) for one in tried)
+    unmixed = next(examined)
+    return next((one for one in itertools.chain([unmixed], examined) if one[1].violation == 0 and one[2] == 0), unmixed)

@@ -35,10 +35,10 @@ def test_no_linear_release_is_beyond_the_curves(seed):
         if rng.random() < 0.5:
             matrix = (rng.random((k, n)) < 0.4) * matrix @ pair.directions
         mix = rng.normal(size=(k, k + 1))
-        told = information(pair, matrix, mix @ mix.T)
-        rounding = 1e-12 * (1 + told.disclosure)
-        assert told.leakage >= funnel_curve(pair, told.disclosure) - rounding
-        assert told.leakage <= bottleneck_curve(pair, told.disclosure) + rounding
+        measured = information(pair, matrix, mix @ mix.T)
+        rounding = 1e-12 * (1 + measured.disclosure)
+        assert measured.leakage >= funnel_curve(pair, measured.disclosure) - rounding
+        assert measured.leakage <= bottleneck_curve(pair, measured.disclosure) + rounding
 
 
 def _extreme(pair, rate, sign, start):
@@ -100,8 +100,8 @@ def test_one_variable_is_the_correlation_of_two_normals():
     for variance in (1e-8, 0.3, 4.0, 1e8):
         rate = 0.5 * np.log1p(4.0 / variance)
         leakage = -0.5 * np.log1p(-9.0 / (9.0 * (4.0 + variance)))
-        told = information(pair, [[1.0]], [[variance]])
-        assert told == pytest.approx((rate, leakage), rel=1e-13)
+        measured = information(pair, [[1.0]], [[variance]])
+        assert measured == pytest.approx((rate, leakage), rel=1e-13)
         assert funnel_curve(pair, rate) == pytest.approx(leakage, rel=1e-7)
         assert bottleneck_curve(pair, rate) == pytest.approx(leakage, rel=1e-7)
 
@@ -187,12 +187,12 @@ def test_the_funnel_lagrangian_is_refused_with_a_witness(source, beta):
     values = []
     for rate in proof["rates"]:
         if rate > 350:  # no release of that rate in floating point; the formula holds
-            told = rate, float(funnel_curve(source, rate))
+            measured = rate, float(funnel_curve(source, rate))
         else:
             gain = -np.expm1(-2 * rate)
-            told = information(source, np.sqrt(gain) * proof["direction"][None], [[np.exp(-2 * rate)]])
-            assert told[0] == pytest.approx(rate, rel=1e-10)
-        values.append(told[1] - beta * told[0])
+            measured = information(source, np.sqrt(gain) * proof["direction"][None], [[np.exp(-2 * rate)]])
+            assert measured[0] == pytest.approx(rate, rel=1e-10)
+        values.append(measured[1] - beta * measured[0])
     np.testing.assert_allclose(values, proof["values"], rtol=1e-9)
     assert np.all(np.array(values) <= np.array([-1, -10, -100]) * (1 - 1e-12))
 
@@ -216,8 +216,8 @@ def test_the_stationary_point_of_theorem_2_is_the_bottleneck(source, beta):
     assert made.leakage == pytest.approx(float(bottleneck_curve(source, made.disclosure)), rel=1e-10, abs=1e-15)
     rng = np.random.default_rng(0)
     for _ in range(50):
-        told = information(source, made.matrix + 1e-3 * rng.normal(size=made.matrix.shape), made.noise)
-        assert told.leakage - beta * told.disclosure <= best + 1e-12
+        measured = information(source, made.matrix + 1e-3 * rng.normal(size=made.matrix.shape), made.noise)
+        assert measured.leakage - beta * measured.disclosure <= best + 1e-12
     # The paper's condition (8) in each direction with rate, g = e^2r - 1.
     used = made.rates > 0
     g, eigenvalues = np.expm1(2 * made.rates[used]), source.eigenvalues[used]

@@ -272,7 +272,7 @@ def test_every_kind_of_design_fits_the_window(every, tmp_path, browser, width): 
 
 
 def test_sentences_of_each_kind_of_design(every):  # noqa: F811
-    """What a reader is told of the target is what the design does."""
+    """The sentence about the target states what the design does."""
     texts = {name: Checked(report(one.mechanism, one.evidence)).text for name, one in every.items()}
     assert "What is released is a number." in texts["disclosure"]
     assert all("What is released is a number." not in texts[name] for name in set(texts) - {"disclosure"})
