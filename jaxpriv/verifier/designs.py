@@ -332,21 +332,24 @@ def _columns(record: Mapping[str, Any], name: str) -> tuple[list[list[str]], lis
             texts = texts and (labels or entries is book["private"])  # the values of private columns are private
             if not texts or len(set(labels)) < len(labels):
                 raise IntegrityError(f"{name}: the labels of a column are not different texts")
-            if entries is not released and labels and not _labels_of_rule(entry["rule"], labels):
+            if entries is not released and labels and not _labels_of_rule(entry["rule"], labels, entries is book["private"]):
                 raise IntegrityError(f"{name}: the codebook states other labels than its rules give")
         if len({entry["column"] for entry in entries}) < len(entries):
             raise IntegrityError(f"{name}: a column occurs twice")
     return [entry["labels"] for entry in book["useful"]], [entry["labels"] for entry in released]
 
 
-def _labels_of_rule(rule: Json, labels: Sequence[str]) -> bool:
+def _labels_of_rule(rule: Json, labels: Sequence[str], withheld: bool) -> bool:
     """Whether the labels are those of a rule: its values, or one for each interval; then its classes for the rest.
 
-    The texts of intervals are not written again here.
+    `withheld`: the values may be null (a private column's), and count as none. The texts of intervals are not written
+    again here.
     """
     if not isinstance(rule, dict) or not {"kind", "other", "missing"} <= set(rule):
         return False
     classes = rule.get("values") if rule["kind"] == "categories" else rule.get("edges")
+    if withheld and classes is None and rule["kind"] == "categories":
+        classes = []
     if not isinstance(classes, list):
         return False
     extras = [rule[name] for name in ("other", "missing") if rule[name] is not None]

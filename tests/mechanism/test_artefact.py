@@ -13,6 +13,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.estimation.tables import Categories
 from jaxpriv.mechanism import Evidence, Mechanism, fit
 from jaxpriv.mechanism.mechanism import array_bytes
 from jaxpriv.verifier import archive, read_audit, read_design
@@ -223,6 +224,35 @@ def test_labels_that_are_not_those_of_the_rules_are_refused_without_numpy(fitted
     forged = _resealed(fitted.mechanism.to_bytes(), "design.json", change)
     with pytest.raises(IntegrityError, match="other labels than its rules"):
         read_design(forged, "design")
+
+
+def _withheld(record):
+    for entry in record["codebook"]["useful"]:
+        if entry["rule"]["kind"] == "categories":
+            entry["rule"]["values"], entry["labels"] = None, []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Categories(least=200),
+        Categories(least=200, other="rest", missing="none"),
+        Categories(("low", "high"), other="rest"),
+        Categories(missing="none"),
+    ],
+    ids=lambda rule: f"least={rule.least},other={rule.other},missing={rule.missing}",
+)
+def test_the_rest_of_a_private_column_has_a_label_and_its_values_none(table, rule, tmp_path):
+    """A published design withholds the values of private columns, not the labels of what is not among them."""
+    made = fit(table, **{**COLUMNS, "rules": {**COLUMNS["rules"], "income": rule}}, budget=0.15)
+    record = read_design(made.mechanism.to_bytes(), "design").record
+    (entry,) = record["codebook"]["private"]
+    assert entry["rule"]["values"] is None
+    assert entry["labels"] == [label for label in (made.mechanism.codebook.rules["income"].other, rule.missing) if label]
+    made.mechanism.save(tmp_path / "design.zip")
+    assert Mechanism.load(tmp_path / "design.zip").to_bytes() == made.mechanism.to_bytes()
+    with pytest.raises(IntegrityError):
+        read_design(_resealed(made.mechanism.to_bytes(), "design.json", _withheld), "design")
 
 
 @pytest.mark.parametrize("claim", ["lower_bound", "gap", "value", "leakage", "disclosure", "distortion", "excess"])
