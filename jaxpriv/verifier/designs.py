@@ -332,7 +332,7 @@ def _columns(record: Mapping[str, Any], name: str) -> tuple[list[list[str]], lis
             texts = texts and (labels or entries is book["private"])  # the values of private columns are private
             if not texts or len(set(labels)) < len(labels):
                 raise IntegrityError(f"{name}: the labels of a column are not different texts")
-            if entries is not released and labels and not _labels_of_rule(entry["rule"], labels, entries is book["private"]):
+            if entries is not released and not _labels_of_rule(entry["rule"], labels, entries is book["private"]):
                 raise IntegrityError(f"{name}: the codebook states other labels than its rules give")
         if len({entry["column"] for entry in entries}) < len(entries):
             raise IntegrityError(f"{name}: a column occurs twice")

@@ -248,7 +248,8 @@ def test_the_rest_of_a_private_column_has_a_label_and_its_values_none(table, rul
     record = read_design(made.mechanism.to_bytes(), "design").record
     (entry,) = record["codebook"]["private"]
     assert entry["rule"]["values"] is None
-    assert entry["labels"] == [label for label in (made.mechanism.codebook.rules["income"].other, rule.missing) if label]
+    rest = made.mechanism.codebook.rules["income"].other
+    assert entry["labels"] == [label for label in (rest, rule.missing) if label]
     made.mechanism.save(tmp_path / "design.zip")
     assert Mechanism.load(tmp_path / "design.zip").to_bytes() == made.mechanism.to_bytes()
     with pytest.raises(IntegrityError):
