@@ -186,13 +186,30 @@ def _tried(results: Results, case: str, solver: str) -> bool:
     )
 
 
-def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:
-    """One line for each size of the cubes: ours against the fastest conic solver that is good enough."""
-    lines = []
-    cubes = [case for case in results.cases if case.family == "cube"]
-    for n in sorted({case.sizes["X"] for case in cubes}):
-        mine, dearer, ratios, clocks = [], [], [], []
-        for case in (case.name for case in cubes if case.sizes["X"] == n):
+@dataclass(frozen=True)
+class Cubes:
+    """The cubes of one size: ours beside the fastest conic solver that is good enough; one entry for each instance.
+
+    Attributes:
+        n: the size. ours: seconds. dearer: factor of a gap of 1e-8, where it was run.
+        peers: rows of the fastest good conic solver. ratios, clocks: its time over ours, by our clock and by its own.
+    """
+
+    n: int
+    ours: tuple[float, ...]
+    dearer: tuple[float, ...]
+    peers: tuple[Row, ...]
+    ratios: tuple[float, ...]
+    clocks: tuple[float, ...]
+
+
+def cubes(results: Results, tol: float = 1e-6) -> list[Cubes]:
+    """One for each size at which ours reached the tolerance."""
+    found = []
+    cases = [case for case in results.cases if case.family == "cube"]
+    for n in sorted({case.sizes["X"] for case in cases}):
+        mine, dearer, fastest, ratios, clocks = [], [], [], [], []
+        for case in (case.name for case in cases if case.sizes["X"] == n):
             ours = _at(results, case, f"{tol:g}")
             if ours is None or ours.seconds is None:
                 continue
@@ -203,13 +220,19 @@ def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:
             peers = [to_gap(results, case, name, tol) for name in ("clarabel", "ecos", "scs")]
             good = [row for row in peers if row is not None and row.seconds]
             if good:
-                ratios.append(min(row.seconds or 0.0 for row in good) / ours.seconds)
+                fastest.append(min(good, key=lambda row: row.seconds or 0.0))
+                ratios.append((fastest[-1].seconds or 0.0) / ours.seconds)
             known = [row.own_clock for row in good if row.own_clock]
             if known:
                 clocks.append(min(known) / ours.seconds)
         if mine:
-            lines.append(_cube_line(n, mine, dearer, ratios, clocks))
-    return lines
+            found.append(Cubes(n, tuple(mine), tuple(dearer), tuple(fastest), tuple(ratios), tuple(clocks)))
+    return found
+
+
+def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:
+    """One line for each size of the cubes: ours against the fastest conic solver that is good enough."""
+    return [_cube_line(one) for one in cubes(results, tol)]
 
 
 def _at(results: Results, case: str, accuracy: str) -> Row | None:
@@ -217,12 +240,12 @@ def _at(results: Results, case: str, accuracy: str) -> Row | None:
     return next((row for row in rows if row.accuracy == accuracy and row.status == "ok"), None)
 
 
-def _cube_line(n: int, mine: list[float], dearer: list[float], ratios: list[float], clocks: list[float]) -> str:
-    text = f"n={n}: ours {1e3 * statistics.median(mine):.1f} ms (median of {len(mine)})"
-    if dearer:
-        text += f", 1e-8 costs {statistics.median(dearer):.2f}x"
-    if not ratios:
+def _cube_line(one: Cubes) -> str:
+    text = f"n={one.n}: ours {1e3 * statistics.median(one.ours):.1f} ms (median of {len(one.ours)})"
+    if one.dearer:
+        text += f", 1e-8 costs {statistics.median(one.dearer):.2f}x"
+    if not one.ratios:
         return f"{text}; no conic solver reached the tolerance"
-    text += f"; fastest good conic solver takes {statistics.median(ratios):.0f}x (from {min(ratios):.0f}x to "
-    text += f"{max(ratios):.0f}x, {len(ratios)} instances)"
-    return f"{text}, by its own clock {statistics.median(clocks):.0f}x" if clocks else text
+    text += f"; fastest good conic solver takes {statistics.median(one.ratios):.0f}x (from {min(one.ratios):.0f}x to "
+    text += f"{max(one.ratios):.0f}x, {len(one.ratios)} instances)"
+    return f"{text}, by its own clock {statistics.median(one.clocks):.0f}x" if one.clocks else text

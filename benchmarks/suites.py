@@ -1,7 +1,7 @@
 """What is run: each suite is a list of parts, each part some cases, solvers, target gaps and a time limit."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from benchmarks.cases import Case
 from benchmarks.solvers.conic import FORMULATIONS
@@ -267,6 +267,21 @@ def peers(options: Options, sizes: Sequence[int] = (8, 16, 32, 64)) -> list[Part
     return cube(options, sizes, solvers, kinds=("absolute",), targets=(1e-6,), limit=120.0)
 
 
+def dense(options: Options) -> list[Part]:
+    """The dense problems of the page on speed, ten minutes on two cores; `--cases` instances of each size and kind.
+
+    At 128 Clarabel is left out: it takes minutes for each accuracy.
+    """
+    few = {"targets": (1e-6, 1e-8), "rungs": RUNGS, "limit": 120.0}
+    largest = cube(options, (128,), ("interior-point", "ecos"), **few)
+    return [
+        *cube(options, (32, 64), ("interior-point", "clarabel", "ecos"), **few),
+        *(replace(part, title=f"{part.title}, n = 128") for part in largest),
+        *frontier(options),
+        *shapes(options),
+    ]
+
+
 def short(options: Options) -> list[Part]:
     """A little of everything that is measured, for two cores in a quarter of an hour, each sweep over four sizes.
 
@@ -303,6 +318,7 @@ def full(options: Options) -> list[Part]:
 SUITES: dict[str, Callable[[Options], list[Part]]] = {
     "short": short,
     "full": full,
+    "dense": dense,
     "cube": cube,
     "worst": worst,
     "linear": linear,

@@ -9,7 +9,6 @@ from jaxpriv import plotting
 
 HERE = Path(__file__).parent
 FIGURE = HERE.parents[1] / "docs" / "figures" / "binary-funnel.png"
-BITS = 1.0 / np.log(2.0)
 
 
 def numbers(rows: list[dict[str, str]], *columns: str) -> np.ndarray:
@@ -23,13 +22,13 @@ def closed_forms(axes, rows: list[dict[str, str]]) -> None:
         for side, dashes in (("most", (0, (4, 1.5))), ("least", "-")):
             part = [row for row in rows if (row["boundary"], row["p"], row["delta"]) == (side, p, delta)]
             if part:
-                rate, closed, reached = BITS * numbers(part, "R", "closed", "reached")
+                rate, closed, reached = numbers(part, "R", "closed", "reached")
                 label = f"{p.lstrip('0')}, {delta.lstrip('0')}" if side == "least" else None
                 axes.plot(np.append(rate, 0.0), np.append(closed, 0.0), color=f"C{k}", lw=0.9, ls=dashes, label=label)
                 axes.plot(rate, reached, ls="", marker="o", ms=2, mew=0, color=f"C{k}")
     worst = max(abs(float(row["difference"])) for row in rows)
     digits, power = f"{worst:.0e}".split("e")
-    axes.set(xlabel="I(X;Y) (bits)", ylabel="I(S;Y) (bits)", xlim=(0, 1.02), ylim=(0, 0.82))
+    axes.set(xlabel="I(X;Y) (nats)", ylabel="I(S;Y) (nats)", xlim=(0, 0.71), ylim=(0, 0.57))
     apart = f"apart by at most ${digits}\\cdot10^{{{int(power)}}}$ nats"
     axes.set_title(f"Binary pairs: lines closed form, points solver\n({apart})")
     axes.legend(title="p, $\\delta$ (dashed: most)", loc="upper left")

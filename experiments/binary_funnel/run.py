@@ -1,6 +1,6 @@
 """The binary funnel and bottleneck: closed forms against the solver.
 
-    python experiments/binary_funnel/run.py     # writes data/binary.csv; experiments/heart_funnel draws it
+    python experiments/binary_funnel/run.py     # writes data/binary.csv
 
 X ~ Bernoulli(p), S = X xor Bernoulli(delta). For each pair (p, delta) the least boundary at R(alpha), alpha in ALPHAS
 ("Mr. Gerber's Lemma", `jaxpriv.testing.binary_funnel`); for p = 1/2 also the most boundary at the same R (Mrs. Gerber's

@@ -26,18 +26,18 @@ def draw_curve(axes, n: str, p: str) -> None:
     rows = [row for row in read("frontier.csv") if (row["n"], row["p"]) == (n, p)]
     error = column(rows, "error")
     for name, label, style in (
-        ("laplace_bits", "Laplace noise", {"color": "C1", "marker": "."}),
-        ("geometric_bits", "geometric noise, clamped to 0..n", {"color": "C2", "marker": ".", "ls": (0, (3, 1.2))}),
-        ("clamped_bits", "geometric, clamped to best interval", {"color": "C3", "marker": "s", "ms": 2.2, "lw": 0.8}),
+        ("laplace", "Laplace noise", {"color": "C1", "marker": "."}),
+        ("geometric", "geometric noise, clamped to 0..n", {"color": "C2", "marker": ".", "ls": (0, (3, 1.2))}),
+        ("clamped", "geometric, clamped to best interval", {"color": "C3", "marker": "s", "ms": 2.2, "lw": 0.8}),
     ):
         axes.plot(error, column(rows, name), label=label, **style)
     certified = [row["status"] == "optimal" for row in rows]
     assert all(certified), "a point is not certified"
-    axes.plot(error, column(rows, "leakage_bits"), color="C0", marker="o", lw=0.8, label="optimal mapping (certified)")
+    axes.plot(error, column(rows, "leakage"), color="C0", marker="o", lw=0.8, label="optimal mapping (certified)")
     axes.set_yscale("log")
     axes.set_xlim(left=0)
     axes.set_xlabel("mean absolute error of the count (records)")
-    axes.set_ylabel("max information\nleakage (bits)")
+    axes.set_ylabel("max information\nleakage (nats)")
 
 
 def draw_posteriors(axes) -> None:
@@ -49,9 +49,9 @@ def draw_posteriors(axes) -> None:
         ("laplace", "Laplace noise", {"color": "C1", "ls": (0, (3, 1.2))}),
     ):
         part = [row for row in rows if row["mechanism"] == kind]
-        leaked = float(part[0]["leakage_bits"])
+        leaked = float(part[0]["leakage"])
         shown = f"{leaked:.2f}".replace("-", "\u2212")
-        axes.plot(column(part, "x"), column(part, "posterior"), lw=0.9, label=f"{label}: {shown} bits", **style)
+        axes.plot(column(part, "x"), column(part, "posterior"), lw=0.9, label=f"{label}: {shown} nats", **style)
     axes.plot(
         column(part, "x"),
         column(part, "zeta"),

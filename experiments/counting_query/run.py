@@ -34,7 +34,6 @@ from jaxpriv import baselines
 from jaxpriv.databases import DeterministicQuery, counting_query
 
 DATA = Path(__file__).parent / "data"
-BITS = 1.0 / np.log(2.0)
 TOL = 1e-6
 # (records, p, limits in nats, step of the clamping intervals that are tried)
 CASES = (
@@ -141,14 +140,14 @@ def main() -> None:
             exact = query.max_information(found.mechanism)
             eps, leaked = geometric_at(query, target, 0, n)
             clamped, clamped_eps, low, high = best_clamped(query, target, step)
-            numbers = [float(limit * BITS), target, float(found.lower_bound), float(found.gap), str(found.status)]
-            numbers += [exact * BITS, 1.0 / target, laplace(query, 1.0 / target) * BITS, eps, leaked * BITS]
-            numbers += [clamped_eps, low, high, clamped * BITS]
+            numbers = [float(limit), target, float(found.lower_bound), float(found.gap), str(found.status)]
+            numbers += [exact, 1.0 / target, laplace(query, 1.0 / target), eps, leaked]
+            numbers += [clamped_eps, low, high, clamped]
             rows.append([n, p, len(y), *numbers])
             print(
-                f"    limit {limit * BITS:7.4f} bits: error {target:8.5f} (gap {found.gap:.0e}, {found.status}); same "
-                f"error: Laplace {rows[-1][10]:9.3f}, geometric {leaked * BITS:9.3f}, clamped to {low}..{high} "
-                f"{clamped * BITS:8.3f} bits"
+                f"    limit {limit:7.4f} nats: error {target:8.5f} (gap {found.gap:.0e}, {found.status}); same "
+                f"error: Laplace {rows[-1][10]:9.3f}, geometric {leaked:9.3f}, clamped to {low}..{high} "
+                f"{clamped:8.3f} nats"
             )
             if n <= 100 and i == DRAWN:
                 zeta = np.exp(query.log_zeta)
@@ -156,7 +155,7 @@ def main() -> None:
                 whole = laplace_channel(query, 1.0 / target, x)
                 for kind, channel in (("optimal", found.mechanism), ("geometric", noise), ("laplace", whole)):
                     mass = query.prior @ channel
-                    leak = query.outcomes(channel) * BITS
+                    leak = query.outcomes(channel)
                     for k in RESULTS:
                         posterior = query.prior * channel[:, k] / mass[k] if mass[k] > 0 else np.full(n + 1, np.nan)
                         shown = "" if kind == "laplace" else float(mass[k])
@@ -165,11 +164,11 @@ def main() -> None:
                             [*head, int(a), float(posterior[a]), float(zeta[a]), float(query.prior[a])] for a in x
                         ]
         print(f"    with the noise: {time.perf_counter() - begun:.1f} s")
-    header = ["n", "p", "outputs", "limit_bits", "error", "lower_bound", "gap", "status", "leakage_bits"]
-    header += ["laplace_eps", "laplace_bits", "geometric_eps", "geometric_bits"]
-    header += ["clamped_eps", "clamped_low", "clamped_high", "clamped_bits"]
+    header = ["n", "p", "outputs", "limit", "error", "lower_bound", "gap", "status", "leakage"]
+    header += ["laplace_eps", "laplace", "geometric_eps", "geometric"]
+    header += ["clamped_eps", "clamped_low", "clamped_high", "clamped"]
     write("frontier.csv", header, rows)
-    header = ["n", "p", "limit_bits", "mechanism", "y", "mass", "leakage_bits", "x", "posterior", "zeta", "prior"]
+    header = ["n", "p", "limit", "mechanism", "y", "mass", "leakage", "x", "posterior", "zeta", "prior"]
     write("posteriors.csv", header, posteriors)
 
 

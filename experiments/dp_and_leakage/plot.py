@@ -29,10 +29,10 @@ def draw_noise(axes) -> None:
 
     tables = read("leakage.csv")
     for k, table in enumerate(tables.values()):
-        axes.plot(table["n/k"], table["laplace_bits"], color=f"C{k}")
-        shown = table["bound_bits"] > 0
-        axes.plot(table["n/k"][shown], table["bound_bits"][shown], color=f"C{k}", ls=(0, (3, 1.2)), lw=0.9)
-    axes.plot(table["n/k"], table["all_bits"], color="0.3", ls=(0, (1, 1.5)), lw=1.0)
+        axes.plot(table["n/k"], table["laplace"], color=f"C{k}")
+        shown = table["bound"] > 0
+        axes.plot(table["n/k"][shown], table["bound"][shown], color=f"C{k}", ls=(0, (3, 1.2)), lw=0.9)
+    axes.plot(table["n/k"], table["all"], color="0.3", ls=(0, (1, 1.5)), lw=1.0)
     handles = [Line2D([], [], color=f"C{k}", label=f"$\\varepsilon$ = {eps}") for k, eps in enumerate(tables)]
     handles += [
         Line2D([], [], color="0.3", ls=(0, (1, 1.5)), lw=1.0, label="all of X"),
@@ -42,9 +42,9 @@ def draw_noise(axes) -> None:
     axes.legend(handles=handles, loc="upper left", labelspacing=0.25)
     axes.set_xscale("log")
     axes.set_xlim(1, 1e5)
-    axes.set_ylim(0, 18)
+    axes.set_ylim(0, 12.5)
     axes.set_xlabel("n/k: groups of k = 100 records")
-    axes.set_ylabel("leakage I(S;Y) (bits)")
+    axes.set_ylabel("leakage I(S;Y) (nats)")
     axes.set_title("(a) Laplace noise, $\\varepsilon$-differentially private for every n")
 
 
@@ -54,8 +54,8 @@ def draw_optimal(axes) -> None:
 
     tables = read("optimal.csv")
     for k, table in enumerate(tables.values()):
-        axes.plot(table["n/k"], table["laplace_bits"], color=f"C{k}")
-        axes.plot(table["n/k"], table["optimal_bits"], color=f"C{k}", ls="", marker="o", clip_on=False)
+        axes.plot(table["n/k"], table["laplace"], color=f"C{k}")
+        axes.plot(table["n/k"], table["optimal"], color=f"C{k}", ls="", marker="o", clip_on=False)
     handles = [Line2D([], [], color=f"C{k}", label=f"$\\varepsilon$ = {eps}") for k, eps in enumerate(tables)]
     handles += [
         Line2D([], [], color="0.3", label="Laplace noise"),
@@ -65,9 +65,9 @@ def draw_optimal(axes) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(table["n/k"], [f"{count:g}" for count in table["n/k"]])
     axes.minorticks_off()
-    axes.set_ylim(0, 7.6)
+    axes.set_ylim(0, 5.3)
     axes.set_xlabel("n/k: groups of k = 100 records")
-    axes.set_ylabel("leakage I(S;Y) (bits)")
+    axes.set_ylabel("leakage I(S;Y) (nats)")
     axes.set_title("(b) Any mapping to multiples of k, same mean error 1/$\\varepsilon$")
 
 

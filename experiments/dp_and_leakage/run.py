@@ -5,7 +5,7 @@
 
 A count X of n records that come in groups of k = 100 is uniform on 0, k, 2k, .., n. Y = X + noise of rate eps is
 eps-differentially private whatever n. (a) I(X;Y) against n/k for several fixed eps, exactly and as bounded in the
-paper, (1 - e^(-k eps/2)) log2(1 + n/k) - 1 bits. (b) The least I(X;Y) of ANY mapping of the multiples of k to
+paper, (1 - e^(-k eps/2)) ln(1 + n/k) - ln 2 nats. (b) The least I(X;Y) of ANY mapping of the multiples of k to
 themselves whose mean error E|X - Y| is that of the noise, 1/eps, with its certified bound: what the error had to
 cost. It grows alike: the noise leaks more than it has to, but no mapping as exact as that leaks a bounded amount.
 """
@@ -21,7 +21,6 @@ import jaxpriv as jp
 from jaxpriv.databases import sparse_count_bound, sparse_count_leakage
 
 DATA = Path(__file__).parent / "data"
-BITS = 1.0 / np.log(2.0)
 SPACING = 100
 RATES = (0.01, 0.02, 0.05, 0.2)
 GROUPS = np.unique(np.round(np.logspace(0, 5, 41)).astype(int))  # n = 100 to 10 000 000
@@ -44,10 +43,10 @@ def noise_leakage() -> None:
         for groups in map(int, GROUPS):
             count = (groups * SPACING, SPACING, eps)
             # A million results or more of geometric noise would only repeat the Laplace column.
-            geometric = sparse_count_leakage(*count, "geometric") * BITS if groups <= 10_000 else ""
-            values = (sparse_count_leakage(*count) * BITS, geometric, sparse_count_bound(*count) * BITS)
-            rows.append([eps, groups, *values, float(np.log2(1 + groups))])
-    write("leakage.csv", ["eps", "n/k", "laplace_bits", "geometric_bits", "bound_bits", "all_bits"], rows)
+            geometric = sparse_count_leakage(*count, "geometric") if groups <= 10_000 else ""
+            values = (sparse_count_leakage(*count), geometric, sparse_count_bound(*count))
+            rows.append([eps, groups, *values, float(np.log(1 + groups))])
+    write("leakage.csv", ["eps", "n/k", "laplace", "geometric", "bound", "all"], rows)
 
 
 def optimal_leakage() -> None:
@@ -62,9 +61,9 @@ def optimal_leakage() -> None:
             solution = jp.solve(jp.rate_distortion(prior, cost, budget=1.0 / (eps * SPACING)), tol=TOL)
             assert solution.status == "optimal", (eps, groups, solution.status)
             noise = sparse_count_leakage(groups * SPACING, SPACING, eps)
-            rows.append([eps, groups, *(float(v * BITS) for v in (noise, solution.value, solution.lower_bound))])
-    write("optimal.csv", ["eps", "n/k", "laplace_bits", "optimal_bits", "optimal_lower_bits"], rows)
-    print(f"n/k = {OPTIMAL_GROUPS[-1]}:   eps, Laplace, optimal (bits)")
+            rows.append([eps, groups, *(float(v) for v in (noise, solution.value, solution.lower_bound))])
+    write("optimal.csv", ["eps", "n/k", "laplace", "optimal", "optimal_lower"], rows)
+    print(f"n/k = {OPTIMAL_GROUPS[-1]}:   eps, Laplace, optimal (nats)")
     for eps, groups, noise, value, _ in rows:
         if groups == OPTIMAL_GROUPS[-1]:
             print(f"{eps:15.2f} {noise:8.4f} {value:8.4f}")

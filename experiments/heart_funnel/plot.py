@@ -25,7 +25,7 @@ def numbers(rows: list[dict[str, str]], *columns: str) -> np.ndarray:
 def main() -> None:
     rows = table(HERE / "data" / "boundaries.csv")
     least, most = ([row for row in rows if row["boundary"] == side] for side in ("least", "most"))
-    silent = float(table(HERE / "data" / "silent.csv")[0]["disclosure_bits"])
+    silent = float(table(HERE / "data" / "silent.csv")[0]["disclosure"])
     corners = table(HERE / "data" / "partitions.csv")
     with plotting.style():
         from matplotlib.figure import Figure
@@ -33,8 +33,8 @@ def main() -> None:
         figure = Figure(figsize=(3.4, 5.2))
         key, above, middle = figure.subplots(3, 1, height_ratios=(0.3, 1.15, 1))
         key.set_axis_off()
-        rate, lowest, greedy, shared = numbers(least, "R_bits", "reached_bits", "greedy_bits", "partitions_shared_bits")
-        at, highest, erasure = numbers(most, "R_bits", "reached_bits", "erasure_bits")
+        rate, lowest, greedy, shared = numbers(least, "R", "reached", "greedy", "partitions_shared")
+        at, highest, erasure = numbers(most, "R", "reached", "erasure")
         zero = np.zeros(1)
         above.fill_between(
             np.concatenate([zero, rate]),
@@ -53,7 +53,7 @@ def main() -> None:
         for side in ("least", "most"):
             part = [row for row in corners if row["boundary"] == side]
             label = "hull of all 4140 partitions" if side == "least" else None
-            points = numbers(part, "disclosure_bits", "leakage_bits")
+            points = numbers(part, "disclosure", "leakage")
             above.plot(*points, color="C3", lw=0.9, marker="D", ms=1.6, label=label)
         above.plot(rate, greedy, ls="", marker="o", ms=1.8, mew=0, color="C2", label="greedy, Algorithm 1")
         above.plot(
@@ -64,7 +64,7 @@ def main() -> None:
             ls=(0, (4, 1.5)),
             label="random erasure",
         )
-        above.set(xlabel="I(X;Y) (bits)", ylabel="I(S;Y) (bits)", xlim=(0, rate[-1]), ylim=(0, None))
+        above.set(xlabel="I(X;Y) (nats)", ylabel="I(S;Y) (nats)", xlim=(0, rate[-1]), ylim=(0, None))
         above.set_title("(a) UCI heart disease: everything that is possible")
         key.legend(*above.get_legend_handles_labels(), loc="center", ncols=2)
 
@@ -74,7 +74,7 @@ def main() -> None:
         middle.plot(rate[seen], lowest[seen], color="C0", lw=1.6)
         middle.axvline(silent, color="k", lw=0.6, ls=(0, (1, 1.5)))
         middle.annotate(
-            f"no leakage\nat all up to\n{silent:.4f} bits",
+            f"no leakage\nat all up to\n{silent:.4f} nats",
             (silent, 2e-6),
             xytext=(-4, 0),
             textcoords="offset points",
@@ -82,7 +82,7 @@ def main() -> None:
             va="bottom",
         )
         middle.set(
-            xlabel="I(X;Y) (bits)", ylabel="I(S;Y) (bits)", yscale="log", xlim=(0, rate[-1]), ylim=(FAINTEST, 0.5)
+            xlabel="I(X;Y) (nats)", ylabel="I(S;Y) (nats)", yscale="log", xlim=(0, rate[-1]), ylim=(FAINTEST, 0.5)
         )
         middle.minorticks_off()
         middle.set_title("(b) The least boundary on a logarithmic scale")

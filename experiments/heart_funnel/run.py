@@ -3,12 +3,12 @@
     python experiments/heart_funnel/run.py      # writes data/*.csv beside this file
     python experiments/heart_funnel/plot.py     # draws them
 
-The joint is `jaxpriv.testing.heart_disease`, on which privacy-funnel solvers were compared before. All in bits.
+The joint is `jaxpriv.testing.heart_disease`, on which privacy-funnel solvers were compared before. All in nats.
 
-`boundaries.csv`: R in steps of STEP. `reached` is the VALUE: I(S;Y) of a mechanism that exists and keeps its target,
-rounded against it; `proved` is the BOUND that no mechanism crosses, rounding included (the pricing is exact: sparse
-atoms by branch and bound on the least boundary, a search over P(S|y) on the most); status optimal where `gap` is at
-most TOL. `greedy` is Algorithm 1 of Makhdoumi et al. (2014) with target R; `partition` the best of all 4140
+`boundaries.csv`: R in steps of STEP nats. `reached` is the VALUE: I(S;Y) of a mechanism that exists and keeps its
+target, rounded against it; `proved` is the BOUND that no mechanism crosses, rounding included (the pricing is exact:
+sparse atoms by branch and bound on the least boundary, a search over P(S|y) on the most); status optimal where `gap`
+is at most TOL. `greedy` is Algorithm 1 of Makhdoumi et al. (2014) with target R; `partition` the best of all 4140
 deterministic releases that keep the target; `partitions_shared` time sharing between them. `partitions.csv` has their
 hull's corners, `silent.csv` the most that can be disclosed with no leakage at all.
 """
@@ -29,8 +29,7 @@ from jaxpriv.testing import heart_disease
 
 DATA = Path(__file__).parent / "data"
 STEP = 0.05
-TOL = 1e-6  # nats
-BIT = float(np.log(2.0))
+TOL = 1e-6
 SIDES = {"least": 1.0, "most": -1.0}
 
 
@@ -78,20 +77,19 @@ def main() -> None:
     corners = {side: points[lower_hull(points[:, 0], sign * points[:, 1])] for side, sign in SIDES.items()}
     write(
         "partitions.csv",
-        ["boundary", "disclosure_bits", "leakage_bits"],
-        [[side, *map(float, corner / BIT)] for side, part in corners.items() for corner in part],
+        ["boundary", "disclosure", "leakage"],
+        [[side, *map(float, corner)] for side, part in corners.items() for corner in part],
     )
-    bits = np.append(np.arange(1, np.ceil(most / BIT / STEP)) / round(1 / STEP), most / BIT)
-    targets = np.minimum(bits * BIT, most)
+    targets = np.append(np.arange(1, np.ceil(most / STEP)) / round(1 / STEP), most)
     runs = greedy_curve(joint, disclosures=targets)
     rows: list[list[Any]] = []
     for side in SIDES:
         kind = jp.FunnelProblem if side == "least" else jp.BottleneckProblem
         curve = jp.funnel_frontier(kind(joint, disclosure=most), disclosures=targets, tol=TOL)
-        for rate, target, found, run in zip(bits, targets, curve.solutions, runs, strict=True):
+        for target, found, run in zip(targets, curve.solutions, runs, strict=True):
             if side == "least":
                 reached, proved, elementary = found.upper_bound, found.lower_bound, max(0.0, target - most + secret)
-                greedy: float | str = run.leakage / BIT
+                greedy: float | str = run.leakage
                 partition = points[points[:, 0] >= target - 1e-12, 1].min()
             else:
                 reached, proved, elementary = found.lower_bound, found.upper_bound, min(target, secret)
@@ -99,19 +97,16 @@ def main() -> None:
             together = np.interp(target, *corners[side].T)
             numbers = [reached, proved, found.gap, partition, together, target * secret / most, elementary]
             seconds = found.seconds["solve"]
-            rows.append(
-                [side, float(rate), *(float(x) / BIT for x in numbers), greedy, found.status, found.steps, seconds]
-            )
+            rows.append([side, *map(float, [target, *numbers]), greedy, found.status, found.steps, seconds])
         optimal, taken = (curve.status == "optimal").sum(), sum(found.seconds["solve"] for found in curve.solutions)
-        worst = curve.gap.max() / BIT
-        print(f"{side}: {optimal} of {len(curve)} optimal, largest gap {worst:.1e} bits, {taken:.1f} s", flush=True)
+        worst = curve.gap.max()
+        print(f"{side}: {optimal} of {len(curve)} optimal, largest gap {worst:.1e} nats, {taken:.1f} s", flush=True)
     numbers = ("R", "reached", "proved", "gap", "partition", "partitions_shared", "erasure", "elementary", "greedy")
-    header = ["boundary", *(f"{name}_bits" for name in numbers), "status", "rounds", "seconds"]
-    write("boundaries.csv", header, rows)
-    silent = jp.solve(jp.FunnelProblem(joint, leakage_budget=0.0), tol=1e-9)
-    numbers = [silent.disclosure / BIT, silent.upper_bound / BIT, silent.leakage / BIT, silent.status]
-    write("silent.csv", ["disclosure_bits", "proved_bits", "leakage_bits", "status"], [numbers])
-    print(f"silent up to {numbers[0]:.9f} bits ({silent.status})")
+    write("boundaries.csv", ["boundary", *numbers, "status", "rounds", "seconds"], rows)
+    silent = jp.solve(jp.FunnelProblem(joint, leakage_budget=0.0), tol=TOL)
+    numbers = [silent.disclosure, silent.upper_bound, silent.leakage, silent.status]
+    write("silent.csv", ["disclosure", "proved", "leakage", "status"], [numbers])
+    print(f"silent up to {numbers[0]:.9f} nats ({silent.status})")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def draw_slopes(axes) -> None:
     incomes = {"<=50K": "-", ">50K": (0, (3, 1.2))}
     for k, name in enumerate(groups):
         age, income = name.split()
-        # Bits per unit of share are ten times millibits per percentage point.
+        # Nats per unit of share are ten times thousandths of a nat per percentage point.
         axes.plot(budget, 10 * table[:, 3 + k], color=colours[age], ls=incomes[income], lw=1.0)
     axes.axhline(0.0, color="0.3", lw=0.6)
     handles = [Line2D([], [], color=colours[age], label=age) for age in ages]
@@ -41,7 +41,7 @@ def draw_slopes(axes) -> None:
     axes.legend(handles=handles, title="age, income", ncols=2, loc="upper right", columnspacing=1.0, labelspacing=0.25)
     axes.set_xlim(0, 1)
     axes.set_xlabel("budget: mean number of changed attributes")
-    axes.set_ylabel("change of the least leakage\n(millibits per percentage point)")
+    axes.set_ylabel("change of the least leakage\n($10^{-3}$ nats per percentage point)")
     axes.set_title("(a) If one private group grew")
 
 
@@ -54,7 +54,7 @@ def draw_even(axes) -> None:
     cap = 100 * float(rows[2][2 + count])
     for (label, leaked, *numbers), offset, colour in zip(rows[:2], (0.2, -0.2), ("C5", "C0"), strict=True):
         weights, changed = np.array(numbers[:count], float), 100 * np.array(numbers[count:], float)
-        axes.barh(places + offset, changed, height=0.36, color=colour, label=f"{label}: {float(leaked):.2f} bits leak")
+        axes.barh(places + offset, changed, height=0.36, color=colour, label=f"{label}: {float(leaked):.2f} nats leak")
         for place, width, weight in zip(places + offset, changed, weights, strict=True):
             axes.annotate(
                 f"{width:.1f} %, weight {weight:.3g}",

@@ -30,7 +30,6 @@ from jaxpriv.distortion import changed_attributes, dense
 
 DATA = Path(__file__).parent / "data"
 TOL = 1e-9
-BITS = 1.0 / np.log(2.0)
 BUDGETS = np.linspace(0.05, 1.0, 20)
 CHECKED = 0.5  # the budget at which slopes are compared with differences
 STEP = 0.05  # of a group's share, at most MOST
@@ -62,19 +61,19 @@ def prior_sensitivity(data: datasets.Dataset) -> None:
     prior = data.joint.sum(axis=1)
     slopes = np.stack([group_slopes(problem, curve.solutions[i]) for i in range(len(BUDGETS))])
     rows = [
-        [float(budget), float(curve.solutions.value[i] * BITS), float(curve.solutions.gap[i] * BITS)]
-        + [float(slope * BITS) for slope in slopes[i]]
+        [float(budget), float(curve.solutions.value[i]), float(curve.solutions.gap[i])]
+        + [float(slope) for slope in slopes[i]]
         for i, budget in enumerate(BUDGETS)
     ]
-    write("prior.csv", ["budget", "leakage_bits", "gap_bits", *names], rows)
+    write("prior.csv", ["budget", "leakage", "gap", *names], rows)
 
     solution = jp.solve(problem, tol=TOL)
     exact = group_slopes(problem, solution)
     conditional = data.joint / prior[:, None]
     rows = []
-    print(f"(a) budget {CHECKED}: least leakage {solution.value * BITS:.6f} bits, gap {solution.gap * BITS:.1e}")
+    print(f"(a) budget {CHECKED}: least leakage {solution.value:.6f} nats, gap {solution.gap:.1e}")
     print(
-        f"    {'group':14} {'share':>7} {'slope':>11} {'difference':>11} {'relative error':>15}   (bits per unit share)"
+        f"    {'group':14} {'share':>7} {'slope':>11} {'difference':>11} {'relative error':>15}   (nats per unit share)"
     )
     for s in np.argsort(-abs(exact)):
         towards = np.zeros_like(data.joint)
@@ -88,9 +87,9 @@ def prior_sensitivity(data: datasets.Dataset) -> None:
         }
         difference = (8 * (ends[1] - ends[-1]) - (ends[2] - ends[-2])) / (12 * step)
         error = abs(exact[s] - difference) / abs(difference)
-        rows.append([names[s], float(prior[s]), float(exact[s] * BITS), float(difference * BITS), float(error)])
-        print(f"    {names[s]:14} {prior[s]:7.4f} {exact[s] * BITS:11.6f} {difference * BITS:11.6f} {error:15.1e}")
-    write("prior_check.csv", ["group", "share", "slope_bits", "difference_bits", "relative_error"], rows)
+        rows.append([names[s], float(prior[s]), float(exact[s]), float(difference), float(error)])
+        print(f"    {names[s]:14} {prior[s]:7.4f} {exact[s]:11.6f} {difference:11.6f} {error:15.1e}")
+    write("prior_check.csv", ["group", "share", "slope", "difference", "relative_error"], rows)
 
 
 def even_distortion(data: datasets.Dataset) -> None:
@@ -112,11 +111,11 @@ def even_distortion(data: datasets.Dataset) -> None:
 
     def negative(free: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = climb(jnp.asarray(free))
-        visited.append([len(visited), float(value * BITS), *map(float, weights_of(free))])
+        visited.append([len(visited), float(value), *map(float, weights_of(free))])
         return -float(value), -np.asarray(slope)
 
     result = minimize(negative, np.zeros(count - 1), jac=True, method="BFGS", options={"gtol": 1e-7})
-    write("weights.csv", ["evaluation", "leakage_bits", *data.useful_names], visited)
+    write("weights.csv", ["evaluation", "leakage", *data.useful_names], visited)
 
     weights = np.asarray(weights_of(result.x))
     separate = jp.solve(jp.DistortionProblem(joint, attributes, budget=np.full(count, SHARE)), tol=TOL)
@@ -125,16 +124,14 @@ def even_distortion(data: datasets.Dataset) -> None:
     for name, w in (("equal weights", np.ones(count)), ("chosen weights", weights)):
         found = jp.solve(jp.DistortionProblem(joint, np.tensordot(w, attributes, 1), budget=count * SHARE), tol=TOL)
         changed = np.einsum("x,axy,xy->a", mass, attributes, found.mechanism)
-        rows.append([name, float(found.value * BITS), *map(float, w), *map(float, changed)])
+        rows.append([name, float(found.value), *map(float, w), *map(float, changed)])
     price = count * separate.multipliers / separate.multipliers.sum()
-    rows.append(
-        ["separate budgets", float(separate.value * BITS), *map(float, price), *map(float, separate.distortion)]
-    )
+    rows.append(["separate budgets", float(separate.value), *map(float, price), *map(float, separate.distortion)])
     for name, leaked, *numbers in rows:
         shown = "  ".join(f"{number:.5f}" for number in numbers)
-        print(f"    {name:17} leakage {leaked:.7f} bits; weights, then shares changed: {shown}")
+        print(f"    {name:17} leakage {leaked:.7f} nats; weights, then shares changed: {shown}")
     header = [f"{kind} {name}" for kind in ("weight", "changed") for name in data.useful_names]
-    write("even.csv", ["mapping", "leakage_bits", *header], rows)
+    write("even.csv", ["mapping", "leakage", *header], rows)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def draw_between(axes, column: str) -> str:
             part = [r for r in five if (float(r["changed"]) > float(budget) * (1 + 1e-6)) == over]
             at = [[float(r[name]) for r in part] for name in ("odds_factor", column)]
             axes.plot(*at, ls="", marker="o", mfc=fill, **style)
-    if column == "leakage_bits":
+    if column == "leakage":
         known = [r for r in shown if r["mapping"] == "known" and r["budget"] == budget]
         x, y = ([float(r[name]) for r in known] for name in ("odds_factor", column))
         axes.plot(x, y, ls="", marker="x", color="0.3", ms=4, label="optimum for a known prior")
@@ -50,24 +50,20 @@ def draw_price(axes, below) -> None:
 
     table = {
         name: [
-            float(
-                next(r for r in rows if (r["budget"], r["mapping"], r["odds_factor"]) == (b, name, "1"))["leakage_bits"]
-            )
+            float(next(r for r in rows if (r["budget"], r["mapping"], r["odds_factor"]) == (b, name, "1"))["leakage"])
             for b in budgets
         ]
         for name in STYLES
     }
     x = [float(b) for b in budgets]
     price = [1e3 * (a - b) for a, b in zip(table["robust"], table["fitted"], strict=True)]
-    gain = [
-        1e3 * (a - b) for a, b in zip(worst("fitted", "leakage_bits"), worst("robust", "leakage_bits"), strict=True)
-    ]
+    gain = [1e3 * (a - b) for a, b in zip(worst("fitted", "leakage"), worst("robust", "leakage"), strict=True)]
     excess = [100 * (a / b - 1) for a, b in zip(worst("fitted", "changed"), x, strict=True)]
     axes.plot(x, price, color="C0", marker="o", label="robust leaks more under the table")
     axes.plot(x, gain, color="C2", marker="s", ms=2.5, label="robust leaks less under its worst prior")
     axes.axhline(0.0, color="0.3", lw=0.6)
-    axes.set_ylabel("difference (millibits)")
-    axes.set_ylim(top=14)
+    axes.set_ylabel("difference\n($10^{-3}$ nats)")
+    axes.set_ylim(top=10)
     axes.legend(loc="upper left")
     axes.set_title("(c) The price of robustness in leakage")
     below.plot(x, excess, color="C1", marker="^")
@@ -83,8 +79,8 @@ def main() -> None:
 
         figure = Figure(figsize=(3.4, 7.2))
         leaked, changed, price, excess = figure.subplots(4, 1, height_ratios=(1.2, 1, 1, 0.8))
-        budget = draw_between(leaked, "leakage_bits")
-        leaked.set_ylabel("leakage I(S;Y) (bits)")
+        budget = draw_between(leaked, "leakage")
+        leaked.set_ylabel("leakage I(S;Y) (nats)")
         leaked.legend(loc="lower right")
         leaked.set_title(f"(a) Under other priors, budget {budget}")
         draw_between(changed, "changed")

@@ -28,7 +28,6 @@ from jaxpriv.distortion import changed_attributes, dense
 
 DATA = Path(__file__).parent / "data"
 TOL = 1e-6
-BITS = 1.0 / np.log(2.0)
 FACTORS = (1 / 9, 1 / 3, 1.0, 3.0, 9.0)
 BETWEEN = 9.0 ** np.linspace(-1, 1, 41)
 BUDGETS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0)
@@ -61,22 +60,22 @@ def main() -> None:
     nominal = FACTORS.index(1.0)
 
     def measured(joint: np.ndarray, mechanism: np.ndarray) -> tuple[float, float]:
-        """(leakage in bits, mean number of changed attributes)."""
-        leaked = leakage.evaluate(leakage.MutualInformation(), joint, mechanism, units="bits").value
+        """(leakage in nats, mean number of changed attributes)."""
+        leaked = leakage.evaluate(leakage.MutualInformation(), joint, mechanism).value
         return leaked, float((joint.sum(axis=0)[:, None] * mechanism * cost).sum())
 
     def solved(joint: np.ndarray, budget: float) -> jp.Solution:
         begun = time.perf_counter()
         found = jp.solve(jp.DistortionProblem(joint, cost, budget=budget), tol=TOL)
         print(
-            f"budget {budget:4.2f}, {1 if joint.ndim == 2 else len(joint)} priors: {found.value * BITS:.5f} bits, gap "
+            f"budget {budget:4.2f}, {1 if joint.ndim == 2 else len(joint)} priors: {found.value:.5f} nats, gap "
             f"{found.gap:.0e}, {found.status}, {time.perf_counter() - begun:.1f} s",
             flush=True,
         )
         return found
 
     def proof(found: jp.Solution) -> list[Any]:
-        return [float(found.value * BITS), float(found.lower_bound * BITS), float(found.gap * BITS), str(found.status)]
+        return [float(found.value), float(found.lower_bound), float(found.gap), str(found.status)]
 
     rows, between = [], []
     for budget in BUDGETS:
@@ -90,14 +89,14 @@ def main() -> None:
             worst = max(measured(joint, found.mechanism) for joint in joints)
             most = max(measured(joint, found.mechanism)[1] for joint in joints)
             fitted = measured(joints[nominal], found.mechanism)[0]
-            print(f"    {name}: worst {worst[0]:.5f} bits, most changed {most:.4f}, under the table {fitted:.5f} bits")
+            print(f"    {name}: worst {worst[0]:.5f} nats, most changed {most:.4f}, under the table {fitted:.5f} nats")
             if budget == SHOWN:
                 between += [
                     [budget, factor, name, *measured(tilted(data, factor), found.mechanism)]
                     for factor in map(float, BETWEEN)
                 ]
-    header = ["budget", "odds_factor", "mapping", "leakage_bits", "changed"]
-    proofs = ["value_bits", "lower_bound_bits", "gap_bits", "status"]
+    header = ["budget", "odds_factor", "mapping", "leakage", "changed"]
+    proofs = ["value", "lower_bound", "gap", "status"]
     write("priors.csv", [*header, "weight", *proofs], rows)
     write("between.csv", header, between)
 

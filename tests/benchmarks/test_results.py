@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 
-from benchmarks import reading, report, results
+from benchmarks import reading, report, results, speed_page
 from benchmarks.results import CaseRecord, PartRecord, Results, Row
 
 
@@ -138,3 +139,28 @@ def test_exponents_are_read_from_the_sweep():
     assert found["interior-point", "seconds per step"].predicted == pytest.approx(4, abs=0.02)
     assert found["interior-point", "peak memory"].measured.exponent == pytest.approx(1)
     assert not any(solver == "scs" for solver, _ in found)
+
+
+def test_the_page_on_speed_has_the_numbers_of_the_results_files():
+    page = speed_page.PAGE.read_text(encoding="utf-8")
+    assert set(re.findall(r"<!-- ([a-z]+)\.json -->", page)) == set(speed_page.BLOCKS)
+    assert speed_page.renewed(page) == page
+
+
+def test_a_block_of_the_page_on_speed_is_made_from_its_file(tmp_path):
+    made = dataclasses.replace(document(), versions={"jaxpriv": "9.1", "jax": "0.12"}, seed=5)
+    made.cases.append(CaseRecord("curve", "curve", {"points": 200}, {"S": 2, "X": 3, "Y": 3}, 0.5, ""))
+    made.rows.append(Row("curve", "frontier", "1e-06", "ok", seconds=0.5))
+    made.rows.append(Row("curve", "single-solves", "1e-06", "ok", seconds=30.0))
+    for family, parameters in (("shape", {"S": 16}), ("cube", {"n": 256})):
+        made.cases.append(CaseRecord(family, family, parameters, {"S": 16, "X": 256, "Y": 256}, 0.5, ""))
+        made.rows.append(Row(family, "interior-point", "1e-06", "ok", seconds=0.0123, gap=1e-7))
+    results.write(tmp_path / "dense.json", made)
+    before = "a\n\n<!-- dense.json -->\n\nold\n\n<!-- end -->\n\n<!-- large.json -->\n\nkept\n\n<!-- end -->\n"
+    after = speed_page.renewed(before, tmp_path)
+    assert "Version 9.1 with JAX 0.12, `python -m benchmarks.run --suite dense --seed 5`" in after
+    assert "| 32 | 33 ms | 0.33 s (Clarabel), 10 times slower | 1.50 times |" in after
+    assert "took 0.5 s in batches,\n30 s as single solves" in after
+    assert "|X| = |Y| = 512 took 12 ms" in after
+    assert after.startswith("a\n\n<!-- dense.json -->\n\nVersion")
+    assert after.endswith("<!-- end -->\n\n<!-- large.json -->\n\nkept\n\n<!-- end -->\n")
