@@ -80,7 +80,7 @@ def index(known: dict[str, dict[str, Any]]) -> str:
         cards += [f"## {group}\n", "::::{grid} 1 2 2 3\n:gutter: 3\n"]
         cards += [
             f":::{{grid-item-card}} {about['title']}\n:link: {name}\n:link-type: doc\n"
-            f":img-top: ../figures/{about['figures'][0]}\n:::\n"
+            f":img-top: ../figures/{about['figures'][0]}\n:img-alt: {about['title']}\n:::\n"
             for name, about in known.items()
             if about["group"] == group
         ]
