@@ -232,7 +232,7 @@ def cubes(results: Results, tol: float = 1e-6) -> list[Cubes]:
 
 def cube_summary(results: Results, tol: float = 1e-6) -> list[str]:
     """One line for each size of the cubes: ours against the fastest conic solver that is good enough."""
-    return [_cube_line(one) for one in cubes(results, tol)]
+    return [cube_line(one) for one in cubes(results, tol)]
 
 
 def _at(results: Results, case: str, accuracy: str) -> Row | None:
@@ -240,12 +240,13 @@ def _at(results: Results, case: str, accuracy: str) -> Row | None:
     return next((row for row in rows if row.accuracy == accuracy and row.status == "ok"), None)
 
 
-def _cube_line(one: Cubes) -> str:
+def cube_line(one: Cubes) -> str:
+    """One size in words."""
     text = f"n={one.n}: ours {1e3 * statistics.median(one.ours):.1f} ms (median of {len(one.ours)})"
     if one.dearer:
         text += f", 1e-8 costs {statistics.median(one.dearer):.2f}x"
     if not one.ratios:
-        return f"{text}; no conic solver reached the tolerance"
+        return f"{text}; no conic solver within that gap"
     text += f"; fastest good conic solver takes {statistics.median(one.ratios):.0f}x (from {min(one.ratios):.0f}x to "
     text += f"{max(one.ratios):.0f}x, {len(one.ratios)} instances)"
     return f"{text}, by its own clock {statistics.median(one.clocks):.0f}x" if one.clocks else text

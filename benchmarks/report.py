@@ -125,7 +125,8 @@ def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
 
 def _verdict(document: Results) -> list[str]:
     """What the page says in a sentence: the largest size on which we are compared with others."""
-    compared = reading.cube_summary(document) or [_compared(one) for one in reading.comparisons(document)]
+    cubes = [reading.cube_line(one) for one in reading.cubes(document) if one.ratios]
+    compared = cubes or [_compared(one) for one in reading.comparisons(document)]
     return [f"{'At ' if compared[-1].startswith('n=') else 'Under limits: '}{compared[-1]}.\n"] if compared else []
 
 

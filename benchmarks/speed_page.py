@@ -68,12 +68,12 @@ def cubes(document: Results) -> list[str]:
 
 
 def _only(document: Results, family: str, solver: str, **parameters: object) -> tuple[CaseRecord, Row]:
-    """The case of a family with these parameters, and the last accuracy of a solver on it."""
+    """The case of a family with these parameters, and a solver's time to a gap of 1e-6 on it, or its last accuracy."""
     for case in document.cases:
         if case.family == family and parameters.items() <= case.parameters.items():
             rows = [row for row in document.rows_of(case.name, solver) if row.seconds is not None]
             if rows:
-                return case, rows[-1]
+                return case, reading.to_gap(document, case.name, solver, 1e-6) or rows[-1]
     raise ValueError(f"no result of {solver} on {family} {parameters}")
 
 
