@@ -51,8 +51,8 @@ _MESSAGES = {
         "The bound is valid, but the interval [lower_bound, value] is wider than the tolerance. Usual "
         "causes: too few steps (raise max_steps), "
         f"{_FIRST_ORDER}"
-        "or a tolerance below float64 resolution (minimal distortion is in the unit of "
-        "the distortion: on large costs ask for rtol). Where value is below "
+        "or a tolerance below float64 resolution (a minimal distortion has the unit of the distortion, and a "
+        "multiplier scales the value: with large costs or multipliers ask for rtol). Where value is below "
         "lower_bound no mechanism meets the limits: solve outside of jit to see the proof."
     ),
     Status.INFEASIBLE: (
