@@ -224,6 +224,23 @@ def test_a_notebook_shows_a_figure_without_pyplot():
         assert figure._repr_png_().startswith(b"\x89PNG\r\n\x1a\n")
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_figure_has_its_colours_whoever_writes_it(tmp_path, own):
+    """Colours named by their place in the cycle would be those of the moment of drawing."""
+    figure = plotting.plot_frontier(curve(), tol=1e-6)
+    if own:
+        plotting.save(figure, tmp_path / "written.png")
+    else:
+        figure.savefig(tmp_path / "written.png", metadata={"Software": None})
+    plotting.save(plotting.plot_frontier(curve(), tol=1e-6), tmp_path / "expected.png")
+    assert (tmp_path / "written.png").read_bytes() == (tmp_path / "expected.png").read_bytes()
+    with matplotlib.rc_context({"axes.prop_cycle": matplotlib.cycler("color", ["red"])}):
+        axes = matplotlib.figure.Figure().subplots()
+        plotting.plot_frontier(curve(), ax=axes)
+        drawn = [matplotlib.colors.to_hex(line.get_color()) for line in axes.get_lines()]
+    assert drawn[0] == plotting.styles.COLOURS["blue"].lower()
+
+
 def test_style_stays_inside():
     before = dict(matplotlib.rcParams)
     plotting.image_bytes(plotting.plot_frontier(curve()))

@@ -15,7 +15,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.funnels.solve import FunnelFrontier
 from jaxpriv.leakage import Evaluation, MutualInformation, evaluate
 from jaxpriv.mechanism import Mechanism
-from jaxpriv.plotting.styles import new_figure, style
+from jaxpriv.plotting.styles import COLOURS, new_figure, style
 from jaxpriv.problems import FunnelProblem
 from jaxpriv.solving.frontier import Frontier
 
@@ -31,7 +31,8 @@ Units = Literal["nats", "bits"]
 _NARROWEST = 1e-9
 # Places between two neighbouring points at which the band is computed.
 _BETWEEN = 25
-_COLOURS = ("C0", "C1", "C2", "C3", "C4", "C5")
+# Not "C0": axes of the user's own are drawn in the colours of that moment.
+_COLOURS = tuple(COLOURS[name] for name in ("blue", "red", "green", "purple", "orange", "sky"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +175,7 @@ def plot_curves(
             spent, leaked, _ = zip(*marks, strict=True)
             mark = {
                 "mfc": "white",
-                "mec": "C1" if len(drawn) == 1 else "0.2",
+                "mec": COLOURS["red"] if len(drawn) == 1 else "0.2",
                 "ms": 3.2,
                 "mew": 0.8,
                 "clip_on": False,
@@ -271,7 +272,7 @@ def _draw_curves(axes: "Axes", drawn: Sequence[DrawnCurve], names: Sequence[str]
         point = {"color": colour, "ms": 2.6, "clip_on": False, "zorder": 3}
         axes.plot(one.x, one.y, "o", label="certified optimum" if single else name, **point)
         if np.isfinite(one.high).any():
-            band = {"color": "C5" if single else colour, "alpha": 0.7 if single else 0.35, "lw": 0.8}
+            band = {"color": COLOURS["sky"] if single else colour, "alpha": 0.7 if single else 0.35, "lw": 0.8}
             known = np.isfinite(one.high) & np.isfinite(one.low)
             low = np.maximum(one.low[known], 0.0)
             label = "certified band" if single else None
@@ -285,12 +286,12 @@ def _draw_widths(axes: "Axes", drawn: Sequence[DrawnCurve], tol: float | None, u
     single = len(drawn) == 1
     for one, colour in zip(drawn, itertools.cycle(_COLOURS), strict=False):
         if np.isfinite(one.high).any():
-            line = "C5" if single else colour
+            line = COLOURS["sky"] if single else colour
             axes.semilogy(one.grid, _above_floor(one.high - one.low), color=line, lw=0.8, label="between points")
         if np.isfinite(one.width).any():
             axes.semilogy(one.x, _above_floor(one.width), "o", color=colour, ms=2.6, label="at a point", clip_on=False)
     if tol is not None:
-        axes.axhline(tol, color="C1", lw=0.8, ls="--", label="tolerance")
+        axes.axhline(tol, color=COLOURS["red"], lw=0.8, ls="--", label="tolerance")
     axes.set_yscale("log")
     axes.set_ylim(_NARROWEST, None)
     ticks = [t for t in (1e-9, 1e-6, 1e-3, 1.0) if t <= axes.get_ylim()[1]]
@@ -435,7 +436,7 @@ def _draw_changes(axes: "Axes", table: Arr, data: Dataset) -> None:
     codes, mass = data.useful_attributes, data.joint.sum(axis=0)
     changed = np.einsum("x,xy,xya->a", mass, table, (codes[:, None, :] != codes[None, :, :]).astype(float))
     places = np.arange(len(changed))[::-1]
-    axes.barh(places, 100 * changed, height=0.62, color="C0")
+    axes.barh(places, 100 * changed, height=0.62, color=COLOURS["blue"])
     for place, share in zip(places, changed, strict=True):
         axes.annotate(
             f"{100 * share:.1f} %",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from jaxpriv._files import atomic_write
 from jaxpriv.errors import InputError, ResourceError
@@ -104,6 +104,17 @@ def _shown_by_notebooks() -> "type[Figure]":
     class NotebookFigure(Figure):
         def _repr_png_(self) -> bytes:
             return image_bytes(self)
+
+        # Ticks are made when a figure is drawn, in the style of that moment.
+        def savefig(
+            self,
+            fname: "str | os.PathLike[str] | IO[bytes]",
+            *,
+            transparent: bool | None = None,
+            **settings: object,
+        ) -> None:
+            with style():
+                super().savefig(fname, transparent=transparent, **settings)
 
     return NotebookFigure
 
