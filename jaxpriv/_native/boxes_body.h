@@ -162,15 +162,11 @@ TARGET static int NAME(tighten)(const Search *p, Workspace *m, double *l, double
   return 1;
 }
 
-/* min c.q over l <= q <= u, sum q = 1, over the active symbols: the vertex, the marginal cost, 0 if empty. */
-TARGET static int NAME(knapsack)(Workspace *m, long k, const double *l, const double *u, double *mu) {
+/* min c.q over l <= q <= u, sum q = 1, over the active symbols: the vertex, the marginal cost, 0 if empty. `order` lists
+   the `count` of them with l < u, as the last call left them: costs change little, and it is nearly sorted. */
+TARGET static int NAME(knapsack)(Workspace *m, long k, long count, const double *l, const double *u, double *mu) {
   double rest = 1;
-  long count = 0;
-  for (long i = 0; i < k; i++) {
-    const long x = m->active[i];
-    m->v[i] = l[x], rest -= l[x];
-    if (u[x] > l[x]) m->order[count++] = i;
-  }
+  for (long i = 0; i < k; i++) m->v[i] = l[m->active[i]], rest -= m->v[i];
   for (long step = count > 40 ? 40 : count > 13 ? 13 : count > 4 ? 4 : 1; step; step = step == 40 ? 13 : step == 13 ? 4 : step == 4 ? 1 : 0)
     for (long i = step; i < count; i++) {
       const long it = m->order[i];
@@ -194,15 +190,56 @@ TARGET static int NAME(knapsack)(Workspace *m, long k, const double *l, const do
 }
 
 /* sum_s r_s ln r_s + w.vc at r = sum_j w_j vr_j. */
-TARGET static double NAME(mixed)(const Search *p, const Workspace *m, long K, const double *w, double *r) {
+TARGET static double NAME(mixed)(const Search *p, const Workspace *m, long K, const double *w, double *restrict r) {
+  const long S = p->private;
   double value = 0;
-  for (long s = 0; s < p->private; s++) {
-    r[s] = 0;
-    for (long j = 0; j < K; j++) r[s] += w[j] * m->vr[j * p->private + s];
-    value += xlogx(r[s]);
+  for (long s = 0; s < S; s++) r[s] = 0;
+  for (long j = 0; j < K; j++) {
+    const double *vr = m->vr + j * S, each = w[j];
+    for (long s = 0; s < S; s++) r[s] += each * vr[s];
+    value += each * m->vc[j];
   }
-  for (long j = 0; j < K; j++) value += w[j] * m->vc[j];
+  for (long s = 0; s < S; s++) value += xlogx(r[s]);
   return value;
+}
+
+/* Newton's equations for the A weights of positive value: h = V R^-1 V' with a ridge, V the rows of vr that `used` lists,
+   R = diag(r); a and b (A) become h^-1 a and h^-1 b. Rows have the fixed length VERTICES, zero from A on: every inner loop
+   runs over whole vectors, and none sums into one number. */
+TARGET static void NAME(newton)(const Search *p, const Workspace *m, long A, const long *used, double *restrict a,
+                                double *restrict b) {
+  const long S = p->private;
+  double h[VERTICES][VERTICES], row[VERTICES], trace = 0;
+  memset(h, 0, sizeof h);
+  for (long j = A; j < VERTICES; j++) row[j] = a[j] = b[j] = 0;
+  for (long s = 0; s < S; s++) {
+    if (!(m->r[s] > 0)) continue;
+    const double inverse = 1 / m->r[s];
+    for (long j = 0; j < A; j++) row[j] = m->vr[used[j] * S + s];
+    for (long j = 0; j < A; j++) {
+      const double c = row[j] * inverse;
+      for (long i = 0; i < VERTICES; i++) h[j][i] += c * row[i];
+    }
+  }
+  for (long j = 0; j < A; j++) trace += h[j][j];
+  for (long j = 0; j < A; j++) h[j][j] += RIDGE * trace;
+  for (long j = 0; j < A; j++) { /* h = U'U, and both right-hand sides on the way down */
+    const double pivot = sqrt(most(h[j][j], RIDGE * RIDGE * trace)), inverse = 1 / pivot;
+    for (long i = 0; i < VERTICES; i++) h[j][i] *= inverse;
+    h[j][j] = pivot;
+    const double x = a[j] * inverse, y = b[j] * inverse;
+    for (long k = j + 1; k < A; k++) {
+      const double c = h[j][k];
+      for (long i = 0; i < VERTICES; i++) h[k][i] -= c * h[j][i];
+      a[k] -= c * x, b[k] -= c * y;
+    }
+    a[j] = x, b[j] = y;
+  }
+  for (long j = A - 1; j >= 0; j--) {
+    const double inverse = 1 / h[j][j], x = a[j] * inverse, y = b[j] * inverse;
+    for (long i = 0; i < j; i++) a[i] -= h[i][j] * x, b[i] -= h[i][j] * y;
+    a[j] = x, b[j] = y;
+  }
 }
 
 /* The best weights of the K vertices: some steps of mirror descent, then Newton's method on those that are positive. */
@@ -233,35 +270,15 @@ TARGET static double NAME(weigh)(const Search *p, Workspace *m, long K) {
       memcpy(w, trial, K * sizeof(double)), memcpy(m->r, m->r2, S * sizeof(double));
       continue;
     }
-    double h[VERTICES * VERTICES], a[VERTICES], b[VERTICES], trace = 0, up = 0, down = 0, reach = 1, d[VERTICES];
+    double a[VERTICES], b[VERTICES], up = 0, down = 0, reach = 1, d[VERTICES];
+    long used[VERTICES], place[VERTICES], A = 0;
     for (long j = 0; j < K; j++)
-      for (long i = 0; i <= j; i++) {
-        double sum = 0;
-        for (long s = 0; s < S; s++)
-          if (m->r[s] > 0) sum += m->vr[j * S + s] * m->vr[i * S + s] / m->r[s];
-        h[j * K + i] = w[j] > 0 && w[i] > 0 ? sum : 0.0;
-        if (i == j) trace += h[j * K + i];
-      }
-    for (long j = 0; j < K; j++) h[j * K + j] = w[j] > 0 ? h[j * K + j] + RIDGE * trace : 1.0;
-    for (long j = 0; j < K; j++) { /* Cholesky, and both right-hand sides on the way down */
-      for (long i = 0; i <= j; i++) {
-        double sum = h[j * K + i];
-        for (long k = 0; k < i; k++) sum -= h[j * K + k] * h[i * K + k];
-        h[j * K + i] = i == j ? sqrt(most(sum, RIDGE * RIDGE * trace)) : sum / h[i * K + i];
-      }
-      a[j] = w[j] > 0 ? g[j] - mean : 0.0, b[j] = w[j] > 0;
-      for (long k = 0; k < j; k++) a[j] -= h[j * K + k] * a[k], b[j] -= h[j * K + k] * b[k];
-      a[j] /= h[j * K + j], b[j] /= h[j * K + j];
-    }
-    for (long j = K - 1; j >= 0; j--) {
-      for (long k = j + 1; k < K; k++) a[j] -= h[k * K + j] * a[k], b[j] -= h[k * K + j] * b[k];
-      a[j] /= h[j * K + j], b[j] /= h[j * K + j];
-    }
-    for (long j = 0; j < K; j++)
-      if (w[j] > 0) up += a[j], down += b[j];
+      if (w[j] > 0) place[j] = A, used[A] = j, a[A] = g[j] - mean, b[A++] = 1;
+    NAME(newton)(p, m, A, used, a, b);
+    for (long j = 0; j < A; j++) up += a[j], down += b[j];
     long last = -1;
     for (long j = 0; j < K; j++) {
-      d[j] = w[j] > 0 ? up / down * b[j] - a[j] : 0.0;
+      d[j] = w[j] > 0 ? up / down * b[place[j]] - a[place[j]] : 0.0;
       if (d[j] < 0 && w[j] + reach * d[j] < 0) reach = -w[j] / d[j], last = j;
     }
     double value = INFINITY;
@@ -284,11 +301,12 @@ TARGET static double NAME(relax)(const Search *p, Workspace *m, const double *l,
                                  double *mu_out, double *error_out) {
   const long n = p->useful, S = p->private;
   double fixed = 0, sizes = 0, steep = 0;
-  long k = 0;
+  long k = 0, loose = 0;
   for (long x = 0; x < n; x++) {
     if (!(u[x] > 0)) continue;
     const double a = l[x], b = u[x], ha = -xlogx(a), hb = -xlogx(b), slope = b > a ? (hb - ha) / (b - a) : 0.0;
     const double under = p->lam * least(ha - slope * a, hb - slope * b);
+    if (b > a) m->order[loose++] = k;
     m->active[k] = x, m->s[k] = p->lam * slope - p->prices[x], k++;
     fixed += under, sizes += fabs(under) + p->lam * (fabs(ha) + fabs(slope * a) + fabs(slope * b) + fabs(hb));
     steep = most(steep, p->lam * fabs(slope) + fabs(p->prices[x]));
@@ -355,7 +373,7 @@ TARGET static double NAME(relax)(const Search *p, Workspace *m, const double *l,
       m->c[i] = c;
     }
     double mu;
-    if (!NAME(knapsack)(m, k, l, u, &mu)) return INFINITY;
+    if (!NAME(knapsack)(m, k, loose, l, u, &mu)) return INFINITY;
     /* The dual of the knapsack at mu: a bound for any mu. */
     double bound = mu, size = fabs(mu) + fabs(lse) + sizes;
     for (long i = 0; i < k; i++) {
@@ -389,30 +407,26 @@ INLINE double NAME(divergence)(double a, double b) {
   return (a > 0 ? a * log(a / b) : 0.0) + (a < 1 ? (1 - a) * log((1 - a) / (1 - b)) : 0.0);
 }
 
+/* The end of an interval from b, whose divergence from b is at most `radius`, to `out`, where it may be more: outside. */
+TARGET static double NAME(end_of_ball)(double b, double out, double radius) {
+  if (!(NAME(divergence)(out, b) > radius)) return out;
+  double in = b;
+  for (int k = 0; k < 20; k++) {
+    const double middle = 0.5 * (out + in);
+    if (NAME(divergence)(middle, b) > radius) out = middle;
+    else in = middle;
+  }
+  return out;
+}
+
 /* r with D(r || z) <= F - bound, by coordinates. */
 TARGET static void NAME(ball)(const Search *p, const Workspace *m, double margin, double *kl, double *kh) {
   const double radius = margin * (1 + 1e-9) + 1e-12;
   for (long s = 0; s < p->private; s++) {
     const double b = m->z[s];
     if (!(b > 1e-11 && b < 1 - DISTANT)) continue;
-    if (kl[s] < b && (kl[s] > 0 ? NAME(divergence)(kl[s], b) > radius : -log1p(-b) > radius)) {
-      double out = kl[s], in = b;
-      for (int k = 0; k < 20; k++) {
-        const double middle = 0.5 * (out + in);
-        if (NAME(divergence)(middle, b) > radius) out = middle;
-        else in = middle;
-      }
-      kl[s] = out;
-    }
-    if (kh[s] > b && (kh[s] < 1 ? NAME(divergence)(kh[s], b) > radius : -log(b) > radius)) {
-      double in = b, out = kh[s];
-      for (int k = 0; k < 20; k++) {
-        const double middle = 0.5 * (out + in);
-        if (NAME(divergence)(middle, b) > radius) out = middle;
-        else in = middle;
-      }
-      kh[s] = out;
-    }
+    if (kl[s] < b) kl[s] = NAME(end_of_ball)(b, kl[s], radius);
+    if (kh[s] > b) kh[s] = NAME(end_of_ball)(b, kh[s], radius);
   }
 }
 
