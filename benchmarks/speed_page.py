@@ -1,19 +1,19 @@
-"""Write the numbers of docs/explanation/speed.md again from the results files: `python -m benchmarks.speed_page`.
+"""Write the numbers of docs/explanation/speed.md and two-grids.md again: `python -m benchmarks.speed_page`.
 
-A block of the page begins with a comment that names its results file, `<!-- short.json -->`, and ends with
+A block of a page begins with a comment that names its results file, `<!-- short.json -->`, and ends with
 `<!-- end -->`. Nothing is measured here. A file that does not exist leaves its block as it is.
 """
 
 import re
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from benchmarks import reading, results
 from benchmarks.results import CaseRecord, Results, Row
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "explanation" / "speed.md"
+EXPLANATION = ROOT / "docs" / "explanation"
 RESULTS = ROOT / "benchmarks" / "results"
 PUBLISHED = "https://github.com/jaxpriv/jaxpriv/blob/main/benchmarks/results"
 _NAMES = {
@@ -139,20 +139,52 @@ def funnel(document: Results) -> str:
     )
 
 
-BLOCKS: dict[str, Callable[[Results], str]] = {"short": short, "dense": dense, "large": large, "funnel": funnel}
+def _pair(values: Iterable[str]) -> str:
+    """Numbers of two accuracies; the one unit of both stands once."""
+    first, *rest = dict.fromkeys(values)
+    if not rest:
+        return first
+    number, _, unit = first.partition(" ")
+    return f"{number if rest[0].partition(' ')[2] == unit else first} / {rest[0]}"
 
 
-def renewed(page: str, folder: Path = RESULTS) -> str:
-    """The page with its blocks made again from the results files of a folder."""
+def large_table(document: Results) -> str:
+    """Every size and accuracy of the streaming methods."""
+    lines = [
+        "| symbols of X and Y | method | requested gap | certified, relative | time | peak memory |",
+        "|---|---|---|---|---|---|",
+    ]
+    for case in document.cases:
+        solver, kind = ("two-grid", "smooth, ordered") if case.family == "ordered" else ("accelerated", "no structure")
+        rows = [row for row in document.rows_of(case.name, solver) if row.seconds is not None]
+        asked = _pair(f"{float(row.accuracy):.0e}".replace("e-0", "e-") for row in rows)
+        reached = _pair(f"{(row.gap or 0.0) / (case.bound or 1.0):.0e}".replace("e-0", "e-") for row in rows)
+        memory = _pair(f"{(row.peak_mib or 0.0) / 1024:.2f} GiB" for row in rows)
+        cells = [f"{case.sizes['X']}, {kind}", solver, asked, reached, _pair(map(_seconds, rows)), memory]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+Maker = Callable[[Results], str]
+PAGES: dict[str, dict[str, Maker]] = {
+    "speed.md": {"short": short, "dense": dense, "large": large, "funnel": funnel},
+    "two-grids.md": {"large": large_table},
+}
+
+
+def renewed(page: str, makers: Mapping[str, Maker], folder: Path = RESULTS) -> str:
+    """A page with its blocks made again from the results files of a folder."""
 
     def block(found: re.Match[str]) -> str:
         source = folder / f"{found['name']}.json"
         if not source.exists():
             return found[0]
-        return f"{found['head']}{BLOCKS[found['name']](results.read(source))}{found['foot']}"
+        return f"{found['head']}{makers[found['name']](results.read(source))}{found['foot']}"
 
     return _BLOCK.sub(block, page)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for name, makers in PAGES.items():
+        path = EXPLANATION / name
+        path.write_text(renewed(path.read_text(encoding="utf-8"), makers), encoding="utf-8")

@@ -141,10 +141,11 @@ def test_exponents_are_read_from_the_sweep():
     assert not any(solver == "scs" for solver, _ in found)
 
 
-def test_the_page_on_speed_has_the_numbers_of_the_results_files():
-    page = speed_page.PAGE.read_text(encoding="utf-8")
-    assert set(re.findall(r"<!-- ([a-z]+)\.json -->", page)) == set(speed_page.BLOCKS)
-    assert speed_page.renewed(page) == page
+@pytest.mark.parametrize("name", speed_page.PAGES)
+def test_the_pages_have_the_numbers_of_the_results_files(name):
+    page, makers = (speed_page.EXPLANATION / name).read_text(encoding="utf-8"), speed_page.PAGES[name]
+    assert re.findall(r"<!-- ([a-z]+)\.json -->", page) == list(makers)
+    assert speed_page.renewed(page, makers) == page
 
 
 def test_a_block_of_the_page_on_speed_is_made_from_its_file(tmp_path):
@@ -157,7 +158,7 @@ def test_a_block_of_the_page_on_speed_is_made_from_its_file(tmp_path):
         made.rows.append(Row(family, "interior-point", "1e-06", "ok", seconds=0.0123, gap=1e-7))
     results.write(tmp_path / "dense.json", made)
     before = "a\n\n<!-- dense.json -->\n\nold\n\n<!-- end -->\n\n<!-- large.json -->\n\nkept\n\n<!-- end -->\n"
-    after = speed_page.renewed(before, tmp_path)
+    after = speed_page.renewed(before, speed_page.PAGES["speed.md"], tmp_path)
     assert "Version 9.1 with JAX 0.12, `python -m benchmarks.run --suite dense --seed 5`" in after
     assert "| 32 | 33 ms | 0.33 s (Clarabel), 10 times slower | 1.50 times |" in after
     assert "took 0.5 s in batches,\n30 s as single solves" in after
