@@ -63,6 +63,19 @@ def _any_jax(tree: PyTree) -> bool:
     return any(_JAX[type(leaf)] for leaf in jax.tree.leaves(tree))
 
 
+def called(function: Callable[..., PyTree], *args: Arr) -> PyTree:
+    """`function(*args)`, an array or a tuple of them, which a user may have written with `jax.numpy` alone.
+
+    Where it is given arrays of NumPy the results are such too: what is computed from arrays of JAX outside of a program
+    is compiled operation by operation.
+    """
+    found = function(*args)
+    if any(_JAX[type(arg)] for arg in args):
+        return found
+    parts = found if isinstance(found, tuple) else (found,)
+    return jax.tree.map(np.asarray, found) if any(_JAX[type(part)] for part in parts) else found
+
+
 def _either(name: str) -> Callable[..., Arr]:
     """The function of this name, by its positional arguments."""
     host, device = getattr(np, name), getattr(jnp, name)

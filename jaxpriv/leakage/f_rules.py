@@ -74,7 +74,7 @@ class FRules(AbstractRuleSet):
     def boundary(self, term: Term, g: Arr, smoothing: ScalarLike) -> Boundary:
         del smoothing
         r = term.reference
-        value, slope, curvature = self.curve.conjugate(g[:, :-1])
+        value, slope, curvature = xp.called(self.curve.conjugate, g[:, :-1])
         level = (r[:-1] * value).sum(axis=1) + g[:, -1]
         one = xp.ones_like(g[:, -1:])
         normal = xp.concatenate([r[:-1] * slope, one], axis=1)
@@ -85,8 +85,8 @@ class FRules(AbstractRuleSet):
         r, seen = term.reference, term.reference > 0
         safe = xp.where(seen, r, 1.0)
         t = xp.where(seen[:-1], w[..., :-1] / (safe[:-1] * w[..., -1:]), 1.0)
-        u = self.curve.slope(t)
-        last = -(r[:-1] * self.curve.conjugate_at(t, u)).sum(axis=-1, keepdims=True)
+        u = xp.called(self.curve.slope, t)
+        last = -(r[:-1] * xp.called(self.curve.conjugate_at, t, u)).sum(axis=-1, keepdims=True)
         return xp.concatenate([u, last], axis=-1)
 
     def support(self, term: Term, w: Arr) -> Arr:
@@ -95,7 +95,7 @@ class FRules(AbstractRuleSet):
         mass = xp.where(w[:, -1:] > tiny, w[:, -1:], 1.0)
         positive = (w[:, -1:] > tiny) & (r[:-1] > 0)
         lift = xp.where(positive, w[:, :-1] / xp.where(positive, r[:-1] * mass, 1.0), 1.0)
-        return mass[:, 0] * (r[:-1] * self.curve.value(lift)).sum(axis=1)
+        return mass[:, 0] * (r[:-1] * xp.called(self.curve.value, lift)).sum(axis=1)
 
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         del term
@@ -110,11 +110,11 @@ class FRules(AbstractRuleSet):
         present = mass > 0
         positive = present & (r > 0)
         lift = xp.where(positive, w[..., :-1, :] / xp.where(positive, r * mass, 1.0), 1.0)
-        total = (r * self.curve.exact(xp.maximum(lift, 0.0))).sum(axis=-2)
+        total = (r * xp.called(self.curve.exact, xp.maximum(lift, 0.0))).sum(axis=-2)
         return xp.where(present[..., 0, :], mass[..., 0, :] * total, 0.0)
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
-        u, conjugate = self.curve.lines(g[..., :-1])
+        u, conjugate = xp.called(self.curve.lines, g[..., :-1])
         last = -(term.reference[..., None, :-1] * conjugate).sum(axis=-1, keepdims=True)
         return xp.concatenate([u, last], axis=-1)
 

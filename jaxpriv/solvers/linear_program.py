@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.convex import Program
@@ -47,9 +47,8 @@ _NO_LESS = 1e-30
 
 def improved_linear(data: Data, x: Arr, k: Arr, price: Arr, best: Candidate) -> Candidate:
     """`best` with the better of its own and x (Y, X), and of its own and k (Y, T), price (B,)."""
-    eta = jnp.zeros((x.shape[0], 0), x.dtype)
-    k, price = jnp.maximum(k, _NO_LESS), jnp.maximum(price, _NO_LESS)
-    unused = jnp.zeros((), x.dtype)
+    eta, unused = xp.zeros((x.shape[0], 0), like=x), xp.zeros((), like=x)
+    k, price = xp.maximum(k, _NO_LESS), xp.maximum(price, _NO_LESS)
     point = Point(x, unused, k, unused, unused, unused, eta, eta, unused, price, unused, unused)
     return improved(data, point, {}, best)
 
@@ -99,31 +98,31 @@ class _System(NamedTuple):
 
 
 def highs(program: Program, seconds: float = float("inf")) -> Solved:
-    """Solve a program all of whose terms are LINEAR in so many seconds at most; float64 whatever the caller's settings.
+    """Solve a program all of whose terms are LINEAR in so many seconds at most, in NumPy: nothing is compiled.
 
     The mechanism is repaired and the rules are moved into their sets: value and bound hold as they stand.
     """
     if any(term.smooth for term in program.terms):
         raise ValueError("a linear program takes terms of kind LINEAR only")
-    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+    with np.errstate(all="ignore"):  # what is not finite is looked for where it matters, as in compiled code
         program = jax.tree.map(_double, program)
         data = rearrange(program, dense=True)
         system = _assemble(data)
         answer = _solve(system.cost, system, seconds)
         if answer.status == 0:
-            k, price = map(jnp.asarray, _multipliers(data, system, answer.ineqlin.marginals, system.size))
+            k, price = _multipliers(data, system, answer.ineqlin.marginals, system.size)
             vertex = _mechanism(data, system, answer.x)
-            candidate = improved_linear(data, jnp.asarray(vertex), k, price, no_candidate(program))
+            candidate = improved_linear(data, vertex, k, price, no_candidate(program))
             return Solved(Outcome.OPTIMAL, candidate, answer.message, vertex.T)
         candidate = no_candidate(program)
         if answer.status == 1 and seconds < float("inf"):
             return Solved(Outcome.STOPPED, candidate, answer.message)
         outcome = Outcome.UNBOUNDED if answer.status == 3 else Outcome.FAILED
         if outcome is Outcome.FAILED:
-            k, price = map(jnp.asarray, _farkas(data, system))
+            k, price = _farkas(data, system)
             if infeasibility(program, k, price) > 0:
                 outcome = Outcome.INFEASIBLE
-                candidate = dataclasses.replace(candidate, k=k, price=price, bound=jnp.array(jnp.inf))
+                candidate = dataclasses.replace(candidate, k=k, price=price, bound=np.array(np.inf))
         return Solved(outcome, candidate, answer.message)
 
 
@@ -146,12 +145,12 @@ def infeasibility(program: Program, k: Arr, price: Arr) -> ScalarLike:
     Valid for k >= 0 with reference . k = price of the limit, 0 for terms without one.
     """
     data = rearrange(program, dense=True)
-    return dual_bound(data._replace(cost=jnp.zeros_like(data.cost)), k, jnp.zeros((k.shape[0], 0)), price)
+    return dual_bound(data._replace(cost=xp.zeros_like(data.cost)), k, xp.zeros((k.shape[0], 0), like=k), price)
 
 
 def _double(leaf: Arr) -> Arr:
-    leaf = jnp.asarray(leaf)
-    return leaf.astype(jnp.float64) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+    leaf = np.asarray(leaf)
+    return leaf.astype(np.float64) if np.issubdtype(leaf.dtype, np.floating) else leaf
 
 
 def _assemble(data: Data) -> _System:

@@ -434,7 +434,8 @@ def _deadly(work):
 
 
 @pytest.mark.slow
-def test_killed_at_random_times_it_ends_with_the_same_bytes(tmp_path, done):
+@pytest.mark.parametrize("most", [3, pytest.param(20, marks=pytest.mark.thorough)])
+def test_killed_at_random_times_it_ends_with_the_same_bytes(tmp_path, done, most):
     """kill -9, again and again: nothing lost beyond the chunk under way, nothing computed twice."""
     log = tmp_path / "log"
     script = f"""
@@ -451,7 +452,7 @@ def test_killed_at_random_times_it_ends_with_the_same_bytes(tmp_path, done):
     """
     draw = random.Random(0)
     kills = 0
-    for left in reversed(range(20)):
+    for left in reversed(range(most)):
         child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
         with child:
             assert child.stdout is not None
