@@ -53,7 +53,7 @@ def audit(
         typer.Option(
             metavar="COUNTS.npz|TABLE.csv",
             help="`counts` (S,X), whole numbers of records; optionally `possible` (S,X), 0 or 1: the pairs that can "
-            "occur in the population, known without the data. Or a table of records (.csv, .parquet) with the "
+            "occur in the population, known without the data. Or a table of records (.csv, .tsv, .parquet) with the "
             "columns and classes that MECH.npz was made with (--codebook, or --private, --useful, --bins); a design "
             "has its own codebook.",
         ),
@@ -73,9 +73,8 @@ def audit(
         Path | None,
         typer.Option(
             metavar="TABLE.csv",
-            help="Audit an unknown mechanism by records of private and released values: .csv or .parquet with "
-            "--private and "
-            "--released, or .npz with `counts` (S,Y).",
+            help="Audit an unknown mechanism by records of private and released values: .csv, .tsv or .parquet with "
+            "--private and --released, or .npz with `counts` (S,Y).",
         ),
     ] = None,
     private: Annotated[

@@ -54,7 +54,8 @@ class Unseen(StrEnum):
 
 def fit(
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE.csv", help="A table of records: .csv or .parquet.", show_default=False)
+        Path,
+        typer.Argument(metavar="TABLE.csv", help="A table of records: .csv, .tsv or .parquet.", show_default=False),
     ],
     out: Annotated[
         Path, typer.Option(metavar="DESIGN.zip", help="Write the design; it holds no count.", show_default=False)

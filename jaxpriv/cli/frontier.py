@@ -43,7 +43,7 @@ def frontier(
         typer.Argument(
             metavar="PROBLEM.npz|TABLE.csv",
             help="`joint` (S,X) or (K,S,X), and `distortion` (X,Y) unless the targets are of I(X;Y). Or a table of "
-            "records (.csv, .parquet) with --private and --useful.",
+            "records (.csv, .tsv, .parquet) with --private and --useful.",
         ),
     ],
     private: PrivateOption = None,

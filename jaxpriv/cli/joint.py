@@ -30,7 +30,8 @@ from jaxpriv.errors import InputError
 
 def joint(
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE.csv", help="A table of records: .csv or .parquet.", show_default=False)
+        Path,
+        typer.Argument(metavar="TABLE.csv", help="A table of records: .csv, .tsv or .parquet.", show_default=False),
     ],
     out: Annotated[
         Path,

@@ -36,8 +36,8 @@ def leakage(
         Path,
         typer.Option(
             metavar="PROBLEM.npz|TABLE.csv",
-            help="`joint` (S,X), or (K,S,X): each joint is reported. Or a table of records (.csv, .parquet) with the "
-            "columns and classes that MECH.npz was made with.",
+            help="`joint` (S,X), or (K,S,X): each joint is reported. Or a table of records (.csv, .tsv, .parquet) with "
+            "the columns and classes that MECH.npz was made with.",
             show_default=False,
         ),
     ],
@@ -57,8 +57,8 @@ def leakage(
 ) -> None:
     """Evaluate every leakage measure of a mapping, on the joint as given.
 
-    Beside an infinite value stand the output and the private symbol where it is attained (by
-    index). The cap in the last line needs no joint: it holds for every population.
+    Beside a worst outcome or an infinite value stand the output and the private symbols (by index) where it
+    is attained. The cap in the last line needs no joint: it holds for every population.
     """
     from jaxpriv._files import load_npz_safely
     from jaxpriv._validation import joint_array, mechanism_array, real_array

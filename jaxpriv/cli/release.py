@@ -15,7 +15,8 @@ from jaxpriv.errors import InputError
 
 def release(
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE.csv", help="A table of records: .csv or .parquet.", show_default=False)
+        Path,
+        typer.Argument(metavar="TABLE.csv", help="A table of records: .csv, .tsv or .parquet.", show_default=False),
     ],
     design: Annotated[Path, typer.Option(metavar="DESIGN.zip", help="What `jaxpriv fit` wrote.", show_default=False)],
     out: Annotated[

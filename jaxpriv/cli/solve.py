@@ -50,8 +50,7 @@ def solve(
             metavar="PROBLEM.npz|TABLE.csv",
             help="`joint` (S,X) or (K,S,X) for a set of priors; `distortion` (X,Y), or (K,X,Y) with one budget each; "
             "for ldp, optionally, `neighbours` (S,S), 0 or 1: the pairs to which it applies. Or a table of records "
-            "(.csv, "
-            ".parquet) with --private and --useful.",
+            "(.csv, .tsv, .parquet) with --private and --useful.",
         ),
     ],
     private: PrivateOption = None,

@@ -97,8 +97,8 @@ def watchdog(
 
     Leakage and utility are exact on the joint as given; of a table that is the joint of its records,
     which bounds nothing for a population. Also printed: the bounds that follow from the
-    threshold alone (the bound of the paper, gamma, and a tighter one). Symbols are named by their index. The mapping
-    shows which symbols are released and, rounded, how frequent the others are; the JSON holds exact numbers
+    threshold alone (gamma of Hsu, Asoodeh and Calmon 2019, and a tighter one). Symbols are named by their index.
+    The mapping shows which symbols are released and, rounded, how frequent the others are; the JSON holds exact numbers
     of the joint, and is for its owner. Exit code 3: no mapping has that utility.
     """
     from jaxpriv._validation import joint_array
@@ -215,7 +215,7 @@ def _text(record: JsonRecord, units: Units) -> str:
     }
     bounds = record["bounds"]
     if bounds is not None:
-        lines |= {"bound from epsilon": most(bounds["tight"]), "gamma of the paper": most(bounds["gamma"])}
+        lines |= {"bound from epsilon": most(bounds["tight"]), "gamma of Hsu et al.": most(bounds["gamma"])}
     lines["utility I(X;Y)"] = (
         f"{_output.lower(record['utility'] * per)} of H(X) = {_output.lower(record['entropy'] * per)} {unit}"
     )
