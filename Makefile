@@ -62,8 +62,9 @@ demo: $(DEMO)
 	-@$(kernels)
 	$(BIN)/jaxpriv demo
 
+# Files in the order of their names: by default those with the fewest tests, the longest ones among them, would come last.
 test: install
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Kernels that were compiled for an older XLA work with a newer one, not the other way round. Their arithmetic on other
 # machines' instructions does not depend on it.
