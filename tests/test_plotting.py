@@ -186,6 +186,16 @@ def test_mapping_of_numbered_symbols():
     assert {"two to three", "true symbol x", "released symbol y"} <= texts(figure)
 
 
+@pytest.mark.parametrize(("inputs", "outputs"), [(3, 3), (2, 7), (40, 1)])
+def test_numbered_symbols_have_whole_numbers(inputs, outputs):
+    figure = plotting.plot_mapping(np.full((inputs, outputs), 1 / outputs))
+    figure.canvas.draw()
+    for axis, count in ((figure.axes[0].xaxis, outputs), (figure.axes[0].yaxis, inputs)):
+        shown = [float(tick) for tick in axis.get_ticklocs() if -0.5 <= tick <= count - 0.5]
+        assert shown
+        assert all(tick.is_integer() for tick in shown)
+
+
 def test_mapping_of_named_symbols_says_what_changes():
     data = datasets.census_small()
     # Everybody becomes female with the same education: only the gender of men changes.

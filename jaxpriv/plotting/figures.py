@@ -341,6 +341,9 @@ def _name_others(axes: "Axes", others: Sequence[tuple[float, float, str]]) -> No
 
 # Probabilities below this are drawn as zero.
 _FAINTEST = 1e-3
+# A table longer than this many times its width is drawn with oblong cells: with square ones it would be a thin
+# strip, and its colour bar a line.
+_OBLONG = 2
 
 
 def plot_mapping(
@@ -364,6 +367,7 @@ def plot_mapping(
         )
     with style():
         from matplotlib.colors import LogNorm
+        from matplotlib.ticker import MaxNLocator
 
         figure = new_figure(3.4, 3.9 if data is not None else 3.1) if ax is None else ax.figure
         if ax is not None:
@@ -378,7 +382,7 @@ def plot_mapping(
             norm=LogNorm(_FAINTEST, 1.0),
             cmap=_shades(),
             interpolation="none",
-            aspect="equal",
+            aspect="equal" if max(table.shape) <= _OBLONG * min(table.shape) else "auto",
         )
         axes.grid(visible=False)
         for spine in axes.spines.values():
@@ -394,6 +398,9 @@ def plot_mapping(
             axes.set_title(title)
         if data is not None:
             _name_symbols(axes, data)
+        else:
+            for axis in (axes.xaxis, axes.yaxis):  # symbols have whole numbers
+                axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     return figure  # pyright: ignore[reportReturnType]
 
 
