@@ -94,11 +94,17 @@ def evaluate_all(
             )
     joint, mechanism = checked_pair(joint, mechanism)
     with jax.enable_x64(True):  # for this block only: the caller's setting stays as it is
-        values = [float(value) for value in _values(measures, joint, mechanism)]
         return tuple(
             _evaluation(measure, value, joint, mechanism, units)
-            for measure, value in zip(measures, values, strict=True)
+            for measure, value in zip(measures, _in_one_call(measures, joint, mechanism), strict=True)
         )
+
+
+def _in_one_call(measures: tuple[AbstractLeakage, ...], joint: np.ndarray, mechanism: np.ndarray) -> list[float]:
+    """The values by one compiled program; NaN for log ratios, which are computed in logarithms on the host."""
+    compiled = tuple(measure for measure in measures if not isinstance(measure, AbstractPointwiseLeakage))
+    values = iter(_values(compiled, joint, mechanism)) if compiled else iter(())
+    return [np.nan if isinstance(measure, AbstractPointwiseLeakage) else float(next(values)) for measure in measures]
 
 
 def exact_values(measures: tuple[AbstractLeakage, ...], joint: ArrayLike, mechanism: ArrayLike) -> tuple[float, ...]:
@@ -106,14 +112,11 @@ def exact_values(measures: tuple[AbstractLeakage, ...], joint: ArrayLike, mechan
     joint, mechanism = checked_pair(joint, mechanism)
     if all(type(measure) is MutualInformation for measure in measures):  # a call on the device takes ten times as long
         return (average_leakage(joint, mechanism),) * len(measures)
-    compiled = tuple(measure for measure in measures if not isinstance(measure, AbstractPointwiseLeakage))
     with jax.enable_x64(True):
-        values = iter(_values(compiled, joint, mechanism)) if compiled else iter(())
+        values = _in_one_call(measures, joint, mechanism)
     return tuple(
-        float(log_ratios(measure, joint, mechanism))
-        if isinstance(measure, AbstractPointwiseLeakage)
-        else float(next(values))
-        for measure in measures
+        float(log_ratios(measure, joint, mechanism)) if isinstance(measure, AbstractPointwiseLeakage) else value
+        for measure, value in zip(measures, values, strict=True)
     )
 
 
