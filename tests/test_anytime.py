@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import jaxpriv as jp
-from jaxpriv import _compile
+from jaxpriv import _compile, _native
 from jaxpriv._clock import Clock, Stop
 from jaxpriv.funnels.pricing.bottleneck import BottleneckPricer
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
+from jaxpriv.solving import loops
 
 RNG = np.random.default_rng(17)
 JOINT = RNG.dirichlet(np.ones(12)).reshape(3, 4)
@@ -244,6 +245,28 @@ def test_an_interrupted_solve_returns_its_best_and_portions_change_nothing():
     assert record.value == pytest.approx(early.value, abs=1e-9)
     assert record.bound == pytest.approx(early.lower_bound, abs=1e-9)
     assert record.seconds > 0
+
+
+@pytest.mark.skipif(_native.absence() is not None, reason="compiled kernels are absent")
+@pytest.mark.parametrize("ended_by", ["time limit", "interrupt"])
+def test_a_call_of_long_steps_ends_between_two_of_them(ended_by, monkeypatch):
+    monkeypatch.setattr(loops, "_PORTION", 0.0)  # every step is a long one
+    calls = []
+
+    def compiled(function, *args):
+        calls.append(function)
+        if len(calls) == 2 and ended_by == "interrupt":
+            threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+        return _compile.compiled(function, *args)
+
+    monkeypatch.setattr(loops, "compiled", compiled)
+    limit = 0.5 if ended_by == "time limit" else 1e6
+    found = jp.solve(problem(), time_limit=limit, max_steps=10**8, **SLOW)
+    assert ended_by in found.message
+    assert calls == [loops.ONE.begin, loops.ONE.resume]
+    assert 0 < found.steps < 10**8
+    assert is_mechanism(found.mechanism)
+    assert found.lower_bound <= leaked(found.mechanism)
 
 
 def test_another_limit_compiles_nothing():

@@ -42,6 +42,7 @@ _TARGETS = {
         "jaxpriv_inputs_solve",
         "jaxpriv_inverse_factor",
         "jaxpriv_gibbs",
+        "jaxpriv_stop",
     )
 }
 # Values of the switch other than "off", and the bytes of the widest vectors that they allow.
@@ -125,6 +126,16 @@ def _say(reason: str) -> None:
     """Once in a process. By the logger, which shows it on stderr where nobody has set up logging: a warning would be an
     error where warnings are, and nothing is wrong with the numbers."""
     _LOGGER.warning("no kernels in C, solves take longer: %s (%s=off silences this line)", reason, SWITCH)
+
+
+def asked_to_stop(address: Arr, turn: Arr) -> Arr:
+    """Whether the int32 of the host at an address (uint64; 0: none) is set: `turn` differs whenever a loop asks.
+
+    Only for programs of the CPU, where the kernels are there.
+    """
+    shape = jax.ShapeDtypeStruct((1,), np.dtype(np.uint64))
+    call = jax.ffi.ffi_call(_TARGETS["jaxpriv_stop"], shape, vmap_method="broadcast_all")
+    return call(address[None], turn.astype(np.uint64)[None])[0] > 0
 
 
 def with_kernel(

@@ -6,7 +6,7 @@
        R_y = K_y A_y diag(di_y),   K_y n_y = u_y tri_y   (orthonormal columns, upper triangular),
        schur = sum_y [ diag(di_y) - R_y'(1 - u_y u_y') R_y ],
 
-   and then the solutions for given right-hand sides. `jaxpriv.solvers._newton_system` says what they are
+   and then the solutions for given right-hand sides, by the factors of R_y, which is not kept. `jaxpriv.solvers._newton_system` says what they are
    for and has the same in JAX, for every device; a matrix of a few dozen rows is too small for the batched
    kernels of XLA, which work at a tenth of the speed of the machine there. */
 
@@ -33,7 +33,7 @@ static long width_of(long inputs) { return inputs < WIDE ? padded(inputs) : spre
 typedef struct {
   long shared, extra, normals, inputs, outputs; /* rows of a, rows of extra, G, X, Y */
   const double *a, *lines, *di, *d, *n;         /* of one problem of the batch */
-  double *k, *r, *u, *tri;
+  double *k, *u, *tri;
   double *packed; /* where the rows of R go from output `first` on, of a block of `deep`; NULL: into the pieces' sums */
   long first, deep;
 } Factors;
@@ -55,8 +55,8 @@ static Space lay_out(double *memory, const Factors *c, long *size) {
 /* ---- solutions ----------------------------------------------------------------------------------- */
 
 typedef struct {
-  long sides, rows, normals, inputs, outputs; /* right-hand sides M, N, G, X, Y */
-  const double *k, *r, *u, *tri, *schur;      /* of one problem of the batch */
+  long sides, shared, extra, normals, inputs, outputs; /* right-hand sides M */
+  const double *a, *lines, *di, *k, *u, *tri, *schur;  /* of one problem of the batch */
   const double *rho, *link, *level, *rest;
   double *kappa, *e;
 } Solve;
@@ -127,12 +127,12 @@ static void schur_of(const Factors *c, const double *sum, long x, double *schur)
 /* ---- the interface to XLA --------------------------------------------------------------------------- */
 
 /* (a (T,X), extra (Y,W,X), di (Y,X), d (Y,N), normals (Y,G,N))
-   -> (k (Y,N,N), r (Y,N,X), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */
+   -> (k (Y,N,N), u (Y,N,G), tri (Y,G,G), schur (X,X)), N = T + W; all with a batch in front. */
 XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
   XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
   long sizes[LETTERS];
-  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YGN | YNN YNX YNG YGG XX", sizes) ||
+  if (!shaped(frame, XLA_FFI_DataType_F64, "TX YWX YX YN YGN | YNN YNG YGG XX", sizes) ||
       SIZE(sizes, 'N') != SIZE(sizes, 'T') + SIZE(sizes, 'W'))
     return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "rows_factor: arrays of float64 of other shapes");
   const long batch = leading(in[2], 2), outputs = SIZE(sizes, 'Y'), inputs = SIZE(sizes, 'X');
@@ -146,8 +146,7 @@ XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
     free(problems), free(partial);
     return no_memory(frame);
   }
-  double *k = out[0]->data, *r = out[1]->data, *u = out[2]->data, *tri = out[3]->data;
-  in_huge_pages(r, batch * outputs * rows * inputs);
+  double *k = out[0]->data, *u = out[1]->data, *tri = out[2]->data;
   for (long b = 0; b < batch; b++)
     problems[b] = (Factors){shared, extra, normals, inputs, outputs,
                             numbers(in[0]) + b * shared * inputs,
@@ -155,8 +154,8 @@ XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
                             numbers(in[2]) + b * outputs * inputs,
                             numbers(in[3]) + b * outputs * rows,
                             numbers(in[4]) + b * outputs * normals * rows,
-                            k + b * outputs * rows * rows, r + b * outputs * rows * inputs,
-                            u + b * outputs * rows * normals, tri + b * outputs * normals * normals, NULL, 0, 0};
+                            k + b * outputs * rows * rows, u + b * outputs * rows * normals,
+                            tri + b * outputs * normals * normals, NULL, 0, 0};
   Shared context = {problems, outputs, chunks, area, partial};
   const Factors shape = {.shared = shared, .extra = extra, .normals = normals, .inputs = inputs};
   long size;
@@ -164,22 +163,24 @@ XLA_FFI_Error *jaxpriv_rows_factor(XLA_FFI_CallFrame *frame) {
   int good = inputs >= WIDE || share(frame, run_factors, &context, batch * chunks, size, 0);
   for (long b = 0; good && b < batch; b++) {
     good = inputs < WIDE || factor_wide(frame, problems + b, partial, size);
-    if (good) schur_of(problems + b, inputs < WIDE ? total_of(&context, b) : partial, x, (double *)out[4]->data + b * inputs * inputs);
+    if (good) schur_of(problems + b, inputs < WIDE ? total_of(&context, b) : partial, x, (double *)out[3]->data + b * inputs * inputs);
   }
   free(problems), free(partial);
   return good ? NULL : no_memory(frame);
 }
 
-/* (k (Y,N,N), r (Y,N,X), u (Y,N,G), tri (Y,G,G), schur (X,X),
+/* (k (Y,N,N), u (Y,N,G), tri (Y,G,G), schur (X,X), a (T,X), extra (Y,W,X), di (Y,X),
     rho (M,Y,X), link (M,Y,N), level (M,Y,G), rest (M,X)) -> (kappa (M,Y,N), e (M,X)); all with a batch. */
 XLA_FFI_Error *jaxpriv_rows_solve(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
   XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
   long sizes[LETTERS];
-  if (!shaped(frame, XLA_FFI_DataType_F64, "YNN YNX YNG YGG XX MYX MYN MYG MX | MYN MX", sizes))
+  if (!shaped(frame, XLA_FFI_DataType_F64, "YNN YNG YGG XX TX YWX YX MYX MYN MYG MX | MYN MX", sizes) ||
+      SIZE(sizes, 'N') != SIZE(sizes, 'T') + SIZE(sizes, 'W'))
     return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "rows_solve: arrays of float64 of other shapes");
-  const long batch = leading(in[8], 2), sides = SIZE(sizes, 'M'), inputs = SIZE(sizes, 'X');
+  const long batch = leading(in[10], 2), sides = SIZE(sizes, 'M'), inputs = SIZE(sizes, 'X');
   const long outputs = SIZE(sizes, 'Y'), rows = SIZE(sizes, 'N'), normals = SIZE(sizes, 'G');
+  const long shared = SIZE(sizes, 'T'), extra = SIZE(sizes, 'W');
   const long area = sides * inputs, chunks = pieces(batch, outputs, rows, area);
 
   Solve *problems = malloc(batch * sizeof(Solve));
@@ -190,19 +191,23 @@ XLA_FFI_Error *jaxpriv_rows_solve(XLA_FFI_CallFrame *frame) {
   }
   double *kappa = out[0]->data, *e = out[1]->data;
   for (long b = 0; b < batch; b++)
-    problems[b] = (Solve){sides, rows, normals, inputs, outputs,
-                          numbers(in[0]) + b * outputs * rows * rows, numbers(in[1]) + b * outputs * rows * inputs,
-                          numbers(in[2]) + b * outputs * rows * normals,
-                          numbers(in[3]) + b * outputs * normals * normals,
-                          numbers(in[4]) + b * inputs * inputs,
-                          numbers(in[5]) + b * sides * outputs * inputs,
-                          numbers(in[6]) + b * sides * outputs * rows,
-                          numbers(in[7]) + b * sides * outputs * normals,
-                          numbers(in[8]) + b * sides * inputs,
+    problems[b] = (Solve){sides, shared, extra, normals, inputs, outputs,
+                          numbers(in[4]) + b * shared * inputs,
+                          numbers(in[5]) + b * outputs * extra * inputs,
+                          numbers(in[6]) + b * outputs * inputs,
+                          numbers(in[0]) + b * outputs * rows * rows,
+                          numbers(in[1]) + b * outputs * rows * normals,
+                          numbers(in[2]) + b * outputs * normals * normals,
+                          numbers(in[3]) + b * inputs * inputs,
+                          numbers(in[7]) + b * sides * outputs * inputs,
+                          numbers(in[8]) + b * sides * outputs * rows,
+                          numbers(in[9]) + b * sides * outputs * normals,
+                          numbers(in[10]) + b * sides * inputs,
                           kappa + b * sides * outputs * rows, e + b * sides * inputs};
   Shared context = {problems, outputs, chunks, area, partial};
   const int alone = batch * outputs * rows * (rows + inputs) < WORTH_A_THREAD;
-  int good = share(frame, run_forward, &context, batch * chunks, normals, alone);
+  const long vectors = sides * (2 * rows + inputs);
+  int good = share(frame, run_forward, &context, batch * chunks, vectors + normals, alone);
 
   InverseOf *solve_schur = PICK(apply_inverse);
   double *half = partial + batch * chunks * area; /* e = schur' schur ( rest + sum_y R'a ) */
@@ -214,7 +219,7 @@ XLA_FFI_Error *jaxpriv_rows_solve(XLA_FFI_CallFrame *frame) {
       solve_schur(inputs, c->schur, sum + m * inputs, half, c->e + m * inputs);
     }
   }
-  good = good && share(frame, run_backward, &context, batch * chunks, sides * rows, alone);
+  good = good && share(frame, run_backward, &context, batch * chunks, vectors, alone);
   free(problems), free(partial);
   return good ? NULL : no_memory(frame);
 }

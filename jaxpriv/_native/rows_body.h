@@ -4,6 +4,7 @@
 #include "wide_body.h"
 
 #define deflate NAME(deflate)
+#define weighted_rows NAME(weighted_rows)
 
 /* B <- (1 - uu') B for B (n, width); `seen` is working memory. */
 INLINE void deflate(long count, const double *basis, long stride, long n, double *b, long width, double *seen) {
@@ -55,10 +56,8 @@ TARGET static void NAME(factors)(const Factors *c, Space s, long from, long to, 
       m = at_once(i, rows_in);
       product(m, x, i + m, s.k + i * n, n, 1, s.b, x, r + i * x, x, 0, 1.0);
     }
-    for (long t = 0; t < rows_in; t++) {
+    for (long t = 0; t < rows_in; t++)
       memcpy(c->k + (y * rows_in + t) * rows_in, s.k + t * n, rows_in * sizeof(double));
-      memcpy(c->r + (y * rows_in + t) * inputs, r + t * x, inputs * sizeof(double));
-    }
     if (!factored) memset(s.k, 0, n * n * sizeof(double));
     deflate(c->normals, s.basis, n, rows_in, r, x, s.basis + c->normals * n);
     if (c->packed) {
@@ -75,38 +74,64 @@ TARGET static void NAME(factors)(const Factors *c, Space s, long from, long to, 
 
 /* ---- solutions ----------------------------------------------------------------------------------- */
 
+/* seen += A_y diag(di_y) v_y for every side; the vectors of v (M, X) are weighted in their place. */
+INLINE void weighted_rows(const Solve *c, long y, double *v, double *seen, long apart) {
+  const double *di = c->di + y * c->inputs, *lines = c->lines + y * c->extra * c->inputs;
+  for (long m = 0; m < c->sides; m++)
+    for (long i = 0; i < c->inputs; i++) v[m * c->inputs + i] *= di[i];
+  add_product(c->sides, c->shared, c->inputs, c->a, v, c->inputs, seen, apart, 0);
+  for (long m = 0; m < c->sides; m++)
+    for (long w = 0; w < c->extra; w++)
+      seen[m * apart + c->shared + w] += dot(lines + w * c->inputs, v + m * c->inputs, c->inputs);
+}
+
 /* a = (1 - uu')(R rho + K link) + u tri'^-1 level, kept in kappa; R'a is added to sum (M, X). */
-TARGET static void NAME(forward)(const Solve *c, long from, long to, double *sum, double *wanted) {
+TARGET static void NAME(forward)(const Solve *c, long from, long to, double *sum, double *memory) {
+  const long rows = c->shared + c->extra, inputs = c->inputs, apart = c->outputs * rows;
+  double *seen = memory, *v = seen + c->sides * rows, *wanted = v + c->sides * inputs;
   for (long y = from; y < to; y++) {
-    const double *k = c->k + y * c->rows * c->rows, *r = c->r + y * c->rows * c->inputs;
-    const double *u = c->u + y * c->rows * c->normals, *tri = c->tri + y * c->normals * c->normals;
-    const long apart = c->outputs * c->rows;
-    double *a = c->kappa + y * c->rows;
-    for (long m = 0; m < c->sides; m++) memset(a + m * apart, 0, c->rows * sizeof(double));
-    add_product(c->sides, c->rows, c->inputs, r, c->rho + y * c->inputs, c->outputs * c->inputs, a, apart, 0);
-    add_product(c->sides, c->rows, c->rows, k, c->link + y * c->rows, apart, a, apart, 1);
+    const double *k = c->k + y * rows * rows, *di = c->di + y * inputs;
+    const double *u = c->u + y * rows * c->normals, *tri = c->tri + y * c->normals * c->normals;
+    double *a = c->kappa + y * rows;
+    for (long m = 0; m < c->sides; m++) {
+      memcpy(v + m * inputs, c->rho + (m * c->outputs + y) * inputs, inputs * sizeof(double));
+      memcpy(seen + m * rows, c->link + (m * c->outputs + y) * rows, rows * sizeof(double));
+      memset(a + m * apart, 0, rows * sizeof(double));
+    }
+    weighted_rows(c, y, v, seen, rows);
+    add_product(c->sides, rows, rows, k, seen, rows, a, apart, 1);
     for (long m = 0; m < c->sides; m++) {
       coordinates(c->normals, tri, c->level + (m * c->outputs + y) * c->normals, wanted);
-      set_level(c->normals, c->rows, u, a + m * apart, wanted);
+      set_level(c->normals, rows, u, a + m * apart, wanted);
     }
-    add_transposed(c->sides, c->rows, c->inputs, r, a, apart, sum, c->inputs, 0);
+    memset(seen, 0, c->sides * (rows + inputs) * sizeof(double)); /* and v */
+    add_transposed(c->sides, rows, rows, k, a, apart, seen, rows, 1);
+    add_transposed(c->sides, c->shared, inputs, c->a, seen, rows, v, inputs, 0);
+    for (long m = 0; m < c->sides; m++) {
+      for (long w = 0; w < c->extra; w++)
+        add_multiple(v + m * inputs, seen[m * rows + c->shared + w], c->lines + (y * c->extra + w) * inputs, inputs);
+      for (long i = 0; i < inputs; i++) sum[m * inputs + i] += di[i] * v[m * inputs + i];
+    }
   }
 }
 
 /* kappa = K'( a + (1 - uu') R e ). */
-TARGET static void NAME(backward)(const Solve *c, long from, long to, double *moved) {
+TARGET static void NAME(backward)(const Solve *c, long from, long to, double *memory) {
+  const long rows = c->shared + c->extra, inputs = c->inputs, apart = c->outputs * rows;
+  double *seen = memory, *moved = seen + c->sides * rows, *v = moved + c->sides * rows;
   for (long y = from; y < to; y++) {
-    const double *k = c->k + y * c->rows * c->rows, *r = c->r + y * c->rows * c->inputs;
-    const long apart = c->outputs * c->rows;
-    double *kappa = c->kappa + y * c->rows;
-    memset(moved, 0, c->sides * c->rows * sizeof(double));
-    add_product(c->sides, c->rows, c->inputs, r, c->e, c->inputs, moved, c->rows, 0);
+    const double *k = c->k + y * rows * rows;
+    double *kappa = c->kappa + y * rows;
+    memset(seen, 0, 2 * c->sides * rows * sizeof(double)); /* and moved */
+    memcpy(v, c->e, c->sides * inputs * sizeof(double));
+    weighted_rows(c, y, v, seen, rows);
+    add_product(c->sides, rows, rows, k, seen, rows, moved, rows, 1);
     for (long m = 0; m < c->sides; m++) {
-      double *own = moved + m * c->rows;
-      set_level(c->normals, c->rows, c->u + y * c->rows * c->normals, own, NULL);
-      for (long t = 0; t < c->rows; t++) own[t] += kappa[m * apart + t];
-      memset(kappa + m * apart, 0, c->rows * sizeof(double));
+      double *own = moved + m * rows;
+      set_level(c->normals, rows, c->u + y * rows * c->normals, own, NULL);
+      for (long t = 0; t < rows; t++) own[t] += kappa[m * apart + t];
+      memset(kappa + m * apart, 0, rows * sizeof(double));
     }
-    add_transposed(c->sides, c->rows, c->rows, k, moved, c->rows, kappa, apart, 1);
+    add_transposed(c->sides, rows, rows, k, moved, rows, kappa, apart, 1);
   }
 }

@@ -14,6 +14,7 @@ from jaxtyping import Array, PyTree
 
 from jaxpriv import _arrays as xp
 from jaxpriv._module import Module
+from jaxpriv._native import asked_to_stop
 from jaxpriv._types import Arr, ArrLike, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 
@@ -141,13 +142,23 @@ class Run:
 
 
 def advance(
-    solver: AbstractSolver, program: PyTree, state: PyTree, goal: Goal, used: ScalarLike, max_steps: ScalarLike
+    solver: AbstractSolver,
+    program: PyTree,
+    state: PyTree,
+    goal: Goal,
+    used: ScalarLike,
+    max_steps: ScalarLike,
+    stop: Arr | None = None,
 ) -> tuple[PyTree, ScalarLike]:
-    """Step until the goal is met, the solver stalls, or `max_steps` are used: the state and the steps used."""
+    """Step until the goal is met, the solver stalls, or `max_steps` are used: the state and the steps used.
+
+    `stop`: see `resume`.
+    """
 
     def go_on(carry: tuple[PyTree, ScalarLike]) -> Array:
         state, used = carry
-        return ~goal.met(state.best) & ~state.stalled & (used < max_steps)
+        left = ~goal.met(state.best) & ~state.stalled & (used < max_steps)
+        return left if stop is None else left & ~asked_to_stop(stop, jnp.asarray(used))
 
     def once(carry: tuple[PyTree, ScalarLike]) -> tuple[PyTree, ScalarLike]:
         state, used = carry
@@ -179,19 +190,23 @@ def begin(solver: AbstractSolver, program: PyTree) -> Course:
     return Course(jnp.array(0), jnp.array(True), blank, jnp.array(0))
 
 
-def resume(solver: AbstractSolver, program: PyTree, goal: Goal, course: Course, until: ScalarLike) -> Course:
+def resume(
+    solver: AbstractSolver, program: PyTree, goal: Goal, course: Course, until: ScalarLike, stop: Arr | None = None
+) -> Course:
     """Run from one start after another until the goal is met, no start is left, or `until` steps are used.
 
-    Under vmap an instance that is done keeps its state while the others go on.
+    Under vmap an instance that is done keeps its state while the others go on. `stop`: the address of a number of the
+    host, which ends the run before the next step once it is set (`asked_to_stop`); None: nothing does.
     """
 
     def go_on(course: Course) -> Array:
-        return (course.attempt < solver.attempts) & ~goal.met(course.best) & (course.steps < until)
+        left = (course.attempt < solver.attempts) & ~goal.met(course.best) & (course.steps < until)
+        return left if stop is None else left & ~asked_to_stop(stop, course.steps)
 
     def attempt(course: Course) -> Course:
         number, fresh, state, steps = course
         state = lax.cond(fresh, lambda: solver.init(program, number, state.best), lambda: state)
-        state, steps = advance(solver, program, state, goal, steps, until)
+        state, steps = advance(solver, program, state, goal, steps, until, stop)
         return Course(jnp.where(state.stalled, number + 1, number), state.stalled, state, steps)
 
     return lax.while_loop(go_on, attempt, course)

@@ -15,7 +15,8 @@ every row of the terms depends on one symbol x of its own (S = X, a database beh
 arrow, and |Y| |X| numbers are all there is.
 """
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -88,11 +89,30 @@ def small_solve(matrix: Arr, rhs: Arr) -> Arr:
     return rhs / matrix[0] if matrix.shape[0] == 1 else xp.solve(matrix, rhs)
 
 
+def matvec(a: Arr, extra: Arr, x: Arr) -> Arr:
+    """A_y x_y of every output: x (M, Y, X), the result (M, Y, T + W)."""
+    top = x * a if a.ndim == 1 else xp.matmul(x, a.T)
+    if not extra.shape[1]:
+        return top
+    return xp.concatenate([top, xp.einsum("ywx,myx->myw", extra, x)], axis=-1)
+
+
+def rmatvec(a: Arr, extra: Arr, v: Arr) -> Arr:
+    """A_y' v_y of every output: v (M, Y, T + W), the result (M, Y, X)."""
+    top = v[..., : a.shape[0]]
+    product = top * a if a.ndim == 1 else xp.matmul(top, a)
+    return product + xp.einsum("myw,ywx->myx", v[..., a.shape[0] :], extra) if extra.shape[1] else product
+
+
 class DenseFactor(NamedTuple):
-    """K_y and R_y = K_y A_y diag(X/Z). The arguments of the methods are stacks: M right-hand sides."""
+    """K_y, and what R_y = K_y A_y diag(X/Z) consists of: it is |X| / |S| times as large as K_y, and multiplying by its
+    three factors reads less memory. The arguments of the methods are stacks: M right-hand sides.
+    """
 
     k: Arr  # (Y, T + W, T + W)
-    r: Arr  # (Y, T + W, X)
+    a: Arr  # (T, X)
+    extra: Arr  # (Y, W, X)
+    di: Arr  # (Y, X)
 
     def left(self, v: Arr) -> Arr:
         """K v."""
@@ -104,20 +124,15 @@ class DenseFactor(NamedTuple):
 
     def down(self, e: Arr) -> Arr:
         """R e."""
-        flat = self.r.reshape(-1, self.r.shape[2])  # one plain matrix: XLA copies it for anything less plain
-        return xp.matmul(e, flat.T).reshape(len(e), *self.r.shape[:2])
+        return self.left(matvec(self.a, self.extra, self.di * e[:, None]))
 
-    def down_each(self, e: Arr) -> Arr:
-        """R_y e_y of every output, e (M, Y, X)."""
-        return xp.einsum("ytx,myx->myt", self.r, e)
+    def both(self, rho: Arr, link: Arr) -> Arr:
+        """R_y rho_y + K_y link_y of every output, rho (M, Y, X)."""
+        return self.left(matvec(self.a, self.extra, self.di * rho) + link)
 
     def up(self, v: Arr) -> Arr:
         """sum_y R_y' v_y."""
-        return xp.matmul(v.reshape(len(v), -1), self.r.reshape(-1, self.r.shape[2]))
-
-    def projected(self, u: Arr) -> Arr:
-        """R_y' u_y for every column of u (Y, T + W, N): (Y N, X)."""
-        return xp.einsum("ytn,ytx->ynx", u, self.r).reshape(-1, self.r.shape[2])
+        return (self.di * rmatvec(self.a, self.extra, self.left_transposed(v))).sum(axis=1)
 
 
 class ArrowFactor(NamedTuple):
@@ -148,8 +163,9 @@ class ArrowFactor(NamedTuple):
         tail = xp.einsum("ywx,mx->myw", self.r_tail, e)
         return xp.concatenate([self.r_root * e[:, None], tail], axis=-1)
 
-    def down_each(self, e: Arr) -> Arr:
-        return xp.concatenate([self.r_root * e, xp.einsum("ywx,myx->myw", self.r_tail, e)], axis=-1)
+    def both(self, rho: Arr, link: Arr) -> Arr:
+        down = xp.concatenate([self.r_root * rho, xp.einsum("ywx,myx->myw", self.r_tail, rho)], axis=-1)
+        return down + self.left(link)
 
     def up(self, v: Arr) -> Arr:
         top, low = v[..., : self.root.shape[1]], v[..., self.root.shape[1] :]
@@ -167,8 +183,8 @@ class ArrowFactor(NamedTuple):
 RowFactor: TypeAlias = DenseFactor | ArrowFactor
 
 
-def dense_factor(a: Arr, extra: Arr, di: Arr, d: Arr) -> tuple[DenseFactor, Arr]:
-    """The factor and sum_y [ di - R'R ], (X, X), for shared rows `a` (T, X) and `extra` (Y, W, X)."""
+def dense_factor(a: Arr, extra: Arr, di: Arr, d: Arr) -> tuple[DenseFactor, Arr, Arr]:
+    """The factor, R (Y, T + W, X) and sum_y [ di - R'R ], (X, X), for shared rows `a` (T, X) and `extra` (Y, W, X)."""
     scaled = a[None] * di[:, None, :]
     g = xp.einsum("ytx,ux->ytu", scaled, a)
     scale = xp.matmul(di, (a**2).T)
@@ -187,7 +203,7 @@ def dense_factor(a: Arr, extra: Arr, di: Arr, d: Arr) -> tuple[DenseFactor, Arr]
     big = xp.matmul(k, scaled)
     flat = big.reshape(-1, di.shape[1])
     stored = xp.stored(flat.T)  # a product of a stored transpose runs a third faster on CPU
-    return DenseFactor(k, big), xp.diag(di.sum(axis=0)) - xp.matmul(stored, flat)
+    return DenseFactor(k, a, extra, di), big, xp.diag(di.sum(axis=0)) - xp.matmul(stored, flat)
 
 
 def arrow_factor(a: Arr, extra: Arr, di: Arr, d: Arr) -> tuple[ArrowFactor, Arr]:
@@ -252,9 +268,9 @@ def forward(tri: Arr, b: Arr) -> Arr:
 class RowSystem(NamedTuple):
     """The factored systems."""
 
-    a: Any  # (T, X), or its diagonal (X,); None, as the next two, where only the factors are needed
-    extra: Any  # (Y, W, X)
-    di: Any  # (Y, X)
+    a: Arr  # (T, X), or its diagonal (X,)
+    extra: Arr  # (Y, W, X)
+    di: Arr  # (Y, X)
     rows: RowFactor
     u: Arr  # (Y, N, G): orthonormal basis of K n
     tri: Arr  # (Y, G, G): K n = u tri
@@ -265,18 +281,12 @@ class RowSystem(NamedTuple):
         """(kappa, dX, dZ, e); see `newton_system`."""
         rest = row - (self.di * rho).sum(axis=1)
         if isinstance(self.rows, DenseFactor) and not self.transposable:
-            kappa, e = _row_solve(self.rows.k, self.rows.r, self.u, self.tri, self.schur, rho, link, level, rest)
+            factors = self.rows.k, self.u, self.tri, self.schur, self.a, self.extra, self.di
+            kappa, e = _row_solve(*factors, rho, link, level, rest)
         else:
             kappa, e = self.reduced(rho, link, level, rest)
-        dz = self._rmatvec(kappa) - e[:, None, :]
+        dz = rmatvec(self.a, self.extra, kappa) - e[:, None, :]
         return kappa, self.di * (rho - dz), dz, e
-
-    def _rmatvec(self, kappa: Arr) -> Arr:
-        """A_y' kappa_y of every output and right-hand side."""
-        shared = self.a.shape[0]
-        top = kappa[..., :shared]
-        product = top * self.a if self.a.ndim == 1 else xp.matmul(top, self.a)
-        return product + xp.einsum("myw,ywx->myx", kappa[..., shared:], self.extra) if self.extra.shape[1] else product
 
     def reduced(self, rho: Arr, link: Arr, level: Arr, rest: Arr) -> tuple[Arr, Arr]:
         """(kappa, e) of a stack of right-hand sides; `rest` = row - sum_y di rho."""
@@ -287,7 +297,7 @@ class RowSystem(NamedTuple):
         def project(a: Arr) -> Arr:
             return a - along(xp.einsum("ytn,myt->myn", self.u, a))
 
-        a = project(self.rows.down_each(rho) + self.rows.left(link)) + along(forward(self.tri, level))
+        a = project(self.rows.both(rho, link)) + along(forward(self.tri, level))
         rhs = rest + self.rows.up(a)
         e = xp.matmul(xp.matmul(rhs, self.schur.T), self.schur)
         return self.rows.left_transposed(a + project(self.rows.down(e))), e
@@ -297,42 +307,49 @@ def row_system(a: Arr, extra: Arr, di: Arr, d: Arr, normals: Arr, *, diagonal: b
     """Factor; the arguments are those of `newton_system`."""
     if diagonal:
         rows, schur = arrow_factor(a, extra, di, d)
-        u, tri, schur = _with_normals(rows, schur, normals)
+        u, tri, schur = _with_normals(rows, rows.projected, schur, normals)
     else:
-        k, r, u, tri, schur = _row_columns(a, extra, di, d, normals)
-        rows = DenseFactor(k, r)
+        k, u, tri, schur = _row_columns(a, extra, di, d, normals)
+        rows = DenseFactor(k, a, extra, di)
     return RowSystem(a, extra, di, rows, u, tri, inverse_factor(schur, di.sum(axis=0)), transposable)
 
 
-def _with_normals(rows: RowFactor, schur: Arr, normals: Arr) -> tuple[Arr, Arr, Arr]:
-    """(u, tri, Schur complement on the directions that keep the level), given the one without normals."""
+def _with_normals(rows: RowFactor, projected: Callable[[Arr], Arr], schur: Arr, normals: Arr) -> tuple[Arr, Arr, Arr]:
+    """(u, tri, Schur complement on the directions that keep the level), given the one without normals.
+
+    `projected`: the rows R_y' u_y, (Y N, X), for every column of u (Y, T + W, N).
+    """
     if normals.shape[1] == 0:
         return *orthonormal(xp.swapaxes(normals, 1, 2)), schur
     u, tri = orthonormal(xp.moveaxis(rows.left(xp.swapaxes(normals, 0, 1)), 0, 2))
-    projected = rows.projected(u)
-    return u, tri, schur + xp.matmul(projected.T, projected)
+    kept = projected(u)
+    return u, tri, schur + xp.matmul(kept.T, kept)
 
 
-def portable_row_columns(a: Arr, extra: Arr, di: Arr, d: Arr, normals: Arr) -> tuple[Arr, Arr, Arr, Arr, Arr]:
-    """K, R, u, tri and the Schur complement in JAX or NumPy, for every device."""
-    rows, schur = dense_factor(a, extra, di, d)
-    return rows.k, rows.r, *_with_normals(rows, schur, normals)
+def portable_row_columns(a: Arr, extra: Arr, di: Arr, d: Arr, normals: Arr) -> tuple[Arr, Arr, Arr, Arr]:
+    """K, u, tri and the Schur complement in JAX or NumPy, for every device."""
+    rows, big, schur = dense_factor(a, extra, di, d)
+
+    def projected(u: Arr) -> Arr:
+        return xp.einsum("ytn,ytx->ynx", u, big).reshape(-1, big.shape[2])
+
+    return rows.k, *_with_normals(rows, projected, schur, normals)
 
 
-def portable_row_solve(k: Arr, r: Arr, u: Arr, tri: Arr, schur: Arr, *sides: Arr) -> tuple[Arr, Arr]:
+def portable_row_solve(
+    k: Arr, u: Arr, tri: Arr, schur: Arr, a: Arr, extra: Arr, di: Arr, *sides: Arr
+) -> tuple[Arr, Arr]:
     """`RowSystem.reduced` for several right-hand sides in JAX or NumPy, for every device."""
-    system = RowSystem(None, None, None, DenseFactor(k, r), u, tri, schur, transposable=True)
-    return system.reduced(*sides)
+    return RowSystem(a, extra, di, DenseFactor(k, a, extra, di), u, tri, schur, transposable=True).reduced(*sides)
 
 
 def _row_column_shapes(a: Arr, extra: Arr, di: Arr, d: Arr, normals: Arr) -> tuple[tuple[int, ...], ...]:
     (outputs, rows), inputs, levels = d.shape, a.shape[1], normals.shape[1]
-    system = (outputs, rows, rows), (outputs, rows, inputs)
-    return *system, (outputs, rows, levels), (outputs, levels, levels), (inputs, inputs)
+    return (outputs, rows, rows), (outputs, rows, levels), (outputs, levels, levels), (inputs, inputs)
 
 
 _row_columns = with_kernel("jaxpriv_rows_factor", _row_column_shapes, portable_row_columns)
-_row_solve = with_kernel("jaxpriv_rows_solve", lambda *args: (args[6].shape, args[8].shape), portable_row_solve)
+_row_solve = with_kernel("jaxpriv_rows_solve", lambda *args: (args[8].shape, args[10].shape), portable_row_solve)
 
 
 # Newton systems by matrices of the order of the inputs: no difference of large numbers late in a solve.
@@ -378,21 +395,6 @@ class InputSystem(NamedTuple):
         return _input_solve(*parts, rho, link, level, row)
 
     def _solved(self, rho: Arr, link: Arr, level: Arr, row: Arr) -> tuple[Arr, Arr, Arr, Arr]:
-        shared, limited = self.a.shape[0], self.extra.shape[1] > 0
-
-        def rmatvec(v: Arr) -> Arr:
-            """A_y' v_y."""
-            if not limited:
-                return xp.matmul(v, self.a)
-            return xp.matmul(v[..., :shared], self.a) + xp.einsum("ywx,myw->myx", self.extra, v[..., shared:])
-
-        def matvec(x: Arr) -> Arr:
-            """A_y x_y."""
-            top = xp.matmul(x, self.a.T)
-            if not limited:
-                return top
-            return xp.concatenate([top, xp.einsum("ywx,myx->myw", self.extra, x)], axis=-1)
-
         def along(coordinates: Arr) -> Arr:
             return xp.einsum("ytn,myn->myt", self.u, coordinates)
 
@@ -408,14 +410,14 @@ class InputSystem(NamedTuple):
             return xp.einsum("yzx,myz->myx", self.k, v)
 
         b = project(self.h * link) + along(forward(self.tri, level))
-        half = down(self.s * (rho - rmatvec(self.h * b)))
+        half = down(self.s * (rho - rmatvec(self.a, self.extra, self.h * b)))
         short = row - (self.s * up(half)).sum(axis=1)
         e = xp.matmul(xp.matmul(short, self.schur.T), self.schur)
         # The two parts nearly cancel. Added before the product with K', their rounding is as small along the rows as
         # K is there; added behind it, h would make up to 1e10 of it.
         dx = self.s * up(half + down(self.s * e[:, None]))
-        kappa = self.h * (project(self.h * matvec(dx)) + b)
-        return kappa, dx, rmatvec(kappa) - e[:, None], e
+        kappa = self.h * (project(self.h * matvec(self.a, self.extra, dx)) + b)
+        return kappa, dx, rmatvec(self.a, self.extra, kappa) - e[:, None], e
 
 
 def input_system(a: Arr, extra: Arr, di: Arr, d: Arr, normals: Arr, *, transposable: bool) -> InputSystem:

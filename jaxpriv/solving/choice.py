@@ -54,7 +54,8 @@ LINEAR = (LinearProgram, PrimalDualHybridGradient)
 # The interior-point method holds this many sets of systems: with the CPU kernels the factors alone, without them the
 # matrices of the systems and their products too. Beside them it holds at most so many arrays of |Y| (|X| + rows)
 # numbers: points, right-hand sides and moves. All are bounds of what XLA reserves for a step, as measured at 128
-# to 4096 symbols with kernels, and at 128 and 256 without.
+# to 4096 symbols with kernels, and at 128 and 256 without; derivatives of optima, of 64 to 256 private and 128 and 256
+# other symbols, take no more: the kernels factor there too.
 _KERNEL_SETS, _PORTABLE_SETS, _STEP_ARRAYS = 1, 3.25, 48
 # `auto` gives it this share of the free memory at most.
 _AUTO_SHARE = 0.5
@@ -190,9 +191,10 @@ def newton_bytes(problem: DistortionProblem) -> float:
         return 8.0 * _TABLE_ARRAYS * outputs * max(inputs, private)
     rows = groups * sum(measure.row_count(private) for _, measure in _measures(problem))
     by_inputs = not is_linear(problem) and inputs_are_cheaper(rows, inputs)
-    one = 8.0 * outputs * (inputs**2 if by_inputs else rows * (inputs + rows))
+    one = 8.0 * outputs * (inputs**2 if by_inputs else rows**2)
+    products = 0.0 if by_inputs else 8.0 * outputs * rows * inputs
     others = 8.0 * _STEP_ARRAYS * outputs * (inputs + rows)
-    portable = _PORTABLE_SETS * one + others
+    portable = _PORTABLE_SETS * (one + products) + others
     # Asking for the kernels loads them, which takes longer than a small solve.
     if _fits(portable, _AUTO_SHARE) or target_platform() != "cpu" or absence() is not None:
         return portable

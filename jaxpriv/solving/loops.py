@@ -7,6 +7,11 @@ is kept by (structure and shapes, never numbers): past `_ENOUGH` of them it is c
 XLA cannot be interrupted. A compiled run that is predicted to be short, and that has neither time limit nor progress
 function, is one call. Any other is cut into portions whose length follows from the time that the last one took; the
 state stays on the device between them, and the number of steps is an argument, so that no portion compiles again.
+
+Where a step is as long as a portion is meant to be, a portion of one step would ask the system for gigabytes anew for
+every step, and their pages are zeroed when they are first touched, a third of the time of some solves. With the CPU
+kernels such a run is one call too, unless every step is reported: the loop reads a number of the host between two
+steps, which is set where the clock ends the run.
 """
 
 import os
@@ -26,6 +31,7 @@ from threadpoolctl import ThreadpoolController
 from jaxpriv import _lanes
 from jaxpriv._clock import Clock
 from jaxpriv._compile import compiled, on_host, target_platform
+from jaxpriv._native import absence
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
 from jaxpriv.program.convex import Program
@@ -274,6 +280,8 @@ def spend(key: Hashable, seconds: float) -> None:
 
 # Seconds that a whole run may take at most, as predicted, to be one call; and the seconds that a portion aims at.
 _SHORT, _PORTION = 1.0, 0.2
+# Seconds between two looks at the clock while a run goes on: a choice.
+_LOOK = 0.01
 # Operations in a second of methods that factor matrices, and of methods that compute exponentials (most machines do
 # more), and the seconds that a step takes beside them.
 _PRODUCTS, _EXPONENTIALS, _STEP = 1e10, 5e8, 2e-4
@@ -361,20 +369,46 @@ def run(
         result, seconds = on_host(loop.whole, solver, *data, np.asarray(limit))
         return Ran(result.best, result.steps, seconds)
     first, seconds = compiled(loop.begin, solver, *data)
-    course, steps, best, portion = first(), 0, None, max(1, int(_PORTION / step))
-    while not (best is not None and _finished(solver, course, best, steps, goal, limit)) and not clock.expired():
+    course, steps, attempt, best, portion = first(), 0, 0, None, max(1, int(_PORTION / step))
+    stop = None
+    if loop is ONE and step >= _PORTION and not clock.reports and _reads_the_host():
+        stop, portion = np.zeros(1, np.int32), limit
+    own = () if stop is None else (np.asarray(stop.ctypes.data, np.uint64),)
+    while not (best is not None and _finished(solver, attempt, best, steps, goal, limit)) and not clock.expired():
         until = min(limit, int(np.max(steps)) + portion)
-        call, compiling = compiled(loop.resume, solver, *data, course, np.asarray(until))
+        call, compiling = compiled(loop.resume, solver, *data, course, np.asarray(until), *own)
         seconds += compiling
         begun = time.perf_counter()
         with clock.held():
             new = call()
-            best, steps = jax.tree.map(np.asarray, (new.best, new.steps))
+            if stop is not None:
+                _end_with(clock, new, stop)
+            best, steps, attempt = jax.tree.map(np.asarray, (new.best, new.steps, new.attempt))
             course = new
             report(best, steps)
         spent = max(time.perf_counter() - begun, 1e-6)
         portion = max(1, min(2 * portion, int(portion * min(_PORTION, clock.left) / spent)))
     return Ran(best, steps, seconds)
+
+
+def _reads_the_host() -> bool:
+    """Whether a loop can read a number of the host, and runs while this thread waits for it."""
+    if target_platform() != "cpu" or absence() is not None:
+        return False
+    return bool(jax.config.values.get("jax_cpu_enable_async_dispatch", False))
+
+
+def _end_with(clock: Clock, course: Course, stop: np.ndarray) -> None:
+    """Wait for a run, and set the number that it reads when the clock ends it."""
+    try:
+        while not course.steps.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
+            with clock.held():
+                time.sleep(_LOOK)
+            if clock.expired():
+                stop[0] = 1
+    finally:  # an exception would free the number while the run reads it
+        stop[0] = 1
+        jax.block_until_ready(course)
 
 
 def report_points(clock: Clock, name: str, fresh: list[Solution], done: int, total: int) -> None:
@@ -384,6 +418,8 @@ def report_points(clock: Clock, name: str, fresh: list[Solution], done: int, tot
         clock.report(name, worst.steps, worst.value, worst.lower_bound, done, total)
 
 
-def _finished(solver: AbstractSolver, course: Course, best: Gapped, steps: ScalarLike, goal: Goal, limit: int) -> bool:
+def _finished(
+    solver: AbstractSolver, attempt: ScalarLike, best: Gapped, steps: ScalarLike, goal: Goal, limit: int
+) -> bool:
     """Whether no instance has anything left to do."""
-    return bool(np.all((np.asarray(course.attempt) >= solver.attempts) | goal.met(best) | (steps >= limit)))
+    return bool(np.all((attempt >= solver.attempts) | goal.met(best) | (steps >= limit)))

@@ -88,7 +88,7 @@ def test_systems_are_those_of_the_portable_code(shape, form):
         assert one.shape == other.shape
         close(one, other)
     factored = (*wanted[:-1], _newton_system.inverse_factor(wanted[-1], args[2].sum(axis=0)))
-    factored = factored if form == "rows" else (*args[:2], *factored)
+    factored = (*factored, *args[:3]) if form == "rows" else (*args[:2], *factored)
     sides = right_hand_sides(args, 3)
     solved = jax.jit(portable_solve)(*factored, *sides)
     for one, other in zip(solve(*factored, *sides), solved, strict=True):
@@ -103,13 +103,13 @@ def test_systems_are_those_of_the_portable_code(shape, form):
     [(1, 0, 1, 1), (8, 0, 16, 3), (9, 0, 17, 5), (5, 1, 200, 40), (64, 0, 64, 64), (33, 2, 70, 11), (40, 0, 901, 21)],
 )
 def test_factors_solve_their_systems(shape):
-    """K G K' = 1 with K lower triangular, R = K A diag(di), and the sum that is left of the row sums."""
+    """K G K' = 1 with K lower triangular, and the sum that R = K A diag(di) leaves of the row sums."""
     a, lines, di, d, n = system(*shape, 0, seed=1)
-    k, r, _, _, schur = map(np.asarray, _newton_system._row_columns(a, lines, di, d, n))
+    k, _, _, schur = map(np.asarray, _newton_system._row_columns(a, lines, di, d, n))
     rows, g = matrices(*map(np.asarray, (a, lines, di, d)))
     assert not np.triu(k, 1).any()
     np.testing.assert_allclose(k @ g @ np.swapaxes(k, 1, 2), np.broadcast_to(np.eye(g.shape[1]), g.shape), atol=1e-6)
-    close(r, k @ (rows * np.asarray(di)[:, None, :]), 1e-12)
+    r = k @ (rows * np.asarray(di)[:, None, :])
     close(schur, np.diag(np.asarray(di).sum(axis=0)) - np.einsum("ytx,ytz->xz", r, r), 1e-12)
     np.testing.assert_array_equal(schur, schur.T)
 
@@ -388,20 +388,25 @@ def test_no_rows_no_outputs_and_an_empty_batch(form):
 # What the kernels take and give, in words of letters as in the C files, and sizes of the letters.
 SHAPES = {
     "jaxpriv_inverse_factor": "XX X | XX",
-    "jaxpriv_rows_factor": "TX YWX YX YN YGN | YNN YNX YNG YGG XX",
-    "jaxpriv_rows_solve": "YNN YNX YNG YGG XX MYX MYN MYG MX | MYN MX",
+    "jaxpriv_rows_factor": "TX YWX YX YN YGN | YNN YNG YGG XX",
+    "jaxpriv_rows_solve": "YNN YNG YGG XX TX YWX YX MYX MYN MYG MX | MYN MX",
     "jaxpriv_inputs_factor": "TX YWX YX YN YGN | YX YN YXX YNG YGG XX",
     "jaxpriv_inputs_solve": "TX YWX YX YN YXX YNG YGG XX MYX MYN MYG MX | MYN MYX MYX MX",
     "jaxpriv_gibbs": "BS BS YS MYB M Y | YS B B B MB MMB KYL",
+    "jaxpriv_stop": "T T | T",
 }
 SIZES = dict(zip("XTWYNGMBSKL", (5, 3, 1, 4, 4, 1, 2, 20, 3, 2, 16), strict=True))
 
 
-def call(symbol, shapes, dtype="float64"):
+KINDS = {"jaxpriv_stop": "uint64"}  # all others: float64
+
+
+def call(symbol, shapes, dtype=None):
     """The kernel itself, given and asked for arrays of these shapes."""
     given, wanted = shapes
+    dtype = dtype or KINDS.get(symbol, "float64")
     results = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape in wanted]
-    args = [np.full(shape, 0.1, dtype) for shape in given]
+    args = [np.full(shape, 0.1).astype(dtype) for shape in given]  # of integers: zeros, and no address
     return jax.block_until_ready(jax.ffi.ffi_call(_native._TARGETS[symbol], results)(*args))
 
 
