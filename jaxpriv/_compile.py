@@ -333,9 +333,18 @@ class Placement:
         return self if self.mesh is None else Placement(self.mesh.devices.flat[0])
 
     def moved(self, problem: T) -> T:
-        """The problem with its arrays of JAX on the device."""
+        """The problem with its arrays of JAX on the device.
+
+        Raises:
+            InputError: one of them is cut over several devices, of this process or of several.
+        """
         if self.device is None:
             return problem
+        arrays = [leaf for leaf in jax.tree.leaves(problem) if isinstance(leaf, jax.Array)]
+        if not all(array.is_fully_replicated for array in arrays):
+            raise InputError(
+                "device: an array of the problem is cut over several devices, which share the solve; leave device= out"
+            )
         put = lambda leaf: jax.device_put(leaf, self.device) if isinstance(leaf, jax.Array) else leaf  # noqa: E731
         return jax.tree.map(put, problem)
 

@@ -179,7 +179,8 @@ def sharded(columns: Array, name: str = "joint") -> AbstractJoint:
     """The joint of a table that is cut along x over the devices of a mesh, so that no process has to hold all of it.
 
     The streaming solvers then run on that mesh, and each device reads its own columns alone. All processes of the mesh
-    call this, `solve`, and what reads the mechanism (`rows`, `sample`), with the same arguments.
+    call this, `solve`, and what reads the mechanism (`rows`, `sample`), with the same arguments. A distortion is
+    not cut: each device has all features of a computed one (|X| + |Y| of them), or all |X| |Y| numbers of a table.
 
     Args:
         columns: P(s, x) (S, X), an array of JAX with the sharding `NamedSharding(mesh, PartitionSpec(None, axis))` on a

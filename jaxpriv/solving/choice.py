@@ -12,6 +12,7 @@ from jaxpriv._native import absence
 from jaxpriv._resources import MERGE, STREAM, need_memory
 from jaxpriv._types import Arr
 from jaxpriv._validation import is_traced, scalar
+from jaxpriv.distortion import Matrix
 from jaxpriv.errors import InputError
 from jaxpriv.joints import AbstractJoint, Sharded
 from jaxpriv.leakage import AbstractLeakage
@@ -129,7 +130,8 @@ def _check_memory(name: str, chosen: Solver, problem: DistortionProblem) -> None
     what, device = f"{name} for |S|={private}, |X|={inputs}, |Y|={outputs}", accelerator()
     if isinstance(chosen, STREAMING):
         held = problem.data.held if isinstance(problem.data, Sharded) else inputs
-        need = 8.0 * (_SCORE_ARRAYS * outputs + held) * private
+        tables = sum(isinstance(one, Matrix) for one in problem.distortions)  # whole on every device
+        need = 8.0 * ((_SCORE_ARRAYS * outputs + held) * private + tables * inputs * outputs)
         need_memory(need, what, f"{MERGE}: the adversary's rule alone is this large", device)
     elif isinstance(chosen, InteriorPoint):
         if problem.streams:

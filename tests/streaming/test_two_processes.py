@@ -153,12 +153,26 @@ _HALVES = """
         jp.joints.sharded(bad)
     except jp.InputError as error:
         found.append(str(error))
+    for call in (jp.solve, lambda one, device: jp.solve_many([one], device=device)):
+        try:
+            call(problem, device=jax.local_devices()[0])
+            found.append("no error")
+        except jp.InputError as error:
+            found.append(str(error))
+    tabled = jp.DistortionProblem(joint, abs(np.subtract.outer(x, x)), budget=0.05)
     _resources._ALWAYS, _resources.free_memory = 0.0, lambda: 24_000.0  # 23,760 are planned with half of the joint
     try:
         pick_solver("accelerated", problem, Goal(1e-6))
         found.append("fits")
     except jp.ResourceError:
         found.append("does not fit")
+    for free in (52_559.0, 52_560.0):  # of a table of costs each process has all: 60 * 60 numbers more
+        _resources.free_memory = lambda free=free: free
+        try:
+            pick_solver("accelerated", tabled, Goal(1e-6))
+            found.append("fits")
+        except jp.ResourceError:
+            found.append("does not fit")
     sys.stderr.write("result " + json.dumps(found, default=float) + "\\n")
 """
 
@@ -259,4 +273,7 @@ def test_two_processes_that_hold_half_of_the_joint_each_find_what_one_finds(tmp_
         assert later[1:3] == pytest.approx(alone[1][1:3], rel=1e-6)
         assert "went on from step 8" in later[3][0]
     assert first[5] == alone[5] == "joint at [0, 58] (axes s, x) is negative or not finite"
-    assert (alone[6], first[6]) == ("does not fit", "fits")
+    for error in (*first[6:8], *alone[6:8]):
+        assert error.startswith("device: an array of the problem is cut over several devices")
+    assert (alone[8], first[8]) == ("does not fit", "fits")
+    assert first[9:] == ["does not fit", "fits"]
