@@ -6,6 +6,7 @@ import re
 import sys
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 
 import jaxpriv
@@ -99,6 +100,24 @@ def dash(app: Sphinx, doctree: nodes.document) -> None:
             text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
 
 
+def plain_types(app: Sphinx, doctree: nodes.document) -> None:
+    """In a signature a number is a `float`, of whatever library, and the array type of compiled batches is left out."""
+    numbers = {"floating", "integer", "float", "int"}
+
+    def named(node: nodes.Node) -> str:  # the last part of the name that a node links to, or its text
+        target = node.get("reftarget") if isinstance(node, addnodes.pending_xref) else None
+        return (target or node.astext()).rpartition(".")[2]
+
+    for parent in {node.parent for node in doctree.findall(addnodes.pending_xref)}:
+        hidden = {"LaneArray", *(numbers - {"float"} if numbers <= set(map(named, parent)) else ())}
+        for child in [one for one in parent if named(one) in hidden]:
+            at = parent.index(child)
+            sides = (parent[max(at - 3, 0) : at], parent[at + 1 : at + 4])
+            separator = next((side for side in sides if [one.astext() for one in side] == [" ", "|", " "]), ())
+            for one in (child, *separator):
+                parent.remove(one)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx; napoleon has priority 500."""
     app.connect("autodoc-process-docstring", keep_properties, priority=400)
@@ -106,4 +125,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", as_text, priority=600)
     app.connect("autodoc-skip-member", leave_out)
     app.connect("doctree-read", dash)
+    app.connect("doctree-read", plain_types)
     return {"parallel_read_safe": True}
