@@ -1,8 +1,8 @@
 """Column generation: solve the program over the atoms at hand, price new ones at its duals, repeat.
 
 For ANY prices and any lambda the blocks' minima bound the optimum, so every round gives a bound; the best one is
-kept. Prices jump from round to round: besides the current ones, their mean with the best so far is priced (and lies
-closer to the optimum more often than not), and its atoms are added as well.
+kept. Prices jump from round to round: besides the current ones, those between all atoms (`master.central_prices`) are
+priced, and the atoms that violate either are added.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,16 @@ import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv.funnels.atoms.joint_descent import moved, widened
-from jaxpriv.funnels.atoms.master import MasterSolution, Objective, Part, Pool, best_plan, first_atoms, pool_of
+from jaxpriv.funnels.atoms.master import (
+    MasterSolution,
+    Objective,
+    Part,
+    Pool,
+    best_plan,
+    central_prices,
+    first_atoms,
+    pool_of,
+)
 from jaxpriv.funnels.pricing import AbstractPricer, Priced
 
 # Prices of the bottleneck from its self-consistent equations.
@@ -102,7 +111,7 @@ def _shares(conditional: np.ndarray, known: np.ndarray, mass: np.ndarray, seen: 
 
 
 # Atoms kept per useful symbol of a block, and in any case; the rest are those of largest reduced cost.
-_KEPT, _KEPT_LEAST = 12, 120
+_KEPT, _KEPT_LEAST = 16, 120
 # A reduced cost above minus this fraction of the gap aimed at is not worth an atom.
 _WORTH = 1e-3
 # Below this lambda the self-consistent equations of the bottleneck only sort symbols.
@@ -226,7 +235,9 @@ def generate(
         proving = sure and not direct
         # The prices for which local searches find least are those to be proved.
         settled = proving and objective.funnel and centre is not None
-        offers = [here] if centre is None or proving else [here, _middle(here, centre)]
+        offers = [here]
+        if centre is not None and not proving:
+            offers.append(central_prices(parts, pools, objective, *centre, max(plan.value - presumed, gap)))
         aims = np.zeros(len(parts))
         if settled and centre is not None:
             offers, aims = [centre], np.minimum(0.0, lowest)
@@ -276,7 +287,7 @@ def generate(
             return Generated(pools, plan, bound, best, done)
         if proving and not patient and best is not None and bound <= before_round:
             return Generated(pools, plan, bound, best, done, idle=True)
-        larger, grown = _grow(parts, pools, fresh, plan, objective.sign, _WORTH * objective.priced(gap, plan.lam))
+        larger, grown = _grow(parts, pools, fresh, plan, offers, objective, gap)
         if sure and not grown and bound <= before_round and not settled:
             return Generated(pools, plan, bound, best, done)
         if not (sure or provable) and still >= _STILL:
@@ -379,11 +390,6 @@ def _lower(sign: float, pool: Pool, prices: np.ndarray, lam: float, known: float
     return sign * min(sign * known, sign * found)
 
 
-def _middle(here, centre):
-    (prices, lam), (other, lam_other) = here, centre
-    return tuple(0.5 * (p + o) for p, o in zip(prices, other, strict=True)), 0.5 * (lam + lam_other)
-
-
 def _price(
     parts: tuple[Part, ...], prices: tuple[np.ndarray, ...], lam: float, sure: bool, clock: Clock, aims: np.ndarray
 ) -> list[Priced]:
@@ -400,14 +406,22 @@ def _grow(
     pools: tuple[Pool, ...],
     fresh: list[list[np.ndarray]],
     plan: MasterSolution,
-    sign: float,
-    worth: float,
+    offers: list[tuple[tuple[np.ndarray, ...], float]],
+    objective: Objective,
+    gap: float,
 ) -> tuple[tuple[Pool, ...], bool]:
-    """The pools with the new atoms of negative reduced cost, without the worst old ones; whether any was new."""
-    grown, any_new = [], False
-    for part, pool, found, prices, weights in zip(parts, pools, fresh, plan.prices, plan.weights, strict=True):
+    """The pools with the new atoms of negative reduced cost at the prices of the plan or at any of the `offers`, and
+    without the worst old ones; whether any was new.
+    """
+    grown, any_new, sign = [], False, objective.sign
+    for k, (part, pool, found, prices, weights) in enumerate(
+        zip(parts, pools, fresh, plan.prices, plan.weights, strict=True)
+    ):
         new = pool_of(part.block, np.vstack(found))
-        gain = sign * (new.a - plan.lam * new.b - new.posteriors @ prices)
+        better = np.zeros(len(new.a), dtype=bool)
+        for offered, lam in [(plan.prices, plan.lam), *offers]:
+            gain = sign * (new.a - lam * new.b - new.posteriors @ offered[k])
+            better |= gain < -_WORTH * objective.priced(gap, lam)
         most = max(_KEPT * len(prices), _KEPT_LEAST)
         if len(pool.a) > most:
             cost = sign * (pool.a - plan.lam * pool.b - pool.posteriors @ prices)
@@ -415,7 +429,7 @@ def _grow(
             needed[: len(first_atoms(part.block))] = True  # any target stays reachable
             order = np.argsort(np.where(needed, -np.inf, cost), kind="stable")
             pool = pool.take(np.sort(order[: most // 2 + int(needed.sum())]))
-        larger = pool + new.take(np.flatnonzero(gain < -worth))
+        larger = pool + new.take(np.flatnonzero(better))
         any_new |= len(larger.a) > len(pool.a)
         grown.append(larger)
     return tuple(grown), any_new

@@ -42,6 +42,9 @@ _EACH, _NEIGHBOURS, _STEPS, _OLD, _NEW = 40, 8192, 60, 5, 8
 _MIXED, _SPARSE = (0.05, 0.6), 0.5
 # Weights below this are on their way to zero.
 _TRACE = 1e-9
+# Of the atoms of a funnel with the same symbols above this mass the best one is kept: others are mostly on their way to
+# it, and would leave no room for what is reached from other starts.
+_SUPPORT = 1e-2
 # The iteration works on logarithms, from here up.
 _DEEP = -300.0
 
@@ -94,7 +97,7 @@ class LocalPricer(AbstractPricer):
         mixed = found @ self._conditional.T
         values = _xlogx(mixed).sum(axis=1) - lam * _xlogx(found).sum(axis=1) - found @ prices
         order = np.argsort(values if self._funnel else -values, kind="stable")
-        found = distinct(found[order])
+        found = _one_of_each_support(found[order]) if self._funnel else distinct(found[order])
         keep = found[: self._kept]
         self._memory = np.vstack([keep, self._memory])[: self._kept]
         return Priced(-np.inf if self._funnel else np.inf, False, found[:count])
@@ -111,10 +114,10 @@ class LocalPricer(AbstractPricer):
         fresh = np.maximum(random.dirichlet(np.full(_NEW, _SPARSE), count), _FLOOR)
         weights = np.hstack([(1 - share) * np.maximum(atoms[rows, old], _FLOOR**2), share * fresh])
         logs, values = self._within(prices, lam, symbols, np.log(weights), _STEPS)
-        best = np.argsort(values, kind="stable")[: self._kept]
+        best = np.argsort(values, kind="stable")
         found = np.zeros((len(best), size))
         np.add.at(found, (np.arange(len(best))[:, None], symbols[best]), np.exp(logs[best]))
-        found = np.where(found > _TRACE, found, 0.0)
+        found = _one_of_each_support(np.where(found > _TRACE, found, 0.0))[: self._kept]
         return found / found.sum(axis=1, keepdims=True)
 
     def _finished(self, prices: np.ndarray, lam: float, starts: np.ndarray) -> np.ndarray:
@@ -209,6 +212,12 @@ def _starts(size: int, random: np.random.Generator) -> np.ndarray:
     sets += [random.dirichlet(np.full(size, shape), _STARTS // 4) for shape in (0.1, 0.3, 1.0)]
     blurred = (1 - _FLOOR) * np.vstack(sets) + _FLOOR / size
     return blurred / blurred.sum(axis=1, keepdims=True)
+
+
+def _one_of_each_support(atoms: np.ndarray) -> np.ndarray:
+    """The rows of (n, X) whose symbols of more than `_SUPPORT` are those of no earlier row, in their order."""
+    _, first = np.unique(np.packbits(atoms > _SUPPORT, axis=1), axis=0, return_index=True)
+    return atoms[np.sort(first)]
 
 
 def _xlogx(x: np.ndarray) -> np.ndarray:
