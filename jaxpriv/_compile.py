@@ -374,8 +374,13 @@ def _kept_name(function: Callable[..., PyTree], args: tuple[PyTree, ...], backen
         return None
 
 
-def compiled(function: Callable[..., PyTree], *args: PyTree) -> tuple[Callable[[], PyTree], float]:
+def compiled(
+    function: Callable[..., PyTree], *args: PyTree, donated: int | None = None
+) -> tuple[Callable[[], PyTree], float]:
     """`function(*args)` compiled ahead of time: a thunk that runs it, and the seconds compiling took (0 if known).
+
+    `donated`: the place of an argument whose memory the results take; its arrays are gone once the thunk has run. Such
+    a program is not kept on disk, for a run that fails there could not be tried again.
 
     Executables are kept in memory, and for the next process on disk (`kept`): loading counts as compiling.
 
@@ -384,7 +389,7 @@ def compiled(function: Callable[..., PyTree], *args: PyTree) -> tuple[Callable[[
     refuse_after_fork()
     leaves, structure = jax.tree.flatten(args)
     backend, chosen = target_platform(), jax.config.jax_default_device
-    key = (function, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), backend, chosen)
+    key = (function, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), backend, chosen, donated)
     with _LOCK:
         program = _PROGRAMS.setdefault(key, _Program())
         _PROGRAMS.move_to_end(key)
@@ -398,10 +403,10 @@ def compiled(function: Callable[..., PyTree], *args: PyTree) -> tuple[Callable[[
             def own(*arguments: PyTree) -> PyTree:  # JAX's caches hold a program as long as its function lives
                 return function(*arguments)
 
-            name = _kept_name(function, args, backend)
+            name = _kept_name(function, args, backend) if donated is None else None
 
             def compile_it() -> jax.stages.Compiled:
-                executable = jax.jit(own).lower(*args).compile(_options(backend))
+                executable = jax.jit(own, donate_argnums=donated).lower(*args).compile(_options(backend))
                 if trim := _trim():  # what the compiler has freed, some 180 MB, stays with the process otherwise
                     trim(0)
                 if name is not None:

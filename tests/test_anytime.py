@@ -253,7 +253,8 @@ def test_a_call_of_long_steps_ends_between_two_of_them(ended_by, monkeypatch):
     monkeypatch.setattr(loops, "_PORTION", 0.0)  # every step is a long one
     calls = []
 
-    def compiled(function, *args):
+    def compiled(function, *args, donated=None):
+        assert donated is None
         calls.append(function)
         if len(calls) == 2 and ended_by == "interrupt":
             threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
@@ -267,6 +268,25 @@ def test_a_call_of_long_steps_ends_between_two_of_them(ended_by, monkeypatch):
     assert 0 < found.steps < 10**8
     assert is_mechanism(found.mechanism)
     assert found.lower_bound <= leaked(found.mechanism)
+
+
+def test_portions_on_an_accelerator_take_the_memory_of_the_state_before(monkeypatch):
+    whole = jp.solve(problem(), max_steps=6, **SLOW)
+    states = []
+
+    def compiled(function, *args, donated=None):
+        if function is loops.ONE.resume:
+            states.append(args[donated])
+        return _compile.compiled(function, *args, donated=donated)
+
+    monkeypatch.setattr(loops, "target_platform", lambda: "gpu")
+    monkeypatch.setattr(loops, "compiled", compiled)
+    monkeypatch.setattr(loops, "_PORTION", 1e-9)  # one step each
+    found = jp.solve(problem(), max_steps=6, progress=lambda record: None, **SLOW)
+    assert len(states) == found.steps == 6
+    assert all(leaf.is_deleted() for state in states for leaf in jax.tree.leaves(state))
+    np.testing.assert_allclose(found.mechanism, whole.mechanism, rtol=0, atol=1e-12)
+    assert found.lower_bound == pytest.approx(whole.lower_bound, abs=1e-12)
 
 
 def test_another_limit_compiles_nothing():

@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import jax
 import numpy as np
 import pytest
 
@@ -13,9 +14,11 @@ from jaxpriv import (
     _resources,
     distortion,
     leakage,
+    optimal_mechanism,
     probability,
     watchdog,
 )
+from jaxpriv._native import absence
 from jaxpriv.estimation.audit import audit_mechanism
 from jaxpriv.problems.distortion import rate_distortion
 from jaxpriv.solvers import Goal
@@ -80,3 +83,21 @@ def test_the_plan_of_a_cube_depends_on_the_kernels(missing, fits, monkeypatch):
     assert 3.0 * one < choice.newton_bytes(cube) < 4.0 * one
     with pytest.raises(ResourceError, match="interior-point"):
         choice.pick_solver("interior-point", cube, Goal(1e-6, 0.0))
+
+
+@pytest.mark.skipif(absence() is not None, reason="compiled kernels are absent")
+def test_a_derivative_of_the_optimum_stays_within_the_plan(monkeypatch):
+    """What XLA reserves for reverse mode: its systems are those of a step, and no product of theirs is held."""
+    monkeypatch.setattr(choice, "_fits", lambda *_: False)  # the plan with the kernels
+    joint = np.random.default_rng(0).dirichlet(np.ones(64 * 256)).reshape(64, 256)
+    table = distortion.absolute(np.arange(256.0) / 256)
+
+    def first_cell(joint):
+        return optimal_mechanism(DistortionProblem(joint, table, budget=0.05))[0, 0]
+
+    with jax.enable_x64(True):
+        compiled = jax.jit(jax.grad(first_cell)).lower(joint).compile({"xla_backend_optimization_level": 0})
+    found = compiled.memory_analysis()
+    assert found.argument_size_in_bytes == found.output_size_in_bytes == joint.nbytes
+    plan = choice.newton_bytes(DistortionProblem(joint, table, budget=0.05))
+    assert found.temp_size_in_bytes + 2 * joint.nbytes < plan
