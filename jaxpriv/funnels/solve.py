@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxpriv._clock import Clock, ProgressLike, clock_of
+from jaxpriv._clock import Clock, ProgressLike, Stop, clock_of
 from jaxpriv._compile import own_settings
 from jaxpriv._numerics import information_interval
 from jaxpriv._validation import finite, is_traced, real_array, scalar
@@ -95,6 +95,10 @@ def solve_with(
 # The funnel curve PF(R) is convex and the bottleneck curve IB(R) concave (append a switch to Y), both through (0, 0)
 # and (H(X), I(S;X)). So a finite number of points certifies all of it: between points that are reached the chord is
 # reached, and the prices of every point give a line L = c + lambda R that no release crosses anywhere.
+
+
+# Of the time that is left, what one target may take before all others have been visited.
+_FOR_ONE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,9 +224,10 @@ def funnel_frontier(
     given). A pair of calls, one with a `FunnelProblem` and one with a `BottleneckProblem`, gives both envelopes:
     everything between them can be reached, nothing outside of them can.
 
-    A time limit or Ctrl-C works as in `solve`. All targets are returned: one that was not reached has the status
-    `best_known`, the best release of the atoms that are known (local methods: X itself from time to time), and the best
-    bound that the prices of any other target prove for it.
+    A time limit or Ctrl-C works as in `solve`. Column generation spends at most half of what is left of a limit on one
+    target, and goes on with those that were not done after the last one. All targets are returned: one that was not
+    reached has the status `best_known`, the best release of the atoms that are known (local methods: X itself from time
+    to time), and the best bound that the prices of any other target prove for it.
 
     Args:
         problem: supplies the joint and the measure.
@@ -273,17 +278,32 @@ def funnel_frontier_within(
     keeps = isinstance(method, ColumnGeneration)
     find = method.prepare(problem) if keeps else method.find
     solutions: dict[int, FunnelSolution] = {}
+    postponed: list[int] = []
     with clock, own_settings():
-        for done, k in enumerate(np.argsort(-targets, kind="stable"), start=1):
-            with clock.quiet():
-                one = solutions[int(k)] = solve_with(points[k], name, find, goal, keeps)
-            ends = one.lower_bound, one.upper_bound
-            clock.report(name, one.steps, one.value, max(ends, key=lambda end: abs(end - one.value)), done, len(points))
-        if clock.stop:
+        for done, k in enumerate(np.argsort(-targets, kind="stable").tolist(), start=1):
+            with clock.quiet(), clock.share(_FOR_ONE if keeps else 1.0):
+                one = solutions[k] = solve_with(points[k], name, find, goal, keeps)
+                if keeps and clock.stop is Stop.TIME_LIMIT:
+                    postponed.append(k)
+            _report(clock, name, one, done, len(points))
+        for number, k in enumerate(postponed):
+            if clock.expired():
+                break
+            with clock.quiet(), clock.share(1.0 / (len(postponed) - number)):
+                one = solve_with(points[k], name, find, goal, keeps)
+            if one.gap < solutions[k].gap:
+                solutions[k] = one
+            _report(clock, name, one, len(points), len(points))
+        if clock.stop or postponed:
             proofs = [one.proof for one in solutions.values() if one.proof is not None]
             for k, one in solutions.items():
                 solutions[k] = _with_proofs(points[k], one, proofs, goal.tol)
     return FunnelFrontier(problem, form, targets, tuple(solutions[k] for k in range(len(points))))
+
+
+def _report(clock: Clock, name: str, one: FunnelSolution, done: int, total: int) -> None:
+    ends = one.lower_bound, one.upper_bound
+    clock.report(name, one.steps, one.value, max(ends, key=lambda end: abs(end - one.value)), done, total)
 
 
 def _with_proofs(

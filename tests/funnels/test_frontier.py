@@ -5,8 +5,10 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import datasets
+from jaxpriv._clock import Stop
 from jaxpriv.funnels import FunnelGoal
 from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.funnels.atoms.column_generation import BlockProgram
 
 from .cases import block_joint, entropy, information, random_joint, source_of
 
@@ -106,3 +108,22 @@ def test_prices_proved_for_one_target_serve_the_next():
     assert again.proof is not None
     assert again.proof.bound == found.proof.bound
     np.testing.assert_array_equal(again.proof.prices, found.proof.prices)
+
+
+def test_a_target_that_takes_long_goes_on_after_the_others(monkeypatch):
+    """With a limit, one target does not take the time of those that follow."""
+    whole, visits = BlockProgram.solve, []
+
+    def slow(self, problem, goal, rounds):
+        visits.append(problem.target)
+        if visits == [0.9 * MOST]:
+            goal.clock.stop = Stop.TIME_LIMIT
+        return whole(self, problem, goal, rounds)
+
+    monkeypatch.setattr(BlockProgram, "solve", slow)
+    shares = [0.5, 0.9, 0.7]
+    curve = jp.funnel_frontier(
+        jp.FunnelProblem(JOINT, disclosure=0.0), disclosures=[share * MOST for share in shares], time_limit=600.0
+    )
+    assert visits == [share * MOST for share in (0.9, 0.7, 0.5, 0.9)]
+    assert set(curve.status) == {"optimal"}
