@@ -334,7 +334,7 @@ def _least_value_of(asked: LeastWorst) -> TracedResult:
 
 
 def _least_worst(asked: LeastWorst) -> TracedResult:
-    """The least worst outcome: value, mechanism, rules and prices have derivatives."""
+    """The least worst outcome: value and mechanism have derivatives."""
 
     @jax.custom_jvp
     def found(parts: PyTree) -> TracedResult:
@@ -343,9 +343,7 @@ def _least_worst(asked: LeastWorst) -> TracedResult:
     @found.defjvp
     def _jvp(primals: PyTree, tangents: PyTree) -> PyTree:
         (parts,), (change,) = primals, tangents
-        best, moved = asked.found_and_moves(parts, change)
-        still = jax.tree.map(_no_tangent, best)
-        names = ("mechanism", "k", "eta", "price", "value")
-        return best, still._replace(**{name: getattr(moved, name) for name in names})
+        best, mechanism, slope = asked.found_and_moves(parts, change)
+        return best, jax.tree.map(_no_tangent, best)._replace(mechanism=mechanism, value=slope)
 
     return found(asked.parts)

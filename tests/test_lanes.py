@@ -178,6 +178,9 @@ _FORMS = {
     "f-information": {"leakage": by_name("f-information", divergence="chi-squared"), "leakage_budget": 0.02},
     "max-information": {"leakage": by_name("max-information"), "leakage_budget": 0.1},
     "ldp": {"leakage": by_name("ldp"), "leakage_budget": 0.4},
+    "least-max-information": {"leakage": by_name("max-information")},
+    "least-ldp": {"leakage": by_name("ldp")},
+    "least-lift": {"leakage": by_name("lift")},
 }
 
 
@@ -281,17 +284,16 @@ def test_a_measure_of_ones_own_needs_no_functions_for_lanes(together):
     assert together == []
 
 
-def test_functions_of_ones_own_searches_and_limits_have_no_batches_in_numpy(no_compiler):
+def test_functions_of_ones_own_and_limits_have_no_batches_in_numpy(no_compiler):
     def brier(q):
         return ((q[None] - jnp.eye(len(q), dtype=q.dtype)) ** 2).sum(axis=1)
 
     others = [
-        _problem(0, leakage=by_name("ldp")),
         _problem(0, leakage=AverageCostGain(CustomLoss(brier))),
         jp.DistortionProblem(random_joint(0, 4, 4), 1.0 - np.eye(4), budget=0.4, limits=[(by_name("lift"), 0.5)]),
     ]
     found = [kinds.kind_of(problem, "auto", Goal(1e-6)) for problem in (_problem(0), *others)]
-    assert [0 if kind is None else kind.width_uncompiled(100) for kind in found] == [100, 0, 0, 0]
+    assert [0 if kind is None else kind.width_uncompiled(100) for kind in found] == [100, 0, 0]
 
 
 def test_batches_in_numpy_are_about_equally_long_and_fit_into_memory(no_compiler):

@@ -69,16 +69,14 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
         return Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules | None:
-        """`compared` with every P(x|s), at a limit no higher than where it limits anything.
-
-        P(.|s) of a symbol without mass counts as P(.): its lift of 1 lies between those of the others, whose mean is 1.
-        """
-        limit = xp.minimum(view.limit_by(2), MOST_NATS)
-        seen = view.prior > 0
-        mass = view.mass[..., None, :]
-        given = xp.where(seen[..., None], view.joint / xp.where(seen, view.prior, 1.0)[..., None], mass)
-        rows, reference = self.compared(given, view, limit)
+        """`compared` with every P(x|s), at a limit no higher than where it limits anything."""
+        rows, reference = self.compared(_given(view), view, xp.minimum(view.limit_by(2), MOST_NATS))
         return Rules(LINEAR, rows, reference) if rows.shape[-2] else None
+
+    def rules_at_peak(self, view: View) -> Rules | None:
+        """The same for e^value <= peak, with the peak for a variable: `ratios` with every P(x|s)."""
+        rows, reference, rate = self.ratios(_given(view), view)
+        return Rules(LINEAR, rows, reference, rate=rate) if rows.shape[-2] else None
 
     @property
     def lift_ends(self) -> tuple[LiftEnd, ...]:
@@ -94,12 +92,24 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
         others.
         """
 
+    @abstractmethod
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
+        """(rows, reference, rate) of e^value <= peak, affine in the peak: multiples of the rows of `compared`, in their
+        order. Without a reference rows <= peak rate, otherwise rows <= t (reference + peak rate) for some t.
+        """
+
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """`score` of l[s] = ln( w_s/(p_s |w|) ); 0 where |w| = 0."""
         lift = lift_of(w, prior)
         present = positive(lift)
         log_lift = jnp.where(present, jnp.log(jnp.where(present, lift, 1.0)), -jnp.inf)
         return jnp.where(jnp.any(present), self.score(log_lift, positive(prior)), 0.0)
+
+
+def _given(view: View) -> Arr:
+    """P(x|s), (S, X). P(.|s) of a symbol without mass counts as P(.): its lift of 1 lies between the others' lifts."""
+    seen = view.prior > 0
+    return xp.where(seen[..., None], view.joint / xp.where(seen, view.prior, 1.0)[..., None], view.mass[..., None, :])
 
 
 def _highest(log_lift: Arr, support: Arr) -> Arr:
@@ -122,6 +132,18 @@ def _below(lift: Arr, view: View, limit: ScalarLike) -> Arr:
 
 def _not_positive(rows: Arr) -> tuple[Arr, Arr]:
     return rows, np.zeros(rows.shape[:-1])
+
+
+def _at_most(rows: Arr, rate: Arr) -> tuple[Arr, Arr, Arr]:
+    rows, rate = (xp.broadcast_to(part, np.broadcast_shapes(rows.shape, rate.shape)) for part in (rows, rate))
+    return rows, np.zeros(rows.shape[:-1]), rate
+
+
+def _within_the_peak(lift: Arr) -> tuple[Arr, Arr, Arr]:
+    """All P(y|s) of an output within that factor: t <= P(y|s) <= t peak for some t."""
+    zero, one = np.zeros(lift.shape[:-1]), np.ones(lift.shape[:-1])
+    ends = xp.concatenate([zero, -one], axis=-1), xp.concatenate([one, zero], axis=-1)
+    return xp.concatenate([lift, -lift], axis=-2), *ends
 
 
 def _within_a_factor(lift: Arr, limit: ScalarLike) -> tuple[Arr, Arr]:
@@ -152,6 +174,11 @@ class Lift(AbstractPointwiseLeakage):
         lift = given[view.distinct(given)]
         return _not_positive(xp.concatenate([_above(lift, view, limit), _below(lift, view, limit)], axis=-2))
 
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
+        lift = given[view.distinct(given)]
+        mass = xp.broadcast_to(view.mass[..., None, :], lift.shape)
+        return _at_most(xp.concatenate([lift, mass], axis=-2), xp.concatenate([mass, lift], axis=-2))
+
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return {"intervals": np.maximum(bounds.max_lift, bounds.min_lift)}
 
@@ -181,6 +208,9 @@ class MaxLift(AbstractPointwiseLeakage):
     def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         return _not_positive(_above(given[view.distinct(given)], view, limit))
 
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
+        return _at_most(given[view.distinct(given)], view.mass[..., None, :])
+
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return {"intervals": bounds.max_lift}
 
@@ -207,6 +237,9 @@ class MinLift(AbstractPointwiseLeakage):
 
     def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         return _not_positive(_below(given[view.distinct(given)], view, limit))
+
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
+        return _at_most(view.mass[..., None, :], given[view.distinct(given)])
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return {"intervals": bounds.min_lift}
@@ -284,6 +317,16 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         if self.neighbours is None:
             return _within_a_factor(given[view.distinct(given)], limit)
+        one, other = self._neighbouring(given, view)
+        return _not_positive(one - xp.exp(limit) * other)
+
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
+        if self.neighbours is None:
+            return _within_the_peak(given[view.distinct(given)])
+        return _at_most(*self._neighbouring(given, view))
+
+    def _neighbouring(self, given: Arr, view: View) -> tuple[Arr, Arr]:
+        """P(x|s) and P(x|s') of every pair that is compared."""
         pairs = np.argwhere(np.asarray(self.neighbours))
         if view.whole:
             pairs = pairs[pairs[:, 0] != pairs[:, 1]]
@@ -293,8 +336,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
             pairs = view.distinct(given)[np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)]
         first, second = pairs[:, 0], pairs[:, 1]
         both = ((view.prior[first] > 0) & (view.prior[second] > 0))[:, None]
-        one, other = xp.where(both, given[first], view.mass), xp.where(both, given[second], view.mass)
-        return _not_positive(one - xp.exp(limit) * other)
+        return xp.where(both, given[first], view.mass), xp.where(both, given[second], view.mass)
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes:
         return {"intervals": bounds.ldp(self.neighbours)}
@@ -343,6 +385,9 @@ class InferentialPrivacy(AbstractPointwiseLeakage):
 
     def compared(self, given: Arr, view: View, limit: ScalarLike) -> tuple[Arr, Arr]:
         return _within_a_factor(given[view.distinct(given)], limit)
+
+    def ratios(self, given: Arr, view: View) -> tuple[Arr, Arr, Arr]:
+        return _within_the_peak(given[view.distinct(given)])
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         return {"intervals": bounds.ldp(None)}

@@ -24,7 +24,7 @@ that a solver computed. All run on NumPy and on JAX arrays. A symbol without mas
 import enum
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -107,6 +107,7 @@ class Rules:
     cap: Arr | None = None  # (T,) or None: LINEAR only
     parameter: ScalarLike = 0.0  # (): a number that the set depends on and that is no constant of a compiled program
     offset: Arr | None = None  # (X,) or None: of a worst-outcome limit, phi(y) + offset . W_y <= 0
+    rate: Arr | None = None  # as `Term.rate`, of the least worst outcome
 
 
 @jax.tree_util.register_dataclass
@@ -125,7 +126,9 @@ class Term:
     normalised: bool = field(metadata={"static": True})  # whether t_y exists (LINEAR with a reference)
     # Whether it is a limit that only mechanisms meet under which S and Y are independent.
     independent: bool = field(metadata={"static": True}, default=False)
-    rate: Arr | None = None  # (X,) or None: role WORST, what a unit of the peak allows an output, times its W
+    # Role WORST, what a unit of the peak allows: of a smooth set (X,), times W_y; of LINEAR rows (T, X), times W_y, and
+    # where these are normalised (T,), times t_y. None: the limit does not depend on a peak.
+    rate: Arr | None = None
     # The rule that rules are counted from, (T,), None: zero. The set of a smooth term is then { g : g + centre in G }.
     centre: Arr | None = None
 
@@ -143,8 +146,18 @@ class Term:
         return g if self.centre is None else g + self.centre
 
     def offset_at(self, peak: ScalarLike) -> Arr:
-        """The offset of a worst-outcome limit where the peak is as given."""
+        """The offset of a smooth worst-outcome limit where the peak is as given."""
         return self.offset if self.rate is None else self.offset - peak * self.rate
+
+    def at_peak(self, peak: ScalarLike) -> "Term":
+        """The limit where the peak is as given."""
+        if self.rate is None:
+            return self
+        if self.smooth:
+            return replace(self, offset=self.offset_at(peak), rate=None)
+        if self.normalised:
+            return replace(self, reference=self.reference + peak * self.rate, rate=None)
+        return replace(self, rows=self.rows - peak * self.rate, rate=None)
 
     @property
     def priced(self) -> bool:

@@ -28,7 +28,8 @@ from jaxpriv.leakage.rule_sets import Role, Term, classes
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers import Candidate, Goal, path_tangent
 from jaxpriv.solvers.interior_point.candidate import largest_ratio
-from jaxpriv.solvers.interior_point.system import Point, rearrange, rule_at
+from jaxpriv.solvers.interior_point.start import uniform
+from jaxpriv.solvers.interior_point.system import Data, Point, rearrange, rule_at
 
 # The device's view of the gap and the certificate differ by rounding; stop a little below.
 MARGIN = 0.8
@@ -78,13 +79,19 @@ class Kept:
         sums = lambda part: _summed(part, self.useful)  # noqa: E731
         for term, rows in zip(program.terms, self.rows, strict=True):
             cap = None if term.cap is None else _summed(term.cap, rows)  # rows with caps are not put together
-            rate = None if term.rate is None else sums(term.rate)
             parts = {
                 "rows": sums(_summed(term.rows, rows).T).T,
                 "reference": _summed(term.reference, rows),
                 "offset": sums(term.offset),
             }
-            terms.append(dataclasses.replace(term, cap=cap, rate=rate, **parts))
+            if term.rate is not None:
+                wide = not term.smooth and not term.normalised
+                parts["rate"] = (
+                    sums(_summed(term.rate, rows).T).T
+                    if wide
+                    else (sums(term.rate) if term.smooth else _summed(term.rate, rows))
+                )
+            terms.append(dataclasses.replace(term, cap=cap, **parts))
         _, first = np.unique(self.useful[self.useful >= 0], return_index=True)
         mass = sums(program.mass)
         return dataclasses.replace(
@@ -147,7 +154,8 @@ def _useful_classes(program: Program, present: np.ndarray) -> np.ndarray:
     if len(np.unique(classes(first[:, None]))) == len(rows):
         return result
     parts = [term.rows.T for term in program.terms]
-    parts += [np.stack([term.offset, *([] if term.rate is None else [term.rate])], axis=1) for term in program.terms]
+    parts += [term.offset[:, None] for term in program.terms]
+    parts += [np.reshape(term.rate, (-1, len(present))).T for term in program.terms if _by_input(term)]
     parts += [part - part.min(axis=1, keepdims=True) for part in (*program.constraints, program.cost)]
     keys = np.concatenate([part[rows] / mass[:, None] for part in parts], axis=1)
     # Costs of very different scale: compare each on its own scale.
@@ -157,11 +165,18 @@ def _useful_classes(program: Program, present: np.ndarray) -> np.ndarray:
     return result
 
 
+def _by_input(term: Term) -> bool:
+    """Whether what the peak allows is counted by useful symbols."""
+    return term.rate is not None and (term.smooth or not term.normalised)
+
+
 def _row_classes(term: Term, present: np.ndarray) -> np.ndarray:
     """(T,) numbers of rows that are proportional on the symbols that are `present`, -1 for rows of zeros; the first is
     kept where all are zeros (of one private symbol, say): a solver takes no term without rows.
     """
     shown = abs(term.rows[:, present]).max(axis=1) > 0
+    if term.rate is not None and _by_input(term) and not term.smooth:
+        shown = shown | (abs(term.rate[:, present]).max(axis=1) > 0)
     seen = np.flatnonzero(shown) if shown.any() else np.zeros(1, dtype=int)
     result = np.full(len(term.rows), -1)
     result[seen] = np.arange(len(seen))
@@ -189,6 +204,8 @@ def _in_order_of_useful(rows: np.ndarray, table: Arr, useful: np.ndarray) -> np.
 def _diagonal(terms: Sequence[Term]) -> bool:
     """Whether there is one term, whose rows are a diagonal matrix."""
     if len(terms) != 1 or terms[0].rule_set.coupled or terms[0].rows.shape[0] != terms[0].rows.shape[1]:
+        return False
+    if terms[0].rate is not None and not terms[0].smooth:  # its rows at a peak are none
         return False
     rows = terms[0].rows
     return bool(np.count_nonzero(rows) == np.count_nonzero(np.diagonal(rows)))
@@ -222,9 +239,14 @@ class Reduced:
         kept = Kept.of(program)
         scaled, factor, shift = _scaled(kept.program(program))
         centred, known = _centred(scaled)
-        shift = shift / factor + known
-        inner = Goal(MARGIN * goal.tol / factor, xp.asarray(MARGIN * goal.rtol, program.cost), shift)
+        shift = xp.log(factor) if program.logarithmic else shift / factor + known
+        size = xp.ones((), program.cost) if program.logarithmic else factor
+        inner = Goal(MARGIN * goal.tol / size, xp.asarray(MARGIN * goal.rtol, program.cost), shift)
         return Reduced(program, kept, centred, factor, inner)
+
+    def limit(self, total: ScalarLike) -> ScalarLike:
+        """The limit on a worst-outcome measure that a total of a reduced minimax program stands for."""
+        return total + self.goal.shift if self.program.logarithmic else total * self.factor
 
     def expanded(self, best: Candidate) -> tuple[PyTree, PyTree, PyTree, PyTree]:
         """(mechanism, k, eta, price) of the original program."""
@@ -254,7 +276,8 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
         factor = xp.where(shared, sizes, 0.0).max() if program.shares else cost.sum(axis=0).max()
     terms = program.terms
     if program.minimax:
-        factor = largest_ratio(rearrange(program), program.feasible_point.T)
+        data = rearrange(program)
+        factor = largest_ratio(data, _finite(data))
     factor = xp.where(factor > 0, factor, 1.0)
     if program.minimax:
         terms = tuple(
@@ -269,6 +292,14 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
         budgets=budgets / scale,
     )
     return scaled, factor, lowest.sum()
+
+
+def _finite(data: Data) -> Arr:
+    """The feasible point, (Y, X); of linear limits, whose ratios may be infinite there, its mean with a uniform one."""
+    feasible_point = data.program.feasible_point.T
+    if data.rises is None and data.turns is None:
+        return feasible_point
+    return 0.5 * (feasible_point + uniform(data))
 
 
 def _centred(program: Program) -> tuple[Program, ScalarLike]:
@@ -322,23 +353,11 @@ def _unscaled_prices(program: Program, price: Arr, factor: ScalarLike) -> Arr:
 # How the optimum of a program moves with what the program is made of, inside of jit and grad.
 
 
-def as_they_are(*optimum: Arr) -> tuple[Arr, ...]:
-    """(mechanism, k, eta, price) in units of the program."""
-    return optimum
-
-
-def moves(
-    program_of: Callable[[PyTree], Program],
-    parts: PyTree,
-    change: PyTree,
-    point: Point,
-    counted: Callable[..., tuple[Arr, ...]] = as_they_are,
-) -> tuple[Arr, ...]:
+def moves(program_of: Callable[[PyTree], Program], parts: PyTree, change: PyTree, point: Point) -> tuple[Arr, ...]:
     """The moves of (mechanism, k, eta, price) of `program_of(parts)` as the parts move by `change`.
 
     `point`: where the interior-point method ended on the reduced program. The feasible point does not move the
-    optimum, and private symbols without mass stay without. `counted`: (mechanism, k, eta, price) in units of the
-    caller's own.
+    optimum, and private symbols without mass stay without.
     """
 
     def small(parts: PyTree) -> Reduced:
@@ -351,7 +370,7 @@ def moves(
 
     def read(parts: PyTree, x: Array, k: Array, eta: Array, price: Array) -> tuple[Arr, ...]:
         nothing = jnp.zeros((), x.dtype)
-        return counted(*small(parts).expanded(Candidate(x.T, nothing, k, eta, price, nothing)))
+        return small(parts).expanded(Candidate(x.T, nothing, k, eta, price, nothing))
 
     moved = jax.jvp(arrays, (parts,), (change,))[1]
     along = path_tangent(small(parts).program, moved, point)

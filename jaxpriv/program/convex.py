@@ -15,6 +15,7 @@ The least worst outcome is one program too. Where WORST terms of smooth kinds ha
     phi_j(A_j W_y) + offset_j . W_y <= peak rate_j . W_y  for every y,
 
 and the peak, the largest ratio of an output, is what is minimised. It multiplies W, so the program is quasi-convex.
+Rows of LINEAR terms with a rate read A_j W_y <= peak rate_j W_y, or A_j W_y <= t_y (reference_j + peak rate_j).
 A `StreamedProgram` states the least leakage over operators, without a table of size |X| |Y|; block by block it is the
 same as form OBJECTIVE.
 
@@ -69,6 +70,8 @@ class Program:
     equal: Arr | None = None  # (R,) bool: constraints that hold with equality, at a price of any sign; None: none
     shares: bool = field(metadata={"static": True}, default=False)  # whether any of `marks` is 1
     diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix
+    # Whether the value of a minimax program is the logarithm of its peak.
+    logarithmic: bool = field(metadata={"static": True}, default=False)
 
     @property
     def peaked(self) -> bool:
@@ -77,8 +80,7 @@ class Program:
 
     def at_peak(self, peak: ScalarLike) -> "Program":
         """The limits of a minimax program where its peak is as given."""
-        terms = [replace(term, offset=term.offset_at(peak), rate=None) for term in self.terms]
-        return replace(self, terms=tuple(terms))
+        return replace(self, terms=tuple(term.at_peak(peak) for term in self.terms))
 
     @property
     def minimax(self) -> bool:
@@ -152,7 +154,7 @@ def onto_equations(program: Program, mechanism: Arr) -> Arr:
 # Axes of every array of a program without lanes.
 _AXES = {"mass": 1, "cost": 2, "constraints": 3, "budgets": 1, "marks": 1, "support": 2, "feasible_point": 2}
 # Those of a term.
-_TERM_AXES = {"rows": 2, "reference": 1, "cap": 1, "offset": 1, "bound": 0, "parameter": 0, "rate": 1}
+_TERM_AXES = {"rows": 2, "reference": 1, "cap": 1, "offset": 1, "bound": 0, "parameter": 0}
 
 
 def in_lanes(program: Program) -> Program:
@@ -171,7 +173,11 @@ def in_lanes(program: Program) -> Program:
     def parts(whole: Program | Term, axes: dict[str, int]) -> dict[str, Arr | None]:
         return {name: part(getattr(whole, name), rank) for name, rank in axes.items()}
 
-    terms = tuple(replace(term, **parts(term, _TERM_AXES)) for term in program.terms)
+    def laid_out(term: Term) -> Term:
+        wide = not term.smooth and not term.normalised
+        return replace(term, **parts(term, {**_TERM_AXES, "rate": 1 + wide}))
+
+    terms = tuple(map(laid_out, program.terms))
     found = replace(program, terms=terms, **parts(program, _AXES))
     if _lanes.count_of(*jax.tree.leaves(found)) is None:
         return replace(found, cost=_lanes.with_lanes(program.cost))

@@ -18,8 +18,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced
 from jaxpriv.distortion import Absolute, AbstractDistortion, Pairwise, Squared
-from jaxpriv.errors import InputError
-from jaxpriv.leakage import AbstractLeakage, MutualInformation, exact_values
+from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, MutualInformation, exact_values
 from jaxpriv.leakage._base import PLAIN, Scale
 from jaxpriv.leakage.rule_sets import LINEAR, Role, Rules, Term, View
 from jaxpriv.problems.distortion import DistortionProblem
@@ -200,6 +199,7 @@ def _made(rules: Rules, role: Role, mass: Arr, bound: ScalarLike) -> Term:
         parameter=np.float64(rules.parameter),
         rule_set=rules.rule_set,
         role=role,
+        rate=rules.rate,
         normalised=not rules.rule_set.smooth and _refers(rules.reference),
     )
 
@@ -291,19 +291,10 @@ def reading(problem: DistortionProblem | ProblemStack) -> tuple[Scale, Any]:
 def program_of(problem: DistortionProblem) -> Program:
     """The convex program that states `problem`, in float64 (or the dtype of its tracers), without a feasible point.
 
-    Its value is that of the problem up to the unit of the measure (`reading`). The least worst outcome of a measure
-    that is `linear` is a search over `worst_program`, and has none.
-
-    Raises:
-        InputError: the least worst outcome of a measure whose rows depend on the limit.
+    Its value is that of the problem up to the unit of the measure (`reading`).
     """
     if problem.budget is None or not problem.leakage.worst_outcome:
         return measured_program(problem, limits_of(problem))
-    if problem.leakage.linear:
-        raise InputError(
-            f"leakage: the least {type(problem.leakage).__name__} within budgets is a search over limits, not one "
-            "convex program; with leakage_budget= it is one"
-        )
     return least_worst_program(problem)
 
 
@@ -315,20 +306,72 @@ def worst_program(problem: DistortionProblem | ProblemStack, e: ScalarLike, whol
     return distance_program(problem, ((problem.leakage, e), *further), whole)
 
 
-def least_worst_program(problem: DistortionProblem, whole: bool = False) -> Program:
-    """The least worst-outcome leakage within the budgets as one minimax program, for a measure that is not `linear`.
+def least_worst_program(problem: DistortionProblem | ProblemStack, whole: bool = False) -> Program:
+    """The least worst-outcome leakage within the budgets as one minimax program.
 
     Its rules and prices are laid out as those of `worst_program`, which proves them at a limit of one's own. The
     offset of a smooth worst-outcome term is affine in its limit: the change in it is what the peak is multiplied by.
+    The rows of a measure that is `linear` are affine in the exponential of its limit, which is the peak then.
     """
-    whole = whole or is_traced(problem)
-    nothing, one = (as_budgets(worst_program(problem, limit, whole)) for limit in (0.0, 1.0))
-    own = len(problem.joints)  # its terms come first, one for every joint
+    measure, joints = problem.leakage, problem.joints
+    whole = whole or isinstance(problem, ProblemStack) or is_traced(problem)
+    nothing = as_budgets(worst_program(problem, 0.0, whole))
+    groups = joints.shape[-3]
+    if isinstance(measure, AbstractPointwiseLeakage):
+        each = [_at_peak(measure, joints[..., k, :, :], whole) for k in range(groups)]
+        terms = [term for term in each if term is not None]
+        terms = (*terms, *nothing.terms[len(terms) :])
+        return dataclasses.replace(nothing, terms=terms, logarithmic=True)
+    one = worst_program(problem, 1.0, whole)
     terms = [
-        dataclasses.replace(term, rate=term.offset - other.offset, independent=False)
-        for term, other in zip(nothing.terms[:own], one.terms, strict=False)
-    ]
-    return dataclasses.replace(nothing, terms=(*terms, *nothing.terms[own:]))
+        dataclasses.replace(
+            term,
+            rate=term.offset - other.offset if term.smooth else term.rows - other.rows,
+            independent=False,
+        )
+        for term, other in zip(nothing.terms[:groups], one.terms, strict=False)
+    ]  # its terms come first, one for every joint
+    return dataclasses.replace(nothing, terms=(*terms, *nothing.terms[groups:]))
+
+
+def _at_peak(measure: AbstractPointwiseLeakage, joint: Arr, whole: bool) -> Term | None:
+    own, view = _viewed(measure, joint, 0.0, whole)
+    rules = own.rules_at_peak(view)
+    return None if rules is None else _made(rules, Role.WORST, view.mass, 0.0)
+
+
+def of_distance(
+    least: Program, worst: Program, low: ScalarLike, high: ScalarLike, k: Arr, eta: Arr, price: Arr
+) -> tuple[Arr, Arr, Arr]:
+    """The duals of a minimax program as those of `worst`, the distance to its budgets at the limit `low`: prices of
+    these that sum to one. They are as good up to the limit `high`.
+    """
+    total = price[: len(least.budgets)].sum()
+    total = xp.where(total > 0, total, 1.0)
+    k = _rules_at_limit(least, worst, low, high, k) if least.logarithmic else k
+    return k / total, eta / total, price / total
+
+
+def _rules_at_limit(least: Program, worst: Program, low: ScalarLike, high: ScalarLike, k: Arr) -> Arr:
+    """Rules on the rows of log-ratios at a limit, of which those of a minimax program are multiples.
+
+    Where they are normalised, `reference . k = 0` at `high`: a certificate at a lower limit takes from the lower rows
+    what is too much, and leaves the others.
+    """
+    parts, start, peak = [], 0, xp.exp(high)
+    for term, at in zip(least.terms, worst.terms, strict=True):
+        own = k[:, start : start + len(term.rows)]
+        start += len(term.rows)
+        if term.rate is not None and term.normalised:
+            upper, lower = (own * term.rate).sum(axis=1), -(own * term.reference).sum(axis=1)
+            factor = xp.where(lower > 0, peak * upper / xp.where(lower > 0, lower, 1.0), 1.0)
+            own = own * xp.where(term.reference < 0, factor[:, None], 1.0)
+        elif term.rate is not None:
+            rows = term.rows - xp.exp(low) * term.rate
+            size, along = (rows * rows).sum(axis=1), (rows * at.rows).sum(axis=1)
+            own = own * xp.where(along > 0, size / xp.where(along > 0, along, 1.0), 1.0)
+        parts.append(own)
+    return xp.concatenate(parts, axis=1)
 
 
 def measured_program(problem: DistortionProblem | ProblemStack, limits: Limits, whole: bool = False) -> Program:

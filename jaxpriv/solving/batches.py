@@ -27,7 +27,15 @@ from jaxpriv.presolve.closed_forms import cheapest_release, independent_release
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.convex import in_lanes
-from jaxpriv.program.lower import Limits, ProblemStack, measured_program, reading
+from jaxpriv.program.lower import (
+    Limits,
+    ProblemStack,
+    least_worst_program,
+    measured_program,
+    of_distance,
+    reading,
+    worst_program,
+)
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.choice import step_limit
@@ -194,16 +202,25 @@ def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, l
         goal = dataclasses.replace(
             goal, tol=with_lanes(np.array([own_goal(problem, goal).tol for problem in problems]))
         )
-    program = in_lanes(measured_program(stack, limits))
+    if not kind.searches:
+        goal = inner_goal(goal, reading(stack)[0], stack)
+    program = in_lanes(least_worst_program(stack) if kind.searches else measured_program(stack, limits))
     start = cheapest_release if len(program.budgets) and not program.shares else independent_release
     program = dataclasses.replace(program, feasible_point=start(program))
-    reduced = Reduced.of(program, inner_goal(goal, reading(stack)[0], stack))
+    reduced = Reduced.of(program, goal)
     best, steps = iterate_lanes(kind.solver, reduced.program, reduced.goal, limit)
     count, unknown = len(problems), np.full(len(problems), np.nan)
-    mechanism, k, eta, price = (spread(part, count) for part in reduced.expanded(jax.tree.map(with_lanes, best)))
+    best = jax.tree.map(with_lanes, best)
+    mechanism, *duals = reduced.expanded(best)
+    claimed = unknown
+    if kind.searches:
+        high, low = (reduced.limit(one) for one in (best.value, best.bound))
+        claimed = np.maximum(spread(low, count), 0.0)
+        duals = of_distance(program, in_lanes(worst_program(stack, claimed)), with_lanes(claimed), high, *duals)
+    mechanism, k, eta, price = (spread(part, count) for part in (mechanism, *duals))
     return Solution(
         value=unknown,
-        lower_bound=unknown,
+        lower_bound=claimed,
         mechanism=mechanism,
         leakage=unknown,
         distortion=np.full((count, len(problems[0].distortions)), np.nan),

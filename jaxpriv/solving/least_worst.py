@@ -3,13 +3,12 @@
 import dataclasses
 import math
 
-import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._types import Arr
-from jaxpriv._validation import is_traced
 from jaxpriv.certificates import least_limit, violation_of
 from jaxpriv.certificates.lagrangian import lagrangian
+from jaxpriv.leakage import AbstractPointwiseLeakage
 from jaxpriv.presolve.closed_forms import independent_release, mixtures, no_rules
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
@@ -20,10 +19,12 @@ from jaxpriv.program.lower import (
     as_budgets,
     distance_program,
     least_worst_program,
+    of_distance,
     worst_program,
 )
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Candidate, Goal
+from jaxpriv.solving.choice import LINEAR
 from jaxpriv.solving.stages import CertifiedCandidate, Stages, check_limits, on_face
 
 # Probes of the search over limits: it needs five or six as a rule, bisection from 1 to 1e-9 thirty.
@@ -40,19 +41,21 @@ NEEDED, DISTANCE = 0.2, Goal(1e-10, 0.1)
 _STEP = 1e-5
 
 
-# The least worst-outcome leakage within budgets: one program where the measure's sets are smooth, otherwise a search.
+# The least worst-outcome leakage within budgets: one program, and a search where that does not reach the goal.
 #
 # At a fixed limit e on the measure the distance to the budgets is one convex program, and it is positive exactly where
-# no mechanism within the budgets has that limit (Calmon and Fawaz 2012, Theorem 2). Sets of smooth kinds do not depend
-# on e: the largest ratio of an output is then minimised at once (`least_worst_program`), by rules and prices that are
-# those of the distance at the limit they prove, once the prices of the budgets are divided by their sum. The rows of
-# log-ratios contain e^e: there one distance after another is solved, until an interval of the distance holds 0; so it
-# is where the one program stalls. Either way the ends of the interval are proved: at the upper one a mechanism meets
-# the budgets, at the lower one the certified distance to the budgets is positive.
+# no mechanism within the budgets has that limit (Calmon and Fawaz 2012, Theorem 2). The limits are affine in e, or in
+# its exponential: the largest ratio of an output is minimised at once (`least_worst_program`), by rules and prices that
+# are multiples of those of the distance at the limit they prove (`of_distance`). Linear rows on a face of the budgets,
+# the solvers of linear programs, and rows of another kind take one distance after another, until an interval of the
+# distance holds 0; so it is where the one program stalls. Either way the ends of the interval are proved: at the upper
+# one a mechanism meets the budgets, at the lower one the certified distance to the budgets is positive.
 
 
 # How far from the limits whose distance is undecided to the nearer end the next probe goes, as a share of the way.
 _CLOSER = 0.1
+# What the differences of rows at three limits, of a size of one, may differ by where they are affine in the limit.
+_ROUNDING = 1e-13
 # Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
 _RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 
@@ -69,12 +72,11 @@ def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
             CertifiedCandidate(np.asarray(independent), *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
         )
     start, face = stages.feasible_point(within, stages.further, True)
-    if problem.leakage.linear:
-        answer, high, low = searched(stages, goal, start, face)
-    else:
-        answer, high, low = from_one_program(stages, goal, start, face)
+    # On a face of the budgets the mechanisms that have a finite ratio may have no interior.
+    alone = isinstance(stages.solver, LINEAR) or (face is not None and problem.leakage.linear) or not _affine(problem)
+    answer, high, low = (searched if alone else from_one_program)(stages, goal, start, face)
     low = least_limit(problem, answer.k, answer.eta, answer.price, low, high)
-    if not problem.leakage.linear and high - low > max(goal.tol, goal.rtol * high) and not stages.clock.expired():
+    if not alone and high - low > max(goal.tol, goal.rtol * high) and not stages.clock.expired():
         # The one program stalled: where outputs exclude symbols the search may come nearer, in ten times the steps.
         second, lower, raised = searched(stages, goal, answer.mechanism, face)
         raised = least_limit(problem, second.k, second.eta, second.price, raised, lower)
@@ -83,6 +85,17 @@ def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
         if raised > low:
             answer, low = dataclasses.replace(answer, k=second.k, eta=second.eta, price=second.price), raised
     return stages.finish(answer, high, low, goal, begun)
+
+
+def _affine(problem: DistortionProblem) -> bool:
+    """Whether the rows of a linear measure are as `least_worst_program` takes them: a user's own may have any."""
+    if not problem.leakage.linear or isinstance(problem.leakage, AbstractPointwiseLeakage):
+        return True
+    limits = (worst_program(problem, limit).terms[: len(problem.joints)] for limit in (0.0, 1.0, 2.0))
+    return all(
+        not none.normalised and np.allclose(two.rows - one.rows, one.rows - none.rows, rtol=0.0, atol=_ROUNDING)
+        for none, one, two in zip(*limits, strict=True)
+    )
 
 
 def from_one_program(
@@ -101,7 +114,7 @@ def from_one_program(
     reduced = Reduced.of(program if face is None else on_face(program, face), goal)
 
     def report(candidate: Candidate, steps: Arr) -> None:
-        value, bound = (float(one) * reduced.factor for one in (candidate.value, candidate.bound))
+        value, bound = (float(reduced.limit(one)) for one in (candidate.value, candidate.bound))
         stages.clock.report(stages.name, steps, min(value, high), max(bound, 0.0))
 
     found = stages.iterated(program, reduced, face, report)
@@ -109,13 +122,12 @@ def from_one_program(
         return best, high, 0.0
     mechanism, k, eta, price, steps, bound = found
     stages.steps += steps
-    total = price[: len(program.budgets)].sum()
-    if total > 0:
-        best = dataclasses.replace(best, k=k / total, eta=eta / total, price=price / total)
     mechanism = _within(stages, program, mechanism, start)
     if (leak := stages.leak(mechanism)) < high:
         best, high = dataclasses.replace(best, mechanism=mechanism), leak
-    return best, high, max(bound * float(reduced.factor), 0.0)
+    low = max(float(reduced.limit(bound)), 0.0)
+    duals = of_distance(program, worst_program(problem, low), low, high, k, eta, price)
+    return dataclasses.replace(best, k=duals[0], eta=duals[1], price=duals[2]), high, low
 
 
 def _within(stages: Stages, program: Program, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -207,11 +219,10 @@ def _tangent(problem: DistortionProblem, e: float, found: CertifiedCandidate) ->
 
 def nearest_mixture(within: Program, outside: Arr, inside: Arr) -> Arr:
     """The mixture of both mechanisms that is as near to the first as the budgets allow."""
-    xp = jnp if is_traced(outside, inside) else np
     used, held = ((within.constraints * one).sum(axis=(1, 2)) for one in (outside, inside))
     over = used > within.budgets
-    shares = xp.where(over, (within.budgets - held) / xp.where(over, used - held, 1.0), 1.0)
-    share = xp.clip(shares.min(initial=1.0), 0.0, 1.0)
+    shares = np.where(over, (within.budgets - held) / np.where(over, used - held, 1.0), 1.0)
+    share = np.clip(shares.min(initial=1.0), 0.0, 1.0)
     return share * outside + (1.0 - share) * inside
 
 

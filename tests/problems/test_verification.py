@@ -9,7 +9,6 @@ import pytest
 import jaxpriv as jp
 from jaxpriv import leakage as lk
 from jaxpriv.errors import InputError
-from jaxpriv.program import program_of
 
 from .measured_cases import BUDGET, DISTORTION, JOINT, MEASURES, N
 
@@ -185,8 +184,3 @@ def test_a_batch_an_infeasible_result_and_other_kinds_are_refused():
         jp.certify(problem, curve)
     with pytest.raises(InputError, match="problem must be"):
         jp.certify(funnel, curve.solutions[0])
-
-
-def test_what_is_no_one_program_is_refused():
-    with pytest.raises(InputError, match="search over limits"):
-        program_of(_of(lk.LocalDifferentialPrivacy(), budget=BUDGET))

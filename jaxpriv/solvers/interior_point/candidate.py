@@ -27,6 +27,9 @@ from jaxpriv.solvers.interior_point.system import (
 
 # Newton steps to the root of a concave, piecewise linear function that falls: each but the first ends on a later piece.
 _NEWTON_STEPS = 12
+# An output that gets a share of others of mass m changes by m over its own mass, and is worth its own: it is left out
+# with them below this share of the root of m. A choice.
+_RARE = 0.1
 # Roundings of the sums that the function consists of.
 _ROUNDINGS = 64
 
@@ -47,7 +50,8 @@ def no_candidate(program: Program) -> Candidate:
     k = xp.broadcast_to(xp.concatenate(rules), (outputs, data.rows))
     eta = xp.zeros((outputs, worst), like=k)
     value = xp.full((), xp.inf, like=k)
-    return Candidate(program.feasible_point, value, k, eta, price, dual_bound(data, k, eta, price))
+    bound = -value if program.logarithmic else dual_bound(data, k, eta, price)
+    return Candidate(program.feasible_point, value, k, eta, price, bound)
 
 
 def improved(data: Data, point: Point, edges: Edges, best: Candidate) -> Candidate:
@@ -55,10 +59,14 @@ def improved(data: Data, point: Point, edges: Edges, best: Candidate) -> Candida
 
     `edges`: those of the point's rules.
     """
+    data = data.at(point.peak)
     k, price = _valid(data, point, edges)
     if data.program.minimax:
         feasible, value = _least_leaking(data, point)
-        bound = least_ratio(data, k, point.eta, price, xp.maximum(best.bound, 0.0))
+        known = xp.exp(best.bound) if data.program.logarithmic else xp.maximum(best.bound, 0.0)
+        bound = least_ratio(data, k, point.eta, price, known, point.peak)
+        if data.program.logarithmic:
+            value, bound = (xp.log(xp.maximum(one, 0.0)) for one in (value, bound))
     else:
         feasible = repaired(data, point.x)
         value = objective(data, feasible)
@@ -123,16 +131,21 @@ def _costs(data: Data, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, ScalarLike]:
     return total, spent
 
 
-def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike) -> ScalarLike:
+def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike, peak: ScalarLike = 1.0) -> ScalarLike:
     """The peak e of a minimax program up to which the rules and prices prove that no mechanism has it; -inf: none.
 
     D(e) = sum_x min_y [ Z(nu = 0) - e sum_j eta_j rate_j ] - price . bounds > 0 proves that the limits cannot be met
     at the peak e. It is concave, piecewise linear and falling, so that Newton's method comes down to its root on a
     tangent of the last piece, from the second step on.
+
+    Rules of normalised linear rows balance at the `peak`: elsewhere those of the lower rows are as many times as much.
     """
-    costs, spent = _costs(data, k, eta, price)
+    costs, spent = _costs(data.at(0.0), k, eta, price)
+    fall = data.fall(k, eta)
+    if data.turns is not None:
+        lower = data.rmatvec(xp.where(_balanced(data), k, 0.0))
+        costs, fall = costs - lower, fall - lower / peak
     costs = xp.where(data.support, costs, xp.inf)
-    fall = xp.matmul(eta, data.rates)
 
     def lowered(e: ScalarLike) -> tuple[ScalarLike, ScalarLike]:
         lines = costs - e * fall
@@ -149,29 +162,72 @@ def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike) -> 
     return xp.where(lowered(e)[0] >= -rounding, e, -xp.inf)
 
 
+def _balanced(data: Data) -> Arr:
+    """Which linear rows have a reference whatever the peak of a minimax program is, (T,)."""
+    parts = []
+    for term in data.terms:
+        mine = not term.smooth and term.normalised and term.rate is not None
+        parts.append(term.rate == 0 if mine else np.zeros(len(term.rows), bool))
+    return xp.concatenate(parts)
+
+
 def largest_ratio(data: Data, x: Arr) -> ScalarLike:
     """The peak of a mechanism in a minimax program: max (phi + offset . X_y) / rate . X_y over outputs with mass."""
-    ax, tiny = data.matvec(x), np.finfo(x.dtype).tiny
-    ratios = []
-    for term, place in zip(data.terms, data.layout, strict=True):
-        if term.rate is not None:
-            mass = x @ term.rate
-            leak = support(term, ax[:, place.rows]) + x @ term.offset
-            ratios.append(xp.where(mass > tiny, leak / xp.maximum(mass, tiny), -xp.inf).max())
-    return xp.stack(ratios).max(keepdims=True).reshape(())  # of NumPy too an array and no scalar
+    return ratios_of(data, x).max(keepdims=True).reshape(())  # of NumPy too an array and no scalar
+
+
+def ratios_of(data: Data, x: Arr) -> Arr:
+    """The same of every output, -inf of one without mass: (Y,)."""
+    tiny, ratios = np.finfo(x.dtype).tiny, []
+    for term in data.stated[0].terms:
+        if term.rate is None:
+            continue
+        w = xp.matmul(x, term.rows.T)
+        if term.smooth:
+            leak, held = (support(term, w) + x @ term.offset)[:, None], (x @ term.rate)[:, None]
+        elif term.normalised:
+            rising = term.rate > 0
+            leak = xp.where(rising, w / xp.where(rising, term.rate, 1.0), -xp.inf).max(axis=1, keepdims=True)
+            held = xp.where(rising, xp.inf, w / xp.where(rising, 1.0, term.reference)).min(axis=1, keepdims=True)
+        else:
+            leak, held = w, xp.matmul(x, term.rate.T)
+        # Nothing is held against nothing where an output has no mass.
+        none = -xp.inf if term.smooth else xp.where(leak > tiny, xp.inf, -xp.inf)
+        ratios.append(xp.where(held > tiny, leak / xp.maximum(held, tiny), none).max(axis=1))
+    return xp.stack(ratios).max(axis=0)
 
 
 def _least_leaking(data: Data, point: Point) -> tuple[Arr, ScalarLike]:
-    """(mechanism, its peak) of a minimax program: the point's own one, or that whose outputs of more than its peak got
-    a share of an independent release. On a face of the budgets no release is independent.
+    """(mechanism, its peak) of a minimax program: the point's own one, or that without outputs of more than its peak.
+    Where equations are to be met none is left out.
     """
     plain = repaired(data, point.x, xp.inf)
     value = largest_ratio(data, plain)
     if data.equal is not None:
         return plain, value
-    mixed = repaired(data, point.x, point.peak)
-    other = xp.where(data.support.all(), largest_ratio(data, mixed), xp.inf)
-    return xp.where(value <= other, plain, mixed), xp.minimum(value, other)
+    left = _without_rare(data, point)
+    whole = (left.sum(axis=0) > 0.5).all()  # a useful symbol may have had no other output
+    other = xp.where(whole, largest_ratio(data, left), xp.inf)
+    return xp.where(value <= other, plain, left), xp.minimum(value, other)
+
+
+def _without_rare(data: Data, point: Point) -> Arr:
+    """The mechanism of a point, within the budgets, without outputs that exceed its peak by more than they have of
+    all mass. What these had, the others get as each useful symbol has them.
+    """
+    program, x = data.program, point.x
+    mass = x @ program.mass / program.mass.sum()
+    rare = ratios_of(data, x) > (1.0 + mass) * point.peak
+    rare = rare | (mass < _RARE * xp.sqrt(xp.where(rare, mass, 0.0).sum()))
+
+    def moved(one: Arr, onto: Arr) -> Arr:
+        kept = xp.where(rare[:, None], 0.0, one)
+        return kept + xp.where(rare[:, None], one, 0.0).sum(axis=0) * onto
+
+    onto = xp.where(rare[:, None], 0.0, x)
+    onto = onto / xp.maximum(onto.sum(axis=0), np.finfo(x.dtype).tiny)
+    x, feasible_point = moved(x, onto), moved(program.feasible_point.T, onto)
+    return repaired(data, x, xp.inf, feasible_point)
 
 
 def objective(data: Data, x: Arr) -> ScalarLike:
@@ -189,10 +245,11 @@ def objective(data: Data, x: Arr) -> ScalarLike:
     return total + xp.stack(peaks).max() if data.program.peaked else total
 
 
-def repaired(data: Data, x: Arr, peak: ScalarLike = 0.0) -> Arr:
+def repaired(data: Data, x: Arr, peak: ScalarLike = 0.0, feasible_point: Arr | None = None) -> Arr:
     """The least mixture of x with an independent release, then with the feasible point, that meets every limit.
 
-    Equations are met first. `peak`: the one that outputs must keep to, of a minimax program.
+    Equations are met first. `peak`: the one that outputs must keep to, of a minimax program. `feasible_point`: another
+    one than the program's, (Y, X).
     """
     program = data.program
     mass = program.mass
@@ -201,7 +258,7 @@ def repaired(data: Data, x: Arr, peak: ScalarLike = 0.0) -> Arr:
     limits = [term for term in data.terms if term.role is Role.WORST]
     if limits:
         x = _independent_share(data, x, mass, peak)
-    feasible_point = program.feasible_point.T
+    feasible_point = program.feasible_point.T if feasible_point is None else feasible_point
     share = xp.zeros((), like=x)
     if program.budgets.shape[0]:
         used, at_feasible_point = (data.c * x).sum(axis=(1, 2)), (data.c * feasible_point).sum(axis=(1, 2))

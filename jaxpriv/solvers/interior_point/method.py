@@ -163,14 +163,12 @@ def _plus(point: Point, move: Point, a: ScalarLike) -> Point:
 def _after(data: Data, point: Point, move: Point, a: ScalarLike) -> Point:
     """The point a step `a` further.
 
-    Z has a term that is bilinear in the peak of a minimax program and its prices.
-
-    Where the price of a shared peak falls, its rules g move on a line, not k = price g: at a price near zero a small
-    k would move them far outside their set.
+    Z has a term that is bilinear in the peak of a minimax program and its prices. Where the price of a shared peak
+    falls, its rules g move on a line, not k = price g: at a price near zero a small k would move them far outside.
     """
     after = _plus(point, move, a)
     if data.program.minimax:
-        after = after._replace(z=after.z - a * a * move.peak * xp.matmul(move.eta, data.rates))
+        after = after._replace(z=after.z - a * a * move.peak * data.fall(move.k, move.eta))
     if not data.shared.any():
         return after
     at = np.minimum(data.priced, point.price.shape[0] - 1)
@@ -343,9 +341,7 @@ def _into_neighbourhood(
         _, _, good, count = carry
         return ~good & (count < _MOST_BACK)
 
-    def shorten(
-        carry: tuple[Arr, Arr, Arr, Arr],
-    ) -> tuple[Arr, Arr, Arr, Arr]:
+    def shorten(carry: tuple[Arr, Arr, Arr, Arr]) -> tuple[Arr, Arr, Arr, Arr]:
         a, _, _, count = carry
         a = xp.where(count == 0, a, a * _BACK)
         after = _after(data, point, move, a)
@@ -360,6 +356,7 @@ def _into_neighbourhood(
 
 def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tuple[Point, ScalarLike]:
     """One predictor-corrector step."""
+    data = data.at(point.peak)
     f = factorise(data, point, r)
     response = responses(data, point, r, f) if r.columns.shape[0] else None
     asked = (predictor(data, point, r), centring(data, point, r))
@@ -393,11 +390,11 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         trial = _plus(move, with_prices(data, point, r, own, response, sides), 1.0)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, origin, trial)
         better = (trial_mean < _LESS * mean) | (trial_length > _LONGER * length)
-        choose = lambda p, q: xp.where(better, p, q)  # noqa: E731
+        take = lambda p, q: xp.where(better, p, q)  # noqa: E731
         return (
-            Point(*map(choose, trial, move)),
-            choose(trial_length, length),
-            choose(trial_mean, mean),
+            Point(*map(take, trial, move)),
+            take(trial_length, length),
+            take(trial_mean, mean),
             count + 1,
             better,
         )
@@ -452,11 +449,17 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Sca
     sums, limits = measure_use(data, after.x, after.t, after.v, g, edges, after.peak)
     rate = use_rates(data, point, r, Point(*(leaf[None] for leaf in move)))[0]
     missing = r.use + a * rate - sums
+    if data.program.minimax:
+        sides = sides._replace(balance=-a * a * data.share(move, move))
+        second = -a * a * move.peak
+        if data.any_linear:
+            link = xp.add_at(link, np.s_[:, : data.rows], second * data.held(move.x, move.t)[:, : data.rows])
+        if data.turns is not None:
+            level = level + second * data.turned(move.k)
     if limits.shape[1]:
         rate = xp.einsum("ywx,yx->yw", r.extra, move.x)
         if data.program.minimax:
             rate = rate - move.peak * xp.matmul(point.x, data.rates.T)
-            sides = sides._replace(balance=-a * a * data.share(move.eta, move.x))
         link = xp.put(link, np.s_[:, data.rows :], limits - r.excess - a * rate)
     keep = lambda value: xp.where(usable & xp.isfinite(value), value, 0.0)  # noqa: E731
     if data.any_linear:
@@ -487,8 +490,8 @@ def _moved(data: Data, point: Point, r: Residual, move: Point, a: ScalarLike) ->
     x = xp.where(data.support, new.x, 0.0)
     x = x / x.sum(axis=0)
     if data.program.minimax:  # its reduced costs are homogeneous in all prices: their scale is free
-        scale = 1.0 / data.share(new.eta, x)
-        scaled = (scale * part for part in (new.k, new.eta, new.nu, new.price))
+        share = data.share(new, new._replace(x=x))
+        scaled = (part / share for part in (new.k, new.eta, new.nu, new.price))
         new = new._replace(**dict(zip(("k", "eta", "nu", "price"), scaled, strict=True)))
     z = reduced_costs(data, new.k, new.eta, new.nu, new.price, new.peak)
     floor = _LEAST_RATIO * r.mu * data.h / xp.where(data.support, x, 1.0)

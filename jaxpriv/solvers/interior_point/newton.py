@@ -27,7 +27,6 @@ from jaxpriv.solvers.interior_point.system import (
     Data,
     Point,
     Residual,
-    linear_moves,
     rearrange,
     reduced_costs,
     residuals,
@@ -162,6 +161,28 @@ def _solve(data: Data, f: Factor, rho: Arr, link: Arr, level: Arr, row: Arr) -> 
     return dx, dz, kappa, e
 
 
+def _linear_moves(
+    data: Data, point: Point, r: Residual, dx: Arr, dk: Arr, by_price: Arr, ks: Arr, rv: Arr, link: Arr
+) -> tuple[Arr, ...]:
+    """(ds, dv, dt) of the linear rows, from k ds + s dk = ks, (cap - k) dv + v d(cap - k) = rv."""
+    if not data.any_linear:
+        lead = dx.shape[:-2]
+        return tuple(xp.zeros((*lead, *part.shape), like=dx) for part in (point.s, point.v, point.t))
+    cap_slack = data.cap_slack(point.k, r.prices)
+    cap = xp.where(data.capped > 0, data.cap, 0.0)
+    ds = xp.where(data.linear > 0, (ks - point.s * dk) / point.k, 0.0)
+    dv = xp.where(data.capped > 0, (rv + point.v * (dk - cap * by_price)) / cap_slack, 0.0)
+    ax = data.matvec(dx)
+    dt = []
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if term.smooth or not term.normalised:
+            dt.append(xp.zeros_like(dx[..., 0]))
+            continue
+        lifted = (ds - dv + ax + link)[..., place.rows]
+        dt.append(lifted @ term.reference / (term.reference @ term.reference))
+    return ds, dv, xp.stack(dt, axis=-1)
+
+
 def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Arr, ...], sides: Sides, price: Arr) -> Point:
     """Full directions, given what was solved for, with a leading axis, and the moves of the prices, (B,) each."""
     dx, dz, kappa, dnu = solved
@@ -171,7 +192,7 @@ def _as_move(data: Data, point: Point, r: Residual, solved: tuple[Arr, ...], sid
     by_limit = xp.broadcast_to(price[..., None, :], (*lead, price.shape[-1]))
     by_price = xp.concatenate([by_limit, deta, nothing], axis=-1)[..., data.priced]  # of the row's set
     dk = kappa[..., :rows] + r.rules * by_price
-    ds, dv, dt = linear_moves(data, point, r, dx, dk, by_price, sides.ks, sides.rv, sides.link[..., :rows])
+    ds, dv, dt = _linear_moves(data, point, r, dx, dk, by_price, sides.ks, sides.rv, sides.link[..., :rows])
     dsigma = (sides.worst - point.sigma * deta) / point.eta
     dslack = (sides.pair - point.slack * price) / data.open(point.price, 1.0)
     return Point(dx, dz, dk, dt, ds, dv, deta, dsigma, dnu, price, dslack, xp.zeros(lead[:-1], like=dx))
@@ -210,6 +231,9 @@ def responses(data: Data, point: Point, r: Residual, f: Factor) -> Responses:
     row = xp.broadcast_to(nothing.row, (len(r.columns), *nothing.row.shape))
     dx, dz, kappa, e = _solve(data, f, -r.columns, r.cap_response, r.responses, row)
     unit = xp.eye(len(r.columns), like=point.x)[:, : point.price.shape[0]]
+    if data.program.minimax:  # what the peak takes off the linear rows asks for moves of their slacks and of t
+        link = xp.zeros_like(r.cap_response)
+        nothing = nothing._replace(link=xp.put(link, np.s_[-1], r.cap_response[-1]))
     moves = _as_move(data, point, r, (dx, dz + r.columns, kappa, e), nothing, unit)
     moves = moves._replace(slack=xp.zeros_like(unit))
     return Responses(moves, use_rates(data, point, r, moves))
@@ -241,7 +265,7 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, given: Respo
         solved = xp.solve(matrix, xp.concatenate([rhs, sides.balance[None]]))
         price, peak = solved[:-1], solved[-1]
     elif data.program.minimax:
-        share = lambda one: data.share(one.eta, point.x) + data.share(point.eta, one.x)  # noqa: E731
+        share = lambda one: data.share(one, point) + data.share(point, one)  # noqa: E731
         matrix = xp.concatenate([matrix, -slopes[count:].T], axis=1)
         matrix = xp.concatenate([matrix, xp.each(share, response)[None]])
         solved = xp.solve(matrix, xp.concatenate([rhs, (sides.balance - share(move))[None]]))
@@ -272,7 +296,7 @@ def predictor(data: Data, point: Point, r: Residual) -> Sides:
     if data.program.peaked:
         balance = 1.0 - (data.marks * point.price).sum()
     if data.program.minimax:
-        balance = 1.0 - data.share(point.eta, point.x)
+        balance = 1.0 - data.share(point, point)
     return Sides(
         xz=xp.where(data.support, -point.x * point.z, 0.0),
         ks=-data.linear * point.k * point.s if data.any_linear else xp.zeros_like(point.s),
@@ -337,7 +361,7 @@ def path_tangent(program: Program, change: Program, point: Point) -> Point:
         z = reduced_costs(data, at.k, at.eta, at.nu, at.price, at.peak)
         return predictor(data, at._replace(z=z), residuals(data, at))
 
-    data = data_of(moving)
+    data = data_of(moving).at(point.peak)
     r = residuals(data, point)
     f = factorise(data, point, r, transposable=True)
     response = responses(data, point, r, f) if r.columns.shape[0] else None

@@ -5,7 +5,7 @@ import numpy as np
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
-from jaxpriv.leakage.rule_sets import ENTROPIC, Role
+from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._parts import in_precision, meet_budgets, normalised
 from jaxpriv.solvers.interior_point.candidate import largest_ratio
@@ -205,7 +205,7 @@ _ATTEMPTS, _ATTEMPTS_AFTER_MIRROR_STEPS = (30.0, 1000.0), (1.0, 30.0)
 _LEAST_PRICE = 1e-3
 # A start under a peak to be minimised is a mixture with the feasible point that keeps this share of the feasible
 # point's slack in every budget, with at most this weight on it; its peak is this many times its largest ratio.
-_SLACK, _MOST_FEASIBLE, _ABOVE = 0.5, 0.95, 1.1
+_SLACK, _MOST_FEASIBLE, _ABOVE = 0.1, 0.95, 1.3
 # Where the products of a start near the solution are, as a share of its gap.
 _NEAR = 0.3
 
@@ -338,7 +338,9 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         # outputs sum to `target` times the peak.
         x = _within_budgets(data, x)
         peak = peak + _ABOVE * largest_ratio(data, x)
-        mu = mu * peak / len(data.rates)
+        data = data.at(peak)
+        linear = data.rises is not None or data.turns is not None
+        mu = mu / _share(data, x) if linear else mu * peak / len(data.rates)
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
     used = (data.c * x).sum(axis=(1, 2))
     left = data.program.budgets - used
@@ -400,9 +402,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
             level = (w / b).max(axis=1) + weight[at].sum() / one_price
             t = xp.put(t, np.s_[:, j], level)
         elif term.normalised:
-            lower = xp.where(b > 0, w / xp.where(b > 0, b, 1.0), -xp.inf).max(axis=1)
-            upper = xp.where(b < 0, w / xp.where(b < 0, b, 1.0), xp.inf).min(axis=1)
-            t = xp.put(t, np.s_[:, j], 0.5 * (lower + upper))
+            t = xp.put(t, np.s_[:, j], _middle(term, w))
         gap = b * t[:, j, None] + over - w
         own_k = weight[at] / gap
         if term.cap is not None:
@@ -413,6 +413,31 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
     nu = _row_prices(data, costs, mu)
     z = xp.where(support, costs - nu, 1.0)
     return Point(x, z, k, t, s, v, eta_array, sigma_array, nu, price, slack, peak)
+
+
+def _gaps(data: Data, ax: Arr, t: Arr) -> Arr:
+    """reference t - A x of every row, (Y, T)."""
+    reference = xp.concatenate([term.reference for term in data.terms])
+    return data.of_rows(t) * reference - ax
+
+
+def _share(data: Data, x: Arr) -> ScalarLike:
+    """What a unit of the peak allows at the prices of linear rows whose products are their weights."""
+    ax, t = data.matvec(x), xp.zeros((len(x), len(data.terms)), like=x)
+    for j, (term, place) in enumerate(zip(data.terms, data.layout, strict=True)):
+        if term.normalised:
+            t = xp.put(t, np.s_[:, j], _middle(term, ax[:, place.rows]))
+    held = data.held(x, t)[:, : data.rows]
+    gaps = xp.where(held > 0, _gaps(data, ax, t), 1.0)
+    return (data.row_weight * held / gaps).sum() / len(x)
+
+
+def _middle(term: Term, w: Arr) -> Arr:
+    """The middle of the t with w <= t reference, (Y,)."""
+    b = term.reference
+    lower = xp.where(b > 0, w / xp.where(b > 0, b, 1.0), -xp.inf).max(axis=1)
+    upper = xp.where(b < 0, w / xp.where(b < 0, b, 1.0), xp.inf).min(axis=1)
+    return 0.5 * (lower + upper)
 
 
 def _within_budgets(data: Data, x: Arr) -> Arr:

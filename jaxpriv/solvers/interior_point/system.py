@@ -19,6 +19,7 @@ Where the peak t is the largest ratio of an output, offset becomes offset - t ra
 -t sum_j eta_j rate_j, and the prices satisfy sum_y sum_j eta_jy rate_j . X_y = 1.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -120,6 +121,9 @@ class Data(NamedTuple):
     sums: tuple[Arr, ...]  # of the rows of every term, (X,)
     equal: Arr | None  # (B,) bool: limits that are equations, without slack, or None
     rates: Any  # (W, X) of the worst-outcome limits, or None where the peak is no ratio
+    rises: Any  # (T, X) what the peak takes off the linear rows, or None where it takes off none
+    turns: Any  # (T,) what it adds to their references, or None
+    stated: tuple[Program, Arr]  # `program` and `a` where the peak is 0
 
     def open(self, values: Arr, blank: ScalarLike) -> Arr:
         """Numbers of the limits that are inequalities, (B,); `blank` in the place of equations."""
@@ -146,9 +150,48 @@ class Data(NamedTuple):
         """Whether there are linear rows: what belongs to them is left out of the computation where there are none."""
         return not all(term.smooth for term in self.program.terms)
 
-    def share(self, eta: Arr, x: Arr) -> Arr:
-        """sum_y sum_j eta_jy rate_j . X_y: 1 at the solution of a minimax program."""
-        return (eta * xp.matmul(x, self.rates.T)).sum()
+    def at(self, peak: ScalarLike) -> "Data":
+        """The same with the linear rows and references of a minimax program as they are at the peak."""
+        if self.rises is None and self.turns is None:
+            return self
+        program, a = self.stated
+        terms = tuple(
+            term if term.smooth or term.rate is None else replace(term.at_peak(peak), rate=term.rate)
+            for term in program.terms
+        )
+        a = a if self.rises is None else a - peak * self.rises
+        return self._replace(program=replace(program, terms=terms), a=a)
+
+    def fall(self, k: Arr, eta: Arr) -> Arr:
+        """What a unit of the peak of a minimax program takes off the reduced costs, (Y, X)."""
+        parts = [(eta, self.rates), (k, self.rises)]
+        # No product over an axis of length 0: see `ArrowFactor`.
+        products = [xp.matmul(prices, rates) for prices, rates in parts if rates is not None and len(rates)]
+        return sum(products[1:], start=products[0]) if products else xp.zeros_like(self.cost)
+
+    def held(self, x: Arr, t: Arr) -> Arr:
+        """What a unit of the peak allows of the rows and of the limits, (Y, T + W)."""
+        rows = xp.zeros((*x.shape[:-1], self.rows), like=x)
+        if self.rises is not None:
+            rows = rows + xp.matmul(x, self.rises.T)
+        if self.turns is not None:
+            rows = rows + self.of_rows(t) * self.turns
+        return xp.concatenate([rows, xp.matmul(x, self.rates.T)], axis=-1) if len(self.rates) else rows
+
+    def share(self, point: "Point", move: "Point") -> Arr:
+        """sum_y of what the peak allows at the prices of one point and the mechanism of the other: 1 at the solution of
+        a minimax program.
+        """
+        return (xp.concatenate([point.k, point.eta], axis=-1) * self.held(move.x, move.t)).sum()
+
+    def turned(self, k: Arr) -> Arr:
+        """What a unit of the peak adds to the normalisations of rules, (Y, N)."""
+        parts = [(k * self.turns)[:, self.layout[j].rows].sum(axis=1) for j in self.normed]
+        return xp.stack(parts, axis=1)
+
+    def of_rows(self, t: Arr) -> Arr:
+        """t (..., Y, J) of the term of every row: (..., Y, T)."""
+        return t[..., np.repeat(np.arange(len(self.layout)), [at.rows.stop - at.rows.start for at in self.layout])]
 
     def cap_slack(self, k: Arr, prices: Arr) -> Arr:
         """cap price - k of capped rows, 1 elsewhere: (Y, T)."""
@@ -171,6 +214,7 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
         layout.append(Layout(slice(start, start + size), own_worst, own_limit))
         start, worst, limit = start + size, worst + (own_worst is not None), limit + (own_limit is not None)
     sizes = [term.rows.shape[0] for term in program.terms]
+    a = xp.diagonal(program.terms[0].rows) if diagonal else xp.concatenate([term.rows for term in program.terms])
     support = program.support.T
     inputs, outputs = program.cost.shape
     h = xp.where(support, 0.5 * program.mass + 0.5 / inputs, 0.0)
@@ -188,7 +232,7 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
         equal = xp.concatenate([equal, np.zeros(limit - equal.shape[0], bool)])
     return Data(
         program=program,
-        a=xp.diagonal(program.terms[0].rows) if diagonal else xp.concatenate([term.rows for term in program.terms]),
+        a=a,
         rows=start,
         diagonal=diagonal,
         cap=xp.concatenate(cap),
@@ -211,13 +255,30 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
         coupled=tuple(at.rows for term, at in zip(program.terms, layout, strict=True) if term.rule_set.coupled),
         equal=equal,
         rates=_rates(program),
+        rises=_of_linear(program, normalised=False),
+        turns=_of_linear(program, normalised=True),
+        stated=(program, a),
     )
+
+
+def _of_linear(program: Program, *, normalised: bool) -> Arr | None:
+    """The rates of linear rows that have a normalisation, or of those that have none; 0 for the other rows."""
+    mine = [not term.smooth and term.rate is not None and term.normalised == normalised for term in program.terms]
+    if not any(mine):
+        return None
+    parts = [
+        term.rate if own else xp.zeros_like(term.reference if normalised else term.rows)
+        for term, own in zip(program.terms, mine, strict=True)
+    ]
+    return xp.concatenate(parts)
 
 
 def _rates(program: Program) -> Arr | None:
     if not program.minimax:
         return None
     worst = [term for term in program.terms if term.smooth and term.role is Role.WORST]
+    if not worst:
+        return xp.zeros((0, len(program.mass)), like=program.cost)
     return xp.stack([xp.zeros_like(program.mass) if term.rate is None else term.rate for term in worst])
 
 
@@ -248,6 +309,7 @@ def rules(data: Data, k: Arr, prices: Arr) -> Arr:
 
 def reduced_costs(data: Data, k: Arr, eta: Arr, nu: Arr, price: Arr, peak: ScalarLike = 0.0) -> Arr:
     """Z, (Y, X): exactly linear in its arguments at a fixed peak, which counts in minimax programs alone."""
+    data = data.at(peak)
     limits = data.c.shape[0]
     z = data.cost + data.rmatvec(k) - nu
     for term, place in zip(data.terms, data.layout, strict=True):
@@ -325,6 +387,7 @@ def measure_use(data: Data, x: Arr, t: Arr, v: Arr, g: Arr, edges: Edges, peak: 
 
 
 def residuals(data: Data, point: Point) -> Residual:
+    data = data.at(point.peak)
     outputs, rows = point.k.shape
     count, limits = len(data.normed), point.price.shape[0]
     wide = point.eta.shape[1]
@@ -387,8 +450,10 @@ def residuals(data: Data, point: Point) -> Residual:
             if term.cap is not None:
                 caps = xp.put(caps, np.s_[place.limit, :, at], point.v[:, at] * term.cap / cap_slack[:, at])
     if data.program.minimax:
-        columns.append(-xp.matmul(point.eta, data.rates))
-        caps = xp.put(caps, np.s_[limits, :, rows:], -xp.matmul(point.x, data.rates.T))
+        columns.append(-data.fall(point.k, point.eta))
+        caps = xp.put(caps, np.s_[limits], -data.held(point.x, point.t))
+        if data.turns is not None:
+            responses = xp.put(responses, np.s_[limits], -data.turned(point.k))
     bounds = [data.program.budgets, *(term.bound[None] for term in data.terms if term.priced)]
     return Residual(
         rules=g,
@@ -410,28 +475,6 @@ def residuals(data: Data, point: Point) -> Residual:
         excess=worst,
         mu=mu,
     )
-
-
-def linear_moves(
-    data: Data, point: Point, r: Residual, dx: Arr, dk: Arr, by_price: Arr, ks: Arr, rv: Arr, link: Arr
-) -> tuple[Arr, ...]:
-    """(ds, dv, dt) of the linear rows, from k ds + s dk = ks, (cap - k) dv + v d(cap - k) = rv."""
-    if not data.any_linear:
-        lead = dx.shape[:-2]
-        return tuple(xp.zeros((*lead, *part.shape), like=dx) for part in (point.s, point.v, point.t))
-    cap_slack = data.cap_slack(point.k, r.prices)
-    cap = xp.where(data.capped > 0, data.cap, 0.0)
-    ds = xp.where(data.linear > 0, (ks - point.s * dk) / point.k, 0.0)
-    dv = xp.where(data.capped > 0, (rv + point.v * (dk - cap * by_price)) / cap_slack, 0.0)
-    ax = data.matvec(dx)
-    dt = []
-    for term, place in zip(data.terms, data.layout, strict=True):
-        if term.smooth or not term.normalised:
-            dt.append(xp.zeros_like(dx[..., 0]))
-            continue
-        lifted = (ds - dv + ax + link)[..., place.rows]
-        dt.append(lifted @ term.reference / (term.reference @ term.reference))
-    return ds, dv, xp.stack(dt, axis=-1)
 
 
 def use_rates(data: Data, point: Point, r: Residual, moves: Point) -> Arr:
