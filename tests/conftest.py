@@ -57,9 +57,7 @@ from jaxpriv.solving import loops  # noqa: E402
 # How often a shape came in other tests must not decide whether it is compiled: last bits would depend on their order.
 loops._ENOUGH = float("inf")
 
-# Programs of the library, too, are compiled with few optimisations here, in two thirds of the time, and memory that the
-# compiler has freed is left for the next program. The options of a release are those of every process that tests start.
-_compile._OPTIONS["xla_backend_optimization_level"] = 0
+# Memory that the compiler has freed is left for the next program.
 _compile._trim = lambda: None
 
 # Nothing of what has been imported is ever freed, and programs leave few cycles: looking for them less often, and not
