@@ -152,7 +152,6 @@ def load_npz_safely(
     optional: Collection[str] = (),
     *,
     max_bytes: int = MAX_BYTES,
-    max_rank: int = MAX_RANK,
 ) -> dict[str, np.ndarray]:
     """The arrays `required` and, where present, `optional` of an .npz file that may be hostile.
 
@@ -189,7 +188,7 @@ def load_npz_safely(
             wanted = {*required, *optional}
             arrays = {}
             for member, info in members.items():
-                array = _guarded(name, member, _read_member, archive, info, max_rank, member in wanted)
+                array = _guarded(name, member, _read_member, archive, info, member in wanted)
                 if array is not None:
                     arrays[member] = array
             return arrays
@@ -232,7 +231,7 @@ def _guarded(name: str, member: str, function: Callable[..., T], *arguments: obj
         raise IntegrityError(f"{name}: member {member!r} is damaged or truncated") from error
 
 
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, max_rank: int, wanted: bool) -> np.ndarray | None:
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, wanted: bool) -> np.ndarray | None:
     """Check one member's header against its declared size; read and return the array if it is wanted."""
     with archive.open(info) as stream:
         shape, fortran, dtype = _read_header(stream)
@@ -240,8 +239,8 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, max_rank: int,
             raise IntegrityError(f"has dtype {dtype.str}; integers and floats of at most 8 bytes are allowed")
         if dtype.kind not in "iuf" or dtype.itemsize > 8:  # bool, complex, text, dates
             raise InputError(f"has dtype {dtype.str}; save integers or floats of at most 8 bytes")
-        if len(shape) > max_rank:
-            raise IntegrityError(f"has {len(shape)} axes; at most {max_rank} are allowed")
+        if len(shape) > MAX_RANK:
+            raise IntegrityError(f"has {len(shape)} axes; at most {MAX_RANK} are allowed")
         if any(isinstance(size, bool) or size < 0 for size in shape):
             raise IntegrityError("has a shape that is not made of sizes")
         size = math.prod(shape) * dtype.itemsize  # Python integers: no overflow

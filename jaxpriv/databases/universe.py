@@ -31,11 +31,11 @@ def whole(value: SupportsIndex, name: str, *, low: int, high: int | None = None)
     return number
 
 
-def privacy_parameter(value: object, name: str = "eps") -> float:
+def privacy_parameter(eps: object) -> float:
     """An eps > 0, finite: 0 would need noise without a distribution, infinity no noise."""
-    number = float(scalar(value, name, low=0.0, open_low=True))
+    number = float(scalar(eps, "eps", low=0.0, open_low=True))
     if math.exp(-number) == 1.0:
-        raise InputError(f"{name} is too small: e^-{name} rounds to 1")
+        raise InputError("eps is too small: e^-eps rounds to 1")
     return number
 
 

@@ -187,7 +187,6 @@ def generate_columns(
     *,
     gap: float,
     rounds: int = 200,
-    count: int | None = None,
     clock: Clock = ENDLESS,
 ) -> PosteriorPlan:
     """Column generation from `start` (which must admit a measure) until the bound is within `gap` of the value.
@@ -197,7 +196,6 @@ def generate_columns(
     Each round prices the current duals and their mean with the best ones so far: the mean damps the
     swings that plain column generation is known for, and any prices give a valid bound.
     """
-    count = count or 2 * len(mass)
     columns, upper, centre, done = start, np.inf, None, 0
     while True:
         weights, prices, value = best_plan(columns, mass)
@@ -206,7 +204,7 @@ def generate_columns(
             used = np.flatnonzero(weights > 0)
             return PosteriorPlan(columns.take(used), weights[used], value, upper)
         for candidate in [prices] if centre is None else [prices, 0.5 * (prices + centre)]:
-            highest, extra = pricer.price(candidate, count)
+            highest, extra = pricer.price(candidate, 2 * len(mass))
             bound = proved_bound(candidate, mass, highest)
             if bound < upper:
                 upper, centre = bound, candidate

@@ -40,7 +40,7 @@ def count_array(value: object, name: str = "counts", *, ndim: int | tuple[int, .
     return np.asarray(value).astype(np.int64)
 
 
-def possible_array(value: object, counts: np.ndarray, name: str = "possible") -> np.ndarray:
+def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
     """`(s, x)` bool: which pairs the population can have at all; None: every pair.
 
     Raises `InputError` if the shape differs from that of the counts, entries are no truth values, a private
@@ -51,18 +51,18 @@ def possible_array(value: object, counts: np.ndarray, name: str = "possible") ->
         return np.ones(shape, bool)
     array = np.asarray(value)
     if array.dtype != np.bool_:
-        numbers = nonnegative(real_array(value, name, ndim=2), name)
+        numbers = nonnegative(real_array(value, "possible", ndim=2), "possible")
         if not np.all((numbers == 0) | (numbers == 1)):
-            raise InputError(f"{name} must hold truth values: true/false or 0/1")
+            raise InputError("possible must hold truth values: true/false or 0/1")
         array = numbers == 1
     if array.shape != shape:
-        raise InputError(f"{name} has shape {array.shape}, but the counts have shape {shape}")
+        raise InputError(f"possible has shape {array.shape}, but the counts have shape {shape}")
     if not array.any(axis=1).all():
-        raise InputError(f"{name}: row {int(np.argmin(array.any(axis=1)))} has no possible pair")
+        raise InputError(f"possible: row {int(np.argmin(array.any(axis=1)))} has no possible pair")
     seen = (counts > 0).any(axis=tuple(range(counts.ndim - 2)))
     if np.any(seen & ~array):
         s, x = (int(i) for i in np.argwhere(seen & ~array)[0])
-        raise InputError(f"{name}[{s}, {x}] says that the pair cannot occur, but counts[{s}, {x}] is positive")
+        raise InputError(f"possible[{s}, {x}] says that the pair cannot occur, but counts[{s}, {x}] is positive")
     return array
 
 

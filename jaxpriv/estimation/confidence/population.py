@@ -172,12 +172,12 @@ def population(
     )
 
 
-def mechanism_stack(value: object, inputs: int, name: str = "mechanism") -> np.ndarray:
+def mechanism_stack(value: object, inputs: int) -> np.ndarray:
     """One mechanism (X, Y) or several (M, X, Y) as (M, X, Y), each checked."""
     array = np.asarray(value)
     if array.ndim == 3:
-        return np.stack([mechanism_array(one, f"{name}[{m}]", inputs=inputs) for m, one in enumerate(array)])
-    return mechanism_array(value, name, inputs=inputs)[None]
+        return np.stack([mechanism_array(one, f"mechanism[{m}]", inputs=inputs) for m, one in enumerate(array)])
+    return mechanism_array(value, inputs=inputs)[None]
 
 
 def seen_through(known: Population, mechanism: ArrayLike) -> Outputs:

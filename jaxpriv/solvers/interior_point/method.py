@@ -414,7 +414,7 @@ def _corrections(data: Data, point: Point, r: Residual, move: Point, length: Sca
     def towards(product: Arr, aim: ArrLike) -> Arr:
         return xp.maximum(xp.clip(product, aim / _INSIDE, _INSIDE * aim) - product, -_INSIDE * aim)
 
-    sides = no_sides(data, point, r)
+    sides = no_sides(point, r)
     # A step beyond the boundary has no rules: correct the products only, there.
     usable = (data.open(after.price, 1.0) > 0).all() & (after.eta > 0).all()
     ahead = ((1.0 - a) + a * sigma) * r.mu

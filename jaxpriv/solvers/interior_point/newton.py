@@ -227,7 +227,7 @@ class Responses(NamedTuple):
 
 def responses(data: Data, point: Point, r: Residual, f: Factor) -> Responses:
     """The same for every right-hand side of a step."""
-    nothing = no_sides(data, point, r)
+    nothing = no_sides(point, r)
     row = xp.broadcast_to(nothing.row, (len(r.columns), *nothing.row.shape))
     dx, dz, kappa, e = _solve(data, f, -r.columns, r.cap_response, r.responses, row)
     unit = xp.eye(len(r.columns), like=point.x)[:, : point.price.shape[0]]
@@ -239,7 +239,7 @@ def responses(data: Data, point: Point, r: Residual, f: Factor) -> Responses:
     return Responses(moves, use_rates(data, point, r, moves))
 
 
-def no_sides(data: Data, point: Point, r: Residual) -> Sides:
+def no_sides(point: Point, r: Residual) -> Sides:
     """A right-hand side of zeros."""
     zero = xp.zeros_like
     return Sides(
@@ -327,7 +327,7 @@ def _unsmoothed(data: Data, point: Point, r: Residual) -> tuple[Arr, Arr]:
 def centring(data: Data, point: Point, r: Residual) -> Sides:
     weight = xp.broadcast_to(data.row_weight, point.k.shape)
     link, level = _unsmoothed(data, point, r)
-    return no_sides(data, point, r)._replace(
+    return no_sides(point, r)._replace(
         xz=data.h * xp.ones_like(point.x),
         ks=data.linear * weight if data.any_linear else xp.zeros_like(point.s),
         rv=data.capped * weight if data.any_linear else xp.zeros_like(point.v),
