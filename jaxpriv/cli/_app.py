@@ -186,7 +186,7 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
         message = re.sub(rf"(?<!['\w-]){argument}=(?:'([^']*)'|(?=[\d.]))", rf"{option} \1", message)
         message = message.replace(f"`{argument}`", option)
         start = r"(?<!['\w-])" if "_" in argument else "^"
-        message = re.sub(rf"{start}{argument}(?!['\w=-])", option, message)
+        message = re.sub(rf"{start}{argument}(?!['\w=-]|[./]\w)", option, message)
     return message
 
 

@@ -25,6 +25,8 @@ OPTIONS = {"leakage_budget": "--leakage-budget", "seed": "--seed", "sparse": "--
         ("use MaximalLeakage() there", "use maximal-leakage there"),
         ("use MaximalLeakage(x)", "use MaximalLeakage(x)"),
         ("seeds differ", "seeds differ"),
+        ("seed.npz does not exist", "seed.npz does not exist"),
+        ("seed/part.csv does not exist", "seed/part.csv does not exist"),
     ],
 )
 def test_arguments_become_options(message, shown):

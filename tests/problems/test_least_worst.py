@@ -205,3 +205,38 @@ def test_a_batch_proves_least_log_ratios(name, monkeypatch):
         alone = jp.solve(problem, tol=1e-8)
         assert alone.lower_bound <= solution.value + 1e-9
         assert solution.lower_bound <= alone.value + 1e-9
+
+
+TIGHT = {
+    "a private symbol without mass": (
+        [[0.0, 0.0, 0.2878, 0.1702], [0.1809, 0.1308, 0.0, 0.2303], [0.0, 0.0, 0.0, 0.0]],
+        0.01,
+    ),
+    "rare pairs": (
+        [[0.34, 0.1, 6e-4, 6e-4], [5e-5, 1e-3, 0.125, 8e-4], [0.317, 0.11, 2e-5, 9e-7]],
+        0.1,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TIGHT)
+@pytest.mark.parametrize("name", ["lift", "ldp", "max-information"])
+def test_candidates_without_rare_outputs_keep_to_the_budget(name, case):
+    """The feasible point is X itself: moved to the outputs that are left it may cost more than the budget."""
+    joint, budget = np.array(TIGHT[case][0]), TIGHT[case][1]
+    joint = joint / joint.sum()
+    problem = jp.DistortionProblem(joint, HAMMING, budget=budget, leakage=MEASURES[name])
+    program = dataclasses.replace(least_worst_program(problem, True), feasible_point=np.eye(4))
+    solver, goal = InteriorPoint(), Goal(1e-6, 0.0)
+    state = solver.init(program, 0, solver.blank(program))
+    for _ in range(60):
+        mechanism = np.asarray(state.best.mechanism)
+        assert 1.0 - joint.sum(axis=0) @ np.diag(mechanism) <= budget + 1e-12
+        if goal.met(state.best):
+            break
+        with np.errstate(all="ignore"):
+            state = solver.step(program, state)
+    assert goal.met(state.best)
+    known, mechanism = jp.solve(problem), np.asarray(state.best.mechanism)
+    leak = float(lk.evaluate(MEASURES[name], joint, mechanism).value)
+    assert known.lower_bound - 1e-9 <= leak <= known.value + 1e-5

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Form, Program, onto_equations
 from jaxpriv.solvers._base import Candidate
@@ -206,8 +206,9 @@ def _least_leaking(data: Data, point: Point) -> tuple[Arr, ScalarLike]:
     if data.equal is not None:
         return plain, value
     left = _without_rare(data, point)
-    whole = (left.sum(axis=0) > 0.5).all()  # a useful symbol may have had no other output
-    other = xp.where(whole, largest_ratio(data, left), xp.inf)
+    # A useful symbol may have had no other output, and the others may cost more than the budgets allow.
+    usable = (left.sum(axis=0) > 0.5).all() & _meets(data, left)
+    other = xp.where(usable, largest_ratio(data, left), xp.inf)
     return xp.where(value <= other, plain, left), xp.minimum(value, other)
 
 
@@ -227,7 +228,25 @@ def _without_rare(data: Data, point: Point) -> Arr:
     onto = xp.where(rare[:, None], 0.0, x)
     onto = onto / xp.maximum(onto.sum(axis=0), np.finfo(x.dtype).tiny)
     x, feasible_point = moved(x, onto), moved(program.feasible_point.T, onto)
+    if program.budgets.shape[0]:
+        # Where that costs too much: what costs least at the prices, of one budget the least of all.
+        costs = xp.where(rare[:, None] | ~data.support, xp.inf, xp.weigh(point.price[: len(data.c)], data.c))
+        cheapest = xp.where(np.arange(len(x))[:, None] == costs.argmin(axis=0), 1.0, xp.zeros_like(x))
+        feasible_point = xp.where(_meets(data, feasible_point), feasible_point, cheapest)
     return repaired(data, x, xp.inf, feasible_point)
+
+
+def _meets(data: Data, x: Arr) -> BoolLike:
+    """Whether a mechanism meets the budgets and the limits on averages, up to rounding: ()."""
+    program, allowed = data.program, _ROUNDINGS * np.finfo(x.dtype).eps
+    used, size = (data.c * x).sum(axis=(1, 2)), (abs(data.c) * x).sum(axis=(1, 2))
+    met = ((used <= program.budgets + allowed * size) | (program.marks > 0)).all()
+    ax = data.matvec(x)
+    for term, place in zip(data.terms, data.layout, strict=True):
+        if term.role is Role.AVERAGE:
+            value, size = support(term, ax[:, place.rows]).sum(), abs(ax[:, place.rows]).sum()
+            met = met & (value <= term.bound + _rounding(term, x).sum() + allowed * size)
+    return met
 
 
 def objective(data: Data, x: Arr) -> ScalarLike:
