@@ -24,8 +24,8 @@ import jaxpriv.cli
 from jaxpriv.solving import loops
 interrupts = int(sys.argv.pop(1))
 compiled = loops.compiled
-def interrupted(function, *args):
-    run, seconds = compiled(function, *args)
+def interrupted(function, *args, **options):
+    run, seconds = compiled(function, *args, **options)
     def begin():
         for _ in range(interrupts):
             os.kill(os.getpid(), signal.SIGINT)

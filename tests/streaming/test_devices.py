@@ -119,4 +119,6 @@ def test_a_joint_cut_along_x_gives_what_the_stored_one_gives():
     assert got["slopes"] <= 1e-9
     whole, rows, other, one = got["errors"]
     assert whole == rows == "joint is not sharded along axis 1 (x) alone: PartitionSpec(None, axis) is needed"
-    assert other == one == "joint: its columns lie on other devices than those that solve; leave out device= and mesh="
+    assert other == "joint: its columns lie on other devices than those that solve; leave out device= and mesh="
+    cut = "device: an array of the problem is cut over several devices, which share the solve; leave device= out"
+    assert one == cut
