@@ -145,6 +145,11 @@ class Term:
         """Rules g (..., T) of a smooth term as the formulas of its set take them."""
         return g if self.centre is None else g + self.centre
 
+    @property
+    def rate_axes(self) -> tuple[bool, bool]:
+        """Whether the rate, where there is one, has an axis of rows, and one of useful symbols."""
+        return not self.smooth, self.smooth or not self.normalised
+
     def offset_at(self, peak: ScalarLike) -> Arr:
         """The offset of a smooth worst-outcome limit where the peak is as given."""
         return self.offset if self.rate is None else self.offset - peak * self.rate

@@ -84,14 +84,11 @@ class Kept:
                 "reference": _summed(term.reference, rows),
                 "offset": sums(term.offset),
             }
-            if term.rate is not None:
-                wide = not term.smooth and not term.normalised
-                parts["rate"] = (
-                    sums(_summed(term.rate, rows).T).T
-                    if wide
-                    else (sums(term.rate) if term.smooth else _summed(term.rate, rows))
-                )
-            terms.append(dataclasses.replace(term, cap=cap, **parts))
+            rate, (by_row, by_input) = term.rate, term.rate_axes
+            if rate is not None:
+                rate = _summed(rate, rows) if by_row else rate
+                rate = sums(rate.T).T if by_input else rate
+            terms.append(dataclasses.replace(term, cap=cap, rate=rate, **parts))
         _, first = np.unique(self.useful[self.useful >= 0], return_index=True)
         mass = sums(program.mass)
         return dataclasses.replace(
@@ -155,7 +152,8 @@ def _useful_classes(program: Program, present: np.ndarray) -> np.ndarray:
         return result
     parts = [term.rows.T for term in program.terms]
     parts += [term.offset[:, None] for term in program.terms]
-    parts += [np.reshape(term.rate, (-1, len(present))).T for term in program.terms if _by_input(term)]
+    rates = [term.rate for term in program.terms if term.rate is not None and term.rate_axes[1]]
+    parts += [rate.reshape(-1, len(present)).T for rate in rates]
     parts += [part - part.min(axis=1, keepdims=True) for part in (*program.constraints, program.cost)]
     keys = np.concatenate([part[rows] / mass[:, None] for part in parts], axis=1)
     # Costs of very different scale: compare each on its own scale.
@@ -165,17 +163,12 @@ def _useful_classes(program: Program, present: np.ndarray) -> np.ndarray:
     return result
 
 
-def _by_input(term: Term) -> bool:
-    """Whether what the peak allows is counted by useful symbols."""
-    return term.rate is not None and (term.smooth or not term.normalised)
-
-
 def _row_classes(term: Term, present: np.ndarray) -> np.ndarray:
     """(T,) numbers of rows that are proportional on the symbols that are `present`, -1 for rows of zeros; the first is
     kept where all are zeros (of one private symbol, say): a solver takes no term without rows.
     """
     shown = abs(term.rows[:, present]).max(axis=1) > 0
-    if term.rate is not None and _by_input(term) and not term.smooth:
+    if term.rate is not None and all(term.rate_axes):
         shown = shown | (abs(term.rate[:, present]).max(axis=1) > 0)
     seen = np.flatnonzero(shown) if shown.any() else np.zeros(1, dtype=int)
     result = np.full(len(term.rows), -1)
@@ -297,7 +290,7 @@ def _scaled(program: Program) -> tuple[Program, ScalarLike, ScalarLike]:
 def _finite(data: Data) -> Arr:
     """The feasible point, (Y, X); of linear limits, whose ratios may be infinite there, its mean with a uniform one."""
     feasible_point = data.program.feasible_point.T
-    if data.rises is None and data.turns is None:
+    if not data.linear_at_peak:
         return feasible_point
     return 0.5 * (feasible_point + uniform(data))
 

@@ -174,8 +174,7 @@ def in_lanes(program: Program) -> Program:
         return {name: part(getattr(whole, name), rank) for name, rank in axes.items()}
 
     def laid_out(term: Term) -> Term:
-        wide = not term.smooth and not term.normalised
-        return replace(term, **parts(term, {**_TERM_AXES, "rate": 1 + wide}))
+        return replace(term, **parts(term, {**_TERM_AXES, "rate": sum(term.rate_axes)}))
 
     terms = tuple(map(laid_out, program.terms))
     found = replace(program, terms=terms, **parts(program, _AXES))

@@ -202,9 +202,9 @@ def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, l
         goal = dataclasses.replace(
             goal, tol=with_lanes(np.array([own_goal(problem, goal).tol for problem in problems]))
         )
-    if not kind.searches:
+    if not kind.least_worst:
         goal = inner_goal(goal, reading(stack)[0], stack)
-    program = in_lanes(least_worst_program(stack) if kind.searches else measured_program(stack, limits))
+    program = in_lanes(least_worst_program(stack) if kind.least_worst else measured_program(stack, limits))
     start = cheapest_release if len(program.budgets) and not program.shares else independent_release
     program = dataclasses.replace(program, feasible_point=start(program))
     reduced = Reduced.of(program, goal)
@@ -213,7 +213,7 @@ def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, l
     best = jax.tree.map(with_lanes, best)
     mechanism, *duals = reduced.expanded(best)
     claimed = unknown
-    if kind.searches:
+    if kind.least_worst:
         high, low = (reduced.limit(one) for one in (best.value, best.bound))
         claimed = np.maximum(spread(low, count), 0.0)
         duals = of_distance(program, in_lanes(worst_program(stack, claimed)), with_lanes(claimed), high, *duals)

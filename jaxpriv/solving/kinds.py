@@ -36,9 +36,9 @@ WORTH_COMPILING = 4.0
 _MOST_UNCOMPILED, _BYTES_UNCOMPILED, _FEWEST_UNCOMPILED = 512, 2.0**27, 6
 # The seconds of such a batch beside its lanes, and those of an entry of a mechanism. Measured at the same sizes.
 _BATCH_UNCOMPILED, _ENTRY_UNCOMPILED = 0.04, 1e-5
-# About the steps of a solve (compiled, and in NumPy, where a step takes longer), and of the search for the least worst
-# outcome relative to those; the seconds of a small solve in NumPy; and those of a step that no size explains.
-STEPS, _NUMPY_STEPS, _SEARCH, _SMALLEST, _OVERHEAD = 10, 20, 2, 0.01, 2e-4
+# About the steps of a solve (compiled, and in NumPy, where a step takes longer), and of those for the least worst
+# outcome relative to them; the seconds of a small solve in NumPy; and those of a step that no size explains.
+STEPS, _NUMPY_STEPS, _LEAST_WORST, _SMALLEST, _OVERHEAD = 10, 20, 2, 0.01, 2e-4
 # Processor seconds that compiling a batch takes, most often.
 COMPILE = 8.0
 # Entries of a mechanism up to which lanes of an average make fewer mirror steps and corrections.
@@ -87,7 +87,7 @@ class Kind(NamedTuple):
 
     @property
     def _relative_steps(self) -> float:
-        return _SEARCH if self.searches else 1.0
+        return _LEAST_WORST if self.least_worst else 1.0
 
     @property
     def _step_seconds(self) -> float:
@@ -105,7 +105,7 @@ class Kind(NamedTuple):
         return self._relative_steps * (_SMALLEST + _NUMPY_STEPS * self._step_seconds)
 
     @property
-    def searches(self) -> bool:
+    def least_worst(self) -> bool:
         """Whether the least worst outcome is asked for: a minimax program."""
         return self.form == "budget" and self.measures.values[0].worst_outcome
 

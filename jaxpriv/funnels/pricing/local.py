@@ -42,8 +42,8 @@ _EACH, _NEIGHBOURS, _STEPS, _OLD, _NEW = 40, 8192, 60, 5, 8
 _MIXED, _SPARSE = (0.05, 0.6), 0.5
 # Weights below this are on their way to zero.
 _TRACE = 1e-9
-# Of the atoms of a funnel with the same symbols above this mass the best one is kept: others are mostly on their way to
-# it, and would leave no room for what is reached from other starts.
+# Of the atoms of a funnel with the same symbols above this mass the best one is kept: the others mostly converge to it.
+# The number of atoms is limited, and copies would exclude those that are found from other starts.
 _SUPPORT = 1e-2
 # The iteration works on logarithms, from here up.
 _DEEP = -300.0

@@ -201,7 +201,7 @@ def _least_leaking(data: Data, point: Point) -> tuple[Arr, ScalarLike]:
     """(mechanism, its peak) of a minimax program: the point's own one, or that without outputs of more than its peak.
     Where equations are to be met none is left out.
     """
-    plain = repaired(data, point.x, xp.inf)
+    plain = repaired(data, point.x)
     value = largest_ratio(data, plain)
     if data.equal is not None:
         return plain, value
@@ -233,7 +233,7 @@ def _without_rare(data: Data, point: Point) -> Arr:
         costs = xp.where(rare[:, None] | ~data.support, xp.inf, xp.weigh(point.price[: len(data.c)], data.c))
         cheapest = xp.where(np.arange(len(x))[:, None] == costs.argmin(axis=0), 1.0, xp.zeros_like(x))
         feasible_point = xp.where(_meets(data, feasible_point), feasible_point, cheapest)
-    return repaired(data, x, xp.inf, feasible_point)
+    return repaired(data, x, feasible_point)
 
 
 def _meets(data: Data, x: Arr) -> BoolLike:
@@ -264,11 +264,11 @@ def objective(data: Data, x: Arr) -> ScalarLike:
     return total + xp.stack(peaks).max() if data.program.peaked else total
 
 
-def repaired(data: Data, x: Arr, peak: ScalarLike = 0.0, feasible_point: Arr | None = None) -> Arr:
+def repaired(data: Data, x: Arr, feasible_point: Arr | None = None) -> Arr:
     """The least mixture of x with an independent release, then with the feasible point, that meets every limit.
 
-    Equations are met first. `peak`: the one that outputs must keep to, of a minimax program. `feasible_point`: another
-    one than the program's, (Y, X).
+    Equations are met first. The limits of a minimax program that its peak relaxes are not asked for. `feasible_point`:
+    another one than the program's, (Y, X).
     """
     program = data.program
     mass = program.mass
@@ -276,7 +276,7 @@ def repaired(data: Data, x: Arr, peak: ScalarLike = 0.0, feasible_point: Arr | N
         x = onto_equations(program, x.T).T
     limits = [term for term in data.terms if term.role is Role.WORST]
     if limits:
-        x = _independent_share(data, x, mass, peak)
+        x = _independent_share(data, x, mass)
     feasible_point = program.feasible_point.T if feasible_point is None else feasible_point
     share = xp.zeros((), like=x)
     if program.budgets.shape[0]:
@@ -310,7 +310,7 @@ def _rounding(term: Term, x: Arr) -> Arr:
     return 2.0 * x.shape[1] * np.finfo(x.dtype).eps * size.max(axis=1)
 
 
-def _independent_share(data: Data, x: Arr, mass: Arr, peak: ScalarLike) -> Arr:
+def _independent_share(data: Data, x: Arr, mass: Arr) -> Arr:
     """Outputs that exceed a worst-outcome limit are given a share of an independent release.
 
     With excess e_y and an independent release of law a_y, whose slack is a_y times `own`, the mixture
@@ -320,13 +320,12 @@ def _independent_share(data: Data, x: Arr, mass: Arr, peak: ScalarLike) -> Arr:
     prior = data.matvec(xp.ones_like(mass)[None])
     need = xp.zeros(x.shape[0], like=x)
     for term, place in zip(data.terms, data.layout, strict=True):
-        if term.role is not Role.WORST or (term.rate is not None and peak is xp.inf):
+        if term.role is not Role.WORST or term.rate is not None:
             continue
         w, base = ax[:, place.rows], prior[:, place.rows]
         if term.smooth:
-            offset = term.offset_at(peak)
-            excess = support(term, w) + x @ offset
-            own = -(support(term, base)[0] + offset.sum())
+            excess = support(term, w) + x @ term.offset
+            own = -(support(term, base)[0] + term.offset.sum())
         else:
             # What rounding alone exceeds is met here too: a release without slack cannot repair it, and mixing with one
             # would lose the mechanism.

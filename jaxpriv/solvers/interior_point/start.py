@@ -339,8 +339,7 @@ def independent_point(data: Data, target: ScalarLike) -> Point:
         x = _within_budgets(data, x)
         peak = peak + _ABOVE * largest_ratio(data, x)
         data = data.at(peak)
-        linear = data.rises is not None or data.turns is not None
-        mu = mu / _share(data, x) if linear else mu * peak / len(data.rates)
+        mu = mu / _share(data, x) if data.linear_at_peak else mu * peak / len(data.rates)
     # Limits first: where they hold their price is on the central path, elsewhere it is one.
     used = (data.c * x).sum(axis=(1, 2))
     left = data.program.budgets - used

@@ -150,9 +150,14 @@ class Data(NamedTuple):
         """Whether there are linear rows: what belongs to them is left out of the computation where there are none."""
         return not all(term.smooth for term in self.program.terms)
 
+    @property
+    def linear_at_peak(self) -> bool:
+        """Whether a minimax program has linear rows that depend on its peak."""
+        return self.rises is not None or self.turns is not None
+
     def at(self, peak: ScalarLike) -> "Data":
         """The same with the linear rows and references of a minimax program as they are at the peak."""
-        if self.rises is None and self.turns is None:
+        if not self.linear_at_peak:
             return self
         program, a = self.stated
         terms = tuple(
@@ -179,15 +184,12 @@ class Data(NamedTuple):
         return xp.concatenate([rows, xp.matmul(x, self.rates.T)], axis=-1) if len(self.rates) else rows
 
     def share(self, point: "Point", move: "Point") -> Arr:
-        """sum_y of what the peak allows at the prices of one point and the mechanism of the other: 1 at the solution of
-        a minimax program.
-        """
+        """sum_y of what the peak allows at the prices of one point and a mechanism of another: 1 at the solution."""
         return (xp.concatenate([point.k, point.eta], axis=-1) * self.held(move.x, move.t)).sum()
 
     def turned(self, k: Arr) -> Arr:
         """What a unit of the peak adds to the normalisations of rules, (Y, N)."""
-        parts = [(k * self.turns)[:, self.layout[j].rows].sum(axis=1) for j in self.normed]
-        return xp.stack(parts, axis=1)
+        return xp.stack([(k * self.turns)[:, self.layout[j].rows].sum(axis=1) for j in self.normed], axis=1)
 
     def of_rows(self, t: Arr) -> Arr:
         """t (..., Y, J) of the term of every row: (..., Y, T)."""
