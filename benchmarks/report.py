@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # The plots compare at the first of these that two solvers reached, or else at the last.
 GAPS = (1e-6, 1e-4, 1e-2)
+# A sweep over fewer sizes is in the tables alone.
+_DRAWN_FROM = 4
 # A measured and a predicted exponent that differ by less agree.
 _NEAR = 0.3
 
@@ -88,7 +90,7 @@ def _figures(document: Results) -> dict[str, tuple[str, "Figure"]]:
     for part in (part for part in sweeps if not part.title.startswith("growth")):
         cases = [case.name for case in document.cases if case.name in part.cases]
         ran = [row for row in document.rows if row.case in cases and row.status not in ("skipped", "unavailable")]
-        if len({reading.size_along(document, part, row.case) for row in ran}) < 2:
+        if len({reading.size_along(document, part, row.case) for row in ran}) < _DRAWN_FROM:
             continue
         reached = {gap: reading.reaching(document, cases, gap) for gap in GAPS}
         gap = next((gap for gap in GAPS if len(reached[gap]) > 1), GAPS[-1])

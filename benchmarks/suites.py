@@ -275,7 +275,7 @@ def dense(options: Options) -> list[Part]:
     few = {"targets": (1e-6, 1e-8), "limit": 120.0}
     largest = cube(options, (128,), ("interior-point", "ecos"), rungs={"ecos": ("1e-06",)}, **few)
     return [
-        *cube(options, (32, 64), ("interior-point", "clarabel", "ecos"), rungs=RUNGS, **few),
+        *cube(options, (8, 16, 32, 64), ("interior-point", "clarabel", "ecos"), rungs=RUNGS, **few),
         *(replace(part, title=f"{part.title}, n = 128") for part in largest),
         *frontier(options),
         *shapes(options),

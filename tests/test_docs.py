@@ -43,6 +43,20 @@ def test_links_between_files_lead_somewhere(page):
         assert (folder / link).exists() or (folder / f"{link}.md").exists(), f"{page}: {link}"
 
 
+SOURCES = [
+    path.relative_to(ROOT).as_posix()
+    for folder in ("jaxpriv", "benchmarks", "experiments", "docs", "tests", "scripts", ".")
+    for path in (ROOT / folder).glob("*" if folder == "." else "**/*")
+    if path.suffix in (".py", ".c", ".h")
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_of_the_sources_that_a_page_names_exist(page):
+    named = set(re.findall(r"`([\w./-]+\.(?:py|c|h))`", text_of(page)))
+    assert {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in SOURCES)} == set()
+
+
 MODULES = [
     path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
     for path in sorted((ROOT / "jaxpriv").rglob("*.py"))

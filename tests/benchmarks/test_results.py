@@ -11,9 +11,9 @@ from benchmarks.results import CaseRecord, PartRecord, Results, Row
 
 
 def document() -> Results:
-    """Made-up results: two sizes, ours with seconds n^3 / 1e6, a peer ten times as slow, and a time limit."""
+    """Made-up results: four sizes, ours with seconds n^3 / 1e6, a peer ten times as slow, and a time limit."""
     cases, rows = [], []
-    for n in (16, 32):
+    for n in (16, 32, 64, 128):
         name = f"cube n={n}"
         cases.append(CaseRecord(name, "cube", {"n": n}, {"S": n, "X": n, "Y": n}, 0.5, "interior-point 1e-09"))
         for accuracy, cost in (("1e-06", 1.0), ("1e-08", 1.5)):
@@ -57,8 +57,8 @@ def test_a_number_that_is_not_finite_is_not_written(tmp_path):
         (lambda d: d["rows"][1].update(seconds="fast"), r"rows\[1\]\.seconds"),
         (lambda d: d["rows"][1].update(steps=True), r"rows\[1\]\.steps"),
         (lambda d: d["rows"][1].update(status="fine"), r"rows\[1\]\.status"),
-        (lambda d: d["rows"][1].update(case="cube n=64"), r"rows\[1\]\.case"),
-        (lambda d: d["cases"].append("cube"), r"cases\[2\]: an object"),
+        (lambda d: d["rows"][1].update(case="cube n=256"), r"rows\[1\]\.case"),
+        (lambda d: d["cases"].append("cube"), r"cases\[4\]: an object"),
     ],
 )
 def test_what_does_not_fit_the_schema_is_named(tmp_path, change, message):
@@ -126,10 +126,11 @@ def test_what_was_not_run_is_not_called_unreached(tmp_path):
     machine = {"processor": "some", "cores": 2, "memory_gib": 4, "accelerator": "none"}
     page = report.write(dataclasses.replace(made, machine=machine), tmp_path / "cube.json").read_text()
     assert "Never reached by scs. Not run: ecos." in page
-    # A single size that ran is no sweep: nothing is drawn.
+    # Of fewer than four sizes nothing is drawn.
     rows = [dataclasses.replace(row, status="skipped") if row.case == "cube n=16" else row for row in made.rows]
-    report.write(dataclasses.replace(made, machine=machine, rows=rows), tmp_path / "one.json")
-    assert not (tmp_path / "one-cube-absolute.png").exists()
+    report.write(dataclasses.replace(made, machine=machine, rows=rows), tmp_path / "three.json")
+    assert (tmp_path / "cube-cube-absolute.png").exists()
+    assert not (tmp_path / "three-cube-absolute.png").exists()
 
 
 def test_exponents_are_read_from_the_sweep():
