@@ -97,7 +97,7 @@ def release(
     }
     lines = [f"{len(found.outputs)} records released; receipt in {receipt}"]
     if found.served:
-        lines.append(f"{found.served} records were in the ledger and got the draw of then")
+        lines.append(f"{found.served} records were in the ledger and keep their earlier draw")
     if found.unseen:
         lines.append(f"{found.unseen} records combine classes as none of the fit did: {found.receipt['unseen']}")
     if found.escaped:
