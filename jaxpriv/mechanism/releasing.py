@@ -138,7 +138,7 @@ class Released:
     Attributes:
         outputs: the symbol y of every record, int64 (n,).
         unseen: records whose combination of classes has no symbol.
-        served: records that a ledger knew: they have the draw of then.
+        served: records that a ledger knew: they keep their earlier draw.
         escaped: cells of a CSV that got an apostrophe, because a spreadsheet would have computed them.
         receipt: what the receipt states.
     """
