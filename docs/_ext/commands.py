@@ -1,6 +1,8 @@
 """The page of the command line is made from the commands themselves."""
 
+import contextlib
 import inspect
+import io
 import re
 
 import typer
@@ -9,6 +11,7 @@ from sphinx.application import Sphinx
 from jaxpriv.cli import app as program
 from jaxpriv.cli._app import EXAMPLES
 from jaxpriv.cli._measures import filled_in
+from jaxpriv.verifier import __main__ as verifier
 
 PAGE = "reference/command-line"
 
@@ -22,19 +25,21 @@ def sections() -> str:
     group = typer.main.get_command(program)
     text = ""
     for name, command in sorted(group.commands.items()):
-        rows = []
+        rows, context = [], typer.Context(command)
         for param in command.params:
             if param.name == "help" or getattr(param, "hidden", False):
                 continue
-            option = param.param_type_name == "option"
-            flags = [*param.opts, *param.secondary_opts] if option else [param.metavar or param.name.upper()]
-            names = ", ".join(f"`{flag}`" for flag in flags)
-            rows.append(f"| {_cell(names)} | {_cell(filled_in(param.help or ''))} |")
-        usage = " ".join(["jaxpriv", name, *command.collect_usage_pieces(typer.Context(command))])
+            names, meaning = param.get_help_record(context)  # with what stands behind an option, its default, its range
+            rows.append(f"| `{_cell(names)}` | {_cell(filled_in(meaning))} |")
+        usage = " ".join(["jaxpriv", name, *command.collect_usage_pieces(context)])
         help_text = inspect.cleandoc(command.help or "").replace("\b\n", "")
         text += f"\n## {name}\n\n{help_text}\n\n```sh\n{usage}\n```\n\n"
         if name in EXAMPLES:
             text += "```sh\n" + "\n".join(EXAMPLES[name]) + "\n```\n\n"
+        if name == "verify":  # the help of a program of its own
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                verifier.run(["--help"])
+            text += f"```text\n{printed.getvalue().partition('Example:')[0].rstrip()}\n```\n"
         text += "\n".join(["| argument or option | meaning |", "|---|---|", *rows, ""]) if rows else ""
     return text
 

@@ -112,10 +112,20 @@ def plain_types(app: Sphinx, doctree: nodes.document) -> None:
         hidden = {"LaneArray", *(numbers - {"float"} if numbers <= set(map(named, parent)) else ())}
         for child in [one for one in parent if named(one) in hidden]:
             at = parent.index(child)
-            sides = (parent[max(at - 3, 0) : at], parent[at + 1 : at + 4])
+            first, last = at, at + 1
+            if at > 1 and parent[at - 1].astext() == "[":  # Float[LaneArray, "x y"]
+                first, last = at - 2, next(k for k in range(at, len(parent)) if parent[k].astext() == "]") + 1
+            sides = (parent[max(first - 3, 0) : first], parent[last : last + 3])
             separator = next((side for side in sides if [one.astext() for one in side] == [" ", "|", " "]), ())
-            for one in (child, *separator):
+            for one in (*parent[first:last], *separator):
                 parent.remove(one)
+
+
+def plain_defaults(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """A default that a function makes, or that is one, is `...` in a signature: its text names no value."""
+    return re.sub(r"= ?<[^,]*>(?=, |\))", "= ...", signature) if signature else signature, returned
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -123,6 +133,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", keep_properties, priority=400)
     app.connect("autodoc-process-docstring", describe_fields, priority=450)
     app.connect("autodoc-process-docstring", as_text, priority=600)
+    app.connect("autodoc-process-signature", plain_defaults)
     app.connect("autodoc-skip-member", leave_out)
     app.connect("doctree-read", dash)
     app.connect("doctree-read", plain_types)

@@ -54,7 +54,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "solve": (_PROBLEM, "jaxpriv solve problem.npz --budget 0.2 --out mapping.npz --json -"),
     "frontier": (_PROBLEM, "jaxpriv frontier problem.npz --count 12 --out curve.csv --picture curve.png"),
     "plot": (_PROBLEM, _MAPPING, "jaxpriv plot mapping.npz --out mapping.png"),
-    "funnel": (_PROBLEM, "jaxpriv funnel problem.npz --disclosure 0.3 0.5"),
+    "funnel": (_PROBLEM, "jaxpriv funnel problem.npz --disclosure 0.7 0.9"),
     "leakage": (_PROBLEM, _MAPPING, "jaxpriv leakage mapping.npz --joint problem.npz"),
     "sweep": (_STUDY, "jaxpriv sweep study.toml --out results"),
     "watchdog": (_PEOPLE, f"jaxpriv watchdog people.csv {_COLUMNS} --target-leakage 0.5"),
@@ -238,7 +238,7 @@ def _exit_code(command: Callable[[], object], *, debug: bool) -> int:
 
 def _explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, _UsageError):
-        return error.exit_code, error.format_message()
+        return error.exit_code, _in_short(error.format_message())
     for kind, code in _EXIT_CODES:
         if isinstance(error, kind):
             return code, str(error) or kind.__name__
@@ -246,6 +246,12 @@ def _explain(error: Exception) -> tuple[int, str]:
         return 6, "the device ran out of memory; use a smaller problem or --solver mirror-descent"
     # The text of a foreign exception may hold data values: name its type only.
     return _UNEXPECTED, f"internal error ({type(error).__name__}); {_DEBUG} shows where"
+
+
+def _in_short(message: str) -> str:
+    """A message about a value of the line: the option and what it must be, in no words of the parser."""
+    message = re.sub(r"^Invalid value for '([^']+)': (?:Value error, )?", r"\1: ", message)
+    return re.sub(r"^(\S+): Input should be ([^,]+)(?:, .*)?$", r"\1 must be \2", message)
 
 
 def _complain(message: str) -> None:

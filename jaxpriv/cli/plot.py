@@ -108,6 +108,10 @@ def _read(path: Path) -> "DrawnCurve | tuple[str, object]":
 
     if path.suffix.lower() == ".zip":
         return "mapping", Mechanism.load(path)
+    if path.suffix.lower() != ".npz":
+        raise InputError(
+            f"{path.name}: a picture is drawn from an .npz file (--out CURVE.npz, --out MECH.npz) or a DESIGN.zip"
+        )
     arrays = load_npz_safely(path, [], [*DRAWN, "mechanism"])
     if all(name in arrays for name in DRAWN):
         return curve_of(arrays, str(path))

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -101,13 +102,12 @@ def _run(program: Path, arguments: list[str]) -> None:
 
 
 def _listing(known: Mapping[str, Mapping[str, object]]) -> str:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("name", "minutes", "what", "source"):
-        table.add_column(heading, justify="right" if heading == "minutes" else "left")
+    """One paragraph for each experiment, in lines that fit a terminal of 80 columns."""
+    text = ""
     for name, about in known.items():
-        needs = f"\nneeds {about['needs']}" if "needs" in about else ""
-        table.add_row(name, f"{about['minutes']:g}", f"{about['title']}{needs}", str(about["source"]))
-    return _output.rendered(table)
+        minutes = f"{about['minutes']:g} minute" + ("" if about["minutes"] == 1 else "s")
+        needs = [f"Needs {about['needs']}."] if "needs" in about else []
+        text += f"{name} ({minutes})\n"
+        for line in (f"{about['title']}.", f"Source: {about['source']}.", *needs):
+            text += textwrap.fill(line, 79, initial_indent="  ", subsequent_indent="    ") + "\n"
+    return text

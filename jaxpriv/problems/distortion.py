@@ -102,7 +102,7 @@ class DistortionProblem(Module):
         private = joint.shape[0] if isinstance(joint, AbstractJoint) else self.data.shape[1]
         self.distortions = _distortions(distortion, inputs, private)
         chosen = [
-            name
+            f"`{name}`"
             for name, value in (("budget", budget), ("multiplier", multiplier), ("leakage_budget", leakage_budget))
             if value is not None
         ]

@@ -27,7 +27,7 @@ class NoiseProblem(eqx.Module):
     Args:
         joint: P(S,X), shape (S, X); symbol x stands for the integer x. diag(P_X) gives the least I(X;Y).
         distortion: d(z), shape (Z,), finite.
-        budget: D.
+        budget: the largest mean of d(Z), in the unit of d.
         offsets: the integers that z = 0..Z-1 stand for; Y then runs over all sums, from the least
             to the largest. By default addition is modulo |X|, Z = |X| and z stands for itself.
 

@@ -317,9 +317,10 @@ class Cause:
     def sentence(self) -> str:
         """The cause in words; symbols are named by their index."""
         records = "" if self.records is None else f", which has {_counted(self.records)}"
-        empty = f"; {self.excluded} of them occur in none of its records" if self.excluded else ""
+        empty = f"; {self.excluded} of them in none of its records" if self.excluded else ""
+        symbols = "1 symbol" if self.symbols == 1 else f"{self.symbols} symbols"
         text = (
-            f"withheld: {self.symbols} symbols, {self.mass:.2%} of the mass, because of private symbol {self.private} "
+            f"withheld: {symbols}, {self.mass:.2%} of the mass, because of private symbol {self.private} "
             f"(from 0){records}{empty}. "
         )
         if self.others < 2:  # merged into the other one, nothing private would be left

@@ -89,6 +89,7 @@ def test_mappings_are_drawn(run, problem, tmp_path):
     refused(run("plot", mapping, mapping, "--out", picture), 2, "several results")
     refused(run("plot", problem, "--out", tmp_path / "x.png"), 2, "neither a mapping")
     refused(run("plot", mapping, "--out", tmp_path / "x.txt"), 2, ".png")
+    refused(run("plot", tmp_path / "curve.csv", "--out", tmp_path / "x.png"), 2, "curve.csv", "--out CURVE.npz")
 
 
 def test_a_mapping_is_written_as_a_table_where_the_name_says_so(run, problem, tmp_path):

@@ -33,6 +33,22 @@ def test_arguments_become_options(message, shown):
     assert in_options(message, OPTIONS) == shown
 
 
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (["--budget", "half"], "error: --budget"),
+        (["--budget", "0.2", "--max-steps", "1.5"], "error: --max-steps"),
+        (["--budget", "0.2", "--units", "bit"], "'nats', 'bits'"),
+        (["--budget", "0.2", "--multiplier", "1"], "(--budget and --multiplier given)"),
+    ],
+)
+def test_values_of_a_wrong_kind(run, problem, options, shown):
+    """One line with the option and what it takes, in no words of the library that reads the line."""
+    found = run("solve", problem, *options)
+    refused(found, 2, shown)
+    assert not any(word in found.stderr for word in ("Invalid", "Value error", "Input", "parse"))
+
+
 @pytest.fixture
 def people(tmp_path):
     lines = [f"{'abc'[i % 3]},{'uvw'[i * i % 3]},{i}" for i in range(300)] + ["d,u,1"]

@@ -56,6 +56,7 @@ def test_stored_numbers_are_drawn_elsewhere(run, tmp_path, monkeypatch):
 def test_the_list_names_all(run, gallery):
     listed = run("reproduce", "--list").stdout
     assert all(name in listed for name in gallery.experiments())
+    assert max(map(len, listed.splitlines())) < 80
 
 
 def test_what_is_wrong_is_said(run, tmp_path):

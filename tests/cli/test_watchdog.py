@@ -180,3 +180,11 @@ def test_what_is_withheld_has_a_reason(run, tmp_path):
     assert "Without that private symbol 100.00% of the mass would be released" in sentence
     (cause,) = strict_json(run(*line, "--json", "-").stdout)["withheld"]
     assert (cause["private"], cause["excluded"]) == (7, 2)
+
+
+def test_one_symbol_is_one(run, tmp_path):
+    path = tmp_path / "people.csv"
+    rows = [f"{int(i * 7 % 10 < 3 + 2 * (i % 3))},{i % 3},{i % 2}" for i in range(600)]
+    path.write_text("\n".join(["income,age,town", *rows]))
+    columns = ("--private", "income", "--useful", "age", "--useful", "town")
+    assert "withheld: 1 symbol, " in run("watchdog", path, *columns, "--target-leakage", 0.5).stdout
