@@ -33,6 +33,15 @@ not printed, so five binnings |
 | | eq. 9, Proposition 2 | [](census_watchdog.md) |
 """
 
+DEMO = """\
+## The figure of the front page
+
+`jaxpriv demo` draws it, the least leakage of the census where much of X is disclosed, and the mapping at one budget. Each row of
+this picture is an age, a gender and a level of education, and each column what is released in their place:
+
+![An optimal mapping of the census, and the share of the people whose age, gender and education are changed](../figures/census-mapping.png)
+"""
+
 
 def experiments() -> dict[str, dict[str, Any]]:
     """What each experiment says of itself, by name."""
@@ -93,6 +102,7 @@ def index(known: dict[str, dict[str, Any]]) -> str:
             *cards[:1],
             PAPERS,
             *cards[1:],
+            DEMO,
             "```{toctree}\n:hidden:\n",
             *known,
             "```\n",
