@@ -4,7 +4,7 @@ Importing this package starts no JAX backend and changes no JAX setting; what it
 are first used. Natural logarithms (nats) everywhere; bits only where a `units` argument asks for them.
 """
 
-# First: it hears Ctrl-C while the rest is imported.
+# First: it handles Ctrl-C while the rest is imported.
 from jaxpriv import _process as _process
 
 # isort: split

@@ -31,7 +31,7 @@ class Stop(enum.IntEnum):
 
     @property
     def message(self) -> str:
-        """What a result says of it; empty for NONE."""
+        """The words for it in a result; empty for NONE."""
         return _MESSAGES[self]
 
 
@@ -161,7 +161,7 @@ class Clock:
                 self.stop = Stop.NONE
 
     def expired(self) -> bool:
-        """Whether the work has to end here; `stop` says why from then on."""
+        """Whether the work has to end here; `stop` is the reason from then on."""
         if self.stop is Stop.NONE:
             if self._noted.is_set():
                 self.stop = Stop.INTERRUPTED

@@ -180,7 +180,7 @@ def own_settings() -> Iterator[None]:
 
 @contextmanager
 def device_errors() -> Iterator[None]:
-    """What goes wrong on a device while solving, as an error of ours that says what to do."""
+    """What goes wrong on a device while solving, as an error of ours with a remedy."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -291,8 +291,8 @@ class Placement:
 
     @staticmethod
     def of(device: object, problems: PyTree = None) -> "Placement":
-        """What the argument `device` says; where it is None, the place of the arrays of JAX in `problems` that were put
-        somewhere, if that is one.
+        """What the argument `device` names; where it is None, the place of the arrays of JAX in `problems` that were
+        put somewhere, if that is one.
 
         Raises:
             InputError: it is no device and no sharding, or not one of this process.

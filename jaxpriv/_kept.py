@@ -49,7 +49,7 @@ _ABANDONED = 3600.0
 
 
 class UnusableError(Exception):
-    """Why nothing can be kept; `unsafe` where that is for the safety of the user, who should hear of it."""
+    """Why nothing can be kept; `unsafe` where that is for the safety of the user, who is told."""
 
     def __init__(self, reason: str, unsafe: bool = False):
         super().__init__(reason)
@@ -217,7 +217,7 @@ def _opened(*, create: bool, safe: bool = True) -> Iterator[int]:
         if not _private(os.fstat(place), owner_only=safe):
             raise UnusableError(
                 "the folder of kept executables can be entered by others than its owner, or is not yours: it is not "
-                "used (`jaxpriv cache` says where it is; remove it, or take the rights of others away)",
+                "used (`jaxpriv cache` prints its name; remove it, or take the rights of others away)",
                 unsafe=True,
             )
         yield place

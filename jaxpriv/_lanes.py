@@ -5,7 +5,7 @@ call of NumPy computes an operation for all lanes: shapes, axes and indices are 
 them are the same in every lane. So a batch of small problems begins at once, where compiling takes seconds.
 
 What depends on values differs between lanes: `if` on such an array is an error, and the control flow of `_arrays`
-computes both sides, or goes on until the last lane is done, and takes for each lane what holds there.
+computes both sides, or continues until the last lane is done, and takes for each lane what holds there.
 """
 
 import math

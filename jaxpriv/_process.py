@@ -30,7 +30,7 @@ def _leave(*_: object) -> None:
 
 
 def listen() -> None:
-    """From here on Ctrl-C raises KeyboardInterrupt, as usual: the command line has been imported and hears it."""
+    """From here on Ctrl-C raises KeyboardInterrupt, as usual: the command line has been imported and handles it."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

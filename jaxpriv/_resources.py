@@ -27,7 +27,7 @@ def _numbers(path: Path) -> dict[str, float]:
 
 
 def free_memory() -> float:
-    """Memory in bytes that can be had, within a container's limit; infinite where the system does not say.
+    """Memory in bytes that can be had, within a container's limit; infinite where the system does not report it.
 
     Pages that only cache files count as free: the system gives them up.
     """
@@ -42,13 +42,13 @@ def free_memory() -> float:
 
 
 class HasMemory(Protocol):
-    """A device with memory of its own, as `jax.Device`: bytes by name, or None where it does not say."""
+    """A device with memory of its own, as `jax.Device`: bytes by name, or None where it reports none."""
 
     def memory_stats(self) -> Mapping[str, int] | None: ...
 
 
 def free_on(device: HasMemory | None) -> float:
-    """Memory in bytes that can be had on a device; infinite where it does not say. None: the host."""
+    """Memory in bytes that can be had on a device; infinite where it reports none. None: the host."""
     if device is None:
         return free_memory()
     known = device.memory_stats() or {}

@@ -309,7 +309,7 @@ def _expected(
 
 
 class Mixture(AbstractChannel):
-    """`first` with probability 1 - share, `second` with probability `share`; nobody learns which."""
+    """`first` with probability 1 - share, `second` with probability `share`; which one is not released."""
 
     first: AbstractChannel
     second: AbstractChannel

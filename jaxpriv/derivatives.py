@@ -175,7 +175,7 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
     symbol without mass is the solution's.
 
     Raises:
-        InputError: the solution is a batch, is not of this problem's shape, or says infeasible.
+        InputError: the solution is a batch, is not of this problem's shape, or is `infeasible`.
     """
     _distortion_problem(problem)
     if is_traced(problem, solution):
@@ -183,7 +183,7 @@ def sensitivity(problem: DistortionProblem, solution: Solution) -> Sensitivity:
     if np.ndim(solution.value) != 0:
         raise InputError("solution is a batch; pass one of its elements, solution[i]")
     if not np.isfinite(solution.value):
-        raise InputError("solution has no mechanism: it says infeasible")
+        raise InputError("solution has no mechanism: its status is `infeasible`")
     if np.shape(solution.mechanism) != problem.shape:
         raise InputError(f"solution has a mechanism of shape {np.shape(solution.mechanism)}, not {problem.shape}")
     found = slopes(problem, solution)
@@ -223,7 +223,7 @@ def _differentiable(problem: DistortionProblem) -> bool:
 
 
 def _certified(problem: DistortionProblem, solver: str | AbstractSolver, tol: float, max_steps: int | None) -> Solution:
-    """The host's solution, or the exception that says why there is none."""
+    """The host's solution, or the exception with the reason why there is none."""
     solution = solve(problem, solver, tol=tol, max_steps=max_steps)
     if solution.code != Status.OPTIMAL:
         raise NotCertifiedError(f"the certified gap is {float(solution.gap):.3g}, above tol = {tol:g}")

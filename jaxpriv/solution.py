@@ -26,7 +26,7 @@ SINGLE_TOLERANCE, DOUBLE_TOLERANCE = 1e-4, 1e-6
 
 
 class Status(enum.IntEnum):
-    """What a result is worth. `message` says what happened, the usual cause, and what to change."""
+    """What a result is worth. `message` states what happened, the usual cause, and what to change."""
 
     OPTIMAL = 0
     NOT_CERTIFIED = 1
@@ -189,7 +189,7 @@ class Solution(AbstractSolution):
 
 
 def no_solution(shape: tuple[int, int], rows: int, worst: int, prices: int, distortions: int) -> Solution:
-    """The solution that says that there is none, infinite value and bound, with duals of the program's shapes."""
+    """The solution of a problem that has none, infinite value and bound, with duals of the program's shapes."""
     return Solution(
         value=np.float64(np.inf),
         lower_bound=np.float64(np.inf),

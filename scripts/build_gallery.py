@@ -36,10 +36,10 @@ not printed, so five binnings |
 DEMO = """\
 ## The figure of the front page
 
-`jaxpriv demo` draws it, the least leakage of the census where much of X is disclosed, and the mapping at one budget. Each row of
-this picture is an age, a gender and a level of education, and each column what is released in their place:
+`jaxpriv demo` draws it, the least leakage of the census where much of X is disclosed, and the mapping at one budget.
+Each row of this picture is an age, a gender and a level of education, and each column what is released in their place:
 
-![An optimal mapping of the census, and the share of the people whose age, gender and education are changed](../figures/census-mapping.png)
+![An optimal mapping of the census, and the share of people with a changed attribute](../figures/census-mapping.png)
 """
 
 

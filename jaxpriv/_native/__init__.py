@@ -1,13 +1,15 @@
 """Kernels in C for the CPU, where XLA's own are slow: optional, and the same numbers to rounding.
 
 The C files here are compiled into one library when the package is built, if there is a C compiler
-(`hatch_build.py`). Without it, where XLA does not take the version of its foreign function interface that the library
-was compiled for (it takes older ones than its own), with another source than it was compiled from, on another device,
-in a precision that a kernel does not have, under differentiation, on NumPy arrays, and with JAXPRIV_KERNELS=off in the
-environment (read when the first solve is compiled), the portable code that every kernel stands for is what runs; where
-kernels could have been had, the logger `jaxpriv` says once why there are none. They are compiled for AVX-512, for AVX2
-and for what every machine of the kind has; JAXPRIV_KERNELS=avx2 or baseline keeps to less than there is, for their
-arithmetic on another machine.
+(`hatch_build.py`), for AVX-512, for AVX2 and for what every machine of the kind has; JAXPRIV_KERNELS=avx2 or baseline
+keeps to less than there is, for their arithmetic on another machine. The portable code that every kernel stands for
+runs in these cases, and where kernels could have been had, the logger `jaxpriv` writes once why there are none:
+
+* without the library, or with another source than it was compiled from;
+* where XLA does not take the version of its foreign function interface that the library was compiled for (it takes
+  older ones than its own);
+* on another device, in a precision that a kernel does not have, under differentiation, and on NumPy arrays;
+* with JAXPRIV_KERNELS=off in the environment (read when the first solve is compiled).
 """
 
 import ctypes

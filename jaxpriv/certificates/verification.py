@@ -268,8 +268,8 @@ def certify_solution(problem: object, solution: Solution) -> Verification:
         raise InputError("solution is a batch; certify one of its elements, solution[i], with the problem at its point")
     if int(np.asarray(solution.code)) == Status.INFEASIBLE:
         raise InputError(
-            "solution says infeasible and holds no mechanism; the numbers that prove it are in the `proof` of the "
-            "InfeasibleError that solve(problem) raises"
+            "the status of the solution is `infeasible`, and it holds no mechanism; the numbers that prove it are in "
+            "the `proof` of the InfeasibleError that solve(problem) raises"
         )
     shape = (problem.joint.shape[1], problem.outputs) if isinstance(problem, NoiseProblem) else problem.shape
     if tuple(np.shape(solution.mechanism)) != shape:

@@ -100,7 +100,7 @@ def npz_bytes(**arrays: np.ndarray) -> bytes:
 
 
 def check_mapping(path: Path | None) -> None:
-    """Refuse, before any work, a name that says of no kind of file what a mapping would be written as."""
+    """Refuse, before any work, a name that ends like no kind of file for mappings."""
     if path is not None and path.suffix.lower() not in (".npz", ".csv"):
         raise InputError(f"--out must end in .npz or .csv, not {path.name}")
 

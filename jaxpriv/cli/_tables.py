@@ -99,7 +99,7 @@ def is_table(path: Path) -> bool:
 
 
 def table_file(path: Path, settings: Sequence[str] | None) -> "TableFile":
-    """The file of a table as --read says that it is read."""
+    """The file of a table, read as --read states."""
     from jaxpriv.estimation.tables import TableFile
     from jaxpriv.verifier.releases import reading
 
@@ -247,7 +247,7 @@ class CountedRecords:
 
 
 def counts_by_design(file: "TableFile", design: "Mechanism") -> CountedRecords:
-    """The records of a table by the classes of a design; a combination without a symbol comes to what it says."""
+    """The records of a table by the classes of a design; one without a symbol as the design states."""
     records = design.codebook.encode(file)
     _, s = np.unique(records.private, axis=0, return_inverse=True)
     x = design.locate_codes(records.useful)

@@ -358,7 +358,7 @@ def _mechanism_text(record: JsonRecord, units: Units) -> str:
     if level is not None:
         parts.append(f"population: the whole column holds with confidence {level:.6g}, for {record['holds_for']}")
     if "stated_gap" in columns:
-        parts.append("gap as stated: what the file of --solution says, not verified")
+        parts.append("gap as stated: the gap in the file of --solution, not verified")
     if "gap" in columns:
         parts.append("gap: to the optimum of the design problem, certified")
     parts.append("cap: whatever the population is")

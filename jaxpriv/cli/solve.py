@@ -244,8 +244,8 @@ def parsed_limit(text: str) -> MeasureOption:
 def _record(solution: "Solution", unit: str) -> dict[str, object]:
     """The JSON of a result; `distortion` has one entry for each distortion of the problem.
 
-    `units` is that of logarithms; a measure in another unit says so in `leakage_units`. Where `auto` went from one
-    solver to another, `notes` says why.
+    `units` is that of logarithms; a measure in another unit has it in `leakage_units`. Where `auto` went from one
+    solver to another, `notes` has the reason.
     """
     own: dict[str, object] = {} if unit == "nats" else {"leakage_units": unit}
     if solution.notes:

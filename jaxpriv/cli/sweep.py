@@ -1,4 +1,4 @@
-"""`jaxpriv sweep`: a declared study, in chunks that survive whatever ends the process."""
+"""`jaxpriv sweep`: a declared study, in chunks that are kept whatever ends the process."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -124,7 +124,7 @@ class DeterministicQuery:
         """The query min(max(X, first), last), as a query of its own: results beyond an end are one result.
 
         H(S|cell) = sum_x w_x ( H(S|X=x) - ln w_x ), w the law of X in the cell. A mechanism for it releases
-        the same for all results of a cell; the mass of the tails says how little that costs. Raises `InputError`
+        the same for all results of a cell; the mass of the tails bounds what that costs. Raises `InputError`
         unless 0 <= first <= last < |X|.
         """
         first, last = whole(first, "first", low=0), whole(last, "last", low=0)

@@ -1,4 +1,4 @@
-"""Adversaries who do not know too much: the worst prior P over the sequences with entropy H(P) >= b.
+"""Adversaries of bounded knowledge: the worst prior P over the sequences with entropy H(P) >= b.
 
 With c = P(x_i = a) the prior and z = P(x_i = a|r) the posterior probability of a symbol the gain is ln z/c.
 The largest gain at FIXED z is z/c(z) with c(z) a convex program (below), whose multipliers at one z
@@ -116,7 +116,7 @@ class LeastPrior:
 
     @property
     def unbounded(self) -> bool:
-        """Whether the adversary may believe in sequences outside G that exclude r, and in no others: c/z -> 0."""
+        """Whether the adversary's prior may hold sequences outside G that exclude r, and in no others: c/z -> 0."""
         return self.lowest == 0 and self.bound <= float(self.outside.log_counts[0])
 
     @property

@@ -142,7 +142,7 @@ class _Design:
                 self._rows.append((self._uniform, group, float(self._uniform[group].sum()), output))
 
     def constant(self) -> np.ndarray:
-        """The best mechanism that tells nothing: always the output of least mean distortion."""
+        """The best mechanism that reveals nothing: always the output of least mean distortion."""
         chosen = np.zeros_like(self.costs)
         chosen[:, np.argmin(self.weights @ self.costs)] = 1.0
         return chosen

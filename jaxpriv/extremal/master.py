@@ -105,7 +105,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Columns:
-    """Posteriors: `lifts` (n, G), `values` (n,) = D(q || p) or a bound above it, `keys` that say what they are."""
+    """Posteriors: `lifts` (n, G), `values` (n,) = D(q || p) or a bound above it, `keys` that identify them."""
 
     lifts: np.ndarray
     values: np.ndarray

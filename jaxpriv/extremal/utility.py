@@ -325,7 +325,7 @@ def maximum_utility(
     X itself has closed forms: symbols of equal probability count as one type; the rarest symbols of a
     large alphabet are pooled for the bound and rotated for the mechanism; up to 400 symbols, exchanges and
     branch and bound then close what gap they can (seconds to minutes; a larger `tol` spares them). Exact up
-    to 16 distinct probabilities; beyond, the gap says how far the mechanism may be from the best. For a
+    to 16 distinct probabilities; beyond, the gap bounds how far the mechanism is from the best. For a
     limit on S the vertices are counted out: |S| up to about 4.
 
         limit = (leakage.LocalDifferentialPrivacy(), eps)       P(y|s) <= e^eps P(y|s')

@@ -6,7 +6,7 @@
     by_name("sibson", order=2.0)          # by command-line name
     report(joint, mechanism)              # all of them
 
-`jaxpriv.leakage._base` says what a measure is and how zeros and infinities are treated; `docs/how-to/own-measure.md`
+`jaxpriv.leakage._base` defines what a measure is and how zeros and infinities are treated; `docs/how-to/own-measure.md`
 writes one. What the modules of measures list in their own `__all__` is public here: a new measure among them needs no
 further line.
 """

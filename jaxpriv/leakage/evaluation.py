@@ -124,7 +124,7 @@ def evaluate(measure: AbstractLeakage, joint: ArrayLike, mechanism: ArrayLike, u
     """The value of `measure` on a joint (s, x) and a mechanism (x, y), in float64 whatever JAX is set to.
 
     `units="bits"` converts measures that are in nats; probabilities, costs and dimensionless values
-    stay what they are and say so in `Evaluation.units`. Worst-outcome measures and infinite values
+    stay what they are, with their unit in `Evaluation.units`. Worst-outcome measures and infinite values
     come with a `Witness`. Log-ratio measures take their value from the witness, computed in
     logarithms on the host, so masses down to the smallest subnormal count.
 

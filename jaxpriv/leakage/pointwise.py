@@ -274,7 +274,7 @@ def _neighbours(value: object) -> Arr | None:
 class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     """max_{y, s~s'} ln( P(y|s)/P(y|s') ): the eps of local differential privacy of S -> Y.
 
-    `neighbours[s, s']` (bool, (s, s)) says that P(y|s) <= e^eps P(y|s') is required; None requires
+    `neighbours[s, s']` (bool, (s, s)): whether P(y|s) <= e^eps P(y|s') is required; None requires
     all pairs, the usual LDP. The relation need not be symmetric; its diagonal has no effect. With
     databases as s and "differ in one entry" as the relation it is differential privacy.
 
@@ -301,7 +301,7 @@ class LocalDifferentialPrivacy(AbstractPointwiseLeakage):
     def untraceable(self) -> str | None:
         if not is_traced(self.neighbours):
             return None
-        return "neighbours are traced, and say how many rows the program has; pass a NumPy array"
+        return "neighbours are traced, and determine how many rows the program has; pass a NumPy array"
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "LocalDifferentialPrivacy":
         del prior

@@ -54,7 +54,7 @@ class UserDivergence(AbstractDivergence):
     lies above it at one of some hundred points from 0 to 1e9. The proof of a solution is that a convex f lies above
     its tangents, f(t) >= f(r) + f'(r)(t - r) for any r (Csiszár 1967): it assumes convexity between those points
     too, and that `jax.jvp` of f is a slope (any one-sided mixture at a kink). f may be inf at 0 and above some
-    t > 1. Kinks and pieces where f is linear leave the interval of a solution open: its status says so.
+    t > 1. Kinks and pieces where f is linear leave the interval of a solution open, with the status `not_certified`.
     """
 
     f: Callable[[Array], Array]
@@ -198,8 +198,8 @@ class UserCurve(AbstractCurve):
         """A line u t - c lies below a convex f where u = f'(r) and c = r f'(r) - f(r), for whatever ratio r: no
         conjugate in closed form is needed and none is relied on.
 
-        The proof assumes what `UserDivergence` says of f, that it is convex with f(1) = 0, and that JAX differentiates
-        it to a slope (at a kink any number between the two one-sided ones).
+        The proof assumes what `UserDivergence` demands of f, that it is convex with f(1) = 0, and that JAX
+        differentiates it to a slope (at a kink any number between the two one-sided ones).
         """
         low, high = np.full(u.shape, np.log(LOWEST)), np.full(u.shape, np.log(HIGHEST))
         for _ in range(_HALVINGS):

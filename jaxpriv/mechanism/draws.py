@@ -85,7 +85,7 @@ def self_test(table: np.ndarray, rows: np.ndarray) -> None:
         ends = sums[x][present]
         for numbers in (ends - table[x][present], ends - np.uint64(1)):
             if (locate(sums, np.full(len(present), x), numbers) != present).any():
-                raise IntegrityError(f"self-test: row {x} of the table is not drawn from as it says")
+                raise IntegrityError(f"self-test: row {x} of the table is not drawn from as it states")
     count = min(_TESTED, max(_TESTED_TOGETHER // max(len(rows), 1), 1))
     seen = np.zeros((len(rows), table.shape[1]), dtype=np.int64)
     for place, x in enumerate(rows.tolist()):

@@ -138,7 +138,7 @@ class Released:
     Attributes:
         outputs: the symbol y of every record, int64 (n,).
         unseen: records whose combination of classes has no symbol.
-        served: records that a ledger knew: they keep their earlier draw.
+        served: records that were in the ledger: they keep their earlier draw.
         escaped: cells of a CSV that got an apostrophe, because a spreadsheet would have computed them.
         receipt: what the receipt states.
     """
@@ -169,10 +169,10 @@ def release(
     Args:
         source: the table: a frame, columns by name, or a .csv or .parquet file.
         out: the released file, .csv or .parquet: the columns of the mechanism, one row for each record, in their order.
-        receipt: the file that says, last, what was released by which design.
-        unseen: what a combination of classes without a symbol comes to; by default what the mechanism says.
+        receipt: the file, written last, of what was released by which design.
+        unseen: what a combination of classes without a symbol comes to; by default as the mechanism states.
         ledger: a file of what was released for whom: a record in it gets the draw that it got then.
-        identity: the columns that say who a record is, for the ledger; by default the table itself and the row.
+        identity: the columns that identify a record, for the ledger; by default the table itself and the row.
         keep: further columns, which go into the file as they are. No audit covers them. Private columns and what the
             mechanism releases cannot be kept.
         force: replace `out` and `receipt` if they exist: without a ledger that is a second draw for the same records.
@@ -245,7 +245,7 @@ def _check_columns(mechanism: Mechanism, identity: Sequence[str], keep: Sequence
         if name in book.useful or name in mechanism.released_columns:
             raise InputError(f"keep: column {name!r} is what the mechanism releases in another form")
         if name in keep[:place] or name in identity:
-            raise InputError(f"keep: column {name!r} is named twice, or says who a record is")
+            raise InputError(f"keep: column {name!r} is named twice, or identifies a record")
 
 
 def _recorded(
@@ -281,7 +281,7 @@ def _who(identity: Sequence[Column], codes: np.ndarray) -> list[bytes]:
         return [f"{table} {row}".encode() for row in range(len(codes))]
     for column in identity:
         if column.missing.any():
-            raise InputError(f"{column.where(np.flatnonzero(column.missing)[0])} is missing: it says who a record is")
+            raise InputError(f"{column.where(np.flatnonzero(column.missing)[0])} is missing: it identifies a record")
     texts = [[str(value).encode() for value in column.values.tolist()] for column in identity]
     # Lengths before the texts: no two records share an encoding.
     return [b"".join(b"%d:%s" % (len(cell), cell) for cell in row) for row in zip(*texts, strict=True)]

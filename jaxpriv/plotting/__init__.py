@@ -2,7 +2,7 @@
 
 Every function returns a `matplotlib.figure.Figure` in the style of `data/jaxpriv.mplstyle`, made without
 pyplot: no window, no global state. `save` writes it, whole or not at all, with equal bytes for equal data.
-Logarithms are drawn in nats unless `units="bits"`, and the label of every axis says which.
+Logarithms are drawn in nats unless `units="bits"`, and the label of every axis names the unit.
 """
 
 from jaxpriv.plotting.figures import plot_frontier as plot_frontier

@@ -1,9 +1,9 @@
-"""What needs no iteration: releases that leak nothing, rules that have learned nothing, and limits without slack.
+"""What needs no iteration: releases that leak nothing, rules of the prior alone, and limits without slack.
 
 A limit without slack is the least value that a measure has under any release. A strictly convex measure is there only
 where S and Y are independent, A_i W_y = a_i P(Y=y) for every row: linear, with no interior for an interior-point
-method and no finite multiplier. The linear program has both; its multipliers are read as rules near the one that has
-learned nothing, at the price that proves most.
+method and no finite multiplier. The linear program has both; its multipliers are read as rules near the rule of
+the prior, at the price that proves most.
 """
 
 import dataclasses
@@ -415,7 +415,7 @@ def independent_release(program: Program) -> Arr:
 
 
 def no_rules(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(k, eta, price) of an adversary who has learned nothing and limits without a price."""
+    """(k, eta, price) of an adversary who uses the prior alone, and limits without a price."""
     worst = sum(term.smooth and term.role is Role.WORST for term in program.terms)
     price = np.zeros(len(program.budgets) + sum(term.priced for term in program.terms))
     outputs = program.cost.shape[1]

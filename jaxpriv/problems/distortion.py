@@ -239,7 +239,7 @@ def _joints(value: ArrayInput) -> Arr:
 
 
 def _measure(value: object, name: str) -> None:
-    """Refuse what is no measure, and say what to write instead."""
+    """Refuse what is no measure, and name what to write instead."""
     if isinstance(value, AbstractLeakage):
         return
     if isinstance(value, type) and issubclass(value, AbstractLeakage):

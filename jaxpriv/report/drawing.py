@@ -11,7 +11,7 @@ import numpy as np
 class Curve:
     """Certified optima for many targets: `lower` and `upper` (B,) hold the optimum at each of `points` (B,).
 
-    `whole` is H(S), the leakage of a release that says all.
+    `whole` is H(S), the leakage of a release that reveals S.
     """
 
     points: np.ndarray

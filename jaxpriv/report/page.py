@@ -37,7 +37,7 @@ _NOTHING = 1e-9
 
 @dataclass(frozen=True)
 class Guess:
-    """What a reader of the release can know of one private class, on the records of the design.
+    """What a reader of the release can infer about one private class, on the records of the design.
 
     Attributes:
         label: the class.
@@ -134,7 +134,7 @@ _ALPHABETS = (
 def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence: float = 0.95) -> str:
     """The page, HTML text.
 
-    Without evidence it says what holds for every population, and shows the mapping; with it, what a reader of the
+    Without evidence it has what holds for every population, and shows the mapping; with it, what a reader of the
     release can learn of each private class, the certified curve, and bounds for the population. A page with evidence
     names private classes and their shares: it is for the owner of the records and those who may know them.
 
@@ -170,7 +170,7 @@ def _head(mechanism: Mechanism, evidence: Evidence | None) -> str:
     rule = "to release a group of combinations in place of each"
     if kept:
         rule = (
-            "to release a combination unchanged where it tells little of the private class, and to hide which of the "
+            "to release a combination unchanged where it reveals little of the private class, and to hide which of the "
         )
         rule += "others it was"
     target = {
@@ -244,9 +244,9 @@ def _curve(curve: Curve | None) -> str:
     return (
         "<h2>The choice</h2><p>Less change means more leakage. Across: the mean distortion, the average cost of what "
         "is changed in a record (one for each changed column, unless the design has other costs). Up: the leakage, in "
-        f"nats: 0 where the release says nothing of the private class, and {_up(curve.whole)} where it says all. The "
-        "line is what the best possible mapping leaks, the band (often as thin as the line) what is proved about it; "
-        "the dot is this design.</p>"
+        f"nats: 0 where the release reveals nothing of the private class, and {_up(curve.whole)} where it reveals all. "
+        "The line is what the best possible mapping leaks, the band (often as thin as the line) what is proved about "
+        "it; the dot is this design.</p>"
         f"{curve_picture(curve)}"
         '<label for="slider">Move along the line (arrow keys work):</label>'
         f'<input type="range" id="slider" min="0" max="{len(data) - 1}" value="{start}" step="1">'
@@ -292,7 +292,7 @@ _NUMBERED = (
 )
 # The measures of the page, in words.
 _MEANINGS = {
-    "mutual-information": "how much the release says of the private class on average; 0 where it says nothing",
+    "mutual-information": "how much the release reveals of the private class on average; 0 where it reveals nothing",
     "min-entropy": "the logarithm of the factor by which the best guess of the private class is right more often",
     "maximal-leakage": "the logarithm of the factor by which any guess that depends on the person only through the "
     "private class is right more often",

@@ -1,4 +1,4 @@
-"""Declared studies: thousands of certified solves from one file, in chunks that survive whatever ends the process."""
+"""Declared studies: thousands of certified solves from one file, in chunks that are kept whatever ends the process."""
 
 from jaxpriv._lazy import attach
 

@@ -2,7 +2,7 @@
 
 A chunk holds cases that share one compiled program (or none, where they are solved one by one), ordered by difficulty,
 because a batch waits for its slowest member. The plan follows from the study alone and is kept with its results: a run
-that goes on, elsewhere or with another version of the library, goes on with the same chunks.
+that is continued, elsewhere or with another version of the library, has the same chunks.
 """
 
 from collections import defaultdict

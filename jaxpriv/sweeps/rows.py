@@ -60,7 +60,7 @@ _ROUNDING = 1e-9
 
 
 def polars_or_refuse() -> ModuleType:
-    """The module, or a `ResourceError` that says how to install it."""
+    """The module, or a `ResourceError` with the command that installs it."""
     try:
         import polars  # an extra
     except ImportError as error:

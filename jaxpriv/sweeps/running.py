@@ -211,7 +211,7 @@ def sweep(
 
     Problems of one kind share batches of one compiled program, as in `solve_many`. A problem that no solver takes (a
     measure without a convex program in its form, a size that does not fit into memory) has the status `refused`, with
-    the reason in `notes`; the others go on.
+    the reason in `notes`; the others are solved.
 
     Args:
         study: the path of a TOML file, the same as a mapping, or a `Study` (docs/how-to/sweeps.md).
@@ -288,7 +288,7 @@ def sweep_within(
 
 
 class _Course:
-    """What is still to be computed, and what has been said about it."""
+    """What is still to be computed, and what has been reported about it."""
 
     def __init__(
         self, store: Store, clock: Clock, listen: Callable[[SweepProgress], object] | None, part: Part | None

@@ -4,7 +4,7 @@
 
 Nothing of NumPy or JAX is imported, and nothing of the rest of jaxpriv but its exceptions. Numbers are whole numbers
 and fractions; logarithms are enclosed and rounded outwards. What a file states is never used, only compared with what
-was computed. `docs/how-to/release.md` says what is proved and what is not.
+was computed. `docs/how-to/release.md` lists what is proved and what is not.
 """
 
 from jaxpriv.verifier.designs import Audit, DesignFile, read_audit, read_design

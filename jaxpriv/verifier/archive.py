@@ -121,7 +121,7 @@ def unsealed(content: bytes, name: str, kind: str, fields: Sequence[str]) -> dic
     if len(record) > len(wanted):
         raise IntegrityError(f"{name} has {len(record) - len(wanted)} unknown fields")
     if "tool" in wanted and not (isinstance(record["tool"], str) and _TOOL.fullmatch(record["tool"])):
-        raise IntegrityError(f"{name} does not say which release wrote it")
+        raise IntegrityError(f"{name} does not state which release wrote it")
     stated = record.pop("sha256")
     if canonical({**record, "sha256": stated}) != content:
         raise IntegrityError(f"{name} is not in canonical form")

@@ -86,8 +86,8 @@ def check_design(receipt: Receipt, design: DesignFile, name: str) -> None:
 def outputs_of(design: DesignFile, data: bytes, name: str, kept: Sequence[str] | None) -> list[int]:
     """The released symbol y of every record of a CSV file.
 
-    `kept` are the columns behind the released ones, None if nobody says. Raises `IntegrityError`, naming the row, for a
-    combination of labels that the design does not release.
+    `kept` are the columns behind the released ones, None if they are not given. Raises `IntegrityError`, naming the
+    row, for a combination of labels that the design does not release.
     """
     entries = design.record["released"]
     names = [escaped(entry["column"]) for entry in entries]
@@ -168,5 +168,5 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise InputError(f"{name} is not a complete gzip file, or is damaged") from None
     except (LookupError, UnicodeError, TypeError, ValueError, csv.Error):
-        raise InputError(f"{name} cannot be read as --read says") from None
+        raise InputError(f"{name} cannot be read as --read states") from None
     return stream.getvalue().encode()

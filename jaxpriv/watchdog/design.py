@@ -85,7 +85,7 @@ class Watchdog:
     def mechanism(self) -> np.ndarray:
         """P(y|x) `(x, y)` float64. With draw "single" the outputs are the useful symbols and one for each group.
 
-        Whoever has it knows which symbols are released, `keep` (computed from the joint, not rounded) and `draw`:
+        A reader of it can infer which symbols are released, `keep` (computed from the joint, not rounded) and `draw`:
         of "marginal" the rounded shares (`CompleteMerging`), from which no count follows.
         """
         size = len(self.released)

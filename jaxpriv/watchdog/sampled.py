@@ -1,4 +1,4 @@
-"""The watchdog where the log-lift was estimated: n records with scores. Everything said about leakage is an estimate.
+"""The watchdog where the log-lift was estimated: n records with scores. Every number about leakage is an estimate.
 
 The records stand for the population: X takes the n (or fewer different) values seen, each with its share. From
 estimates g(s,x) of i(s,x) the mass of the records C that are not released follows in one of two ways:
@@ -123,7 +123,7 @@ def estimated_watchdog(
 
     Choices as in `jaxpriv.watchdog.watchdog`, the other arguments and errors as for `estimated_staircase`;
     `InfeasibleError` for a target that no threshold meets. A target that was reached on the records that
-    chose the threshold is optimistic: look at other records.
+    chose the threshold is optimistic: use other records.
 
     Raises `InputError` unless exactly one of `epsilon`, `target_leakage` and `target_utility` is given.
     """
@@ -214,7 +214,7 @@ def _checked(log_lift: ArrayLike, prior: ArrayLike | None, labels: ArrayLike | N
             place = np.flatnonzero(~((known >= 0) & (known < classes)))[0]
             raise InputError(f"labels[{place}] is not among the classes 0 .. {classes - 1} of prior")
         if len(np.unique(known)) < classes:
-            raise InputError("labels: some class of prior has no record, so nothing can be said about it")
+            raise InputError("labels: some class of prior has no record, so nothing can be estimated about it")
         masses = (known == np.arange(classes)[:, None]) / records
     else:
         masses = posterior.T / records

@@ -90,7 +90,7 @@ Numbers = Float[np.ndarray, "..."]
 class Bounds:
     """Upper bounds of the lift leakage of complete merging, in nats, rounded up; never below the exact value.
 
-    `explanation` says why a bound is infinite, or None.
+    `explanation` is why a bound is infinite, or None.
     """
 
     tight: float

@@ -7,7 +7,7 @@
     cap      a bound that holds for every population: it needs the mechanism and the alphabets, no data
 
 Beside them `bootstrap`, an estimate of how large the population's value may be, without any guarantee. A number that
-does not exist is None, and `why` says why. `audit_mechanism` is for a mechanism that is known exactly and counts
+does not exist is None, and `why` has the reason. `audit_mechanism` is for a mechanism that is known exactly and counts
 of (S, X); `audit_pairs` for a black box of which only pairs (s, y) were seen.
 """
 
@@ -47,7 +47,7 @@ class AuditRow:
 
     `bootstrap` is an estimate: 2 fitted - q, q the quantile of the values on resampled records that belongs to the
     confidence. It is often below the population's value, and never a bound. `stated_gap` was not verified.
-    `route` names the argument that gave `upper`; `why` says for each number that is None why it is.
+    `route` names the argument that gave `upper`; `why` has the reason for each number that is None.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Assumptions:
 
 @dataclass(frozen=True)
 class MechanismAudit:
-    """The audit of a known mechanism. `rows` hold together with the confidence, `holds_for` says for which mechanisms:
+    """The audit of a known mechanism. `rows` hold together with the confidence, `holds_for` is for which mechanisms:
 
     "all mechanisms" (the mechanism may have been fitted on the counts), "this mechanism" (it was not: held-out
     counts) or "no sample".
@@ -187,7 +187,7 @@ def audit_mechanism(
     Raises:
         InputError: bad arrays (argument and position named); both or neither of counts and joint; counts that are
             all zero; a solution whose objective is not the leakage on these frequencies (unless they are held out),
-            or that is not what its problem says.
+            or that does not agree with its problem.
     """
     if (counts is None) == (joint is None):
         raise InputError("give either counts or joint")

@@ -62,7 +62,7 @@ def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
     seen = (counts > 0).any(axis=tuple(range(counts.ndim - 2)))
     if np.any(seen & ~array):
         s, x = (int(i) for i in np.argwhere(seen & ~array)[0])
-        raise InputError(f"possible[{s}, {x}] says that the pair cannot occur, but counts[{s}, {x}] is positive")
+        raise InputError(f"possible[{s}, {x}] means that the pair cannot occur, but counts[{s}, {x}] is positive")
     return array
 
 

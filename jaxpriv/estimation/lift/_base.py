@@ -205,7 +205,7 @@ class Estimate:
 
 
 class AbstractLiftEstimator(eqx.Module):
-    """A way to learn i(s, x) from samples. Subclasses are final and hold hyper-parameters only."""
+    """A way to estimate i(s, x) from samples. Subclasses are final and hold hyper-parameters only."""
 
     @property
     @abstractmethod
@@ -230,7 +230,7 @@ class AbstractLiftEstimator(eqx.Module):
     ) -> LogLift:
         """The log-lift fitted on all rows, a `validation` share of them held back to decide when to stop.
 
-        `prior` (S,) is P(s) where it is known; otherwise the shares among the rows are taken. Nothing here says how
+        `prior` (S,) is P(s) where it is known; otherwise the shares among the rows are taken. Nothing here states how
         good the fit is: `estimate` does, on rows kept apart.
         """
         rng = generator(key)

@@ -60,7 +60,7 @@ class Codebook:
     def without_private_values(self) -> "Codebook":
         """The codebook that may be published: it names no value of a category column that is private alone.
 
-        A value that is named is that of some record, and whoever knows all other records knows which one.
+        A value that is named is that of some record, and a reader who has all other records can infer which one.
         """
         hidden = set(self.private) - set(self.useful)
         rules = {

@@ -1,4 +1,4 @@
-"""CSV files in the dialect that is said: delimiter, encoding, compression, a missing header, blanks, composed letters.
+"""CSV files in a stated dialect: delimiter, encoding, compression, a missing header, blanks, composed letters.
 
 Nothing is guessed, and nothing is changed that was not asked for. A file is read strictly, in one pass and line by
 line; a line that is too long for any table is refused before it is in memory.
@@ -82,7 +82,7 @@ class TableFile:
 
     @property
     def changed(self) -> bool:
-        """Whether anything about CSV was said."""
+        """Whether anything about CSV was stated."""
         return self != TableFile(self.path)
 
     def tidy(self, text: str) -> str:
