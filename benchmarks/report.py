@@ -140,10 +140,10 @@ def _how(document: Results, source: str) -> list[str]:
         f"{document.date}, seed {document.seed}, {document.seconds:.0f} s in all. {box['processor']}, "
         f"{box['cores']} cores, {box['memory_gib']} GiB, accelerator: {box['accelerator']}. {known}. "
         f"Made from `{source}` by `python -m benchmarks.report`.\n",
-        "Every solver is judged alike: its mechanism is clipped, normalised and mixed with the least-distortion map "
-        "until the budget holds, under a limit on leakage with the least share of a release without information that "
-        "meets it (the value is then the distortion), in a funnel with the least share of X itself that discloses "
-        "enough; the gap is the value of what remains minus the best lower bound certified for the case. Times are "
+        "Every solver is evaluated by the same function. Its mechanism is clipped, normalised, and mixed with another "
+        "one as far as the limits require: the mechanism of least distortion under a budget, a release without "
+        "information under a limit on leakage (the value is then the distortion), X itself in a funnel. The gap is the "
+        "value of the result minus the best lower bound certified for the case. Times are "
         "medians after a warm-up, compile time apart; each solver runs alone in its "
         "own process. Memory is the peak above the process's size after its imports, compiling included.\n",
     ]
