@@ -214,6 +214,23 @@ def test_band_of_an_average_measure_is_convex_in_its_sum_over_outputs(measure, f
     np.testing.assert_allclose(curve.band(targets)[1], curve.value, atol=1e-12)
 
 
+@pytest.mark.parametrize("measure", [*TRANSFORMED, jp.leakage.CorrectGuess()], ids=lambda one: type(one).__name__)
+def test_band_beyond_the_last_budget_holds_the_optimum(measure):
+    """What the last point proves is no bound at a larger budget, where less leaks."""
+
+    def ask(budget):
+        return jp.DistortionProblem(MEASURED.joints[0], MEASURED.distortions[0], budget=budget, leakage=measure)
+
+    curve = jp.frontier(ask(0.1), budgets=[0.02, 0.08])
+    beyond = np.array([0.081, 0.1, 0.2, 5.0])
+    lower, upper = curve.band(beyond)
+    for low, high, budget in zip(lower, upper, beyond, strict=True):
+        fresh = jp.solve(ask(budget))
+        assert low <= fresh.value + 1e-12
+        assert fresh.lower_bound <= high + 1e-12
+    assert lower[0] > curve.lower_bound[1] - 0.1 * (curve.lower_bound[0] - curve.lower_bound[1])  # near it, it is close
+
+
 def test_lines_of_a_bound_that_ignores_the_data_are_level():
     """From the distortion of a constant release on the bound is 0 at every budget, whatever price a solver returns."""
     curve = jp.frontier(problem(budget=0.1), budgets=[0.1, IDLE + 0.1])

@@ -125,8 +125,8 @@ class Frontier(eqx.Module):
         (k = (a - 1)/a). Appending to Y a coin that chooses between two mechanisms averages T, the distortions and
         every limit. So the least T is convex in the budget, and the least distortion convex in the T of its
         leakage budget: chords of upper values are attained, and the price of every point gives a line that lies
-        below the whole curve. Both are drawn in T and read in the unit of the measure. Outside of the swept range
-        the upper end is inf.
+        below the whole curve. Both are drawn in T and read in the unit of the measure. Below the swept range
+        the upper end is inf, above it that of the last point.
 
         For a measure of the worst outcome such a coin gives the larger of the two leakages, not their average. Without
         the coin the mixture of two neighbouring mechanisms is one that meets the budget and every limit between them:
@@ -167,7 +167,9 @@ class Frontier(eqx.Module):
         lines = proved[None, :] + slope[None, :] * (there[:, None] - place[None, :])
         lower = lines.max(axis=1)
         if swept:
-            lower, upper = np.maximum(outer(lower), bound.min()), outer(upper)
+            # The least bound of the points holds up to the largest budget among them.
+            lower = np.maximum(outer(lower), np.where(at <= x[-1], bound.min(), self._least()))
+            upper = outer(upper)
         upper = np.where(at > x[-1], value.min(), np.where(at < x[0], np.inf, upper))
         return lower, upper
 
