@@ -4,12 +4,12 @@
         [--workers 2] [--out FILE.json]
 
 Milliseconds for each problem after everything is compiled: of processor time, all threads together, which other work on
-the machine changes less, and under `wall_milliseconds` of the clock. `batch` is the compiled call alone, on arrays that
-are padded already; `build` makes the problems from their tables; `many` is `solve_many` of equal shapes, `mixed` of
-shapes that share a bucket; `single` is `solve` in a loop, compiled; `sweep` is the declared study, from its grids to
-its files, and `overhead` by what share of `build` and `many` together it takes longer. Each is the least of the
-repeats. The largest certified gap stands beside them, and the peak memory of sweeps of one and of four times as many
-problems, each in a process of its own.
+the machine changes less, and under `wall_milliseconds` of the clock. `batch` is the batched call alone, without what is
+certified afterwards: compiled, or, of mutual information at small sizes, by its kernel; `build` makes the problems from
+their tables; `many` is `solve_many` of equal shapes, `mixed` of shapes that share a bucket; `single` is `solve` in a
+loop; `sweep` is the declared study, from its grids to its files, and `overhead` by what share of `build` and `many`
+together it takes longer. Each is the least of the repeats. The largest certified gap stands beside them, and the peak
+memory of sweeps of one and of four times as many problems, each in a process of its own.
 
 `--measures`: `solve_many` of the same problems under other leakage measures, as `many`.
 
@@ -98,6 +98,10 @@ def bare(problems: list[jp.DistortionProblem]) -> Callable[[], Any]:
     kind = kinds.kind_of(problems[0], "auto", Goal(_TOLERANCE))
     assert kind is not None
     width = kind.width(len(problems))
+    if not width:
+        size, goal = kind.width_uncompiled(len(problems)), Goal(_TOLERANCE)
+        apart = [problems[i : i + size] for i in range(0, len(problems), size)]
+        return lambda: [batches._uncompiled(part, kind, goal, 200) for part in apart]
     parts = [problems[i : i + width] for i in range(0, len(problems), width)]
     lanes = [Lanes.of([*part, *[part[-1]] * (width - len(part))], kind.bucket) for part in parts]
     rest = (np.asarray(_TOLERANCE), np.asarray(0.0), np.asarray(200))

@@ -1,5 +1,6 @@
-"""How much memory there is, and refusing work that needs more, before anything is allocated."""
+"""How much memory there is and how many processors, and refusing work that needs more, before anything is allocated."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -24,6 +25,11 @@ def _numbers(path: Path) -> dict[str, float]:
         return {words[0]: float(words[1]) for words in lines if len(words) > 1}
     except (OSError, ValueError):
         return {}
+
+
+def processors() -> int:
+    """How many the process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_memory() -> float:

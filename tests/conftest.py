@@ -97,6 +97,12 @@ def _forget_compiled_code():
         jax.clear_caches()
 
 
+@pytest.fixture
+def no_whole_solves(monkeypatch) -> None:
+    """Mutual information is computed as every other measure: no kernel solves its problems as a whole."""
+    monkeypatch.setattr("jaxpriv.solvers.interior_point.information._kernel", lambda: None)
+
+
 @pytest.fixture(params=["", "avx2", "baseline"])
 def instructions(request) -> Iterator[None]:
     """The kernels with no more than these instructions (or what the machine has, if that is less)."""

@@ -109,7 +109,7 @@ def test_some_lanes_are_taken_out_of_every_array_of_a_tree():
 
 
 @pytest.fixture
-def no_compiler(monkeypatch):
+def no_compiler(monkeypatch, no_whole_solves):
     """Batches of any number run in NumPy, and nothing is compiled."""
 
     def refuse(*_):

@@ -17,6 +17,8 @@ from jaxpriv.solvers import Goal
 from jaxpriv.solving import batches, kinds, loops, many
 from jaxpriv.testing import random_joint, random_mechanisms
 
+_WORTH_COMPILING = kinds.WORTH_COMPILING
+
 
 def _problem(seed: int, sizes: tuple[int, int, int] = (4, 4, 4), share: float = 0.4, **more) -> jp.DistortionProblem:
     private, inputs, outputs = sizes
@@ -28,7 +30,7 @@ def _problem(seed: int, sizes: tuple[int, int, int] = (4, 4, 4), share: float = 
 
 
 @pytest.fixture(autouse=True)
-def _batches_of_any_number(monkeypatch):
+def _batches_of_any_number(monkeypatch, no_whole_solves):
     monkeypatch.setattr(kinds, "WORTH_COMPILING", 0.0)
 
 
@@ -318,7 +320,7 @@ def _kind(sizes: tuple[int, int, int], **more) -> kinds.Kind:
 
 def test_kinds_that_fit_into_a_larger_bucket_share_its_program(monkeypatch):
     """Where that costs less than a program or a batch of their own, or than solving them one by one."""
-    monkeypatch.undo()
+    monkeypatch.setattr(kinds, "WORTH_COMPILING", _WORTH_COMPILING)
     tiny, small, large = (_kind((n, n, n)) for n in (4, 8, 32))
     assert kinds.joined({tiny: 30_000, small: 30_000}) == {tiny: small, small: small}  # one program in place of two
     assert [kind.width(30_000) for kind in (tiny, small)] == [128, 128]

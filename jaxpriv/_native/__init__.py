@@ -10,6 +10,8 @@ runs in these cases, and where kernels could have been had, the logger `jaxpriv`
   older ones than its own);
 * on another device, in a precision that a kernel does not have, under differentiation, and on NumPy arrays;
 * with JAXPRIV_KERNELS=off in the environment (read when the first solve is compiled).
+
+Two kernels are not called by XLA but through ctypes, on NumPy arrays (`on_host`).
 """
 
 import ctypes

@@ -6,7 +6,8 @@ proof. Its results are candidates: the certificate of each is computed on the ho
 does not meet the goal there is left to a solve of its own.
 
 Compiling takes seconds, so problems of a kind that are fewer than that is worth are iterated on by NumPy, all of them
-in every operation (`_lanes`): the same steps of the same program, from a first start only.
+in every operation (`_lanes`): the same steps of the same program, from a first start only. Small problems of the least
+mutual information are stated so too, and then solved by a kernel, whatever their number.
 """
 
 import dataclasses

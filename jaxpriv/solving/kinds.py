@@ -15,12 +15,14 @@ from jax.sharding import Mesh
 
 from jaxpriv._compile import target_platform
 from jaxpriv.joints import AbstractJoint
+from jaxpriv.leakage import MutualInformation
 from jaxpriv.presolve.buckets import Bucket, Measures, bucket_of, form_of, grows, numeric
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.lower import tables_of
 from jaxpriv.solvers import Goal, InteriorPoint
+from jaxpriv.solvers.interior_point import information
 from jaxpriv.solving.choice import pick_solver
-from jaxpriv.solving.loops import compile_setting, step_seconds
+from jaxpriv.solving.loops import SMALL, compile_setting, step_seconds
 
 # Bytes of the factors of all lanes together: what the caches of a processor hold. Larger batches are slower for each.
 _BYTES = 2.0**24
@@ -36,6 +38,8 @@ WORTH_COMPILING = 4.0
 _MOST_UNCOMPILED, _BYTES_UNCOMPILED, _FEWEST_UNCOMPILED = 512, 2.0**27, 6
 # The seconds of such a batch beside its lanes, and those of an entry of a mechanism. Measured at the same sizes.
 _BATCH_UNCOMPILED, _ENTRY_UNCOMPILED = 0.04, 1e-5
+# The same of a batch by the kernel for mutual information, and about the tables of a problem that it holds at a time.
+_BY_KERNEL, _TABLES = (0.01, 2e-6), 12
 # About the steps of a solve (compiled, and in NumPy, where a step takes longer), and of those for the least worst
 # outcome relative to them; the seconds of a small solve in NumPy; and those of a step that no size explains.
 STEPS, _NUMPY_STEPS, _LEAST_WORST, _SMALLEST, _OVERHEAD = 10, 20, 2, 0.01, 2e-4
@@ -110,11 +114,25 @@ class Kind(NamedTuple):
         return self.form == "budget" and self.measures.values[0].worst_outcome
 
     @property
+    def by_kernel(self) -> bool:
+        """Whether a kernel solves the problems of a batch as a whole: those of the least mutual information under one
+        joint, as small as what NumPy iterates on.
+        """
+        (measure, *limits), target = self.measures.values, self.form
+        mine = isinstance(measure, MutualInformation) and not limits and self.groups == 1 and target != "leakage_budget"
+        small = self._step_seconds <= SMALL and self.distortions <= information.MOST_BUDGETS
+        here = compile_setting() != "always" and target_platform() == "cpu"
+        return mine and small and here and information.has_kernel()
+
+    @property
     def lanes_uncompiled(self) -> int:
         """How many lanes a batch in NumPy has at most; 0: there are none.
 
         Problems too large for a compiled batch are soon compiled one by one, and take less time then.
         """
+        if self.by_kernel:
+            tables = 8.0 * (self.distortions + _TABLES) * self.bucket.inputs * max(self._rows, self.bucket.outputs)
+            return int(min(_MOST_UNCOMPILED, _BYTES_UNCOMPILED // tables))
         if self.lanes < _FEWEST or len(self.measures.values) > 1 or not numeric(self.measures):
             return 0
         return int(min(_MOST_UNCOMPILED, _BYTES_UNCOMPILED // self.lane_bytes))
@@ -125,7 +143,8 @@ class Kind(NamedTuple):
         if not together:
             return count * self.single_seconds
         entries = self.bucket.inputs * self.bucket.outputs
-        return -(-count // together) * _BATCH_UNCOMPILED + count * entries * _ENTRY_UNCOMPILED
+        batch, entry = _BY_KERNEL if self.by_kernel else (_BATCH_UNCOMPILED, _ENTRY_UNCOMPILED)
+        return -(-count // together) * batch + count * entries * entry
 
     def width_uncompiled(self, count: int) -> int:
         """The lanes of the batches in NumPy for `count` problems, about as many in each. 0: one by one."""
@@ -144,7 +163,7 @@ class Kind(NamedTuple):
         if mesh is not None and self.lanes >= _FEWEST:
             each = -(-count // mesh.size)
             return mesh.size * min(self.lanes, 1 << (each - 1).bit_length())
-        if count < 2 or self.lanes < _FEWEST or compile_setting() == "never":
+        if count < 2 or self.lanes < _FEWEST or compile_setting() == "never" or self.by_kernel:
             return 0
         seconds = self.uncompiled_seconds(count)
         if seconds >= WORTH_COMPILING or compile_setting() == "always":

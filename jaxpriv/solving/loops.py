@@ -47,10 +47,14 @@ from jaxpriv.solvers import (
     iterate,
     resume,
 )
+from jaxpriv.solvers.interior_point import information
 
 SWITCH = "JAXPRIV_COMPILE"
 # Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y.
-_SMALL = 7e-3
+SMALL = 7e-3
+# The same up to which the kernel for mutual information, on one thread, takes less time than compiled code on two: 40
+# symbols. Measured at 8 to 64.
+_WHOLE = 1.5e-3
 # Processor seconds in NumPy after which a program of the same structure and shapes is compiled: about what compiling
 # takes (6 with all cores busy), so that together they are never more than twice what the better of the two would have
 # taken alone. A batch takes twice as long.
@@ -133,20 +137,20 @@ def compile_setting() -> str:
     return choice
 
 
-def suits(solver: AbstractSolver, program: PyTree, step: float, compiling: float = 1.0) -> bool:
-    """Whether a program is run by NumPy.
+def suits(solver: AbstractSolver, program: PyTree, step: float, compiling: float = 1.0, watched: bool = False) -> bool:
+    """Whether a program is run without compiling: by NumPy, or as a whole by the kernel for mutual information.
 
     `step`: the predicted seconds of a compiled step; `compiling`: what compiling the loop takes, in times of one
-    program.
+    program; `watched`: whether every step is to be reported, or a clock asked after it.
     """
     choice = compile_setting()
     if choice == "always" or not solver.uncompiled(program):
         return False
     if choice == "never":
         return True
-    if step > _SMALL or target_platform() != "cpu":
+    if step > SMALL or target_platform() != "cpu":
         return False
-    if _REPEATABLE.get():
+    if _REPEATABLE.get() or (not watched and step <= _WHOLE and information.takes(solver, program)):
         return True
     return spent(_key(solver, program)) < compiling * _ENOUGH
 
@@ -162,14 +166,25 @@ def iterate_uncompiled(
 ) -> tuple[PyTree, int]:
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
-    The clock is asked, and `report` called with the candidate and the steps so far, after every step. `begin`: a first
-    candidate is found whatever the clock says.
+    The clock is asked, and `report` called with the candidate and the steps so far, after every step; where nobody
+    watches, the kernel for mutual information takes the first start as a whole. `begin`: a first candidate is found
+    whatever the clock says.
     """
     begun = time.thread_time()
+    program = jax.tree.map(np.asarray, program)
+    start: tuple[int, PyTree, int] = 0, None, 0
     try:
         # What is not finite is looked for where it matters, as in compiled code.
         with _ONE_THREAD, np.errstate(all="ignore"):
-            return _step_uncompiled(clock, solver, jax.tree.map(np.asarray, program), goal, limit, report, begin)
+            if not clock.watched and information.takes(solver, program):
+                with clock.held():
+                    found, count = information.solved(solver, program, goal, limit)
+                best, steps = jax.tree.map(lambda leaf: leaf[0], found), int(count[0])
+                report(best, np.asarray(steps))
+                if goal.met(best) or steps >= limit:
+                    return best, steps
+                start = 1, best, steps
+            return _step_uncompiled(clock, solver, program, goal, limit, report, begin, *start)
     finally:
         spend(_key(solver, program), time.thread_time() - begun)
 
@@ -200,10 +215,12 @@ def iterate_all_uncompiled(
 
 def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: int) -> tuple[PyTree, np.ndarray]:
     """(best candidates, steps) of `solvers.iterate` from its first start for a program with lanes (`_lanes`), at most
-    `limit` steps: plain arrays with a leading axis.
+    `limit` steps: plain arrays with a leading axis. By the kernel for mutual information where it takes the program.
 
     A lane that is done leaves the batch; so does one that stalls, with what it has.
     """
+    if information.takes(solver, program):
+        return information.solved(solver, program, goal, limit)
     with _ONE_THREAD, np.errstate(all="ignore"):
         state = solver.init(program, 0, solver.blank(program))
         count = _lanes.count_of(*jax.tree.leaves(program))
@@ -234,10 +251,12 @@ def _step_uncompiled(
     limit: int,
     report: Callable[[PyTree, Arr], None],
     begin: bool = False,
+    first: int = 0,
+    best: PyTree = None,
+    steps: int = 0,
 ) -> tuple[PyTree, int]:
-    best: PyTree = None
-    steps = 0
-    for attempt in range(solver.attempts):
+    """From start number `first` on, with what those before it came to."""
+    for attempt in range(first, solver.attempts):
         state: PyTree = None
         while not clock.expired() or (begin and best is None):
             with clock.held():  # an interrupt leaves the state of the last step
@@ -359,7 +378,7 @@ def run(
         padding: how many instances at the end of a batch are copies of the one before them.
     """
     instances = loop.instances(*data)
-    if suits(solver, instances[0][0], step / len(instances), loop.compiling):
+    if suits(solver, instances[0][0], step / len(instances), loop.compiling, clock.watched):
         if loop is ONE:
             best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report)
         else:

@@ -84,7 +84,7 @@ def test_every_row_is_proved_by_what_is_stored_beside_it(done):
         done.solution(12)
 
 
-def test_batches_of_one_program_give_the_same_intervals(done, tmp_path, monkeypatch):
+def test_batches_of_one_program_give_the_same_intervals(done, tmp_path, monkeypatch, no_whole_solves):
     monkeypatch.setattr(kinds, "WORTH_COMPILING", 0.0)
     together = jp.sweep({**DECLARED, "chunk_rows": 8}, tmp_path / "together")
     assert {chunk.width for chunk in together.plan.chunks} == {8}

@@ -11,13 +11,13 @@ minimiser has all of it on the one of the higher price.
 
 import ctypes
 import heapq
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from jaxpriv import _native
 from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv._resources import processors
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct
 from jaxpriv.funnels.pricing.box_relaxation import Search, xlogx
 from jaxpriv.funnels.pricing.box_steps import Boxes, stepped
@@ -219,7 +219,7 @@ def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
             *(ctypes.c_void_p(array[begin:].ctypes.data) for array in arrays),
         )
 
-    threads = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, count)
+    threads = min(processors(), count)
     if threads == 1 or count * search.symbols.size < _SHARED:
         done = [part(0, count)]
     else:

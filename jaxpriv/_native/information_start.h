@@ -1,0 +1,359 @@
+/* What `information_body.h` needs of a point, and where the method starts, for one instruction set: see
+   `jaxpriv.solvers.interior_point.start`. */
+
+#define spent_by NAME(spent_by)
+#define edges_of NAME(edges_of)
+#define reduced_costs NAME(reduced_costs)
+#define leaked NAME(leaked)
+#define eliminate NAME(eliminate)
+#define finite_of NAME(finite_of)
+#define rules_of NAME(rules_of)
+#define softmax NAME(softmax)
+#define meet_budgets NAME(meet_budgets)
+#define mirror_steps NAME(mirror_steps)
+#define uniform NAME(uniform)
+#define put_costs NAME(put_costs)
+#define multiplier NAME(multiplier)
+#define independent_point NAME(independent_point)
+#define average_point NAME(average_point)
+#define cheapest NAME(cheapest)
+#define gap_of NAME(gap_of)
+#define begin NAME(begin)
+
+#define TINY 0x1p-1022
+
+/* ---- of a point ------------------------------------------------------------------------------------- */
+
+/* <constraint r, x>, (X, Y) each. */
+INLINE double spent_by(const Space *w, long r, const double *x) {
+  const long matrix = w->inputs * w->across / LANES;
+  const Vector *c = (const Vector *)w->constraints + r * matrix;
+  Vector sum = {0};
+  for (long i = 0; i < matrix; i++) sum += c[i] * ((const Vector *)x)[i];
+  return sum_of(sum);
+}
+
+/* The boundary of the set at rules k (T, Y): its normal (T, Y) and level (Y). */
+TARGET static void edges_of(const Space *w, const double *k, double *normal, double *level) {
+  const long across = w->across / LANES;
+  for (long v = 0; v < across; v++) {
+    const Vector *own = (const Vector *)k + v;
+    Vector *e = (Vector *)normal + v, top = all_of(-FAR), total = {0};
+    for (long t = 0; t < w->private; t++) top = larger(top, own[t * across] + w->bend[t]);
+    for (long t = 0; t < w->private; t++)
+      total += e[t * across] = exponential(own[t * across] + w->bend[t] - top) * w->seen[t];
+    const Vector share = 1.0 / total;
+    for (long t = 0; t < w->private; t++) e[t * across] *= share;
+    ((Vector *)level)[v] = top + logarithm(total);
+  }
+}
+
+/* The reduced costs without nu, into `costs`; price NULL: those of the budgets are zero. */
+TARGET static void reduced_costs(Space *w, const double *k, const double *price) {
+  const long matrix = w->inputs * w->across / LANES;
+  Vector *costs = (Vector *)w->costs;
+  columns_of(w, k, w->costs);
+  for (long i = 0; i < matrix; i++) costs[i] += ((const Vector *)w->cost)[i];
+  for (long r = 0; price && r < w->budgets; r++)
+    for (long i = 0; i < matrix; i++) costs[i] += price[r] * ((const Vector *)w->constraints)[r * matrix + i];
+}
+
+/* The leakage of a mechanism (X, Y), less what the rule of the prior claims. */
+TARGET static double leaked(Space *w, const double *x) {
+  const long across = w->across / LANES;
+  rows_of(w, x, w->ax);
+  Vector sum = {0};
+  for (long v = 0; v < across; v++) {
+    const Vector *own = (const Vector *)w->ax + v;
+    Vector mass = {0};
+    for (long t = 0; t < w->private; t++) mass += own[t * across];
+    const Vector inverse = 1.0 / larger(mass, all_of(TINY));
+    for (long t = 0; t < w->private; t++) {
+      const Vector held = own[t * across] * w->seen[t];
+      sum += held * (logarithm(larger(held * inverse, all_of(TINY))) - w->bend[t] * w->seen[t]);
+    }
+  }
+  return sum_of(sum);
+}
+
+/* Solve a system (n, n + 1) whose last column is its right side, by the largest pivots: the solution in that column. */
+TARGET static void eliminate(long n, double *m) {
+  const long wide = n + 1;
+  for (long c = 0; c < n; c++) {
+    long best = c;
+    for (long i = c + 1; i < n; i++)
+      if (fabs(m[i * wide + c]) > fabs(m[best * wide + c])) best = i;
+    for (long j = c; best != c && j < wide; j++) {
+      const double kept = m[c * wide + j];
+      m[c * wide + j] = m[best * wide + j], m[best * wide + j] = kept;
+    }
+    for (long i = c + 1; i < n; i++) {
+      const double share = m[i * wide + c] / m[c * wide + c];
+      for (long j = c; j < wide; j++) m[i * wide + j] -= share * m[c * wide + j];
+    }
+  }
+  for (long i = n - 1; i >= 0; i--) {
+    double left = m[i * wide + n];
+    for (long j = i + 1; j < n; j++) left -= m[i * wide + j] * m[j * wide + n];
+    m[i * wide + n] = left / m[i * wide + i];
+  }
+}
+
+/* Whether all numbers of the point are. */
+TARGET static int finite_of(const Space *w) {
+  Vector sum = {0};
+  for (long i = 0; i < w->whole / LANES; i++) sum += ((const Vector *)w->point.x)[i];
+  return isfinite(sum_of(sum));
+}
+
+/* ---- mirror steps ----------------------------------------------------------------------------------- */
+
+/* The rules (T, Y) of the outputs of a mechanism (X, Y). */
+TARGET static void rules_of(Space *w, const double *x, double *rules) {
+  const long across = w->across / LANES;
+  rows_of(w, x, w->ax);
+  for (long v = 0; v < across; v++) {
+    Vector *own = (Vector *)w->ax + v, *g = (Vector *)rules + v, top = all_of(TINY), total = {0};
+    for (long t = 0; t < w->private; t++) top = larger(top, own[t * across]);
+    const Vector inverse = 1.0 / top;
+    for (long t = 0; t < w->private; t++)
+      total += own[t * across] = larger(own[t * across] * inverse, all_of(LEAST_SHARE));
+    const Vector share = 1.0 / total;
+    for (long t = 0; t < w->private; t++)
+      g[t * across] = (logarithm(own[t * across] * share) - w->bend[t]) * w->seen[t];
+  }
+}
+
+/* The softmax of a row of logits (Y) into x; the logarithm of the sum of their exponentials. */
+INLINE double softmax(long across, const Vector *logits, const Vector *inside, Vector *x) {
+  Vector top = all_of(-FAR), total = {0};
+  for (long v = 0; v < across; v++) top = larger(top, logits[v]);
+  const double most = largest_of(top);
+  for (long v = 0; v < across; v++) total += x[v] = exponential(logits[v] - most) * inside[v];
+  const double sum = sum_of(total), share = 1.0 / sum;
+  for (long v = 0; v < across; v++) x[v] *= share;
+  return most + logarithm(all_of(sum))[0];
+}
+
+/* One Newton step of the prices at logits that are `tilts` times too cheap in the budgets: see `meet_budgets`. `x` (X, Y) is
+   working memory. */
+TARGET static void meet_budgets(Space *w, const Vector *logs, const double *tilts, double *price, double *x) {
+  const long across = w->across / LANES, matrix = w->inputs * across, n = w->budgets, wide = n + 1;
+  const Vector *c = (const Vector *)w->constraints;
+  Vector *logits = (Vector *)w->after, *own = (Vector *)x;
+  double *m = w->matrix, most = 0.0;
+  memset(m, 0, n * wide * sizeof(double));
+  for (long i = 0; i < w->inputs; i++) {
+    const long at = i * across;
+    for (long v = 0; v < across; v++) {
+      logits[v] = logs[at + v];
+      for (long r = 0; r < n; r++) logits[v] -= tilts[i] * price[r] * c[r * matrix + at + v];
+    }
+    softmax(across, logits, (const Vector *)w->inside + at, own + at);
+    for (long r = 0; r < n; r++) {
+      Vector sum = {0};
+      for (long v = 0; v < across; v++) sum += own[at + v] * c[r * matrix + at + v];
+      m[r * wide + n] += w->slope[r] = sum_of(sum);
+      for (long q = 0; q <= r; q++) {
+        Vector both = {0};
+        for (long v = 0; v < across; v++) both += own[at + v] * c[r * matrix + at + v] * c[q * matrix + at + v];
+        m[r * wide + q] += tilts[i] * (sum_of(both) - w->slope[r] * w->slope[q]);
+      }
+    }
+  }
+  for (long r = 0; r < n; r++) most = m[r * wide + r] > most ? m[r * wide + r] : most;
+  for (long r = 0; r < n; r++) m[r * wide + n] -= w->limits[r];
+  for (long r = 0; r < n; r++) w->slope[r] = price[r] > 0.0 || m[r * wide + n] > 0.0;
+  for (long r = 0; r < n; r++) {
+    for (long q = 0; q <= r; q++) m[q * wide + r] = m[r * wide + q] *= w->slope[r] * w->slope[q];
+    m[r * wide + r] += w->slope[r] > 0.0 ? RIDGE + RIDGE_SHARE * most : 1.0;
+    m[r * wide + n] *= w->slope[r];
+  }
+  eliminate(n, m);
+  for (long r = 0; r < n; r++) {
+    double now = price[r] + m[r * wide + n];
+    now = now > 0.5 * price[r] ? now : 0.5 * price[r];
+    price[r] = now < 2.0 * price[r] + 1.0 ? now : 2.0 * price[r] + 1.0;
+  }
+}
+
+/* The mechanism and the prices after mirror steps from the uniform mechanism, into `to`. */
+TARGET static void mirror_steps(Space *w, Point *to) {
+  const long across = w->across / LANES, matrix = w->inputs * across;
+  const Vector *inside = (const Vector *)w->inside, *c = (const Vector *)w->constraints;
+  Vector *logs = (Vector *)w->logs, *x = (Vector *)to->x, *costs = (Vector *)w->costs;
+  double *tilts = w->right;
+  for (long i = 0; i < w->inputs; i++) {
+    tilts[i] = 1.0 / (w->mass[i] > TINY ? w->mass[i] : TINY);
+    for (long at = i * across; at < (i + 1) * across; at++) logs[at] = -((const Vector *)w->far)[at];
+    softmax(across, logs + i * across, inside + i * across, x + i * across);
+  }
+  memset(to->price, 0, w->budgets * sizeof(double));
+  for (long step = 0; step < (long)w->method->warm_steps; step++) {
+    rules_of(w, to->x, to->k);
+    reduced_costs(w, to->k, NULL);
+    for (long i = 0; i < w->inputs; i++)
+      for (long at = i * across; at < (i + 1) * across; at++) logs[at] -= tilts[i] * costs[at];
+    if (w->budgets) meet_budgets(w, logs, tilts, to->price, to->x);
+    for (long i = 0; i < w->inputs; i++) {
+      for (long r = 0; r < w->budgets; r++)
+        for (long at = i * across; at < (i + 1) * across; at++) logs[at] -= tilts[i] * to->price[r] * c[r * matrix + at];
+      const double level = softmax(across, logs + i * across, inside + i * across, x + i * across);
+      for (long at = i * across; at < (i + 1) * across; at++) logs[at] -= level;
+    }
+  }
+}
+
+/* ---- first points ----------------------------------------------------------------------------------- */
+
+/* The cheapest entries at `costs`, summed. */
+TARGET static double cheapest(const Space *w) {
+  const long across = w->across / LANES;
+  double sum = 0.0;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector least = all_of(FAR);
+    for (long at = i * across; at < (i + 1) * across; at++)
+      least = smaller(least, ((const Vector *)w->costs)[at] + ((const Vector *)w->far)[at]);
+    sum += smallest_of(least);
+  }
+  return sum;
+}
+
+/* What a mechanism costs beyond them. */
+TARGET static double gap_of(const Space *w, const double *x) {
+  const long matrix = w->inputs * w->across / LANES;
+  Vector sum = {0};
+  for (long at = 0; at < matrix; at++) sum += ((const Vector *)x)[at] * ((const Vector *)w->costs)[at];
+  return sum_of(sum) - cheapest(w);
+}
+
+/* The uniform mechanism (X, Y). */
+TARGET static void uniform(const Space *w, double *x) {
+  const long across = w->across / LANES;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector count = {0};
+    for (long at = i * across; at < (i + 1) * across; at++) count += ((const Vector *)w->inside)[at];
+    const double share = 1.0 / sum_of(count);
+    for (long at = i * across; at < (i + 1) * across; at++) ((Vector *)x)[at] = share * ((const Vector *)w->inside)[at];
+  }
+}
+
+/* The multiplier of a row with `costs` (Y): see `path_multipliers`. */
+TARGET static double multiplier(long across, const Vector *costs, const Vector *inside, const Vector *far, double weight) {
+  Vector least = all_of(FAR);
+  for (long v = 0; v < across; v++) least = smaller(least, costs[v] + far[v]);
+  const double lowest = smallest_of(least), most = lowest - weight * 0.999999;
+  double nu = lowest - weight, error = FAR;
+  for (int count = 0; error > 1e-10 && count < 80; count++) {
+    Vector sum = {0}, slope = {0};
+    for (long v = 0; v < across; v++) {
+      const Vector inverse = inside[v] / (costs[v] + far[v] - nu), q = weight * inverse;
+      sum += q, slope += q * inverse;
+    }
+    const double f = sum_of(sum), next = nu - (f - 1.0) * f / sum_of(slope);
+    nu = next < most ? next : most;
+    error = fabs(f - 1.0);
+  }
+  return nu;
+}
+
+/* The reduced costs at multipliers. */
+TARGET static void put_costs(const Space *w, Point *to) {
+  const long across = w->across / LANES;
+  for (long i = 0; i < w->inputs; i++)
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector own = ((const Vector *)w->costs)[at] - to->nu[i];
+      ((Vector *)to->z)[at] = pick(((const Vector *)w->inside)[at] > 0.0, own, all_of(1.0));
+    }
+}
+
+/* A point around the independent release, whose rules are those of the prior, `prior` (T, Y). */
+TARGET static void independent_point(Space *w, const double *prior, Point *to) {
+  const long across = w->across / LANES;
+  const double mu = 1.0 / w->outputs;
+  uniform(w, to->x);
+  memcpy(to->k, prior, w->private * w->across * sizeof(double));
+  for (long r = 0; r < w->budgets; r++) {
+    const double left = w->limits[r] - spent_by(w, r, to->x);
+    to->slack[r] = left > mu ? left : mu, to->price[r] = mu / to->slack[r];
+  }
+  reduced_costs(w, to->k, to->price);
+  for (long i = 0; i < w->inputs; i++) {
+    Vector sum = {0}, held = {0}, least = all_of(FAR);
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector own = ((const Vector *)w->costs)[at], inside = ((const Vector *)w->inside)[at];
+      sum += own * inside, held += inside, least = smaller(least, own + ((const Vector *)w->far)[at]);
+    }
+    const double count = sum_of(held), weight = mu * w->height[i] * count;
+    const double mean = sum_of(sum) / count - weight, lowest = smallest_of(least) - 0.1 * weight;
+    to->nu[i] = mean < lowest ? mean : lowest;
+  }
+  put_costs(w, to);
+}
+
+/* A point after mirror steps, in the place of the present one if it is as near to the solution as it should be. */
+TARGET static void average_point(Space *w, Point *to) {
+  const long across = w->across / LANES, matrix = w->inputs * across;
+  Vector *x = (Vector *)to->x, *even = (Vector *)w->after;
+  mirror_steps(w, to);
+  uniform(w, w->after);
+  for (long at = 0; at < matrix; at++) x[at] = (1.0 - SPREAD) * x[at] + SPREAD * even[at];
+  for (long r = 0; r < w->budgets; r++) to->price[r] = to->price[r] > LEAST_PRICE ? to->price[r] : LEAST_PRICE;
+  rules_of(w, to->x, to->k);
+  reduced_costs(w, to->k, to->price);
+  const double gap = gap_of(w, to->x), mu = NEAR * (gap > LEAST_GAP ? gap : LEAST_GAP) / w->outputs;
+  for (long i = 0; i < w->inputs; i++) {
+    const Vector *costs = (const Vector *)w->costs + i * across, *inside = (const Vector *)w->inside + i * across;
+    to->nu[i] = multiplier(across, costs, inside, (const Vector *)w->far + i * across, mu * w->height[i]);
+  }
+  put_costs(w, to);
+  for (long i = 0; i < w->inputs; i++) {
+    Vector sum = {0};
+    for (long at = i * across; at < (i + 1) * across; at++)
+      sum += x[at] = root_of(x[at] * (mu * w->height[i] / ((const Vector *)to->z)[at]));
+    const double share = 1.0 / sum_of(sum);
+    for (long at = i * across; at < (i + 1) * across; at++) x[at] *= share;
+  }
+  for (long r = 0; r < w->budgets; r++) {
+    const double left = w->limits[r] - spent_by(w, r, to->x), least = mu / to->price[r];
+    to->slack[r] = left > least ? left : least;
+  }
+  /* `costs` without the rules: what the uniform mechanism costs at these prices. */
+  memcpy(w->costs, w->cost, matrix * sizeof(Vector));
+  for (long r = 0; r < w->budgets; r++)
+    for (long at = 0; at < matrix; at++)
+      ((Vector *)w->costs)[at] += to->price[r] * ((const Vector *)w->constraints)[r * matrix + at];
+  const double most = 1.0 + gap_of(w, w->after);
+  Vector near = {0}, there = {0};
+  for (long at = 0; at < matrix; at++) {
+    near += x[at] * ((const Vector *)to->z)[at];
+    there += ((const Vector *)w->point.x)[at] * ((const Vector *)w->point.z)[at];
+  }
+  if (sum_of(near) <= most * sum_of(there)) {
+    const Point kept = w->point;
+    w->point = *to, *to = kept;
+  }
+}
+
+/* The first point, and the candidate before it: the feasible point, and what the rules of the prior prove. */
+TARGET static void begin(Space *w) {
+  const long across = w->across / LANES;
+  double total = 0.0;
+  for (long t = 0; t < w->private; t++) {
+    double sum = 0.0;
+    for (long i = 0; i < w->inputs; i++) sum += w->rows[t * w->columns + i];
+    w->right[t] = sum, total += sum;
+  }
+  for (long t = 0; t < w->private; t++) {
+    const double held = w->right[t] / total;
+    const Vector own = w->seen[t] > 0.0 ? logarithm(all_of(held > TINY ? held : TINY)) - w->bend[t] : all_of(0.0);
+    for (long v = 0; v < across; v++) ((Vector *)w->scores)[t * across + v] = own;
+  }
+  memcpy(w->mechanism, w->feasible, w->inputs * w->across * sizeof(double));
+  memset(w->price, 0, w->budgets * sizeof(double));
+  reduced_costs(w, w->scores, NULL);
+  w->value = INFINITY, w->bound = cheapest(w);
+  independent_point(w, w->scores, &w->point);
+  average_point(w, &w->trial);
+  reduced_costs(w, w->point.k, w->point.price);
+}

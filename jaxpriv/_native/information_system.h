@@ -1,0 +1,343 @@
+/* The Newton system of `information.c`, for one instruction set: the outputs of a vector side by side.
+
+   With s = (x/z)^1/2, h = d^-1/2 and u the direction of h times the normal, B_y = (1 - u u') h A s and
+   1 + B_y'B_y = (K_y'K_y)^-1; what is kept is K_y s, in panels of SIDE columns: rows from the diagonal on, SIDE vectors
+   each. `jaxpriv.solvers._newton_system` has the equations (`input_system`). */
+
+#define multiply NAME(multiply)
+#define corner_factor NAME(corner_factor)
+#define factor_outputs NAME(factor_outputs)
+#define factor_system NAME(factor_system)
+#define weighted_rows NAME(weighted_rows)
+#define weighted_columns NAME(weighted_columns)
+#define rows_of NAME(rows_of)
+#define columns_of NAME(columns_of)
+#define down NAME(down)
+#define up NAME(up)
+#define solve_some NAME(solve_some)
+#define solve_system NAME(solve_system)
+
+#define HALF (ROWS < 8 ? 2 : 4) /* rows of a block whose sums are in registers */
+
+static inline long NAME(panel)(long columns, long j) { return (columns - (j - SIDE) / 2) * j; }
+
+/* s += sign a'b for columns of SIDE vectors. */
+INLINE void multiply(long depth, const Vector *a, long lda, const Vector *b, long ldb, double sign, Vector *s) {
+#pragma GCC unroll 2
+  for (int from = 0; from < SIDE; from += HALF) {
+    Vector sum[HALF][SIDE];
+#pragma GCC unroll 4
+    for (int i = 0; i < HALF; i++)
+#pragma GCC unroll 4
+      for (int j = 0; j < SIDE; j++) sum[i][j] = (Vector){0};
+    for (long k = 0; k < depth; k++) {
+      const Vector *left = a + k * lda + from, *right = b + k * ldb;
+#pragma GCC unroll 4
+      for (int i = 0; i < HALF; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < SIDE; j++) sum[i][j] += left[i] * right[j];
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < HALF; i++)
+#pragma GCC unroll 4
+      for (int j = 0; j < SIDE; j++) s[(from + i) * SIDE + j] += sign * sum[i][j];
+  }
+}
+
+/* The inverse d of the lower triangular factor of s (SIDE, SIDE), of which the lower half is used up; above the diagonal
+   d is zero. */
+INLINE void corner_factor(Vector *s, Vector *d) {
+#pragma GCC unroll 4
+  for (int i = 0; i < SIDE; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < SIDE; j++) d[i * SIDE + j] = all_of(i == j);
+#pragma GCC unroll 4
+  for (int j = 0; j < SIDE; j++) {
+    const Vector inverse = 1.0 / root_of(s[j * SIDE + j]);
+    Vector below[SIDE];
+#pragma GCC unroll 4
+    for (int c = 0; c <= j; c++) d[j * SIDE + c] *= inverse;
+#pragma GCC unroll 4
+    for (int i = j + 1; i < SIDE; i++) {
+      below[i] = s[i * SIDE + j] * inverse;
+#pragma GCC unroll 4
+      for (int c = j + 1; c <= i; c++) s[i * SIDE + c] -= below[i] * below[c];
+#pragma GCC unroll 4
+      for (int c = 0; c <= j; c++) d[i * SIDE + c] -= below[i] * d[j * SIDE + c];
+    }
+  }
+}
+
+/* K s of the outputs of one vector, from B (T, columns) and s (columns): panels into `k`. `l`: row panels of the factor
+   below the diagonal; `d`: inverses of its blocks on it. */
+TARGET static void factor_outputs(long depth, long columns, const Vector *b, const Vector *s, Vector *k, Vector *l, Vector *d) {
+  for (long i = 0; i < columns; i += SIDE) {
+    Vector *own = l + i * (i - SIDE) / 2, *corner = d + i * SIDE, block[SIDE * SIDE];
+    for (long j = 0; j <= i; j += SIDE) {
+#pragma GCC unroll 4
+      for (int r = 0; r < SIDE; r++)
+#pragma GCC unroll 4
+        for (int c = 0; c < SIDE; c++) block[r * SIDE + c] = all_of(i == j && r == c);
+      multiply(depth, b + i, columns, b + j, columns, 1.0, block);
+      multiply(j, own, SIDE, l + j * (j - SIDE) / 2, SIDE, -1.0, block);
+      if (j == i) break;
+      const Vector *inverse = d + j * SIDE;
+#pragma GCC unroll 4
+      for (int c = 0; c < SIDE; c++)
+#pragma GCC unroll 4
+        for (int r = 0; r < SIDE; r++) {
+          Vector sum = block[r * SIDE] * inverse[c * SIDE];
+#pragma GCC unroll 4
+          for (int e = 1; e <= c; e++) sum += block[r * SIDE + e] * inverse[c * SIDE + e];
+          own[(j + c) * SIDE + r] = sum;
+        }
+    }
+    corner_factor(block, corner);
+    for (long j = 0; j <= i; j += SIDE) {
+      Vector *panel = k + NAME(panel)(columns, j), *row = panel + (i - j) * SIDE;
+      if (j == i) {
+        for (int r = 0; r < SIDE; r++)
+          for (int c = 0; c < SIDE; c++) row[r * SIDE + c] = corner[r * SIDE + c] * s[i + c];
+        break;
+      }
+      memset(block, 0, sizeof block);
+      multiply(i - j, own + j * SIDE, SIDE, panel, SIDE, -1.0, block);
+#pragma GCC unroll 4
+      for (int r = 0; r < SIDE; r++)
+#pragma GCC unroll 4
+        for (int c = 0; c < SIDE; c++) {
+          Vector sum = corner[r * SIDE] * block[c];
+#pragma GCC unroll 4
+          for (int e = 1; e <= r; e++) sum += corner[r * SIDE + e] * block[e * SIDE + c];
+          row[r * SIDE + c] = sum;
+        }
+    }
+  }
+}
+
+/* ---- products with A -------------------------------------------------------------------------------- */
+
+/* out_m (n) = sum_t a[t] v_m[t] of the outputs of one vector, for `sides` of them; a (count, n), n a multiple of SIDE; v_m
+   and out_m are `ldv` and `ldo` apart. */
+INLINE void weighted_rows(const int sides, long count, long n, const double *a, const Vector *v, long ldv, Vector *out,
+                          long ldo) {
+  for (long i = 0; i < n; i += SIDE) {
+    Vector sum[AT_ONCE][SIDE];
+#pragma GCC unroll 3
+    for (int m = 0; m < sides; m++)
+#pragma GCC unroll 4
+      for (int j = 0; j < SIDE; j++) sum[m][j] = (Vector){0};
+    for (long t = 0; t < count; t++)
+#pragma GCC unroll 3
+      for (int m = 0; m < sides; m++)
+#pragma GCC unroll 4
+        for (int j = 0; j < SIDE; j++) sum[m][j] += a[t * n + i + j] * v[m * ldv + t];
+#pragma GCC unroll 3
+    for (int m = 0; m < sides; m++)
+#pragma GCC unroll 4
+      for (int j = 0; j < SIDE; j++) out[m * ldo + i + j] = sum[m][j];
+  }
+}
+
+/* A x of every output, (T, Y), of x (X, Y). */
+TARGET static void rows_of(const Space *w, const double *x, double *out) {
+  const long across = w->across / LANES;
+  for (long v = 0; v < across; v++) {
+    Vector *in = (Vector *)w->gather, *found = in + w->columns;
+    for (long i = 0; i < w->inputs; i++) in[i] = ((const Vector *)x)[i * across + v];
+    weighted_rows(1, w->inputs, w->lines, w->turned, in, 0, found, 0);
+    for (long t = 0; t < w->private; t++) ((Vector *)out)[t * across + v] = found[t];
+  }
+}
+
+/* A'k of every output, (X, Y), of k (T, Y). */
+TARGET static void columns_of(const Space *w, const double *k, double *out) {
+  const long across = w->across / LANES;
+  for (long v = 0; v < across; v++) {
+    Vector *in = (Vector *)w->gather, *found = in + w->lines;
+    for (long t = 0; t < w->private; t++) in[t] = ((const Vector *)k)[t * across + v];
+    weighted_rows(1, w->private, w->columns, w->rows, in, 0, found, 0);
+    for (long i = 0; i < w->inputs; i++) ((Vector *)out)[i * across + v] = found[i];
+  }
+}
+
+/* ---- factors ---------------------------------------------------------------------------------------- */
+
+/* Everything that the solutions need, at the point. 0: the sum of the outputs has no factor. */
+TARGET static int factor_system(Space *w) {
+  const long across = w->across / LANES, columns = w->columns, count = w->private, n = padded(w->inputs);
+  const long triangle = NAME(panel)(columns, columns);
+  Vector *s = (Vector *)w->gather, *seen = s + columns, *b = seen + columns, *total = (Vector *)w->total;
+  const Vector *x = (const Vector *)w->point.x, *inverse = (const Vector *)w->inverse_z;
+  const Vector *wanted = (const Vector *)w->curved, *mass = (const Vector *)w->t;
+  memset(total, 0, columns * (columns + SIDE) / 2 * sizeof(Vector));
+  memset(s, 0, columns * sizeof(Vector));
+  for (long v = 0; v < across; v++) {
+    Vector *h = (Vector *)w->h + v * count, *u = (Vector *)w->u + v * count;
+    for (long i = 0; i < w->inputs; i++) s[i] = root_of(x[i * across + v] * inverse[i * across + v]);
+    Vector length = {0};
+    for (long t = 0; t < count; t++) {
+      const double *a = w->rows + t * columns;
+      Vector square = {0}, d = wanted[t * across + v];
+      for (long i = 0; i < columns; i++) {
+        const Vector part = a[i] * s[i];
+        square += part * part;
+      }
+      d = larger(d, LEAST * square);
+      h[t] = pick(d > 0.0, 1.0 / root_of(d), (Vector){0});
+      u[t] = h[t] * ((const Vector *)w->normal)[t * across + v] * mass[v];
+      length += u[t] * u[t];
+    }
+    length = root_of(length);
+    const Vector shorter = pick(length > 0.0, 1.0 / length, (Vector){0});
+    ((Vector *)w->shorter)[v] = shorter;
+    for (long t = 0; t < count; t++) b[t] = (u[t] *= shorter) * h[t];
+    weighted_rows(1, count, columns, w->rows, b, 0, seen, 0);
+    for (long t = 0; t < count; t++)
+      for (long i = 0; i < columns; i++)
+        b[t * columns + i] = (h[t] * w->rows[t * columns + i] - u[t] * seen[i]) * s[i];
+    Vector *k = (Vector *)w->k + v * triangle;
+    factor_outputs(count, columns, b, s, k, (Vector *)w->l, (Vector *)w->d);
+    for (long i = 0, at = 0; i < columns; i += SIDE)
+      for (long j = 0; j <= i; j += SIDE, at += SIDE * SIDE)
+        multiply(columns - i, k + NAME(panel)(columns, i), SIDE, k + NAME(panel)(columns, j) + (i - j) * SIDE, SIDE, 1.0,
+                 total + at);
+  }
+  memset(w->sum, 0, n * n * sizeof(double));
+  for (long i = 0, at = 0; i < columns; i += SIDE)
+    for (long j = 0; j <= i; j += SIDE, at += SIDE * SIDE) {
+      double sums[SIDE * SIDE] __attribute__((aligned(64)));
+#pragma GCC unroll 8
+      for (int c = 0; c < SIDE * SIDE; c += LANES) *(Vector *)(sums + c) = sums_of(total + at + c);
+      for (int r = 0; r < SIDE; r++)
+        for (int c = 0; c < SIDE; c++) w->sum[(i + r) * n + j + c] = w->sum[(j + c) * n + i + r] = sums[r * SIDE + c];
+    }
+  for (long i = w->inputs; i < n; i++) w->sum[i * n + i] = 1.0;
+  memset(w->scale, 0, n * sizeof(double));
+  for (long i = 0; i < w->inputs; i++) {
+    Vector sum = {0};
+    for (long v = 0; v < across; v++) sum += x[i * across + v] * inverse[i * across + v];
+    w->scale[i] = sum_of(sum);
+  }
+  memset(w->schur, 0, n * n * sizeof(double));
+  return factor(n, w->sum, w->scale, w->schur, w->strip, w->strip + PANEL * n);
+}
+
+/* ---- solutions -------------------------------------------------------------------------------------- */
+
+/* out_m += K v_m for panels K; v_m and out_m (columns). */
+INLINE void down(const int sides, long columns, const Vector *k, const Vector *v, Vector *out) {
+  for (long j = 0; j < columns; j += SIDE) {
+    const Vector *panel = k + NAME(panel)(columns, j);
+    Vector own[AT_ONCE][SIDE];
+#pragma GCC unroll 3
+    for (int m = 0; m < sides; m++)
+#pragma GCC unroll 4
+      for (int c = 0; c < SIDE; c++) own[m][c] = v[m * columns + j + c];
+    for (long i = j; i < columns; i++, panel += SIDE)
+#pragma GCC unroll 3
+      for (int m = 0; m < sides; m++) {
+        Vector sum = out[m * columns + i];
+#pragma GCC unroll 4
+        for (int c = 0; c < SIDE; c++) sum += panel[c] * own[m][c];
+        out[m * columns + i] = sum;
+      }
+  }
+}
+
+/* out_m = K'v_m. */
+INLINE void up(const int sides, long columns, const Vector *k, const Vector *v, Vector *out) {
+  for (long j = 0; j < columns; j += SIDE) {
+    const Vector *panel = k + NAME(panel)(columns, j);
+    Vector sum[AT_ONCE][SIDE];
+#pragma GCC unroll 3
+    for (int m = 0; m < sides; m++)
+#pragma GCC unroll 4
+      for (int c = 0; c < SIDE; c++) sum[m][c] = (Vector){0};
+    for (long i = j; i < columns; i++, panel += SIDE)
+#pragma GCC unroll 3
+      for (int m = 0; m < sides; m++)
+#pragma GCC unroll 4
+        for (int c = 0; c < SIDE; c++) sum[m][c] += panel[c] * v[m * columns + i];
+#pragma GCC unroll 3
+    for (int m = 0; m < sides; m++)
+#pragma GCC unroll 4
+      for (int c = 0; c < SIDE; c++) out[m * columns + j + c] = sum[m][c];
+  }
+}
+
+/* `sides` solutions: dX (with K s (rho - A'h b) in its place meanwhile), dZ inside of the support, dk and d nu. */
+INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *moves) {
+  const long across = w->across / LANES, columns = w->columns, count = w->private, inputs = w->inputs, n = padded(inputs);
+  const long triangle = NAME(panel)(columns, columns), lines = w->lines;
+  Vector *q = (Vector *)w->gather, *v = q + sides * lines, *half = v + sides * columns, *short_of = half + sides * columns;
+  memset(short_of, 0, sides * columns * sizeof(Vector));
+  memset(v, 0, sides * columns * sizeof(Vector));
+  for (long y = 0; y < across; y++) {
+    const Vector *h = (const Vector *)w->h + y * count, *u = (const Vector *)w->u + y * count;
+    for (int m = 0; m < sides; m++) {
+      Vector along = {0}, *b = (Vector *)moves[m].k;
+      if (asked[m].link) {
+        for (long t = 0; t < count; t++) {
+          q[m * lines + t] = h[t] * ((const Vector *)asked[m].link)[t * across + y];
+          along += u[t] * q[m * lines + t];
+        }
+        along = ((const Vector *)asked[m].level)[y] * ((const Vector *)w->shorter)[y] - along;
+        for (long t = 0; t < count; t++) b[t * across + y] = q[m * lines + t] += along * u[t];
+        for (long t = 0; t < count; t++) q[m * lines + t] *= h[t];
+      } else {
+        for (long t = 0; t < count; t++) b[t * across + y] = q[m * lines + t] = (Vector){0};
+      }
+    }
+    weighted_rows(sides, count, columns, w->rows, q, lines, v, columns);
+    for (int m = 0; m < sides; m++)
+      for (long i = 0; i < inputs; i++)
+        v[m * columns + i] = ((const Vector *)asked[m].rho)[i * across + y] - v[m * columns + i];
+    memset(half, 0, sides * columns * sizeof(Vector));
+    down(sides, columns, (const Vector *)w->k + y * triangle, v, half);
+    up(sides, columns, (const Vector *)w->k + y * triangle, half, v);
+    for (int m = 0; m < sides; m++)
+      for (long i = 0; i < columns; i++) {
+        short_of[m * columns + i] += v[m * columns + i];
+        ((Vector *)w->half)[(y * AT_ONCE + m) * columns + i] = half[m * columns + i];
+      }
+  }
+  for (int m = 0; m < sides; m++) {
+    double *right = w->right, *e = w->right + n;
+    memset(right, 0, n * sizeof(double));
+    for (long i = 0; i < inputs; i++) right[i] = (asked[m].row ? asked[m].row[i] : 0.0) - sum_of(short_of[m * columns + i]);
+    NAME(apply_inverse)(n, w->schur, right, w->right + 2 * n, e);
+    memcpy(moves[m].nu, e, inputs * sizeof(double));
+  }
+  memset(v, 0, sides * columns * sizeof(Vector));
+  for (long y = 0; y < across; y++) {
+    const Vector *h = (const Vector *)w->h + y * count, *u = (const Vector *)w->u + y * count;
+    const Vector *k = (const Vector *)w->k + y * triangle;
+    for (int m = 0; m < sides; m++)
+      for (long i = 0; i < inputs; i++) v[m * columns + i] = all_of(moves[m].nu[i]);
+    memcpy(half, (Vector *)w->half + y * AT_ONCE * columns, sides * columns * sizeof(Vector));
+    down(sides, columns, k, v, half);
+    up(sides, columns, k, half, v);
+    for (int m = 0; m < sides; m++)
+      for (long i = 0; i < inputs; i++)
+        ((Vector *)moves[m].x)[i * across + y] = v[m * columns + i];
+    weighted_rows(sides, inputs, lines, w->turned, v, columns, q, lines);
+    for (int m = 0; m < sides; m++) {
+      Vector along = {0}, *b = (Vector *)moves[m].k, *own = q + m * lines;
+      for (long t = 0; t < count; t++) along += u[t] * (own[t] *= h[t]);
+      for (long t = 0; t < count; t++) b[t * across + y] = own[t] = h[t] * (own[t] - along * u[t] + b[t * across + y]);
+    }
+    weighted_rows(sides, count, columns, w->rows, q, lines, half, columns);
+    for (int m = 0; m < sides; m++)
+      for (long i = 0; i < inputs; i++)
+        ((Vector *)moves[m].z)[i * across + y] =
+            (half[m * columns + i] - moves[m].nu[i]) * ((const Vector *)w->inside)[i * across + y];
+  }
+}
+
+/* Solutions for `count` right-hand sides. */
+TARGET static void solve_system(Space *w, long count, const Sides *asked, Point *moves) {
+  for (; count >= AT_ONCE; count -= AT_ONCE, asked += AT_ONCE, moves += AT_ONCE) solve_some(AT_ONCE, w, asked, moves);
+  if (count == 2) solve_some(2, w, asked, moves);
+  if (count == 1) solve_some(1, w, asked, moves);
+}
