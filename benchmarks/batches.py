@@ -10,7 +10,7 @@ program that it gets after some seconds of such calls. Moreau's
 `CompiledSolver` takes all problems in one call; its matrices are made by cvxpy before the clock starts, and `setup` and
 `solve` are timed. The pool's processes have imported cvxpy before, and each call states and solves its problems with
 Clarabel, as a user's loop does. Moreau and the pool have their default tolerances of 1e-8; `gap` is the largest
-difference of a judged value from the lower bound that jaxpriv proved at a tolerance of 1e-9.
+difference of an evaluated value from the lower bound that jaxpriv proved at a tolerance of 1e-9.
 
     python -m benchmarks.batches --measure max-information ldp [--size 8] [--problems 512] [--repeats 3] [--out FILE]
 

@@ -123,7 +123,7 @@ def gap_over_time(results: Results, cases: Sequence[str]) -> "Figure | None":
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_title("\n".join(textwrap.wrap(_in_words(case), 44)))
-            axes.set_ylabel("judged gap (nats)")
+            axes.set_ylabel("certified gap (nats)")
         axes.set_xlabel("seconds (median)")
         figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=_columns(list(handles)))
     return figure

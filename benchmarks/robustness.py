@@ -2,7 +2,7 @@
 
     python -m benchmarks.robustness [--instances 1000] [--seed 0] [--tol 1e-6]
 
-Every instance is solved once through the public front door; the verdict is the certificate's, not
+Every instance is solved once by `jaxpriv.solve`; the verdict is the certificate's, not
 the solver's. Prints one row for each family and form, then every instance that missed.
 """
 

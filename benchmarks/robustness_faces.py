@@ -6,7 +6,7 @@ The distortions are integers 0, 1, 2, so that several outputs are cheapest for o
 equality by every mechanism that meets them: one budget at the least distortion, two budgets of which only a
 weighted sum is at its least (or whose sum is constant), one budget for several joints. Every instance has a number
 and numbers of its own, so that `--seed N --first I --instances 1` runs number I again; it is solved once through
-the public front door, and the verdict is the certificate's. Exit status 0 always: what missed is listed.
+`jaxpriv.solve`, and the verdict is the certificate's. Exit status 0 always: what missed is listed.
 """
 
 import argparse

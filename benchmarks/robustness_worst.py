@@ -5,7 +5,7 @@
 The limit is on maximum information leakage, a fraction 1e-3 to 0.9 of what a release of X as it is
 leaks in its worst outcome (Calmon-Fawaz Theorem 2 with the roles of limit and objective exchanged). Every
 instance has a number and numbers of its own, so that `--seed N --first I --instances 1` runs number I again;
-it is solved once through the public front door, and the verdict is the certificate's. Exit status 0 always:
+it is solved once by `jaxpriv.solve`, and the verdict is the certificate's. Exit status 0 always:
 what missed is listed.
 """
 

@@ -1,4 +1,4 @@
-"""The front door: optimality conditions, what a status means, arguments, and the same result under JAX's transforms."""
+"""`solve`: optimality conditions, what a status means, arguments, and the same result under JAX's transforms."""
 
 import jax
 import jax.numpy as jnp

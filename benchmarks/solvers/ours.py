@@ -1,4 +1,4 @@
-"""jaxpriv's own solvers, by the names of its front door, and its batched curves."""
+"""jaxpriv's own solvers, by the names that `solve` takes, and its batched curves."""
 
 import time
 from collections.abc import Sequence

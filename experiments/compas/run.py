@@ -5,12 +5,16 @@
     python experiments/compas/plot.py                     # draws them
 
 S = race (0: African-American, 1: Caucasian), X = (gender, age, prior count, length of stay, recidivism score), 5278
-records, 20 random splits of 56 % training, 14 % validation and 30 % test. What is written: `estimators.csv` (I(S;X) on
-test rows), `scores.csv` (how many records have which log-lift, each record scored only by networks that did not see
-it), `critic.csv` (critic values of the paper's network before they are normalised), `tradeoff.csv` (the watchdog at all
-thresholds, first split), `splits.csv` (what a watchdog releases, every split), `profile.csv` (means of the features of
-the records with the most extreme log-lift) and `paper_samples.csv` (the rows that the paper prints in Tables I to IV,
-by our estimate). No record of the raw file is written; without --local it is fetched.
+records, 20 random splits of 56 % training, 14 % validation and 30 % test. What is written:
+
+* `estimators.csv`: I(S;X) on test rows;
+* `scores.csv`: how many records have which log-lift; networks score only records that they were not trained on;
+* `critic.csv`: critic values of the paper's network before they are normalised;
+* `tradeoff.csv`, `splits.csv`: the watchdog at all thresholds, first split; what a watchdog releases, every split;
+* `profile.csv`: means of the features of the records with the most extreme log-lift;
+* `paper_samples.csv`: the rows that the paper prints in Tables I to IV, by our estimate.
+
+No record of the raw file is written; without --local it is fetched.
 """
 
 import argparse

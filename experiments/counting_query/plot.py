@@ -41,7 +41,7 @@ def draw_curve(axes, n: str, p: str) -> None:
 
 
 def draw_posteriors(axes) -> None:
-    """What one result says, beside zeta."""
+    """P(X | Y = y) for one result y, beside zeta."""
     rows = [row for row in read("posteriors.csv") if (float(row["p"]), int(row["y"])) == SHOWN]
     for kind, label, style in (
         ("optimal", "optimal mapping", {"color": "C0", "marker": "o"}),

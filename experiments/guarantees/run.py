@@ -10,7 +10,7 @@ Whether a log-ratio is infinite depends on the symbols that an output excludes, 
 optimum has 0, or e^-1000. So before it is measured a mapping is finished: outputs that less than UNUSED of the people
 get are merged into the likeliest one (post-processing: no measure rises), and for private s with P(y|s) < ZERO P(y)
 the cells P(y|x) < ZERO P(y) of their useful symbols become 0. An infinity in `measures.csv` is exact for the finished
-mapping; of the optimum it says that the lift is beyond ln(1/ZERO) = 11.5 nats or so. `frontier.csv` has the certified
+mapping; of the optimum it means that the lift is beyond ln(1/ZERO) = 11.5 nats or so. `frontier.csv` has the certified
 value of the solver, error and own measure of the finished mapping, the largest P(y|s)/P(y) that became 0 and the least
 that did not. The optimum need not be unique: another one may do better or worse under the other measures.
 """

@@ -10,7 +10,7 @@ large as written, because the least leakage is at most the certified value that 
 other mechanisms of the same least may leak less in the other measures. Problems whose least leakage is below 1e-3 nats
 are left out of the factors.
 
-The results stay in FOLDER (by default a temporary one); a run that is ended goes on there.
+The results stay in FOLDER (by default a temporary one); a run that was ended continues there.
 """
 
 import argparse

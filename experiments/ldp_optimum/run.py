@@ -1,4 +1,4 @@
-"""The most that a locally private release tells, against binary and k-ary randomised response.
+"""The most I(X;Y) of a locally private release, against binary and k-ary randomised response.
 
     python experiments/ldp_optimum/run.py      # writes data/curves.csv beside this file; half a minute
     python experiments/ldp_optimum/plot.py     # draws it

@@ -396,9 +396,9 @@ def _counted(
     (private_codes, s), (useful_codes, x) = sides
     if first.sum() < _ROWS_PER_SYMBOL * len(useful_codes) and not sparse:
         raise InputError(
-            f"{first.sum()} records for the design make {len(useful_codes)} useful symbols, fewer than "
-            f"{_ROWS_PER_SYMBOL} records each: use fewer classes or columns, or declare with `sparse` that this is "
-            "meant"
+            f"{first.sum()} records for the design, {len(useful_codes)} useful symbols: fewer than {_ROWS_PER_SYMBOL} "
+            "records each; use fewer classes (on the command line --bins COL=quantiles:4) or columns, or declare with "
+            "`sparse` that this is meant"
         )
     counts = []
     for part in (first, ~first):

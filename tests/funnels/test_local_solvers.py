@@ -1,4 +1,4 @@
-"""The local methods behind the front door: known values, bounds, zero masses, statuses, bad input."""
+"""The local methods behind `solve`: known values, bounds, zero masses, statuses, bad input."""
 
 import numpy as np
 import pytest

@@ -409,8 +409,8 @@ def count_table(
     few = rows < _ROWS_PER_SYMBOL * symbols
     if few and not sparse:
         raise InputError(
-            f"{rows} rows make {symbols} useful symbols, fewer than {_ROWS_PER_SYMBOL} rows each: use fewer classes or "
-            "columns, or declare with `sparse` that this is meant"
+            f"{rows} rows make {symbols} useful symbols, fewer than {_ROWS_PER_SYMBOL} rows each: use fewer classes "
+            "(on the command line --bins COL=quantiles:4) or columns, or declare with `sparse` that this is meant"
         )
     return CountedTable(dataset, codebook, s, x, few)
 

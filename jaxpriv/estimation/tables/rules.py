@@ -303,7 +303,7 @@ def _numbers(column: Column, missing: np.ndarray) -> np.ndarray:
     numbers = column.mapped(parsed, np.float64)
     broken = np.flatnonzero(~np.isfinite(numbers) & ~missing)
     if broken.size:
-        raise InputError(f"{column.where(broken[0])} is not a finite decimal number; the rule needs one")
+        raise InputError(f"{column.where(broken[0])} is not a finite decimal number (with a point); the rule needs one")
     return np.where(missing, 0.0, numbers)
 
 
