@@ -81,7 +81,7 @@ def main() -> None:
     write("best.csv", ["rate_nats", "leakage_nats"], [[RATE, best]])
     for count in COUNTS:
         claimed, true = np.array([row[1:3] for row in rows if row[0] == count]).mean(axis=0)
-        print(f"N = {count:4}: claimed {claimed:.4f}, true {true:.4f}, best {best:.4f}")
+        print(f"N = {count:4}: estimated {claimed:.4f}, true {true:.4f}, best {best:.4f}")
 
 
 if __name__ == "__main__":
