@@ -5,8 +5,8 @@
 The list: Dirichlet joints S x X at R = .5, .8, .95 H(X) (to reach: a relative gap of 1e-3 within 60 s on two cores for
 |S| = 8, 1e-6 nats within 10 s for |S| <= 4); the census with S = (income, sex, white or not) and COMPAS with S = (race,
 sex), both with three attributes of X and more; the boundary of the 8 x 100 table at 20 values of R (to reach: certified
-within 600 s); the bottleneck of small and larger S. FOLDER holds the original files; without it they are downloaded
-once and kept.
+within 600 s); the bottleneck of small and larger S; the guessing probability in place of I(S;Y) at R = .8, .9, .95
+H(X). FOLDER holds the original files; without it they are downloaded once and kept.
 
 `seconds` are of the clock, imports and compiling included; `to 1e-3` those until the relative gap was 1e-3 (a gap of
 1e-6 nats where the value is below 1e-3), as `progress` reported it, a dash where it was not; `cpu` are of all cores;
@@ -33,6 +33,7 @@ from jaxpriv import datasets
 ROOT = Path(__file__).resolve().parents[1]
 SHARES = (0.5, 0.8, 0.95)
 SIZES = ((2, 50), (3, 50), (4, 50), (8, 20), (8, 50), (8, 100))
+GUESSES, GUESS_SHARES = ((4, 50), (8, 20), (8, 50), (8, 100)), (0.8, 0.9, 0.95)
 BOTTLENECKS = ((4, 20), (5, 12), (6, 12), (8, 20))
 POINTS, BOUNDARY_LIMIT = 20, 600.0
 RELATIVE, ABSOLUTE = 1e-3, 1e-6
@@ -73,6 +74,7 @@ def cases() -> list[str]:
     tables = [f"{s}x{x}" for s, x in SIZES] + ["census", "compas"]
     names = [f"funnel {table} {share}" for table in tables for share in SHARES]
     names += [f"bottleneck {s}x{x} 0.5" for s, x in BOTTLENECKS]
+    names += [f"guess {s}x{x} {share}" for s, x in GUESSES for share in GUESS_SHARES]
     return [*names, "boundary 8x100 all"]
 
 
@@ -106,9 +108,14 @@ def measure(name: str, adult: Path | None, other: Path | None, limit: float, beg
         optimal = int((curve.status == "optimal").sum())
         found = {"value": float(optimal), "bound": float(len(curve)), "gap": float(curve.gap.max()), "status": "points"}
     else:
-        problem = jp.FunnelProblem if kind == "funnel" else jp.BottleneckProblem
-        solution = jp.solve(problem(joint, disclosure=float(share) * most), time_limit=limit, progress=watch)
-        bound = solution.lower_bound if kind == "funnel" else solution.upper_bound
+        target = float(share) * most
+        problem = {
+            "funnel": lambda: jp.FunnelProblem(joint, disclosure=target),
+            "guess": lambda: jp.FunnelProblem(joint, disclosure=target, leakage=jp.leakage.CorrectGuess()),
+            "bottleneck": lambda: jp.BottleneckProblem(joint, disclosure=target),
+        }[kind]()
+        solution = jp.solve(problem, time_limit=limit, progress=watch)
+        bound = solution.upper_bound if kind == "bottleneck" else solution.lower_bound
         found = {"value": solution.value, "bound": bound, "gap": solution.gap, "status": solution.status}
         if not reached and solution.gap <= max(ABSOLUTE, RELATIVE * abs(solution.value)):
             reached.append(time.time() - begun)

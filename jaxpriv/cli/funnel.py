@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Methods for the bottleneck only; all others take --bottleneck.
 _OF_BOTTLENECKS = ("greedy-bottleneck", "bottleneck-iteration")
 # Methods that prove what they find; the others are asked by name for what they are.
-_CERTIFYING = ("auto", "column-generation")
+_CERTIFYING = ("auto", "column-generation", "vertex-generation")
 _NUMBERS = ("value", "lower_bound", "upper_bound", "gap", "leakage", "disclosure")
 
 
@@ -79,9 +79,9 @@ def funnel(
         str,
         typer.Option(
             metavar="NAME",
-            help="auto (column-generation, which proves its value; difference-of-convex for other "
-            "measures), greedy, greedy-ratio, greedy-bottleneck, difference-of-convex, alternating, "
-            "bottleneck-iteration.",
+            help="auto (column-generation, and vertex-generation for guesses and other measures of finitely many "
+            "actions, which prove their values; difference-of-convex for other measures), greedy, greedy-ratio, "
+            "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
         ),
     ] = "auto",
     leakage: LeakageOption = "mutual-information",
@@ -108,9 +108,9 @@ def funnel(
 
     Prints the value, a proved interval that contains the optimum, and its width, the gap. With several targets
     the JSON holds a list for each number. Exit code 3: a target that no mapping reaches. Exit code 4: the
-    gap of auto or column-generation is above --tol, or the time limit (of all targets together) or Ctrl-C
-    came first; mapping and interval are valid and written all the same. The other methods are local and
-    prove nothing: their status is `best_known` or `stationary`, with exit code 0.
+    gap of auto, column-generation or vertex-generation is above --tol, or the time limit (of all targets
+    together) or Ctrl-C came first; mapping and interval are valid and written all the same. The other methods
+    are local and prove nothing: their status is `best_known` or `stationary`, with exit code 0.
     """
     from jaxpriv._clock import clock_of
     from jaxpriv._validation import joint_array, scalar

@@ -15,6 +15,9 @@ satisfies (sum m_k q_k = P_X)
     I(S;Y) - lambda I(X;Y) = H(S) - lambda H(X) + nu.P_X + sum_k m_k [ psi(q_k) - nu.q_k ],
 
 so a bound on psi(q) - nu.q over the simplex is a bound on the left side, and with it on every form of the problem.
+
+A measure of finitely many actions (`gains`) is outer( sum_k m_k phi(q_k) + shift ), outer increasing. With
+psi(q) = phi(q) + lambda H(q) the same holds of the sum, without H(S).
 """
 
 import math
@@ -22,6 +25,7 @@ import math
 import numpy as np
 
 from jaxpriv._numerics import entropy, information_interval
+from jaxpriv.funnels.gains import elementary, gains_of
 from jaxpriv.funnels.solution import Proof
 from jaxpriv.leakage import MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem, whole_entropy
@@ -43,6 +47,9 @@ def elementary_bound(problem: FunnelProblem | BottleneckProblem) -> float:
         return target if problem.form == "relevance" else max(0.0, 1.0 - target) * high
     hidden = whole - low  # at least H(X|S)
     if not isinstance(problem.leakage, MutualInformation):
+        gains = gains_of(problem)
+        if gains is not None:
+            return elementary(gains, problem.form, target, whole)
         return {"disclosure": 0.0, "leakage_budget": whole, "multiplier": -target * whole}[problem.form]
     if problem.form == "disclosure":
         return max(0.0, target - hidden)
@@ -67,21 +74,29 @@ def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> fl
     """The bound of `proof` on the optimum of `problem`, rounded outwards: a lower bound where it minimises.
 
     Infinite (no information) where the multiplier is zero and the disclosure is what is bounded. Proofs are about
-    mutual information.
+    mutual information and measures of finitely many actions.
     """
     sign = 1.0 if problem.minimises_leakage else -1.0
     line = proved_line(problem, proof)
     if not np.isfinite(line):
         return (sign if problem.form in ("leakage_budget", "relevance") else -sign) * math.inf
+    gains = gains_of(problem)
     price, target = proof.multiplier, problem.target
     if problem.form == "disclosure":  # L >= line + lambda R; I(S;Y) <= line + lambda R
-        return _outwards(line + price * target, abs(line) + price * target, -sign)
+        value = _outwards(line + price * target, abs(line) + price * target, -sign)
+        return value if gains is None else gains.below(value)
     if problem.form == "multiplier":
+        if gains is not None:
+            if not gains.scale.proportional:  # rate (line + lambda I + shift) - l I
+                return -math.inf
+            line, price = gains.rate * (line + gains.shift), gains.rate * price
         most = whole_entropy(problem.joint)
         turned = sign * min(0.0, sign * (price - target) * most)
-        return _outwards(line + turned, abs(line) + abs(turned), -sign)
+        return _outwards(line + turned, abs(line) + abs(turned) + abs(price - target) * most, -sign)
     if not price > 0:  # I <= (D - line)/lambda; I(X;Y) >= (D - line)/lambda
         return sign * math.inf
+    if gains is not None:
+        target = gains.above(target)
     value = (target - line) / price
     return _outwards(value, (abs(target) + abs(line)) / price + abs(value), sign)
 
@@ -89,11 +104,12 @@ def proved_value(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> fl
 def proved_line(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> float:
     """c = H(S) - lambda H(X) + nu.P_X + bound, rounded outwards: I(S;Y) >= c + lambda I(X;Y) for every release.
 
-    For a bottleneck proof I(S;Y) <= c + lambda I(X;Y).
+    For a bottleneck proof I(S;Y) <= c + lambda I(X;Y); for a measure of finitely many actions without H(S), and with
+    the sum over the outputs in place of I(S;Y).
     """
-    core, sign = problem.reduction, 1.0 if problem.minimises_leakage else -1.0
+    core, sign, gains = problem.reduction, 1.0 if problem.minimises_leakage else -1.0, gains_of(problem)
     source, prior = core.everything.sum(axis=0), core.everything.sum(axis=1)
-    price, floor = proof.multiplier, entropy(prior)
+    price, floor = proof.multiplier, entropy(prior) if gains is None else 0.0
     most = whole_entropy(core.everything)
     parts = [floor, -price * most, float(proof.prices @ source[core.useful]), proof.bound]
     size = floor + price * most + float(np.abs(proof.prices) @ source[core.useful]) + abs(proof.bound)
@@ -101,7 +117,7 @@ def proved_line(problem: FunnelProblem | BottleneckProblem, proof: Proof) -> flo
         # Rare symbols get a price -N (bottleneck: N). For q = (1 - e) q' + e r, r rare, H(q) and H(Tq) lie between
         # the mean of both and that plus h(e), and max_e h(e) - e c = ln(1 + exp(-c)).
         spread = np.log(core.everything.shape[0]) + price * np.log(len(source))
-        far = 40.0 * (1.0 + price) + spread + abs(proof.bound)
+        far = 40.0 * (1.0 + price) + spread + abs(proof.bound) + (0.0 if gains is None else gains.largest)
         parts += [-sign * far * core.rare, -sign * 2.0 * np.log1p(np.exp(-40.0)) * (1.0 + price)]
         size += far * core.rare
     lost = core.lost if sign < 0 else 0.0

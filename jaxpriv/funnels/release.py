@@ -14,8 +14,10 @@ from jaxpriv._validation import finite, real_array
 from jaxpriv.certificates import Verification
 from jaxpriv.certificates.verification import differing
 from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.funnels.actions.generation import proved_again
 from jaxpriv.funnels.atoms.perfect import perfect_release, vertices_of
 from jaxpriv.funnels.bounds import elementary_bound, proved_value
+from jaxpriv.funnels.gains import gains_of
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.solution import NOTHING, FunnelGoal, FunnelSolution, PosteriorMeasure, Proof, measure_of
 from jaxpriv.leakage import MutualInformation, evaluate
@@ -47,7 +49,7 @@ def release(
     other = bound_without_prices(problem)
     if found.bound is not None:
         other = max(other, found.bound) if sign > 0 else min(other, found.bound)
-    proof = found.proof if isinstance(problem.leakage, MutualInformation) else None
+    proof = found.proof
     if proof is not None:
         proved = proved_value(problem, proof)
         other = max(other, proved) if sign > 0 else min(other, proved)
@@ -140,6 +142,9 @@ def measured(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) 
     disclosure = information_interval(np.diag(problem.joint.sum(axis=0)), mechanism)
     if isinstance(problem.leakage, MutualInformation):
         return disclosure, information_interval(problem.joint, mechanism)
+    gains = gains_of(problem)
+    if gains is not None:
+        return disclosure, gains.value(mechanism)
     # Unused outputs change nothing: widths in steps of 16 leave few programs to compile.
     padded = np.pad(mechanism, ((0, 0), (0, -mechanism.shape[1] % 16)))
     value = evaluate(problem.leakage, problem.joint, padded).value
@@ -152,6 +157,14 @@ def _nothing(problem: FunnelProblem | BottleneckProblem) -> Interval:
     if isinstance(problem.leakage, MutualInformation):
         return 0.0, 0.0, 0.0
     return measured(problem, np.ones((problem.joint.shape[1], 1)))[1]
+
+
+def _nothing_rounded(problem: FunnelProblem | BottleneckProblem) -> float:
+    """What mechanisms that leak as little as a constant Y may be measured to leak, with |X| + 1 outputs."""
+    if gains_of(problem) is None:
+        return 0.0
+    low, value, high = _nothing(problem)
+    return value + 4.0 * (high - low)  # twice as many terms in every sum, and the rounding of the entries themselves
 
 
 def _meet(problem: FunnelProblem | BottleneckProblem, mechanism: np.ndarray) -> tuple[Interval, Interval, np.ndarray]:
@@ -182,7 +195,7 @@ def limit_of(problem: FunnelProblem | BottleneckProblem) -> Limit:
     of_leakage = problem.form in ("leakage_budget", "relevance")
     floor = problem.form == ("disclosure" if isinstance(problem, FunnelProblem) else "relevance")
     if not floor:
-        return of_leakage, floor, max(problem.target, NOTHING), 0.0
+        return of_leakage, floor, max(problem.target, NOTHING, _nothing_rounded(problem)), 0.0
     most = measured(problem, _identity(problem))[of_leakage][0]
     return of_leakage, floor, min(problem.target, most), most
 
@@ -238,9 +251,11 @@ def _log_ratio(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _excess(problem: FunnelProblem | BottleneckProblem, high: float, target: float, of_leakage: bool) -> float:
     """The share of `nothing` that brings a number from `high` down to `target`."""
+    least = 0.0
     if of_leakage and not isinstance(problem.leakage, MutualInformation):
-        high, target = (abs(float(problem.leakage.outer_inverse(np.asarray(v)))) for v in (high, target))
-    return 1.0 - target / high if high > target else 0.0
+        numbers = high, target, _nothing(problem)[0]
+        high, target, least = (float(problem.leakage.outer_inverse(np.asarray(v))) for v in numbers)
+    return (high - target) / (high - least) if high > target else 0.0
 
 
 def closed_form(problem: FunnelProblem | BottleneckProblem) -> PosteriorMeasure | None:
@@ -339,13 +354,11 @@ def certify_funnel(
 
 def _bound(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolution, sign: float, clock: Clock) -> float:
     """The best of the bounds that hold: the elementary one, that of the prices, that without leakage."""
-    bounds = [bound_without_prices(problem)]
-    if isinstance(problem.leakage, MutualInformation):
-        bounds.append(_of_prices(problem, solution, clock))
-        if problem.form == "leakage_budget" and problem.target == 0:
-            blocks = blocks_of(problem.core)
-            if all(vertices_of(block) is not None for block in blocks):
-                bounds.append(sum(block.mass * perfect_release(block, clock).bound for block in blocks))
+    bounds = [bound_without_prices(problem), _of_prices(problem, solution, clock)]
+    if isinstance(problem.leakage, MutualInformation) and problem.form == "leakage_budget" and problem.target == 0:
+        blocks = blocks_of(problem.core)
+        if all(vertices_of(block) is not None for block in blocks):
+            bounds.append(sum(block.mass * perfect_release(block, clock).bound for block in blocks))
     return max(bounds) if sign > 0 else min(bounds)
 
 
@@ -354,7 +367,13 @@ def _of_prices(problem: FunnelProblem | BottleneckProblem, solution: FunnelSolut
     sign = 1.0 if minimises(problem) else -1.0
     funnel, lam = problem.minimises_leakage, float(solution.multiplier)
     prices = np.asarray(solution.prices, dtype=np.float64)[problem.useful]
-    usable = bool(np.isfinite(prices).all()) and (0 <= lam < 1 if funnel else 0 <= lam < np.inf)
+    usable = bool(np.isfinite(prices).all()) and 0 <= lam < np.inf
+    if not isinstance(problem.leakage, MutualInformation):
+        gains = gains_of(problem)
+        if gains is None or not usable:
+            return -sign * np.inf
+        return proved_value(problem, proved_again(problem, gains, prices, lam, clock))
+    usable = usable and (lam < 1 or not funnel)
     pricer = exact_pricer(problem.core, funnel=funnel) if usable else None
     if pricer is None:
         return -sign * np.inf

@@ -43,6 +43,9 @@ class Proof:
         funnel:      psi(q) - nu.q >= bound for every distribution q over X
         bottleneck:  psi(q) - nu.q <= bound for every distribution q over X.
 
+    For leakage to an adversary of finitely many actions, outer( sum_y P(y) phi(q_y) + shift ) with q_y the posterior
+    after y, psi(q) = phi(q) + lambda H(q): for a correct guess phi(q) = max_s (Tq)_s.
+
     Attributes:
         prices: nu, shape (X',).
         multiplier: lambda >= 0.
@@ -111,7 +114,8 @@ class FunnelSolution(AbstractSolution):
         disclosure: I(X;Y) of the mechanism.
         leakage: L(S->Y) of the mechanism.
         posteriors, masses: P(x|y), shape (Y, X), and P(y), shape (Y,).
-        multiplier: lambda, the slope of leakage in disclosure at the bound (NaN without a proof by prices).
+        multiplier: lambda, the slope of leakage in disclosure at the bound, of measures with a logarithm that of the
+            sum inside it (NaN without a proof by prices).
         prices: (X,) nu, the price of every useful symbol in that proof (NaN without one, and without mass).
         proof: the same with its bound, in the symbols of the problem's core; None without a proof by prices.
         solver: the name of the method.

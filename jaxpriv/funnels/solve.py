@@ -22,7 +22,9 @@ from jaxpriv.funnels import (
     proved_line,
     proved_value,
 )
+from jaxpriv.funnels.actions import VertexGeneration
 from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.funnels.gains import gains_of
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
 from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
@@ -41,6 +43,7 @@ Find: TypeAlias = Callable[[FunnelProblem | BottleneckProblem, FunnelGoal], Post
 # Solvers by the names of the command line.
 FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
     "column-generation": ColumnGeneration(),
+    "vertex-generation": VertexGeneration(),
     "greedy": Greedy(),
     "greedy-bottleneck": GreedyBottleneck(),
     "greedy-ratio": Greedy(ratio=True),
@@ -51,17 +54,27 @@ FUNNEL_SOLVERS: Mapping[str, AbstractFunnelSolver] = {
 
 
 def pick_funnel_solver(solver: object, problem: FunnelProblem | BottleneckProblem) -> tuple[str, AbstractFunnelSolver]:
-    """(name, solver) meant by a name, by a solver object, or by `auto`: column generation for I(S;Y), which proves
-    its bound; a local method for other measures.
+    """(name, solver) meant by a name, by a solver object, or by `auto`: column generation for I(S;Y), vertex generation
+    for measures of finitely many actions, which prove their bounds; a local method for other measures.
     """
     if isinstance(solver, AbstractFunnelSolver):
         return type(solver).__name__, solver
     name = solver
     if isinstance(solver, str) and solver == "auto":
-        name = "column-generation" if isinstance(problem.leakage, MutualInformation) else "difference-of-convex"
+        name = _proving(problem) or "difference-of-convex"
     if not isinstance(name, str) or name not in FUNNEL_SOLVERS:
         raise InputError(f"solver {solver!r} is unknown for funnels; known: auto, {', '.join(FUNNEL_SOLVERS)}")
     return name, FUNNEL_SOLVERS[name]
+
+
+def _proving(problem: FunnelProblem | BottleneckProblem) -> str | None:
+    """The solver that proves its bound for this problem, if there is one."""
+    if isinstance(problem.leakage, MutualInformation):
+        return "column-generation"
+    gains = gains_of(problem)
+    if gains is None or (problem.form == "multiplier" and not gains.scale.proportional):
+        return None
+    return "vertex-generation"
 
 
 def solve_funnel(problem: FunnelProblem | BottleneckProblem, solver: object, goal: FunnelGoal) -> FunnelSolution:
@@ -275,7 +288,7 @@ def funnel_frontier_within(
     goal = FunnelGoal(scalar(tol, "tol", low=0.0, open_low=True), max_steps, clock)
     name, method = pick_funnel_solver(solver, problem)
     points = [_replaced(problem, form, float(target)) for target in targets]
-    keeps = isinstance(method, ColumnGeneration)
+    keeps = isinstance(method, (ColumnGeneration, VertexGeneration))
     find = method.prepare(problem) if keeps else method.find
     solutions: dict[int, FunnelSolution] = {}
     postponed: list[int] = []

@@ -162,7 +162,11 @@ class FunnelProblem:
 
     Args:
         joint: P(S,X), shape (S, X), total one; symbols without mass are allowed.
-        leakage: L, an average measure; mutual information by default.
+        leakage: L, an average measure; mutual information by default. Global optima are proved for it, and for the
+            measures of finitely many actions: `CorrectGuess`, `MinEntropyLeakage`, `GainLeakage`, `MaximalLeakage`,
+            `AverageCostGain` of `ZeroOneLoss` or a `LossMatrix`, `FInformation` of `TotalVariation` or `EGamma`
+            (those with a logarithm not with a multiplier). The least leakage is then that of a constant Y, max_s p_s
+            for a correct guess.
 
     Raises:
         InputError: an argument is wrong (by name): a target that is negative, NaN or infinite, none or two of them.

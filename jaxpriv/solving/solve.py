@@ -103,8 +103,9 @@ def solve(
     mechanism is an operator (`jaxpriv.channel`), float64 like their certificate.
 
     A funnel or bottleneck problem gives a `FunnelSolution` (host only): `auto` is column generation over
-    posteriors, which proves its value (bottlenecks: of joints with a structure that has exact pricing); the other
-    names are in `jaxpriv.funnels.solve`.
+    posteriors, which proves its value (bottlenecks: of joints with a structure that has exact pricing), and for
+    leakage to an adversary of finitely many actions (a guess) column generation over vertices, which proves it, too;
+    the other names are in `jaxpriv.funnels.solve`.
 
     A time limit, or Ctrl-C, ends the work at the end of the portion of steps at hand (about a fifth of a second) and
     gives the best mechanism so far with its certified interval, at worst one that meets the limits and the bound that

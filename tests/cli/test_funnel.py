@@ -146,6 +146,14 @@ def test_leakage_in_another_unit_says_so(run, problem):
     assert f"disclosure     {record['disclosure'] / np.log(2):.6g} bits" in text
 
 
+def test_a_guess_is_proved(run, problem):
+    record = solved(run, problem, "--disclosure", 0.7, "--leakage", "correct-guess")
+    assert record["solver"] == "vertex-generation"
+    assert record["status"] == "optimal"
+    assert record["value"] <= 0.520001  # of greedy merging
+    assert record["value"] - 1e-6 <= record["lower_bound"] <= record["value"]
+
+
 def test_above_the_entropy_is_infeasible(run, problem, tmp_path):
     result = run("funnel", problem, "--disclosure", 2, "--out", tmp_path / "m.npz", "--json", "-")
     assert result.exit_code == 3

@@ -1,0 +1,245 @@
+"""The funnel of a piecewise linear measure as a linear program over vertices, solved by column generation.
+
+The program over the posteriors found so far has duals (nu, lambda); the vertices next to those that it uses are tried
+at these prices, and where none of them helps `search` proves that no posterior does, or finds one that does.
+"""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from jaxpriv._clock import Clock
+from jaxpriv._numerics import divergence, entropy
+from jaxpriv.errors import InputError
+from jaxpriv.funnels.actions.search import ActionSearch
+from jaxpriv.funnels.actions.vertices import neighbours, rounded
+from jaxpriv.funnels.atoms.master import MasterSolution, Objective, Part, Pool, best_plan, first_atoms
+from jaxpriv.funnels.bounds import elementary_bound, proved_value
+from jaxpriv.funnels.gains import Gains, Worth, gains_of, worth_of
+from jaxpriv.funnels.pricing import Component
+from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+
+_EPS = float(np.finfo(np.float64).eps)
+# A reduced cost counts below this share of the gap that is aimed at.
+_WORTH = 0.25
+# Vertices added in a round, and kept in all, for each useful symbol; at least so many.
+_ADDED, _KEPT, _FEWEST = 30, 60, 2000
+# Entries below this fraction of P_X(x) are zero.
+_TRACE = 1e-12
+# What a proof that is repeated aims at below 0: at 0 itself, rounding would keep it going.
+_AIMED = 1e-10
+# Where a proof does not end, one at prices of this many times the lambda may: posteriors have fewer symbols there.
+# Of a time limit the proof at the target's own prices has this share first.
+_STEEPER, _FIRST = (1.5, 2.25), 0.6
+# Searches do not aim at less than this: rounding is not much less.
+_FINEST = 1e-12
+# Entries of the table, times cells, that one proof looks at.
+_BUDGET = 20_000_000
+NAME = "vertex-generation"
+
+
+class End(enum.Enum):
+    """How the rounds for one target ended: with a proof to the tolerance, with a weaker one, or early."""
+
+    CLOSED = enum.auto()
+    OPEN = enum.auto()
+    CUT = enum.auto()
+
+
+@dataclass(frozen=True, eq=False)
+class VertexGeneration(AbstractFunnelSolver):
+    """Column generation over vertices, for measures of finitely many actions: the guessing probability and its
+    logarithm, g-leakage, maximal leakage, the gains of finitely many losses, total variation.
+
+    Args:
+        rounds: most rounds.
+        budget: cells that a proof looks at, times the entries of the table of gains.
+    """
+
+    rounds: int = field(default=300, kw_only=True)
+    budget: int = field(default=_BUDGET, kw_only=True)
+
+    def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
+        return self.prepare(problem)(problem, goal)
+
+    def prepare(self, problem: FunnelProblem | BottleneckProblem) -> Callable[..., PosteriorMeasure]:
+        """`find` for other targets of the same problem; vertices found for one of them serve the next."""
+        gains = gains_of(problem)
+        if gains is None:
+            raise InputError(f"solver: {type(problem.leakage).__name__} is not the gain of finitely many actions")
+        program = VertexProgram(problem, gains)
+        return lambda other, goal: program.solve(other, goal, self)
+
+
+class VertexProgram:
+    """The vertices known for a joint: shared by the points of a curve."""
+
+    def __init__(self, problem: FunnelProblem | BottleneckProblem, gains: Gains):
+        core, source = problem.core, problem.reduction.source
+        symbols = np.arange(len(source))
+        self.gains, self.worth = gains, worth_of(gains, problem.useful, source)
+        self.source = source
+        block = Component(np.arange(len(core)), symbols, 1.0, core)
+        self._parts = (Part(block, None, None),)
+        self._first = first_atoms(block)
+        self.pool = self._pool(self._first)
+        self._random = np.random.default_rng(0)
+        self._left = 0  # rounds
+
+    def solve(
+        self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, solver: VertexGeneration
+    ) -> PosteriorMeasure:
+        """The release for the target of `problem`, which has the joint and the measure that this was made for."""
+        objective = self._objective(problem)
+        self._left = solver.rounds if goal.max_steps is None else goal.max_steps
+        rounds, budget = self._left, max(1000, solver.budget // self.worth.table.size)
+
+        def shown(plan: MasterSolution, proof: Proof | None) -> None:
+            if goal.clock.reports:
+                bound = elementary_bound(problem) if proof is None else proved_value(problem, proof)
+                goal.clock.report(NAME, rounds - self._left, self._value(problem, plan), bound)
+
+        with goal.clock.share(_FIRST):
+            plan, proof, end = self._run(problem, objective, goal, budget, None, shown)
+        used = plan.weights[0] > 0
+        posteriors, weights, first = self.pool.posteriors[used], plan.weights[0][used], end
+        for factor in _STEEPER:
+            if end is End.CLOSED or self._left <= 0 or goal.clock.expired():
+                break
+            steeper = Objective(True, "multiplier", min(1.0, factor * plan.lam))
+            _, proof, end = self._run(problem, steeper, goal, budget, proof, lambda _, proof: shown(plan, proof))
+        if first is End.CUT and not goal.clock.expired():
+            plan, proof, _ = self._run(problem, objective, goal, budget, proof, shown)
+            used = plan.weights[0] > 0
+            posteriors, weights = self.pool.posteriors[used], plan.weights[0][used]
+        return PosteriorMeasure(posteriors, weights, proof, rounds - self._left)
+
+    def _run(
+        self,
+        problem: FunnelProblem | BottleneckProblem,
+        objective: Objective,
+        goal: FunnelGoal,
+        budget: int,
+        proof: Proof | None,
+        shown: Callable[[MasterSolution, Proof | None], None],
+    ) -> tuple[MasterSolution, Proof | None, End]:
+        """(the best plan, the best proof for `problem`, how it ended)."""
+        end = End.CUT
+        while True:
+            plan = best_plan(self._parts, (self.pool,), objective)
+            shown(plan, proof)
+            if end is not End.CUT or self._left <= 0 or goal.clock.expired():
+                return plan, proof, end
+            self._left -= 1
+            gap = self._gap(problem, plan, goal.tol)
+            if objective.form == "disclosure" and plan.value <= gap:  # a constant Y leaks hardly less
+                return plan, proof, End.CLOSED
+            aim = max(objective.priced(gap, plan.lam), _FINEST)
+            if self._added(plan, neighbours(self.worth, self._used(plan), self._random), _WORTH * aim):
+                continue
+            prices = self._prices(plan)
+            search = ActionSearch(self.worth.table, self.worth.single, prices, plan.lam, -aim)
+            found = search.go(budget, goal.clock)
+            proof = _better(problem, proof, self._proof(plan, found.bound))
+            vertices = [rounded(self.worth, prices, plan.lam, point) for point in found.points]
+            if not (vertices and self._added(plan, np.array(vertices), _WORTH * aim)) and not goal.clock.expired():
+                end = End.CLOSED if found.closed else End.OPEN
+
+    def _objective(self, problem: FunnelProblem | BottleneckProblem) -> Objective:
+        """The program of a target, slightly beyond it: the measured number meets the target with its rounding error."""
+        gains, worth, target = self.gains, self.worth, problem.target
+        most = entropy(self.source)
+        error = 4 * _EPS * (len(worth.table) + 4 * len(self.source)) * (1.0 + 2.0 * most)
+        if problem.form == "disclosure":
+            return Objective(True, "disclosure", min(target + error, most))
+        if problem.form == "leakage_budget":
+            return Objective(True, "side", max((gains.inner(target) - worth.base) / worth.unit - error, 0.0))
+        if not gains.scale.proportional:
+            raise InputError(
+                "solver: vertices take a multiplier of measures that are an average, not its logarithm; "
+                "use difference-of-convex, or a disclosure"
+            )
+        return Objective(True, "multiplier", target / (worth.unit * gains.rate))
+
+    def _gap(self, problem: FunnelProblem | BottleneckProblem, plan: MasterSolution, tol: float) -> float:
+        """Half of what the value may miss the optimum by, in units of the program at its target."""
+        if problem.form == "leakage_budget":
+            return 0.5 * tol
+        if problem.form == "multiplier":
+            return 0.5 * tol / (self.worth.unit * self.gains.rate)
+        value = self.gains.outer(self.worth.base + self.worth.unit * max(plan.value, 0.0))
+        return 0.5 * tol * float(self.gains.scale.slope(value)) / self.worth.unit
+
+    def _value(self, problem: FunnelProblem | BottleneckProblem, plan: MasterSolution) -> float:
+        """The objective of `problem` that a plan has."""
+        if problem.form == "leakage_budget":
+            return -plan.value
+        return self.gains.outer(self.worth.base + self.worth.unit * plan.value)
+
+    def _used(self, plan: MasterSolution) -> np.ndarray:
+        return self.pool.posteriors[plan.weights[0] > 0]
+
+    def _prices(self, plan: MasterSolution) -> np.ndarray:
+        """nu of a(q) + lambda H(q) - nu.q, with the entropy in place of the divergence b(q)."""
+        return plan.prices[0] - plan.lam * np.log(self.source)
+
+    def _proof(self, plan: MasterSolution, bound: float) -> Proof:
+        """Prices of phi(q) + lambda H(q) in the units of the measure, for which the least value is 0."""
+        worth, prices = self.worth, self._prices(plan)
+        nu = worth.unit * (prices + bound) + worth.first
+        return Proof(nu, worth.unit * plan.lam, -_rounding(worth, prices, bound))
+
+    def _added(self, plan: MasterSolution, posteriors: np.ndarray, least: float) -> bool:
+        """Whether the pool has grown by some of `posteriors`, those whose reduced cost is below minus `least`."""
+        new = self._pool(posteriors)
+        size = len(self.source)
+        cost = self._reduced(plan, new)
+        order = np.argsort(cost, kind="stable")[: max(_ADDED * size, _FEWEST)]
+        new = new.take(order[cost[order] < -least])
+        if not len(new.a):
+            return False
+        pool, most = self.pool, max(_KEPT * size, 2 * _FEWEST)
+        if len(pool.a) > most:
+            needed = plan.weights[0] > 0
+            needed[: len(self._first)] = True  # any target stays reachable
+            order = np.argsort(np.where(needed, -np.inf, self._reduced(plan, pool)), kind="stable")
+            pool = pool.take(np.sort(order[: most // 2 + int(needed.sum())]))
+        self.pool = pool + new
+        return len(self.pool.a) > len(pool.a)
+
+    def _reduced(self, plan: MasterSolution, pool: Pool) -> np.ndarray:
+        return pool.a - plan.lam * pool.b - pool.posteriors @ plan.prices[0]
+
+    def _pool(self, posteriors: np.ndarray) -> Pool:
+        clean = np.where(posteriors > _TRACE * self.source, posteriors, 0.0)
+        clean /= clean.sum(axis=1, keepdims=True)
+        return Pool(clean, self.worth.cost(clean), divergence(clean / self.source, self.source))
+
+
+def _rounding(worth: Worth, prices: np.ndarray, bound: float) -> float:
+    """What rounding may change between a search in units of `worth` and the measure."""
+    gains = float(np.abs(worth.table).sum(axis=0).max())
+    size = worth.unit * (gains + float(np.abs(prices).max()) + abs(bound) + 1.0) + float(np.abs(worth.first).max())
+    return 16 * _EPS * size
+
+
+def proved_again(
+    problem: FunnelProblem | BottleneckProblem, gains: Gains, prices: np.ndarray, lam: float, clock: Clock
+) -> Proof:
+    """The proof that these prices give by a new search; solutions hold prices for which the least value is 0."""
+    worth = worth_of(gains, problem.useful, problem.reduction.source)
+    own = (prices - worth.first) / worth.unit
+    level = -_AIMED * min(1.0, lam / worth.unit) - _FINEST
+    search = ActionSearch(worth.table, worth.single, own, lam / worth.unit, level)
+    found = search.go(max(1000, _BUDGET // worth.table.size), clock)
+    return Proof(prices, lam, worth.unit * found.bound - _rounding(worth, own, 0.0))
+
+
+def _better(problem: FunnelProblem | BottleneckProblem, known: Proof | None, new: Proof) -> Proof:
+    if known is None:
+        return new
+    sign = 1.0 if problem.form != "leakage_budget" else -1.0
+    return new if sign * proved_value(problem, new) > sign * proved_value(problem, known) else known

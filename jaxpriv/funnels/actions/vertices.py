@@ -1,0 +1,237 @@
+"""The posteriors that a funnel of finitely many actions needs: vertices of the regions where the same actions are best.
+
+phi is linear on each region and -lambda b is concave, so a least value of phi(q) - lambda b(q) - nu.q is at a vertex: a
+posterior of k symbols at which k - 1 equations hold, C_a.q = C_a'.q for the best actions (of actions that are taken
+each on its own: C_a.q = 0). There are up to binomial(|X| + A, A) of them. `neighbours` has those that differ from known
+ones in one symbol or one action, `rounded` goes from any posterior to a vertex that is no worse, and `least_on_faces`
+lists those of a few symbols.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from jaxpriv.funnels.gains import Worth, best
+
+# Entries of a posterior below this are zero, and actions this close to the best one are as good.
+_TRACE, _TIED = 1e-10, 1e-8
+# An action that is better than those of a vertex by more than this shows that it lies in another region.
+_OUTSIDE = 1e-10
+# Systems solved in one call; with more symbols than that allows a random part of the neighbours is taken.
+_SYSTEMS = 150_000
+# Linear programs on the way from a posterior to a vertex: each is no worse than the one before, and few are needed.
+_PROGRAMS = 6
+# The slope of q ln q where q is 0, in place of minus infinity: a symbol of this mass is as good as absent.
+_ABSENT = 1e-9
+
+
+def neighbours(worth: Worth, posteriors: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Vertices (N, X) that share all but one symbol or action with one of `posteriors`, which are vertices, too."""
+    symbols, actions = np.arange(worth.table.shape[1]), np.arange(len(worth.table))
+    systems: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    each = max(1, _SYSTEMS // max(1, len(posteriors)))
+    for q in posteriors:
+        support, tied = _set_of(worth, q)
+        if len(tied) < len(support) - (not worth.single):
+            continue
+        tied = tied[: len(support) - (not worth.single)]
+        others, idle = np.setdiff1d(symbols, support), np.setdiff1d(actions, tied)
+        most = max(1, each // (len(support) + len(idle) + 1))
+        if len(others) > most:
+            others = random.choice(others, most, replace=False)
+        for part in (
+            _product(_swapped(support, others), tied[None]),
+            _product(support[None], _swapped(tied, idle)),
+            _product(_without(support), _without(tied)),
+            _product(_with(support, others), _with(tied, idle)),
+        ):
+            if len(part[0]):
+                systems.setdefault(part[0].shape[1], []).append(part)
+    found = [np.empty((0, len(symbols)))]
+    for parts in systems.values():
+        supports, ties = (np.vstack(arrays) for arrays in zip(*parts, strict=True))
+        found.append(_solved(worth, supports, ties))
+    return np.vstack(found)
+
+
+def _set_of(worth: Worth, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(symbols, actions) of a vertex: what is possible, and what is as good as the best (or nothing)."""
+    gains = worth.table @ q
+    return np.flatnonzero(q > _TRACE), np.flatnonzero(np.abs(gains - (gains.max() if worth.single else 0.0)) <= _TIED)
+
+
+def _swapped(chosen: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Each one of `chosen` exchanged for each one of `others`."""
+    rows = np.tile(chosen, (len(chosen), len(others), 1))
+    for place in range(len(chosen)):
+        rows[place, :, place] = others
+    return rows.reshape(len(chosen) * len(others), len(chosen))
+
+
+def _without(chosen: np.ndarray) -> np.ndarray:
+    """Each one of `chosen` left out."""
+    kept = ~np.eye(len(chosen), dtype=bool)
+    return np.broadcast_to(chosen, kept.shape)[kept].reshape(len(chosen), max(0, len(chosen) - 1))
+
+
+def _with(chosen: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Each one of `others` added."""
+    return np.column_stack([np.tile(chosen, (len(others), 1)), others])
+
+
+def _product(supports: np.ndarray, ties: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every pair of a row of each, where supports of at least one symbol are left."""
+    if not supports.shape[1]:
+        return supports[:0], ties[:0]
+    return np.repeat(supports, len(ties), axis=0), np.tile(ties, (len(supports), 1))
+
+
+def _solved(worth: Worth, supports: np.ndarray, ties: np.ndarray) -> np.ndarray:
+    """The posteriors of the `supports` (N, k) at which the actions `ties` are as good as each other, if there are any.
+
+    The table has to have as many equations as a vertex needs; systems without one solution have no vertex.
+    """
+    count, size = supports.shape
+    matrix = np.ones((count, size, size))
+    gains = worth.table[ties[:, :, None], supports[:, None, :]]
+    matrix[:, : size - 1] = gains[:, 1:] - gains[:, :1] if worth.single else gains
+    right = np.zeros((size, 1))
+    right[-1] = 1.0
+    regular = np.linalg.det(matrix) != 0
+    supports, ties, matrix = supports[regular], ties[regular], matrix[regular]
+    entries = np.linalg.solve(matrix, np.broadcast_to(right, (len(matrix), size, 1)))[..., 0]
+    inside = np.isfinite(entries).all(axis=1) & (entries > _TRACE).all(axis=1)
+    found = np.zeros((int(inside.sum()), worth.table.shape[1]))
+    np.put_along_axis(found, supports[inside], entries[inside], axis=1)
+    found /= found.sum(axis=1, keepdims=True)
+    if worth.single and len(found):
+        gains = found @ worth.table.T
+        level = np.take_along_axis(gains, ties[inside][:, :1], axis=1)[:, 0]
+        found = found[gains.max(axis=1) <= level + _OUTSIDE]
+    return found
+
+
+def rounded(worth: Worth, prices: np.ndarray, lam: float, q: np.ndarray) -> np.ndarray:
+    """A vertex at which phi(q) + lambda H(q) - prices.q is no larger than at q.
+
+    H lies below its tangents: the least value of phi plus the tangent at the last posterior, a linear program, is at a
+    vertex that is no worse than that posterior.
+    """
+    from scipy.optimize import linprog  # costs a third of a second: imported where needed
+
+    actions, size = worth.table.shape
+    # One number that is at least every gain, or one for each action that is at least its gain and 0.
+    tops = 1 if worth.single else actions
+    above = np.hstack([worth.table, -np.ones((actions, 1)) if worth.single else -np.eye(actions)])
+    bounds = [(0, None)] * size + [(None, None) if worth.single else (0, None)] * tops
+    whole = np.append(np.ones(size), np.zeros(tops))[None]
+    for _ in range(_PROGRAMS):
+        slope = -lam * np.log(np.maximum(q, _ABSENT)) - prices
+        cost = np.append(slope, np.ones(tops))
+        result = linprog(cost, above, np.zeros(actions), whole, [1.0], bounds, method="highs-ds")
+        if result.status != 0:
+            break
+        new = np.where(result.x[:size] > _TRACE, result.x[:size], 0.0)
+        new /= new.sum()
+        if np.abs(new - q).max() <= _TRACE:
+            break
+        q = new
+    return q
+
+
+# Vertices of small faces, with what rounding may change: a part of the proof of `search`.
+
+
+# A posterior that rounding may move by more than this proves nothing.
+_POOR = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Faces:
+    """The least value of phi(q) + lambda H(q) - nu.q on faces of the simplex, shape (N,) and (N, n).
+
+    Attributes:
+        values: no q of the face, with no other best actions than those allowed, has less; rounding included.
+        sure: whether that is known.
+        points: where it is.
+    """
+
+    values: np.ndarray
+    sure: np.ndarray
+    points: np.ndarray
+
+
+def least_on_faces(table: np.ndarray, single: bool, costs: np.ndarray, lam: float, tied: np.ndarray) -> Faces:
+    """All vertices of N faces of n symbols each.
+
+    Args:
+        table: the gains of every face, (N, A, n).
+        single: as in `Gains`.
+        costs: -nu, (N, n).
+        lam: lambda.
+        tied: which actions may be as good as each other (each on its own: gain nothing), (N, A).
+    """
+    count, actions, size = table.shape
+    values, points = np.full(count, np.inf), np.zeros((count, size))
+    sure = np.ones(count, dtype=bool)
+    for chosen in range(1, size + 1):
+        parts = np.array(list(combinations(range(size), chosen)))
+        width = chosen if single else chosen - 1
+        sets = (
+            list(combinations(range(actions), width)) if chosen > 1 else [(0,) * width]
+        )  # one symbol: nothing is tied
+        ties = np.array(sets, dtype=int).reshape(len(sets), width)
+        allowed = tied[:, ties].all(axis=2) | (chosen == 1)
+        face, tie = np.nonzero(allowed)
+        for part in parts:
+            own = table[face][:, :, part]
+            equal = np.take_along_axis(own, ties[tie][:, :, None], axis=1)
+            q, error, known = _sure_solutions(equal[:, 1:] - equal[:, :1] if single else equal)
+            sure[face[~known]] = False
+            inside = known & (q >= -error[:, None]).all(axis=1)
+            q, error, own, at = np.maximum(q[inside], 0.0), error[inside], own[inside], face[inside]
+            q /= q.sum(axis=1, keepdims=True)
+            cost = costs[at][:, part]
+            gains = best((own @ q[:, :, None])[..., 0], single)
+            value = gains + (cost * q).sum(axis=1) - lam * (q * np.log(np.where(q > 0, q, 1.0))).sum(axis=1)
+            # An entry moved by e moves -q ln q by at most e ( ln(1/e) + 1 ); renormalised, by twice as much.
+            steep = np.abs(own).sum(axis=1).max(axis=1) + np.abs(cost).max(axis=1)
+            value -= 2 * chosen * error * (steep + lam * (1.0 - np.log(np.maximum(error, 1e-300))))
+            order = np.argsort(-value, kind="stable")  # the least of each face is written last
+            at, value, q = at[order], value[order], q[order]
+            less = value < values[at]
+            values[at[less]] = value[less]
+            whole = np.zeros((int(less.sum()), size))
+            whole[:, part] = q[less]
+            points[at[less]] = whole
+    return Faces(values, sure, points)
+
+
+def _sure_solutions(equations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(q (N, k) with equations.q = 0 and sum 1, what each entry may miss, whether that is known) of (N, k - 1, k).
+
+    Equations that are the same or none, and equal columns, have no vertex: those are known and outside of the simplex.
+    """
+    count, _, size = equations.shape
+    matrix = np.concatenate([equations, np.ones((count, 1, size))], axis=1)
+    none = (matrix == 0).all(axis=2).any(axis=1)
+    for one, other in combinations(range(size), 2):
+        none |= (matrix[:, one] == matrix[:, other]).all(axis=1) | (matrix[:, :, one] == matrix[:, :, other]).all(
+            axis=1
+        )
+    known = ~none & (np.linalg.det(matrix) != 0)
+    q, error = np.full((count, size), -1.0), np.zeros(count)
+    inverse = np.linalg.inv(matrix[known])
+    found = inverse[:, :, -1]
+    far = np.abs(inverse).sum(axis=2).max(axis=1)
+    left = np.abs(np.eye(size) - inverse @ matrix[known]).sum(axis=2).max(axis=1)
+    rest = (matrix[known] @ found[:, :, None])[..., 0]
+    rest[:, -1] -= 1.0
+    largest = np.abs(matrix[known]).max(axis=(1, 2)) * np.maximum(np.abs(found).max(axis=1), 1.0)
+    rounding = 8 * (size + 2) ** 2 * float(np.finfo(np.float64).eps)
+    missed = far * (np.abs(rest).max(axis=1) + rounding * largest) / np.maximum(1.0 - left, 0.5)
+    good = (left < 0.25) & (missed <= _POOR) & np.isfinite(missed)
+    q[known], error[known] = found, missed
+    known[known] = good
+    return q, error, known | none

@@ -1,0 +1,196 @@
+"""Average measures that are piecewise linear: an adversary picks the best of finitely many actions after each output.
+
+Such a measure is outer( sum_y P(y) phi(q_y) + shift ), q_y the posterior of X after y, with
+
+    phi(q) = max_a C_a.q              one action out of all   (guessing probability: C = P(S|X), a = the guess)
+    phi(q) = sum_a max(C_a.q, 0)      each on its own         (total variation: C_s = P(s|X) - P(s))
+
+C a table (A, X). With the best action a0 of the prior and b(q) = D(q || P_X) the funnel is the linear program over
+posteriors of the costs  a(q) = phi(q) - C_a0.q >= 0,  a(P_X) = 0 (the second kind: a = phi).
+
+An elementary bound. Let u be the most that knowing x is worth to an adversary who acts as is best for x':
+u = max_{x,x'} [ phi(e_x) - g_x'.C_x ], g_x' the best action at x'. Acting as is best for the likeliest symbol loses
+nothing where it is right, so the worth of X itself after y is
+
+    sum_x q_x phi(e_x) - phi(q) <= u (1 - max_x q_x) <= u H(q)/(2 ln 2)         (Hellman and Raviv 1970)
+
+and its mean gives  sum_y P(y) phi(q_y) >= sum_x p_x phi(e_x) - u ( H(X) - I(X;Y) )/(2 ln 2).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxpriv.leakage import AbstractAverageLeakage
+from jaxpriv.leakage._base import Scale
+from jaxpriv.leakage.rule_sets import Role
+from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+from jaxpriv.program.lower import shift_of, terms_of
+
+_EPS = float(np.finfo(np.float64).eps)
+# What the logarithm of a scale, its inverse and the shift may add, in rounding errors of their size.
+_OUTER = 8.0
+# H(q)/(2 ln 2) >= 1 - max q.
+SLOPE = 1.0 / (2.0 * math.log(2.0))
+
+Interval = tuple[float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """A piecewise linear measure of one joint distribution.
+
+    Attributes:
+        rows: P_X(x) C[a, x], shape (A, X); a column of zeros where x has no mass.
+        mass: P_X, shape (X,).
+        single: whether one action is chosen; otherwise each action is taken where it gains.
+        scale, shift: value = scale.outer( sum_y P(y) phi(q_y) + shift ).
+    """
+
+    rows: np.ndarray
+    mass: np.ndarray
+    single: bool
+    scale: Scale
+    shift: float
+
+    def table(self, useful: np.ndarray) -> np.ndarray:
+        """C of the symbols `useful`, which have mass, shape (A, X')."""
+        return self.rows[:, useful] / self.mass[useful]
+
+    def total(self, mechanism: np.ndarray) -> Interval:
+        """sum_y P(y) phi(q_y) of P(y|x), with what rounding may change."""
+        worth, size = self.rows @ mechanism, np.abs(self.rows) @ mechanism
+        value = float(best(worth.T, self.single).sum())
+        # Each entry is a sum of X products, and the whole one of Y numbers.
+        error = _EPS * (sum(mechanism.shape) + 8) * float((size.max(axis=0) if self.single else size.sum(axis=0)).sum())
+        return value - error, value, value + error
+
+    def outer(self, total: float) -> float:
+        """The value from the sum."""
+        return float(self.scale.outer(total + self.shift))
+
+    def inner(self, value: float) -> float:
+        """The sum at which the value is `value`."""
+        return float(self.scale.inner(value)) - self.shift
+
+    def value(self, mechanism: np.ndarray) -> Interval:
+        """The measure of P(y|x), at least 0, with what rounding may change."""
+        low, nearest, high = self.total(mechanism)
+        ends = self.below(low), 2 * self.outer(high) - self.below(high)
+        return max(0.0, ends[0]), max(0.0, self.outer(nearest)), max(0.0, ends[1])
+
+    def below(self, total: float) -> float:
+        """`outer`, rounded down."""
+        value = self.outer(total)
+        return value - _OUTER * _EPS * (1.0 + abs(self.shift) + abs(value))
+
+    def above(self, value: float) -> float:
+        """`inner`, rounded up."""
+        total = self.inner(value)
+        return total + _OUTER * _EPS * (1.0 + abs(self.shift) + (1.0 + abs(value)) * abs(total + self.shift))
+
+    @property
+    def largest(self) -> float:
+        """At least |C_a.q| of every q, of actions that are taken each on its own in all."""
+        seen = self.mass > 0
+        return float(np.abs(self.rows[:, seen] / self.mass[seen]).sum(axis=0).max())
+
+    @property
+    def rate(self) -> float:
+        """The slope of the value in the sum where the value is a multiple of it; NaN for a logarithm."""
+        return float(self.scale.outer(1.0)) if self.scale.proportional else math.nan
+
+
+def best(worth: np.ndarray, single: bool) -> np.ndarray:
+    """phi of every row of C q, `worth` (N, A)."""
+    return worth.max(axis=1) if single else np.maximum(worth, 0.0).sum(axis=1)
+
+
+def gains_of(problem: FunnelProblem | BottleneckProblem) -> Gains | None:
+    """The measure of `problem` as a table of actions; None where it is no piecewise linear average."""
+    measure, joint = problem.leakage, problem.joint
+    if not (isinstance(measure, AbstractAverageLeakage) and measure.designable and measure.linear):
+        return None
+    (term,) = terms_of(measure, joint, Role.OBJECTIVE)
+    single = term.cap is None
+    factor = 1.0 / np.asarray(term.reference) if single else np.asarray(term.cap)
+    rows = _useful_rows(np.asarray(term.rows, dtype=np.float64) * factor[:, None], single)
+    return Gains(rows, joint.sum(axis=0), single, measure.scale_for(len(joint)), float(shift_of(measure, joint)))
+
+
+def _useful_rows(rows: np.ndarray, single: bool) -> np.ndarray:
+    """Without actions that never gain more than another one (each on its own: than nothing), but one of them."""
+    if not single:
+        used = (rows > 0).any(axis=1)
+        return rows[used] if used.any() else rows[:1]
+    kept = np.ones(len(rows), dtype=bool)
+    for number, row in enumerate(rows):
+        others = kept.copy()
+        others[number] = False
+        kept[number] = not (rows[others] >= row).all(axis=1).any()
+    return rows[kept]
+
+
+@dataclass(frozen=True, eq=False)
+class Worth:
+    """The costs of posteriors of the core: a(q) of the linear program, counted in units of u.
+
+    Attributes:
+        table: C less its row a0, shape (A, X'), divided by u.
+        single: as in `Gains`.
+        unit: u, at least a little above 0.
+        first: C_a0, what was taken off, shape (X',).
+        base: C_a0.p, the sum of a constant Y.
+    """
+
+    table: np.ndarray
+    single: bool
+    unit: float
+    first: np.ndarray
+    base: float
+
+    def cost(self, posteriors: np.ndarray) -> np.ndarray:
+        """a(q)/u of the rows of `posteriors`."""
+        return best(posteriors @ self.table.T, self.single)
+
+
+def worth_of(gains: Gains, useful: np.ndarray, source: np.ndarray) -> Worth:
+    """The costs of posteriors of the symbols `useful`, of masses `source`."""
+    table, size = gains.table(useful), len(useful)
+    first = table[int(np.argmax(table @ source))] if gains.single else np.zeros(size)
+    unit = largest_worth(table, gains.single)
+    return Worth((table - (first if gains.single else 0.0)) / unit, gains.single, unit, first, float(first @ source))
+
+
+def largest_worth(table: np.ndarray, single: bool) -> float:
+    """u of C, rounded up; of a measure that no symbol changes 1e-300."""
+    chosen = np.eye(len(table))[table.argmax(axis=0)] if single else (table > 0).T.astype(float)
+    lost = best(table.T, single) - chosen @ table  # (x', x)
+    rounding = 4 * _EPS * (len(table) + 2) * float(np.abs(table).max())
+    return max(float(lost.max()) + rounding, 1e-300)
+
+
+def elementary(gains: Gains, form: str, target: float, entropy: float) -> float:
+    """The end of the interval that holds the optimum of a funnel without prices, rounded outwards.
+
+    `entropy` is an upper bound on H(X). A constant Y gives the other line of the bound.
+    """
+    size = gains.rows.shape[1]
+    seen = np.flatnonzero(gains.mass > 0)
+    slope = SLOPE * (1 + 8 * _EPS) * largest_worth(gains.table(seen), gains.single)
+    least, most = gains.total(np.ones((size, 1)))[0], gains.total(np.eye(size))[0]
+
+    def outwards(value: float) -> float:
+        return value - _OUTER * _EPS * (1.0 + abs(gains.shift) + abs(value) + slope * entropy)
+
+    if form == "disclosure":
+        return max(0.0, outwards(gains.outer(max(least, most - slope * (entropy - target)))))
+    if form == "leakage_budget":
+        return min(entropy, entropy - outwards(most - gains.inner(target)) / slope)
+    # max(least, most - slope (H - I)) is convex in I; a logarithm of it is at least its value at one end.
+    ends = [0.0, entropy] if most <= least else [0.0, min(entropy, max(0.0, entropy - (most - least) / slope)), entropy]
+    if not gains.scale.proportional:
+        return outwards(gains.outer(least)) - target * entropy
+    levels = [gains.outer(max(least, most - slope * (entropy - end))) - target * end for end in ends]
+    return outwards(min(levels)) - 4 * _EPS * target * entropy

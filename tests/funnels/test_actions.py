@@ -1,0 +1,360 @@
+"""Funnels of measures of finitely many actions against programs over all vertices that these tests list themselves."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import jaxpriv as jp
+from jaxpriv import leakage
+from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.funnels.actions import VertexGeneration
+from jaxpriv.funnels.actions.search import ActionSearch
+from jaxpriv.funnels.actions.vertices import least_on_faces, neighbours, rounded
+from jaxpriv.funnels.gains import SLOPE, gains_of, worth_of
+from jaxpriv.funnels.release import measured
+from tests.funnels.cases import entropy, random_joint, source_of, xlogx
+
+GUESS = leakage.CorrectGuess()
+LOSSES = np.random.default_rng(5).normal(size=(3, 4))
+TOTAL_VARIATION = leakage.FInformation(leakage.TotalVariation())
+MEASURES = {
+    "guess": GUESS,
+    "min-entropy": leakage.MinEntropyLeakage(),
+    "gains": leakage.GainLeakage(np.abs(LOSSES.T)),
+    "losses": leakage.AverageCostGain(leakage.LossMatrix(LOSSES)),
+    "maximal": leakage.MaximalLeakage(),
+    "total variation": TOTAL_VARIATION,
+    "hockey stick": leakage.FInformation(leakage.EGamma(1.3)),
+}
+
+
+def actions_of(name, joint):
+    """(rows (A, X), whether one action is chosen, the value of a sum) of a measure, written out."""
+    prior, mass = joint.sum(axis=1), source_of(joint)
+    return {
+        "guess": lambda: (joint, True, lambda total: total),
+        "min-entropy": lambda: (joint / prior.max(), True, np.log),
+        "gains": lambda: (np.abs(LOSSES.T) @ joint / (np.abs(LOSSES.T) @ prior).max(), True, np.log),
+        "losses": lambda: (-LOSSES.T @ joint, True, lambda total: total + (LOSSES.T @ prior).min()),
+        "maximal": lambda: (joint / prior[:, None], True, np.log),
+        "total variation": lambda: (joint - prior[:, None] * mass, False, lambda total: total),
+        "hockey stick": lambda: (joint - 1.3 * prior[:, None] * mass, False, lambda total: total),
+    }[name]()
+
+
+def vertices(table, single):
+    """Every posterior of k symbols at which k - 1 differences of gains (single gains) are zero."""
+    actions, size = table.shape
+    found = [np.eye(size)]
+    most = actions if single else actions + 1
+    for k in range(2, min(most, size) + 1):
+        for symbols in combinations(range(size), k):
+            for tied in combinations(range(actions), k if single else k - 1):
+                part = table[np.ix_(tied, symbols)]
+                matrix = np.vstack([part[1:] - part[0] if single else part, np.ones(k)])
+                if np.linalg.svd(matrix, compute_uv=False)[-1] < 1e-12:
+                    continue
+                q = np.linalg.solve(matrix, np.append(np.zeros(k - 1), 1.0))
+                if q.min() >= 0:
+                    whole = np.zeros(size)
+                    whole[list(symbols)] = q
+                    found.append(whole[None])
+    return np.vstack(found)
+
+
+def phi(table, single, posteriors):
+    gains = posteriors @ table.T
+    return gains.max(axis=1) if single else np.maximum(gains, 0.0).sum(axis=1)
+
+
+def listed_funnel(name, joint, disclosure):
+    """The value of the funnel, by one linear program over all vertices."""
+    rows, single, value = actions_of(name, joint)
+    source = source_of(joint)
+    table = rows / source
+    atoms = np.vstack([vertices(table, single), source])
+    disclosed = np.sum(xlogx(atoms) - atoms * np.log(source), axis=1)
+    result = linprog(
+        phi(table, single, atoms),
+        A_eq=atoms.T,
+        b_eq=source,
+        A_ub=-disclosed[None],
+        b_ub=[-disclosure],
+        method="highs-ds",
+    )
+    assert result.status == 0
+    return float(value(result.fun))
+
+
+@pytest.mark.parametrize("private", [2, 3, 4])
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.93])
+def test_the_funnel_of_a_guess_is_the_program_over_all_vertices(private, share):
+    for seed, useful in enumerate((3, 5, 8)):
+        joint = random_joint(10 * private + seed, private, useful)
+        target = share * entropy(source_of(joint))
+        solution = jp.solve(jp.FunnelProblem(joint, disclosure=target, leakage=GUESS))
+        assert solution.status == "optimal"
+        assert solution.disclosure >= target - 1e-14
+        assert solution.lower_bound - 1e-12 <= listed_funnel("guess", joint, target) <= solution.value + 1e-9
+
+
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != "guess"])
+def test_funnels_of_other_measures_are_programs_over_all_vertices(name):
+    joint = random_joint(3, 3, 6)
+    whole = entropy(source_of(joint))
+    for share in (0.6, 0.9):
+        problem = jp.FunnelProblem(joint, disclosure=share * whole, leakage=MEASURES[name])
+        solution = jp.solve(problem)
+        assert solution.solver == "vertex-generation"
+        assert solution.status == "optimal"
+        expected = listed_funnel(name, joint, share * whole)
+        assert solution.lower_bound - 1e-12 <= expected <= solution.value + 1e-9
+        found = solution.verify(problem)
+        assert found.valid
+        assert found.agrees, found.message
+
+
+def test_a_page_of_numbers():
+    """The two private symbols of the page on funnels: pairs at which both are as probable."""
+    joint = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(2, 6)
+    problem = jp.FunnelProblem(joint, disclosure=0.9 * entropy(source_of(joint)), leakage=GUESS)
+    assert jp.solve(problem).value == pytest.approx(0.780519, abs=1e-6)
+
+
+def test_the_ends_of_the_curve():
+    joint = random_joint(1, 4, 7)
+    whole = entropy(source_of(joint))
+    nothing = jp.solve(jp.FunnelProblem(joint, disclosure=0.0, leakage=GUESS))
+    assert nothing.value == pytest.approx(joint.sum(axis=1).max(), abs=1e-13)
+    everything = jp.solve(jp.FunnelProblem(joint, disclosure=whole, leakage=GUESS))
+    assert everything.value == pytest.approx(joint.max(axis=0).sum(), abs=1e-13)
+    for solution in (nothing, everything):
+        assert solution.status == "optimal"
+        assert solution.lower_bound <= solution.value
+
+
+@pytest.mark.parametrize("name", ["guess", "min-entropy", "total variation"])
+def test_curves_rise_are_convex_in_the_sum_and_targets_agree(name):
+    joint = random_joint(2, 3, 7)
+    whole = entropy(source_of(joint))
+    targets = np.array([0.95, 0.55, 0.75, 0.85, 0.65]) * whole
+    problem = jp.FunnelProblem(joint, disclosure=0.5, leakage=MEASURES[name])
+    curve = jp.funnel_frontier(problem, disclosures=targets)
+    order = np.argsort(targets)
+    values = curve.value[order]
+    assert (curve.status == "optimal").all()
+    assert (np.diff(values) >= -1e-6).all()
+    totals = np.exp(values) if name == "min-entropy" else values
+    assert (totals[1:-1] <= 0.5 * (totals[:-2] + totals[2:]) + 2e-6).all()
+    for target, solution in zip(targets, curve.solutions, strict=True):
+        assert solution.value == pytest.approx(
+            jp.solve(jp.FunnelProblem(joint, disclosure=target, leakage=MEASURES[name])).value, abs=1e-6
+        )
+    back = jp.funnel_frontier(problem, leakage_budgets=values[-2:])
+    for target, solution in zip(targets[order][-2:], back.solutions, strict=True):
+        assert solution.status == "optimal"
+        assert solution.upper_bound >= target - 1e-12
+        assert solution.value == pytest.approx(target, abs=1e-5)
+
+
+def test_a_price_of_disclosure_touches_the_curve():
+    joint = random_joint(8, 3, 6)
+    price = 0.2
+    solution = jp.solve(jp.FunnelProblem(joint, multiplier=price, leakage=GUESS))
+    assert solution.status == "optimal"
+    assert solution.value == pytest.approx(solution.leakage - price * solution.disclosure, abs=1e-12)
+    for share in (0.3, 0.7, 0.9, 1.0):
+        disclosure = share * entropy(source_of(joint))
+        least = listed_funnel("guess", joint, disclosure)
+        assert solution.lower_bound <= least - price * disclosure + 1e-12
+
+
+def test_a_budget_that_allows_no_better_guess_is_met():
+    joint = random_joint(4, 3, 8)
+    least = joint.sum(axis=1).max()
+    solution = jp.solve(jp.FunnelProblem(joint, leakage_budget=least, leakage=GUESS))
+    assert solution.status == "optimal"
+    assert solution.value > 0.1
+    assert solution.leakage <= least + 1e-13
+    at = jp.solve(jp.FunnelProblem(joint, disclosure=solution.value, leakage=GUESS))
+    assert at.value == pytest.approx(least, abs=1e-6)
+    with pytest.raises(InfeasibleError):
+        jp.solve(jp.FunnelProblem(joint, leakage_budget=least - 1e-3, leakage=GUESS))
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_no_mechanism_crosses_the_bound(name):
+    """Random mechanisms, and those of the funnel with outputs merged or noise added (data processing)."""
+    joint = random_joint(6, 3, 6)
+    rng = np.random.default_rng(0)
+    whole = entropy(source_of(joint))
+    problem = jp.FunnelProblem(joint, disclosure=0.7 * whole, leakage=MEASURES[name])
+    solution = jp.solve(problem)
+    bounds = jp.funnel_frontier(problem, disclosures=np.linspace(0.05, 0.95, 7) * whole)
+    for sharp in (0.02, 0.1, 0.5, 2.0):
+        for _ in range(25):
+            mechanism = rng.dirichlet(np.full(7, sharp), 6)
+            (_, disclosed, _), (_, leaked, _) = measured(problem, mechanism)
+            for target, one in zip(bounds.targets, bounds.solutions, strict=True):
+                assert disclosed < target or leaked >= one.lower_bound
+            noise = rng.dirichlet(np.full(3, sharp), solution.mechanism.shape[1])
+            assert measured(problem, solution.mechanism @ noise)[1][0] <= solution.leakage + 1e-12
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_no_posterior_has_a_negative_reduced_cost(name):
+    """The prices of a solution: phi(q) + lambda H(q) - nu.q >= 0 for all posteriors, which is its proof."""
+    joint = random_joint(7, 4 if name == "guess" else 3, 7)
+    problem = jp.FunnelProblem(joint, disclosure=0.96 * entropy(source_of(joint)), leakage=MEASURES[name])
+    solution = jp.solve(problem)
+    rows, single, value = actions_of(name, joint)
+    table = rows / source_of(joint)
+    rng = np.random.default_rng(1)
+    spread = [rng.dirichlet(np.full(7, a), 20_000) for a in (0.03, 0.1, 0.3, 1.0)]
+    atoms = np.vstack([*spread, vertices(table, single), solution.posteriors])
+    reduced = phi(table, single, atoms) - solution.multiplier * xlogx(atoms).sum(axis=1) - atoms @ solution.prices
+    assert reduced.min() >= -1e-12
+    assert abs(reduced[-len(solution.posteriors) :]).max() <= 1e-3  # complementary
+    source = source_of(joint)
+    line = solution.prices @ source - solution.multiplier * (entropy(source) - problem.target)
+    assert solution.lower_bound <= value(line) + 1e-12
+    assert solution.lower_bound == pytest.approx(value(line), abs=1e-9)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_a_search_has_the_least_value_of_all_vertices(single):
+    rng = np.random.default_rng(11)
+    for _ in range(6):
+        table = rng.normal(size=(3, 6)) * 0.3
+        prices, lam = rng.normal(size=6) * 0.1, float(rng.uniform(0.02, 0.3))
+        points = vertices(table, single)
+        values = phi(table, single, points) - lam * xlogx(points).sum(axis=1) - points @ prices
+        shifted = prices + values.min() - 1e-7  # now the least value is 1e-7
+        found = ActionSearch(table, single, shifted, lam, -1e-7).go(10**5, jp.funnels.FunnelGoal().clock)
+        assert found.closed
+        assert not len(found.points)
+        assert -1.1e-7 <= found.bound <= 0
+        shifted = prices + values.min() + 1e-3  # now it is -1e-3
+        found = ActionSearch(table, single, shifted, lam, -1e-7).go(10**5, jp.funnels.FunnelGoal().clock)
+        assert found.bound <= -1e-3 + 1e-12
+        assert len(found.points)
+        assert found.closed
+        assert found.bound >= -1e-3 - 1e-10
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_small_faces_have_the_least_value_of_their_vertices(single):
+    rng = np.random.default_rng(12)
+    table, costs = rng.normal(size=(5, 3, 4)), rng.normal(size=(5, 4))
+    costs[4] = costs[3] = 0.0
+    table[3, 1] = table[3, 0]  # an action twice
+    table[4, :, 1] = table[4, :, 0]  # a symbol twice
+    faces = least_on_faces(table, single, costs, 0.3, np.ones((5, 3), dtype=bool))
+    assert faces.sure.all()
+    for number in range(5):
+        points = vertices(table[number], single)
+        values = phi(table[number], single, points) - 0.3 * xlogx(points).sum(axis=1) + points @ costs[number]
+        assert values.min() - 1e-11 <= faces.values[number] <= values.min() + 1e-14
+    nearly = np.array([[[0.1, 0.2], [0.1 + 3e-17, 0.2 - 3e-17]]])
+    assert not least_on_faces(nearly, True, np.zeros((1, 2)), 0.3, np.ones((1, 2), dtype=bool)).sure.any()
+
+
+def test_neighbours_and_rounded_posteriors_are_vertices():
+    joint = random_joint(13, 3, 6)
+    problem = jp.FunnelProblem(joint, disclosure=0.5, leakage=GUESS)
+    worth = worth_of(gains_of(problem), problem.useful, problem.reduction.source)
+    known = vertices(worth.table, True)
+    near = neighbours(worth, np.eye(6), np.random.default_rng(0))
+    assert len(near)
+    for q in near:
+        assert np.abs(known - q).max(axis=1).min() <= 1e-12
+    prices, lam = np.zeros(6), 0.1
+    q = np.random.default_rng(1).dirichlet(np.ones(6))
+    vertex = rounded(worth, prices, lam, q)
+    assert np.abs(known - vertex).max(axis=1).min() <= 1e-9
+
+    def f(q):
+        return worth.cost(q[None])[0] - lam * xlogx(q).sum()
+
+    assert f(vertex) <= f(q)
+
+
+def test_knowing_x_is_worth_at_most_the_entropy():
+    """sum_x q_x phi(e_x) - phi(q) <= u H(q)/(2 ln 2), for both kinds of actions."""
+    joint = random_joint(14, 4, 5)
+    posteriors = np.random.default_rng(2).dirichlet(np.full(5, 0.3), 5000)
+    for measure in MEASURES.values():
+        if measure in (MEASURES["gains"], MEASURES["losses"]):
+            continue
+        problem = jp.FunnelProblem(joint, disclosure=0.5, leakage=measure)
+        worth = worth_of(gains_of(problem), problem.useful, problem.reduction.source)
+        missing = posteriors @ worth.cost(np.eye(5)) - worth.cost(posteriors)
+        assert (missing <= SLOPE * entropy(posteriors, axis=1) + 1e-12).all()
+        assert missing.max() > 0.1
+
+
+def test_symbols_without_mass_rare_ones_and_equal_ones_change_nothing():
+    joint = random_joint(15, 3, 5)
+    target = 0.8 * entropy(source_of(joint))
+    plain = jp.solve(jp.FunnelProblem(joint, disclosure=target, leakage=GUESS)).value
+    padded = np.zeros((4, 7))
+    padded[:3, :5] = joint
+    padded[3, 6] = 1e-15
+    solution = jp.solve(jp.FunnelProblem(padded / padded.sum(), disclosure=target, leakage=GUESS))
+    assert solution.status == "optimal"
+    assert solution.value == pytest.approx(plain, abs=2e-6)
+    assert solution.lower_bound <= plain + 1e-12
+    split = np.hstack([joint[:, :4], 0.5 * joint[:, 4:], 0.5 * joint[:, 4:]])  # one symbol as two
+    extra = source_of(joint)[4] * np.log(2.0)  # which of the two it is can be shown as well
+    assert jp.solve(jp.FunnelProblem(split, disclosure=target + extra, leakage=GUESS)).value <= plain + 1e-6
+
+
+def test_tables_with_zeros_and_ties_are_proved():
+    shared = np.zeros((4, 6))
+    shared[:2, :3], shared[2:, 3:] = 1.0, [[2, 0, 1], [1, 1, 1]]
+    uniform, independent = np.ones((3, 4)), np.outer([0.2, 0.3, 0.5], [0.1, 0.2, 0.3, 0.4])
+    for table in (shared, uniform, independent, np.eye(4), np.array([[3, 1, 0, 2], [1, 3, 2, 0], [2, 2, 2, 2]])):
+        joint = table / table.sum()
+        target = 0.75 * entropy(source_of(joint))
+        for name in ("guess", "total variation"):
+            solution = jp.solve(jp.FunnelProblem(joint, disclosure=target, leakage=MEASURES[name]))
+            assert solution.status == "optimal", (table, name)
+            assert solution.lower_bound - 1e-12 <= listed_funnel(name, joint, target) <= solution.value + 1e-9
+
+
+def test_a_time_limit_leaves_an_interval():
+    joint = random_joint(1, 8, 60)
+    problem = jp.FunnelProblem(joint, disclosure=0.7 * entropy(source_of(joint)), leakage=GUESS)
+    solution = jp.solve(problem, time_limit=0.0)
+    assert solution.status == "best_known"
+    assert solution.stopped == 1
+    assert joint.sum(axis=1).max() - 1e-12 <= solution.lower_bound <= solution.value <= solution.upper_bound
+    assert solution.disclosure >= problem.target - 1e-14
+
+
+def test_a_proof_that_does_not_end_is_made_at_a_steeper_price():
+    """The interval is wider, holds the optimum, and is narrower than that of a constant Y."""
+    joint = random_joint(1, 6, 24)
+    problem = jp.FunnelProblem(joint, disclosure=0.8 * entropy(source_of(joint)), leakage=GUESS)
+    full, short = jp.solve(problem), jp.solve(problem, VertexGeneration(budget=1))
+    assert full.status == "optimal"
+    assert short.status == "best_known"
+    assert short.lower_bound <= full.value
+    assert short.lower_bound >= full.value - 0.5 * (full.value - joint.sum(axis=1).max())
+    assert short.multiplier > full.multiplier
+
+
+def test_wrong_problems_are_named():
+    joint = random_joint(1, 3, 4)
+    for problem, word in (
+        (jp.FunnelProblem(joint, disclosure=0.2, leakage=leakage.Sibson(2.0)), "finitely many actions"),
+        (jp.FunnelProblem(joint, disclosure=0.2), "finitely many actions"),
+        (jp.BottleneckProblem(joint, disclosure=0.2), "finitely many actions"),
+        (jp.FunnelProblem(joint, multiplier=0.2, leakage=leakage.MinEntropyLeakage()), "multiplier"),
+    ):
+        with pytest.raises(InputError, match=word):
+            jp.solve(problem, "vertex-generation")
+    with pytest.raises(InputError, match="symbols"):
+        jp.solve(jp.FunnelProblem(joint, disclosure=0.2, leakage=leakage.GainLeakage(np.eye(4))))
