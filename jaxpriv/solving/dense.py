@@ -47,7 +47,7 @@ def solve_program(stages: Stages, goal: Goal, begun: float) -> Solution:
 
 
 def none_of(problem: DistortionProblem) -> Solution:
-    """The solution that says that there is none, in the shapes of the others of a frontier."""
+    """The solution whose status is that there is none, in the shapes of the others of a frontier."""
     if problem.budget is not None and problem.leakage.worst_outcome:
         program = worst_program(problem, 0.0)
     else:

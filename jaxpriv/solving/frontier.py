@@ -226,7 +226,7 @@ def frontier(
 
     The problem's own budget is replaced. Points run in batches of one compiled program, nearby
     points together because a batch waits for its slowest member; the data is prepared once. `auto` is one method on
-    tables here, the same for all points: where it stalls the point says `not_certified` with its gap, and `solve` at
+    tables here, the same for all points: where it stalls the point is `not_certified`, with its gap, and `solve` at
     that target goes on to the next method.
 
     A time limit or Ctrl-C works as in `solve`. All points are returned: one that was not reached has the status

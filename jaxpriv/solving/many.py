@@ -55,7 +55,7 @@ def solve_many(
     ends, so that nothing is compiled for the last few. The certificate of each is computed from that problem alone, in
     float64.
 
-    One problem does not disturb the others: where there is no mechanism its result says `infeasible`; where its solve
+    One problem does not disturb the others: where there is no mechanism its result is `infeasible`; where its solve
     raises, its result holds no mechanism (NaN), the interval from -inf to inf, the status `not_certified` and the
     error in `notes`. The `seconds` of a result are its share of those of its batch.
 
@@ -177,7 +177,7 @@ def solve_or_say_why(
     goal: Goal,
     max_steps: int | None,
 ) -> Solution:
-    """The solution of a problem, or one that says why there is none: no mechanism, and an interval without ends."""
+    """The solution of a problem, or one with the reason for none: no mechanism, and an interval without ends."""
     try:
         return solve_within(clock, problem, solver, goal, max_steps, False)
     except JaxprivError as error:

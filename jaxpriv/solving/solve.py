@@ -1,4 +1,4 @@
-"""The front door: a problem in, a certified solution out."""
+"""`solve`: the certified solution of one problem."""
 
 import dataclasses
 import os
@@ -93,7 +93,7 @@ def solve(
     `auto` takes the interior-point method where its factors fit into memory. For larger alphabets (and
     where rtol >= 1e-3 makes it the quicker way) it tries the two-grid method on ordered symbols, then the
     accelerated streaming method, then the interior-point method if that fits after all; it goes on to
-    the next when the certified gap stops falling, returns the best, and says in `notes` what it did. So it does where
+    the next when the certified gap stops falling, returns the best, and lists in `notes` what it did. So it does where
     the interior-point method ends at a gap above 1e-4 of the value: next is the accelerated method (mirror descent
     for a set of joints or a leakage budget; the simplex method where all measures are piecewise linear; cutting planes
     for other measures and up to 200 entries of the mechanism, wherever the tolerance is missed), and the better
@@ -109,7 +109,7 @@ def solve(
 
     A time limit, or Ctrl-C, ends the work at the end of the portion of steps at hand (about a fifth of a second) and
     gives the best mechanism so far with its certified interval, at worst one that meets the limits and the bound that
-    leakage >= 0 gives: `status` is `best_known` and `message` says why. There is no time limit by default. What
+    leakage >= 0 gives: `status` is `best_known` and `message` has the reason. There is no time limit by default. What
     cannot be interrupted: compiling (which counts towards the limit), a linear program of HiGHS, the final
     certificate. A second Ctrl-C raises KeyboardInterrupt, and so does the first one where the solve is a single short
     call. Python's default handler of SIGINT is replaced meanwhile, in the main thread only; a handler of your own is
