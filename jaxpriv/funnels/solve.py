@@ -307,9 +307,9 @@ def funnel_frontier_within(
             if one.gap < solutions[k].gap:
                 solutions[k] = one
             _report(clock, name, one, len(points), len(points))
-        if clock.stop or postponed:
-            proofs = [one.proof for one in solutions.values() if one.proof is not None]
-            for k, one in solutions.items():
+        proofs = [one.proof for one in solutions.values() if one.proof is not None]
+        for k, one in solutions.items():
+            if one.code is not Status.OPTIMAL:
                 solutions[k] = _with_proofs(points[k], one, proofs, goal.tol)
     return FunnelFrontier(problem, form, targets, tuple(solutions[k] for k in range(len(points))))
 

@@ -346,6 +346,17 @@ def test_a_proof_that_does_not_end_is_made_at_a_steeper_price():
     assert short.multiplier > full.multiplier
 
 
+def test_open_points_of_a_curve_have_the_bounds_of_the_others():
+    joint = random_joint(1, 6, 24)
+    targets = np.array([0.8, 0.85]) * entropy(source_of(joint))
+    problem = jp.FunnelProblem(joint, disclosure=1.0, leakage=GUESS)
+    curve = jp.funnel_frontier(problem, disclosures=targets, solver=VertexGeneration(budget=1))
+    first, second = curve.solutions
+    assert second.status == "optimal"
+    line = jp.funnels.proved_value(jp.FunnelProblem(joint, disclosure=targets[0], leakage=GUESS), second.proof)
+    assert line <= first.lower_bound <= jp.solve(jp.FunnelProblem(joint, disclosure=targets[0], leakage=GUESS)).value
+
+
 def test_wrong_problems_are_named():
     joint = random_joint(1, 3, 4)
     for problem, word in (
