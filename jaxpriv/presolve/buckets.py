@@ -15,7 +15,7 @@ this: it is computed from the original problem.
 
 import dataclasses
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ class Measures:
         """Its own measure, then those of its further limits."""
         return Measures((problem.leakage, *(measure for measure, _ in problem.limits)))
 
-    @property
+    @cached_property
     def _key(self) -> Hashable:
         leaves, structure = jax.tree.flatten(self.values)
         arrays = map(np.asarray, leaves)

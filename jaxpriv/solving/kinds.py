@@ -47,6 +47,8 @@ STEPS, _NUMPY_STEPS, _LEAST_WORST, _SMALLEST, _OVERHEAD = 10, 20, 2, 0.01, 2e-4
 COMPILE = 8.0
 # Entries of a mechanism up to which lanes of an average make fewer mirror steps and corrections.
 _SMALL_TABLE = 12**2
+# Those up to which problems that a kernel solves make fewer mirror steps.
+_FEW_MIRROR_STEPS = 24**2
 # Entries of all arrays of a problem up to which its kind follows from sizes: nothing about memory is asked there.
 _ALIKE = 2**20
 
@@ -229,21 +231,25 @@ def kind_of(problem: object, solver: object, goal: Goal) -> Kind | None:
     if not all(np.all(np.isfinite(bound)) for bound in bounds):  # an infinite limit has no rules
         return None
     count, bucket = len(problem.distortions), bucket_of(problem)
-    if not isinstance(solver, InteriorPoint):
-        method = _in_lanes(method, form, measures, bucket)
-    return Kind(bucket, problem.sizes[0], count, form, measures, name, method)
+    kind = Kind(bucket, problem.sizes[0], count, form, measures, name, method)
+    return kind if isinstance(solver, InteriorPoint) else kind._replace(solver=_in_lanes(kind))
 
 
-def _in_lanes(method: InteriorPoint, form: str, measures: Measures, bucket: Bucket) -> InteriorPoint:
+def _in_lanes(kind: Kind) -> InteriorPoint:
     """The method with the numbers of correctors and mirror steps that take the least time in a batch, where every lane
-    waits for those of any other.
+    waits for those of any other, but not where a kernel solves one after another.
 
     A trial point of a program with limits on smooth measures asks for their boundaries, many times in a step, and costs
     more than the factors that correctors save. Measured at 8 and 16 symbols. Small averages take more steps with fewer
     correctors and mirror steps, but less time: measured at 4 to 12 symbols; at 16 it makes no difference. Two
-    correctors in place of three take a sixth less for the least log-ratios of 8 symbols.
+    correctors in place of three take a sixth less for the least log-ratios of 8 symbols. Those of the kernel: measured
+    at 8, 16, 32 and 64.
     """
-    measure, *limits = measures.values
+    method, form, bucket = kind.solver, kind.form, kind.bucket
+    measure, *limits = kind.measures.values
+    if kind.by_kernel:
+        few = bucket.inputs * bucket.outputs <= _FEW_MIRROR_STEPS
+        return dataclasses.replace(method, correctors=2, warm_steps=12 if few else 25)
     if form == "budget" and measure.linear and measure.worst_outcome:
         return dataclasses.replace(method, correctors=2)
     if measure.linear or any(one.linear for one in limits):
@@ -290,9 +296,9 @@ def _likeness(problem: DistortionProblem) -> Hashable:
     return (problem.sizes, len(problem.distortions), form, finite, *parameters)
 
 
-def in_order(problems: Sequence[DistortionProblem], places: Iterable[int]) -> list[int]:
+def in_order(problems: Sequence[DistortionProblem], places: Iterable[int], *, wait: bool) -> list[int]:
     """Places of problems of one kind, by sizes, since one pass certifies those of a batch that have equal ones, then
-    so that those of a batch take about as many steps.
+    so that those of a batch take about as many steps, if they `wait` for each other.
 
     That is by budgets as shares of the way from the least distortion to that of the best constant release, and by
     prices and leakage budgets as they are.
@@ -301,6 +307,8 @@ def in_order(problems: Sequence[DistortionProblem], places: Iterable[int]) -> li
     for i in places:
         alike[problems[i].sizes].append(i)
     ordered = []
+    if not wait:
+        return [i for _, own in sorted(alike.items()) for i in own]
     for _, own in sorted(alike.items()):
         parts = [own[start : start + _MOST] for start in range(0, len(own), _MOST)]
         slacks = np.concatenate([_slacks([problems[i] for i in part]) for part in parts])

@@ -96,16 +96,20 @@ def _solved(
     """`solve_many` where programs run on JAX's default device, and those of batches on the mesh, if there is one."""
     goal = Goal(scalar(tol, "tol", low=0.0, open_low=True), scalar(rtol, "rtol", low=0.0))
     step_limit(None, max_steps)
-    kinds: defaultdict[Kind | None, list[int]] = defaultdict(list)
     known = Kinds(solver, goal)
+    alike: dict[int, tuple[Kind | None, list[int]]] = {}  # by object: the hash of a kind goes through all parameters
     for i, problem in enumerate(asked):
         if not isinstance(problem, _KNOWN):
             allowed = ", ".join(kind.__name__ for kind in _KNOWN)
             raise InputError(f"problems[{i}] must be one of {allowed}, not {type(problem).__name__}")
         try:
-            kinds[known.of(problem)].append(i)
+            kind = known.of(problem)
         except JaxprivError as error:
             raise _at(i, error) from error
+        alike.setdefault(id(kind), (kind, []))[1].append(i)
+    kinds: defaultdict[Kind | None, list[int]] = defaultdict(list)
+    for kind, places in alike.values():
+        kinds[kind] += places
     results: list[Any] = [None] * len(asked)
     done = 0
     with clock_of(time_limit, progress) as clock:
@@ -123,7 +127,7 @@ def _solved(
             size = width if kind is None or width else kind.width_uncompiled(len(places))
             alone = places
             if kind is not None and size:
-                ordered = in_order(asked, places)
+                ordered = in_order(asked, places, wait=width > 0 or not kind.by_kernel)
                 batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
                 begun = ([asked[i] for i in batch] for batch in batches if not clock.expired())
                 alone = []
