@@ -5,7 +5,8 @@
 
 Random joints of n x n with the distortion |x - y|, each with a budget of its own. Milliseconds of the clock for each
 problem. `first` is the first call on new arrays, what it compiles or analyses included; the other number is the least
-of the repeats. jaxpriv compiles nothing for mutual information at these sizes; for other measures it has the compiled
+of the repeats, and `processor` the least processor time of one (of this process alone: not that of the pool's).
+jaxpriv compiles nothing for mutual information at these sizes; for other measures it has the compiled
 program that it gets after some seconds of such calls. Moreau's
 `CompiledSolver` takes all problems in one call; its matrices are made by cvxpy before the clock starts, and `setup` and
 `solve` are timed. The pool's processes have imported cvxpy before, and each call states and solves its problems with
@@ -53,16 +54,18 @@ def _instances(size: int, count: int) -> list[Instance]:
 def _timed(
     call: Callable[[], list[Any]], repeats: int, *, compiled: bool = False
 ) -> tuple[list[Any], dict[str, float]]:
-    """The last results, and milliseconds for each: of the first call and the least of the later ones.
+    """The last results, and milliseconds for each: of the first call, the least of the later ones, and the least
+    processor time of those.
 
     `compiled`: between them their program is compiled, as jaxpriv does after some seconds of such calls.
     """
-    seconds, found, chosen = [], [], os.environ.get(SWITCH)
+    seconds, processor, found, chosen = [], [], [], os.environ.get(SWITCH)
     try:
         for _ in range(repeats + 1):
-            begun = time.perf_counter()
+            begun, spent = time.perf_counter(), time.process_time()
             found = call()
             seconds.append(time.perf_counter() - begun)
+            processor.append(time.process_time() - spent)
             if len(seconds) == 1 and compiled:
                 os.environ[SWITCH] = "always"
                 call()
@@ -71,7 +74,8 @@ def _timed(
             os.environ.pop(SWITCH, None)
         else:
             os.environ[SWITCH] = chosen
-    return found, {"first": 1e3 * seconds[0] / len(found), "later": 1e3 * min(seconds[1:]) / len(found)}
+    each = {"first": seconds[0], "later": min(seconds[1:]), "processor": min(processor[1:])}
+    return found, {name: 1e3 * value / len(found) for name, value in each.items()}
 
 
 def _moreau(instances: list[Instance]) -> Callable[[], list[np.ndarray]]:
