@@ -354,6 +354,19 @@ def cond(which: BoolLike, yes: Callable[[], T], no: Callable[[], T]) -> T:
     return yes() if which else no()
 
 
+def where_needed(which: BoolLike, function: Callable[[T], T], state: T) -> T:
+    """`function(state)` where `which` holds, otherwise `state`: a loop of one turn at most.
+
+    Under vmap nothing is computed where no member of the batch asks for it; `lax.cond` computes both sides then.
+    """
+
+    def once(carry: tuple[BoolLike, T]) -> tuple[BoolLike, T]:
+        asked, state = carry
+        return asked & False, function(state)
+
+    return while_loop(lambda carry: carry[0], once, (which, state))[1]
+
+
 def each(function: Callable[..., T], *trees: PyTree) -> T:
     """`jax.vmap(function)(*trees)`, one after another in NumPy."""
     if _any_jax(trees):

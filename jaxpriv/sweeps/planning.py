@@ -1,8 +1,8 @@
 """How a study is computed: cases of one kind in chunks, one file each, and what that is predicted to take.
 
 A chunk holds cases that share one compiled program (or none, where they are solved one by one), ordered by difficulty,
-because a batch waits for its slowest member. The plan follows from the study alone and is kept with its results: a run
-that is continued, elsewhere or with another version of the library, has the same chunks.
+because members of a batch that take as many steps end together. The plan follows from the study alone and is kept with
+its results: a run that is continued, elsewhere or with another version of the library, has the same chunks.
 """
 
 from collections import defaultdict

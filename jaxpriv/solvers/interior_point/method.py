@@ -370,11 +370,11 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     move = _plus(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
 
-    def centred() -> tuple[Point, Arr, Arr, Arr]:
+    def centred(_: tuple[Point, ScalarLike, ScalarLike, ScalarLike]) -> tuple[Point, Arr, Arr, Arr]:
         careful = _plus(predict, centre, r.mu)
         return careful, *_into_neighbourhood(solver, data, point, r, origin, careful), xp.ones_like(sigma)
 
-    move, length, mean, sigma = xp.cond(length < _SHORT, centred, lambda: (move, length, mean, sigma))
+    move, length, mean, sigma = xp.where_needed(length < _SHORT, centred, (move, length, mean, sigma))
 
     def improving(carry: tuple[Point, ScalarLike, ScalarLike, ScalarLike, BoolLike]) -> BoolLike:
         _, length, _, count, better = carry
