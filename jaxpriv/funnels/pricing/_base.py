@@ -7,11 +7,15 @@ over posteriors needs the minimum (maximum) of psi(q) - nu.q over the simplex.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv._resources import processors
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,3 +58,16 @@ def distinct(posteriors: np.ndarray) -> np.ndarray:
     """The rows of (n, X) that no earlier row agrees with to seven decimals, in their order."""
     _, first = np.unique(np.round(posteriors, _DECIMALS) + 0.0, axis=0, return_index=True)
     return posteriors[np.sort(first)]
+
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def on_all_cores(function: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+    """`function` of every part, in the order of `parts`, by as many threads as there are cores."""
+    threads = min(processors(), len(parts))
+    if threads <= 1:
+        return [function(part) for part in parts]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, parts))

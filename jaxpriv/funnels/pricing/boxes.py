@@ -11,14 +11,14 @@ minimiser has all of it on the one of the higher price.
 
 import ctypes
 import heapq
-from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
 from jaxpriv import _native
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._resources import processors
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores
 from jaxpriv.funnels.pricing.box_relaxation import Search, xlogx
 from jaxpriv.funnels.pricing.box_steps import Boxes, stepped
 
@@ -210,7 +210,8 @@ def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     found = Boxes(rows, bounds, np.empty(count), np.empty(count, dtype=np.int64), np.empty(count), np.empty(count))
     prices = np.ascontiguousarray(search.prices)
 
-    def part(begin: int, end: int) -> int:
+    def part(ends: tuple[int, int]) -> int:
+        begin, end = ends
         arrays = (rows, bounds, found.values, found.symbol, found.cut, found.gap)
         return kernel(
             *(ctypes.c_long(number) for number in (end - begin, *search.symbols.shape)),
@@ -219,13 +220,9 @@ def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
             *(ctypes.c_void_p(array[begin:].ctypes.data) for array in arrays),
         )
 
-    threads = min(processors(), count)
-    if threads == 1 or count * search.symbols.size < _SHARED:
-        done = [part(0, count)]
-    else:
-        ends = np.linspace(0, count, threads + 1).astype(int).tolist()
-        with ThreadPoolExecutor(threads) as pool:
-            done = list(pool.map(part, ends[:-1], ends[1:]))
+    pieces = min(processors(), count) if count * search.symbols.size >= _SHARED else 1
+    ends = np.linspace(0, count, pieces + 1).astype(int).tolist()
+    done = on_all_cores(part, list(pairwise(ends)))
     if not all(done):
         raise MemoryError("no memory for one box")
     return found

@@ -12,6 +12,7 @@ never lowers it (for the atoms of Tishby, Pereira and Bialek's iteration). Both 
 lambda is small: steps are lengthened as long as the value improves. Every start takes some steps; the best ones go on.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -23,7 +24,7 @@ from jaxtyping import Array, PyTree
 
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores
 
 # Starts in all, steps of every start, and of the best ones.
 _STARTS, _SCOUT, _FINISH = 512, 60, 240
@@ -38,6 +39,8 @@ _MANY = 32
 _WITHIN, _TIMES = 16, 2
 # So many neighbours for each symbol, and at most; their steps; their symbols from the atom, and others.
 _EACH, _NEIGHBOURS, _STEPS, _OLD, _NEW = 40, 8192, 60, 5, 8
+# Starts that one call descends: they stay in a core's own memory, and the cores share the calls.
+_AT_ONCE = 512
 # The others take a share of the mass in this range, divided by a Dirichlet distribution of this parameter.
 _MIXED, _SPARSE = (0.05, 0.6), 0.5
 # Weights below this are on their way to zero.
@@ -73,22 +76,12 @@ class LocalPricer(AbstractPricer):
     ) -> Priced:
         memory = (1 - _FLOOR) * self._memory + _FLOOR / len(prices)
         starts = np.log(np.vstack([_starts(len(prices), self._random), memory]))
-        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            descended = partial(
-                _descended,
-                jnp.asarray(self._conditional),
-                jnp.asarray(prices),
-                jnp.asarray(max(lam, 1e-6)),
-                funnel=self._funnel,
-            )
-            logs, values = descended(jnp.asarray(starts), _SCOUT)
-            best = np.argsort(np.asarray(values), kind="stable")[: self._kept]
-            logs = np.asarray(logs)[best]
+        logs, values = self._descended(prices, max(lam, 1e-6), starts, _SCOUT)
+        logs = logs[np.argsort(values, kind="stable")[: self._kept]]
         if self._funnel and len(prices) > _MANY:
             found = np.exp(logs) if clock.expired() else self._finished(prices, max(lam, 1e-6), logs)
         else:
-            with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-                found = np.exp(logs if clock.expired() else np.asarray(descended(jnp.asarray(logs), _FINISH)[0]))
+            found = np.exp(logs if clock.expired() else self._descended(prices, max(lam, 1e-6), logs, _FINISH)[0])
         found = np.where(found > _TRACE, found, 0.0)
         found /= found.sum(axis=1, keepdims=True)
         found = np.vstack([found, np.eye(len(prices))])
@@ -102,10 +95,30 @@ class LocalPricer(AbstractPricer):
         self._memory = np.vstack([keep, self._memory])[: self._kept]
         return Priced(-np.inf if self._funnel else np.inf, False, found[:count])
 
+    def _descended(
+        self, prices: np.ndarray, lam: float, starts: np.ndarray, steps: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(logarithms (n, X), values (n,)) after `steps` from the logarithms `starts` (n, X); n is even."""
+
+        def part(half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+                logs, values = _descended(
+                    jnp.asarray(self._conditional),
+                    jnp.asarray(prices),
+                    jnp.asarray(lam),
+                    jnp.asarray(half),
+                    steps,
+                    funnel=self._funnel,
+                )
+                return np.asarray(logs), np.asarray(values)
+
+        logs, values = zip(*on_all_cores(part, np.split(starts, 2)), strict=True)
+        return np.vstack(logs), np.concatenate(values)
+
     def _neighbours(self, prices: np.ndarray, lam: float) -> np.ndarray:
         """The best of what is reached from atoms of the memory with some other symbols, shape (n, X)."""
         random, size, memory = self._random, len(prices), self._memory
-        count = min(_EACH * size, _NEIGHBOURS)
+        count = min(math.ceil(_EACH * size / _AT_ONCE) * _AT_ONCE, _NEIGHBOURS)
         atoms = memory[random.integers(0, len(memory), count)]
         rows = np.arange(count)[:, None]
         old = np.argpartition(-atoms, min(_OLD, size - 1), axis=1)[:, :_OLD]
@@ -135,15 +148,21 @@ class LocalPricer(AbstractPricer):
         self, prices: np.ndarray, lam: float, symbols: np.ndarray, starts: np.ndarray, steps: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """(logarithms (n, k), values (n,)) after `steps` from `starts` (n, k), each on its own `symbols` (n, k)."""
-        with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-            logs, values = _descended_within(
-                jnp.asarray(self._conditional.T[symbols]),
-                jnp.asarray(prices[symbols]),
-                jnp.asarray(lam),
-                jnp.asarray(starts),
-                steps,
-            )
-        return np.asarray(logs), np.asarray(values)
+
+        def part(begin: int) -> tuple[np.ndarray, np.ndarray]:
+            of = symbols[begin : begin + _AT_ONCE].T
+            with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+                logs, values = _descended_within(
+                    jnp.asarray(self._conditional[:, of]),
+                    jnp.asarray(prices[of]),
+                    jnp.asarray(lam),
+                    jnp.asarray(starts[begin : begin + _AT_ONCE].T),
+                    steps,
+                )
+                return np.asarray(logs).T, np.asarray(values)
+
+        logs, values = zip(*on_all_cores(part, range(0, len(starts), _AT_ONCE)), strict=True)
+        return np.vstack(logs), np.concatenate(values)
 
 
 @partial(jax.jit, static_argnames="funnel")
@@ -154,7 +173,7 @@ def _descended(
 
     def at(raw: Array) -> tuple[Array, Array, Array]:
         """(logarithms, slopes of -H(Tq), value) of the distributions proportional to exp(raw)."""
-        logs, atoms = _normalised(raw)
+        logs, atoms = _normalised(raw, 1)
         mixed = jnp.matmul(atoms, conditional.T, precision="highest")
         seen = jnp.log(mixed)
         value = jnp.sum(mixed * seen, axis=1) - jnp.sum(atoms * (lam * logs + prices), axis=1)
@@ -163,43 +182,53 @@ def _descended(
     def target(logs: Array, slope: Array) -> Array:
         return jnp.asarray((1 + lam) * logs + prices - slope if funnel else (slope - prices) / lam)
 
-    return _lengthened(at, target, starts, steps)
+    return _lengthened(at, target, starts, steps, 1)
 
 
 @jax.jit
 def _descended_within(columns: Array, prices: Array, lam: ScalarLike, starts: Array, steps: int) -> tuple[Arr, Arr]:
-    """The same for funnels, each start with its own symbols: `columns` (N, k, S), `prices` and `starts` (N, k)."""
+    """The same for funnels, each start with its own symbols: `columns` (S, k, N), `prices` and `starts` (k, N).
+
+    Starts are the last axis, so that every operation works on vectors of them.
+    """
 
     def at(raw: Array) -> tuple[Array, Array, Array]:
-        logs, atoms = _normalised(raw)
-        mixed = jnp.sum(atoms[:, :, None] * columns, axis=1)
+        logs, atoms = _normalised(raw, 0)
+        mixed = jnp.sum(atoms * columns, axis=1)
         seen = jnp.log(mixed)
-        value = jnp.sum(mixed * seen, axis=1) - jnp.sum(atoms * (lam * logs + prices), axis=1)
-        return logs, jnp.sum(columns * seen[:, None, :], axis=2), value
+        value = jnp.sum(mixed * seen, axis=0) - jnp.sum(atoms * (lam * logs + prices), axis=0)
+        return logs, jnp.sum(columns * seen[:, None], axis=0), value
 
-    return _lengthened(at, lambda logs, slope: (1 + lam) * logs + prices - slope, starts, steps)
+    return _lengthened(at, lambda logs, slope: (1 + lam) * logs + prices - slope, starts, steps, 0)
 
 
-def _normalised(raw: Array) -> tuple[Array, Array]:
-    """(logarithms, probabilities) of the distributions proportional to exp(raw), (N, k)."""
-    raw = jnp.maximum(raw - jnp.max(raw, axis=1, keepdims=True), _DEEP)
+def _normalised(raw: Array, axis: int) -> tuple[Array, Array]:
+    """(logarithms, probabilities) of the distributions proportional to exp(raw) along an axis."""
+    raw = jnp.maximum(raw - jnp.max(raw, axis=axis, keepdims=True), _DEEP)
     atoms = jnp.exp(raw)
-    total = jnp.sum(atoms, axis=1, keepdims=True)
+    total = jnp.sum(atoms, axis=axis, keepdims=True)
     return raw - jnp.log(total), atoms / total
 
 
-def _lengthened(at: Callable, target: Callable, starts: Array, steps: int) -> tuple[Arr, Arr]:
-    """(logarithms, values) after `steps` from `starts` to `target`, and further on where that is better still."""
+def _lengthened(at: Callable, target: Callable, starts: Array, steps: int, axis: int) -> tuple[Arr, Arr]:
+    """(logarithms, values) after `steps` from `starts` to `target`, and further on where that is better still.
+
+    The symbols are along `axis` of `starts`, two-dimensional.
+    """
 
     def step(_: ScalarLike, carry: PyTree) -> PyTree:
         (logs, slope, _value), length = carry
         plain = at(target(logs, slope))
-        longer = at(logs + length[:, None] * (plain[0] - logs))
+        longer = at(logs + jnp.expand_dims(length, axis) * (plain[0] - logs))
         ahead = longer[2] <= plain[2]
-        following = jax.tree.map(lambda a, b: jnp.where(ahead if a.ndim == 1 else ahead[:, None], a, b), longer, plain)
-        return following, jnp.where(ahead, jnp.minimum(2.0 * length, _LONGEST), 1.5)
 
-    (logs, _, value), _ = lax.fori_loop(0, steps, step, (at(starts), jnp.full(starts.shape[0], 1.5)))
+        def better(ahead_: Array, behind: Array) -> Array:
+            return jnp.where(ahead if ahead_.ndim == 1 else jnp.expand_dims(ahead, axis), ahead_, behind)
+
+        return jax.tree.map(better, longer, plain), jnp.where(ahead, jnp.minimum(2.0 * length, _LONGEST), 1.5)
+
+    lengths = jnp.full(starts.shape[1 - axis], 1.5)
+    (logs, _, value), _ = lax.fori_loop(0, steps, step, (at(starts), lengths))
     return logs, value
 
 
