@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from jaxpriv.funnels.atoms.master import Objective, Part, best_plan, central_prices, first_atoms, pool_of
-from jaxpriv.funnels.pricing import blocks_of
+import jaxpriv as jp
+from jaxpriv.funnels.atoms import column_generation, generation
+from jaxpriv.funnels.atoms.master import Objective, Part, best_plan, central_prices, first_atoms, mended_prices, pool_of
+from jaxpriv.funnels.pricing import Priced, blocks_of
 from jaxpriv.funnels.pricing.local import LocalPricer
 
 from .cases import block_joint, random_joint
@@ -46,3 +48,62 @@ def test_a_search_returns_one_posterior_for_each_support():
     found = LocalPricer(conditional, funnel=True).price(prices, 0.05, 200).posteriors
     assert len(found) > 40
     assert len(np.unique(found > 1e-2, axis=0)) == len(found)
+
+
+@pytest.mark.parametrize("form", ["disclosure", "side"])
+@pytest.mark.parametrize(
+    "joint",
+    [random_joint(3, 3, 6), random_joint(5, 4, 9), block_joint(4, [(2, 3), (3, 5)])],
+    ids=["3x6", "4x9", "blocks"],
+)
+def test_mended_prices_are_lower_and_lose_a_part_of_the_violation(joint, form):
+    parts = tuple(Part(block, None, None) for block in blocks_of(joint))
+    random = np.random.default_rng(2)
+    objective = Objective(True, form, {"disclosure": 0.5, "side": 0.03}[form])
+    known = tuple(pool_of(part.block, first_atoms(part.block)) for part in parts)
+    plan = best_plan(parts, known, objective)
+    # Of each block the atom that violates the prices of the plan most, beside those that do not.
+    others = tuple(pool_of(part.block, random.dirichlet(np.full(len(part.block.source), 0.3), 500)) for part in parts)
+    reduced = [p.a - plan.lam * p.b - p.posteriors @ nu for p, nu in zip(others, plan.prices, strict=True)]
+    pools = tuple(
+        pool + other.take(np.append(np.flatnonzero(cost >= 0), np.argmin(cost)))
+        for pool, other, cost in zip(known, others, reduced, strict=True)
+    )
+    violations = [-float(cost.min()) for cost in reduced]
+    assert min(violations) > 1e-3
+    mended = mended_prices(parts, pools, plan.prices, plan.lam)
+    for part, pool, old, nu, violation in zip(parts, pools, plan.prices, mended, violations, strict=True):
+        assert (nu <= old).all()
+        left = pool.a - plan.lam * pool.b - pool.posteriors @ nu
+        source, atom = part.block.source, pool.posteriors[-1]
+        lost = source @ (old - nu) - min(0.0, left.min())
+        cheapest = (source[atom > 0] / atom[atom > 0]).min()
+        assert cheapest < 0.9
+        assert 0 < lost <= cheapest * violation * (1 + 1e-7) + 1e-9
+    for nu, same in zip(mended, mended_prices(parts, known, mended, plan.lam), strict=True):
+        assert np.abs(nu - same).max() <= 1e-6  # nothing is left to mend but rounding
+
+
+def test_a_funnel_whose_quick_searches_find_symbols_alone_is_proved(monkeypatch):
+    """What searches miss is found by proofs, each at prices that what it found has mended."""
+    joint = random_joint(6, 3, 9)
+    most = -float(joint.sum(axis=0) @ np.log(joint.sum(axis=0)))
+    problem = jp.FunnelProblem(joint, disclosure=0.8 * most)
+    right = jp.solve(problem)
+    monkeypatch.setattr(column_generation, "_SMALL", 0)
+    monkeypatch.setattr(generation, "_TRIED", 0)
+    monkeypatch.setattr(generation, "_LIGHT", 0)
+    alone = Priced(-np.inf, False, np.eye(9))
+    monkeypatch.setattr(LocalPricer, "price", lambda *_: alone)
+    mends = []
+
+    def counted(*given):
+        mends.append(given)
+        return mended_prices(*given)
+
+    monkeypatch.setattr(generation, "mended_prices", counted)
+    found = jp.solve(problem)
+    assert mends
+    assert found.status == "optimal"
+    assert found.lower_bound <= right.upper_bound
+    assert right.lower_bound <= found.upper_bound

@@ -20,6 +20,7 @@ from jaxpriv.funnels.atoms.master import (
     best_plan,
     central_prices,
     first_atoms,
+    mended_prices,
     pool_of,
 )
 from jaxpriv.funnels.pricing import AbstractPricer, Priced
@@ -222,11 +223,7 @@ def generate(
                 if part.quick is not None:
                     part.quick.remember(pool.posteriors[weights > 0])
         if centre is not None:  # atoms found since may lie below the line at those prices
-            offered, lam = centre
-            prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
-            blocks = zip(pools, prices, lowest, strict=True)
-            lowest = np.array([_lower(objective.sign, pool, nu, lam, least) for pool, nu, least in blocks])
-            presumed = objective.bound(_line(parts, prices, lowest), lam)
+            lowest, presumed = _presumed(parts, pools, objective, gap, centre, lowest)
         expected = presumed if centre is not None else np.inf  # of a proof at those prices
         falling = objective.funnel and not sure and last - plan.value > _FALLING * abs(plan.value)
         still = still + 1 if last - plan.value < _NEARLY_CLOSED * gap else 0
@@ -255,6 +252,7 @@ def generate(
             offers[0] = tuple(prices for prices, _ in together), plan.lam
             for found, (_, atoms) in zip(fresh, together, strict=True):
                 found.append(atoms)
+        missed = False
         for number, (offered, lam) in enumerate(offers):
             if number and clock.expired():
                 break
@@ -273,6 +271,7 @@ def generate(
                     turned = tuple(part.turned(nu, lam) for part, nu in zip(parts, prices, strict=True))
                     bound, best = objective.bound(line, lam), Prices(turned, lam, extremes, line)
             best_found = _extremes(parts, prices, lam, priced)
+            missed = bool((best_found < below).any())
             likely = objective.bound(_line(parts, prices, best_found), lam)
             if likely > presumed:
                 presumed, centre, lowest = likely, (offered, lam), best_found
@@ -300,6 +299,12 @@ def generate(
             direct, sure, still, presumed, centre = light, light, 0, -np.inf, None
             continue
         useless = plan.value - expected > _USELESS * (plan.value - bound)
+        if settled and centre is not None and missed:  # atoms below what is aimed at, which no search had found
+            mended = mended_prices(parts, pools, *centre), centre[1]
+            least, likely = _presumed(parts, pools, objective, gap, mended, np.zeros(len(parts)))
+            if plan.value - likely <= _USELESS * (plan.value - bound):
+                presumed, centre, lowest = likely, mended, least
+                continue
         if proving and (coarser <= gap or bound <= before_round or allowed > 0.5 * coarser or useless):
             sure, still, presumed, centre = not grown, 0, -np.inf, None
             continue
@@ -384,10 +389,22 @@ def _warmed(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objecti
     return pools
 
 
-def _lower(sign: float, pool: Pool, prices: np.ndarray, lam: float, known: float) -> float:
-    """The better of `known` and the extreme of a - lambda b - nu.q over the atoms of a pool."""
-    found = sign * float((sign * (pool.a - lam * pool.b - pool.posteriors @ prices)).min())
-    return sign * min(sign * known, sign * found)
+def _presumed(
+    parts: tuple[Part, ...],
+    pools: tuple[Pool, ...],
+    objective: Objective,
+    gap: float,
+    offer: tuple[tuple[np.ndarray, ...], float],
+    known: np.ndarray,
+) -> tuple[np.ndarray, float]:
+    """(extremes of the blocks, bound) at the prices of an offer, if they are `known` or those of atoms of the pools."""
+    offered, lam = offer
+    prices = _relaxed(parts, offered, objective.sign, objective.priced(gap, lam))
+    sign, lowest = objective.sign, known.copy()
+    for k, (pool, nu) in enumerate(zip(pools, prices, strict=True)):
+        found = float((sign * (pool.a - lam * pool.b - pool.posteriors @ nu)).min())
+        lowest[k] = sign * min(sign * known[k], found)
+    return lowest, objective.bound(_line(parts, prices, lowest), lam)
 
 
 def _price(
