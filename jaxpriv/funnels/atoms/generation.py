@@ -233,7 +233,7 @@ def generate(
         # The prices for which local searches find least are those to be proved.
         settled = proving and objective.funnel and centre is not None
         offers = [here]
-        if centre is not None and not proving:
+        if centre is not None and not (proving or unaided):
             offers.append(central_prices(parts, pools, objective, *centre, max(plan.value - presumed, gap)))
         aims = np.zeros(len(parts))
         if settled and centre is not None:

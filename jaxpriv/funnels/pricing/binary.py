@@ -276,16 +276,10 @@ class _Grid:
             if not len(split) or clock.expired():
                 break
             theta = self.theta
-            following = []
-            for k in split:
-                if k == 0:
-                    following.append(2 * theta[0] - self._lam)
-                elif k == len(theta):
-                    following.append(2 * theta[-1] + self._lam)
-                else:
-                    following.append(0.5 * (theta[k - 1] + theta[k]))
-            fresh = np.setdiff1d(np.array(following), theta)
-            fresh = fresh[np.abs(fresh) <= _END]
+            inner = 0.5 * (theta[:-1] + theta[1:])
+            fresh = np.concatenate([[2 * theta[0] - self._lam], inner, [2 * theta[-1] + self._lam]])[split]
+            nearest = theta[np.minimum(np.searchsorted(theta, fresh), len(theta) - 1)]
+            fresh = fresh[(fresh != nearest) & (np.abs(fresh) <= _END)]
             if not len(fresh):
                 break
             self._add(fresh)
