@@ -133,6 +133,8 @@ _WIDENED, _WIDE_MOVES, _WORTH_WIDENING = 8, 150, 0.1
 _LITTLE, _PROVING = 0.3, 0.5
 # No finer proof follows at prices that are presumed to leave more than this share of the gap.
 _USELESS = 0.4
+# A proof is repeated at mended prices that are presumed to leave no more than this share of the gap.
+_MENDED = 0.1
 # Proofs take the place of quick searches while one looks at no more entries of T than this for each useful symbol: it
 # then takes no longer (about 15 ns an entry against 2 ms a symbol, one core).
 _LIGHT = 15_000
@@ -302,7 +304,7 @@ def generate(
         if settled and centre is not None and missed:  # atoms below what is aimed at, which no search had found
             mended = mended_prices(parts, pools, *centre), centre[1]
             least, likely = _presumed(parts, pools, objective, gap, mended, np.zeros(len(parts)))
-            if plan.value - likely <= _USELESS * (plan.value - bound):
+            if plan.value - likely <= _MENDED * (plan.value - bound):
                 presumed, centre, lowest = likely, mended, least
                 continue
         if proving and (coarser <= gap or bound <= before_round or allowed > 0.5 * coarser or useless):
