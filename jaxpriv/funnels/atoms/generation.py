@@ -302,7 +302,8 @@ def generate(
             continue
         useless = plan.value - expected > _USELESS * (plan.value - bound)
         if settled and centre is not None and missed:  # atoms below what is aimed at, which no search had found
-            mended = mended_prices(parts, pools, *centre), centre[1]
+            offered, lam = centre
+            mended = mended_prices(parts, pools, offered, lam), lam
             least, likely = _presumed(parts, pools, objective, gap, mended, np.zeros(len(parts)))
             if plan.value - likely <= _MENDED * (plan.value - bound):
                 presumed, centre, lowest = likely, mended, least
