@@ -242,7 +242,9 @@ def test_an_impossible_pair_is_named():
 
 
 @pytest.mark.parametrize("rule", ["suppress", "nearest"])
-def test_records_of_unseen_combinations_are_tested_too(tmp_path, table, rule):
+def test_records_of_unseen_combinations_are_tested_too(tmp_path, table, rule, monkeypatch):
+    # The draw is the system's: once in a thousand runs an honest release has a p-value of 0.001 and is refused.
+    monkeypatch.setattr("jaxpriv.verifier.findings.LEVEL", 1e-6)
     few = {name: values[(table["town"] != "south") | (table["age"] < 57)] for name, values in table.items()}
     fixed = {**COLUMNS, "rules": {"age": Edges([18, 40, 57, 80])}}
     mechanism = fit(few, **fixed, unseen=rule, budget=0.15).mechanism

@@ -107,7 +107,7 @@ def test_parameters(name, value, message):
 def test_the_form_is_chosen_once():
     with pytest.raises(jp.InputError, match=r"exactly one of .* \(none given\)"):
         jp.DistortionProblem(JOINT, TABLE)
-    with pytest.raises(jp.InputError, match=r"exactly one of .* \(budget and multiplier given\)"):
+    with pytest.raises(jp.InputError, match=r"exactly one of .* \(`budget` and `multiplier` given\)"):
         jp.DistortionProblem(JOINT, TABLE, budget=0.1, multiplier=1.0)
     with pytest.raises(jp.InputError, match=r"^multiplier\[1\] is negative"):
         jp.DistortionProblem(JOINT, [TABLE, TABLE], multiplier=[0.0, -1e-12])

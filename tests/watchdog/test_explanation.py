@@ -81,7 +81,7 @@ def test_with_a_target_the_others_are_designed_again():
     assert cause.share_without == pytest.approx(joint[:, again.released].sum())
     assert cause.share_without == pytest.approx(1)
     assert cause.records_needed == math.ceil(math.log(20) * counts.sum() * math.exp(0.3))
-    assert "private symbol 3 (from 0), which has 1 record; 3 of them occur in none" in cause.sentence
+    assert "private symbol 3 (from 0), which has 1 record; 3 of them in none" in cause.sentence
 
 
 def test_a_second_private_symbol_alone_is_no_secret():
