@@ -49,7 +49,7 @@ _ABANDONED = 3600.0
 
 
 class UnusableError(Exception):
-    """Why nothing can be kept; `unsafe` where that is for the safety of the user, who is told."""
+    """Why nothing can be kept; `unsafe` where the reason is a risk to the user, which is reported."""
 
     def __init__(self, reason: str, unsafe: bool = False):
         super().__init__(reason)

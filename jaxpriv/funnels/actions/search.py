@@ -41,7 +41,7 @@ _INSIDE = 0.1
 _ALLOWANCE = 1e-12
 # Weights that are not allowed are taken to be this far below the others.
 _OUT = 1e6
-# Exponents beyond this say nothing about a probability.
+# Exponents beyond this bound no probability.
 _FAR = 60.0
 # Cells with no more symbols are disposed of by all their vertices.
 _FEW = 4
