@@ -23,7 +23,7 @@ from jaxpriv.extremal.master import AbstractPosteriorSet, Columns, Split, combin
 
 # From posteriors over types back to posteriors over symbols, by rotation.
 #
-# A recipe says how many members of a type are raised. Put the members on a circle of length one and turn a window:
+# A recipe holds how many members of a type are raised. Put the members on a circle of length one and turn a window:
 # averaged over the rotation u every member is raised equally often, as the linear program over types assumed. Between
 # two breakpoints the raised set is constant, so a posterior of types becomes at most 2|X| posteriors of symbols, each
 # with its arc as weight.

@@ -28,7 +28,7 @@ NOTHING = 1e-20
 @dataclass(frozen=True)
 class FunnelGoal:
     """When to stop: a proved gap of at most `tol` nats, `max_steps` rounds (None: the solver's own limit), or when the
-    clock says so.
+    clock ends it.
     """
 
     tol: float = 1e-6

@@ -16,7 +16,7 @@ A search over cells l <= q <= u of the simplex shows that no q has f(q) < F, bes
   good as the best (each on its own: one more than actions that gain nothing).
 * Reduced costs. A symbol of reduced cost c has q_x <= l_x + (F - bound)/c.
 
-A cell is divided at the symbol whose chord loses most: into q_x = 0 and q_x at least what stationarity says, or in two.
+A cell is divided at the symbol whose chord loses most: into q_x = 0 and q_x at least that bound, or in two.
 """
 
 from dataclasses import dataclass, fields

@@ -25,6 +25,7 @@ from jaxpriv.funnels.atoms.master import Objective, Part, Pool, best_plan, first
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
 from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer
+from jaxpriv.funnels.pricing.equal_symbols import EqualSymbols
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.funnels.solution import NOTHING, AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof
 from jaxpriv.leakage import MutualInformation
@@ -166,22 +167,27 @@ class ColumnGeneration(AbstractFunnelSolver):
 
 
 class BlockProgram:
-    """The blocks of a joint, the atoms known for each and the prices proved: shared by the points of a curve."""
+    """The blocks of a joint, the atoms known for each and the prices proved: shared by the points of a curve.
+
+    All of it is about the classes of useful symbols with one P(S|x); a release is one of X in the end.
+    """
 
     def __init__(self, problem: FunnelProblem | BottleneckProblem, start: object = None):
         if not isinstance(problem.leakage, MutualInformation):
             raise InputError("solver: column generation measures leakage by mutual information only")
         self.funnel = isinstance(problem, FunnelProblem)
-        self.blocks = blocks_of(problem.core)
+        self.equal = EqualSymbols(problem.core)
+        self.blocks = blocks_of(self.equal.joint)
         self.parts = tuple(_part(block, self.funnel) for block in self.blocks)
         known = [first_atoms(block) for block in self.blocks]
         if start is not None:
-            given = _checked_start(start, problem)
+            given = self.equal.summed(_checked_start(start, problem))
             known = [np.vstack([k, g]) for k, g in zip(known, parts_of(self.blocks, given), strict=True)]
         self.pools: tuple[Pool, ...] = tuple(pool_of(b, k) for b, k in zip(self.blocks, known, strict=True))
         masses = np.array([block.mass for block in self.blocks])
         self.attribute = entropy(masses) if len(masses) > 1 else 0.0
         self.hidden = float(masses @ [entropy(block.source) for block in self.blocks])  # H(X|A)
+        self.size = problem.core.shape[0] + 4 * problem.core.shape[1]  # terms of the sums that are measured
         self.proved: list[Prices] = []
         self._perfect: tuple[Perfect, ...] | None = None
         self._descended = False
@@ -190,8 +196,27 @@ class BlockProgram:
 
     def solve(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, rounds: int) -> PosteriorMeasure:
         """The release for the target of `problem`, which has the joint that this was made for."""
+        found, equal = self._solve(problem, goal, rounds), self.equal
+        posteriors, masses, bound, proof = found.posteriors, found.masses, found.bound, found.proof
+        if self.funnel:
+            posteriors, masses = equal.shown(posteriors, masses)
+            bound = None if bound is None else bound + equal.hidden * (1 + len(posteriors) * _EPS)
+        else:
+            posteriors = equal.shared(posteriors)
+        if proof is not None:
+            prices = equal.priced(proof.prices, proof.multiplier, funnel=self.funnel)
+            slack = equal.slack + 8 * _EPS * float(np.abs(prices).max())
+            proof = Proof(prices, proof.multiplier, proof.bound - slack if self.funnel else proof.bound + slack)
+        return replace(found, posteriors=posteriors, masses=masses, bound=bound, proof=proof)
+
+    def _solve(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal, rounds: int) -> PosteriorMeasure:
+        """The same for the classes of useful symbols."""
         form = {"leakage_budget": "side", "relevance": "side"}.get(problem.form, problem.form)
         target = problem.target
+        if self.funnel and form == "disclosure":
+            target -= self.equal.hidden
+            if target <= 0:  # what the classes hide is enough, and tells nothing about S
+                return PosteriorMeasure(self.equal.joint.sum(axis=0)[None], np.ones(1), notes=("perfect privacy",))
         if form != "multiplier":
             most = self.hidden if form == "disclosure" else self.leakable
             if self.funnel and target >= most:
@@ -224,7 +249,9 @@ class BlockProgram:
 
         # From the minimised cost to the value of the problem: what a released attribute shows is part of both numbers.
         sign = 1.0 if self.funnel == (form != "side") else -1.0
-        shift = 0.0 if self.funnel else self.attribute * (1.0 - problem.target if form == "multiplier" else 1.0)
+        shift = self.attribute * (1.0 - problem.target if form == "multiplier" else 1.0)
+        if self.funnel:
+            shift = self.equal.hidden * {"side": 1.0, "multiplier": -problem.target}.get(form, 0.0)
 
         def report(rounds: int, value: float, bound: float) -> None:
             goal.clock.report("column-generation", rounds, sign * value + shift, sign * bound + shift)
@@ -256,8 +283,7 @@ class BlockProgram:
 
     def _inside(self, form: str, target: float, most: float) -> float:
         """Slightly more than was asked for, so that the measured number meets the target with its rounding error."""
-        sizes = sum(block.joint.shape[0] + 4 * block.joint.shape[1] for block in self.blocks)
-        error = 4 * _EPS * sizes * (1.0 + 2.0 * (self.hidden + self.attribute))
+        error = 4 * _EPS * self.size * (1.0 + 2.0 * (self.hidden + self.attribute + self.equal.hidden))
         if self.funnel == (form == "disclosure"):
             return min(target + error, most)
         return max(target - error, 0.9 * target)  # of a tiny limit hardly anything depends on the last tenth

@@ -43,7 +43,7 @@ class AbstractPricer(ABC):
     ) -> Priced:
         """Bound and at most `count` good posteriors for nu = `prices` (X,) and lambda = `lam` >= 0.
 
-        A search that the clock ends gives a weaker bound, and says that it is not exact. A search may end, too, where
+        A search that the clock ends gives a weaker bound, with `exact` False. A search may end, too, where
         it has shown that the minimum is at least `aim`, or found some posteriors below; pricers that are quick enough
         without an aim pay no attention to it.
         """

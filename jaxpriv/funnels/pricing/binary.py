@@ -182,27 +182,36 @@ def _spread(first: np.ndarray, second: np.ndarray, values: np.ndarray, size: int
 
 # Bottleneck pricing for a binary S, exact: a search over one scalar.
 #
-# With r = P(s = 1) of the atom held fixed, lambda H(q) - nu.q is concave in q on { t.q = r }, so its maximum V(r) is
-# concave and has the dual (theta the price of t.q = r)
+# -H(Tq) = max_r (Tq).ln r, the maximum over distributions r on S. So the maximum over q comes first, and with s the
+# log-odds of r, t_x = P(s = 1 | x), it is that over one number of
 #
-#     V(r) = min_theta lambda A(theta) + theta r,     A(theta) = ln sum_x exp( -(nu_x + theta t_x)/lambda ),
+#     L(s) = K(s) - ln(1 + e^s),     K(s) = lambda ln sum_x exp( (t_x s - nu_x)/lambda ),
 #
-# attained by q proportional to exp(-(nu + theta t)/lambda). What is wanted is max_r -h(r) + V(r), the sum of a convex
-# and a concave function. Between two neighbouring points of a grid the first is below its chord, the second below every
-# tangent: mixing the two tangents so that the sum with the chord is level bounds the maximum there, with an error of
-# second order in the distance. Only intervals that could hold the maximum are split.
+# a convex function less a convex function, attained by q proportional to exp( (t s - nu)/lambda ), K' = t.q. Beyond the
+# log-odds of the extreme t_x it falls. Between two points of a grid
+#
+# 1. K is below its chord and ln(1 + e^s) above its tangents: mixing the two so that the sum is level bounds L, with an
+#    error of second order in the distance.
+# 2. K'' = Var_q(t)/lambda changes by a factor of at most exp( (max t - min t) |ds|/lambda ), because a third cumulant
+#    is at most the range times the variance. Where that shows that L is concave its own two tangents bound L, mixed in
+#    the same way: the bound is tight as soon as one of the points is a maximum.
+#
+# Only intervals that could hold the maximum are split.
 
 
-# The grid of theta/lambda to begin with.
-_GRID = np.sinh(np.linspace(-9.0, 9.0, 145))
-# Where theta ends: a maximum has theta = -logit(r), and no float64 r in (0, 1) has a logit beyond 745.
-_END = 1e3
+# Points to begin with lie evenly in the angle 2 arcsin sqrt(r), in which a maximum has the width sqrt(lambda): so many
+# in that width, in all at least and at most so many.
+_IN_WIDTH, _LEAST_POINTS, _MOST_POINTS = 2.0, 24, 256
 # Intervals whose bound is this much above the best value are split.
 _TOLERANCE = 1e-11
-# Rounds of splitting, each of which halves every such interval: bounds are valid after any of them.
+# Rounds of splitting: bounds are valid after any of them.
 _SPLITS = 60
-# e^-700 is the smallest weight in use.
-_FAR_FROM_TANGENT = 700.0
+# A split is at least this share of the interval away from both ends.
+_INNER = 0.05
+# Variances and their bounds are known to this: sums of up to some thousand positive numbers.
+_KNOWN = 1e-9
+# e^700 is nearly the largest float64.
+_FAR = 700.0
 
 
 class BinaryBottleneckPricer(AbstractPricer):
@@ -219,104 +228,110 @@ class BinaryBottleneckPricer(AbstractPricer):
         if not lam >= 0:
             raise ValueError("the bottleneck is priced for lambda >= 0")
         size = float(np.abs(prices).max()) + 2.0 + lam * np.log(len(prices))
-        # The tangents are followed over differences of r, which are known to eps: that is theta eps of value.
-        slack = _EPS * (64 * size + 8 * (lam * float(_GRID[-1]) + _END))
         ends = -binary_entropy(self._one, self._other) - prices
-        pure = np.argsort(-ends, kind="stable")[:1]
         if lam < _EPS * size:  # lambda H(q) is rounding, the rest is convex: a symbol alone
             order = np.argsort(-ends, kind="stable")[:count]
             above = lam * np.log(len(prices))
-            return Priced(float(ends[order[0]]) + above + slack, True, np.eye(len(prices))[order])
-        grid = _Grid(self, prices, lam)
-        best, bound = grid.search(_TOLERANCE * size, clock)
-        # Each local maximum is one atom; the ends of the grid are as good as the ends of the range of r.
+            return Priced(float(ends[order[0]]) + above + 64 * _EPS * size, True, np.eye(len(prices))[order])
+        points = angles(self._one, self._other, lam)
+        # Sums of exponents, which hold terms of the size of s, and differences of such sums.
+        slack = _EPS * (64 * size + (len(prices) + 64) * lam + 16 * float(np.abs(points).max()))
+        grid = _Odds(self._one, self._other, prices, lam)
+        bound = grid.search(points, _TOLERANCE * size, clock)
+        # Each local maximum is one atom; symbols alone are the ends of the range of r.
         values = grid.values
         padded = np.concatenate([[-np.inf], values, [-np.inf]])
         peaks = np.flatnonzero((values >= padded[:-2]) & (values > padded[2:]))
         peaks = peaks[np.argsort(-values[peaks], kind="stable")][: max(1, count - 1)]
-        atoms = np.vstack([grid.atoms(grid.theta[peaks]), np.eye(len(prices))[pure]])
+        pure = np.argsort(-ends, kind="stable")[:1]
+        atoms = np.vstack([grid.atoms(grid.odds[peaks]), np.eye(len(prices))[pure]])
         merit = np.concatenate([values[peaks], ends[pure]])
         order = np.argsort(-merit, kind="stable")[:count]
-        return Priced(max(bound, best, float(ends[pure[0]])) + slack, not clock.expired(), atoms[order])
+        return Priced(max(bound, float(ends[pure[0]])) + slack, not clock.expired(), atoms[order])
 
 
-class _Grid:
-    """Points theta (descending r) with r, -h(r), V(r), and bounds between neighbours."""
+def angles(one: np.ndarray, other: np.ndarray, lam: float) -> np.ndarray:
+    """Log-odds (n,), rising, from the least to the largest of P(s|x) = `one`, `other` = 1 - `one`, both among them."""
+    ends = [float(of(2.0 * np.arctan2(np.sqrt(one), np.sqrt(other)))) for of in (np.min, np.max)]
+    wanted = _IN_WIDTH * (ends[1] - ends[0]) / np.sqrt(max(lam, _EPS))
+    count = int(np.clip(np.ceil(wanted), _LEAST_POINTS, _MOST_POINTS))
+    angle = 0.5 * np.linspace(*ends, count)[1:-1]
+    odds = _log_odds(one, other)
+    inner = 2.0 * np.log(np.tan(angle))
+    return np.unique(np.concatenate([[odds.min()], np.clip(inner, odds.min(), odds.max()), [odds.max()]]))
 
-    def __init__(self, pricer: BinaryBottleneckPricer, prices: np.ndarray, lam: float):
-        self._one, self._other, self._prices, self._lam = pricer._one, pricer._other, prices, lam
-        self.theta = np.empty(0)
-        self._columns = np.empty((3, 0))  # r, V, -h
-        self._add(lam * _GRID)
+
+class _Odds:
+    """Points s (rising) with K, K', K'' and ln(1 + e^s), r, r(1 - r), and bounds on L between neighbours."""
+
+    def __init__(self, one: np.ndarray, other: np.ndarray, prices: np.ndarray, lam: float):
+        self._one, self._prices, self._lam = one, prices, lam
+        self._range = float(one.max() - one.min())
+        self.odds, self._columns = np.empty(0), np.empty((6, 0))
 
     @property
     def values(self) -> np.ndarray:
-        """-h(r) + V(r)."""
-        return self._columns[1] + self._columns[2]
+        """L."""
+        return self._columns[0] - self._columns[3]
 
-    def atoms(self, theta: np.ndarray) -> np.ndarray:
-        """q proportional to exp(-(nu + theta t)/lambda), shape (n, X)."""
-        weights = np.exp(self._exponent(theta))
+    def atoms(self, odds: np.ndarray) -> np.ndarray:
+        """q proportional to exp( (t s - nu)/lambda ), shape (n, X)."""
+        exponent = (odds[:, None] * self._one - self._prices) / self._lam
+        weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
         return weights / weights.sum(axis=1, keepdims=True)
 
-    def _exponent(self, theta: np.ndarray) -> np.ndarray:
-        """-(nu + theta t)/lambda above its largest entry, the difference formed in nu and t first."""
-        top = np.argmax(-(self._prices + theta[:, None] * self._one), axis=1)
-        apart = (self._prices - self._prices[top][:, None]) + theta[:, None] * (self._one - self._one[top][:, None])
-        return np.maximum(-apart / self._lam, -_FAR_FROM_TANGENT)
-
-    def search(self, tolerance: float, clock: Clock) -> tuple[float, float]:
-        """(largest value seen, bound on all values), refined until they agree to `tolerance` or the grid is used up."""
+    def search(self, points: np.ndarray, tolerance: float, clock: Clock) -> float:
+        """A bound on L everywhere, within the tolerance of the largest value seen unless the points are used up."""
+        self._add(points)
         bound = np.inf
         for _ in range(_SPLITS):
+            upper, fresh = self._bounds()
             best = float(self.values.max())
-            upper = self._bounds()
-            bound = float(upper.max())
-            split = np.flatnonzero(upper > best + tolerance)
-            if not len(split) or clock.expired():
-                break
-            theta = self.theta
-            inner = 0.5 * (theta[:-1] + theta[1:])
-            fresh = np.concatenate([[2 * theta[0] - self._lam], inner, [2 * theta[-1] + self._lam]])[split]
-            nearest = theta[np.minimum(np.searchsorted(theta, fresh), len(theta) - 1)]
-            fresh = fresh[(fresh != nearest) & (np.abs(fresh) <= _END)]
-            if not len(fresh):
+            # Beyond the last points L falls, or rises by less than e^-500.
+            bound = max(best, float(upper.max(initial=-np.inf)))
+            fresh = fresh[upper > best + tolerance]
+            fresh = np.setdiff1d(fresh, self.odds)
+            if not len(fresh) or clock.expired():
                 break
             self._add(fresh)
-        return float(self.values.max()), bound
+        return bound
 
-    def _add(self, theta: np.ndarray) -> None:
-        exponent = self._exponent(theta)
-        weights = np.exp(exponent)
+    def _add(self, odds: np.ndarray) -> None:
+        exponent = (odds[:, None] * self._one - self._prices) / self._lam
+        top = exponent.max(axis=1)
+        weights = np.exp(exponent - top[:, None])
         total = weights.sum(axis=1)
         weights /= total[:, None]
-        one, other = weights @ self._one, weights @ self._other
-        # lambda H(q) - nu.q, not lambda A + theta r, which would cancel where theta is large.
-        inner = self._lam * (np.log(total) - (weights * exponent).sum(axis=1)) - weights @ self._prices
-        columns = np.stack([one, inner, -binary_entropy(one, other)])
-        self.theta = np.concatenate([self.theta, theta])
-        self._columns = np.hstack([self._columns, columns])
-        order = np.argsort(self.theta, kind="stable")
-        self.theta, self._columns = self.theta[order], self._columns[:, order]
+        mean = weights @ self._one
+        spread = (weights * (self._one - mean[:, None]) ** 2).sum(axis=1) / self._lam
+        one, other = _sigmoid(odds)
+        outer = np.maximum(odds, 0.0) + np.log1p(np.exp(-np.abs(odds)))
+        columns = np.stack([self._lam * (top + np.log(total)), mean, spread, outer, one, one * other])
+        odds, columns = np.concatenate([self.odds, odds]), np.hstack([self._columns, columns])
+        order = np.argsort(odds, kind="stable")
+        self.odds, self._columns = odds[order], columns[:, order]
 
-    def _bounds(self) -> np.ndarray:
-        """Upper bounds: beyond the first point, between neighbours, beyond the last one; shape (n + 1,)."""
-        theta = self.theta
-        one, inner, outer = self._columns
-        # theta rises, so r falls: the interval k has its upper end at point k and its lower end at k + 1.
-        high, low = one[:-1], one[1:]
-        width = high - low
-        with np.errstate(divide="ignore", invalid="ignore"):
-            chord = np.where(width > 0, (outer[:-1] - outer[1:]) / np.where(width > 0, width, 1.0), 0.0)
-            share = np.clip((-chord - theta[1:]) / (theta[:-1] - theta[1:]), 0.0, 1.0)  # of the tangent at point k
-        share = np.where(width > 0, share, 0.5)
-        at_high = outer[:-1] + share * inner[:-1] + (1 - share) * (inner[1:] + theta[1:] * width)
-        at_low = outer[1:] + (1 - share) * inner[1:] + share * (inner[:-1] - theta[:-1] * width)
-        between = np.maximum(at_high, at_low)
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """(bounds on L between neighbours (n - 1,), where to split): tests 1 and 2."""
+        width = np.diff(self.odds)
+        inner, slope, curve, outer, one, bend = self._columns
+        upper, _ = _level(inner, outer, one, width)
+        grown = np.minimum(curve[:-1], curve[1:]) * np.exp(np.minimum(self._range * width / self._lam, _FAR))
+        concave = grown * (1 + _KNOWN) <= np.minimum(bend[:-1], bend[1:]) * (1 - _KNOWN)
+        other, at = _level(np.zeros_like(inner), -self.values, one - slope, width)
+        upper = np.where(concave, np.minimum(upper, other), upper)
+        return upper, self.odds[:-1] + width * np.where(concave, np.clip(at, _INNER, 1 - _INNER), 0.5)
 
-        values = inner + outer
-        outermost = [int(np.argmax(self._one)), int(np.argmin(self._one))]
-        edges = self._one[outermost]
-        tangents = inner[[0, -1]] + theta[[0, -1]] * (edges - one[[0, -1]])
-        ends = np.maximum(tangents - binary_entropy(edges, self._other[outermost]), values[[0, -1]])
-        return np.concatenate([ends[:1], between, ends[1:]])
+
+def _level(inner: np.ndarray, outer: np.ndarray, slope: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(bounds on A - G between neighbours (n - 1,), share): A is below its chords, G above its tangents.
+
+    A = `inner`, G = `outer` and G' = `slope` at n points, `width` (n - 1,) apart. `share` of the second tangent makes
+    chord less tangents level; any share gives a bound.
+    """
+    chord, steeper = np.diff(inner) / width, np.diff(slope)
+    share = np.where(steeper > 0, (chord - slope[:-1]) / np.where(steeper > 0, steeper, 1.0), 0.5)
+    share = np.clip(share, 0.0, 1.0)
+    begin = inner[:-1] - (1 - share) * outer[:-1] - share * (outer[1:] - slope[1:] * width)
+    end = inner[1:] - share * outer[1:] - (1 - share) * (outer[:-1] + slope[:-1] * width)
+    return np.maximum(begin, end), share

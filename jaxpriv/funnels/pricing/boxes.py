@@ -21,6 +21,7 @@ from jaxpriv._resources import processors
 from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores
 from jaxpriv.funnels.pricing.box_relaxation import Search, xlogx
 from jaxpriv.funnels.pricing.box_steps import Boxes, stepped
+from jaxpriv.funnels.pricing.equal_symbols import classes
 
 _EPS = float(np.finfo(np.float64).eps)
 # Boxes divided at a time, and numbers (boxes times symbols times S) below which one thread does them all.
@@ -54,7 +55,7 @@ class BoxFunnelPricer(AbstractPricer):
     def __init__(self, conditional: np.ndarray, tolerance: float = 1e-8, budget: int = 200_000_000):
         self._conditional, self._tolerance = conditional, tolerance
         self._budget = max(1000, budget // conditional.size)
-        self._classes = _classes(conditional)
+        self._classes = classes(conditional, _EQUAL)
 
     def price(
         self, prices: np.ndarray, lam: float, count: int, clock: Clock = ENDLESS, aim: float | None = None
@@ -118,7 +119,7 @@ class _BoxSearch:
         return min(self.level, self._stuck, least)
 
     def go(self, budget: int, clock: Clock) -> None:
-        """Divide boxes until none is left; `left` says whether some are."""
+        """Divide boxes until none is left; `left` is True where some are."""
         size = len(self._prices)
         enough = budget
         while self._heap:
@@ -226,20 +227,6 @@ def _stepped(search: Search, rows: np.ndarray, bounds: np.ndarray) -> Boxes:
     if not all(done):
         raise MemoryError("no memory for one box")
     return found
-
-
-def _classes(conditional: np.ndarray) -> list[np.ndarray]:
-    """The symbols in classes of columns that are equal but for rounding."""
-    order = np.lexsort(np.round(conditional, 12))
-    classes, first = [[order[0]]], conditional[:, order[0]]
-    for number in order[1:]:
-        column = conditional[:, number]
-        if (np.abs(column - first) <= _EQUAL * np.minimum(column, first)).all():
-            classes[-1].append(number)
-        else:
-            classes.append([number])
-            first = column
-    return [np.array(group) for group in classes]
 
 
 def _descended(symbols: np.ndarray, prices: np.ndarray, lam: float, points: np.ndarray) -> np.ndarray:

@@ -53,7 +53,7 @@ _DEEP = -300.0
 
 
 class LocalPricer(AbstractPricer):
-    """Stationary points of psi(q) - nu.q for T = `conditional` (S, X), best first. Remembers what was good.
+    """Stationary points of psi(q) - nu.q for T = `conditional` (S, X), best first. Good ones are starts of later calls.
 
     Every call draws new starts: which minima a given list of starts leads to is the same for prices that are nearly
     the same, so that a search that finds nothing with them might be due to the list instead of the prices.
@@ -67,7 +67,7 @@ class LocalPricer(AbstractPricer):
         self._kept = min(64 + 4 * size, _STARTS)
         self._memory = self._starts[: self._kept]
 
-    def remember(self, atoms: np.ndarray) -> None:
+    def keep(self, atoms: np.ndarray) -> None:
         """Search near `atoms` (n, X), too: those of the current plan, stationary at other prices or at none."""
         self._memory = np.vstack([atoms, self._memory])[: self._kept]
 

@@ -1,0 +1,242 @@
+"""Prices of the bottleneck from its self-consistent equations.
+
+A best bottleneck uses few atoms (at most |S| + 1), so the linear program leaves the prices of |X| rows nearly free and
+plain column generation crawls. At a stationary point they are not free. For outputs of mass m_k and posterior r_k of S
+
+    Z_x = sum_k m_k E_x(r_k),     E_x(r) = exp( -D(T_x || r)/lambda ),     P(k|x) = m_k E_x(r_k)/Z_x
+
+(Tishby, Pereira and Bialek 1999, eq 28), and stationarity of every atom gives the one price vector
+
+    nu_x = D(T_x || P_S) + lambda ln Z_x       of a - lambda b.
+
+Any (m, r) gives prices, and any prices a bound; at a global optimum the bound is met.
+
+With the best P(k|x) in it, I(S;Y) - lambda I(X;Y) = I(S;X) + lambda sum_x p_x ln Z_x at a stationary point, and
+
+    F(mu) = sum_x p_x ln of the integral of E_x(r) mu(dr)
+
+is concave in the measure mu over distributions r: for fixed lambda the bottleneck is a convex program, that of the
+likeliest mixing measure (Lindsay 1983). mu is optimal where g(r) = sum_x p_x E_x(r)/Z_x <= 1 for all r, and the prices
+of any mu are above the line by at most lambda ln max g. For binary S, r is one number, and that program is solved:
+maxima of g join the support, Newton's method with a search along its step finds the masses (Wang 2007).
+"""
+
+import numpy as np
+
+from jaxpriv._clock import ENDLESS, Clock
+from jaxpriv.funnels.atoms.master import Part
+from jaxpriv.funnels.pricing.binary import angles
+
+# Iterations from one start, times the patience.
+_MASS_STEPS = 400
+# They stop earlier where no mass moves by more than this: 900 units of rounding, 1.1e-16, of a mass of one.
+_SETTLED = 1e-13
+# Outputs of less mass are left out.
+_EMPTY = 1e-12
+# Stands for 0 in a logarithm: what it is the weight of is 0 in float64 all the same.
+_TINY = 1e-300
+# Steps of the convex program at most.
+_NEWTON = 40
+# Steps towards a maximum of g, halvings of a Newton step of the masses, and the share of its promise that is enough.
+_TO_MAXIMUM, _HALVINGS, _PROMISED = 8, 12, 0.1
+# Symbols with Z_x below this share of p_x get so much of the measure to begin with.
+_FAR = 0.01
+# Points of the support that are nearer than this share of the width of E_x are one.
+_ONE = 1e-5
+
+
+def convex(part: Part) -> bool:
+    """Whether the prices of a block come from a convex program that is solved."""
+    return len(part.block.prior) <= 2
+
+
+def bottleneck_prices(
+    parts: tuple[Part, ...],
+    atoms: tuple[np.ndarray, ...],
+    weights: tuple[np.ndarray, ...],
+    lam: float,
+    close: float,
+    patience: int = 1,
+    clock: Clock = ENDLESS,
+) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """(prices of a - lambda b, better atoms) for every block, iterating from `atoms` (K, X_a) with `weights` (K,).
+
+    All blocks in one batch, those of more private symbols than two by the self-consistent equations: what a block lacks
+    in symbols or outputs is filled up with zeros. The convex program of the others ends where its prices are `close`
+    nats above the line.
+    """
+    measures = [
+        _likeliest(part, atom, weight, lam, close, clock)
+        if convex(part)
+        else (weight / weight.sum(), atom @ part.block.conditional.T)
+        for part, atom, weight in zip(parts, atoms, weights, strict=True)
+    ]
+    blocks = [part.block for part in parts]
+    private = max(len(block.prior) for block in blocks)
+    useful = max(len(block.source) for block in blocks)
+    outputs = max(len(mass) for mass, _ in measures)
+    conditional = np.zeros((len(blocks), private, useful))
+    source, mass = np.zeros((len(blocks), useful)), np.zeros((len(blocks), outputs))
+    seen = np.zeros((len(blocks), outputs, private))
+    for k, (block, (weight, shown)) in enumerate(zip(blocks, measures, strict=True)):
+        conditional[k, : len(block.prior), : len(block.source)] = block.conditional
+        source[k, : len(block.source)] = block.source
+        mass[k, : len(weight)] = weight
+        seen[k, : len(weight), : len(block.prior)] = shown
+    known = (conditional * np.log(np.maximum(conditional, _TINY))).sum(axis=1)  # -H(T_x)
+    for _ in range(0 if all(map(convex, parts)) else _MASS_STEPS * patience):
+        share, logs = _shares(conditional, known, mass, seen, lam)
+        joint = share * source[:, None, :]
+        following = joint.sum(axis=2)
+        seen = np.where(
+            following[..., None] > _EMPTY,
+            (joint @ conditional.transpose(0, 2, 1)) / np.maximum(following, _EMPTY)[..., None],
+            seen,
+        )
+        moved = float(np.abs(following - mass).max())
+        mass = np.where(following > _EMPTY, following, 0.0)
+        if moved <= _SETTLED or clock.expired():
+            break
+    share, logs = _shares(conditional, known, mass, seen, lam)
+    joint = share * source[:, None, :]
+    prices, better = [], []
+    for k, block in enumerate(blocks):
+        size = len(block.source)
+        apart = known[k, :size] - np.log(block.prior) @ block.conditional  # D(T_x || P_S)
+        prices.append(apart + lam * logs[k, :size])
+        used = joint[k].sum(axis=1) > _EMPTY
+        atom = joint[k][used][:, :size]
+        better.append(atom / atom.sum(axis=1, keepdims=True))
+    return tuple(prices), tuple(better)
+
+
+def _shares(conditional: np.ndarray, known: np.ndarray, mass: np.ndarray, seen: np.ndarray, lam: float):
+    """(P(k|x), shape (B, K, X); ln Z_x, shape (B, X))."""
+    cross = np.log(np.maximum(seen, _TINY)) @ conditional  # (B, K, X): sum_s T_sx ln r_ks
+    exponent = np.log(np.maximum(mass, _TINY))[..., None] - (known[:, None, :] - cross) / lam
+    top = exponent.max(axis=1, keepdims=True)
+    weights = np.exp(exponent - top)
+    total = weights.sum(axis=1, keepdims=True)
+    return weights / total, (top + np.log(total))[:, 0]
+
+
+def _likeliest(
+    part: Part, atoms: np.ndarray, weights: np.ndarray, lam: float, close: float, clock: Clock
+) -> tuple[np.ndarray, np.ndarray]:
+    """(masses (K,), posteriors r (K, S)) of the likeliest mixing measure of a block of one or two private symbols."""
+    block = part.block
+    if len(block.prior) == 1 or len(block.source) == 1:
+        return np.ones(1), block.prior[None]
+    line = _BinaryMixture(block.conditional, block.source, lam)
+    shown = np.maximum(atoms @ block.conditional.T, _TINY)
+    odds, mass = line.begun(np.log(shown[:, 1]) - np.log(shown[:, 0]), weights / weights.sum())
+    value = line.value(odds, mass)
+    for _ in range(_NEWTON):
+        fresh, excess = line.maxima(odds, mass)
+        if lam * excess <= close or clock.expired():
+            break
+        before = value
+        odds, mass, value = line.stepped(np.concatenate([odds, fresh]), np.append(mass, np.zeros(len(fresh))), value)
+        if not value > before:
+            break
+        odds, mass = line.gathered(odds, mass)
+        value = line.value(odds, mass)
+    return mass, np.exp(-np.logaddexp(0.0, np.stack([odds, -odds], axis=1)))
+
+
+class _BinaryMixture:
+    """F and g of two private symbols over the log-odds s of r: -D(T_x || r) = t_x s - ln(1 + e^s) + h(t_x)."""
+
+    def __init__(self, conditional: np.ndarray, source: np.ndarray, lam: float):
+        self._one, self._source, self._lam = conditional[1], source, lam
+        logs = np.log(np.maximum(conditional, _TINY))
+        self._own = logs[1] - logs[0]
+        self._known = (conditional * logs).sum(axis=0)
+        self._points = angles(conditional[1], conditional[0], lam)
+        self._table = self._exponent(self._points)
+
+    def _exponent(self, odds: np.ndarray) -> np.ndarray:
+        """ln E, shape (X, K)."""
+        return (self._one[:, None] * odds - np.logaddexp(0.0, odds) - self._known[:, None]) / self._lam
+
+    def _log_mean(self, odds: np.ndarray, mass: np.ndarray) -> np.ndarray:
+        """ln Z, shape (X,)."""
+        exponent = self._exponent(odds) + np.log(np.maximum(mass, _TINY))
+        top = exponent.max(axis=1)
+        return top + np.log(np.exp(exponent - top[:, None]).sum(axis=1))
+
+    def value(self, odds: np.ndarray, mass: np.ndarray) -> float:
+        """F."""
+        return float(self._source @ self._log_mean(odds, mass))
+
+    def begun(self, odds: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The measure with some mass at symbols far from it: Z_x >= p_x at the optimum, since g <= 1 at r = T_x."""
+        far = self._log_mean(odds, mass) < np.log(_FAR * self._source)
+        extra = _FAR * self._source[far]
+        mass = np.concatenate([(1.0 - extra.sum()) * mass, extra])
+        return self.gathered(np.concatenate([odds, self._own[far]]), mass)
+
+    def gathered(self, odds: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The measure without empty points, and with points that are as good as equal in one."""
+        used = mass > _EMPTY
+        odds = np.clip(odds[used], self._points[0], self._points[-1])
+        order = np.argsort(odds, kind="stable")
+        odds, mass = odds[order], mass[used][order]
+        apart = np.diff(2.0 * np.arctan(np.exp(0.5 * odds)))
+        group = np.append(0, np.cumsum(apart > _ONE * np.sqrt(self._lam)))
+        total = np.bincount(group, mass)
+        return np.bincount(group, mass * odds) / total, total / total.sum()
+
+    def maxima(self, odds: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, float]:
+        """(local maxima of g where it is above 1 (n,), the greatest ln g)."""
+        ratio, points = np.log(self._source) - self._log_mean(odds, mass), self._points
+        height = _log_sum(ratio[:, None] + self._table)[0]
+        padded = np.concatenate([[-np.inf], height, [-np.inf]])
+        peaks = np.flatnonzero((height >= padded[:-2]) & (height >= padded[2:]))
+        low, high = points[np.maximum(peaks - 1, 0)], points[np.minimum(peaks + 1, len(points) - 1)]
+        at = points[peaks]
+        for _ in range(_TO_MAXIMUM):
+            weights = _log_sum(ratio[:, None] + self._exponent(at))[1]
+            mean = self._one @ weights
+            one, other = np.exp(-np.logaddexp(0.0, -at)), np.exp(-np.logaddexp(0.0, at))
+            slope = mean - one
+            curve = ((self._one[:, None] - mean) ** 2 * weights).sum(axis=0) / self._lam - one * other
+            low, high = np.where(slope > 0, at, low), np.where(slope < 0, at, high)
+            newton = at - slope / np.where(curve < 0, curve, -1.0)
+            inside = (curve < 0) & (newton >= low) & (newton <= high)
+            at = np.where(inside, newton, 0.5 * (low + high))
+        height = _log_sum(ratio[:, None] + self._exponent(at))[0]
+        return at[height > 0], float(height.max())
+
+    def stepped(self, odds: np.ndarray, mass: np.ndarray, value: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """(log-odds, masses, F) after a step of Newton's method over the masses of given points, all >= 0.
+
+        With A = E/Z the quadratic model of -F at `mass` is sum_x p_x ( (A m)_x - 2 )^2/2 and a constant; over m >= 0 of
+        sum 1 it is a problem of nonnegative least squares (Dax 1990).
+        """
+        from scipy.optimize import nnls
+
+        ratio = np.exp(self._exponent(odds) - self._log_mean(odds, mass)[:, None])
+        heft = np.sqrt(self._source)[:, None]
+        system = np.vstack([heft * (ratio - 2.0), np.ones(len(mass))])
+        try:
+            wanted = nnls(system, np.append(np.zeros(len(ratio)), 1.0))[0]
+        except RuntimeError:  # out of iterations: nothing is gained
+            return odds, mass, value
+        move = wanted / wanted.sum() - mass
+        promise = max(float(self._source @ (ratio @ move)), 0.0)
+        for halved in range(_HALVINGS):
+            share = 0.5**halved
+            trial = mass + share * move
+            reached = self.value(odds, trial)
+            if reached >= value + _PROMISED * share * promise:
+                return odds, trial, reached
+        return odds, mass, value
+
+
+def _log_sum(exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ln sum exp over the first axis, the shares of its terms)."""
+    top = exponents.max(axis=0)
+    shares = np.exp(exponents - top)
+    total = shares.sum(axis=0)
+    return top + np.log(total), shares / total

@@ -1,0 +1,63 @@
+"""For two private symbols and a fixed lambda the bottleneck is a convex program: its prices meet the line."""
+
+import numpy as np
+import pytest
+
+from jaxpriv.funnels.atoms.bottleneck_prices import bottleneck_prices
+from jaxpriv.funnels.atoms.master import Part, first_atoms
+from jaxpriv.funnels.pricing import blocks_of, connected_pricer
+
+from .cases import entropy, random_joint
+
+CLOSE = 1e-9
+
+
+def part_of(joint):
+    (block,) = blocks_of(joint)
+    return Part(block, None, connected_pricer(block.joint, funnel=False))
+
+
+def many_zeros(seed):
+    joint = random_joint(seed, 2, 12)
+    joint[1, :4], joint[0, 4:6] = 0.0, 0.0
+    return joint / joint.sum()
+
+
+@pytest.mark.parametrize("lam", [0.9, 0.3, 0.1, 0.02, 1e-3, 1e-5])
+@pytest.mark.parametrize("joint", [random_joint(0, 2, 3), random_joint(1, 2, 20), many_zeros(2)])
+def test_prices_meet_the_line_and_the_atoms_reach_it(joint, lam):
+    part = part_of(joint)
+    block = part.block
+    start = first_atoms(block)
+    weights = np.append(0.9 * block.source, 0.1)
+    (prices,), (atoms,) = bottleneck_prices((part,), (start,), (weights,), lam, CLOSE)
+    bound = part.sure.price(part.turned(prices, lam), lam, 1).bound
+    assert -1e-12 <= bound <= 1.1 * CLOSE + 1e-10  # the tolerance of the search, 1e-11 times the size of the prices
+    # a - lambda b of each atom at these prices is the line, 0.
+    seen = atoms @ block.conditional.T
+    a = (seen * np.log(np.where(seen > 0, seen, 1.0) / block.prior)).sum(axis=1)
+    b = (atoms * np.log(np.where(atoms > 0, atoms, 1.0) / block.source)).sum(axis=1)
+    np.testing.assert_allclose(a - lam * b - atoms @ prices, 0.0, atol=1e-4)
+
+
+def test_a_known_attribute_costs_nothing():
+    part = part_of(np.array([[0.5, 0.25, 0.25]]))
+    (prices,), (atoms,) = bottleneck_prices((part,), (first_atoms(part.block),), (np.full(4, 0.25),), 0.2, CLOSE)
+    np.testing.assert_allclose(prices, 0.0, atol=1e-14)
+    np.testing.assert_allclose(atoms, [part.block.source], atol=1e-14)
+
+
+def test_binary_pair_beside_the_closed_form():
+    """Doubly symmetric: IB(R) = ln 2 - h( h^-1( ln 2 - R ) * delta ) (Witsenhausen, Wyner 1975), its dual on a grid."""
+    delta, lam = 0.1, 0.2
+    joint = 0.5 * np.array([[1 - delta, delta], [delta, 1 - delta]])
+    part = part_of(joint)
+    (prices,), _ = bottleneck_prices((part,), (first_atoms(part.block),), (np.array([0.4, 0.4, 0.2]),), lam, CLOSE)
+    a = np.linspace(1e-9, 0.5, 200_001)
+    noisy = a * (1 - delta) + (1 - a) * delta
+
+    def h(p):
+        return entropy(np.stack([p, 1 - p]), axis=0)
+
+    best = (np.log(2) - h(noisy) - lam * (np.log(2) - h(a))).max()
+    assert prices @ joint.sum(axis=0) == pytest.approx(best, abs=1e-8)
