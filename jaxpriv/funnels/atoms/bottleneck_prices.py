@@ -35,14 +35,14 @@ _SETTLED = 1e-13
 _EMPTY = 1e-12
 # Stands for 0 in a logarithm: what it is the weight of is 0 in float64 all the same.
 _TINY = 1e-300
-# Steps of the convex program at most.
-_NEWTON = 40
+# Steps of the convex program at most, and of the points and masses together after each.
+_NEWTON, _TOGETHER = 40, 4
 # Steps towards a maximum of g, halvings of a Newton step of the masses, and the share of its promise that is enough.
 _TO_MAXIMUM, _HALVINGS, _PROMISED = 8, 12, 0.1
 # Symbols with Z_x below this share of p_x get so much of the measure to begin with.
 _FAR = 0.01
-# Points of the support that are nearer than this share of the width of E_x are one.
-_ONE = 1e-5
+# Points nearer than this share of the width of E_x are one; up to the other they are where that is better.
+_ONE, _PAIR = 1e-5, 0.7
 
 
 def convex(part: Part) -> bool:
@@ -139,8 +139,13 @@ def _likeliest(
         odds, mass, value = line.stepped(np.concatenate([odds, fresh]), np.append(mass, np.zeros(len(fresh))), value)
         if not value > before:
             break
-        odds, mass = line.gathered(odds, mass)
-        value = line.value(odds, mass)
+        # Two points about one maximum are worse than their mean, unless they belong to two maxima.
+        for near in (_PAIR, _ONE):
+            fewer = line.gathered(odds, mass, near)
+            reached = line.value(*fewer)
+            if reached >= value or near == _ONE:
+                break
+        odds, mass, value = line.moved(*fewer, reached)
     return mass, np.exp(-np.logaddexp(0.0, np.stack([odds, -odds], axis=1)))
 
 
@@ -174,16 +179,16 @@ class _BinaryMixture:
         far = self._log_mean(odds, mass) < np.log(_FAR * self._source)
         extra = _FAR * self._source[far]
         mass = np.concatenate([(1.0 - extra.sum()) * mass, extra])
-        return self.gathered(np.concatenate([odds, self._own[far]]), mass)
+        return self.gathered(np.concatenate([odds, self._own[far]]), mass, _ONE)
 
-    def gathered(self, odds: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The measure without empty points, and with points that are as good as equal in one."""
+    def gathered(self, odds: np.ndarray, mass: np.ndarray, near: float) -> tuple[np.ndarray, np.ndarray]:
+        """The measure without empty points, and with points nearer than `near` widths of E_x in one."""
         used = mass > _EMPTY
         odds = np.clip(odds[used], self._points[0], self._points[-1])
         order = np.argsort(odds, kind="stable")
         odds, mass = odds[order], mass[used][order]
         apart = np.diff(2.0 * np.arctan(np.exp(0.5 * odds)))
-        group = np.append(0, np.cumsum(apart > _ONE * np.sqrt(self._lam)))
+        group = np.append(0, np.cumsum(apart > near * np.sqrt(self._lam)))
         total = np.bincount(group, mass)
         return np.bincount(group, mass * odds) / total, total / total.sum()
 
@@ -231,6 +236,37 @@ class _BinaryMixture:
             reached = self.value(odds, trial)
             if reached >= value + _PROMISED * share * promise:
                 return odds, trial, reached
+        return odds, mass, value
+
+    def moved(self, odds: np.ndarray, mass: np.ndarray, value: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """(log-odds, masses, F) after steps of Newton's method over both, as long as F rises."""
+        count = len(mass)
+        for _ in range(_TOGETHER):
+            one, other = np.exp(-np.logaddexp(0.0, -odds)), np.exp(-np.logaddexp(0.0, odds))
+            ratio = np.exp(self._exponent(odds) - self._log_mean(odds, mass)[:, None])
+            tilt = (self._one[:, None] - one) / self._lam
+            weighted = self._source[:, None] * ratio
+            each = (weighted * tilt).sum(axis=0)
+            change = np.hstack([ratio, ratio * tilt * mass])
+            matrix = -(change * self._source[:, None]).T @ change
+            cross = np.arange(count), count + np.arange(count)
+            matrix[cross] += each
+            matrix[cross[::-1]] += each
+            matrix[cross[1], cross[1]] += mass * (weighted * (tilt**2 - one * other / self._lam)).sum(axis=0)
+            slope = np.append(weighted.sum(axis=0), mass * each)
+            rim = np.append(np.ones(count), np.zeros(count))
+            system = np.block([[matrix, rim[:, None]], [rim, np.zeros((1, 1))]])
+            try:
+                step = np.linalg.solve(system, np.append(-slope, 0.0))[:-1]
+            except np.linalg.LinAlgError:  # a point without effect
+                break
+            moved = np.clip(odds + step[count:], self._points[0], self._points[-1]), mass + step[:count]
+            if not moved[1].min() > 0:
+                break
+            reached = self.value(*moved)
+            if not reached > value:
+                break
+            (odds, mass), value = moved, reached
         return odds, mass, value
 
 

@@ -10,12 +10,16 @@ A shared attribute costs nothing here: P(a) sum_k y_ak q_ak is all that its outp
 
 import itertools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jaxpriv._numerics import divergence
 from jaxpriv.funnels.pricing import AbstractPricer, Component
 from jaxpriv.funnels.pricing.local import LocalPricer
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_matrix
 
 # The forms of the two problems as linear programs over atoms, and what their duals mean.
 #
@@ -156,8 +160,9 @@ def pool_of(block: Component, posteriors: np.ndarray) -> Pool:
     """The atoms `posteriors` (K, X_a), cleaned of traces and of duplicates."""
     clean = np.where(posteriors > _TRACE * block.source, posteriors, 0.0)
     clean /= clean.sum(axis=1, keepdims=True)
-    _, first = np.unique(_keys(clean), axis=0, return_index=True)
-    clean = clean[np.sort(first)]
+    if len(clean) > 1:
+        _, first = np.unique(_keys(clean), axis=0, return_index=True)
+        clean = clean[np.sort(first)]
     seen = (clean @ block.conditional.T) / block.prior
     return Pool(clean, divergence(seen, block.prior), divergence(clean / block.source, block.source))
 
@@ -216,13 +221,13 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     Raises ArithmeticError if the backend fails (the target is to be reachable on these atoms).
     """
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
-    from scipy.sparse import block_diag, csr_matrix
+    from scipy.sparse import csr_matrix
 
     lifts = [pool.posteriors / part.block.source for part, pool in zip(parts, pools, strict=True)]
     size = np.concatenate([lift.max(axis=1) for lift in lifts])  # of a column: rare symbols have large lifts
     mass = np.concatenate([np.full(len(p.a), part.block.mass) for part, p in zip(parts, pools, strict=True)])
     a, b = np.concatenate([pool.a for pool in pools]), np.concatenate([pool.b for pool in pools])
-    rows = block_diag([csr_matrix(lift.T) for lift in lifts], format="csc").multiply(1.0 / size).tocsc()
+    rows = _table(lifts, size)
     cost = mass * objective.cost(a, b) / size
     limit = objective.limit
     side = None if limit is None else mass * objective.side(a, b) / size
@@ -259,6 +264,18 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
     prices = tuple(objective.duals(nu, mu)[0] for nu in nus)
     _, lam = objective.duals(nus[0], mu)
     return MasterSolution(tuple(np.split(weights, ends)), float(cost @ (weights * size)), prices, lam)
+
+
+def _table(lifts: list[np.ndarray], size: np.ndarray) -> "csc_matrix":
+    """The equations for the mean, (all symbols, all atoms): blocks of lifts (K, X_a), each atom divided by its size."""
+    from scipy.sparse import csc_matrix
+
+    places = [np.nonzero(lift) for lift in lifts]
+    before = np.cumsum([0, *(lift.shape[1] for lift in lifts)])
+    counts = np.concatenate([np.bincount(at[0], minlength=len(lift)) for at, lift in zip(places, lifts, strict=True)])
+    symbols = np.concatenate([at[1] + shift for at, shift in zip(places, before[:-1], strict=True)])
+    entries = np.concatenate([lift[at] for at, lift in zip(places, lifts, strict=True)]) / np.repeat(size, counts)
+    return csc_matrix((entries, symbols, np.append(0, np.cumsum(counts))), shape=(int(before[-1]), len(size)))
 
 
 # Central prices: the share of value - bound that the logarithms of the slacks may cost the dual value; steps of

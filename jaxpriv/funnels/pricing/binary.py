@@ -252,10 +252,11 @@ class BinaryBottleneckPricer(AbstractPricer):
 
 def angles(one: np.ndarray, other: np.ndarray, lam: float) -> np.ndarray:
     """Log-odds (n,), rising, from the least to the largest of P(s|x) = `one`, `other` = 1 - `one`, both among them."""
-    ends = [float(of(2.0 * np.arctan2(np.sqrt(one), np.sqrt(other)))) for of in (np.min, np.max)]
-    wanted = _IN_WIDTH * (ends[1] - ends[0]) / np.sqrt(max(lam, _EPS))
+    every = 2.0 * np.arctan2(np.sqrt(one), np.sqrt(other))
+    begin, end = float(every.min()), float(every.max())
+    wanted = _IN_WIDTH * (end - begin) / np.sqrt(max(lam, _EPS))
     count = int(np.clip(np.ceil(wanted), _LEAST_POINTS, _MOST_POINTS))
-    angle = 0.5 * np.linspace(*ends, count)[1:-1]
+    angle = 0.5 * np.linspace(begin, end, count)[1:-1]
     odds = _log_odds(one, other)
     inner = 2.0 * np.log(np.tan(angle))
     return np.unique(np.concatenate([[odds.min()], np.clip(inner, odds.min(), odds.max()), [odds.max()]]))

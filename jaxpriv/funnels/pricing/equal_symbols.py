@@ -56,18 +56,24 @@ class EqualSymbols:
         self._number = np.empty(joint.shape[1], dtype=int)
         for number, group in enumerate(groups):
             self._number[group] = number
-        # The lightest first: their shares of a class are then sums of small numbers only, with all their digits.
-        self._groups = [group[np.argsort(self._source[group], kind="stable")] for group in groups]
+        self._size = len(groups)
         self.joint = joint if len(groups) == joint.shape[1] else self.summed(joint)
+        # Classes of several symbols, the lightest first: shares are then sums of small numbers only, with all
+        # their digits.
+        self._several = [
+            (number, group[np.argsort(self._source[group], kind="stable")])
+            for number, group in enumerate(groups)
+            if len(group) > 1
+        ]
         self._share = self._source / self.joint.sum(axis=0)[self._number]
-        several = np.bincount(self._number)[self._number] > 1
+        several = np.concatenate([group for _, group in self._several]) if self._several else np.empty(0, dtype=int)
         self.hidden = max(0.0, -float(self._source[several] @ np.log(self._share[several])))
         # A column that is off by a share d of itself moves -H(Tq) by at most d (1 + ln S).
-        self.slack = 2 * _SAME * (1.0 + float(np.log(len(joint)))) if several.any() else 0.0
+        self.slack = 2 * _SAME * (1.0 + float(np.log(len(joint)))) if self._several else 0.0
 
     def summed(self, table: np.ndarray) -> np.ndarray:
         """Columns (..., X) added up in classes (..., C)."""
-        found = np.zeros((len(self._groups), *table.shape[:-1]))
+        found = np.zeros((self._size, *table.shape[:-1]))
         np.add.at(found, self._number, np.moveaxis(table, -1, 0))
         return np.moveaxis(found, 0, -1)
 
@@ -77,10 +83,10 @@ class EqualSymbols:
 
     def shown(self, posteriors: np.ndarray, masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(posteriors (K', X), masses (K',)) of the funnel from those of the classes (K, C): outputs cut into parts."""
-        if len(self._groups) == len(self._source):
+        if not self._several:
             return posteriors, masses
         output, where, ends = [np.arange(len(masses))], [np.zeros(len(masses))], []
-        for number, group in enumerate(self._groups):
+        for number, group in self._several:
             each = masses * posteriors[:, number]
             ends.append(np.concatenate([[0.0], np.cumsum(each)]) / each.sum())
             cuts = np.cumsum(self._share[group])[:-1]
@@ -94,10 +100,11 @@ class EqualSymbols:
         end[np.append(of[1:] != of[:-1], True)] = 1.0
         kept = end > begin
         of, begin, end = of[kept], begin[kept], end[kept]
-        whole = np.zeros((len(of), len(self._source)))
-        for number, (group, at) in enumerate(zip(self._groups, ends, strict=True)):
+        whole = posteriors[of][:, self._number]
+        for (number, group), at in zip(self._several, ends, strict=True):
             middle = at[of] + 0.5 * (begin + end) * (at[of + 1] - at[of])
             member = np.searchsorted(np.cumsum(self._share[group])[:-1], middle, side="right")
+            whole[:, group] = 0.0
             whole[np.arange(len(of)), group[member]] = posteriors[of, number]
         return whole, masses[of] * (end - begin)
 
