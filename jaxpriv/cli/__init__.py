@@ -1,4 +1,4 @@
-"""The command `jaxpriv`: one file per command, each registered here.
+"""The command `jaxpriv`: one file for each command or two, all registered here.
 
     0  done                      4  a valid result, not certified to the tolerance
     2  bad input                 5  a file is damaged or unsafe
@@ -17,7 +17,6 @@ from jaxpriv.cli import (
     _app,
     _output,
     audit,
-    cache,
     demo,
     excess,
     fit,
@@ -28,13 +27,12 @@ from jaxpriv.cli import (
     leakage,
     plot,
     release,
-    report,
     reproduce,
     solve,
     sweep,
-    verify,
     watchdog,
 )
+from jaxpriv.verifier.__main__ import run
 
 app = typer.Typer(
     cls=_app.CommandGroup,
@@ -53,21 +51,26 @@ for command in (
     joint.joint,
     fit.fit,
     release.release,
-    report.report,
+    release.report,
     reproduce.reproduce,
     audit.audit,
     excess.excess,
     info.info,
-    cache.cache,
+    info.cache,
     demo.demo,
 ):
-    app.command(cls=_app.Command)(command)
-# Its options are those of a program of its own.
-app.command(
+    app.command(cls=_app.Command)(_app.grouped(command))
+
+
+# Its options are those of a program of its own, which `jaxpriv.__main__` starts without the libraries of the others.
+@app.command(
     cls=_app.Command,
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-)(verify.verify)
+)
+def verify(context: typer.Context) -> None:
+    """Check a design, its audit, a receipt and a released file, with Python's standard library alone."""
+    raise typer.Exit(run(context.args))
 
 
 def _show_version(asked: bool) -> bool:

@@ -1,5 +1,7 @@
 """How a command ends: its exit code and at most one line on stderr; and options that take several numbers."""
 
+import functools
+import inspect
 import logging
 import os
 import re
@@ -7,6 +9,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import typer
@@ -173,6 +176,29 @@ class Command(TyperCommand):
             setattr(one, "help", text)  # noqa: B010 (options and arguments have it, their base class does not)
         super().format_help(ctx, formatter)
         formatter.write(text_of(self.name or ""))
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for Typer, which has an option for each field of the parameters that are groups of options."""
+    signature = inspect.signature(command)
+    groups = {one.name: one.annotation for one in signature.parameters.values() if is_dataclass(one.annotation)}
+
+    @functools.wraps(command)
+    def called(**given: object) -> None:
+        made = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**given, **made)
+
+    flat = []
+    for one in signature.parameters.values():
+        own = fields(one.annotation) if one.name in groups else ()
+        flat += [inspect.Parameter(f.name, one.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in own]
+        flat += [] if own else [one.replace(kind=one.KEYWORD_ONLY)]
+    called.__signature__ = signature.replace(parameters=flat)  # pyright: ignore[reportAttributeAccessIssue]
+    called.__annotations__ = {one.name: one.annotation for one in flat}
+    return called
 
 
 def in_options(message: str, options: Mapping[str, str]) -> str:

@@ -37,24 +37,6 @@ class MeasureForm(StrEnum):
     worst = "worst"
 
 
-LeakageOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="The measure: {measures}.",
-    ),
-]
-OrderOption = Annotated[float | None, typer.Option(metavar="A", help="Order of {order}, 0 < A <= inf.")]
-DivergenceOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Divergence of f-information: {divergences}.",
-    ),
-]
-GammaOption = Annotated[float | None, typer.Option(metavar="G", help="Parameter of divergence e-gamma, G >= 1.")]
-
-
 @dataclass(frozen=True)
 class MeasureOption:
     """A measure as the command line names it; `value` is its limit."""
@@ -88,3 +70,31 @@ class MeasureOption:
             elif re.search(r"\bform\b", message):  # not f-information
                 message = f"--form: {message}"
             raise InputError(f"{self.option} {self.name}: {message}") from error
+
+
+@dataclass(frozen=True)
+class LeakageOptions:
+    """The options that name the measure of a problem."""
+
+    leakage: Annotated[str, typer.Option(metavar="NAME", help="The measure: {measures}.")] = "mutual-information"
+    order: Annotated[float | None, typer.Option(metavar="A", help="Order of {order}, 0 < A <= inf.")] = None
+    divergence: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Divergence of f-information: {divergences}.")
+    ] = None
+    gamma: Annotated[float | None, typer.Option(metavar="G", help="Parameter of divergence e-gamma, G >= 1.")] = None
+    # An option of some commands, below.
+    form = None
+
+    @property
+    def option(self) -> MeasureOption:
+        """The measure that they name."""
+        return MeasureOption("--leakage", self.leakage, self.form, self.order, self.divergence, self.gamma)
+
+
+@dataclass(frozen=True)
+class FormOptions(LeakageOptions):
+    """The same, and how the measure combines the outcomes."""
+
+    form: Annotated[
+        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
+    ] = None

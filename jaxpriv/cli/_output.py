@@ -7,17 +7,21 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, SupportsFloat, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, SupportsFloat, TypeAlias
 
 import numpy as np
 import typer
 
 from jaxpriv._files import write_together
 from jaxpriv.errors import InputError, ResourceError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 # A JSON object as a command writes it: numbers, texts, and lists and objects of them (`strict` makes it strict JSON).
 JsonRecord: TypeAlias = dict[str, Any]
@@ -38,6 +42,45 @@ UnitsOption = Annotated[Units, typer.Option("--units", help="Units of the printe
 JsonOption = Annotated[
     Path | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")
 ]
+CodebookOutOption = Annotated[
+    Path | None,
+    typer.Option(metavar="BOOK.json", help="Write the columns and classes of a table, without counts."),
+]
+
+
+@dataclass(frozen=True)
+class MappingOptions:
+    """Where the mapping that a command designs goes, and what is printed of it."""
+
+    units: UnitsOption = Units.nats
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MECH.npz|csv",
+            help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
+            "and `classes`, a fingerprint of the codebook. A .csv holds the mapping alone, one row for each x.",
+        ),
+    ] = None
+    codebook_out: CodebookOutOption = None
+    json: JsonOption = None
+
+    def check(self, inputs: Mapping[str, Path], **further: Path | None) -> None:
+        """`check_outputs`, `further` ones too; a name that ends like no file of mappings is refused, too."""
+        outputs = {"--out": self.out, "--codebook-out": self.codebook_out, "--json": self.json}
+        check_outputs({**outputs, **{f"--{name}": path for name, path in further.items()}}, inputs)
+        if self.out is not None and self.out.suffix.lower() not in (".npz", ".csv"):
+            raise InputError(f"--out must end in .npz or .csv, not {self.out.name}")
+
+    def files(self, made: Callable[[], np.ndarray], symbols: Mapping[str, np.ndarray]) -> dict[Path, bytes]:
+        """The mapping (X, Y) that is `made` as the file --out: .csv has a row for each x, .npz also the `symbols`."""
+        if self.out is None:
+            return {}
+        mechanism = made()
+        if self.out.suffix.lower() == ".npz":
+            return {self.out: npz_bytes(mechanism=mechanism, **symbols)}
+        lines = [["x", *(f"y={y}" for y in range(mechanism.shape[1]))]]
+        lines += [[str(x), *(repr(float(share)) for share in row)] for x, row in enumerate(mechanism)]
+        return {self.out: "".join(",".join(line) + "\n" for line in lines).encode()}
 
 
 def is_stdout(path: Path | None) -> bool:
@@ -74,6 +117,26 @@ def _same(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and os.path.samefile(one, other)
 
 
+def only_one(options: Mapping[str, object]) -> str:
+    """The name of the only option that is given: a number, or a list that is not empty."""
+    given = [name for name, value in options.items() if value is not None and value != []]
+    if len(given) != 1:
+        *names, last = (f"--{name.replace('_', '-')}" for name in options)
+        found = "several" if given else "none"
+        raise InputError(f"give exactly one of {', '.join(names)} and {last} ({found} given)")
+    return given[0]
+
+
+def make_folder(folder: Path) -> None:
+    """The folder that --out names, with its parents."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out: {folder} exists and is not a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResourceError(f"--out: cannot make the folder {folder}: {error.strerror}") from error
+
+
 def strict(value: object) -> object:
     """`value` in terms of strict JSON: infinities as "inf" and "-inf", NaN (no such number) as null."""
     if isinstance(value, Mapping):
@@ -97,21 +160,6 @@ def npz_bytes(**arrays: np.ndarray) -> bytes:
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
     return stream.getvalue()
-
-
-def check_mapping(path: Path | None) -> None:
-    """Refuse, before any work, a name that ends like no kind of file for mappings."""
-    if path is not None and path.suffix.lower() not in (".npz", ".csv"):
-        raise InputError(f"--out must end in .npz or .csv, not {path.name}")
-
-
-def mapping_bytes(path: Path, mechanism: np.ndarray, symbols: Mapping[str, np.ndarray]) -> bytes:
-    """A mapping (X, Y) as the file that `path` names: .csv has a row for each x, .npz also the arrays `symbols`."""
-    if path.suffix.lower() == ".npz":
-        return npz_bytes(mechanism=mechanism, **symbols)
-    lines = [["x", *(f"y={y}" for y in range(mechanism.shape[1]))]]
-    lines += [[str(x), *(repr(float(share)) for share in row)] for x, row in enumerate(mechanism)]
-    return "".join(",".join(line) + "\n" for line in lines).encode()
 
 
 def deliver(
@@ -148,6 +196,36 @@ def emit(text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise ResourceError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def measure_label(row: JsonRecord) -> str:
+    """The measure of a row, with its parameters."""
+    notes = [row["divergence"], None if row["order"] is None else f"order {row['order']:g}"]
+    notes.append(row["form"] if row["name"].startswith("gain-") else None)
+    return ", ".join([row["name"], *filter(None, notes)])
+
+
+def aligned(lines: Mapping[str, str]) -> str:
+    """A line for each entry, the values below each other."""
+    width = max(map(len, lines))
+    return "".join(f"{name:<{width}}  {value}".rstrip() + "\n" for name, value in lines.items())
+
+
+def empty_table(
+    numbers: Sequence[str], *, before: Sequence[str] = (), after: Sequence[str] = ("status",), title: str | None = None
+) -> "Table":
+    """A table without rows: columns of numbers, on the right, between columns of text."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for heading in before:
+        table.add_column(heading, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    for heading in after:
+        table.add_column(heading)
+    return table
 
 
 # Columns of a table at most: more than any has.

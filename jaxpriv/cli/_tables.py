@@ -16,79 +16,17 @@ if TYPE_CHECKING:
     from jaxpriv.estimation.tables.readers import Column
     from jaxpriv.mechanism import Mechanism
 
-PrivateOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--private", metavar="COL", help="Private column of a table; repeat the option for several."),
-]
-UsefulOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--useful", metavar="COL", help="Useful column of a table; repeat the option for several."),
-]
-SharedOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--shared", metavar="COL", help="Declare that this private column is also useful and released."),
-]
-CodebookOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--codebook", metavar="BOOK.json", help="Columns and classes as stored by --codebook-out."),
-]
-CodebookOutOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--codebook-out", metavar="BOOK.json", help="Write the columns and classes of a table, without counts."
-    ),
-]
-SparseOption: TypeAlias = Annotated[
-    bool, typer.Option("--sparse", help="Allow fewer than five rows for each useful symbol.")
-]
-DistortionOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--distortion",
-        metavar="COL=KIND",
-        help="The distortion of changing a useful column of a table: changed (1; the default), absolute or squared "
-        "(of the "
-        "values of its classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the columns are "
-        "added.",
-    ),
-]
-WeightOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--weight", metavar="COL=W", help="A factor of the distortion of this column."),
-]
-
-BinsOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COL=RULE",
-        help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories (the default, except for real numbers) "
-        "or "
-        "categories:10 (values with fewer than 10 records become the class 'other'); repeat the option for other "
-        "columns.",
-    ),
-]
-MissingOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COL=LABEL",
-        help="Empty cells of this column become a class with this label (no '='); otherwise an error.",
-    ),
-]
-
-
 ReadOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--read",
         metavar="SETTING",
-        help="How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file with "
-        "no header), blanks (remove blanks around values, and blank lines at the end), nfc (compose accents); repeat "
-        "the option for several.",
+        help="How a CSV is read: delimiter=; (or tab), encoding=latin-1 (cp1252, utf-16), names=A,B,C (of a file "
+        "with no header), blanks (remove blanks around values, and blank lines at the end), nfc (compose accents); "
+        "repeat the option for several.",
     ),
 ]
 
 SYMBOLS = ("attributes", "classes")
-NO_TABLE = "tables are read from .csv, .tsv (also .gz) and .parquet files"
 
 
 def is_table(path: Path) -> bool:
@@ -111,25 +49,74 @@ def table_file(path: Path, settings: Sequence[str] | None) -> "TableFile":
 
 
 @dataclass(frozen=True)
-class ColumnOptions:
-    """The options about columns, as a command was given them."""
+class RecordOptions:
+    """Options about the columns of a table of records, and how its file is read."""
 
-    private: list[str] | None = None
-    useful: list[str] | None = None
-    shared: list[str] | None = None
-    bins: list[str] | None = None
-    missing: list[str] | None = None
-    codebook: Path | None = None
-    sparse: bool = False
-    distortion: list[str] | None = None
-    weight: list[str] | None = None
-    read: list[str] | None = None
-    survey_weight: str | None = None
+    private: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL", help="Private column of a table; repeat the option for several."),
+    ] = None
+    useful: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL", help="Useful column of a table; repeat the option for several."),
+    ] = None
+    bins: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=RULE",
+            help="Classes of a column: quantiles:4, edges:0,18,65,inf, categories (the default, except for real "
+            "numbers) or categories:10 (values with fewer than 10 records become the class 'other'); repeat the option "
+            "for other columns.",
+        ),
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=LABEL",
+            help="Empty cells of this column become a class with this label (no '='); otherwise an error.",
+        ),
+    ] = None
+    read: ReadOption = None
 
     @property
     def given(self) -> list[str]:
         """The options that were given."""
         return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value]
+
+    def rules(self, columns: Sequence[str]) -> "dict[str, Rule]":
+        """The rule of each column that --bins or --missing name; they must be among `columns`."""
+        from jaxpriv.estimation.tables import Categories
+
+        rules: dict[str, Rule] = {}
+        for text in self.bins or ():
+            name, rule = _rule(text)
+            _known("--bins", name, columns)
+            if name in rules:
+                raise InputError(f"--bins gives column {name!r} twice")
+            rules[name] = rule
+        for name, label in _pairs(self.missing, "--missing", "COL=LABEL").items():
+            _known("--missing", name, columns)
+            try:
+                rules[name] = replace(rules.get(name, Categories()), missing=label)
+            except InputError as error:
+                raise InputError(f"--missing, column {name!r}: {error}") from None
+        return rules
+
+
+@dataclass(frozen=True)
+class ColumnOptions(RecordOptions):
+    """The same, and columns that are stored or on both sides."""
+
+    shared: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL", help="Declare that this private column is also useful and released."),
+    ] = None
+    codebook: Annotated[
+        Path | None, typer.Option(metavar="BOOK.json", help="Columns and classes as stored by --codebook-out.")
+    ] = None
+    # Options of some commands, below.
+    sparse = False
+    distortion = weight = survey_weight = None
 
     @property
     def inputs(self) -> dict[str, Path]:
@@ -147,15 +134,15 @@ class ColumnOptions:
             return {"codebook": Codebook.load(self.codebook)}
         if not self.private or not self.useful:
             raise InputError(f"{path} is a table: name its columns with --private and --useful, or give a --codebook")
-        rules = rules_of(self.bins, self.missing, [*self.private, *self.useful])
+        rules = self.rules([*self.private, *self.useful])
         return {"private": self.private, "useful": self.useful, "rules": rules, "shared": self.shared or ()}
 
-    def count(self, path: Path) -> "CountedTable":
+    def count(self, path: Path, *, sparse: bool) -> "CountedTable":
         """The joint of a table of records."""
         from jaxpriv.estimation.tables import count_table
 
         file = table_file(path, self.read)
-        return count_table(file, **self.of_records(path), sparse=self.sparse, weights=self.survey_weight)
+        return count_table(file, **self.of_records(path), sparse=sparse, weights=self.survey_weight)
 
     def costs(self) -> "dict[str, Prices]":
         """`kinds` and `weights` of `column_distortion`."""
@@ -164,6 +151,31 @@ class ColumnOptions:
             "kinds": {column: _prices(kind, column) for column, kind in kinds.items()},
             "weights": {column: _weight(text, column) for column, text in weights.items()},
         }
+
+
+@dataclass(frozen=True)
+class CountOptions(ColumnOptions):
+    """Options about a table whose joint is that of a problem."""
+
+    sparse: Annotated[bool, typer.Option("--sparse", help="Allow fewer than five rows for each useful symbol.")] = False
+
+
+@dataclass(frozen=True)
+class CostOptions(CountOptions):
+    """The same, and the distortion between its useful symbols."""
+
+    distortion: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=KIND",
+            help="The distortion of changing a useful column of a table: changed (1; the default), absolute or squared "
+            "(of the values of its classes), or FILE.npz with `distortion` (k,k) for its k classes. The costs of the "
+            "columns are added.",
+        ),
+    ] = None
+    weight: Annotated[
+        list[str] | None, typer.Option(metavar="COL=W", help="A factor of the distortion of this column.")
+    ] = None
 
 
 def problem_of(
@@ -181,13 +193,18 @@ def problem_of(
         if columns.given:
             raise InputError(f"{columns.given[0]} is for tables; {path} is read as an .npz of arrays")
         return load_npz_safely(path, required, [*optional, *SYMBOLS]), None
-    if "distortion" not in required and (columns.distortion or columns.weight):
+    return arrays_of_table(path, columns, costs="distortion" in required)
+
+
+def arrays_of_table(path: Path, columns: ColumnOptions, *, costs: bool) -> "tuple[dict[str, np.ndarray], CountedTable]":
+    """The same of a table of records."""
+    if not costs and (columns.distortion or columns.weight):
         raise InputError("--distortion and --weight are about problems with a distortion")
-    table = columns.count(path)
+    table = columns.count(path, sparse=columns.sparse)
     data, book = table.dataset, table.codebook
     arrays = {"joint": data.joint, "counts": data.counts, "attributes": data.useful_attributes}
     arrays["classes"] = book.fingerprint
-    if "distortion" in required:
+    if costs:
         from jaxpriv.estimation.tables import column_distortion
 
         arrays["distortion"] = column_distortion(book, data.useful_attributes, **columns.costs())
@@ -206,33 +223,6 @@ def book_file(path: Path | None, table: "CountedTable | None") -> dict[Path, byt
     if table is None:
         raise InputError("--codebook-out: codebooks are for tables; an .npz was given")
     return {path: table.codebook.to_json().encode()}
-
-
-def rules_of(bins: Sequence[str] | None, missing: Sequence[str] | None, columns: Sequence[str]) -> "dict[str, Rule]":
-    """The rule of each column that --bins or --missing name; they must be among `columns`."""
-    from jaxpriv.estimation.tables import Categories
-
-    rules: dict[str, Rule] = {}
-    for text in bins or ():
-        name, rule = _rule(text)
-        _known("--bins", name, columns)
-        if name in rules:
-            raise InputError(f"--bins gives column {name!r} twice")
-        rules[name] = rule
-    labelled: set[str] = set()
-    for text in missing or ():
-        name, equals, label = text.rpartition("=")
-        if not (equals and name and label):
-            raise InputError("--missing must be COL=LABEL")
-        if name in labelled:
-            raise InputError(f"--missing gives column {name!r} twice")
-        labelled.add(name)
-        _known("--missing", name, columns)
-        try:
-            rules[name] = replace(rules.get(name, Categories()), missing=label)
-        except InputError as error:
-            raise InputError(f"--missing, column {name!r}: {error}") from None
-    return rules
 
 
 @dataclass(frozen=True)
@@ -336,7 +326,7 @@ def counts_by_attributes(
     """
     from jaxpriv.estimation.tables.readers import row_text
 
-    table = replace(columns, sparse=True).count(path)
+    table = columns.count(path, sparse=True)
     book = table.codebook
     if not np.array_equal(classes, book.fingerprint):
         named = "the columns" if columns.codebook is None else f"--codebook: {columns.codebook}"
@@ -382,13 +372,13 @@ def _rule(text: str) -> "tuple[str, Rule]":
         raise InputError(f"{option} is not COL=quantiles:N, COL=edges:A,B,... or COL=categories[:N]") from None
 
 
-def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    """`COL=VALUE` for every text; a name may hold "="."""
+def _pairs(texts: Sequence[str] | None, option: str, form: str = "COL=VALUE") -> dict[str, str]:
+    """The column and the value of every text `COL=VALUE`; a name may hold "="."""
     found: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.rpartition("=")
         if not (equals and name and value):
-            raise InputError(f"{option} {text!r} is not COL=VALUE")
+            raise InputError(f"{option} must be {form}")
         if name in found:
             raise InputError(f"{option} gives column {name!r} twice")
         found[name] = value

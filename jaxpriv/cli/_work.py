@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -17,16 +18,42 @@ T = TypeVar("T")
 
 _TURN = 0.1  # seconds
 
-TimeLimitOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        help="Stop after this time, compiling included, and write the best mapping with its interval (exit code 4). "
-        "Ctrl-C does the same; a second one writes nothing.",
-        show_default="none",
-    ),
-]
 ProgressOption = Annotated[bool, typer.Option("--progress", help="Lines on stderr: step, value, bound, gap, seconds.")]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """When a solve ends, and what it prints until then."""
+
+    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6
+    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Stop after this time, compiling included, and write the best mapping with its interval (exit code "
+            "4). Ctrl-C does the same; a second one writes nothing.",
+            show_default="none",
+        ),
+    ] = None
+    progress: ProgressOption = False
+
+    def check(self) -> None:
+        """Refuse, before a file is read, numbers that no solve takes."""
+        from jaxpriv._validation import scalar
+
+        scalar(self.tol, "--tol", low=0.0, open_low=True)
+        if self.max_steps is not None:
+            scalar(self.max_steps, "--max-steps", low=1.0)
+        if self.time_limit is not None:
+            scalar(self.time_limit, "--time-limit", low=0.0)
+
+    def clock(self) -> "Clock":
+        """The clock of the solve, which begins now."""
+        from jaxpriv._clock import clock_of
+
+        return clock_of(self.time_limit, self.progress)
+
 
 _threads: list[threading.Thread] = []
 

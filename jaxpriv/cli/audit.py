@@ -12,18 +12,12 @@ from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     SYMBOLS,
-    BinsOption,
     ColumnOptions,
-    MissingOption,
-    ReadOption,
-    SharedOption,
-    UsefulOption,
     counts_by_attributes,
     counts_by_design,
     is_table,
     releases_by_attributes,
     releases_by_design,
-    rules_of,
     table_file,
 )
 from jaxpriv.cli._work import working
@@ -41,6 +35,7 @@ _LARGEST_JSON = 2**24
 
 
 def audit(
+    *,
     mechanism: Annotated[
         Path | None,
         typer.Argument(
@@ -58,10 +53,6 @@ def audit(
             "has its own codebook.",
         ),
     ] = None,
-    codebook: Annotated[
-        Path | None,
-        typer.Option(metavar="BOOK.json", help="Columns and classes of the table with which the mapping was made."),
-    ] = None,
     joint: Annotated[
         Path | None,
         typer.Option(
@@ -77,10 +68,7 @@ def audit(
             "--private and --released, or .npz with `counts` (S,Y).",
         ),
     ] = None,
-    private: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Private column; repeat the option for several.")
-    ] = None,
-    useful: UsefulOption = None,
+    columns: ColumnOptions,
     released: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,10 +77,6 @@ def audit(
             "useful or of the design); repeat the option for several.",
         ),
     ] = None,
-    shared: SharedOption = None,
-    bins: BinsOption = None,
-    missing: MissingOption = None,
-    read: ReadOption = None,
     show_values: Annotated[
         bool,
         typer.Option(
@@ -171,16 +155,14 @@ def audit(
         raise InputError("give one of --counts, --joint and --pairs")
     if (mechanism is None) != (pairs is not None):
         raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
-    columns = {"--private": private, "--released": released, "--bins": bins, "--missing": missing}
-    of_records = ColumnOptions(private, useful, shared, bins, missing, codebook, read=read)
     if pairs is None and show_values:
         raise InputError("--show-values is about --pairs")
-    if pairs is not None and (useful or shared or codebook is not None):
+    if pairs is not None and (columns.useful or columns.shared or columns.codebook is not None):
         raise InputError("--useful, --shared and --codebook are about a mapping, not about --pairs")
     records = counts if counts is not None else joint
     with_table = records is not None and is_table(records)
-    if pairs is None and not with_table and of_records.given:
-        raise InputError(f"{of_records.given[0]} is about a table in --counts or --joint")
+    if pairs is None and not with_table and columns.given:
+        raise InputError(f"{columns.given[0]} is about a table in --counts or --joint")
     released_table = releases is not None and is_table(releases)
     if pairs is None and released and not released_table:
         raise InputError("--released is about --pairs, or about a table in --releases")
@@ -191,7 +173,7 @@ def audit(
     design = mechanism is not None and mechanism.suffix.lower() == ".zip"
     if design and (counts is None or not with_table):
         raise InputError("a design is audited on a table of records in --counts")
-    if design and (released or [name for name in of_records.given if name != "--read"]):
+    if design and (released or [name for name in columns.given if name != "--read"]):
         raise InputError("a design has its own columns and classes: leave out --codebook and the names of columns")
     if certificate is not None and (not design or solution is not None):
         raise InputError("--certificate is about a design, DESIGN.zip, and goes without --solution")
@@ -200,16 +182,13 @@ def audit(
     if joint is not None and held_out:
         raise InputError("--held-out is about --counts")
     inputs = {"MECH.npz": mechanism, "--counts": counts, "--joint": joint, "--pairs": pairs}
-    inputs |= {"--releases": releases, "--solution": solution, "--codebook": codebook, "--certificate": certificate}
+    inputs |= {"--releases": releases, "--solution": solution, "--certificate": certificate, **columns.inputs}
     _output.check_outputs({"--json": json}, {name: path for name, path in inputs.items() if path is not None})
     options: dict[str, Any] = {"confidence": confidence, "orders": order or [], "measures": measures or None}
     options |= {"bootstrap": bootstrap, "seed": seed}
     if pairs is not None:
-        table, labels, chosen = _pairs(pairs, columns, read)
-        black_box = working(
-            "Auditing",
-            lambda _: audit_pairs(table, permutations=permutations, **options),
-        )
+        table, labels, chosen = _pairs(pairs, columns, released)
+        black_box = working("Auditing", lambda _: audit_pairs(table, permutations=permutations, **options))
         record = {"kind": "pairs", "units": "nats", **_record(black_box)}
         if show_values:
             record["labels"] = labels
@@ -219,13 +198,13 @@ def audit(
     data: dict[str, Any] = {}
     chosen: tuple[str, ...] = ()
     pairs_released, fitted = None, None
-    own = read if releases == records else None  # a table of its own is as `jaxpriv release` writes it
+    own = columns.read if releases == records else None  # a table of its own is as `jaxpriv release` writes it
     if design and counts is not None:
         from jaxpriv.mechanism import Mechanism
 
         fitted = Mechanism.load(mechanism)
         channel = fitted.matrix()
-        known = counts_by_design(table_file(counts, read), fitted)
+        known = counts_by_design(table_file(counts, columns.read), fitted)
         data = {"counts": known.counts, "held_out": held_out}
         if released_table and releases is not None:
             pairs_released = releases_by_design(table_file(releases, own), known, fitted)
@@ -237,7 +216,7 @@ def audit(
         channel = stored["mechanism"]
         if with_table and records is not None:
             option = "--joint" if counts is None else "--counts"
-            known, book = counts_by_attributes(records, of_records, stored["attributes"], stored["classes"], option)
+            known, book = counts_by_attributes(records, columns, stored["attributes"], stored["classes"], option)
             data = {"counts": known.counts, "held_out": held_out}
             chosen = (_PRIVATE_ALPHABET,)
             if counts is None:
@@ -275,17 +254,15 @@ def _record(found: "MechanismAudit | PairsAudit") -> JsonRecord:
     return {"measures": record.pop("rows"), **record}
 
 
-def _pairs(
-    path: Path, columns: dict[str, list[str] | None], read: list[str] | None
-) -> tuple[Any, Any, tuple[str, ...]]:
+def _pairs(path: Path, columns: ColumnOptions, released: list[str] | None) -> tuple[Any, Any, tuple[str, ...]]:
     """(counts (S, Y), the labels of S and Y or None, what was chosen on the records) of records or counts."""
     from jaxpriv._files import load_npz_safely
 
     if path.suffix.lower() == ".npz":
-        if any(columns.values()):
-            raise InputError(f"{', '.join(columns)} are about tables of records, not about .npz")
+        if columns.private or released or columns.bins or columns.missing:
+            raise InputError("--private, --released, --bins, --missing are about tables of records, not about .npz")
         return load_npz_safely(path, ["counts"])["counts"], None, ()
-    private, released = columns["--private"], columns["--released"]
+    private = columns.private
     if not private or not released:
         raise InputError("--pairs needs --private and --released: the names of columns")
     both = [name for name in private if name in released]
@@ -293,9 +270,11 @@ def _pairs(
         raise InputError(f"column {both[0]!r} is in --private and in --released: its values would be disclosed fully")
     from jaxpriv.estimation.tables import Quantiles, count_table
 
-    rules = rules_of(columns["--bins"], columns["--missing"], [*private, *released])
+    rules = columns.rules([*private, *released])
     # What is refused of sparse tables here are the estimates, later and by name; the bounds hold.
-    data = count_table(table_file(path, read), private=private, useful=released, rules=rules, sparse=True).dataset
+    data = count_table(
+        table_file(path, columns.read), private=private, useful=released, rules=rules, sparse=True
+    ).dataset
     chosen = ("Here the alphabets are the values that occur in these records; other values have no symbol.",)
     fitted = [name for name, rule in rules.items() if isinstance(rule, Quantiles)]
     if fitted:
@@ -412,19 +391,12 @@ def _pairs_text(record: JsonRecord, units: Units) -> str:
 
 
 def _table(rows: list[JsonRecord], columns: dict[str, str], units: Units) -> "RichTable":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("measure", no_wrap=True)
-    for title in columns.values():
-        table.add_column(title, justify="right")
-    table.add_column("units")
+    table = _output.empty_table([*columns.values()], before=["measure"], after=["units"])
     for row in rows:
         logarithmic = row["units"] == "nats"
         scale = units.per_nat if logarithmic else 1.0
         cells = [_cell(row[key], scale, down=key == "lower") for key in columns]
-        table.add_row(_label(row), *cells, str(units) if logarithmic else row["units"])
+        table.add_row(_output.measure_label(row), *cells, str(units) if logarithmic else row["units"])
     return table
 
 
@@ -437,12 +409,6 @@ def _cell(value: float | None, scale: float, *, down: bool) -> str:
 def _small(value: float) -> str:
     """A probability that floating-point numbers may have rounded to 0."""
     return f"{value:.3g}" if value > 0 else "0 (below the smallest floating-point number)"
-
-
-def _label(row: JsonRecord) -> str:
-    notes = [row["divergence"], None if row["order"] is None else f"order {row['order']:g}"]
-    notes.append(row["form"] if row["name"].startswith("gain-") else None)
-    return ", ".join([row["name"], *filter(None, notes)])
 
 
 def _estimated(columns: dict[str, str]) -> list[str]:

@@ -11,7 +11,7 @@ import typer
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
+from jaxpriv.errors import NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.datasets import Dataset
@@ -48,7 +48,7 @@ def demo(
 
     plotting.require_matplotlib()
     files = {name: out / name for name in ("frontier.png", "mapping.png", "funnel.png", "census.npz", "mapping.npz")}
-    _make_folder(out)
+    _output.make_folder(out)
     _output.check_outputs({**{f"--out {name}": path for name, path in files.items()}, "--json": json}, {})
 
     data = datasets.census()
@@ -86,15 +86,6 @@ def demo(
     _output.deliver(record, json, "" if _output.is_stdout(json) else _text(record, others, units), contents)
     if not all(status == "optimal" for status in [*record["status"], free.status, *funnel["status"]]):
         raise NotCertifiedError(f"some point is not certified to {_TOLERANCE:g} nats; see its status and gap")
-
-
-def _make_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out: {folder} exists and is not a folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ResourceError(f"--out: cannot make the folder {folder}: {error.strerror}") from error
 
 
 def _design(data: "Dataset", distances: np.ndarray, points: int) -> "tuple[Frontier, Solution]":
@@ -201,14 +192,8 @@ def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Pa
 
 
 def _text(record: JsonRecord, others: list[tuple[float, float, tuple[str, ...]]], units: Units) -> str:
-    from rich import box
-    from rich.table import Table
-
     scale = units.per_nat
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("budget", "distortion", f"leakage ({units})", "lower bound", "gap"):
-        table.add_column(heading, justify="right")
-    table.add_column("status")
+    table = _output.empty_table(["budget", "distortion", f"leakage ({units})", "lower bound", "gap"])
     columns = ("budget", "distortion", "value", "lower_bound", "gap", "status")
     for budget, distortion, value, bound, gap, status in zip(*(record[name] for name in columns), strict=True):
         table.add_row(
@@ -247,14 +232,9 @@ def _text(record: JsonRecord, others: list[tuple[float, float, tuple[str, ...]]]
 
 
 def _funnel_text(funnel: dict[str, object], units: Units) -> str:
-    from rich import box
-    from rich.table import Table
-
     scale = units.per_nat
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in (f"disclosed of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio"):
-        table.add_column(heading, justify="right")
-    table.add_column("status")
+    headings = (f"disclosed of X ({units})", f"leakage ({units})", "lower bound", "greedy", "greedy by ratio")
+    table = _output.empty_table(headings)
     columns = ("disclosure", "value", "lower_bound", "greedy", "greedy_ratio", "status")
     for disclosure, value, bound, greedy, ratio, status in zip(*(funnel[name] for name in columns), strict=True):
         table.add_row(

@@ -10,17 +10,7 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
-from jaxpriv.cli._tables import (
-    NO_TABLE,
-    BinsOption,
-    MissingOption,
-    PrivateOption,
-    ReadOption,
-    UsefulOption,
-    is_table,
-    rules_of,
-    table_file,
-)
+from jaxpriv.cli._tables import RecordOptions, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError
 
@@ -36,12 +26,12 @@ class SameUse(StrEnum):
 
 
 def excess(
+    *,
     table: Annotated[
         Path,
         typer.Argument(metavar="TABLE.csv", help="Records with private and useful columns.", show_default=False),
     ],
-    private: PrivateOption = None,
-    useful: UsefulOption = None,
+    columns: RecordOptions,
     released: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,9 +53,6 @@ def excess(
             "those of the useful columns) or the same I(X;Y)."
         ),
     ] = None,
-    bins: BinsOption = None,
-    missing: MissingOption = None,
-    read: ReadOption = None,
     tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal, nats.")] = 1e-6,
     time_limit: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Most seconds for computing the optimum.")
@@ -83,9 +70,7 @@ def excess(
     other = table if released_table is None else released_table
     inputs = {"TABLE": table, **({} if released_table is None else {"--released-table": released_table})}
     _output.check_outputs({"--json": json}, inputs)
-    for path in (table, other):
-        if not is_table(path):
-            raise InputError(f"{path}: {NO_TABLE}")
+    private, useful = columns.private, columns.useful
     if not private or not useful:
         raise InputError("name columns with --private and --useful")
     names = released or (useful if released_table is not None else [])
@@ -94,8 +79,8 @@ def excess(
     both = [name for name in names if name in (*private, *useful)] if released_table is None else []
     if both:
         raise InputError(f"column {both[0]!r} is released as it is: name the column that was released in its place")
-    rules = rules_of(bins, missing, [*private, *useful])
-    counts, costs = _counted(table, other, private, useful, names, rules, read)
+    rules = columns.rules([*private, *useful])
+    counts, costs = _counted(table, other, private, useful, names, rules, columns.read)
     if at is SameUse.distortion and costs is None:
         raise InputError("--at distortion: the released columns have other classes than the useful ones")
     found = working(
@@ -177,5 +162,4 @@ def _text(record: JsonRecord, units: Units) -> str:
         "excess over the optimum": f"{shown(record['least'])} to {shown(record['most'])}",
         "of Y on S beyond X, I(S;Y|X)": shown(record["direct"]),
     }
-    width = max(map(len, lines))
-    return "".join(f"{name:<{width}}  {value}".rstrip() + "\n" for name, value in lines.items())
+    return _output.aligned(lines)

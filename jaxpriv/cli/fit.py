@@ -10,34 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._measures import (
-    DivergenceOption,
-    GammaOption,
-    LeakageOption,
-    MeasureForm,
-    MeasureOption,
-    OrderOption,
-)
-from jaxpriv.cli._output import JsonOption, Units, UnitsOption
-from jaxpriv.cli._tables import (
-    NO_TABLE,
-    BinsOption,
-    CodebookOption,
-    CodebookOutOption,
-    ColumnOptions,
-    DistortionOption,
-    MissingOption,
-    PrivateOption,
-    ReadOption,
-    SharedOption,
-    SparseOption,
-    UsefulOption,
-    WeightOption,
-    is_table,
-    table_file,
-)
+from jaxpriv.cli._measures import FormOptions
+from jaxpriv.cli._output import CodebookOutOption, JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import CostOptions, table_file
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError, NotCertifiedError
+from jaxpriv.errors import NotCertifiedError
 
 if TYPE_CHECKING:
     from jaxpriv.mechanism import Fitted
@@ -53,6 +30,7 @@ class Unseen(StrEnum):
 
 
 def fit(
+    *,
     table: Annotated[
         Path,
         typer.Argument(metavar="TABLE.csv", help="A table of records: .csv, .tsv or .parquet.", show_default=False),
@@ -60,16 +38,7 @@ def fit(
     out: Annotated[
         Path, typer.Option(metavar="DESIGN.zip", help="Write the design; it holds no count.", show_default=False)
     ],
-    private: PrivateOption = None,
-    useful: UsefulOption = None,
-    shared: SharedOption = None,
-    bins: BinsOption = None,
-    missing: MissingOption = None,
-    codebook: CodebookOption = None,
-    read: ReadOption = None,
-    sparse: SparseOption = False,
-    distortion: DistortionOption = None,
-    weight: WeightOption = None,
+    columns: CostOptions,
     budget: Annotated[
         float | None, typer.Option(metavar="D", help="Least leakage with a mean distortion of at most D.")
     ] = None,
@@ -86,13 +55,7 @@ def fit(
             help="Watchdog: release symbols with small log-lift unchanged, with a lift leakage of at most L nats.",
         ),
     ] = None,
-    leakage: LeakageOption = "mutual-information",
-    form: Annotated[
-        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
-    ] = None,
-    order: OrderOption = None,
-    divergence: DivergenceOption = None,
-    gamma: GammaOption = None,
+    measure: FormOptions,
     split: Annotated[
         float, typer.Option(help="Share of the records for the design; the others are for its audit. 1: no audit.")
     ] = 0.5,
@@ -137,19 +100,14 @@ def fit(
     """
     from jaxpriv import mechanism
 
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight, read=read)
     outputs = {"--out": out, "--private-out": private_out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
-    if not is_table(table):
-        raise InputError(f"{table}: {NO_TABLE}")
     targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
     targets["target_leakage"] = target_leakage
-    if sum(value is not None for value in targets.values()) != 1:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in targets)
-        raise InputError(f"give exactly one of {options}")
-    kind = None if form is None else str(form)
-    MeasureOption("--leakage", leakage, kind, order, divergence, gamma).measure(None)
-    costs, source = columns.costs(), table_file(table, read)
+    _output.only_one(targets)
+    named = measure.option
+    named.measure(None)
+    costs, source = columns.costs(), table_file(table, columns.read)
     records = columns.of_records(table)
     found = working(
         "Fitting",
@@ -157,11 +115,11 @@ def fit(
             source,
             **records,
             **targets,
-            leakage=leakage,
-            form=kind,
-            order=order,
-            divergence=divergence,
-            gamma=gamma,
+            leakage=named.name,
+            form=None if named.form is None else str(named.form),
+            order=named.order,
+            divergence=named.divergence,
+            gamma=named.gamma,
             distortion=costs["kinds"] or None,
             weights=costs["weights"] or None,
             split=split,
@@ -171,7 +129,7 @@ def fit(
             unseen=str(unseen),
             resolution=resolution,
             tol=tol,
-            sparse=sparse,
+            sparse=columns.sparse,
         ),
     )
     files = {out: found.mechanism.to_bytes()}
@@ -265,17 +223,14 @@ def _text(found: "Fitted", units: Units) -> str:
                 lines[f"  {row.name} at most"] = _upper(row.upper, row.units, units)
         if audit.utility.lower is not None:
             lines["  utility I(X;Y) at least"] = f"{_output.lower(audit.utility.lower * units.per_nat)} {units}"
-    width = max(map(len, lines))
-    text = "".join(f"{name:<{width}}  {value}".rstrip() + "\n" for name, value in lines.items())
-    return text + "".join(f"{sentence}\n" for sentence in found.statements)
+    return _output.aligned(lines) + "".join(f"{sentence}\n" for sentence in found.statements)
 
 
 def _upper(value: float, unit: str, units: Units) -> str:
     if math.isinf(value):
         return "inf (no bound)"
-    if unit != "nats":
-        return f"{_output.upper(value)} {unit}"
-    return f"{_output.upper(value * units.per_nat)} {units}"
+    scale, name = (units.per_nat, str(units)) if unit == "nats" else (1.0, unit)
+    return f"{_output.upper(value * scale)} {name}"
 
 
 def _claim(claim: "Claim", units: Units, *, down: bool = False) -> str:

@@ -8,24 +8,11 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureForm, MeasureOption, OrderOption
+from jaxpriv.cli._measures import FormOptions
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
-from jaxpriv.cli._tables import (
-    BinsOption,
-    CodebookOption,
-    ColumnOptions,
-    DistortionOption,
-    MissingOption,
-    PrivateOption,
-    ReadOption,
-    SharedOption,
-    SparseOption,
-    UsefulOption,
-    WeightOption,
-    problem_of,
-)
-from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
-from jaxpriv.cli.plot import arrays_of, drawing_of
+from jaxpriv.cli._tables import ColumnOptions, CostOptions, problem_of
+from jaxpriv.cli._work import RunOptions, working
+from jaxpriv.cli.plot import arrays_of, drawing_of, picture_kind
 from jaxpriv.cli.solve import known_solver, parsed_limit
 from jaxpriv.errors import InputError, NotCertifiedError
 
@@ -38,6 +25,7 @@ _KINDS = (".csv", ".json", ".npz")
 
 
 def frontier(
+    *,
     problem: Annotated[
         Path,
         typer.Argument(
@@ -46,23 +34,8 @@ def frontier(
             "records (.csv, .tsv, .parquet) with --private and --useful.",
         ),
     ],
-    private: PrivateOption = None,
-    useful: UsefulOption = None,
-    shared: SharedOption = None,
-    bins: BinsOption = None,
-    missing: MissingOption = None,
-    codebook: CodebookOption = None,
-    read: ReadOption = None,
-    sparse: SparseOption = False,
-    distortion: DistortionOption = None,
-    weight: WeightOption = None,
-    leakage: LeakageOption = "mutual-information",
-    form: Annotated[
-        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
-    ] = None,
-    order: OrderOption = None,
-    divergence: DivergenceOption = None,
-    gamma: GammaOption = None,
+    columns: CostOptions,
+    measure: FormOptions,
     limit: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME[:PARAMETER]=VALUE", help="A further limit on a measure, as for `jaxpriv solve`."),
@@ -92,15 +65,11 @@ def frontier(
             min=2,
             metavar="N",
             help="N evenly spaced targets over the whole range, in place of numbers: budgets if the problem has a "
-            "distortion, "
-            "else disclosures.",
+            "distortion, else disclosures.",
         ),
     ] = None,
     solver: Annotated[str, typer.Option(metavar="NAME", help="As for `jaxpriv solve` and `jaxpriv funnel`.")] = "auto",
-    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
-    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None,
-    time_limit: TimeLimitOption = None,
-    progress: ProgressOption = False,
+    run: RunOptions,
     units: UnitsOption = Units.nats,
     out: Annotated[
         Path | None,
@@ -119,7 +88,6 @@ def frontier(
     Between the points the optimum lies in a band that is proved too. Targets that no mapping meets have the status
     `infeasible`. Exit code 4: the gap of some point is above --tol; all points and intervals are valid and written.
     """
-    from jaxpriv._clock import clock_of
     from jaxpriv._validation import scalar
     from jaxpriv.funnels.solve import funnel_frontier_within
     from jaxpriv.plotting import image_bytes, require_matplotlib
@@ -127,20 +95,12 @@ def frontier(
     from jaxpriv.problems import BottleneckProblem, DistortionProblem, FunnelProblem
     from jaxpriv.solving.frontier import frontier_within
 
-    asked_measures = [
-        MeasureOption("--leakage", leakage, form, order, divergence, gamma),
-        *map(parsed_limit, limit or ()),
-    ]
+    asked_measures = [measure.option, *map(parsed_limit, limit or ())]
     for one in asked_measures:
         one.measure(None)
-    scalar(tol, "--tol", low=0.0, open_low=True)
+    run.check()
     targets = {"budget": budget, "leakage_budget": leakage_budget, "multiplier": multiplier, "disclosure": disclosure}
-    given = [name for name, values in targets.items() if values]
-    if len(given) + (count is not None) != 1:
-        raise InputError(
-            "give exactly one of --budget, --leakage-budget, --multiplier, --disclosure and --count "
-            f"({'none' if not given and count is None else 'several'} given)"
-        )
+    given = [name for name in [_output.only_one({**targets, "count": count})] if name != "count"]
     for name in given:
         for position, value in enumerate(targets[name] or ()):
             scalar(value, f"--{name.replace('_', '-')}[{position}]")
@@ -148,9 +108,7 @@ def frontier(
         raise InputError(f"--out: {out.name} must end in {', '.join(_KINDS)}")
     if picture is not None:
         require_matplotlib()
-        if picture.suffix.lower() not in (".png", ".pdf", ".svg"):
-            raise InputError(f"--picture: {picture.name} must end in .png, .pdf or .svg")
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight, read=read)
+        picture_kind(picture, "--picture")
     outputs = {"--out": out, "--picture": picture, "--json": json}
     _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
     funnel = bottleneck or bool(disclosure)
@@ -162,21 +120,21 @@ def frontier(
         raise InputError("--bottleneck and problems without a distortion take --disclosure or --count")
     if funnel and limit:
         raise InputError("--limit is for curves over a distortion")
-    measures = [one.measure(arrays.get("neighbours")) for one in asked_measures]
-    limits = [(measure, one.value) for measure, one in zip(measures[1:], asked_measures[1:], strict=True)]
+    leakage, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
+    limits = [(one, asked.value) for one, asked in zip(limited, asked_measures[1:], strict=True)]
     values = np.array(targets[name]) if given else _spread(arrays, count or 0, funnel)
 
-    clock = clock_of(time_limit, progress)
-    options: dict[str, Any] = {"solver": solver, "tol": tol, "max_steps": max_steps}
+    clock = run.clock()
+    options: dict[str, Any] = {"solver": solver, "tol": run.tol, "max_steps": run.max_steps}
     first: dict[str, float] = {name: float(values[0])}
     if bottleneck:
-        if leakage != "mutual-information":
+        if measure.leakage != "mutual-information":
             raise InputError("--leakage: a bottleneck is about mutual information only")
         asked: Any = BottleneckProblem(arrays["joint"], **first)
     elif funnel:
-        asked = FunnelProblem(arrays["joint"], **{**first, "leakage": measures[0]})
+        asked = FunnelProblem(arrays["joint"], **{**first, "leakage": leakage})
     else:
-        asked = DistortionProblem(arrays["joint"], arrays["distortion"], leakage=measures[0], limits=limits, **first)
+        asked = DistortionProblem(arrays["joint"], arrays["distortion"], leakage=leakage, limits=limits, **first)
     solve = funnel_frontier_within if funnel else frontier_within
     curve = working("Solving", lambda _: solve(clock, asked, {name: values}, **options), clock)
     numbers = arrays_of(curve)
@@ -184,16 +142,17 @@ def frontier(
     files: dict[Path, bytes] = {}
     if out is not None:
         kind = out.suffix.lower()
-        files[out] = _npz(numbers, curve) if kind == ".npz" else _csv(record) if kind == ".csv" else _json(record)
+        plain = _output.json_text(record).encode() if kind == ".json" else _csv(record)
+        files[out] = _npz(numbers, curve) if kind == ".npz" else plain
     if picture is not None:
-        drawn = plot_curves([drawn_curve(curve)], units=units.value, tol=tol)
-        files[picture] = image_bytes(drawn, picture.suffix.lower()[1:])
+        drawn = plot_curves([drawn_curve(curve)], units=units.value, tol=run.tol)
+        files[picture] = image_bytes(drawn, picture_kind(picture, "--picture"))
     _output.deliver(record, json, _table(numbers, curve, units), files)
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]
     if len(open_gaps):
         raise NotCertifiedError(
             f"{_output.stopped(clock.stop)}{len(open_gaps)} of {len(values)} points are not certified to --tol "
-            f"{tol:g}: the largest gap is "
+            f"{run.tol:g}: the largest gap is "
             f"{_output.upper(open_gaps.max(), 3)}. All intervals are valid."
         )
 
@@ -248,10 +207,6 @@ def _npz(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") 
     return _output.npz_bytes(**arrays, **drawing_of(drawn_curve(curve)))
 
 
-def _json(record: Mapping[str, object]) -> bytes:
-    return _output.json_text(record).encode()
-
-
 def _csv(record: JsonRecord) -> bytes:
     """One row for each target; the first column has the name of the form."""
     columns = {name: values for name, values in record.items() if isinstance(values, list)}
@@ -267,19 +222,13 @@ def _cell(value: str | float | list[float]) -> str:
 
 
 def _table(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier", units: Units) -> str:
-    from rich import box
-    from rich.table import Table
-
     own = curve.problem.leakage.unit
     scale, unit = (units.per_nat, str(units)) if own == "nats" else (1.0, own)
-    leaks = curve.form not in ("leakage_budget",)
     across = "I(X;Y)" if "disclosure" in numbers else "distortion"
     per, suffix = (units.per_nat, f" ({units})") if across == "I(X;Y)" else (1.0, "")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in (curve.form.replace("_", " "), f"{across}{suffix}", f"leakage ({unit})", "lower bound", "gap"):
-        table.add_column(heading, justify="right")
-    table.add_column("status")
-    width = scale if leaks else per
+    headings = (curve.form.replace("_", " "), f"{across}{suffix}", f"leakage ({unit})", "lower bound", "gap")
+    table = _output.empty_table(headings)
+    width = per if curve.form == "leakage_budget" else scale
     target_scale = {"disclosure": units.per_nat, "leakage_budget": scale}.get(curve.form, 1.0)
     spent = numbers["disclosure"] if "disclosure" in numbers else numbers["distortion"]
     for k, target in enumerate(numbers["target"]):

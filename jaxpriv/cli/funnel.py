@@ -1,30 +1,16 @@
 """`jaxpriv funnel`: the least (privacy funnel) or the most (bottleneck) leakage about S at a disclosure of X."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._measures import DivergenceOption, GammaOption, LeakageOption, MeasureOption, OrderOption
-from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
-from jaxpriv.cli._tables import (
-    BinsOption,
-    CodebookOption,
-    CodebookOutOption,
-    ColumnOptions,
-    MissingOption,
-    PrivateOption,
-    ReadOption,
-    SharedOption,
-    SparseOption,
-    UsefulOption,
-    book_file,
-    problem_of,
-    symbols_of,
-)
-from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
+from jaxpriv.cli._measures import LeakageOptions
+from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
+from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
+from jaxpriv.cli._work import RunOptions, working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
 if TYPE_CHECKING:
@@ -38,6 +24,7 @@ _NUMBERS = ("value", "lower_bound", "upper_bound", "gap", "leakage", "disclosure
 
 
 def funnel(
+    *,
     problem: Annotated[
         Path,
         typer.Argument(
@@ -45,14 +32,7 @@ def funnel(
             help="`joint` (S,X), or a table of records (.csv, .tsv, .parquet) with --private and --useful.",
         ),
     ],
-    private: PrivateOption = None,
-    useful: UsefulOption = None,
-    shared: SharedOption = None,
-    bins: BinsOption = None,
-    missing: MissingOption = None,
-    codebook: CodebookOption = None,
-    read: ReadOption = None,
-    sparse: SparseOption = False,
+    columns: CountOptions,
     disclosure: Annotated[
         list[float] | None,
         typer.Option(
@@ -84,25 +64,9 @@ def funnel(
             "greedy-bottleneck, difference-of-convex, alternating, bottleneck-iteration.",
         ),
     ] = "auto",
-    leakage: LeakageOption = "mutual-information",
-    order: OrderOption = None,
-    divergence: DivergenceOption = None,
-    gamma: GammaOption = None,
-    tol: Annotated[float, typer.Option(help="Largest proved gap that counts as optimal.")] = 1e-6,
-    max_steps: Annotated[int | None, typer.Option(help="Most rounds.", show_default="the method's own")] = None,
-    time_limit: TimeLimitOption = None,
-    progress: ProgressOption = False,
-    units: UnitsOption = Units.nats,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MECH.npz|csv",
-            help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
-            "and `classes`, a fingerprint of the codebook. A .csv holds the mapping alone, one row for each x.",
-        ),
-    ] = None,
-    codebook_out: CodebookOutOption = None,
-    json: JsonOption = None,
+    measure: LeakageOptions,
+    run: RunOptions,
+    results: MappingOptions,
 ) -> None:
     """Design the mapping P(y|x) with the least leakage of S at a prescribed information about X, or the reverse.
 
@@ -112,101 +76,76 @@ def funnel(
     together) or Ctrl-C came first; mapping and interval are valid and written all the same. The other methods
     are local and prove nothing: their status is `best_known` or `stationary`, with exit code 0.
     """
-    from jaxpriv._clock import clock_of
-    from jaxpriv._validation import joint_array, scalar
+    from jaxpriv._validation import joint_array
     from jaxpriv.funnels import FunnelSolution
     from jaxpriv.funnels.solve import FUNNEL_SOLVERS
     from jaxpriv.problems import BottleneckProblem, FunnelProblem
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
 
-    measure = MeasureOption("--leakage", leakage, None, order, divergence, gamma).measure(None)
+    leakage = measure.option.measure(None)
     if method not in ("auto", *FUNNEL_SOLVERS):
         raise InputError(f"--method {method!r} is not a method's name; known: auto, {', '.join(FUNNEL_SOLVERS)}")
     bottleneck = bottleneck or bool(relevance) or method in _OF_BOTTLENECKS
-    form, targets = _target(disclosure, leakage_budget, relevance, multiplier)
-    _check_form(form, bottleneck, method, leakage)
-    scalar(tol, "--tol", low=0.0, open_low=True)
-    if max_steps is not None:
-        scalar(max_steps, "--max-steps", low=1.0)
-    if time_limit is not None:
-        scalar(time_limit, "--time-limit", low=0.0)
-    if out is not None and len(targets) > 1:
+    given = {"disclosure": disclosure, "leakage_budget": leakage_budget, "relevance": relevance}
+    form, targets = _target({**given, "multiplier": multiplier})
+    _check_form(form, bottleneck, method, measure.leakage)
+    run.check()
+    if results.out is not None and len(targets) > 1:
         raise InputError("--out: one mapping is written; give one target")
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, read=read)
-    outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
-    _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
-    _output.check_mapping(out)
+    results.check({"PROBLEM.npz": problem, **columns.inputs})
     arrays, table = problem_of(problem, columns, ["joint"])
     joint = joint_array(arrays["joint"])
-    files = book_file(codebook_out, table)
+    files = book_file(results.codebook_out, table)
 
     def work(report: Callable[[int, int], None]) -> "list[FunnelSolution | InfeasibleError]":
-        found: list[FunnelSolution | InfeasibleError] = []
+        solved: list[FunnelSolution | InfeasibleError] = []
         for position, target in enumerate(targets):
-            given: object = {form: target}
+            wanted: object = {form: target} if bottleneck else {form: target, "leakage": leakage}
             try:
-                asked = (
-                    BottleneckProblem(joint, **given)
-                    if bottleneck
-                    else FunnelProblem(joint, **{**given, "leakage": measure})
-                )
-                solved = solve_within(clock, asked, method, Goal(tol, 0.0), max_steps)
-                assert isinstance(solved, FunnelSolution)
-                found.append(solved)
+                asked = BottleneckProblem(joint, **wanted) if bottleneck else FunnelProblem(joint, **wanted)
+                one = solve_within(clock, asked, method, Goal(run.tol, 0.0), run.max_steps)
+                assert isinstance(one, FunnelSolution)
+                solved.append(one)
             except InfeasibleError as error:
-                found.append(error)  # it names the target
+                solved.append(error)  # it names the target
             report(position + 1, len(targets))
-        return found
+        return solved
 
-    clock = clock_of(time_limit, progress)
-    results = working("Solving", work, clock)
+    clock = run.clock()
+    found = working("Solving", work, clock)
     least = (not bottleneck and form != "leakage_budget") or form == "relevance"
-    records = [_infeasible(one, least) if isinstance(one, InfeasibleError) else _record(one) for one in results]
-    own = {} if measure.unit == "nats" else {"leakage_units": measure.unit}
+    records = [_infeasible(one, least) if isinstance(one, InfeasibleError) else _record(one) for one in found]
+    own = {} if leakage.unit == "nats" else {"leakage_units": leakage.unit}
     record = {**_together(records, method), "units": "nats", **own}
-    if out is not None and not isinstance(results[0], InfeasibleError):
-        files = {out: _output.mapping_bytes(out, results[0].mechanism, symbols_of(arrays)), **files}
-    unreachable = next((one for one in results if isinstance(one, InfeasibleError)), None)
+    first = found[0]
+    if not isinstance(first, InfeasibleError):
+        files |= results.files(lambda: first.mechanism, symbols_of(arrays))
+    unreachable = next((one for one in found if isinstance(one, InfeasibleError)), None)
     if unreachable is not None:
         text = ""
     elif len(targets) == 1:
-        text = _summary(record, form, bottleneck, units)
+        text = _summary(record, form, bottleneck, results.units)
     else:
-        text = _table(records, targets, form, own, units)
-    _output.deliver(record, json, text, {} if unreachable is not None else files)
+        text = _table(records, targets, form, own, results.units)
+    _output.deliver(record, results.json, text, {} if unreachable is not None else files)
     if unreachable is not None:
         raise unreachable
     open_gaps = [one["gap"] for one in records if one["status"] != "optimal"]
     if open_gaps and (method in _CERTIFYING or clock.stop):
         raise NotCertifiedError(
-            f"{_output.stopped(clock.stop)}not certified to --tol {tol:g}: the gap is "
+            f"{_output.stopped(clock.stop)}not certified to --tol {run.tol:g}: the gap is "
             f"{_output.upper(max(open_gaps), 3)}. The mapping and its interval are valid. "
             f"{_output.advice(clock.stop, 'Allow more --max-steps, or raise --tol')}"
         )
 
 
-def _target(
-    disclosure: list[float] | None,
-    leakage_budget: list[float] | None,
-    relevance: list[float] | None,
-    multiplier: list[float] | None,
-) -> tuple[str, list[float]]:
+def _target(forms: Mapping[str, list[float] | None]) -> tuple[str, list[float]]:
     """The one form that is given and its values, each checked by option and position."""
     from jaxpriv._validation import scalar
 
-    forms = {
-        "disclosure": disclosure,
-        "leakage_budget": leakage_budget,
-        "relevance": relevance,
-        "multiplier": multiplier,
-    }
-    given = [(name, values) for name, values in forms.items() if values]
-    options = [f"--{name.replace('_', '-')}" for name in forms]
-    if len(given) != 1:
-        found = "none" if not given else "several"
-        raise InputError(f"give exactly one of {', '.join(options[:-1])} and {options[-1]}; {found} given")
-    form, values = given[0]
+    form = _output.only_one(forms)
+    values = forms[form] or []
     for position, value in enumerate(values):
         option = f"--{form.replace('_', '-')}"
         scalar(value, option if len(values) == 1 else f"{option}[{position}]", low=0.0)
@@ -290,22 +229,14 @@ def _summary(record: JsonRecord, form: str, bottleneck: bool, units: Units) -> s
         "solver": f"{record['solver']}, {record['iterations']} iterations",
         "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",
     }
-    width = max(map(len, lines))
-    return "".join(f"{label:<{width}}  {value}\n" for label, value in lines.items())
+    return _output.aligned(lines)
 
 
 def _table(records: list[JsonRecord], targets: list[float], form: str, own: JsonRecord, units: Units) -> str:
-    from rich import box
-    from rich.table import Table
-
     scale, unit = _scale(own, units)
     per = units.per_nat if form in ("leakage_budget", "relevance") else scale
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    target_name = form.replace("_", " ")
-    headings = (target_name, f"I(X;Y) ({units})", f"leakage ({unit})", "lower bound", "upper bound", "steps")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    table.add_column("status")
+    headings = (form.replace("_", " "), f"I(X;Y) ({units})", f"leakage ({unit})", "lower bound", "upper bound", "steps")
+    table = _output.empty_table(headings)
     for target, one in zip(targets, records, strict=True):
         table.add_row(
             f"{target:g}",

@@ -1,11 +1,21 @@
-"""`jaxpriv info`: versions, devices, and what this installation can do."""
+"""`jaxpriv info`, what this installation is and can do; `jaxpriv cache`, its executables that are kept on disk."""
 
+import os
 import platform
+from collections.abc import Callable
 from importlib import metadata
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, JsonRecord
 from jaxpriv.cli._work import working
+from jaxpriv.errors import InputError, ResourceError
+
+if TYPE_CHECKING:
+    from jaxpriv._kept import Contents
 
 _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
 
@@ -13,11 +23,11 @@ _PACKAGES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
 def info(json: JsonOption = None) -> None:
     """Print versions and settings for a problem report, without host, user or path names."""
     _output.check_outputs({"--json": json}, {})
-    record = working("Starting JAX", lambda _: _record())
-    _output.deliver(record, json, _text(record))
+    record = working("Starting JAX", lambda _: _installation())
+    _output.deliver(record, json, _settings(record))
 
 
-def _record() -> dict[str, object]:
+def _installation() -> dict[str, object]:
     import jax
 
     from jaxpriv import __version__, _native
@@ -25,11 +35,6 @@ def _record() -> dict[str, object]:
     from jaxpriv.leakage import NAMES
     from jaxpriv.solving.choice import SOLVER_NAMES
 
-    try:
-        found = kept.contents()
-        executables = {"executables": found.executables, "bytes": found.size}
-    except kept.UnusableError as error:
-        executables = {"executables": 0, "bytes": 0, "note": str(error)}
     return {
         "versions": {
             "jaxpriv": __version__,
@@ -41,7 +46,7 @@ def _record() -> dict[str, object]:
         "devices": [device.device_kind for device in jax.devices()],
         "cpu_kernels": _native.instruction_set(),
         "cpu_kernels_absent": _native.absence(),
-        "kept": executables,
+        "kept": _contents(kept.contents),
         # The library computes in float64 whatever this says, and leaves it as it is.
         "x64": bool(jax.config.values["jax_enable_x64"]),
         "solvers": list(SOLVER_NAMES),
@@ -49,21 +54,134 @@ def _record() -> dict[str, object]:
     }
 
 
-def _text(record: JsonRecord) -> str:
+def _settings(record: JsonRecord) -> str:
+    kept = record["kept"]
     lines = {
         **record["versions"],
         "platform": record["platform"],
         "backend": record["backend"],
         "devices": ", ".join(record["devices"]),
         "CPU kernels": record["cpu_kernels"] or f"none ({record['cpu_kernels_absent']})",
-        "kept executables": _kept(record["kept"]),
+        "kept executables": kept.get("note") or f"{kept['executables']}, {kept['bytes'] / 2**20:.1f} MiB",
         "jax_enable_x64": str(record["x64"]).lower(),
         "solvers": ", ".join(record["solvers"]),
         "measures": ", ".join(record["measures"]),
     }
-    width = max(map(len, lines))
-    return "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())
+    return _output.aligned(lines)
 
 
-def _kept(record: JsonRecord) -> str:
-    return record.get("note") or f"{record['executables']}, {record['bytes'] / 2**20:.1f} MiB"
+# Symbols of a shape to compile for: one table of more does not fit.
+_MOST_NUMBERS = 2**24
+
+
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them first.")] = False,
+    warm: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SxXxY",
+            help="Compile, for so many symbols of S, X and Y, what `solve` would with a budget, with a multiplier and "
+            "with a leakage budget; repeatable.",
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Print where compiled programs are kept on disk and how many; remove them, or make some ahead of time.
+
+    A process that needs one of them loads it in a tenth of a second. Small problems are not compiled at all. The
+    environment variable JAXPRIV_CACHE=off switches this off; an absolute path there is used in place of the user's
+    cache folder.
+    """
+    shapes = [_shape(text) for text in warm or ()]
+    _output.check_outputs({"--json": json}, {})
+    record = working("Compiling" if shapes else "Starting JAX", lambda report: _record(clear, shapes, report))
+    _output.deliver(record, json, _text(record))
+
+
+def _shape(text: str) -> tuple[int, int, int]:
+    parts = text.split("x")
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
+        raise InputError(f"--warm {text!r} is not SxXxY, as in 64x100x100")
+    private, inputs, outputs = map(int, parts)
+    if private * inputs * outputs > _MOST_NUMBERS:
+        raise InputError(f"--warm {text!r}: more than {_MOST_NUMBERS} numbers")
+    return private, inputs, outputs
+
+
+def _record(clear: bool, shapes: list[tuple[int, int, int]], report: Callable[[int, int], None]) -> dict[str, object]:
+    from jaxpriv import _kept as kept
+
+    try:
+        folder = str(kept.folder())
+    except kept.UnusableError as error:
+        if clear or shapes:
+            raise ResourceError(f"no executables are kept: {error}") from error
+        return {"folder": None, "executables": 0, "bytes": 0, "most_bytes": kept.MOST_BYTES, "note": str(error)}
+    removed: dict[str, object] | None = None
+    try:
+        if clear:
+            removed = _contents(kept.clear) if os.path.lexists(folder) else {"executables": 0}
+            if "note" in removed:
+                raise ResourceError(f"{folder}: nothing was removed: {removed['note']}")
+        if shapes:
+            kept.prepare()
+    except kept.UnusableError as error:
+        raise ResourceError(f"{folder}: nothing was compiled: {error}") from error
+    for done, shape in enumerate(shapes):
+        report(done, len(shapes))
+        _compile(*shape)
+    contents = _contents(kept.contents)
+    return {
+        "folder": folder,
+        **contents,
+        "most_bytes": kept.MOST_BYTES,
+        **({} if removed is None else {"removed": removed["executables"]}),
+    }
+
+
+def _contents(of: "Callable[[], Contents]") -> dict[str, object]:
+    from jaxpriv._kept import UnusableError
+
+    try:
+        found = of()
+    except UnusableError as error:
+        return {"executables": 0, "bytes": 0, "note": str(error)}
+    return {"executables": found.executables, "bytes": found.size}
+
+
+def _compile(private: int, inputs: int, outputs: int) -> None:
+    from jaxpriv.problems import DistortionProblem
+    from jaxpriv.solving.loops import SWITCH
+    from jaxpriv.solving.solve import solve
+
+    # Tables without structure, so that nothing is merged; the time limit would choose other programs.
+    draw = np.random.default_rng(0)
+    joint = draw.dirichlet(np.ones(private * inputs)).reshape(private, inputs)
+    costs = draw.uniform(size=(inputs, outputs))
+    costs[np.arange(inputs), np.arange(inputs) % outputs] = 0.0
+    before = os.environ.get(SWITCH)
+    os.environ[SWITCH] = "always"
+    try:
+        for problem in (
+            DistortionProblem(joint, costs, budget=0.1),
+            DistortionProblem(joint, costs, multiplier=1.0),
+            DistortionProblem(joint, costs, leakage_budget=0.01),
+        ):
+            solve(problem)
+    finally:
+        os.environ.pop(SWITCH)
+        if before is not None:
+            os.environ[SWITCH] = before
+
+
+def _text(record: JsonRecord) -> str:
+    lines = {
+        "folder": record["folder"] or "none",
+        "executables": str(record["executables"]),
+        "size": f"{record['bytes'] / 2**20:.1f} of at most {record['most_bytes'] / 2**20:.0f} MiB",
+    }
+    if "removed" in record:
+        lines["removed"] = str(record["removed"])
+    if "note" in record:
+        lines["note"] = record["note"]
+    return _output.aligned(lines)

@@ -1,34 +1,32 @@
 """`jaxpriv joint`: the joint distribution and the distortion of a table of records, as other commands read them."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption
-from jaxpriv.cli._tables import (
-    NO_TABLE,
-    BinsOption,
-    CodebookOption,
-    CodebookOutOption,
-    ColumnOptions,
-    DistortionOption,
-    MissingOption,
-    PrivateOption,
-    ReadOption,
-    SharedOption,
-    SparseOption,
-    UsefulOption,
-    WeightOption,
-    book_file,
-    is_table,
-    problem_of,
-)
-from jaxpriv.errors import InputError
+from jaxpriv.cli._output import CodebookOutOption, JsonOption
+from jaxpriv.cli._tables import CostOptions, arrays_of_table, book_file
+
+
+@dataclass(frozen=True)
+class SurveyOptions(CostOptions):
+    """Options about records that have weights, too."""
+
+    survey_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="Survey weights of the records (numbers >= 0): the joint is that of weighted records; bounds for a "
+            "population from counts do not apply to it.",
+        ),
+    ] = None
 
 
 def joint(
+    *,
     table: Annotated[
         Path,
         typer.Argument(metavar="TABLE.csv", help="A table of records: .csv, .tsv or .parquet.", show_default=False),
@@ -42,24 +40,7 @@ def joint(
             show_default=False,
         ),
     ],
-    private: PrivateOption = None,
-    useful: UsefulOption = None,
-    shared: SharedOption = None,
-    bins: BinsOption = None,
-    missing: MissingOption = None,
-    codebook: CodebookOption = None,
-    read: ReadOption = None,
-    survey_weight: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="Survey weights of the records (numbers >= 0): the joint is that of weighted records; bounds for a "
-            "population from counts do not apply to it.",
-        ),
-    ] = None,
-    sparse: SparseOption = False,
-    distortion: DistortionOption = None,
-    weight: WeightOption = None,
+    columns: SurveyOptions,
     codebook_out: CodebookOutOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -68,25 +49,9 @@ def joint(
     S and X are the combinations of classes that occur, in the order of their codes. PROBLEM.npz holds counts of
     people: a new one can be read by its owner only.
     """
-    columns = ColumnOptions(
-        private,
-        useful,
-        shared,
-        bins,
-        missing,
-        codebook,
-        sparse,
-        distortion,
-        weight,
-        read=read,
-        survey_weight=survey_weight,
-    )
     outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
     _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
-    if not is_table(table):
-        raise InputError(f"{table}: {NO_TABLE}")
-    arrays, counted = problem_of(table, columns, ["joint", "distortion"])
-    assert counted is not None
+    arrays, counted = arrays_of_table(table, columns, costs=True)
     states, symbols = arrays["joint"].shape
     record = {
         "records": int(arrays["counts"].sum()),

@@ -7,20 +7,7 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
-from jaxpriv.cli._tables import (
-    SYMBOLS,
-    BinsOption,
-    CodebookOption,
-    ColumnOptions,
-    MissingOption,
-    PrivateOption,
-    ReadOption,
-    SharedOption,
-    UsefulOption,
-    counts_by_attributes,
-    is_table,
-    problem_of,
-)
+from jaxpriv.cli._tables import SYMBOLS, ColumnOptions, counts_by_attributes, is_table, problem_of
 from jaxpriv.cli._work import working
 
 if TYPE_CHECKING:
@@ -31,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def leakage(
+    *,
     mechanism: Annotated[Path, typer.Argument(metavar="MECH.npz", help="`mechanism` (X,Y): P(y|x), rows sum to one.")],
     joint: Annotated[
         Path,
@@ -41,13 +29,7 @@ def leakage(
             show_default=False,
         ),
     ],
-    private: PrivateOption = None,
-    useful: UsefulOption = None,
-    shared: SharedOption = None,
-    bins: BinsOption = None,
-    missing: MissingOption = None,
-    codebook: CodebookOption = None,
-    read: ReadOption = None,
+    columns: ColumnOptions,
     order: Annotated[
         list[float] | None,
         typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures."),
@@ -65,7 +47,6 @@ def leakage(
     from jaxpriv.leakage import by_name
 
     extra = [by_name(name, order=value) for name in ("sibson", "arimoto") for value in order or ()]
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, read=read)
     _output.check_outputs({"--json": json}, {"MECH.npz": mechanism, "--joint": joint, **columns.inputs})
     stored = load_npz_safely(mechanism, ["mechanism", *(SYMBOLS if is_table(joint) else ())])
     channel = stored["mechanism"]
@@ -124,20 +105,19 @@ def _measure(
 
 
 def _text(records: list[JsonRecord], single: bool, units: Units) -> str:
-    from rich import box
-    from rich.table import Table
-
     parts: list[object] = []
     for k, one in enumerate(records):
-        table = Table(box=box.SIMPLE_HEAD, title=None if single else f"joint {k}", title_justify="left", pad_edge=False)
-        table.add_column("measure")
-        table.add_column("value", justify="right")
-        table.add_column("units")
-        table.add_column("attained at")
+        title = None if single else f"joint {k}"
+        table = _output.empty_table(["value"], before=["measure"], after=["units", "attained at"], title=title)
         for row in one["measures"]:
             logarithmic = row["units"] == "nats"
             value = row["value"] * (units.per_nat if logarithmic else 1.0)
-            table.add_row(_label(row), _output.upper(value), str(units) if logarithmic else row["units"], _place(row))
+            table.add_row(
+                _output.measure_label(row),
+                _output.upper(value),
+                str(units) if logarithmic else row["units"],
+                _place(row),
+            )
         parts.append(table)
         for what, where in (
             ("private symbols without mass", "absent_private"),
@@ -151,12 +131,6 @@ def _text(records: list[JsonRecord], single: bool, units: Units) -> str:
         "and mutual information stay below it."
     )
     return _output.rendered(*parts)
-
-
-def _label(row: JsonRecord) -> str:
-    notes = [row["divergence"], None if row["order"] is None else f"order {row['order']:g}"]
-    notes.append(row["form"] if row["name"].startswith("gain-") else None)
-    return ", ".join([row["name"], *filter(None, notes)])
 
 
 def _place(row: JsonRecord) -> str:

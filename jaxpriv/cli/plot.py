@@ -90,15 +90,22 @@ def plot(
     from jaxpriv.plotting.figures import plot_curves
 
     require_matplotlib()
-    if out.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InputError(f"--out: {out.name} must end in .png, .pdf or .svg")
+    kind = picture_kind(out, "--out")
     _output.check_outputs({"--out": out}, {f"RESULT {k + 1}": path for k, path in enumerate(results)})
     found: list[Any] = [_read(path) for path in results]
     curves = [one for one in found if not isinstance(one, tuple)]
     if len(found) > 1 and len(curves) < len(found):
         raise InputError("several results are drawn together if all of them are curves (CURVE.npz of jaxpriv frontier)")
     figure = plot_curves(curves, units=units.value, title=title) if curves else plot_mapping(found[0][1], title=title)
-    _output.deliver({}, None, f"picture in {out}\n", {out: image_bytes(figure, out.suffix.lower()[1:])})
+    _output.deliver({}, None, f"picture in {out}\n", {out: image_bytes(figure, kind)})
+
+
+def picture_kind(path: Path, option: str) -> str:
+    """The kind of picture that a name asks for; an `InputError` names the option."""
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in ("png", "pdf", "svg"):
+        raise InputError(f"{option}: {path.name} must end in .png, .pdf or .svg")
+    return kind
 
 
 def _read(path: Path) -> "DrawnCurve | tuple[str, object]":

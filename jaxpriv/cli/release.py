@@ -1,4 +1,4 @@
-"""`jaxpriv release`: a table of records, released by a design into a file, with a receipt."""
+"""`jaxpriv release`, a table of records released by a design, with a receipt; `jaxpriv report`, a page about a design."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,10 +7,9 @@ import typer
 
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption
-from jaxpriv.cli._tables import NO_TABLE, ReadOption, is_table, table_file
+from jaxpriv.cli._tables import ReadOption, table_file
 from jaxpriv.cli._work import working
 from jaxpriv.cli.fit import Unseen
-from jaxpriv.errors import InputError
 
 
 def release(
@@ -69,9 +68,6 @@ def release(
     inputs = {"TABLE": table, "--design": design}
     outputs = {"--out": out, "--receipt": receipt, "--ledger": ledger, "--json": json}
     _output.check_outputs(outputs, inputs)
-    if not is_table(table):
-        raise InputError(f"{table}: {NO_TABLE}")
-
     source = table_file(table, read)
 
     def work(_: object) -> mechanism.Released:
@@ -105,3 +101,33 @@ def release(
     if keep:
         lines.append(f"not covered by any audit: {', '.join(keep)}")
     _output.deliver(record, json, "".join(f"{line}\n" for line in lines), private=True)
+
+
+def report(
+    design: Annotated[Path, typer.Argument(metavar="DESIGN.zip", help="What `jaxpriv fit` wrote.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option(metavar="REPORT.html", help="One page; it needs no network.", show_default=False)
+    ],
+    private: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="AUDIT.zip",
+            help="Counts and certificate: adds what the release reveals about each private class, the certified curve "
+            "and bounds for the population. The page then holds shares of private classes (mode 0600).",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence of all bounds for the population simultaneously.")
+    ] = 0.95,
+) -> None:
+    """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
+    from jaxpriv.mechanism import Evidence, Mechanism
+    from jaxpriv.report import report as page
+
+    inputs = {"DESIGN.zip": design, **({} if private is None else {"--private": private})}
+    _output.check_outputs({"--out": out}, inputs)
+    mechanism = Mechanism.load(design)
+    evidence = None if private is None else Evidence.load(private, mechanism)
+    text = working("Reporting", lambda _: page(mechanism, evidence, confidence=confidence))
+    secret = [] if evidence is None else [out]
+    _output.deliver({}, None, f"report in {out}\n", {out: text.encode()}, private_files=secret)

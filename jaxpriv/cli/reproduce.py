@@ -57,12 +57,7 @@ def reproduce(
 
     require_matplotlib()
     folder = Path("out") / name if out is None else out
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out: {folder} exists and is not a folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ResourceError(f"--out: cannot make the folder {folder}: {error.strerror}") from error
+    _output.make_folder(folder)
     # The experiment writes beside itself: it works on a copy, and what is stored with it stays as it is.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".run-") as place:
         copy = Path(place) / "experiments" / name

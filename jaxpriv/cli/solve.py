@@ -9,34 +9,10 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._measures import (
-    FORMS,
-    DivergenceOption,
-    GammaOption,
-    LeakageOption,
-    MeasureForm,
-    MeasureOption,
-    OrderOption,
-)
-from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
-from jaxpriv.cli._tables import (
-    BinsOption,
-    CodebookOption,
-    CodebookOutOption,
-    ColumnOptions,
-    DistortionOption,
-    MissingOption,
-    PrivateOption,
-    ReadOption,
-    SharedOption,
-    SparseOption,
-    UsefulOption,
-    WeightOption,
-    book_file,
-    problem_of,
-    symbols_of,
-)
-from jaxpriv.cli._work import ProgressOption, TimeLimitOption, working
+from jaxpriv.cli._measures import FORMS, FormOptions, MeasureOption
+from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
+from jaxpriv.cli._tables import CostOptions, book_file, problem_of, symbols_of
+from jaxpriv.cli._work import RunOptions, working
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 
 if TYPE_CHECKING:
@@ -44,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def solve(
+    *,
     problem: Annotated[
         Path,
         typer.Argument(
@@ -53,23 +30,8 @@ def solve(
             "(.csv, .tsv, .parquet) with --private and --useful.",
         ),
     ],
-    private: PrivateOption = None,
-    useful: UsefulOption = None,
-    shared: SharedOption = None,
-    bins: BinsOption = None,
-    missing: MissingOption = None,
-    codebook: CodebookOption = None,
-    read: ReadOption = None,
-    sparse: SparseOption = False,
-    distortion: DistortionOption = None,
-    weight: WeightOption = None,
-    leakage: LeakageOption = "mutual-information",
-    form: Annotated[
-        MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
-    ] = None,
-    order: OrderOption = None,
-    divergence: DivergenceOption = None,
-    gamma: GammaOption = None,
+    columns: CostOptions,
+    measure: FormOptions,
     limit: Annotated[
         list[str] | None,
         typer.Option(
@@ -105,11 +67,8 @@ def solve(
             "linear-program, hybrid-gradient for measures that are linear limits.",
         ),
     ] = "auto",
-    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
+    run: RunOptions,
     rtol: Annotated[float, typer.Option(help="The same relative to the value; the looser tolerance applies.")] = 0.0,
-    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None,
-    time_limit: TimeLimitOption = None,
-    progress: ProgressOption = False,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -118,17 +77,7 @@ def solve(
             "it if it exists; removed once the result is optimal.",
         ),
     ] = None,
-    units: UnitsOption = Units.nats,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MECH.npz|csv",
-            help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
-            "and `classes`, a fingerprint of the codebook. A .csv holds the mapping alone, one row for each x.",
-        ),
-    ] = None,
-    codebook_out: CodebookOutOption = None,
-    json: JsonOption = None,
+    results: MappingOptions,
 ) -> None:
     """Design the mapping P(y|x) with the least leakage of S at a bounded distortion of X, or the reverse.
 
@@ -138,30 +87,19 @@ def solve(
     --tol (or the time limit or Ctrl-C came first); mapping and interval are valid and written all the same.
     """
     from jaxpriv import problems
-    from jaxpriv._clock import clock_of
     from jaxpriv._validation import scalar
     from jaxpriv.solvers import Goal
     from jaxpriv.solving.solve import solve_within
 
-    asked_measures = [
-        MeasureOption("--leakage", leakage, form, order, divergence, gamma),
-        *(parsed_limit(text) for text in limit or ()),
-    ]
+    asked_measures = [measure.option, *(parsed_limit(text) for text in limit or ())]
     for one in asked_measures:
         one.measure(None)
     known_solver(solver)
-    scalar(tol, "--tol", low=0.0, open_low=True)
+    run.check()
     scalar(rtol, "--rtol", low=0.0)
-    if max_steps is not None:
-        scalar(max_steps, "--max-steps", low=1.0)
-    if time_limit is not None:
-        scalar(time_limit, "--time-limit", low=0.0)
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, distortion, weight, read=read)
-    outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json, "--checkpoint": checkpoint}
-    _output.check_outputs(outputs, {"PROBLEM.npz": problem, **columns.inputs})
-    _output.check_mapping(out)
+    results.check({"PROBLEM.npz": problem, **columns.inputs}, checkpoint=checkpoint)
     arrays, table = problem_of(problem, columns, ["joint", "distortion"], ["neighbours"])
-    files = book_file(codebook_out, table)
+    files = book_file(results.codebook_out, table)
     objective_measure, *limited = [one.measure(arrays.get("neighbours")) for one in asked_measures]
     asked = problems.DistortionProblem(
         arrays["joint"],
@@ -170,28 +108,27 @@ def solve(
         multiplier=multiplier or None,
         leakage_budget=leakage_budget,
         leakage=objective_measure,
-        limits=[(measure, one.value) for measure, one in zip(limited, asked_measures[1:], strict=True)],
+        limits=[(one, given.value) for one, given in zip(limited, asked_measures[1:], strict=True)],
     )
     begun = time.perf_counter()
-    clock, goal = clock_of(time_limit, progress), Goal(tol, rtol)
+    clock, goal = run.clock(), Goal(run.tol, rtol)
     try:
         solution = working(
-            "Solving", lambda _: solve_within(clock, asked, solver, goal, max_steps, True, checkpoint), clock
+            "Solving", lambda _: solve_within(clock, asked, solver, goal, run.max_steps, True, checkpoint), clock
         )
     except InfeasibleError as error:
         seconds = {"compile": 0.0, "solve": time.perf_counter() - begun}
-        _output.deliver(_infeasible(error, len(asked.distortions), seconds), json, "")
+        _output.deliver(_infeasible(error, len(asked.distortions), seconds), results.json, "")
         raise
     record = _record(solution, objective_measure.unit)
     objective = "distortion" if leakage_budget is not None else "objective" if multiplier else "leakage"
-    if out is not None:
-        files = {out: _output.mapping_bytes(out, np.asarray(solution.mechanism), symbols_of(arrays)), **files}
-    _output.deliver(record, json, _summary(record, objective, units), files)
+    files |= results.files(lambda: np.asarray(solution.mechanism), symbols_of(arrays))
+    _output.deliver(record, results.json, _summary(record, objective, results.units), files)
     if solution.status != "optimal":
         other = "" if "interior-point" in solution.solver else "use --solver interior-point, "
         advice = f"Allow more --max-steps, {other}or raise --tol"
         raise NotCertifiedError(
-            f"{_output.stopped(solution.stopped)}not certified to --tol {tol:g}: the gap is "
+            f"{_output.stopped(solution.stopped)}not certified to --tol {run.tol:g}: the gap is "
             f"{_output.upper(solution.gap, 3)}. The mapping and its interval are valid. "
             f"{_output.advice(solution.stopped, advice)}"
         )
@@ -297,5 +234,4 @@ def _summary(record: JsonRecord, objective: str, units: Units) -> str:
         "solver": f"{record['solver']}, {int(record['iterations'])} iterations",
         "time": f"{record['seconds']['compile']:.2f} s to compile, {record['seconds']['solve']:.2f} s to solve",
     }
-    width = max(map(len, lines))
-    return "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())
+    return _output.aligned(lines)

@@ -9,7 +9,7 @@ import typer
 from jaxpriv.cli import _output
 from jaxpriv.cli._output import JsonOption, JsonRecord
 from jaxpriv.cli._work import ProgressOption, working
-from jaxpriv.errors import NotCertifiedError, ResourceError
+from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:
     from jaxpriv.sweeps import Sweep, SweepProgress
@@ -41,7 +41,6 @@ def sweep(
     time limit or Ctrl-C came first. Exit code 6: chunks are missing, because a worker died or the disk is full.
     """
     from jaxpriv._clock import clock_of
-    from jaxpriv.errors import InputError
     from jaxpriv.sweeps.declaration import Study
     from jaxpriv.sweeps.rows import polars_or_refuse
     from jaxpriv.sweeps.running import listener, sweep_within
@@ -118,12 +117,10 @@ def _text(record: JsonRecord) -> str:
         "chunks": f"{chunks['total']}, {chunks['new']} of them new, {chunks['redone']} redone",
         "folder": record["folder"],
     }
-    return _lines(lines)
+    return _output.aligned(lines)
 
 
 def _part(text: str) -> tuple[int, int]:
-    from jaxpriv.errors import InputError
-
     first, _, count = text.partition("/")
     if not (first.isascii() and first.isdigit() and count.isascii() and count.isdigit()):
         raise InputError(f"--part {text!r} is not K/N, as in 1/20")
@@ -169,9 +166,4 @@ def _plan_text(record: JsonRecord) -> str:
         "predicted": f"{record['predicted']['seconds']:.0f} s on one core, compiling included",
         "memory": f"{record['predicted']['bytes'] / 2**20:.0f} MiB for each process",
     }
-    return head + "".join(rows) + _lines(lines)
-
-
-def _lines(lines: dict[str, str]) -> str:
-    width = max(map(len, lines))
-    return "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())
+    return head + "".join(rows) + _output.aligned(lines)

@@ -8,24 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
-from jaxpriv.cli._tables import (
-    BinsOption,
-    CodebookOption,
-    CodebookOutOption,
-    ColumnOptions,
-    MissingOption,
-    PrivateOption,
-    ReadOption,
-    SharedOption,
-    SparseOption,
-    UsefulOption,
-    book_file,
-    problem_of,
-    symbols_of,
-)
+from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
+from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
     from jaxpriv.watchdog.design import Watchdog
@@ -46,6 +31,7 @@ class Merge(StrEnum):
 
 
 def watchdog(
+    *,
     data: Annotated[
         Path,
         typer.Argument(
@@ -53,14 +39,7 @@ def watchdog(
             help="`joint` (S,X) in an .npz, or a table of records (.csv, .tsv, .parquet): then --private and --useful.",
         ),
     ],
-    private: PrivateOption = None,
-    useful: UsefulOption = None,
-    shared: SharedOption = None,
-    bins: BinsOption = None,
-    missing: MissingOption = None,
-    codebook: CodebookOption = None,
-    read: ReadOption = None,
-    sparse: SparseOption = False,
+    columns: CountOptions,
     epsilon: Annotated[
         float | None, typer.Option(metavar="E", help="Release x where |ln P(s|x)/P(s)| <= E for all s (nats).")
     ] = None,
@@ -81,17 +60,7 @@ def watchdog(
     measures: Annotated[
         bool, typer.Option("--measures", help="Add every leakage measure of the mapping to the JSON; takes seconds.")
     ] = False,
-    units: UnitsOption = Units.nats,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MECH.npz|csv",
-            help="Write the mapping: `mechanism` (X,Y), P(y|x); of a table also `attributes`, the classes of each x, "
-            "and `classes`, a fingerprint of the codebook. A .csv holds the mapping alone, one row for each x.",
-        ),
-    ] = None,
-    codebook_out: CodebookOutOption = None,
-    json: JsonOption = None,
+    results: MappingOptions,
 ) -> None:
     """Release the symbols whose score max |ln P(s|x)/P(s)| is small, and hide which of the others it was.
 
@@ -105,19 +74,13 @@ def watchdog(
     from jaxpriv.watchdog import explain
     from jaxpriv.watchdog import watchdog as find
 
-    columns = ColumnOptions(private, useful, shared, bins, missing, codebook, sparse, read=read)
-    _output.check_outputs(
-        {"--out": out, "--codebook-out": codebook_out, "--json": json},
-        {"TABLE": data, **columns.inputs},
-    )
-    _output.check_mapping(out)
+    results.check({"TABLE": data, **columns.inputs})
     options = {"epsilon": epsilon, "target_leakage": target_leakage, "target_utility": target_utility}
-    if sum(value is not None for value in options.values()) != 1:
-        raise InputError("give exactly one of --epsilon, --target-leakage and --target-utility")
+    _output.only_one(options)
     _check_numbers(options)
     arrays, table = problem_of(data, columns, ["joint"])
     joint = joint_array(arrays["joint"])
-    books = book_file(codebook_out, table)
+    books = book_file(results.codebook_out, table)
     source = {} if table is None else {"rows": int(arrays["counts"].sum()), "sparse": table.sparse}
     found = working("Scoring", lambda _: find(joint, perturbation=_asked(merge), **options))
     record = {**_record(found, merge), **source}
@@ -125,18 +88,15 @@ def watchdog(
     record["withheld"] = [asdict(cause) for cause in causes]
     if measures:
         record["measures"] = working("Measuring", lambda _: _measures(found))
-    files: dict[Path, bytes] = {}
-    if out is not None:
-        files[out] = _output.mapping_bytes(out, found.mechanism(), symbols_of(arrays))
-    files |= books
+    files = {**results.files(found.mechanism, symbols_of(arrays)), **books}
     text = (
         ""
-        if _output.is_stdout(json)
-        else _text(record, units)
+        if _output.is_stdout(results.json)
+        else _text(record, results.units)
         + "".join(f"{cause.sentence}\n" for cause in causes[:_CAUSES])
-        + ("" if out is None else _reveals(merge))
+        + ("" if results.out is None else _reveals(merge))
     )
-    _output.deliver(record, json, text, files, private=True)
+    _output.deliver(record, results.json, text, files, private=True)
 
 
 def _check_numbers(options: dict[str, float | None]) -> None:
@@ -220,8 +180,7 @@ def _text(record: JsonRecord, units: Units) -> str:
         f"{_output.lower(record['utility'] * per)} of H(X) = {_output.lower(record['entropy'] * per)} {unit}"
     )
     lines["average leakage I(S;Y)"] = most(record["information"])
-    width = max(map(len, lines))
-    text = "".join(f"{name:<{width}}  {value}\n" for name, value in lines.items())
+    text = _output.aligned(lines)
     if bounds is not None and bounds["explanation"] is not None:
         text += f"gamma: {bounds['explanation']}\n"
     return text
