@@ -14,23 +14,19 @@ from typing import Any
 
 from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Json, Table, array, canonical, digest, unpack, unsealed
-from jaxpriv.verifier.claims import (
-    Claim,
-    Counted,
-    Duals,
-    LinearRules,
-    Matrix,
-    as_integers,
-    down,
+from jaxpriv.verifier.bounds import (
+    MOST_PAIRS,
+    WORST,
+    FunnelPrices,
+    Scores,
+    elementary,
     least_linear,
     least_value,
-    matrix,
-    number,
-    up,
-    without_counts,
+    least_worst,
+    of_prices,
+    pairs,
 )
-from jaxpriv.verifier.funnels import MOST_PAIRS, FunnelPrices, elementary, of_prices, pairs
-from jaxpriv.verifier.worst_outcomes import WORST, WorstScores, least_worst
+from jaxpriv.verifier.claims import Claim, Counted, Matrix, as_integers, down, matrix, number, up, without_counts
 
 DESIGN, AUDIT = "jaxpriv-design", "jaxpriv-audit"
 PROBLEMS = ("budget", "leakage-budget", "disclosure", "watchdog")
@@ -201,18 +197,21 @@ def claims_of(design: DesignFile, counts: Table, duals: Mapping[str, Table], nam
         found["excess"] = _excess(spent - target)
     if not duals or measure is None:
         return found
+    scores, weights, prices = (duals[member] for member in DUALS)
+    outputs, limits = len(design.rows[0]), 1 if problem == "budget" else 0
     kept = [s for s, row in enumerate(counts.rows()) if any(row)]
+    fits = scores.shape[:2] == (1, outputs) and prices.shape[0] >= limits
+    price = prices.numbers[0] if limits and fits else 0.0
+    given = Scores(Table(scores.shape[1:], scores.numbers), weights.numbers, price)
     bound = None
     if measure == "mutual-information":
-        bound = least_value(counted, kept, costs, unit, _duals(duals, problem, counts, design), design.target, problem)
-    elif measure in LINEAR:
-        linear = _linear(duals, problem, len(kept), design)
-        if linear is not None:
-            bound = least_linear(counted, costs, unit, linear, design.target, problem, measure)
-    elif measure in WORST:
-        worst = _worst(duals, problem, design)
-        if worst is not None:
-            bound = least_worst(counted, costs, unit, worst, design.target, problem, measure)
+        if not fits or scores.shape[2] != counts.shape[0] or weights.shape != (1, 1) or prices.shape != (limits,):
+            raise IntegrityError("the scores and prices of the certificate do not fit the problem")
+        bound = least_value(counted, kept, costs, unit, given, design.target, problem)
+    elif fits and measure in LINEAR and scores.shape[2] == len(kept):
+        bound = least_linear(counted, costs, unit, given, design.target, problem, measure)
+    elif fits and measure in WORST and weights.shape in ((outputs, 0), (outputs, 1)):
+        bound = least_worst(counted, costs, unit, given, design.target, problem, measure)
     if bound is None:
         return found
     value = found["leakage"] if problem == "budget" else found["distortion"]
@@ -251,39 +250,6 @@ def computed_name(measure: Mapping[str, Any]) -> str | None:
 
 def _excess(over: Fraction) -> Claim:
     return Claim("0", up(max(over, Fraction(0))), "excess")
-
-
-def _duals(duals: Mapping[str, Table], problem: str, counts: Table, design: DesignFile) -> Duals:
-    scores, weights, prices = (duals[member] for member in DUALS)
-    limits = 1 if problem == "budget" else 0
-    if (
-        scores.shape != (1, len(design.rows[0]), counts.shape[0])
-        or weights.shape != (1, 1)
-        or prices.shape != (limits,)
-    ):
-        raise IntegrityError("the scores and prices of the certificate do not fit the problem")
-    return Duals(Table(scores.shape[1:], scores.numbers), prices.numbers[0] if limits else 0.0, weights.numbers[0])
-
-
-def _linear(duals: Mapping[str, Table], problem: str, private: int, design: DesignFile) -> LinearRules | None:
-    """The scores of a measure that is a sum of largest entries; None where they are not one for each private symbol."""
-    scores, _, prices = (duals[member] for member in DUALS)
-    if scores.shape != (1, len(design.rows[0]), private) or (problem == "budget" and not prices.numbers):
-        return None
-    return LinearRules(Table(scores.shape[1:], scores.numbers), prices.numbers[0] if problem == "budget" else 0.0)
-
-
-def _worst(duals: Mapping[str, Table], problem: str, design: DesignFile) -> WorstScores | None:
-    """The scores of a measure of the worst outcome; None where they do not fit the outputs."""
-    scores, weights, prices = (duals[member] for member in DUALS)
-    outputs = len(design.rows[0])
-    if scores.shape[:2] != (1, outputs) or weights.shape not in ((outputs, 0), (outputs, 1)):
-        return None
-    if problem == "budget" and not prices.numbers:
-        return None
-    return WorstScores(
-        Table(scores.shape[1:], scores.numbers), weights.numbers, prices.numbers[0] if problem == "budget" else 0.0
-    )
 
 
 def _tables(

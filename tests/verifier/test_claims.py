@@ -17,22 +17,18 @@ from jaxpriv.leakage import by_name
 from jaxpriv.mechanism.table import quantise
 from jaxpriv.program.lower import distance_scale
 from jaxpriv.verifier.archive import Table
+from jaxpriv.verifier.bounds import WORST, Scores, least_linear, least_value, least_worst
 from jaxpriv.verifier.claims import (
     ONE,
     SCALE,
     Counted,
-    Duals,
-    LinearRules,
     as_integers,
     down,
     exp,
-    least_linear,
-    least_value,
     log,
     up,
     without_counts,
 )
-from jaxpriv.verifier.worst_outcomes import WORST, WorstScores, least_worst
 
 
 def whole(array: np.ndarray) -> Table:
@@ -123,7 +119,7 @@ def test_no_scores_and_prices_prove_more_than_a_mechanism_reaches():
         counted = Counted.of(whole(counts), table, "counts")
         spent = counted.expectation(prices, table, unit)
         scores = rng.normal(scale=rng.choice([0.1, 1.0, 300.0]), size=(4, 3))
-        duals = Duals(whole(scores), float(rng.exponential()), float(rng.exponential()))
+        duals = Scores(whole(scores), [float(rng.exponential())], float(rng.exponential()))
         budget = float(spent) + 1e-12  # the mechanism meets this
         leaked = Fraction(counted.leakage("mutual-information").upper)
         assert least_value(counted, range(3), prices, unit, duals, budget, "budget") <= leaked
@@ -146,14 +142,14 @@ def test_certificates_of_linear_measures_are_those_of_the_library(name, form):
     rows, unit = as_integers(whole(costs.astype(float)))
     price = float(np.asarray(solution.multipliers)[0]) if form == "budget" else 0.0
     scores = np.asarray(solution.scores)[0]
-    bound = least_linear(counted, rows, unit, LinearRules(whole(scores), price), target, form, name)
+    bound = least_linear(counted, rows, unit, Scores(whole(scores), (), price), target, form, name)
     assert float(solution.value) > 0.01
     assert float(bound) <= float(solution.value)
     assert float(bound) == pytest.approx(float(solution.lower_bound), abs=1e-6)
     for _ in range(20):
-        other = LinearRules(whole(scores * rng.uniform(0.5, 1.5, scores.shape) - 0.02), price * rng.uniform(0.5, 1.5))
+        other = Scores(whole(scores * rng.uniform(0.5, 1.5, scores.shape) - 0.02), (), price * rng.uniform(0.5, 1.5))
         assert float(least_linear(counted, rows, unit, other, target, form, name)) <= float(solution.value) + 1e-9
-    nothing = LinearRules(whole(0 * scores), price)
+    nothing = Scores(whole(0 * scores), (), price)
     assert least_linear(counted, rows, unit, nothing, target, form, name) >= 0
 
 
@@ -161,7 +157,7 @@ def worst_scores(solution, costs, mass):
     """The scores of a solution with prices of E d itself."""
     weights = np.asarray(solution.weights)
     price = np.asarray(solution.multipliers) / float(distance_scale(mass[None, :, None] * costs)[0])
-    return WorstScores(
+    return Scores(
         whole(np.asarray(solution.scores)[0]), weights.ravel().tolist(), float(price[0]) if price.size else 0.0
     )
 
@@ -185,15 +181,15 @@ def test_certificates_of_worst_outcomes_are_those_of_the_library(name):
         assert float(bound) <= float(solution.value)
         assert float(bound) == pytest.approx(float(solution.lower_bound), abs=1e-6)
         for _ in range(10):
-            numbers = np.reshape(scores.scores.numbers, scores.scores.shape)
+            numbers = np.reshape(scores.table.numbers, scores.table.shape)
             factors = rng.uniform(0.5, 1.5, numbers.shape)
-            other = WorstScores(
-                whole(numbers * factors - 0.02), scores.outputs, scores.multiplier * float(rng.uniform(0.5, 1.5))
+            other = Scores(
+                whole(numbers * factors - 0.02), scores.weights, scores.multiplier * float(rng.uniform(0.5, 1.5))
             )
             assert float(least_worst(counted, rows, unit, other, target, form, name)) <= float(solution.value) + 1e-9
-        nothing = WorstScores(whole(0 * numbers), [0.0] * len(scores.outputs), scores.multiplier)
+        nothing = Scores(whole(0 * numbers), [0.0] * len(scores.weights), scores.multiplier)
         assert least_worst(counted, rows, unit, nothing, target, form, name) >= 0
-        short = WorstScores(whole(numbers[:, :1]), scores.outputs, 1.0)
+        short = Scores(whole(numbers[:, :1]), scores.weights, 1.0)
         assert least_worst(counted, rows, unit, short, target, form, name) is None
         with pytest.raises(IntegrityError, match="negative"):
             least_worst(counted, rows, unit, dataclasses.replace(scores, multiplier=-1.0), target, form, name)
@@ -210,7 +206,7 @@ def test_no_scores_prove_more_than_a_mechanism_reaches(name):
         counted = Counted.of(whole(counts), table, "counts")
         spent, leaked = counted.expectation(rows, table, unit), Fraction(counted.leakage(name).upper)
         scores = whole(rng.exponential(scale=rng.choice([0.01, 1.0, 100.0]), size=(4, columns)) - 0.01)
-        rules = WorstScores(scores, rng.exponential(size=4).tolist(), float(rng.exponential()))
+        rules = Scores(scores, rng.exponential(size=4).tolist(), float(rng.exponential()))
         budget, limit = float(spent) + 1e-12, float(leaked) + 1e-12  # the mechanism meets both
         assert least_worst(counted, rows, unit, rules, budget, "budget", name) <= leaked
         assert least_worst(counted, rows, unit, rules, limit, "leakage-budget", name) <= spent
@@ -220,4 +216,4 @@ def test_a_negative_price_proves_nothing():
     counted = Counted.of(whole(np.diag([5, 5])), [[ONE, 0], [0, ONE]], "counts")
     rows, unit = as_integers(whole(1 - np.eye(2)))
     with pytest.raises(IntegrityError, match="negative"):
-        least_linear(counted, rows, unit, LinearRules(whole(np.eye(2)), -1.0), 0.1, "budget", "min-entropy")
+        least_linear(counted, rows, unit, Scores(whole(np.eye(2)), (), -1.0), 0.1, "budget", "min-entropy")

@@ -10,10 +10,10 @@ import jaxpriv as jp
 from jaxpriv.errors import IntegrityError
 from jaxpriv.mechanism import Evidence, Mechanism, fit
 from jaxpriv.probability import mutual_information
-from jaxpriv.verifier import funnels, verify
+from jaxpriv.verifier import bounds, verify
+from jaxpriv.verifier.bounds import FunnelPrices, elementary, of_prices, pairs
 from jaxpriv.verifier.claims import SCALE, Counted
 from jaxpriv.verifier.designs import BY_SOLVER, read_audit, read_design
-from jaxpriv.verifier.funnels import FunnelPrices, elementary, of_prices, pairs
 from tests.mechanism.conftest import COLUMNS, people
 
 
@@ -68,8 +68,8 @@ def test_the_least_value_of_the_bracket(seed):
     counts = rng.integers(1, 30, (2, 6))
     nu, lam = rng.normal(size=6) * 0.02, [0.01, 0.05, 0.2, 0.6, 0.95, 2**-70, 0.0, 1.0][seed]
     scale = [int(np.floor(price * 2**60)) * SCALE // 2**60 for price in nu]
-    symbols = funnels._symbols(counted(counts), scale)
-    least = funnels._least(symbols, int(lam * 2**80)) / SCALE
+    symbols = bounds._symbols(counted(counts), scale)
+    least = bounds._least(symbols, int(lam * 2**80)) / SCALE
     t, odds = counts[1] / counts.sum(axis=0), np.linspace(-40, 40, 40001)
     w = np.concatenate([[0, 1], 1 / (1 + np.exp(-odds))])
 
