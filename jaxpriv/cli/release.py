@@ -1,4 +1,4 @@
-"""`jaxpriv release`, a table of records released by a design, with a receipt; `jaxpriv report`, a page about a design."""
+"""`jaxpriv release`, records released by a design, with a receipt; `jaxpriv report`, a page about a design."""
 
 from pathlib import Path
 from typing import Annotated

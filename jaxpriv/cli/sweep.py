@@ -42,9 +42,9 @@ def sweep(
     """
     from jaxpriv._clock import clock_of
     from jaxpriv.sweeps.declaration import Study
-    from jaxpriv.sweeps.rows import polars_or_refuse
     from jaxpriv.sweeps.running import listener, sweep_within
     from jaxpriv.sweeps.running import sweep as run
+    from jaxpriv.sweeps.store import polars_or_refuse
 
     if workers < 1:
         raise InputError("--workers must be at least 1")

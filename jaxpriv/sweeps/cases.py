@@ -83,11 +83,6 @@ def digest(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def problem_of(case: Config, tables: Mapping[str, np.ndarray]) -> DistortionProblem:
-    """The problem of a case; `tables` holds the arrays of files by their hash."""
-    return CaseParts(tables).problem(case)
-
-
 class CaseParts:
     """Joints, distortions and measures of cases, each made once."""
 

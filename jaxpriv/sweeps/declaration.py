@@ -17,7 +17,7 @@ from jaxpriv.distortion import as_distortion
 from jaxpriv.errors import InputError, JaxprivError, ResourceError
 from jaxpriv.leakage import by_name
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.sweeps.cases import DISTORTIONS, FAMILIES, INFINITE, Config, digest, problem_of
+from jaxpriv.sweeps.cases import DISTORTIONS, FAMILIES, INFINITE, CaseParts, Config, digest
 
 # What the hashes below are made from: changed whenever equal cases would give other rows.
 FORMAT = 1
@@ -95,7 +95,7 @@ class Study:
 
     def problem(self, i: int) -> DistortionProblem:
         """The problem of case `i`."""
-        return problem_of(self.cases[i], self.tables)
+        return CaseParts(self.tables).problem(self.cases[i])
 
 
 # ------------------------------------------------------------------------------ reading

@@ -29,11 +29,22 @@ from jaxpriv.solving.batches import solve_together
 from jaxpriv.solving.kinds import kind_of
 from jaxpriv.solving.loops import repeatable
 from jaxpriv.solving.many import solve_or_say_why
-from jaxpriv.sweeps import rows
 from jaxpriv.sweeps.cases import CaseParts, Config
 from jaxpriv.sweeps.declaration import Study
 from jaxpriv.sweeps.planning import Chunk, Plan, goal_of
-from jaxpriv.sweeps.store import Part, Store, opened, seen
+from jaxpriv.sweeps.store import (
+    Part,
+    Store,
+    asked_columns,
+    decoded,
+    encoded,
+    found_columns,
+    frame,
+    opened,
+    polars_or_refuse,
+    seen,
+    solution_of,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -60,10 +71,10 @@ def compute(work: Work) -> bytes:
     with repeatable():
         solutions = _solutions(problems, work)
     table = [
-        {**rows.asked(i, case), **rows.found(one)}
+        {**asked_columns(i, case), **found_columns(one)}
         for i, case, one in zip(work.positions, work.cases, solutions, strict=True)
     ]
-    return rows.encoded(rows.frame(table))
+    return encoded(frame(table))
 
 
 def _solutions(problems: list[DistortionProblem], work: Work) -> list[Solution]:
@@ -163,7 +174,7 @@ class Sweep:
             if position in chunk.positions:
                 table = self._store.valid(chunk)
                 if table is not None:
-                    return rows.solution_of(table.row(chunk.positions.index(position), named=True))
+                    return solution_of(table.row(chunk.positions.index(position), named=True))
         raise InputError(f"problem {i} has no result in {self.folder}")
 
     def solutions(self) -> Iterator[tuple[int, Solution]]:
@@ -171,7 +182,7 @@ class Sweep:
         for table in self._store.tables():
             for row in table.iter_rows(named=True):
                 if np.isfinite(row["value"]):
-                    yield row["index"], rows.solution_of(row)
+                    yield row["index"], solution_of(row)
 
     def verify(self) -> dict[int, Verification]:
         """Every certificate computed again, from the declaration and the stored arrays alone: `jaxpriv.certify`.
@@ -237,7 +248,7 @@ def sweep(
         ResourceError: another sweep is at work in the folder, the disk is full (what was computed before is kept), or
             the executor broke down.
     """
-    rows.polars_or_refuse()
+    polars_or_refuse()
     declared, folder = Study.of(study), Path(out)
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InputError("workers must be a whole number >= 1")
@@ -283,7 +294,7 @@ def sweep_within(
         stopped = clock.stop if course.missing else Stop.NONE
         missing = len(course.missing) + len(course.failures) if part is None else len(store.missing())
         if missing == 0:
-            atomic_write(store.table_path, rows.encoded(store.table()))
+            atomic_write(store.table_path, encoded(store.table()))
         return Sweep(folder, study, store.plan, course.new, course.redone, course.failures, stopped, missing)
 
 
@@ -324,7 +335,7 @@ class _Course:
             if not isinstance(content, bytes):
                 raise IntegrityError(f"the worker returned {type(content).__name__}, not bytes")
             cases = [self.store.study.cases[i] for i in chunk.positions]
-            table = rows.decoded(content, chunk.positions, cases)
+            table = decoded(content, chunk.positions, cases)
         except IntegrityError as error:
             self.fail(number, str(error))
             return
