@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxpriv.estimation.audit import guesses, leakage_bounds
+from jaxpriv.estimation.audit import binomial, leakage_bounds
 from jaxpriv.estimation.audit._information import mutual_information
 from jaxpriv.estimation.audit.likelihood_ratio import CHI_SQUARED, from_pairs
 from jaxpriv.estimation.confidence import population
@@ -26,10 +26,10 @@ DATA = Path(__file__).parent / "data"
 MEASURES = {
     "mutual-information": lambda n: from_pairs(n, BETA),
     "chi-squared": lambda n: from_pairs(n, BETA, CHI_SQUARED),
-    "correct-guess": lambda n: guesses.correct_guess(n, BETA),
-    "min-entropy": lambda n: float(np.log(guesses.correct_guess(n, BETA / 2) / guesses.likeliest(n, BETA / 2))),
-    "maximal-leakage": lambda n: guesses.maximal_leakage(n, BETA),
-    "max-lift": lambda n: guesses.max_lift(n, BETA),
+    "correct-guess": lambda n: binomial.correct_guess(n, BETA),
+    "min-entropy": lambda n: float(np.log(binomial.correct_guess(n, BETA / 2) / binomial.likeliest(n, BETA / 2))),
+    "maximal-leakage": lambda n: binomial.maximal_leakage(n, BETA),
+    "max-lift": lambda n: binomial.max_lift(n, BETA),
 }
 
 

@@ -75,7 +75,7 @@ def self_test(table: np.ndarray, rows: np.ndarray) -> None:
     Exactly: in each of `rows` every output is drawn for the first and the last of its numbers and for as many as the
     table says; what is drawn only grows with the number, so that is true of all numbers. Statistically: fresh draws of
     each row (100,000, fewer for more than 20 rows) against the table, by the tail bound of
-    `jaxpriv.estimation.audit.independence`, which is valid at every sample size and level.
+    `jaxpriv.estimation.audit.evidence`, which is valid at every sample size and level.
 
     Raises `IntegrityError` and `EntropyError`.
     """

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._validation import mechanism_array
 from jaxpriv.errors import InputError, NotCertifiedError
-from jaxpriv.estimation.audit.guesses import lift
+from jaxpriv.estimation.audit.binomial import lift
 from jaxpriv.verifier.archive import Table
 from jaxpriv.verifier.claims import BITS, ONE, Claim, Counted, as_integers
 

@@ -17,7 +17,7 @@ from jaxpriv.estimation.audit import (
     permutation_test,
     split,
 )
-from jaxpriv.estimation.audit.independence import permuted_tables
+from jaxpriv.estimation.audit.evidence import permuted_tables
 from jaxpriv.probability import mutual_information
 from tests.estimation.conftest import JOINTS, MECHANISM
 

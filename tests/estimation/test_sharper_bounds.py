@@ -6,7 +6,8 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from jaxpriv import leakage
-from jaxpriv.estimation.audit import guesses, leakage_bounds, sharper
+from jaxpriv.estimation.audit import binomial, leakage_bounds
+from jaxpriv.estimation.audit._information import ball_information
 from jaxpriv.estimation.audit.likelihood_ratio import (
     CHI_SQUARED,
     KL,
@@ -21,7 +22,7 @@ from jaxpriv.estimation.audit.likelihood_ratio import (
     least_ratio,
     quantile,
 )
-from jaxpriv.estimation.audit.sharper import SampleKind, _contracted_ratio, held_out_information, sample_bounds
+from jaxpriv.estimation.audit.populations import SampleKind, _contracted_ratio, held_out_information, sample_bounds
 from jaxpriv.estimation.confidence import divergence_radius, population
 from jaxpriv.estimation.confidence.means import clopper_pearson, relative_entropy_limit
 from jaxpriv.probability import mutual_information
@@ -89,10 +90,10 @@ def test_coverage_and_width():
         assert (np.array(values) < truth).sum() <= binom.isf(1e-8, 4, BETA)
         assert np.median(values) <= 1.2 * medians[name]
         small = {
-            "guess": (joint.max(axis=0).sum(), [guesses.correct_guess(one, BETA) for one in tables]),
-            "maximal": (np.log(given.max(axis=0).sum()), [guesses.maximal_leakage(one, BETA) for one in tables]),
-            "lift": (np.log((given / joint.sum(axis=0)).max()), [guesses.max_lift(one, BETA) for one in tables]),
-            "likeliest": (-joint.sum(axis=1).max(), [-guesses.likeliest(one, BETA) for one in tables]),
+            "guess": (joint.max(axis=0).sum(), [binomial.correct_guess(one, BETA) for one in tables]),
+            "maximal": (np.log(given.max(axis=0).sum()), [binomial.maximal_leakage(one, BETA) for one in tables]),
+            "lift": (np.log((given / joint.sum(axis=0)).max()), [binomial.max_lift(one, BETA) for one in tables]),
+            "likeliest": (-joint.sum(axis=1).max(), [-binomial.likeliest(one, BETA) for one in tables]),
         }
         for truth, found in small.values():
             assert (np.array(found) < truth - 1e-12).sum() <= binom.isf(1e-8, 16, BETA)
@@ -180,9 +181,9 @@ def test_the_ball_of_a_binary_symmetric_joint():
     distance = lambda a: flip * np.log(flip / a) + (1 - flip) * np.log((1 - flip) / (1 - a))  # noqa: E731
     least = brentq(lambda a: distance(a) - radius, 1e-6, flip)
     worst = np.log(2) + least * np.log(least) + (1 - least) * np.log(1 - least)
-    found = sharper.ball_information(fitted, radius)
+    found = ball_information(fitted, radius)
     assert worst <= found <= 1.01 * worst
-    assert sharper.ball_information(fitted, np.inf) == np.log(2)
+    assert ball_information(fitted, np.inf) == np.log(2)
     generator = np.random.default_rng(0)
     for _ in range(200):  # no joint of the ball has more
         other = generator.dirichlet(300 * fitted.ravel()).reshape(2, 2)
@@ -204,8 +205,8 @@ def test_nothing_is_known_without_records_of_every_kind():
     table = np.array([[5, 5, 0], [0, 0, 0]])
     assert from_pairs(table, BETA) == np.log(2)
     assert held_out_information(table, np.eye(3), BETA) == np.log(2)
-    assert guesses.maximal_leakage(np.zeros((2, 3), int), BETA) == np.log(2)
-    assert guesses.maximal_leakage(np.array([[9, 0, 0], [0, 0, 9]]), BETA) == np.log(2)
+    assert binomial.maximal_leakage(np.zeros((2, 3), int), BETA) == np.log(2)
+    assert binomial.maximal_leakage(np.array([[9, 0, 0], [0, 0, 9]]), BETA) == np.log(2)
     (bound,) = sample_bounds(np.zeros((2, 3), int), np.eye(3), [leakage.MutualInformation()], BETA, kind=SampleKind.ALL)
     assert bound.upper[0, 0] == bound.cap[0] == pytest.approx(np.log(2))
     assert divergence_radius(4, 0, BETA) == np.inf

@@ -5,9 +5,9 @@ import pytest
 from scipy.special import expit, gammaln, xlogy
 from scipy.stats import binom
 
-from jaxpriv.estimation.audit import two_private_symbols
+from jaxpriv.estimation.audit import binomial
+from jaxpriv.estimation.audit.binomial import LARGEST, MULTIPLIERS, SLACK, _certified, _coins, information
 from jaxpriv.estimation.audit.likelihood_ratio import from_pairs
-from jaxpriv.estimation.audit.two_private_symbols import LARGEST, MULTIPLIERS, SLACK, _certified, _coins, information
 from jaxpriv.probability import mutual_information
 from tests.estimation.test_sharper_bounds import POPULATIONS, drawn
 
@@ -138,8 +138,8 @@ def test_more_pairs_than_the_lemma_was_computed_for():
 
 
 def test_many_pairs_and_extreme_margins_fall_back():
-    assert two_private_symbols.reach(2 * LARGEST, 4, BETA) > 0
-    assert two_private_symbols.reach(2 * LARGEST + 1, 4, BETA) == 0
+    assert binomial.reach(2 * LARGEST, 4, BETA) > 0
+    assert binomial.reach(2 * LARGEST + 1, 4, BETA) == 0
     rare = np.array([[1, 0], [150, 149]])
     assert 0 < from_pairs(rare, BETA) <= np.log(2)
     assert from_pairs(np.array([[0, 0], [150, 150]]), BETA) == pytest.approx(np.log(2))

@@ -6,17 +6,20 @@ from the mechanism that was audited, `drift` whether it is about the same popula
 """
 
 from jaxpriv.estimation.audit._information import InformationEstimate, estimate_information, information_bound
-from jaxpriv.estimation.audit.evidence import SampleLowerBounds, split
-from jaxpriv.estimation.audit.excess import ReleaseExcess, excess
-from jaxpriv.estimation.audit.independence import (
+from jaxpriv.estimation.audit.evidence import (
     Conformity,
+    Drift,
     PermutationTest,
+    SampleLowerBounds,
     conformity,
+    drift,
     g_test,
     holm,
     permutation_test,
+    split,
 )
-from jaxpriv.estimation.audit.populations import Bound, Drift, drift, leakage_bounds, least_utility
+from jaxpriv.estimation.audit.excess import ReleaseExcess, excess
+from jaxpriv.estimation.audit.populations import Bound, SampleKind, leakage_bounds, least_utility, sample_bounds
 from jaxpriv.estimation.audit.report import (
     Assumptions,
     AuditRow,
@@ -26,7 +29,6 @@ from jaxpriv.estimation.audit.report import (
     audit_mechanism,
     audit_pairs,
 )
-from jaxpriv.estimation.audit.sharper import SampleKind, sample_bounds
 
 __all__ = [
     "Assumptions",

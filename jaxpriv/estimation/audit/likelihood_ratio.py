@@ -1,4 +1,4 @@
-"""Upper bounds on I(S;Y) and chi-squared from a likelihood ratio: they adapt to how little leaks (`sharper`: the
+"""Upper bounds on I(S;Y) and chi-squared from a likelihood ratio: they adapt to how little leaks (`populations`: the
 same for a known mechanism).
 
 Counts (S, Y) of n pairs, T = n I^ of the frequencies, V = P(y|s), Q a product of margins, r = P(s,y)/Q(s,y) under Q,
@@ -16,7 +16,7 @@ Divergence.     a D_f <= e + sup E_Q(a f - k) for a > 0: with sup = 0 for a = in
 Prior.          I_P(V) <= sum_s P_s D(V_s || m), with sum p^_s D_s <= U, D_s <= ln 1/p^_s and intervals of P_s; and
                 chi2_P(V) <= max_s(p^_s/P_s) sum_s P_s chi2(V_s || m), as the mean minimises squares.
 Which route.    A population with D_f <= tau is tested given S, another one unconditionally; tau depends on n only. With
-                two private symbols and I below a smaller tau it is tested by `two_private_symbols`.
+                two private symbols and I below a smaller tau it is tested by `binomial`.
 
 Two moments.    L = ln(1 + eta u), u = r - 1. The L(r_j) have means of E_Q phi, phi = r L - eta u, on average, second
                 moments of E_Q r L^2, and are above their means less b. `intercept` bounds the tail of their sum by
@@ -35,7 +35,7 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.special import pdtrc, xlogy
 
-from jaxpriv.estimation.audit import two_private_symbols
+from jaxpriv.estimation.audit import binomial
 from jaxpriv.estimation.audit._information import mutual_information
 from jaxpriv.estimation.confidence.means import clopper_pearson
 from jaxpriv.estimation.confidence.sets import divergence_radius
@@ -401,9 +401,9 @@ def from_pairs(counts: np.ndarray, beta: float, divergence: Divergence = KL) -> 
     threshold = (0.03 + 30 / n) * divergence.scale
     found = min(given_s, threshold) if joint <= threshold else joint
     if divergence is KL and private == 2:
-        nearest = min(two_private_symbols.reach(n, released, beta), threshold)
+        nearest = min(binomial.reach(n, released, beta), threshold)
         if found <= nearest:
-            found = min(two_private_symbols.information(counts, total, beta), nearest)
+            found = min(binomial.information(counts, total, beta), nearest)
     return min(cap, found)
 
 

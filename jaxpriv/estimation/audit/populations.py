@@ -1,22 +1,41 @@
-"""Bounds on the leakage of the population: with confidence from counts, and without any data."""
+"""Bounds on the leakage of the population: with confidence from counts, and without any data.
 
-from collections.abc import Sequence
+`leakage_bounds` holds on one event for all mechanisms and measures (`SampleUpperBounds`). `sample_bounds` is for one
+mechanism. Beside that event stand arguments that bound one quantity by itself, and tighter: likelihood ratio and exact
+binomial tails of pairs, the same for a mechanism that the records did not choose, a divergence ball for every
+mechanism. beta is divided among those that the measures named can use, so an audit of few measures has tighter bounds
+than one of all.
+
+I(S;Y) of a known mechanism W from records (S, X) that it was not fitted on (`held_out_information`): T = n I(p^ W) is
+at least sum_j E[ ln(1 + eta(r-1)) | s_j, x_j ], and Jensen's inequality gives the bounds of `likelihood_ratio`. The
+part of W that does not depend on x carries no noise: with W = kappa c + (1-kappa) W', w = kappa c/m, l =
+lambda(1-kappa), u = r - 1,
+
+    ln E e^(-lambda T) <= n E_Q H,   H = (1+u-w)((1+eta u)^-l - 1)/(1-kappa) - lambda w ln(1+eta u).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from jaxpriv.errors import InputError
-from jaxpriv.estimation.audit._information import entropy, entropy_change
+from jaxpriv._types import Arr
+from jaxpriv.estimation.audit import binomial, likelihood_ratio
+from jaxpriv.estimation.audit._information import ball_information, entropy, entropy_change, mutual_information
 from jaxpriv.estimation.audit.bounds import SampleUpperBounds
+from jaxpriv.estimation.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
 from jaxpriv.estimation.confidence import Population, population, seen_through
+from jaxpriv.estimation.confidence.means import clopper_pearson, relative_entropy_limit
 from jaxpriv.estimation.confidence.population import mechanism_stack
-from jaxpriv.estimation.confidence.sets import ROUND, chord_sum
+from jaxpriv.estimation.confidence.sets import ROUND as ROUND_OUT
+from jaxpriv.estimation.confidence.sets import chord_sum, divergence_radius
 from jaxpriv.leakage import AbstractLeakage
-from jaxpriv.leakage.population import Routes
-from jaxpriv.leakage.population import UpperBounds as Bounds
+from jaxpriv.leakage.population import Routes, UpperBounds, least
 
 NO_BOUND = "no sound bound is known for this measure"
 
@@ -55,7 +74,7 @@ def leakage_bounds(
     return tuple(bound_of(*(routes_of(measure, bounds) for bounds in both)) for measure in measures)
 
 
-def routes_of(measure: AbstractLeakage, bounds: Bounds) -> Routes | None:
+def routes_of(measure: AbstractLeakage, bounds: UpperBounds) -> Routes | None:
     """The bounds on a measure by the names of their arguments, none below 0; None where no sound one is known."""
     found = measure.upper_bounds(bounds)
     return None if found is None else {name: np.maximum(value, 0.0) for name, value in found.items()}
@@ -88,36 +107,305 @@ def least_utility(known: Population, mechanism: ArrayLike) -> np.ndarray:
     low, high = outputs.low, outputs.high
     among = -chord_sum(low, high, xlogy(low, low), xlogy(high, high))
     lost = known.useful.upper(entropy(stack))
-    return np.maximum(np.maximum(moved, among) - lost - ROUND, 0.0)
+    return np.maximum(np.maximum(moved, among) - lost - ROUND_OUT, 0.0)
 
 
-def drift(fitted: ArrayLike, released: ArrayLike, beta: float = 0.05) -> "Drift":
-    """Whether the useful symbols at release are from the population of the fit, by their counts (X,) each.
+# The part of beta of `SampleUpperBounds`, where a special argument has 1: if a measure has nothing else, or by kind.
+_NEEDED = 2.0
 
-    |P^_fit - P^_release|_1 is at most the sum of the two radii with probability 1 - beta if they are; beyond it
-    every guarantee was computed for another population. The test does not depend on P(s|x).
 
-    Raises `InputError` for counts of different lengths and for counts that are all zero.
+class SampleKind(Enum):
+    """What the counts are: of pairs (s, y), or of records (s, x) that may have chosen the mechanism, or have not."""
+
+    PAIRS = "pairs"
+    ALL = "all mechanisms"
+    HELD_OUT = "this mechanism"
+
+
+def sample_bounds(
+    counts: np.ndarray,
+    mechanism: np.ndarray,
+    measures: Sequence[AbstractLeakage],
+    beta: float,
+    *,
+    kind: SampleKind,
+    possible: np.ndarray | None = None,
+) -> tuple[Bound | None, ...]:
+    """Upper bounds on `measures` that hold together with probability 1 - beta; None where no sound one is known.
+
+    Args:
+        counts: (S, X) whole numbers; for pairs X = Y and the mechanism is the identity.
+        mechanism: (X, Y).
+        measures: those that share beta.
+        beta: the probability that any of the bounds fails.
+        kind: what the counts are.
+        possible: (S, X) pairs that can occur.
     """
-    from jaxpriv.estimation.confidence import l1_radius
-    from jaxpriv.estimation.confidence.means import count_array, failure
-
-    one, other = count_array(fitted, "fitted", ndim=1), count_array(released, "released", ndim=1)
-    beta = failure(beta)
-    if one.shape != other.shape:
-        raise InputError(f"released has {other.size} symbols, but fitted has {one.size}")
-    for name, counts in (("fitted", one), ("released", other)):
-        if not counts.any():
-            raise InputError(f"{name} has no counts")
-    distance = float(np.abs(one / one.sum() - other / other.sum()).sum())
-    allowed = sum(l1_radius(one.size, int(counts.sum()), beta / 2) for counts in (one, other))
-    return Drift(distance, min(2.0, allowed), distance > allowed)
+    stack = mechanism[None]
+    nothing = population(np.zeros_like(counts), beta, possible=possible)
+    blind: Any = SampleUpperBounds(nothing, seen_through(nothing, stack), stack)  # its cached properties as attributes
+    caps = [routes_of(measure, blind) for measure in measures]
+    asked, alone = _asked(blind, measures, kind)
+    weight = (_NEEDED if alone else _BESIDE[kind]) if asked else 1.0
+    share = beta / (len(asked) + weight)
+    values = _special(counts, mechanism, kind, possible, dict.fromkeys(asked, share))
+    known = population(counts, share * weight, possible=possible, held_out=kind is SampleKind.HELD_OUT)
+    bounds = SampleBounds(SampleUpperBounds(known, seen_through(known, stack), stack), values)
+    return tuple(bound_of(routes_of(measure, bounds), cap) for measure, cap in zip(measures, caps, strict=True))
 
 
-@dataclass(frozen=True)
-class Drift:
-    """The L1 distance of two samples' frequencies, what one population would explain, and whether it is exceeded."""
+def _asked(blind: SampleUpperBounds, measures: Sequence[AbstractLeakage], kind: SampleKind) -> tuple[list[str], bool]:
+    """The special arguments that the measures use, and whether a measure uses none."""
+    available = _AVAILABLE[kind]
+    asked: list[str] = []
+    alone = False
+    for measure in measures:
+        trial = SampleBounds(blind, {})
+        measure.upper_bounds(trial)
+        own = [available[name] for name in trial.used if name in available]
+        asked += [name for name in own if name not in asked]
+        alone = alone or not own
+    return asked, alone
 
-    distance: float
-    allowed: float
-    exceeded: bool
+
+# For pairs the special arguments are nearly always the tightest ones; for all mechanisms both are one event.
+_BESIDE: Mapping[SampleKind, float] = {SampleKind.PAIRS: 0.125, SampleKind.HELD_OUT: 1.0, SampleKind.ALL: _NEEDED}
+_AVAILABLE: Mapping[SampleKind, Mapping[str, str]] = {
+    SampleKind.PAIRS: {
+        name: name
+        for name in ("information", "chi_squared", "correct_guess", "likeliest", "maximal_leakage", "max_lift")
+    },
+    SampleKind.HELD_OUT: {name: name for name in ("information", "correct_guess", "likeliest")},
+    # One event for all three.
+    SampleKind.ALL: dict.fromkeys(("information", "correct_guess", "likeliest"), "ball"),
+}
+
+
+def _special(
+    counts: np.ndarray,
+    mechanism: np.ndarray,
+    kind: SampleKind,
+    possible: np.ndarray | None,
+    shares: Mapping[str, float],
+) -> dict[str, float]:
+    n = int(counts.sum())
+    if n == 0:
+        return {}
+    fitted = counts / n @ mechanism
+    guessed, largest = float(fitted.max(axis=0).sum()), float(fitted.sum(axis=1).max())
+    if kind is SampleKind.ALL:
+        if "ball" not in shares:
+            return {}
+        cells = counts.size if possible is None else int(np.count_nonzero(possible))
+        radius = divergence_radius(cells, n, shares["ball"])
+        return {
+            "information": ball_information(fitted, radius),
+            "correct_guess": float(relative_entropy_limit(min(guessed, 1.0), radius)),
+            "likeliest": 1 - float(relative_entropy_limit(max(1 - largest, 0.0), radius)),
+        }
+    compute: dict[str, Callable[[float], float]] = {"likeliest": lambda beta: binomial.likeliest(counts, beta)}
+    if kind is SampleKind.HELD_OUT:
+        compute |= {
+            "information": lambda beta: held_out_information(counts, mechanism, beta),
+            # The share of correct guesses is a mean of n independent probabilities.
+            "correct_guess": lambda beta: float(relative_entropy_limit(min(guessed, 1.0), -np.log(beta) / n)),
+        }
+    else:
+        compute |= {
+            "information": lambda beta: likelihood_ratio.from_pairs(counts, beta),
+            "chi_squared": lambda beta: likelihood_ratio.from_pairs(counts, beta, likelihood_ratio.CHI_SQUARED),
+            "correct_guess": lambda beta: binomial.correct_guess(counts, beta),
+            "maximal_leakage": lambda beta: binomial.maximal_leakage(counts, beta),
+            "max_lift": lambda beta: binomial.max_lift(counts, beta),
+        }
+    return {name: compute[name](share) for name, share in shares.items()}
+
+
+class SampleBounds:
+    """`SampleUpperBounds` and special values, what measures are bounded by; `used` are the special values asked for."""
+
+    def __init__(self, base: SampleUpperBounds, values: Mapping[str, float]):
+        self._base, self._values = base, values
+        self.private = base.private
+        self.used: list[str] = []
+
+    def _special(self, name: str) -> np.ndarray:
+        if name not in self.used:
+            self.used.append(name)
+        return np.full(self._base.batch, self._values.get(name, 0.0 if name == "likeliest" else np.inf))
+
+    @property
+    def information(self) -> Routes:
+        return {**self._base.information, "likelihood ratio or ball": self._special("information")}
+
+    @property
+    def mutual_information(self) -> np.ndarray:
+        return least(self.information)
+
+    @property
+    def posterior_entropy(self) -> Routes:
+        return self._base.posterior_entropy
+
+    @property
+    def relative_entropy(self) -> Routes:
+        return {**self._base.relative_entropy, "max-lift": self.max_lift}
+
+    @property
+    def correct_guess(self) -> Routes:
+        return {**self._base.correct_guess, "binomial tail": self._special("correct_guess")}
+
+    @cached_property
+    def _likeliest(self) -> np.ndarray:
+        return np.maximum(self._special("likeliest"), self._base.likeliest[0])
+
+    @property
+    def min_entropy(self) -> Routes:
+        guess = np.log(least(self.correct_guess) / self._likeliest)
+        return {**self._base.min_entropy, "binomial tail": guess}
+
+    @property
+    def maximal_leakage(self) -> np.ndarray:
+        return np.minimum(self._base.maximal_leakage, self._special("maximal_leakage"))
+
+    @property
+    def total_variation(self) -> Routes:
+        own = {"mutual information": np.sqrt(0.5 * self.mutual_information)}
+        return {**self._base.total_variation, **own}
+
+    @property
+    def chi_squared(self) -> Routes:
+        return {**self._base.chi_squared, "likelihood ratio": self._special("chi_squared")}
+
+    @property
+    def max_lift(self) -> np.ndarray:
+        return np.minimum(self._base.max_lift, self._special("max_lift"))
+
+    @property
+    def min_lift(self) -> np.ndarray:
+        return self._base.min_lift
+
+    @property
+    def guess_gain(self) -> tuple[Routes, Routes]:
+        average, worst = self._base.guess_gain
+        own = {"binomial tail": least(self.correct_guess) - self._likeliest}
+        return {**average, **own}, worst
+
+    @property
+    def quadratic_gain(self) -> tuple[Routes, Routes]:
+        return self._base.quadratic_gain
+
+    def sibson_of(self, order: float) -> Routes:
+        if order == 1:
+            return self.information
+        routes = self._base.sibson_of(order)
+        if order < 1:
+            return {**routes, "mutual information": self.mutual_information}
+        return {**routes, "maximal leakage": self.maximal_leakage}
+
+    def arimoto(self, order: float) -> Routes:
+        if order == 1:
+            return self.information
+        return self.min_entropy if np.isinf(order) else self._base.arimoto(order)
+
+    def capacity(self, order: float) -> Routes:
+        return self._base.capacity(order)
+
+    def ldp(self, neighbours: Arr | None) -> np.ndarray:
+        return self._base.ldp(neighbours)
+
+    def f_information(self, perspective: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        return self._base.f_information(perspective)
+
+
+def held_out_information(counts: np.ndarray, mechanism: np.ndarray, beta: float) -> float:
+    """An upper bound on I(S;Y) from counts (S, X) that the mechanism (X, Y) does not depend on."""
+    private = len(counts)
+    mechanism = mechanism[:, mechanism.max(axis=0) > 0]
+    n, by_private = int(counts.sum()), counts.sum(axis=1)
+    cap = float(np.log(min(private, mechanism.shape[1])))
+    if n == 0 or by_private.min() == 0:
+        return cap
+    frequencies = by_private / n
+    total = n * float(mutual_information(counts / n @ mechanism)) * (1 + 1e-12)
+    low, high = mechanism.min(axis=0), mechanism.max(axis=0)
+    log_beta = -np.log(0.75 * beta)
+    prior_low, prior_high = clopper_pearson(by_private, n, 0.1 * beta / (2 * private))
+
+    def top(prior: np.ndarray) -> float:
+        ratios = high / (prior[:, None] * high + (1 - prior[:, None]) * low)
+        return min(1 / float(prior.min()), float(ratios.max())) * (1 + 1e-12)
+
+    # P(y) given the private symbols is a mean of independent numbers in [low, high] (Chernoff, Hoeffding).
+    share = np.clip((counts.sum(axis=0) / n @ mechanism - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+    output_high = low + (high - low) * relative_entropy_limit(share, np.log(len(low) / (0.05 * beta)) / n)
+    upper = min(
+        global_bound(total, n, log_beta, top(frequencies)),
+        _contracted(total, n, log_beta, top(frequencies), low, output_high),
+    )
+    given_s = of_prior(upper, frequencies, prior_low, prior_high, KL)
+    joint = cap
+    if prior_low.min() > 0:
+        joint = global_bound(total + n * divergence_radius(private, n, 0.1 * beta), n, log_beta, top(prior_low))
+    threshold = 0.03 + 40 * (private - 1) / n
+    return min(cap, min(given_s, threshold) if joint <= threshold else joint)
+
+
+def _contracted(total: float, n: int, log_beta: float, top: float, low: np.ndarray, output_high: np.ndarray) -> float:
+    """The bound on E_Q f(r), f that of I, with the constant part of the mechanism taken out of the noise.
+
+    With K(u, w) = -H - lambda eta u, E_Q u = 0: E_Q K <= (lambda T + ln 1/beta)/n, and K >= a f where that holds at
+    both ends of w, as K is linear in w: w_0 and min(1, r).
+    """
+    kept = float(low.sum())
+    if not 0.02 <= kept < 1 - 1e-9:
+        return np.inf
+    least = float((low / np.maximum(output_high, 1e-300)).min()) * (1 - 1e-12)
+    best = np.inf
+    for lam in np.geomspace(0.05, 400, 40):
+        power = lam * (1 - kept)
+        for eta in (1 / (1 + lam * (1 - least) * (1 - kept)), 1 / (1 + lam)):
+            ratio = _contracted_ratio(float(lam), min(eta, 0.98), power, 1 - kept, least, top)
+            if ratio > 0:
+                best = min(best, (lam * total + log_beta) / n / ratio)
+    return best * (1 + 1e-12)
+
+
+def _contracted_ratio(lam: float, eta: float, power: float, rest: float, least: float, top: float) -> float:
+    """A lower bound of inf K/f over least <= r <= top and both ends of w."""
+
+    def value(r: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+        u = r - 1
+        logs = np.log1p(eta * u)
+        return -(r - w) * np.expm1(-power * logs) / rest + lam * w * logs - lam * eta * u
+
+    below, above = sides()
+    inside = below[below > least]
+    halves = [np.concatenate([[min(least, 1 - NEAR)], inside]), above[: np.searchsorted(above, top) + 1]]
+    if above[-1] < top:
+        return 0.0
+    found = [_near_one(lam, eta, power, w) for w in (least, 1.0)]
+    for grid, ends in ((halves[0], (least, halves[0])), (halves[1], (least, 1.0))):
+        if len(grid) < 2:
+            continue
+        base = 1 + eta * (grid[:-1] - 1)
+        f = KL.value(grid) + ROUND * (1 + grid)
+        for w in ends:
+            # K'' <= 2 lam eta b^-(l+1) for a fixed w, and 2 lam eta/b for w = r.
+            follows = not np.isscalar(w)
+            bent = 2 * lam * eta * (1 / base if follows else base ** (-power - 1)) * np.diff(grid) ** 2 / 8
+            k = value(grid, w) - ROUND * (1 + grid) * (1 + lam / rest)
+            found.append(float(np.minimum((k[:-1] - bent) / f[:-1], (k[1:] - bent) / f[1:]).min()))
+    return min(found)
+
+
+def _near_one(lam: float, eta: float, power: float, w: float) -> float:
+    """A lower bound of K''/f'' within NEAR of 1.
+
+    K'' = lam eta ( b^-(l+2) (2b - (l+1) eta (r-w)) - w eta/b^2 ), for w = r below 1 it is lam eta (2/b - r eta/b^2):
+    each factor at the end that makes it least.
+    """
+    small, large = 1 - eta * NEAR, 1 + eta * NEAR
+    fixed = 2 * large ** (-power - 1) - (power + 1) * eta * max(1 + NEAR - w, 0.0) * small ** (-power - 2)
+    fixed -= w * eta * small**-2
+    follows = 2 / large - eta / small**2
+    return lam * eta * min(fixed, follows if w == 1.0 else fixed) * (1 - NEAR)

@@ -21,11 +21,16 @@ from jaxpriv._resources import need_memory
 from jaxpriv._validation import joint_array, mechanism_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import InformationEstimate, estimate_information, mutual_information
-from jaxpriv.estimation.audit.evidence import SampleLowerBounds, split
-from jaxpriv.estimation.audit.independence import PermutationTest, g_test, permutation_test
+from jaxpriv.estimation.audit.evidence import PermutationTest, SampleLowerBounds, g_test, permutation_test, split
 from jaxpriv.estimation.audit.measured import BOOTSTRAP, CertifiedGap, Measured, certified_gap, measured, resampled
-from jaxpriv.estimation.audit.populations import NO_BOUND, Bound, leakage_bounds, least_utility
-from jaxpriv.estimation.audit.sharper import SampleKind, sample_bounds
+from jaxpriv.estimation.audit.populations import (
+    NO_BOUND,
+    Bound,
+    SampleKind,
+    leakage_bounds,
+    least_utility,
+    sample_bounds,
+)
 from jaxpriv.estimation.confidence import population
 from jaxpriv.estimation.confidence.means import count_array, failure
 from jaxpriv.leakage import AbstractLeakage

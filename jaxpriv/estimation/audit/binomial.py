@@ -1,39 +1,7 @@
-"""An upper bound on I(S;Y) from pairs where S has two symbols, with the exact moments of binomial laws.
+"""Upper bounds from exact laws of binomial counts of pairs: correct guesses, maximal leakage, max-lift, lift; and
+I(S;Y) where S has two symbols.
 
-Of n pairs c_y have the symbol y, and a_y of those S = 1. p = P(S=1), q_y = P(S=1|y), m = P_Y, d(x||p) the relative
-entropy of two coins, T = n I^ of the frequencies, p^ = sum a_y/n. For every p' in (0, 1)
-
-    T = sum_y c_y d(a_y/c_y || p') - n d(p^ || p').
-
-Columns.    Given the c_y, the a_y are independent and binomial. For lambda > 0, a real s and x = a/c,
-
-                E exp( s(a - c p') - lambda c d(x || p') ) = G(q)^c alpha(c, x*),
-
-            G(q) = (w_1^nu + w_0^nu)^(1/nu), nu = 1/(1 + lambda), w_1 = q e^(s(1-p')) p'^lambda,
-            w_0 = (1-q) e^(-s p') (1-p')^lambda, x* = w_1^nu/(w_1^nu + w_0^nu), and alpha(c, x) =
-            E exp(-lambda c d(A/c || x)) with A binomial of c draws with probability x: multiply out, and collect the
-            powers of a/c.
-Lemma.      alpha(c, x) <= (1+lambda)^(-1/2) exp( SLACK + ln(1+lambda)/2 (1 - 3 c x(1-x))_+ ) for 3 <= c <= `LARGEST`
-            and the lambda of `MULTIPLIERS`: computed for every c, between two points of x by convexity in ln(x/(1-x))
-            (tests/estimation/test_two_private_symbols.py). This is e^(-lambda z^2/2) averaged over a normal z, the
-            factor that Chernoff's bound leaves out.
-Margin.     e^((lambda + zeta) n d(p^ || p')) <= C sum_i v_i e^(s_i n (p^ - p')) for every p^ within `_WINDOW`
-            deviations of p': the v_i are those of Laplace's integral, C is the largest ratio over all numbers n p^ of
-            the window.
-Test.       The statistic lambda T - zeta n d(p^ || p') + (number of y with least <= c_y <= `LARGEST`) ln A,
-            A = (1+lambda)^(-1/2) e^SLACK, is at most tau with a probability of at most (Markov)
-            e^tau C sum_i v_i (sum_y m_y G_i(q_y) e^(eta(q_y)))^n, where eta =
-            ln(1+lambda)/2 (1/least - 3 x*(1-x*))_+ is the most that the lemma allows for one record. zeta = `_AWAY` > 0
-            rejects a p far from p^ sooner.
-Divergence. 1 - G e^eta >= a d(q || p') + b(q - p') + c_0 for all q. With sum m q = p and sum m d(q || p) = I the mean
-            over m is at most 1 - a(I + d(p || p')) - b(p - p') - c_0, whose n-th power without d(p || p') is convex in
-            p: the ends of an interval of p are enough.
-Inversion.  The populations are divided by p (cells around p', fixed by n) and by n I (lambda, fixed by the number of
-            symbols and beta), and each is tested by one statistic. p is in the interval of Clopper and Pearson with the
-            part `_PRIOR` of beta. The bound is the largest I of a population that is not rejected.
-
-The constants c_0 are certified: G is concave and d convex, so on a cell of q the difference is at least a linear
-function.
+Each holds by itself with probability 1 - beta. N (S, Y) are counts of n pairs, n_s and n_y their margins.
 """
 
 from functools import lru_cache
@@ -41,7 +9,142 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import expit, rel_entr
 
-from jaxpriv.estimation.confidence.means import clopper_pearson
+from jaxpriv.estimation.confidence.means import ROUND, clopper_pearson
+
+# Multiples of sqrt(8 ln(1/beta)/sum_s 1/n_s), the best lambda in Hoeffding's bound on the same sum, that are tried.
+# Each makes a threshold in the observed sum, so the best of them costs no confidence, and more of them no validity.
+_LAMBDAS = 0.5 * 32 ** np.linspace(0, 1, 9)
+
+
+def correct_guess(counts: np.ndarray, beta: float) -> float:
+    """P_c <= the exact binomial limit at the observed share of correct guesses, whatever the alphabets.
+
+    The best guess A* of the population is correct on at most sum_y max_s N pairs, and on a binomial number of them.
+    """
+    return float(clopper_pearson(counts.max(axis=0).sum(), counts.sum(), beta)[1])
+
+
+def likeliest(counts: np.ndarray, beta: float) -> float:
+    """A lower bound on max_s p_s from counts (S,) or (S, Y)."""
+    by_private = counts.reshape(len(counts), -1).sum(axis=1)
+    limits = clopper_pearson(by_private, by_private.sum(), beta / len(by_private))[0]
+    return max(float(limits.max()), 1 / len(by_private))
+
+
+def maximal_leakage(counts: np.ndarray, beta: float) -> float:
+    """An upper bound on ln sum_y max_s P(y|s).
+
+    sum_y max_s N/n_s >= sum_s B_s/n_s, where B_s counts the pairs with s and an output whose P(y|s) is the largest: n_s
+    draws of probability q_s, sum_s q_s = theta = e^L. So Pr[sum B_s/n_s <= t] <= e^(lambda t) prod (1 - q_s c_s)^n_s,
+    c_s = 1 - e^(-lambda/n_s). The largest exponent over q is bounded by its dual, any nu >= 0:
+
+        sum_s sup_{0 <= q <= 1} ( n_s ln(1 - q c_s) + nu q ) - nu theta,  at q = (1 - n_s c_s/nu)/c_s, clipped.
+
+    A private symbol without a pair may add 1 to theta.
+    """
+    by_private = counts.sum(axis=1)
+    seen = by_private > 0
+    symbols, unseen = min(counts.shape), int((~seen).sum())
+    n = by_private[seen].astype(float)
+    if not seen.any():
+        return float(np.log(symbols))
+    fitted = float((counts[seen] / n[:, None]).max(axis=0).sum()) * (1 + ROUND)
+    top = min(int(seen.sum()), counts.shape[1])
+    level = -np.log(beta)
+
+    def rejected(theta: float) -> bool:
+        for lam in np.sqrt(8 * level / (1 / n).sum()) * _LAMBDAS:
+            c = -np.expm1(-lam / n)
+            low, high = np.log((n * c).min()) - 20, np.log((n * c / np.maximum(1 - c, 1e-300)).max()) + 1
+            for _ in range(40):
+                middle = 0.5 * (low + high)
+                q = np.clip((1 - n * c * np.exp(-middle)) / c, 0, 1)
+                low, high = (middle, high) if q.sum() < theta else (low, middle)
+            nu = np.exp(high)
+            q = np.clip((1 - n * c / nu) / c, 0, 1)
+            with np.errstate(divide="ignore"):
+                terms = n * np.log1p(-q * c) + nu * q
+            size = abs(lam * fitted) + np.abs(terms).sum() + nu * theta
+            if lam * fitted + terms.sum() - nu * theta < -level - ROUND * size:
+                return True
+        return False
+
+    least, most = fitted, float(top)
+    if least < most and rejected(most):
+        for _ in range(20):
+            middle = 0.5 * (least + most)
+            least, most = (least, middle) if rejected(middle) else (middle, most)
+    return float(np.log(min(most + unseen, symbols)))
+
+
+def max_lift(counts: np.ndarray, beta: float) -> float:
+    """An upper bound on max ln P(s,y)/(p_s P(y)): for each cell the smaller of P(s|y)/p_s and P(y|s)/P(y)."""
+    private, released = counts.shape
+    n, by_private, by_output = counts.sum(), counts.sum(axis=1), counts.sum(axis=0)
+    posterior = clopper_pearson(counts, by_output, 0.45 * beta / counts.size)[1]
+    given = clopper_pearson(counts, by_private[:, None], 0.25 * beta / counts.size)[1]
+    prior = clopper_pearson(by_private, n, 0.15 * beta / private)[0]
+    output = clopper_pearson(by_output, n, 0.15 * beta / released)[0]
+    with np.errstate(divide="ignore"):
+        ratios = np.minimum(posterior / prior[:, None], given / output)
+    return max(0.0, float(np.log(ratios.max() * (1 + ROUND))))
+
+
+def lift(counts: np.ndarray, beta: float) -> float:
+    """An upper bound on max |ln P(s|y)/p_s|: intervals of P(s|y) given the y, and of p_s.
+
+    With two private symbols an interval of P(s|y) for one of them is one for the other.
+    """
+    private, released = counts.shape
+    by_private, by_output, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
+    rows = 1 if private == 2 else private
+    low, high = clopper_pearson(counts[:rows], by_output, 0.7 * beta / (2 * rows * released))
+    prior_low, prior_high = clopper_pearson(by_private[:rows], n, 0.3 * beta / (2 * rows))
+    if private == 2:
+        low, high = np.vstack([low, 1 - high]), np.vstack([high, 1 - low])
+        prior_low, prior_high = np.append(prior_low, 1 - prior_high), np.append(prior_high, 1 - prior_low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = np.log(high / prior_low[:, None])
+        least = np.log(low / prior_high[:, None])
+    return float(np.maximum(most, -least).max() * (1 + ROUND) + ROUND)
+
+
+# An upper bound on I(S;Y) from pairs where S has two symbols, with the exact moments of binomial laws.
+#
+# Of n pairs c_y have the symbol y, and a_y of those S = 1. p = P(S=1), q_y = P(S=1|y), m = P_Y, d(x||p) the relative
+# entropy of two coins, T = n I^ of the frequencies, p^ = sum a_y/n. For every p' in (0, 1)
+#
+#     T = sum_y c_y d(a_y/c_y || p') - n d(p^ || p').
+#
+# Columns.    Given the c_y, the a_y are independent and binomial. For lambda > 0, a real s and x = a/c,
+#
+#                 E exp( s(a - c p') - lambda c d(x || p') ) = G(q)^c alpha(c, x*),
+#
+#             G(q) = (w_1^nu + w_0^nu)^(1/nu), nu = 1/(1 + lambda), w_1 = q e^(s(1-p')) p'^lambda,
+#             w_0 = (1-q) e^(-s p') (1-p')^lambda, x* = w_1^nu/(w_1^nu + w_0^nu), and alpha(c, x) =
+#             E exp(-lambda c d(A/c || x)) with A binomial of c draws with probability x: multiply out, and collect the
+#             powers of a/c.
+# Lemma.      alpha(c, x) <= (1+lambda)^(-1/2) exp( SLACK + ln(1+lambda)/2 (1 - 3 c x(1-x))_+ ) for 3 <= c <= `LARGEST`
+#             and the lambda of `MULTIPLIERS`: computed for every c, between two points of x by convexity in ln(x/(1-x))
+#             (tests/estimation/test_two_private_symbols.py). This is e^(-lambda z^2/2) averaged over a normal z, the
+#             factor that Chernoff's bound leaves out.
+# Margin.     e^((lambda + zeta) n d(p^ || p')) <= C sum_i v_i e^(s_i n (p^ - p')) for every p^ within `_WINDOW`
+#             deviations of p': the v_i are those of Laplace's integral, C is the largest ratio over all numbers n p^ of
+#             the window.
+# Test.       The statistic lambda T - zeta n d(p^ || p') + (number of y with least <= c_y <= `LARGEST`) ln A, A =
+#             (1+lambda)^(-1/2) e^SLACK, is at most tau with a probability of at most (Markov) e^tau C sum_i v_i (sum_y
+#             m_y G_i(q_y) e^(eta(q_y)))^n, where eta = ln(1+lambda)/2 (1/least - 3 x*(1-x*))_+ is the most that the
+#             lemma allows for one record. zeta = `_AWAY` > 0 rejects a p far from p^ sooner.
+# Divergence. 1 - G e^eta >= a d(q || p') + b(q - p') + c_0 for all q. With sum m q = p and sum m d(q || p) = I the mean
+#             over m is at most 1 - a(I + d(p || p')) - b(p - p') - c_0, whose n-th power without d(p || p') is convex
+#             in p: the ends of an interval of p are enough.
+# Inversion.  The populations are divided by p (cells around p', fixed by n) and by n I (lambda, fixed by the number of
+#             symbols and beta), and each is tested by one statistic. p is in the interval of Clopper and Pearson with
+#             the part `_PRIOR` of beta. The bound is the largest I of a population that is not rejected.
+#
+# The constants c_0 are certified: G is concave and d convex, so on a cell of q the difference is at least a linear
+# function.
+
 
 # The largest number of pairs of one symbol for which the lemma was computed.
 LARGEST = 4000
