@@ -3,8 +3,8 @@
     python experiments/known_answers/run.py     # writes data/agreement.csv; five minutes (two cores)
     python experiments/known_answers/plot.py    # draws it
 
-Tasks and their answers: `jaxpriv.estimation.lift.known`. A value is the mean over five splits of the mean log-lift on
-the 1800 test rows of a split; its standard error is conservative (see `estimate`).
+Tasks and their answers: `jaxpriv.estimation.lift.evaluation`. A value is the mean over five splits of the mean
+log-lift on the 1800 test rows of a split; its standard error is conservative (see `estimate`).
 """
 
 import csv

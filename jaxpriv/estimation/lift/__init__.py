@@ -20,9 +20,16 @@ from jaxpriv.estimation.lift.estimators import (
     trimmed,
     watchdog_paper,
 )
-from jaxpriv.estimation.lift.evaluation import EstimateWarning, LiftReport, e_gamma, estimate
-from jaxpriv.estimation.lift.known import Agreement, KnownTask, known_tasks, self_test
-from jaxpriv.estimation.lift.network import Network
+from jaxpriv.estimation.lift.evaluation import (
+    Agreement,
+    EstimateWarning,
+    KnownTask,
+    LiftReport,
+    e_gamma,
+    estimate,
+    known_tasks,
+    self_test,
+)
 from jaxpriv.estimation.lift.objectives import (
     AbstractForm,
     AbstractObjective,
@@ -34,7 +41,7 @@ from jaxpriv.estimation.lift.objectives import (
     Trimmed,
 )
 from jaxpriv.estimation.lift.samples import Samples, encode, from_features, from_symbols
-from jaxpriv.estimation.lift.training import Training
+from jaxpriv.estimation.lift.training import Network, Training
 
 __all__ = [
     "NAMES",

@@ -12,7 +12,6 @@ import numpy as np
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError, ResourceError
 from jaxpriv.estimation.lift._base import AbstractLiftEstimator, AbstractScorer, LogLift, generator, project
-from jaxpriv.estimation.lift.network import Network
 from jaxpriv.estimation.lift.objectives import (
     AbstractForm,
     AbstractObjective,
@@ -24,7 +23,7 @@ from jaxpriv.estimation.lift.objectives import (
     Trimmed,
 )
 from jaxpriv.estimation.lift.samples import Samples
-from jaxpriv.estimation.lift.training import Training, train
+from jaxpriv.estimation.lift.training import Network, Training, train
 
 # Fewer rows than this for each cell (s, x), and the table is far from the population:
 # at n = |S||X| the bias of the plug-in mutual information is about half a nat whatever the truth.
@@ -262,20 +261,12 @@ def watchdog_paper(epochs: int = 3000) -> NeuralLift:
     return NeuralLift(DonskerVaradhan(normalise=False), network, training, label)
 
 
-def f_divergence(
-    form: AbstractForm,
-    network: Network = _NETWORK,
-    training: Training = _TRAINING,
-) -> NeuralLift:
+def f_divergence(form: AbstractForm, network: Network = _NETWORK, training: Training = _TRAINING) -> NeuralLift:
     """The log-lift from the optimal critic of an f-divergence."""
     return NeuralLift(form, network, training)
 
 
-def trimmed(
-    limit: float = 1.0,
-    network: Network = _NETWORK,
-    training: Training = _TRAINING,
-) -> NeuralLift:
+def trimmed(limit: float = 1.0, network: Network = _NETWORK, training: Training = _TRAINING) -> NeuralLift:
     """clip(i, -limit, limit): all that a watchdog with a threshold below `limit` needs. `limit` > 0, in nats."""
     return NeuralLift(Trimmed(limit), network, training)
 

@@ -31,6 +31,7 @@ Hsu, Asoodeh and Calmon 2019, eq. (12) and footnote 2; Nguyen, Wainwright and Jo
 
 import math
 from abc import abstractmethod
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -45,9 +46,14 @@ from jaxpriv.estimation.lift._base import projected
 _LN2 = math.log(2.0)
 
 Scores = Float[Array, "n s"]
+Codes = Int[Array, " n"]
+Prior = Float[Array, " s"]
+Weights = Float[Array, " n"]
+Values = Float[Array, "..."]
+Number = Float[Array, ""]
 
 
-def on_pairs(scores: Scores, private: Int[Array, " n"]) -> Float[Array, " n"]:
+def on_pairs(scores: Scores, private: Codes) -> Weights:
     """h(s, x) of each row's own s."""
     return jnp.take_along_axis(scores, private[:, None], axis=1)[:, 0]
 
@@ -58,32 +64,17 @@ class AbstractObjective(eqx.Module):
     `scores` turns raw critic values into the log-lift that J is a function of; `value` is J of these.
     """
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """In words, for reports."""
+    name: eqx.AbstractVar[str]  # in words, for reports
 
     @abstractmethod
-    def scores(self, critic: Scores, log_prior: Float[Array, " s"]) -> Scores:
+    def scores(self, critic: Scores, log_prior: Prior) -> Scores:
         """Log-lift from raw critic values."""
 
     @abstractmethod
-    def value(
-        self,
-        scores: Scores,
-        private: Int[Array, " n"],
-        log_prior: Float[Array, " s"],
-        weights: Float[Array, " n"],
-    ) -> Float[Array, ""]:
+    def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         """J, to be maximised."""
 
-    def selection(
-        self,
-        scores: Scores,
-        private: Int[Array, " n"],
-        log_prior: Float[Array, " s"],
-        weights: Float[Array, " n"],
-    ) -> Float[Array, ""]:
+    def selection(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         """What the best epoch is chosen by on validation rows: J, unless its mean over few rows is too noisy."""
         return self.value(scores, private, log_prior, weights)
 
@@ -102,16 +93,10 @@ class DonskerVaradhan(AbstractObjective):
     def name(self) -> str:
         return "Donsker-Varadhan" if self.normalise else "Donsker-Varadhan, raw form"
 
-    def scores(self, critic: Scores, log_prior: Float[Array, " s"]) -> Scores:
+    def scores(self, critic: Scores, log_prior: Prior) -> Scores:
         return projected(critic, log_prior) if self.normalise else critic
 
-    def value(
-        self,
-        scores: Scores,
-        private: Int[Array, " n"],
-        log_prior: Float[Array, " s"],
-        weights: Float[Array, " n"],
-    ) -> Float[Array, ""]:
+    def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         mean = jnp.vdot(weights, on_pairs(scores, private))
         if self.normalise:
             return mean
@@ -122,25 +107,19 @@ class AbstractForm(AbstractObjective):
     """An f-divergence: J = E_P[a(h)] - E_Q[b(h)] of a projected critic, at most D_f(P||Q)."""
 
     @abstractmethod
-    def joint(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def joint(self, h: Values) -> Values:
         """a(h) = f'(e^h)."""
 
     @abstractmethod
-    def product(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def product(self, h: Values) -> Values:
         """b(h) = f*(f'(e^h))."""
 
-    def scores(self, critic: Scores, log_prior: Float[Array, " s"]) -> Scores:
+    def scores(self, critic: Scores, log_prior: Prior) -> Scores:
         # The maximiser is a log-lift, so nothing is lost by searching among normalised critics; they are at most
         # -ln p_s, which keeps e^2h and the like from overflowing.
         return projected(critic, log_prior)
 
-    def value(
-        self,
-        scores: Scores,
-        private: Int[Array, " n"],
-        log_prior: Float[Array, " s"],
-        weights: Float[Array, " n"],
-    ) -> Float[Array, ""]:
+    def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         product = jnp.sum(jnp.exp(log_prior)[None, :] * self.product(scores), axis=1)
         return jnp.vdot(weights, self.joint(on_pairs(scores, private)) - product)
 
@@ -158,80 +137,60 @@ class ReverseKullbackLeiblerForm(AbstractForm):
     def __check_init__(self) -> None:
         scalar(self.limit, "limit", low=0.0, open_low=True)
 
-    @property
-    def name(self) -> str:
-        return "reverse Kullback-Leibler form"
+    name: ClassVar[str] = "reverse Kullback-Leibler form"
 
-    def value(
-        self,
-        scores: Scores,
-        private: Int[Array, " n"],
-        log_prior: Float[Array, " s"],
-        weights: Float[Array, " n"],
-    ) -> Float[Array, ""]:
+    def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         floored = clip_inwards(jnp.minimum(scores, 0.0), jnp.asarray(self.limit, scores.dtype))
         return super().value(jnp.where(scores > 0, scores, floored), private, log_prior, weights)
 
-    def selection(
-        self,
-        scores: Scores,
-        private: Int[Array, " n"],
-        log_prior: Float[Array, " s"],
-        weights: Float[Array, " n"],
-    ) -> Float[Array, ""]:
+    def selection(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         return jnp.vdot(weights, on_pairs(scores, private))
 
-    def joint(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def joint(self, h: Values) -> Values:
         return -jnp.expm1(-h)
 
-    def product(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def product(self, h: Values) -> Values:
         return h
 
 
 class ChiSquaredForm(AbstractForm):
     """E_P[2(e^h - 1)] - E_Q[e^2h - 1], at most the chi-squared information: least squares for the lift."""
 
-    @property
-    def name(self) -> str:
-        return "chi-squared form"
+    name: ClassVar[str] = "chi-squared form"
 
-    def joint(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def joint(self, h: Values) -> Values:
         return 2.0 * jnp.expm1(h)
 
-    def product(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def product(self, h: Values) -> Values:
         return jnp.expm1(2.0 * h)
 
 
 class JensenShannonForm(AbstractForm):
     """(E_P[ln 2 sig(h)] + E_Q[ln 2 sig(-h)])/2, at most the Jensen-Shannon information: bounded by ln 2."""
 
-    @property
-    def name(self) -> str:
-        return "Jensen-Shannon form"
+    name: ClassVar[str] = "Jensen-Shannon form"
 
-    def joint(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def joint(self, h: Values) -> Values:
         return 0.5 * (_LN2 + jax.nn.log_sigmoid(h))
 
-    def product(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def product(self, h: Values) -> Values:
         return -0.5 * (_LN2 + jax.nn.log_sigmoid(-h))
 
 
 class SquaredHellingerForm(AbstractForm):
     """E_P[1 - e^{-h/2}] - E_Q[e^{h/2} - 1], at most the squared Hellinger information (in [0, 2])."""
 
-    @property
-    def name(self) -> str:
-        return "squared Hellinger form"
+    name: ClassVar[str] = "squared Hellinger form"
 
-    def joint(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def joint(self, h: Values) -> Values:
         return -jnp.expm1(-0.5 * h)
 
-    def product(self, h: Float[Array, "..."]) -> Float[Array, "..."]:
+    def product(self, h: Values) -> Values:
         return jnp.expm1(0.5 * h)
 
 
 @jax.custom_vjp
-def clip_inwards(h: Float[Array, "..."], limit: Float[Array, ""]) -> Float[Array, "..."]:
+def clip_inwards(h: Values, limit: Number) -> Values:
     """min(max(h, -limit), limit) for a loss that is minimised.
 
     The gradient outside is kept where a descent step leads back inside and is zero where it leads further out: with
@@ -271,19 +230,11 @@ class Trimmed(AbstractObjective):
     def __check_init__(self) -> None:
         scalar(self.limit, "limit", low=0.0, open_low=True)
 
-    @property
-    def name(self) -> str:
-        return "trimmed information density"
+    name: ClassVar[str] = "trimmed information density"
 
-    def scores(self, critic: Scores, log_prior: Float[Array, " s"]) -> Scores:
+    def scores(self, critic: Scores, log_prior: Prior) -> Scores:
         return clip_inwards(projected(critic, log_prior), jnp.asarray(self.limit, critic.dtype))
 
-    def value(
-        self,
-        scores: Scores,
-        private: Int[Array, " n"],
-        log_prior: Float[Array, " s"],
-        weights: Float[Array, " n"],
-    ) -> Float[Array, ""]:
+    def value(self, scores: Scores, private: Codes, log_prior: Prior, weights: Weights) -> Number:
         product = jnp.sum(jnp.exp(log_prior)[None, :] * jnp.expm1(scores), axis=1)
         return jnp.vdot(weights, on_pairs(scores, private) - product)
