@@ -90,8 +90,7 @@ def frontier(
     """
     from jaxpriv._validation import scalar
     from jaxpriv.funnels.solve import funnel_frontier_within
-    from jaxpriv.plotting import image_bytes, require_matplotlib
-    from jaxpriv.plotting.figures import drawn_curve, plot_curves
+    from jaxpriv.plotting import image_bytes, plot_frontier, require_matplotlib
     from jaxpriv.problems import BottleneckProblem, DistortionProblem, FunnelProblem
     from jaxpriv.solving.frontier import frontier_within
 
@@ -145,7 +144,7 @@ def frontier(
         plain = _output.json_text(record).encode() if kind == ".json" else _csv(record)
         files[out] = _npz(numbers, curve) if kind == ".npz" else plain
     if picture is not None:
-        drawn = plot_curves([drawn_curve(curve)], units=units.value, tol=run.tol)
+        drawn = plot_frontier(curve, units=units.value, tol=run.tol)
         files[picture] = image_bytes(drawn, picture_kind(picture, "--picture"))
     _output.deliver(record, json, _table(numbers, curve, units), files)
     open_gaps = numbers["gap"][(numbers["status"] != "optimal") & (numbers["status"] != "infeasible")]

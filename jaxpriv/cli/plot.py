@@ -86,8 +86,7 @@ def plot(
     A mapping of |X| symbols is drawn with one row for each; a curve with its points, and with the band in which the
     optimum lies between them.
     """
-    from jaxpriv.plotting import image_bytes, plot_mapping, require_matplotlib
-    from jaxpriv.plotting.figures import plot_curves
+    from jaxpriv.plotting import image_bytes, plot_frontier, plot_mapping, require_matplotlib
 
     require_matplotlib()
     kind = picture_kind(out, "--out")
@@ -96,7 +95,9 @@ def plot(
     curves = [one for one in found if not isinstance(one, tuple)]
     if len(found) > 1 and len(curves) < len(found):
         raise InputError("several results are drawn together if all of them are curves (CURVE.npz of jaxpriv frontier)")
-    figure = plot_curves(curves, units=units.value, title=title) if curves else plot_mapping(found[0][1], title=title)
+    figure = (
+        plot_frontier(*curves, units=units.value, title=title) if curves else plot_mapping(found[0][1], title=title)
+    )
     _output.deliver({}, None, f"picture in {out}\n", {out: image_bytes(figure, kind)})
 
 

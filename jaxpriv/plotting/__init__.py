@@ -5,14 +5,8 @@ pyplot: no window, no global state. `save` writes it, whole or not at all, with 
 Logarithms are drawn in nats unless `units="bits"`, and the label of every axis names the unit.
 """
 
-from jaxpriv.plotting.figures import plot_frontier as plot_frontier
-from jaxpriv.plotting.figures import plot_mapping as plot_mapping
-from jaxpriv.plotting.styles import COLOURS as COLOURS
-from jaxpriv.plotting.styles import image_bytes as image_bytes
-from jaxpriv.plotting.styles import require_matplotlib as require_matplotlib
-from jaxpriv.plotting.styles import save as save
-from jaxpriv.plotting.styles import solver_style as solver_style
-from jaxpriv.plotting.styles import style as style
+from jaxpriv.plotting.figures import plot_frontier, plot_mapping
+from jaxpriv.plotting.styles import COLOURS, image_bytes, require_matplotlib, save, solver_style, style
 
 __all__ = [
     "COLOURS",

@@ -10,10 +10,11 @@ from jaxtyping import PyTree
 
 from jaxpriv._types import Arr
 from jaxpriv._validation import mechanism_array
+from jaxpriv.certificates import average_leakage
 from jaxpriv.datasets import Dataset
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.solve import FunnelFrontier
-from jaxpriv.leakage import Evaluation, MutualInformation, evaluate
+from jaxpriv.leakage import MutualInformation
 from jaxpriv.mechanism import Mechanism
 from jaxpriv.plotting.styles import COLOURS, new_figure, style
 from jaxpriv.problems import FunnelProblem
@@ -70,7 +71,7 @@ class DrawnCurve:
 
 
 def plot_frontier(
-    *curves: Frontier | FunnelFrontier,
+    *curves: Frontier | FunnelFrontier | DrawnCurve,
     ax: "Axes | None" = None,
     units: Units = "nats",
     labels: Sequence[str] = (),
@@ -94,7 +95,7 @@ def plot_frontier(
     band: they are optimal at their distortion, not at their I(X;Y).
 
     Args:
-        curves: results of `frontier` over one distortion, and of `funnel_frontier`.
+        curves: results of `frontier` over one distortion, and of `funnel_frontier`; or `DrawnCurve`s, as files have them.
         ax: axes to draw the curves into, without the panel of widths; by default a new figure.
         units: of logarithms, `nats` or `bits`. A measure in another unit keeps it.
         labels: one for each curve; by default what is optimised.
@@ -111,57 +112,30 @@ def plot_frontier(
     if not curves:
         raise InputError("plot_frontier needs a curve: a result of frontier or funnel_frontier")
     for place, curve in enumerate(curves):
-        if not isinstance(curve, (Frontier, FunnelFrontier)):
+        if not isinstance(curve, (Frontier, FunnelFrontier, DrawnCurve)):
             raise InputError(f"curves[{place}] must be a Frontier or a FunnelFrontier, not {type(curve).__name__}")
     informed = any(isinstance(curve, FunnelFrontier) for curve in curves)
-    drawn = [drawn_curve(curve, f"curves[{place}]", informed) for place, curve in enumerate(curves)]
-    return plot_curves(
-        drawn,
-        ax=ax,
-        units=units,
-        labels=labels,
-        tol=tol,
-        others=others,
-        others_label=others_label,
-        free=free,
-        title=title,
-        xlabel=xlabel,
-        ylabel=ylabel,
-    )
-
-
-def plot_curves(
-    curves: Sequence[DrawnCurve],
-    *,
-    ax: "Axes | None" = None,
-    units: Units = "nats",
-    labels: Sequence[str] = (),
-    tol: float | None = None,
-    others: Sequence[tuple[float, float, str]] = (),
-    others_label: str = "other mechanisms",
-    free: float | None = None,
-    title: str = "",
-    xlabel: str | None = None,
-    ylabel: str | None = None,
-) -> "Figure":
-    """`plot_frontier` of curves that are numbers already, as they come from a file."""
+    given = [
+        curve if isinstance(curve, DrawnCurve) else drawn_curve(curve, f"curves[{place}]", informed)
+        for place, curve in enumerate(curves)
+    ]
     if units not in ("nats", "bits"):
         raise InputError("units must be 'nats' or 'bits'")
     if labels and len(labels) != len(curves):
         raise InputError(f"labels has {len(labels)} entries for {len(curves)} curves")
-    if len({curve.unit for curve in curves}) > 1:
-        own = " and in ".join(sorted({curve.unit for curve in curves}))
+    if len({curve.unit for curve in given}) > 1:
+        own = " and in ".join(sorted({curve.unit for curve in given}))
         raise InputError(f"curves in {own} have no axis in common; draw one figure for each")
-    if len({curve.informed for curve in curves}) > 1:
+    if len({curve.informed for curve in given}) > 1:
         raise InputError("curves over a distortion and over I(X;Y) have no axis in common; draw one figure for each")
-    informed = curves[0].informed
+    informed = given[0].informed
     per_nat = 1.0 if units == "nats" else 1.0 / np.log(2.0)
-    across, up = (per_nat if informed else 1.0), (per_nat if curves[0].unit == "nats" else 1.0)
-    drawn = [curve.in_units(units) for curve in curves]
+    across, up = (per_nat if informed else 1.0), (per_nat if given[0].unit == "nats" else 1.0)
+    drawn = [curve.in_units(units) for curve in given]
     unit = drawn[0].unit
-    names = list(labels) or [curve.name for curve in curves]
+    names = list(labels) or [curve.name for curve in given]
     marks = [(spent * across, leaked * up, name) for spent, leaked, name in others]
-    measures, axes_names = {curve.measure for curve in curves}, {curve.across for curve in curves}
+    measures, axes_names = {curve.measure for curve in given}, {curve.across for curve in given}
 
     with style():
         below = None
@@ -173,15 +147,8 @@ def plot_curves(
         _draw_curves(above, drawn, names)
         if marks:
             spent, leaked, _ = zip(*marks, strict=True)
-            mark = {
-                "mfc": "white",
-                "mec": COLOURS["red"] if len(drawn) == 1 else "0.2",
-                "ms": 3.2,
-                "mew": 0.8,
-                "clip_on": False,
-                "zorder": 4,
-            }
-            above.plot(spent, leaked, "D", label=others_label, **mark)
+            mark = {"mfc": "white", "mec": COLOURS["red"] if len(drawn) == 1 else "0.2", "ms": 3.2, "mew": 0.8}
+            above.plot(spent, leaked, "D", label=others_label, clip_on=False, zorder=4, **mark)
         above.set_ylabel(f"{ylabel or (measures.pop() if len(measures) == 1 else 'leakage of S')} ({unit})")
         above.set_ylim(bottom=0)
         above.set_xlim(0, 1.01 * max(float(one.x.max()) for one in drawn) or 1.0)
@@ -228,7 +195,8 @@ def drawn_curve(curve: Frontier | FunnelFrontier, name: str = "curve", informed:
         banded = isinstance(curve.problem.leakage, MutualInformation)
     elif informed:
         mass = np.asarray(curve.problem.joints).mean(axis=0).sum(axis=0)
-        x = np.array([_information(mass, one) for one in np.asarray(curve.solutions.mechanism)[solved]])
+        mechanisms = np.asarray(curve.solutions.mechanism)[solved]
+        x = np.array([float(average_leakage(np.diag(mass), one)) for one in mechanisms])
         banded = False
     else:
         x = targets if swept else np.asarray(curve.distortion, dtype=float)[solved, 0]
@@ -257,13 +225,6 @@ def _read_across(curve: Frontier, targets: np.ndarray, grid: np.ndarray) -> tupl
     low = [y[near > at].max(initial=y[0]) for at in grid]
     high = [y[far <= at].min(initial=np.inf) for at in grid]
     return np.array(low), np.array([one if np.isfinite(one) else np.nan for one in high])
-
-
-def _information(mass: np.ndarray, mechanism: np.ndarray) -> float:
-    """I(X;Y), nats."""
-    found = evaluate(MutualInformation(), np.diag(mass), mechanism)
-    assert isinstance(found, Evaluation)
-    return float(found.value)
 
 
 def _draw_curves(axes: "Axes", drawn: Sequence[DrawnCurve], names: Sequence[str]) -> None:

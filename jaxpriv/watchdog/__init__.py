@@ -8,13 +8,23 @@
 The score of a symbol x is max_s |i(s,x)|, i(s,x) = ln P(s|x)/P(s) (`scores`). The watchdog releases
 X_eps = { x : score <= eps } and perturbs the rest (`perturbation`); all thresholds at once are a
 `staircase`. With scores that were estimated from samples the same numbers are estimates, in classes and
-fields of their own (`sampled`). Logarithms are natural; everything runs on the host in float64.
+fields of their own. Logarithms are natural; everything runs on the host in float64.
 """
 
 from jaxpriv.watchdog.design import Cause, Watchdog, compare, explain, watchdog
 from jaxpriv.watchdog.perturbation import CompleteMerging, Perturbation, RandomisedResponse, SubsetMerging
-from jaxpriv.watchdog.sampled import EstimatedStaircase, EstimatedWatchdog, estimated_staircase, estimated_watchdog
-from jaxpriv.watchdog.staircase import Bounds, Staircase, log_lift, proved_bounds, scores, staircase
+from jaxpriv.watchdog.staircase import (
+    Bounds,
+    EstimatedStaircase,
+    EstimatedWatchdog,
+    Staircase,
+    estimated_staircase,
+    estimated_watchdog,
+    log_lift,
+    proved_bounds,
+    scores,
+    staircase,
+)
 
 __all__ = [
     "Bounds",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import entr, rel_entr
 
 from jaxpriv import leakage
 from jaxpriv._module import summary
@@ -22,9 +23,8 @@ from jaxpriv.watchdog.perturbation import (
 )
 from jaxpriv.watchdog.staircase import (
     Bounds,
-    Steps,
+    Staircase,
     bounds_of,
-    entropy_terms,
     host_joint,
     log_lift_of,
     scores_of,
@@ -205,8 +205,8 @@ def _built(joint: np.ndarray, score: np.ndarray, epsilon: float, asked: Perturba
     leaking = float(score[relevant].max(initial=0.0))
     rest: Perturbed = perturbed(asked, joint, released, leaking)
     inside, outside = float(useful[released].sum()), float(useful[~released].sum())
-    entropy = float(entropy_terms(useful).sum())
-    utility = float(entropy_terms(useful[released]).sum()) + rest.utility
+    entropy = float(entr(useful).sum())
+    utility = float(entr(useful[released]).sum()) + rest.utility
     return Watchdog(
         epsilon=float(epsilon),
         scores=score,
@@ -230,14 +230,12 @@ def _built(joint: np.ndarray, score: np.ndarray, epsilon: float, asked: Perturba
 def _information(outcomes: np.ndarray) -> float:
     """I(S;Y) of P(s, y) `(s, y)`."""
     product = outcomes.sum(axis=1, keepdims=True) * outcomes.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # t ln t - t + 1 >= 0 in place of t ln t: nothing cancels where little leaks.
-        ratio = np.where(product > 0, outcomes / product, 1.0)
-        terms = np.where(ratio > 0, ratio * np.log(ratio), 0.0) - ratio + 1.0
-    return float((product * terms).sum())
+    product = np.where(product > 0, product, outcomes)  # where it underflows the term is 0
+    # Terms p ln(p/q) - p + q >= 0 in place of p ln(p/q): nothing cancels where little leaks.
+    return float((rel_entr(outcomes, product) - outcomes + product).sum())
 
 
-def _within(joint: np.ndarray, score: np.ndarray, found: Steps, target: float) -> Watchdog:
+def _within(joint: np.ndarray, score: np.ndarray, found: Staircase, target: float) -> Watchdog:
     """The last step whose leakage, computed anew, is at most the target; the first has but rounding to leak."""
     near = np.flatnonzero(found.leakage <= target + _NEAR)
     for step in near[near > 0][::-1]:
@@ -256,7 +254,7 @@ def _within(joint: np.ndarray, score: np.ndarray, found: Steps, target: float) -
 
 
 def _most_useful(
-    joint: np.ndarray, score: np.ndarray, found: Steps, plain: Watchdog, asked: SubsetMerging | RandomisedResponse
+    joint: np.ndarray, score: np.ndarray, found: Staircase, plain: Watchdog, asked: SubsetMerging | RandomisedResponse
 ) -> Watchdog:
     """The most useful of several thresholds where complete merging is within the limit; that of `plain` is one."""
     limit = float("inf") if asked.limit is None else asked.limit
@@ -270,7 +268,7 @@ def _most_useful(
     return max((_built(joint, score, epsilon, asked) for epsilon in epsilons), key=lambda dog: dog.utility)
 
 
-def _reaching(joint: np.ndarray, score: np.ndarray, found: Steps, target: float) -> Watchdog:
+def _reaching(joint: np.ndarray, score: np.ndarray, found: Staircase, target: float) -> Watchdog:
     """The step with the least leakage among those with the utility."""
     most = float(found.utility[-1])
     if not target <= most + _ROUNDING:

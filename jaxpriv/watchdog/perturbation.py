@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from scipy.special import entr
 
 from jaxpriv._module import summary
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.watchdog.staircase import entropy_terms, merged_leakage
+from jaxpriv.watchdog.staircase import merged_leakage
 
 DRAWS = ("marginal", "uniform", "single")
 # How many values a count must be able to have, given the rounded shares.
@@ -115,7 +116,7 @@ def perturbed(asked: Perturbation, joint: np.ndarray, released: np.ndarray, leak
     masses = _grouped(joint, group)
     shares = masses.sum(axis=0)
     leakage = least if len(shares) == 1 else float(merged_leakage(masses, private, shares).max(initial=0.0))
-    return Perturbed(group, 0.0, draw, leakage, float(entropy_terms(shares).sum()), masses)
+    return Perturbed(group, 0.0, draw, leakage, float(entr(shares).sum()), masses)
 
 
 def _one_group(joint: np.ndarray, private: np.ndarray, hidden: np.ndarray) -> float:
@@ -204,7 +205,7 @@ def _subsets(
         shares = together.sum(axis=0)
         after = merged_leakage(together, private, shares)
         # What merging takes from the entropy of the groups.
-        loss = entropy_terms(masses[:, others].sum(axis=0)) - entropy_terms(shares)
+        loss = entr(masses[:, others].sum(axis=0)) - entr(shares)
         meets = after <= limit
         key = (~meets, np.where(meets, 0.0, after), loss)
         best = int(np.lexsort(key[::-1])[0])
@@ -239,8 +240,8 @@ def _responding(
             break
     drawn = (1.0 - keep) * draw[hidden]
     # H(Y|X): row x is `drawn` with keep added at x.
-    rows = entropy_terms(drawn).sum() - entropy_terms(drawn) + entropy_terms(drawn + keep)
-    utility = float(entropy_terms(shares).sum() - mass @ rows)
+    rows = entr(drawn).sum() - entr(drawn) + entr(drawn + keep)
+    utility = float(entr(shares).sum() - mass @ rows)
     return Perturbed(group, float(keep), draw, leakage, max(utility, 0.0), columns)
 
 

@@ -11,15 +11,17 @@ Utility rises with eps. Leakage need not: the complement leaks the more, the few
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from scipy.special import entr
 
 from jaxpriv._module import summary
 from jaxpriv._types import Joint
-from jaxpriv._validation import is_traced, joint_array
-from jaxpriv.errors import InputError
+from jaxpriv._validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
+from jaxpriv.errors import InfeasibleError, InputError
 
 # The log-lift i(s,x) = ln P(s|x)/P(s) of a joint, and the score max_s |i(s,x)| of every useful symbol.
 
@@ -129,23 +131,6 @@ def proved_bounds(epsilon: Numbers, released: Numbers, complement: Numbers) -> t
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
-    """`Staircase` without a word on where its numbers come from: they are what `masses` and `scores` are."""
-
-    epsilon: np.ndarray
-    released: np.ndarray
-    released_mass: np.ndarray
-    complement_mass: np.ndarray
-    leakage_released: np.ndarray
-    leakage_complement: np.ndarray
-    utility: np.ndarray
-
-    @property
-    def leakage(self) -> np.ndarray:
-        return np.maximum(self.leakage_released, self.leakage_complement)
-
-
-@dataclass(frozen=True, eq=False)
 class Staircase:
     """All watchdogs of a joint with complete merging, one entry for each different X_eps, eps rising `(k,)`.
 
@@ -158,6 +143,7 @@ class Staircase:
         leakage_complement: of the merged ones; 0 if they have no mass.
         utility: I(X;Y) in nats.
         tight, gamma: proved bounds of the leakage from eps and P(X_eps) alone (`bounds`), never below it.
+        complement_mass: P(X_eps^c), summed from the other end than P(X_eps).
     """
 
     epsilon: np.ndarray
@@ -169,6 +155,7 @@ class Staircase:
     utility: np.ndarray
     tight: np.ndarray
     gamma: np.ndarray
+    complement_mass: np.ndarray
 
     __repr__ = summary
 
@@ -176,22 +163,10 @@ class Staircase:
 def staircase(joint: Joint) -> Staircase:
     """The staircase of a joint `(s, x)`; O(n log n) for n useful symbols. Errors as for `log_lift`."""
     joint = host_joint(joint)
-    found = steps(scores_of(log_lift_of(joint)), joint, joint.sum(axis=0))
-    tight, gamma = proved_bounds(found.epsilon, found.released_mass, found.complement_mass)
-    return Staircase(
-        epsilon=found.epsilon,
-        released=found.released,
-        released_mass=found.released_mass,
-        leakage=found.leakage,
-        leakage_released=found.leakage_released,
-        leakage_complement=found.leakage_complement,
-        utility=found.utility,
-        tight=tight,
-        gamma=gamma,
-    )
+    return steps(scores_of(log_lift_of(joint)), joint, joint.sum(axis=0))
 
 
-def steps(score: np.ndarray, masses: np.ndarray, weights: np.ndarray) -> Steps:
+def steps(score: np.ndarray, masses: np.ndarray, weights: np.ndarray) -> Staircase:
     """The steps for scores `(x,)`, masses of (s, x) `(s, x)`, and the marginal of x `(x,)` with total 1."""
     order = np.argsort(score, kind="stable")
     ranked, shares = score[order], weights[order]
@@ -202,16 +177,22 @@ def steps(score: np.ndarray, masses: np.ndarray, weights: np.ndarray) -> Steps:
     ends = _from_behind(masses[:, order])
     total = _from_behind(shares[None, :])[0]
     complement = total[released]
-    inside = np.concatenate([[0.0], np.cumsum(entropy_terms(shares))])[released]
-    return Steps(
+    inside = np.concatenate([[0.0], np.cumsum(entr(shares))])[released]
+    mass = np.concatenate([[0.0], np.cumsum(shares)])[released]
+    # P(s) summed in the same order: merging everything has a lift of exactly 1.
+    outside = merged_leakage(ends[:, released], ends[:, 0], complement / total[0])
+    tight, gamma = proved_bounds(epsilon, mass, complement)
+    return Staircase(
         epsilon=epsilon,
         released=released,
-        released_mass=np.concatenate([[0.0], np.cumsum(shares)])[released],
-        complement_mass=complement,
+        released_mass=mass,
+        leakage=np.maximum(largest[released], outside),
         leakage_released=largest[released],
-        # P(s) summed in the same order: merging everything has a lift of exactly 1.
-        leakage_complement=merged_leakage(ends[:, released], ends[:, 0], complement / total[0]),
-        utility=np.maximum(inside + entropy_terms(complement), 0.0),
+        leakage_complement=outside,
+        tight=tight,
+        gamma=gamma,
+        complement_mass=complement,
+        utility=np.maximum(inside + entr(complement), 0.0),
     )
 
 
@@ -223,12 +204,232 @@ def merged_leakage(merged: np.ndarray, private: np.ndarray, shares: np.ndarray) 
         return np.where(some, np.abs(np.log(lift)).max(axis=0), 0.0)
 
 
-def entropy_terms(mass: np.ndarray) -> np.ndarray:
-    """-p ln p, 0 at p = 0."""
-    return -mass * np.log(np.where(mass > 0, mass, 1.0))
-
-
 def _from_behind(values: np.ndarray) -> np.ndarray:
     """Sums of values[:, k:] for k = 0 .. n: `(r, n + 1)`."""
     sums = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
     return np.concatenate([sums, np.zeros((len(values), 1))], axis=1)
+
+
+# The watchdog where the log-lift was estimated: n records with scores. Every number about leakage is an estimate.
+#
+# The records stand for the population: X takes the n (or fewer different) values seen, each with its share. From
+# estimates g(s,x) of i(s,x) the mass of the records C that are not released follows in one of two ways:
+#
+#     from the scores    P(C|s)/P(C)  ~  mean over C of e^g(s,x), over the same mean over all records;
+#     from the labels    P(C|s)/P(C)  ~  share of C among the records with that s, over its share of all.
+#
+# The first trusts the estimator twice (for the choice and for the number), the second only for the choice: give labels
+# of held-out records where there are any. Neither is a bound. Utility is the plug-in I(X;Y) of the shares: with records
+# that are all different it counts records, and is far from the population's.
+
+# A valid log-lift has sum_s P(s) e^i(s,x) = 1; estimates in float32 that were normalised are this close.
+_NORMALISED = 1e-4
+
+Basis = Literal["scores", "labels"]
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedStaircase:
+    """The `Staircase` of records, entry by entry an estimate `(k,)`.
+
+    `released_fraction`: share of the records in X_eps. `estimated_tight` and `estimated_gamma` are the formulas of
+    `bounds` at that share and at estimated scores: bounds of nothing certain. `basis`: where the leakage of the
+    complement comes from.
+    """
+
+    epsilon: np.ndarray
+    released_fraction: np.ndarray
+    estimated_leakage: np.ndarray
+    estimated_leakage_released: np.ndarray
+    estimated_leakage_complement: np.ndarray
+    estimated_utility: np.ndarray
+    estimated_tight: np.ndarray
+    estimated_gamma: np.ndarray
+    basis: Basis
+
+    __repr__ = summary
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedWatchdog:
+    """One watchdog of records: what is released is a fact, what it leaks is estimated (nats).
+
+    Attributes:
+        epsilon: the threshold.
+        scores: `(n,)` max_s |g(s,x)| of every record.
+        released: `(n,)` bool.
+        released_fraction: share of the records.
+        estimated_...: as in `EstimatedStaircase`.
+        basis: "scores" or "labels".
+    """
+
+    epsilon: float
+    scores: np.ndarray
+    released: np.ndarray
+    released_fraction: float
+    estimated_leakage: float
+    estimated_leakage_released: float
+    estimated_leakage_complement: float
+    estimated_utility: float
+    estimated_tight: float
+    estimated_gamma: float
+    basis: Basis
+
+    __repr__ = summary
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Checked records, equal symbols joined: scores (x,), masses (s, x), shares (x,); and scores of all records."""
+
+    scores: np.ndarray
+    masses: np.ndarray
+    shares: np.ndarray
+    per_record: np.ndarray
+    basis: Basis
+
+
+def estimated_staircase(
+    log_lift: ArrayLike, prior: ArrayLike | None, *, labels: ArrayLike | None = None, symbols: int | None = None
+) -> EstimatedStaircase:
+    """All thresholds at once, from estimates for n records.
+
+    Args:
+        log_lift: `(n, s)` estimates of ln P(s|x)/P(s) in nats, for every s, normalised:
+            sum_s prior[s] e^log_lift[r, s] = 1 in every row.
+        prior: `(s,)` P(s) > 0.
+        labels: `(n,)` whole numbers, the s of every record; without them the scores are the basis.
+        symbols: `(n,)` whole numbers, equal for records with the same x; None: all are different.
+
+    Raises `InputError` naming argument and position for NaN and infinite entries, rows that are not
+    normalised, labels outside of 0 .. s-1 or of fewer than all classes, equal symbols with different
+    scores, and lengths that do not match.
+    """
+    found = _checked(log_lift, prior, labels, symbols)
+    return _staircase(steps(found.scores, found.masses, found.shares), found.basis)
+
+
+def estimated_watchdog(
+    log_lift: ArrayLike,
+    prior: ArrayLike | None,
+    *,
+    epsilon: float | None = None,
+    target_leakage: float | None = None,
+    target_utility: float | None = None,
+    labels: ArrayLike | None = None,
+    symbols: int | None = None,
+) -> EstimatedWatchdog:
+    """The watchdog of records with a threshold, or the best for a target of the ESTIMATED leakage or utility.
+
+    Choices as in `jaxpriv.watchdog.watchdog`, the other arguments and errors as for `estimated_staircase`;
+    `InfeasibleError` for a target that no threshold meets. A target that was reached on the records that
+    chose the threshold is optimistic: use other records.
+
+    Raises `InputError` unless exactly one of `epsilon`, `target_leakage` and `target_utility` is given.
+    """
+    given = [value is not None for value in (epsilon, target_leakage, target_utility)]
+    if sum(given) != 1:
+        raise InputError("give exactly one of epsilon, target_leakage and target_utility")
+    found = _checked(log_lift, prior, labels, symbols)
+    stairs = steps(found.scores, found.masses, found.shares)
+    if epsilon is not None:
+        threshold = scalar(epsilon, "epsilon", low=0.0, infinite=True)
+        step = int(np.searchsorted(stairs.epsilon, threshold, side="right")) - 1
+    elif target_leakage is not None:
+        target = scalar(target_leakage, "target_leakage", low=0.0, infinite=True)
+        within = np.flatnonzero(stairs.leakage <= target)
+        if not within.size:  # records with a score of exactly 0 are released at eps = 0
+            least = float(stairs.leakage.min())
+            raise InfeasibleError(
+                f"target_leakage is below the least estimate, {least:.6g} nats, of all thresholds",
+                {"target_leakage": target, "least": least},
+            )
+        step = int(within[-1])
+        threshold = float(stairs.epsilon[step])
+    else:
+        target = scalar(target_utility, "target_utility", low=0.0)
+        enough = np.flatnonzero(stairs.utility >= target)[::-1]
+        if not enough.size:
+            most = float(stairs.utility[-1])
+            raise InfeasibleError(
+                f"target_utility is more than the entropy {most:.6g} nats of the records",
+                {"target_utility": target, "entropy": most},
+            )
+        step = int(enough[np.argmin(stairs.leakage[enough])])
+        threshold = float(stairs.epsilon[step])
+    estimated = _staircase(stairs, found.basis)
+    tight, gamma = proved_bounds(
+        np.array(threshold), np.array(stairs.released_mass[step]), np.array(stairs.complement_mass[step])
+    )
+    names = ("leakage", "leakage_released", "leakage_complement", "utility")
+    return EstimatedWatchdog(
+        epsilon=threshold,
+        scores=found.per_record,
+        released=found.per_record <= threshold,
+        released_fraction=float(estimated.released_fraction[step]),
+        **{f"estimated_{name}": float(getattr(estimated, f"estimated_{name}")[step]) for name in names},
+        estimated_tight=float(tight),
+        estimated_gamma=float(gamma),
+        basis=found.basis,
+    )
+
+
+def _staircase(found: Staircase, basis: Basis) -> EstimatedStaircase:
+    return EstimatedStaircase(
+        epsilon=found.epsilon,
+        released_fraction=np.minimum(found.released_mass, 1.0),
+        estimated_leakage=found.leakage,
+        estimated_leakage_released=found.leakage_released,
+        estimated_leakage_complement=found.leakage_complement,
+        estimated_utility=found.utility,
+        estimated_tight=found.tight,
+        estimated_gamma=found.gamma,
+        basis=basis,
+    )
+
+
+def _checked(log_lift: ArrayLike, prior: ArrayLike | None, labels: ArrayLike | None, symbols: int | None) -> _Samples:
+    table = finite(real_array(log_lift, "log_lift", ndim=2), "log_lift")
+    private = nonnegative(real_array(prior, "prior", ndim=1), "prior")
+    records, classes = table.shape
+    if len(private) != classes:
+        raise InputError(f"log_lift has {classes} columns (axis s), but prior has {len(private)} entries")
+    if not (private > 0).all() or not abs(private.sum() - 1) <= 1e-6:
+        raise InputError("prior must be positive and sum to 1")
+    with np.errstate(over="ignore"):
+        posterior = private * np.exp(table)
+    wrong = np.flatnonzero(~(np.abs(posterior.sum(axis=1) - 1) <= _NORMALISED))
+    if wrong.size:
+        raise InputError(
+            f"log_lift, row {wrong[0]}: sum_s prior[s] e^log_lift is not 1 (such rows: {wrong.size}); "
+            "subtract its logarithm from the row"
+        )
+    scores = np.abs(table).max(axis=1)
+    if labels is not None:
+        known = _whole(labels, "labels", records)
+        if not ((known >= 0) & (known < classes)).all():
+            place = np.flatnonzero(~((known >= 0) & (known < classes)))[0]
+            raise InputError(f"labels[{place}] is not among the classes 0 .. {classes - 1} of prior")
+        if len(np.unique(known)) < classes:
+            raise InputError("labels: some class of prior has no record, so nothing can be estimated about it")
+        masses = (known == np.arange(classes)[:, None]) / records
+    else:
+        masses = posterior.T / records
+    basis: Basis = "scores" if labels is None else "labels"
+    if symbols is None:
+        return _Samples(scores, masses, np.full(records, 1.0 / records), scores, basis)
+    _, first, place = np.unique(_whole(symbols, "symbols", records), return_index=True, return_inverse=True)
+    place = place.reshape(-1)
+    differing = np.flatnonzero(~(np.abs(scores - scores[first][place]) <= 1e-6))
+    if differing.size:
+        raise InputError(f"symbols[{differing[0]}] is that of an earlier record with another score")
+    joined = np.zeros((classes, len(first)))
+    np.add.at(joined.T, place, masses.T)
+    return _Samples(scores[first], joined, np.bincount(place) / records, scores[first][place], basis)
+
+
+def _whole(value: object, name: str, size: int) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" or array.shape != (size,):
+        raise InputError(f"{name} must be {size} whole numbers, one for each row of log_lift")
+    return array
