@@ -43,8 +43,7 @@ JsonOption = Annotated[
     Path | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")
 ]
 CodebookOutOption = Annotated[
-    Path | None,
-    typer.Option(metavar="BOOK.json", help="Write the columns and classes of a table, without counts."),
+    Path | None, typer.Option(metavar="BOOK.json", help="Write the columns and classes of a table, without counts.")
 ]
 
 

@@ -53,12 +53,10 @@ class RecordOptions:
     """Options about the columns of a table of records, and how its file is read."""
 
     private: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL", help="Private column of a table; repeat the option for several."),
+        list[str] | None, typer.Option(metavar="COL", help="Private column of a table; repeat the option for several.")
     ] = None
     useful: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL", help="Useful column of a table; repeat the option for several."),
+        list[str] | None, typer.Option(metavar="COL", help="Useful column of a table; repeat the option for several.")
     ] = None
     bins: Annotated[
         list[str] | None,

@@ -102,11 +102,7 @@ def _design(data: "Dataset", distances: np.ndarray, points: int) -> "tuple[Front
         return frontier(problem, budgets=budgets, tol=_TOLERANCE, progress=lambda at: report(at.done, at.total))
 
     return working(
-        f"Designing {points} optimal mappings",
-        lambda report: (
-            curve(report),
-            solve(private, tol=_TOLERANCE),
-        ),
+        f"Designing {points} optimal mappings", lambda report: (curve(report), solve(private, tol=_TOLERANCE))
     )
 
 

@@ -28,8 +28,7 @@ class SameUse(StrEnum):
 def excess(
     *,
     table: Annotated[
-        Path,
-        typer.Argument(metavar="TABLE.csv", help="Records with private and useful columns.", show_default=False),
+        Path, typer.Argument(metavar="TABLE.csv", help="Records with private and useful columns.", show_default=False)
     ],
     columns: RecordOptions,
     released: Annotated[

@@ -41,12 +41,10 @@ def funnel(
         ),
     ] = None,
     leakage_budget: Annotated[
-        list[float] | None,
-        typer.Option(metavar="D ...", help="Largest I(X;Y) with at most this leakage."),
+        list[float] | None, typer.Option(metavar="D ...", help="Largest I(X;Y) with at most this leakage.")
     ] = None,
     relevance: Annotated[
-        list[float] | None,
-        typer.Option(metavar="D ...", help="Bottleneck: least I(X;Y) with I(S;Y) >= D, in nats."),
+        list[float] | None, typer.Option(metavar="D ...", help="Bottleneck: least I(X;Y) with I(S;Y) >= D, in nats.")
     ] = None,
     multiplier: Annotated[
         list[float] | None,

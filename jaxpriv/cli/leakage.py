@@ -31,8 +31,7 @@ def leakage(
     ],
     columns: ColumnOptions,
     order: Annotated[
-        list[float] | None,
-        typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures."),
+        list[float] | None, typer.Option(metavar="A ...", help="Further orders of the Sibson and Arimoto measures.")
     ] = None,
     units: UnitsOption = Units.nats,
     json: JsonOption = None,

@@ -19,12 +19,10 @@ def release(
     ],
     design: Annotated[Path, typer.Option(metavar="DESIGN.zip", help="What `jaxpriv fit` wrote.", show_default=False)],
     out: Annotated[
-        Path,
-        typer.Option(metavar="RELEASED.csv", help="The released file: .csv or .parquet.", show_default=False),
+        Path, typer.Option(metavar="RELEASED.csv", help="The released file: .csv or .parquet.", show_default=False)
     ],
     receipt: Annotated[
-        Path,
-        typer.Option(metavar="RECEIPT.json", help="Names the design and the released file.", show_default=False),
+        Path, typer.Option(metavar="RECEIPT.json", help="Names the design and the released file.", show_default=False)
     ],
     read: ReadOption = None,
     unseen: Annotated[

@@ -87,10 +87,7 @@ def _run(program: Path, arguments: list[str]) -> None:
     package = str(Path(__file__).parents[2])
     path = os.pathsep.join(one for one in (package, os.environ.get("PYTHONPATH", "")) if one)
     done = subprocess.run(
-        [sys.executable, str(program), *arguments],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=_STDERR,
-        check=False,
+        [sys.executable, str(program), *arguments], env={**os.environ, "PYTHONPATH": path}, stdout=_STDERR, check=False
     )
     if done.returncode != 0:
         raise ResourceError(f"{program.name} of the experiment ended with code {done.returncode}; see above")

@@ -107,11 +107,7 @@ def _shown_by_notebooks() -> "type[Figure]":
 
         # Ticks are made when a figure is drawn, in the style of that moment.
         def savefig(
-            self,
-            fname: "str | os.PathLike[str] | IO[bytes]",
-            *,
-            transparent: bool | None = None,
-            **settings: object,
+            self, fname: "str | os.PathLike[str] | IO[bytes]", *, transparent: bool | None = None, **settings: object
         ) -> None:
             with style():
                 super().savefig(fname, transparent=transparent, **settings)

@@ -17,16 +17,7 @@ from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
-from jaxpriv.report.drawing import (
-    LEAST_DRAWN,
-    ROWS_SCRIPT,
-    SCRIPT,
-    STYLE,
-    Curve,
-    curve_picture,
-    drawn,
-    mapping_picture,
-)
+from jaxpriv.report.drawing import LEAST_DRAWN, ROWS_SCRIPT, SCRIPT, STYLE, Curve, curve_picture, drawn, mapping_picture
 from jaxpriv.verifier.claims import Claim
 
 # Budgets of the curve: straight lines between them look smooth at the width of the figure.

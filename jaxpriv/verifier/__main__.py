@@ -15,10 +15,7 @@ from jaxpriv.verifier.findings import verify
 _CODES = ((InputError, 2), (NotCertifiedError, 4), (IntegrityError, 5), (ResourceError, 6))
 
 # The last lines of the help text: a design that was received, then a released file with its receipt.
-EXAMPLE = (
-    "jaxpriv verify design.zip",
-    "jaxpriv verify receipt.json --design design.zip --released released.csv",
-)
+EXAMPLE = ("jaxpriv verify design.zip", "jaxpriv verify receipt.json --design design.zip --released released.csv")
 
 
 def run(arguments: Sequence[str], name: str = "jaxpriv verify") -> int:

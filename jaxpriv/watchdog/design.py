@@ -21,15 +21,7 @@ from jaxpriv.watchdog.perturbation import (
     SubsetMerging,
     perturbed,
 )
-from jaxpriv.watchdog.staircase import (
-    Bounds,
-    Staircase,
-    bounds_of,
-    host_joint,
-    log_lift_of,
-    scores_of,
-    steps,
-)
+from jaxpriv.watchdog.staircase import Bounds, Staircase, bounds_of, host_joint, log_lift_of, scores_of, steps
 
 # Targets are met to this many nats: sums of masses are rounded.
 _ROUNDING = 1e-12
