@@ -295,10 +295,10 @@ def _labelled(column: "Column", labels: Sequence[str]) -> np.ndarray:
 
 
 def _paired(file: "TableFile", records: CountedRecords, codes: np.ndarray, released: np.ndarray) -> np.ndarray:
+    from jaxpriv.datasets._layout import places_of
     from jaxpriv.estimation.tables.readers import row_text
 
-    place = {row: y for y, row in enumerate(map(tuple, released.tolist()))}
-    y = np.array([place.get(row, -1) for row in map(tuple, codes.tolist())], dtype=np.int64)
+    y = places_of(codes, released)
     unknown = np.flatnonzero(y < 0)
     if unknown.size:
         raise InputError(
@@ -322,6 +322,7 @@ def counts_by_attributes(
 
     `classes` is the fingerprint of the codebook that the attributes belong to.
     """
+    from jaxpriv.datasets._layout import places_of
     from jaxpriv.estimation.tables.readers import row_text
 
     table = columns.count(path, sparse=True)
@@ -333,8 +334,7 @@ def counts_by_attributes(
         raise InputError(
             f"MECH.npz: attributes must be whole numbers, one column for each of the {len(book.useful)} useful ones"
         )
-    place = {row: x for x, row in enumerate(map(tuple, attributes.tolist()))}
-    found = np.array([place.get(row, -1) for row in map(tuple, table.dataset.useful_attributes.tolist())])
+    found = places_of(table.dataset.useful_attributes, attributes)
     symbols = found[table.useful_symbols]
     unknown = np.flatnonzero(symbols < 0)
     if unknown.size:

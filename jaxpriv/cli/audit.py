@@ -21,7 +21,7 @@ from jaxpriv.cli._tables import (
     table_file,
 )
 from jaxpriv.cli._work import working
-from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -299,20 +299,16 @@ def _recomputed(path: Path, design: "Mechanism") -> JsonRecord:
 def _solution(path: Path) -> SimpleNamespace:
     """value, leakage and gap of a JSON file of `jaxpriv solve`."""
 
+    from jaxpriv.verifier.archive import read_file
+
     def refuse(constant: str) -> None:
         raise ValueError(constant)
 
     try:
-        if not path.is_file():
-            raise InputError(f"--solution: {path} is not a regular file")
-        if path.stat().st_size > _LARGEST_JSON:
-            raise ResourceError(f"--solution: {path} is larger than any result of jaxpriv solve")
-        record = json_module.loads(path.read_bytes().decode(), parse_constant=refuse)
-    except OSError as error:
-        raise ResourceError(f"--solution: cannot read {path}: {error.strerror}") from error
+        record = json_module.loads(read_file(path, _LARGEST_JSON).decode(), parse_constant=refuse)
+    except JaxprivError as error:
+        raise type(error)(f"--solution: {error}") from error
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise IntegrityError(f"--solution: {path} is not strict JSON") from error
     parts = ("value", "leakage", "gap")
     numbers = [record.get(part) if isinstance(record, dict) else None for part in parts]

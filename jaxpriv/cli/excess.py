@@ -106,7 +106,7 @@ def _counted(
     A released column has the rule of the useful column that it stands for, if there are as many and all its values are
     of those classes; otherwise every value of it is a class.
     """
-    from jaxpriv.datasets._layout import distinct_rows
+    from jaxpriv.datasets._layout import distinct_rows, places_of
     from jaxpriv.estimation.tables import Categories, count_table
     from jaxpriv.estimation.tables.readers import read_columns
 
@@ -135,9 +135,8 @@ def _counted(
         return counts, None
     # Every useful symbol may be released by the optimum, also one that this release never drew.
     before = counted.dataset.useful_attributes
-    known = {row: place for place, row in enumerate(map(tuple, symbols.tolist()))}
-    extra = [row for row in map(tuple, before.tolist()) if row not in known]
-    symbols = np.array([*map(tuple, symbols.tolist()), *extra], dtype=np.int64)
+    extra = before[places_of(before, symbols) < 0]
+    symbols = np.concatenate([symbols, extra])
     counts = np.concatenate([counts, np.zeros((*counts.shape[:2], len(extra)), dtype=np.int64)], axis=2)
     return counts, (before[:, None] != symbols[None]).sum(axis=2).astype(float)
 

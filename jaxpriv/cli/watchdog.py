@@ -77,7 +77,6 @@ def watchdog(
     results.check({"TABLE": data, **columns.inputs})
     options = {"epsilon": epsilon, "target_leakage": target_leakage, "target_utility": target_utility}
     _output.only_one(options)
-    _check_numbers(options)
     arrays, table = problem_of(data, columns, ["joint"])
     joint = joint_array(arrays["joint"])
     books = book_file(results.codebook_out, table)
@@ -97,14 +96,6 @@ def watchdog(
         + ("" if results.out is None else _reveals(merge))
     )
     _output.deliver(record, results.json, text, files, private=True)
-
-
-def _check_numbers(options: dict[str, float | None]) -> None:
-    from jaxpriv._validation import scalar
-
-    for name, value in options.items():
-        if value is not None:
-            scalar(value, f"--{name.replace('_', '-')}", low=0.0, infinite=name != "target_utility")
 
 
 def _asked(merge: Merge) -> "Perturbation":

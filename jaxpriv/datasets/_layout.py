@@ -77,6 +77,12 @@ def distinct_rows(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, 
     return symbols.astype(np.int64), index.reshape(-1)
 
 
+def places_of(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The place (n,) of each row (n, a) among `known` (k, a), -1 where it is none of them."""
+    place = {row: k for k, row in enumerate(map(tuple, known.tolist()))}
+    return np.array([place.get(row, -1) for row in map(tuple, rows.tolist())], dtype=np.int64)
+
+
 def counted(private: Side, useful: Side, people: np.ndarray, source: str) -> tuple[Dataset, np.ndarray, np.ndarray]:
     """The dataset of rows that stand for `people` (n,) each, and the symbols s (n,) and x (n,) of the rows."""
     (private_codes, s), (useful_codes, x) = (

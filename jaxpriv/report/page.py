@@ -12,8 +12,8 @@ from html import escape
 
 import numpy as np
 
-from jaxpriv._validation import scalar
 from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism
+from jaxpriv.estimation.confidence.means import failure
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
@@ -131,7 +131,7 @@ def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence
 
     Raises `InputError` for a confidence outside of (0, 1).
     """
-    level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
+    level = failure(confidence, "confidence")
     found = numbers(mechanism, evidence, level)
     sections = [
         _head(mechanism, evidence),

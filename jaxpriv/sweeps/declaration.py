@@ -14,10 +14,11 @@ import numpy as np
 from jaxpriv._files import load_npz_safely
 from jaxpriv._validation import joint_array
 from jaxpriv.distortion import as_distortion
-from jaxpriv.errors import InputError, JaxprivError, ResourceError
+from jaxpriv.errors import InputError, JaxprivError
 from jaxpriv.leakage import by_name
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.sweeps.cases import DISTORTIONS, FAMILIES, INFINITE, CaseParts, Config, digest
+from jaxpriv.verifier.archive import read_file
 
 # What the hashes below are made from: changed whenever equal cases would give other rows.
 FORMAT = 1
@@ -103,13 +104,7 @@ class Study:
 
 def _read(path: Path) -> Mapping[str, object]:
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{path} has more than {_MOST_BYTES} bytes; it is no declaration of a study")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist") from error
-    except OSError as error:
-        raise ResourceError(f"cannot read {path}: {error.strerror}") from error
+        return tomllib.loads(read_file(path, _MOST_BYTES).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}") from error
 

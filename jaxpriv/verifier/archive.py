@@ -44,15 +44,15 @@ _HEADER = re.compile(
 _CODES = {"<f8": "d", "<i8": "q", "<u8": "Q"}
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file; `InputError` if it is absent or no file, `ResourceError` if unreadable or too large."""
+def read_file(path: str | os.PathLike[str], most: int = MAX_BYTES) -> bytes:
+    """The bytes of a file; `InputError` if it is absent or no file, `ResourceError` if unreadable or above `most`."""
     try:
         if not Path(path).exists():
             raise InputError(f"{path} does not exist")
         if not Path(path).is_file():
             raise InputError(f"{path} is not a regular file")
-        if Path(path).stat().st_size > MAX_BYTES:
-            raise ResourceError(f"{path} is larger than {MAX_BYTES} bytes")
+        if Path(path).stat().st_size > most:
+            raise ResourceError(f"{path} is larger than {most} bytes")
         return Path(path).read_bytes()
     except OSError as error:
         raise ResourceError(f"cannot read {path}: {error.strerror}") from error

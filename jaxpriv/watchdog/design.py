@@ -13,6 +13,7 @@ from jaxpriv._resources import need_memory
 from jaxpriv._types import Joint
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.estimation.confidence.means import failure
 from jaxpriv.watchdog.perturbation import (
     CompleteMerging,
     Perturbation,
@@ -21,7 +22,7 @@ from jaxpriv.watchdog.perturbation import (
     SubsetMerging,
     perturbed,
 )
-from jaxpriv.watchdog.staircase import Bounds, Staircase, bounds_of, host_joint, log_lift_of, scores_of, steps
+from jaxpriv.watchdog.staircase import Bounds, Staircase, bounds_of, host_joint, log_lift_of, need_one, scores_of, steps
 
 # Targets are met to this many nats: sums of masses are rounded.
 _ROUNDING = 1e-12
@@ -144,9 +145,7 @@ def watchdog(
     Hsu, Asoodeh and Calmon 2019, Definition 2, eq. (9) and (11).
     """
     joint = host_joint(joint)
-    given = [value is not None for value in (epsilon, target_leakage, target_utility)]
-    if sum(given) != 1:
-        raise InputError("give exactly one of epsilon, target_leakage and target_utility")
+    need_one(epsilon, target_leakage, target_utility)
     asked = CompleteMerging() if perturbation is None else perturbation
     if not isinstance(asked, Perturbation):
         raise InputError("perturbation must be a CompleteMerging, a SubsetMerging or a RandomisedResponse")
@@ -353,9 +352,7 @@ def explain(
 
     Raises `InputError` for counts of another shape, a confidence outside of (0, 1) or a negative target.
     """
-    level = scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True)
-    if not level < 1:
-        raise InputError("confidence must be below 1")
+    level = failure(confidence, "confidence")
     most = watchdog.epsilon
     if target_leakage is not None:
         most = scalar(target_leakage, "target_leakage", low=0.0, infinite=True)

@@ -52,6 +52,12 @@ def host_joint(joint: ArrayLike) -> np.ndarray:
     return joint_array(joint)
 
 
+def need_one(epsilon: float | None, target_leakage: float | None, target_utility: float | None) -> None:
+    """`InputError` unless one choice of the threshold is given."""
+    if sum(value is not None for value in (epsilon, target_leakage, target_utility)) != 1:
+        raise InputError("give exactly one of epsilon, target_leakage and target_utility")
+
+
 def log_lift_of(joint: np.ndarray) -> np.ndarray:
     """`log_lift` of an array that was checked."""
     private, useful = joint.sum(axis=1, keepdims=True), joint.sum(axis=0)
@@ -327,9 +333,7 @@ def estimated_watchdog(
 
     Raises `InputError` unless exactly one of `epsilon`, `target_leakage` and `target_utility` is given.
     """
-    given = [value is not None for value in (epsilon, target_leakage, target_utility)]
-    if sum(given) != 1:
-        raise InputError("give exactly one of epsilon, target_leakage and target_utility")
+    need_one(epsilon, target_leakage, target_utility)
     found = _checked(log_lift, prior, labels, symbols)
     stairs = steps(found.scores, found.masses, found.shares)
     if epsilon is not None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -247,6 +248,9 @@ def test_every_damaged_codebook_is_refused(tmp_path):
         Codebook.load(tmp_path / "book.json")
     with pytest.raises(InputError, match="does not exist"):
         Codebook.load(tmp_path / "absent.json")
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(InputError, match="not a regular file"):  # to open it would wait for ever
+        Codebook.load(tmp_path / "pipe.json")
 
 
 BAD_TABLES = {

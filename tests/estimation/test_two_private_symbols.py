@@ -6,7 +6,7 @@ from scipy.special import expit, gammaln, xlogy
 from scipy.stats import binom
 
 from jaxpriv.estimation.audit import binomial
-from jaxpriv.estimation.audit.binomial import LARGEST, MULTIPLIERS, SLACK, _certified, _coins, information
+from jaxpriv.estimation.audit.binomial import LARGEST, MULTIPLIERS, SLACK, _certified, coins, information
 from jaxpriv.estimation.audit.likelihood_ratio import from_pairs
 from jaxpriv.probability import mutual_information
 from tests.estimation.test_sharper_bounds import POPULATIONS, drawn
@@ -66,9 +66,7 @@ def test_the_moment_of_a_column_is_exact():
     """E exp(s(a - c p') - lambda c d(a/c || p')) = G(q)^c alpha(c, x*)."""
     q, centre, tilt, lam, count = 0.27, 0.4, 0.6, 1.4, 17
     a = np.arange(count + 1)
-    mean = (
-        binom.pmf(a, count, q) * np.exp(tilt * (a - count * centre) - lam * count * _coins(a / count, centre))
-    ).sum()
+    mean = (binom.pmf(a, count, q) * np.exp(tilt * (a - count * centre) - lam * count * coins(a / count, centre))).sum()
     nu = 1 / (1 + lam)
     one = (q * np.exp(tilt * (1 - centre)) * centre**lam) ** nu
     zero = ((1 - q) * np.exp(-tilt * centre) * (1 - centre) ** lam) ** nu
@@ -87,7 +85,7 @@ def test_the_constants_are_certified(centre, lam, least):
     share = one / (one + zero)
     eta = 0.5 * np.log1p(lam) * np.maximum(1 / least - 3 * share * (1 - share), 0)
     rest = 1 - (one + zero) ** (1 / nu) * np.exp(eta) - tangents[:, None] * (q - centre)
-    over = (rest - slopes[:, None, None] * _coins(q, centre)).min(axis=-1) - constants
+    over = (rest - slopes[:, None, None] * coins(q, centre)).min(axis=-1) - constants
     assert over.min() >= 0
     assert over.max() < 2e-3
 

@@ -111,8 +111,9 @@ def test_the_command(fitted, tmp_path):  # noqa: F811
         assert mode is None or stat.S_IMODE(os.stat(out).st_mode) == mode
     result = CliRunner().invoke(app, ["report", str(audit), "--out", str(out)])
     assert result.exit_code == 5
-    with pytest.raises(InputError, match="confidence"):
-        report(fitted.mechanism, fitted.evidence, confidence=2)
+    for level in (2, 1):
+        with pytest.raises(InputError, match="confidence"):
+            report(fitted.mechanism, confidence=level)
 
 
 _LAUNCH = (

@@ -1,9 +1,11 @@
 """Studies as they are declared: what a grid holds, what is refused with its place, and what names a study."""
 
+import os
+
 import numpy as np
 import pytest
 
-from jaxpriv.errors import InputError, IntegrityError
+from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.sweeps import Study
 
 GRID = {
@@ -173,3 +175,12 @@ def test_files_that_are_no_declarations(tmp_path):
         Study.of(path)
     with pytest.raises(InputError, match="must be a path"):
         Study.of(3)
+
+
+def test_a_declaration_is_a_regular_file_of_a_size_that_people_write(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(InputError, match="not a regular file"):  # to open it would wait for ever
+        Study.of(tmp_path / "pipe.toml")
+    (tmp_path / "large.toml").write_text("# " + "x" * 2**20)
+    with pytest.raises(ResourceError, match="larger than 1048576 bytes"):
+        Study.of(tmp_path / "large.toml")

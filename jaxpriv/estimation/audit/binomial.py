@@ -7,9 +7,9 @@ Each holds by itself with probability 1 - beta. N (S, Y) are counts of n pairs, 
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import expit, rel_entr
+from scipy.special import expit
 
-from jaxpriv.estimation.confidence.means import ROUND, clopper_pearson
+from jaxpriv.estimation.confidence.means import ROUND, clopper_pearson, coins
 
 # Multiples of sqrt(8 ln(1/beta)/sum_s 1/n_s), the best lambda in Hoeffding's bound on the same sum, that are tried.
 # Each makes a threshold in the observed sum, so the best of them costs no confidence, and more of them no validity.
@@ -230,7 +230,7 @@ def _largest(
     centre = float(np.sin(index * width) ** 2)
     if not 0 < index * width < np.pi / 2 or abs(ones / n - centre) > _window(centre, n):
         return np.inf
-    shift = shift - _AWAY * n * float(_coins(np.array(ones / n), centre))
+    shift = shift - _AWAY * n * float(coins(np.array(ones / n), centre))
     parts = [_prepared(n, centre, lam, least_count(n, released)) for lam in multipliers]
     weights, slopes, tangents, constants = (np.stack(part) for part in zip(*parts, strict=True))
     ends_of_p = (np.array(edges) - centre) * (1 + 1e-12)
@@ -267,14 +267,10 @@ def _prepared(n: int, centre: float, lam: float, least: int) -> tuple[np.ndarray
     window = _window(centre, n)
     numbers = np.arange(max(np.ceil(n * (centre - window)), 0.0), min(np.floor(n * (centre + window)), n) + 1)
     mixed = np.log((weights[:, None] * np.exp(tilts[:, None] * (numbers - n * centre))).sum(axis=0))
-    ratio = float(((lam + _AWAY) * n * _coins(numbers / n, centre) - mixed).max())
+    ratio = float(((lam + _AWAY) * n * coins(numbers / n, centre) - mixed).max())
     slopes = _SLOPES * lam / (1 + lam)
     tangents, constants = _certified(centre, lam, least, tilts, slopes, 101 + int(24 * np.sqrt(n)))
     return weights * np.exp(ratio + 1e-9), slopes, tangents, constants
-
-
-def _coins(x: np.ndarray, p: float) -> np.ndarray:
-    return rel_entr(x, p) + rel_entr(1 - x, 1 - p)
 
 
 def _certified(
@@ -302,7 +298,7 @@ def _certified(
     eta = 0.5 * np.log1p(lam) * np.maximum(1 / least - 3 * share * (1 - share), 0.0)
     grown = np.exp(np.maximum(eta[:, :-1], eta[:, 1:]))  # x(1-x) is concave: least at an end of the cell
     tangents = -slope_at(np.array([centre]))[:, 0]
-    distances = _coins(points, centre)
+    distances = coins(points, centre)
     constants = np.full((len(slopes), len(tilts)), np.inf)
     for end, q, distance in zip(ends, (left, right), (distances[:-1], distances[1:]), strict=True):
         rest = 1 - grown * end - tangents[:, None] * (q - centre)

@@ -31,7 +31,7 @@ from scipy.special import chdtrc, ndtri, rel_entr, xlogy
 from jaxpriv._validation import mechanism_array, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.confidence import clopper_pearson, divergence_tail, l1_radius, mean_interval
-from jaxpriv.estimation.confidence.means import count_array, failure
+from jaxpriv.estimation.confidence.means import coins, count_array, failure
 from jaxpriv.estimation.confidence.sets import chord_sum
 from jaxpriv.verifier.conformity import conformity_of_counts
 
@@ -183,8 +183,7 @@ def _above(hits: np.ndarray, draws: np.ndarray, z: float) -> np.ndarray:
 def _binary_information(p: float, a: float, b: float) -> float:
     """I of a 2 x 2 table: P(A) = p, P(B|A) = a, P(B|not A) = b."""
     mixed = p * a + (1 - p) * b
-    divergence = lambda r: float(rel_entr(r, mixed) + rel_entr(1 - r, 1 - mixed))  # noqa: E731
-    return p * divergence(a) + (1 - p) * divergence(b)
+    return float(p * coins(a, mixed) + (1 - p) * coins(b, mixed))
 
 
 # Is there any leakage? Tests of independence of pairs (s, y), and how several p-values are read together.

@@ -13,12 +13,13 @@ of (S, X); `audit_pairs` for a black box of which only pairs (s, y) were seen.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxpriv._resources import need_memory
-from jaxpriv._validation import joint_array, mechanism_array, scalar
+from jaxpriv._validation import joint_array, mechanism_array
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import InformationEstimate, estimate_information, mutual_information
 from jaxpriv.estimation.audit.evidence import PermutationTest, SampleLowerBounds, g_test, permutation_test, split
@@ -196,7 +197,8 @@ def audit_mechanism(
     """
     if (counts is None) == (joint is None):
         raise InputError("give either counts or joint")
-    failure_probability = failure(1 - _confidence(confidence), "1 - confidence")
+    level = failure(confidence, "confidence")
+    failure_probability = failure(1 - level, "1 - confidence")
     if counts is not None:
         table = count_array(counts)
         if not table.any():
@@ -225,7 +227,7 @@ def audit_mechanism(
     utility = float(mutual_information(fitted.sum(axis=0)[:, None] * channel))
     least = None if known is None else float(least_utility(known, channel)[0, 0])
     return MechanismAudit(
-        confidence=None if known is None else _confidence(confidence),
+        confidence=None if known is None else level,
         holds_for="no sample" if known is None else "this mechanism" if held_out else "all mechanisms",
         rows=tuple(
             _row(row, bound, estimate, certified, sampled=known is not None, bootstrap=bool(bootstrap))
@@ -270,7 +272,7 @@ def audit_pairs(
     table = count_array(counts)
     if not table.sum() >= 2:
         raise InputError("counts has fewer than two pairs")
-    level = _confidence(confidence)
+    level = failure(confidence, "confidence")
     beta = failure(1 - level, "1 - confidence")
     _need(table.shape[1], table.shape[1])
     identity = np.eye(table.shape[1])  # the release is what is seen: X = Y
@@ -297,13 +299,6 @@ def _need(useful: int, released: int) -> None:
     need_memory(5 * 8.0 * useful * released, f"an audit of {useful} x {released} symbols", "merge symbols into classes")
 
 
-def _confidence(value: object) -> float:
-    level = scalar(value, "confidence", low=0.0, high=1.0, open_low=True)
-    if not level < 1:
-        raise InputError("confidence must be below 1")
-    return level
-
-
 def _row(
     row: Measured,
     bound: Bound | None,
@@ -323,11 +318,7 @@ def _row(
     if estimate is None:
         why["bootstrap"] = NO_DATA if not sampled else NOT_FINITE if bootstrap else NO_RESAMPLES
     return AuditRow(
-        name=row.name,
-        form=row.form,
-        order=row.order,
-        divergence=row.divergence,
-        units=row.units,
+        **_named(row),
         fitted=row.value,
         gap=gap,
         upper=None if bound is None or not sampled else _at_least(bound.upper[0, 0], row.value),
@@ -338,6 +329,11 @@ def _row(
         route=None if bound is None or not sampled else str(bound.route[0, 0]),
         why={**why, "lower": "lower bounds are for black boxes: of a known mechanism the value is known"},
     )
+
+
+def _named(row: Measured) -> dict[str, Any]:
+    """The measure of a row."""
+    return {name: getattr(row, name) for name in ("name", "form", "order", "divergence", "units")}
 
 
 def _at_least(bound: float, fitted: float) -> float:
@@ -361,11 +357,7 @@ def _black_box_row(
     if lower is None:
         why["lower"] = "no lower bound is known for this measure"
     return AuditRow(
-        name=row.name,
-        form=row.form,
-        order=row.order,
-        divergence=row.divergence,
-        units=row.units,
+        **_named(row),
         fitted=None if undersampled else row.value,
         gap=None,
         upper=upper,

@@ -67,16 +67,18 @@ def possible_array(value: object, counts: np.ndarray) -> np.ndarray:
 
 
 def failure(value: object, name: str = "beta") -> float:
-    """A probability of error in (0, 1)."""
-    beta = scalar(value, name, low=0.0, high=1.0, open_low=True)
-    if not beta < 1:
-        raise InputError(f"{name} must be below 1")
-    return beta
+    """A probability in (0, 1): of error, or of being right."""
+    number = scalar(value, name, low=0.0, open_low=True)
+    if not number < 1:
+        raise InputError(f"{name} must be a number > 0 and < 1")
+    return number
 
 
 # Exact intervals of a probability from whole counts (Clopper and Pearson 1934).
 
 
+# Halvings of an interval of at most 1: 2^-60 is below a rounding of its end. The outer end is returned.
+_STEPS = 60
 # The inverse incomplete beta function is good to about 1e-14; intervals are widened by more than that.
 _SLACK = 1e-12
 
@@ -97,7 +99,12 @@ def clopper_pearson(hits: ArrayLike, draws: ArrayLike, beta: ArrayLike) -> tuple
     return lower, np.where(not_all, np.minimum(1.0, high + _SLACK * np.minimum(high, 1 - high) + 1e-16), 1.0)
 
 
-def relative_entropy_limit(share: ArrayLike, radius: float) -> np.ndarray:
+def coins(x: ArrayLike, p: ArrayLike) -> np.ndarray:
+    """d(x || p), the relative entropy of two biased coins."""
+    return rel_entr(x, p) + rel_entr(1 - np.asarray(x), 1 - np.asarray(p))
+
+
+def relative_entropy_limit(share: ArrayLike, radius: ArrayLike) -> np.ndarray:
     """A number >= the largest q with d(share || q) <= radius, d the relative entropy of two biased coins.
 
     For a mean of n independent numbers in [0, 1] and radius ln(1/beta)/n it is above the expected mean with probability
@@ -105,16 +112,13 @@ def relative_entropy_limit(share: ArrayLike, radius: float) -> np.ndarray:
     """
     p = np.asarray(share, dtype=float)
     low, high = p.copy(), np.ones_like(p)
-    for _ in range(60):
+    for _ in range(_STEPS):
         middle = 0.5 * (low + high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            inside = rel_entr(p, middle) + rel_entr(1 - p, 1 - middle) <= radius
+        inside = coins(p, middle) <= radius
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
     return np.minimum(1.0, high * (1 + _SLACK) + 1e-16)
 
 
-# Halvings of an interval of at most 1: 2^-60 is below a rounding of its end. The outer end is returned.
-_STEPS = 60
 # Outward rounding of limits and means, relative to their size: 9,000 units of 1.1e-16, more than a plain sum of so many
 # nonnegative terms, and the few logarithms and roots after it, can err by.
 ROUND = 1e-12
@@ -127,17 +131,9 @@ def chernoff_interval(mean: np.ndarray, draws: np.ndarray, beta: float) -> tuple
     # A divergence that is too large by rounding would end the search too early.
     allowed = -np.log(beta) / np.maximum(draws, 1e-300) * (1 + ROUND) + 1e-15
 
-    def upper_of(value: np.ndarray) -> np.ndarray:
-        inside, outside = value.copy(), np.ones_like(value)
-        for _ in range(_STEPS):
-            middle = 0.5 * (inside + outside)
-            near = _binary_divergence(value, middle) <= allowed
-            inside, outside = np.where(near, middle, inside), np.where(near, outside, middle)
-        return np.minimum(1.0, outside + ROUND * outside)
-
     # The lower limit is the upper one of 1 - f; taken from 1 it keeps absolute accuracy only, so add the rounding.
-    lower = np.maximum(0.0, 1.0 - upper_of(1.0 - mean) - ROUND)
-    return lower, upper_of(mean.copy())
+    lower = np.maximum(0.0, 1.0 - relative_entropy_limit(1.0 - mean, allowed) - ROUND)
+    return lower, relative_entropy_limit(mean, allowed)
 
 
 def bernstein_interval(
@@ -175,10 +171,3 @@ def mean_interval(counts: np.ndarray, functions: np.ndarray, beta: float) -> tup
     lower = np.maximum(intervals[0][0], intervals[1][0])
     upper = np.minimum(intervals[0][1], intervals[1][1])
     return low + width * lower, np.minimum(low + width * upper, high)
-
-
-def _binary_divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        one = np.where(p > 0, p * np.log(p / q), 0.0)
-        other = np.where(p < 1, (1 - p) * np.log((1 - p) / (1 - q)), 0.0)
-    return one + other

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from jaxpriv._validation import finite, real_array, scalar
+from jaxpriv._validation import finite, real_array
 from jaxpriv.errors import InputError
+from jaxpriv.estimation.confidence.means import failure
 from jaxpriv.estimation.lift.samples import Rows, Samples
 
 # Self-normalisation: the nearest valid log-lift of any critic.
@@ -128,14 +129,6 @@ def generator(key: jax.Array) -> np.random.Generator:
     return np.random.default_rng(np.asarray(words, dtype=np.uint32))
 
 
-def share(value: float, name: str) -> float:
-    """A share of rows, in (0, 1)."""
-    number = scalar(value, name, low=0.0, open_low=True)
-    if not number < 1.0:
-        raise InputError(f"{name} must be a number > 0 and < 1")
-    return number
-
-
 def split(
     rng: np.random.Generator, private: np.ndarray, rows: np.ndarray, part: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -234,7 +227,7 @@ class AbstractLiftEstimator(eqx.Module):
         good the fit is: `estimate` does, on rows kept apart.
         """
         rng = generator(key)
-        part = share(validation, "validation")
+        part = failure(validation, "validation")
         train, held = split(rng, samples.private, np.arange(samples.size), part)
         keys = jax.random.split(key, 1)
         return self.fit_rows(keys, samples, train[None], held[None], checked_prior(prior, samples))[0]

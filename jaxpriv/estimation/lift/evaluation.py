@@ -13,15 +13,8 @@ from scipy.special import logsumexp, ndtr, ndtri, rel_entr
 
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.lift._base import (
-    AbstractLiftEstimator,
-    Estimate,
-    LogLift,
-    checked_prior,
-    generator,
-    share,
-    split,
-)
+from jaxpriv.estimation.confidence.means import failure
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator, Estimate, LogLift, checked_prior, generator, split
 from jaxpriv.estimation.lift.samples import Samples, from_features, from_symbols
 
 
@@ -84,7 +77,7 @@ def estimate(
     not stay finite: then there is no number. Warns (`EstimateWarning`) of the `doubts` of the report.
     """
     count = whole(splits, "splits", low=1.0)
-    test, validation = share(test, "test"), share(validation, "validation")
+    test, validation = failure(test, "test"), failure(validation, "validation")
     everything = np.arange(samples.size)
     keys = jax.random.split(key, count)
     parts = []

@@ -6,16 +6,16 @@ import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 
 import numpy as np
 
 from jaxpriv._files import atomic_write
 from jaxpriv._module import summary
-from jaxpriv.datasets._layout import Dataset, Side, counted
-from jaxpriv.errors import InputError, IntegrityError, ResourceError
+from jaxpriv.datasets._layout import Dataset, Side, counted, places_of
+from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
 from jaxpriv.estimation.tables.rules import Categories, Edges, FittedRule, Rule, default_rule, numbers_of
+from jaxpriv.verifier.archive import read_file
 
 _FORMAT = "jaxpriv-codebook"
 # Of the format: a change that older versions would misread gets another number.
@@ -90,15 +90,11 @@ class Codebook:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Codebook":
-        """The codebook of a file: `InputError` if it is absent, `IntegrityError` if it is not one that `save` wrote."""
-        try:
-            if Path(path).stat().st_size > _MAX_BYTES:
-                raise IntegrityError(f"{path} is larger than any codebook ({_MAX_BYTES} bytes)")
-            content = Path(path).read_bytes()
-        except FileNotFoundError:
-            raise InputError(f"{path} does not exist") from None
-        except OSError as error:
-            raise ResourceError(f"cannot read {path}: {error.strerror}") from error
+        """The codebook of a file; `IntegrityError` if it is not one that `save` wrote.
+
+        Raises `InputError` if it is absent or no regular file, `ResourceError` if it cannot be read or is too large.
+        """
+        content = read_file(path, _MAX_BYTES)
         try:
             return cls.from_json(content.decode())
         except (UnicodeDecodeError, IntegrityError) as error:
@@ -348,9 +344,7 @@ class CountedTable:
         Raises `InputError` naming the row of a combination of classes that the table did not have,
         and as `Codebook.encode`.
         """
-        codes = self.codebook.encode_useful(source)
-        known = {row: x for x, row in enumerate(map(tuple, self.dataset.useful_attributes.tolist()))}
-        symbols = np.array([known.get(row, -1) for row in map(tuple, codes.tolist())], dtype=np.int64)
+        symbols = places_of(self.codebook.encode_useful(source), self.dataset.useful_attributes)
         unseen = np.flatnonzero(symbols < 0)
         if unseen.size:
             raise InputError(
