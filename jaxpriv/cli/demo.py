@@ -98,12 +98,11 @@ def _design(data: "Dataset", distances: np.ndarray, points: int) -> "tuple[Front
     problem = DistortionProblem(data.joint, distances, budget=constant)
     private = DistortionProblem(data.joint, distances, leakage_budget=0.0)
 
-    def curve(report: Callable[[int, int], None]) -> "Frontier":
-        return frontier(problem, budgets=budgets, tol=_TOLERANCE, progress=lambda at: report(at.done, at.total))
+    def work(report: Callable[[int, int], None]) -> "tuple[Frontier, Solution]":
+        curve = frontier(problem, budgets=budgets, tol=_TOLERANCE, progress=lambda at: report(at.done, at.total))
+        return curve, solve(private, tol=_TOLERANCE)
 
-    return working(
-        f"Designing {points} optimal mappings", lambda report: (curve(report), solve(private, tol=_TOLERANCE))
-    )
+    return working(f"Designing {points} optimal mappings", work)
 
 
 def _funnel(data: "Dataset") -> "tuple[JsonRecord, list[FunnelFrontier]]":
@@ -126,10 +125,7 @@ def _funnel(data: "Dataset") -> "tuple[JsonRecord, list[FunnelFrontier]]":
     best = [boundaries[0][k] for k in range(len(_PRINTED))]
     record = {
         "disclosure": list(_PRINTED),
-        "value": [one.value for one in best],
-        "lower_bound": [one.lower_bound for one in best],
-        "gap": [one.gap for one in best],
-        "status": [one.status for one in best],
+        **{name: [getattr(one, name) for one in best] for name in ("value", "lower_bound", "gap", "status")},
         "greedy": [one.value for one in merged],
         "greedy_ratio": [one.value for one in ratio],
         "seconds": sum(sum(one.seconds.values()) for one in best),
@@ -173,9 +169,7 @@ def _record(curve: "Frontier", free: "Solution", shown: int, files: dict[str, Pa
     return {
         "budget": curve.targets,
         "distortion": solution.distortion[:, 0],
-        "value": solution.value,
-        "lower_bound": solution.lower_bound,
-        "gap": solution.gap,
+        **{name: getattr(solution, name) for name in ("value", "lower_bound", "gap")},
         "status": solution.status.tolist(),
         "iterations": solution.steps,
         "solver": solution.solver,

@@ -1,5 +1,6 @@
 """`jaxpriv leakage`: every measure of one mapping."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,9 +92,7 @@ def _measure(
                 "divergence": divergence,
                 "value": one.value,
                 "units": one.units,
-                "witness": None
-                if one.witness is None
-                else {"output": one.witness.output, "raised": one.witness.raised, "lowered": one.witness.lowered},
+                "witness": None if one.witness is None else asdict(one.witness),
             }
             for name, form, order, divergence, one in rows
         ],

@@ -187,14 +187,9 @@ def _record(solution: "Solution", unit: str) -> dict[str, object]:
     own: dict[str, object] = {} if unit == "nats" else {"leakage_units": unit}
     if solution.notes:
         own["notes"] = list(solution.notes)  # what `auto` did
+    names = ("status", "value", "lower_bound", "gap", "leakage", "distortion", "solver")
     return {
-        "status": solution.status,
-        "value": solution.value,
-        "lower_bound": solution.lower_bound,
-        "gap": solution.gap,
-        "leakage": solution.leakage,
-        "distortion": solution.distortion,
-        "solver": solution.solver,
+        **{name: getattr(solution, name) for name in names},
         "iterations": solution.steps,
         "seconds": solution.seconds,
         "units": "nats",
@@ -206,10 +201,8 @@ def _infeasible(error: InfeasibleError, distortions: int, seconds: Mapping[str, 
     """The same fields where there is no mapping: the optimum of an infeasible problem is +inf."""
     return {
         "status": "infeasible",
-        "value": float("inf"),
-        "lower_bound": float("inf"),
-        "gap": None,
-        "leakage": None,
+        **dict.fromkeys(("value", "lower_bound"), float("inf")),
+        **dict.fromkeys(("gap", "leakage")),
         "distortion": [None] * distortions,
         "solver": "none",
         "iterations": 0,

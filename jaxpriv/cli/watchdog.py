@@ -125,24 +125,13 @@ def _reveals(merge: Merge) -> str:
 
 
 def _record(found: "Watchdog", merge: Merge) -> dict[str, object]:
-    bounds = found.bounds
     return {
         "epsilon": found.epsilon,
         "merge": str(merge),
-        "leakage": found.leakage,
-        "leakage_released": found.leakage_released,
-        "leakage_complement": found.leakage_complement,
-        "bounds": None
-        if bounds is None
-        else {"tight": bounds.tight, "gamma": bounds.gamma, "explanation": bounds.explanation},
-        "information": found.information,
-        "utility": found.utility,
-        "entropy": found.entropy,
-        "released_mass": found.released_mass,
-        "released": found.released,
-        "scores": found.scores,
-        "group": found.group,
-        "keep": found.keep,
+        **{name: getattr(found, name) for name in ("leakage", "leakage_released", "leakage_complement")},
+        "bounds": None if found.bounds is None else asdict(found.bounds),
+        **{name: getattr(found, name) for name in ("information", "utility", "entropy", "released_mass")},
+        **{name: getattr(found, name) for name in ("released", "scores", "group", "keep")},
         "units": "nats",
     }
 

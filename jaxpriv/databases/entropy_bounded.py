@@ -47,7 +47,7 @@ _LARGEST, _FLATTEST = 1e280, 1e-12
 
 def binary_entropy(c: float) -> float:
     """-c ln c - (1-c) ln(1-c)."""
-    return -sum(q * math.log(q) for q in (c, 1.0 - c) if q > 0)
+    return float(entr(c) + entr(1.0 - c))
 
 
 class Multipliers(NamedTuple):
@@ -94,9 +94,10 @@ class _GibbsPrior(NamedTuple):
 
 
 class LeastPrior:
-    """The programs of one (i, a, r) for all z; f is scaled to a maximum of 1 on G, where it must not vanish."""
+    """The programs of one `place` (i, a, r) for all z; f is scaled to a maximum of 1 on G, where it must not vanish."""
 
-    def __init__(self, column: np.ndarray, group: np.ndarray, entropy: float):
+    def __init__(self, column: np.ndarray, group: np.ndarray, entropy: float, place: tuple[int, int, int] = (0, 0, 0)):
+        self.place = place
         self.f = column / column[group].max()
         self.group, self.bound = group, entropy
         self.inside, self.outside = _Levels(self.f[group]), _Levels(self.f[~group])
@@ -337,14 +338,6 @@ def entropy_bounded_privacy(
     return EntropyBoundedPrivacy(best.value, max(upper, best.value), best.prior, *best.place, steps)
 
 
-class _Case(LeastPrior):
-    """The programs of one place (i, a, r)."""
-
-    def __init__(self, column: np.ndarray, group: np.ndarray, entropy: float, place: tuple[int, int, int]):
-        super().__init__(column, group, entropy)
-        self.place = place
-
-
 def _cases(array: np.ndarray, sizes: tuple[int, ...], records: list[int], bound: float):
     """Every (i, a, r) that can occur: universes of more than one symbol, outputs that do not exclude a."""
     symbols = np.unravel_index(np.arange(array.shape[0]), sizes)
@@ -352,7 +345,7 @@ def _cases(array: np.ndarray, sizes: tuple[int, ...], records: list[int], bound:
         for symbol in range(sizes[i]) if sizes[i] > 1 else ():
             group = symbols[i] == symbol
             if array[group, output].max() > 0:
-                yield _Case(array[:, output], group, bound, (i, symbol, output))
+                yield LeastPrior(array[:, output], group, bound, (i, symbol, output))
 
 
 class _Best:
@@ -362,7 +355,7 @@ class _Best:
         self.uniform = np.full(total, 1.0 / total)
         self.value, self.prior, self.place = 0.0, self.uniform, (record, 0, 0)
 
-    def offer(self, case: _Case, prior: np.ndarray) -> None:
+    def offer(self, case: LeastPrior, prior: np.ndarray) -> None:
         """Take `prior`, mixed with as much of the uniform one as its entropy needs, if it is better."""
         for share in (0.0, *np.logspace(-15, 0, 46)):
             mixed = (1.0 - share) * prior + share * self.uniform
@@ -374,7 +367,7 @@ class _Best:
             self.value, self.prior, self.place = value, mixed, case.place
 
 
-def _branch_and_bound(cases: list[_Case], best: _Best, tol: float, max_steps: int) -> tuple[float, int]:
+def _branch_and_bound(cases: list[LeastPrior], best: _Best, tol: float, max_steps: int) -> tuple[float, int]:
     """(proved upper bound, programs solved). A cell is a range of posteriors with multipliers for its ends."""
     for case in cases:
         if case.unbounded:
@@ -383,9 +376,9 @@ def _branch_and_bound(cases: list[_Case], best: _Best, tol: float, max_steps: in
         return math.inf, 0
     number = itertools.count()  # ends ties in the heap before cases are compared
     # minus the bound, number, case, low, high, the multipliers of the cell before
-    cells: list[tuple[float, int, _Case, float, float, tuple[Multipliers, ...]]] = []
+    cells: list[tuple[float, int, LeastPrior, float, float, tuple[Multipliers, ...]]] = []
 
-    def push(case: _Case, low: float, high: float, known: tuple[Multipliers, ...], cap: float) -> None:
+    def push(case: LeastPrior, low: float, high: float, known: tuple[Multipliers, ...], cap: float) -> None:
         bounds = [case.log_ratio_bound(low, high, multipliers) for multipliers in known]
         if low == 0:
             bounds.append(case.small_posterior_bound(high, best.value))

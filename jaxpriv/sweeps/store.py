@@ -377,14 +377,11 @@ def _known(folder: Path, study: Study) -> tuple[Chunk, ...]:
             Chunk(tuple(one["positions"]), one["width"], tuple(one["bucket"]), one["key"]) for one in record["chunks"]
         )
         sound = digest(record["chunks"]) == record["plan"]
-        sound = sound and all(one.key == _key(study, one) for one in chunks)
+        asked = ((one, (study.cases[i] for i in one.positions)) for one in chunks)
+        sound = sound and all(one.key == chunk_key(cases, one.width, one.bucket) for one, cases in asked)
     except (KeyError, TypeError, IndexError):
         return ()
     return chunks if sound else ()
-
-
-def _key(study: Study, chunk: Chunk) -> str:
-    return chunk_key((study.cases[i] for i in chunk.positions), chunk.width, chunk.bucket)
 
 
 def _name(chunk: Chunk, content: bytes) -> str:

@@ -91,7 +91,11 @@ def excess(
     joint, pairs = table.sum(axis=2) / n, table.sum(axis=1) / n
     useful = table.sum(axis=0) / n
     leakage, disclosure = float(mutual_information(pairs)), float(mutual_information(useful))
-    direct = sum(float(mutual_information(part / n / (part.sum() / n))) * part.sum() / n for part in _by_useful(table))
+    direct = sum(
+        float(mutual_information(part / n / (part.sum() / n))) * part.sum() / n
+        for part in np.moveaxis(table, 1, 0)
+        if part.any()
+    )
     spent = None
     if distortion is not None:
         prices = nonnegative(real_array(distortion, "distortion", ndim=2), "distortion")
@@ -120,8 +124,3 @@ def excess(
         least=leakage - value,
         most=leakage - bound,
     )
-
-
-def _by_useful(table: np.ndarray) -> list[np.ndarray]:
-    """The tables (S, Y) of the x that occur."""
-    return [part for part in np.moveaxis(table, 1, 0) if part.any()]

@@ -200,10 +200,7 @@ class Estimate:
 class AbstractLiftEstimator(eqx.Module):
     """A way to estimate i(s, x) from samples. Subclasses are final and hold hyper-parameters only."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """In words, for reports."""
+    name: eqx.AbstractVar[str]  # in words, for reports
 
     @abstractmethod
     def fit_rows(

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -48,9 +48,7 @@ class PlugIn(AbstractLiftEstimator):
         for k, value in enumerate(self.concentrations):
             scalar(value, f"concentrations[{k}]", low=0.0, open_low=True)
 
-    @property
-    def name(self) -> str:
-        return "plug-in"
+    name: ClassVar[str] = "plug-in"
 
     def fit_rows(
         self, keys: jax.Array, samples: Samples, train_rows: np.ndarray, validation: np.ndarray, prior: np.ndarray

@@ -97,8 +97,10 @@ class Codebook:
         content = read_file(path, _MAX_BYTES)
         try:
             return cls.from_json(content.decode())
-        except (UnicodeDecodeError, IntegrityError) as error:
-            raise IntegrityError(f"{path} is not a codebook: {_reason(error)}") from None
+        except UnicodeDecodeError:
+            raise IntegrityError(f"{path} is not a codebook: it is not UTF-8 text") from None
+        except IntegrityError as error:
+            raise IntegrityError(f"{path} is not a codebook: {error}") from None
 
     def to_json(self) -> str:
         """Strict JSON; infinite edges are the texts "-inf" and "inf"."""
@@ -308,10 +310,6 @@ def _strict(text: str) -> object:
         return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
     except (ValueError, RecursionError):
         raise IntegrityError("it is not complete JSON") from None
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, IntegrityError) else "it is not UTF-8 text"
 
 
 # Below this many rows for each useful symbol the joint is mostly noise: with one row each, P(s|x) is 0 or 1.

@@ -6,6 +6,7 @@ with d_c one of `changed` (1 if the classes differ; the default), `absolute` and
 classes), or a table of a price for each pair of classes.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -17,7 +18,7 @@ from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._validation import nonnegative, real_array, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.codebook import Codebook
-from jaxpriv.estimation.tables.rules import Categories, Edges, FittedRule
+from jaxpriv.estimation.tables.rules import Edges, FittedRule
 
 KINDS = ("changed", "absolute", "squared")
 # For each column a kind of `KINDS`, a weight, or a table of costs.
@@ -78,16 +79,11 @@ def _prices(kind: str | float | ArrayLike, rule: FittedRule, column: str) -> np.
 def _values(rule: FittedRule, column: str) -> np.ndarray:
     """A number for each class; NaN for the classes of other and missing values."""
     if isinstance(rule, Edges):
-        pairs = zip(rule.edges[:-1], rule.edges[1:], strict=True)
-        values = [_middle(low, high) for low, high in pairs]
+        values = [_middle(low, high) for low, high in itertools.pairwise(rule.edges)]
     else:
-        values = [_number(text, column) for text in _categories(rule)]
+        values = [_number(text, column) for text in rule.values or ()]
     extras = len(rule.labels) - len(values)
     return np.array([*values, *[math.nan] * extras])
-
-
-def _categories(rule: Categories) -> tuple[str, ...]:
-    return tuple(rule.values or ())
 
 
 def _middle(low: float, high: float) -> float:
