@@ -15,7 +15,7 @@ from scipy.special import entr, expit, gammaln, xlog1py, xlogy
 
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import finite, mechanism_array, nonnegative, real_array, scalar
-from jaxpriv.databases.universe import FEWER, privacy_parameter, sequences, universe_sizes, whole
+from jaxpriv.databases.universe import FEWER, distribution, privacy_parameter, sequences, universe_sizes, whole
 from jaxpriv.errors import InputError
 
 
@@ -165,14 +165,10 @@ def deterministic_query(prior: ArrayLike, residual: ArrayLike) -> DeterministicQ
     Raises `InputError` naming argument and position for a prior that is not one and residuals that are negative
     or not finite. Calmon and Fawaz 2012, Corollary 2.
     """
-    prior = nonnegative(real_array(prior, "prior", ndim=1), "prior")
-    total = float(prior.sum())
-    if not abs(total - 1.0) <= 1e-9:
-        raise InputError(f"prior sums to {total:.12g}, not 1")
+    prior = distribution(prior, "prior")
     residual = nonnegative(finite(real_array(residual, "residual", ndim=1), "residual"), "residual")
     if residual.size != prior.size:
         raise InputError(f"residual has {residual.size} entries, prior {prior.size}")
-    prior = prior / total
     return _query(prior, np.where(prior > 0, residual, -np.inf), float(entr(prior).sum() + prior @ residual))
 
 

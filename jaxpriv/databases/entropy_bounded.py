@@ -232,6 +232,17 @@ class LeastPrior:
         return Multipliers(0.0, 1.0 / max(inverse, _FLATTEST)), prior
 
 
+def with_entropy(prior: np.ndarray, least: float) -> np.ndarray:
+    """`prior`, mixed with as much of the uniform one as an entropy of `least` needs."""
+    uniform = np.full(len(prior), 1.0 / len(prior))
+    for share in (0.0, *np.logspace(-15, 0, 46)[:-1]):
+        mixed = (1.0 - share) * prior + share * uniform
+        mixed /= mixed.sum()
+        if float(entr(mixed).sum()) >= least:
+            return mixed
+    return uniform
+
+
 def _least_share(log_size: float, log_rest: float, entropy: float) -> tuple[float, float]:
     """(below, above) the least probability of a set that leaves this entropy; both sizes as logarithms."""
     uniform = float(expit(log_size - log_rest))
@@ -357,11 +368,7 @@ class _Best:
 
     def offer(self, case: LeastPrior, prior: np.ndarray) -> None:
         """Take `prior`, mixed with as much of the uniform one as its entropy needs, if it is better."""
-        for share in (0.0, *np.logspace(-15, 0, 46)):
-            mixed = (1.0 - share) * prior + share * self.uniform
-            mixed /= mixed.sum()
-            if float(entr(mixed).sum()) >= case.bound or share == 1.0:
-                break
+        mixed = with_entropy(prior, case.bound)
         value = case.log_ratio(mixed)
         if value > self.value:
             self.value, self.prior, self.place = value, mixed, case.place

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr, expit
+from scipy.special import expit
 
 from jaxpriv._validation import nonnegative, real_array, scalar
-from jaxpriv.databases.entropy_bounded import LeastPrior, entropy_bounded_privacy
+from jaxpriv.databases.entropy_bounded import LeastPrior, entropy_bounded_privacy, with_entropy
 from jaxpriv.databases.universe import prior_over, universe_sizes, whole
 from jaxpriv.errors import InputError
 
@@ -136,10 +136,10 @@ class _Design:
         symbols = np.unravel_index(np.arange(len(costs)), sizes)
         self._groups = [symbols[i] == a for i, size in enumerate(sizes) for a in range(size) if size > 1]
         self._rows: list[tuple[np.ndarray, np.ndarray, float, int]] = []  # P, the set x_i = a, P(x_i = a), r
-        self._uniform = np.full(len(costs), 1.0 / len(costs))
+        uniform = np.full(len(costs), 1.0 / len(costs))
         for group in self._groups:
             for output in range(costs.shape[1]):
-                self._rows.append((self._uniform, group, float(self._uniform[group].sum()), output))
+                self._rows.append((uniform, group, float(uniform[group].sum()), output))
 
     def constant(self) -> np.ndarray:
         """The best mechanism that reveals nothing: always the output of least mean distortion."""
@@ -243,13 +243,7 @@ class _Design:
 
     def _certain(self, prior: np.ndarray) -> np.ndarray:
         """`prior`, with as much of the uniform one as makes sure, rounding included, that its entropy is at least b."""
-        needed = self.entropy + 8 * _EPS * (1.0 + len(prior) * self.entropy)
-        for share in (0.0, *np.logspace(-15, 0, 46)):
-            mixed = (1.0 - share) * prior + share * self._uniform
-            mixed /= mixed.sum()
-            if float(entr(mixed).sum()) >= needed:
-                return mixed
-        return self._uniform
+        return with_entropy(prior, self.entropy + 8 * _EPS * (1.0 + len(prior) * self.entropy))
 
 
 def _repaired(mechanism: np.ndarray, leakage: float, limit: float) -> np.ndarray:

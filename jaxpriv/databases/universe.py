@@ -83,15 +83,20 @@ def over_universe(mechanism: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-def prior_over(prior: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
-    """The checked prior (N,) over the sequences of `sizes`; a total within 1e-9 of one is divided out."""
-    array = nonnegative(real_array(prior, "prior", ndim=1), "prior")
-    if array.size != math.prod(sizes):
-        raise InputError(f"prior has {array.size} entries, but sizes {sizes} make {math.prod(sizes)} sequences")
+def distribution(value: ArrayLike, name: str) -> np.ndarray:
+    """A distribution (k,): finite, >= 0; a total within 1e-9 of one is divided out."""
+    array = nonnegative(real_array(value, name, ndim=1), name)
     total = float(array.sum())
     if not abs(total - 1.0) <= 1e-9:
-        raise InputError(f"prior sums to {total:.12g}, not 1")
+        raise InputError(f"{name} sums to {total:.12g}, not 1")
     return array / total
+
+
+def prior_over(prior: ArrayLike, sizes: tuple[int, ...]) -> np.ndarray:
+    """The checked prior (N,) over the sequences of `sizes`."""
+    if np.size(prior) != math.prod(sizes):
+        raise InputError(f"prior has {np.size(prior)} entries, but sizes {sizes} make {math.prod(sizes)} sequences")
+    return distribution(prior, "prior")
 
 
 def independent_prior(marginals: Sequence[ArrayLike]) -> np.ndarray:
@@ -101,10 +106,7 @@ def independent_prior(marginals: Sequence[ArrayLike]) -> np.ndarray:
     """
     prior = np.ones(1)
     for i, marginal in enumerate(marginals):
-        one = nonnegative(real_array(marginal, f"marginals[{i}]", ndim=1), f"marginals[{i}]")
-        if not abs(float(one.sum()) - 1.0) <= 1e-9:
-            raise InputError(f"marginals[{i}] sums to {float(one.sum()):.12g}, not 1")
-        prior = np.multiply.outer(prior, one / one.sum()).ravel()
+        prior = np.multiply.outer(prior, distribution(marginal, f"marginals[{i}]")).ravel()
     return prior
 
 
