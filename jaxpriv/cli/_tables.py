@@ -39,9 +39,12 @@ def is_table(path: Path) -> bool:
 def table_file(path: Path, settings: Sequence[str] | None) -> "TableFile":
     """The file of a table, read as --read states."""
     from jaxpriv.estimation.tables import TableFile
+    from jaxpriv.estimation.tables.readers import NO_TABLE
     from jaxpriv.verifier.releases import reading
 
     given = reading(settings or ())
+    if not is_table(path):
+        raise InputError(f"{path}: {NO_TABLE}")
     try:
         return TableFile(path, **given)
     except InputError as error:
@@ -376,7 +379,7 @@ def _pairs(texts: Sequence[str] | None, option: str, form: str = "COL=VALUE") ->
     for text in texts or ():
         name, equals, value = text.rpartition("=")
         if not (equals and name and value):
-            raise InputError(f"{option} must be {form}")
+            raise InputError(f"{option} {text!r} is not {form}")
         if name in found:
             raise InputError(f"{option} gives column {name!r} twice")
         found[name] = value

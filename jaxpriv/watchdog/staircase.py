@@ -296,7 +296,7 @@ class _Samples:
 
 
 def estimated_staircase(
-    log_lift: ArrayLike, prior: ArrayLike | None, *, labels: ArrayLike | None = None, symbols: int | None = None
+    log_lift: ArrayLike, prior: ArrayLike | None, *, labels: ArrayLike | None = None, symbols: ArrayLike | None = None
 ) -> EstimatedStaircase:
     """All thresholds at once, from estimates for n records.
 
@@ -323,7 +323,7 @@ def estimated_watchdog(
     target_leakage: float | None = None,
     target_utility: float | None = None,
     labels: ArrayLike | None = None,
-    symbols: int | None = None,
+    symbols: ArrayLike | None = None,
 ) -> EstimatedWatchdog:
     """The watchdog of records with a threshold, or the best for a target of the ESTIMATED leakage or utility.
 
@@ -392,7 +392,9 @@ def _staircase(found: Staircase, basis: Basis) -> EstimatedStaircase:
     )
 
 
-def _checked(log_lift: ArrayLike, prior: ArrayLike | None, labels: ArrayLike | None, symbols: int | None) -> _Samples:
+def _checked(
+    log_lift: ArrayLike, prior: ArrayLike | None, labels: ArrayLike | None, symbols: ArrayLike | None
+) -> _Samples:
     table = finite(real_array(log_lift, "log_lift", ndim=2), "log_lift")
     private = nonnegative(real_array(prior, "prior", ndim=1), "prior")
     records, classes = table.shape

@@ -54,7 +54,7 @@ def test_empty_cells_have_the_class_that_was_declared(run, tmp_path):
     assert len(strict_json(result.stdout)["released"]) == 3
     assert json.loads(book.read_text())["columns"]["town"]["missing"] == "nobody knows"
     for text in ("town", "town=", "=label"):
-        refused(run(*line, "--missing", text), 2, "--missing must be COL=LABEL")
+        refused(run(*line, "--missing", text), 2, "is not COL=LABEL")
     refused(run(*line, "--missing", "town=a", "--missing", "town=b"), 2, "twice")
     refused(run(*line, "--missing", "age=a"), 2, "--missing is about column 'age'")
     refused(run(*line, "--missing", "town=n"), 2, "column 'town'", "repeats an earlier label")

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # .parquet; a `TableFile`, which declares how a CSV is read.
 Source: TypeAlias = object
 
+NO_TABLE = "tables are read from .csv, .tsv (also .gz) and .parquet files"
+
 Kind = Literal["integer", "number", "text"]
 
 
@@ -225,7 +227,7 @@ def _text(name: str, values: np.ndarray, missing: np.ndarray) -> Column:
 def _from_file(file: TableFile, names: Sequence[str]) -> dict[str, Column]:
     path, kind = Path(file.path), file.kind
     if kind is None:
-        raise InputError(f"{path}: tables are read from .csv, .tsv (also .gz) and .parquet files")
+        raise InputError(f"{path}: {NO_TABLE}")
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
             raise InputError(f"{path} is not a regular file")
