@@ -10,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -181,7 +181,9 @@ class Command(TyperCommand):
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command for Typer, which has an option for each field of the parameters that are groups of options."""
     signature = inspect.signature(command)
-    groups = {one.name: one.annotation for one in signature.parameters.values() if is_dataclass(one.annotation)}
+    groups: dict[str, Any] = {
+        one.name: one.annotation for one in signature.parameters.values() if is_dataclass(one.annotation)
+    }
 
     @functools.wraps(command)
     def called(**given: object) -> None:

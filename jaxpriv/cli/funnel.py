@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -99,7 +99,7 @@ def funnel(
     def work(report: Callable[[int, int], None]) -> "list[FunnelSolution | InfeasibleError]":
         solved: list[FunnelSolution | InfeasibleError] = []
         for position, target in enumerate(targets):
-            wanted: object = {form: target} if bottleneck else {form: target, "leakage": leakage}
+            wanted: dict[str, Any] = {form: target} if bottleneck else {form: target, "leakage": leakage}
             try:
                 asked = BottleneckProblem(joint, **wanted) if bottleneck else FunnelProblem(joint, **wanted)
                 one = solve_within(clock, asked, method, Goal(run.tol, 0.0), run.max_steps)

@@ -200,7 +200,10 @@ class Estimate:
 class AbstractLiftEstimator(eqx.Module):
     """A way to estimate i(s, x) from samples. Subclasses are final and hold hyper-parameters only."""
 
-    name: eqx.AbstractVar[str]  # in words, for reports
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """In words, for reports."""
 
     @abstractmethod
     def fit_rows(

@@ -64,7 +64,10 @@ class AbstractObjective(eqx.Module):
     `scores` turns raw critic values into the log-lift that J is a function of; `value` is J of these.
     """
 
-    name: eqx.AbstractVar[str]  # in words, for reports
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """In words, for reports."""
 
     @abstractmethod
     def scores(self, critic: Scores, log_prior: Prior) -> Scores:

@@ -206,12 +206,17 @@ class Trained(eqx.Module):
 
 
 class _Rows(eqx.Module):
-    """What a split is trained on; axis 0 of the last four is the split."""
+    """What all splits are trained on."""
 
     useful: Array  # (n, d) float32, or (n,) int32 symbols
     private: Array  # (n,) int32
     log_prior: Array  # (S,)
     numeric: Array  # (d,) bool
+
+
+class _Splits(eqx.Module):
+    """What each of R splits has of its own."""
+
     mean: Array  # (R, d)
     scale: Array  # (R, d)
     train: Array  # (R, a)
@@ -227,9 +232,6 @@ class _TrainingState(eqx.Module):
     value: Array
     best_epoch: Array
     finite: Array
-
-
-_SPLIT_AXES = _Rows(None, None, None, None, 0, 0, 0, 0)  # pyright: ignore[reportArgumentType]
 
 
 def train(
@@ -267,6 +269,8 @@ def train(
             private=jnp.asarray(samples.private, jnp.int32),
             log_prior=jnp.asarray(np.log(prior), jnp.float32),
             numeric=jnp.asarray(samples.numeric),
+        )
+        splits = _Splits(
             mean=jnp.asarray(mean, jnp.float32),
             scale=jnp.asarray(scale, jnp.float32),
             train=jnp.asarray(train_rows, jnp.int32),
@@ -277,7 +281,7 @@ def train(
         until = 0
         while until < training.epochs and bool(jnp.any(_goes_on(training, state, training.epochs))):
             until = min(until + _EPOCHS_AT_ONCE, training.epochs)
-            state = _advance(objective, network, training, rows, state, jnp.asarray(until, jnp.int32))
+            state = _advance(objective, network, training, rows, splits, state, jnp.asarray(until, jnp.int32))
         finite, value, epoch = (np.asarray(leaf) for leaf in (state.finite, state.value, state.best_epoch))
         if not np.all(finite):
             bad = ", ".join(str(k) for k in np.flatnonzero(~finite))
@@ -359,34 +363,40 @@ def _advance(
     network: Network,
     training: Training,
     rows: _Rows,
+    splits: _Splits,
     state: _TrainingState,
     until: ScalarLike,
 ) -> _TrainingState:
     """Every split up to epoch `until`, or to its end."""
 
-    def one(rows: _Rows, state: _TrainingState) -> _TrainingState:
+    def one(split: _Splits, state: _TrainingState) -> _TrainingState:
         return lax.while_loop(
             lambda now: _goes_on(training, now, until),
-            lambda now: _epoch(objective, network, training, rows, now),
+            lambda now: _epoch(objective, network, training, rows, split, now),
             state,
         )
 
-    return jax.vmap(one, in_axes=(_SPLIT_AXES, 0))(rows, state)
+    return jax.vmap(one)(splits, state)
 
 
 def _epoch(
-    objective: AbstractObjective, network: Network, training: Training, rows: _Rows, state: _TrainingState
+    objective: AbstractObjective,
+    network: Network,
+    training: Training,
+    rows: _Rows,
+    split: _Splits,
+    state: _TrainingState,
 ) -> _TrainingState:
-    skeleton = eqx.filter_eval_shape(network.build, jax.random.key(0), rows.scale.shape[0], rows.log_prior.shape[0])
+    skeleton = eqx.filter_eval_shape(network.build, jax.random.key(0), split.scale.shape[0], rows.log_prior.shape[0])
     static = eqx.filter(skeleton, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
 
     def value(weights: PyTree, index: Array, function: Callable[..., Array]) -> Array:
         critic = jax.vmap(eqx.combine(weights, static))
         if rows.useful.ndim == 1:
-            inputs = jax.nn.one_hot(rows.useful[index], rows.scale.shape[0], dtype=jnp.float32)
+            inputs = jax.nn.one_hot(rows.useful[index], split.scale.shape[0], dtype=jnp.float32)
         else:
             inputs = scaled(
-                rows.useful[index], rows.mean[None], rows.scale[None], rows.numeric[None], network.scaling, jnp
+                rows.useful[index], split.mean[None], split.scale[None], rows.numeric[None], network.scaling, jnp
             )
         scores = objective.scores(critic(inputs), rows.log_prior)
         even = jnp.full(index.shape, 1.0 / index.shape[0], jnp.float32)
@@ -403,14 +413,14 @@ def _epoch(
         )
         return (weights, optimiser, finite & jnp.isfinite(loss)), None
 
-    size = rows.train.shape[0]
+    size = split.train.shape[0]
     batch = size if training.batch is None else min(training.batch, size)
     key, shuffle = jax.random.split(state.key)
-    order = rows.train if batch == size else rows.train[jax.random.permutation(shuffle, size)]
+    order = split.train if batch == size else split.train[jax.random.permutation(shuffle, size)]
     batches = order[: size // batch * batch].reshape(-1, batch)
     (weights, optimiser, finite), _ = lax.scan(step, (state.weights, state.optimiser, state.finite), batches)
 
-    now = value(weights, rows.validation, objective.selection)
+    now = value(weights, split.validation, objective.selection)
     epoch = state.epoch + 1
     finite &= jnp.isfinite(now)
     better = finite & ((now > state.value) | (training.patience is None))
