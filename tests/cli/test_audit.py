@@ -22,7 +22,7 @@ def measure(record, name):
 
 def test_a_mechanism(run, files, save):
     mechanism, counts = files
-    result = run("audit", mechanism, "--counts", counts, "--order", 3, "--json", "-")
+    result = run("audit", mechanism, "--counts", counts, "--order", 3, "--bootstrap", 9, "--json", "-")
     assert result.exit_code == 0, result.output
     record = strict_json(result.stdout)
     assert record["confidence"] == 0.95
@@ -33,7 +33,8 @@ def test_a_mechanism(run, files, save):
     assert one["why"]["gap"]
     assert [row["order"] for row in record["measures"] if row["name"] == "sibson"] == [0.5, 2.0, 10.0, 3.0]
     assert record["assumptions"]["records"] == 4000
-    text = run("audit", mechanism, "--counts", counts, "--units", "bits", "--confidence", 0.999).stdout
+    line = ("audit", mechanism, "--counts", counts, "--units", "bits", "--confidence", 0.999, "--bootstrap", 9)
+    text = run(*line).stdout
     assert "population: the whole column holds with confidence 0.999, for all mechanisms" in " ".join(text.split())
     assert "assumptions (4000 records" in text
     assert "independent draws" in text
@@ -45,7 +46,7 @@ def test_a_mechanism(run, files, save):
 def test_the_result_is_for_its_owner_and_a_failing_step_keeps_the_old_one(run, files, monkeypatch, tmp_path):
     mechanism, counts = files
     out = tmp_path / "audit.json"
-    line = ("audit", mechanism, "--counts", counts, "--order", 3, "--json", out)
+    line = ("audit", mechanism, "--counts", counts, "--order", 3, "--bootstrap", 0, "--json", out)
     assert run(*line).exit_code == 0
     assert out.stat().st_mode & 0o777 == 0o600
     out.chmod(0o640)
@@ -87,7 +88,7 @@ def test_pairs_of_a_table(run, save, tmp_path):
     x = np.where(generator.random(600) < 0.5, s, generator.integers(4, size=600))
     wage = generator.normal(size=600)
     path.write_text("s,y,wage\n" + "".join(f"a{a},b{b},{c:.4f}\n" for a, b, c in zip(s, x, wage, strict=True)))
-    line = ("audit", "--pairs", path, "--private", "s", "--released", "y", "--permutations", 99)
+    line = ("audit", "--pairs", path, "--private", "s", "--released", "y", "--permutations", 99, "--bootstrap", 9)
     record = strict_json(run(*line, "--json", "-").stdout)
     assert "labels" not in record  # they are values of the table
     shown = strict_json(run(*line, "--show-values", "--json", "-").stdout)
@@ -100,13 +101,15 @@ def test_pairs_of_a_table(run, save, tmp_path):
     assert "a large p is no evidence of privacy" in " ".join(text.split())
     assert "Miller-Madow" in text
     assert "NOT so here" not in text
-    binned = run("audit", "--pairs", path, "--private", "s", "--released", "wage", "--bins", "wage=quantiles:4")
+    quick = ("--permutations", 9, "--bootstrap", 0)
+    wages = ("audit", "--pairs", path, "--private", "s", "--released", "wage", "--bins", "wage=quantiles:4")
+    binned = run(*wages, *quick)
     assert binned.exit_code == 0, binned.output
     # What the bounds assume does not hold of classes that the command itself chose on the records.
     assert "NOT so here: the classes of 'wage' were chosen on these records" in " ".join(binned.stdout.split())
     refused(run("audit", "--pairs", path, "--private", "s", "--released", "s"), 2, "'s' is in --private and in --rel")
     from_counts = save("pairs.npz", counts=np.array([[3, 1, 0, 1], [1, 3, 2, 0], [0, 0, 1, 1]]))
-    assert "refused, undersampled" in run("audit", "--pairs", from_counts, "--permutations", 9).stdout
+    assert "refused, undersampled" in run("audit", "--pairs", from_counts, *quick).stdout
     refused(run("audit", "--pairs", path, "--private", "s"), 2, "--released")
     refused(run("audit", "--pairs", path, "--private", "s", "--released", "z"), 2, "'z'")
     refused(run("audit", "--pairs", from_counts, "--private", "s"), 2, ".npz")
@@ -132,7 +135,8 @@ def test_counts_of_a_table(run, save, tmp_path):
     half.write_text(
         "town,age,s\n" + "".join(f"{c},{b},{a}\n" for a, b, c in zip(s[200:], age[200:], town[200:], strict=True))
     )
-    audited = run("audit", made, "--counts", half, "--codebook", book, "--json", "-")
+    end = ("--bootstrap", 0, "--json", "-")
+    audited = run("audit", made, "--counts", half, "--codebook", book, *end)
     assert audited.exit_code == 0, audited.output
     record = strict_json(audited.stdout)
     attributes = np.load(made)["attributes"]
@@ -141,7 +145,7 @@ def test_counts_of_a_table(run, save, tmp_path):
     x = np.array([np.flatnonzero((attributes == code).all(axis=1))[0] for code in codes])
     counts = np.zeros((2, len(attributes)), dtype=int)
     np.add.at(counts, ((s == "yes").astype(int)[200:], x[200:]), 1)
-    other = strict_json(run("audit", made, "--counts", save("half.npz", counts=counts), "--json", "-").stdout)
+    other = strict_json(run("audit", made, "--counts", save("half.npz", counts=counts), *end).stdout)
     assert record["measures"] == other["measures"]
     half.write_text("town,age,s\nsecret,30,yes\n")
     refused(run("audit", made, "--counts", half, "--codebook", book), 2, "'town'", "row 0")
@@ -164,9 +168,9 @@ def test_releases(run, files, save):
     mechanism, counts = files
     sound = save("sound.npz", counts=np.rint(MECHANISM * 400).astype(int))
     broken = save("broken.npz", counts=np.rint(np.roll(MECHANISM, 1, axis=0) * 400).astype(int))
-    values = []
+    values, quick = [], ("--bootstrap", 0, "--measures", "mutual-information")
     for path in (sound, broken):
-        result = run("audit", mechanism, "--counts", counts, "--releases", path, "--json", "-")
+        result = run("audit", mechanism, "--counts", counts, "--releases", path, *quick, "--json", "-")
         values.append(strict_json(result.stdout)["conformity"])
     assert values[0]["p_value"] > 0.1
     assert values[0]["tail"] == 1
@@ -176,7 +180,7 @@ def test_releases(run, files, save):
     swapped = save("swapped.npz", counts=COUNTS)
     line = run("audit", mechanism, "--counts", counts, "--releases", swapped)
     refused(line, 2, "releases has 3 rows (axis x), but the mechanism has 4")
-    assert "p = 0.001" in run("audit", mechanism, "--counts", counts, "--releases", broken).stdout
+    assert "p = 0.001" in run("audit", mechanism, "--counts", counts, "--releases", broken, *quick).stdout
 
 
 def test_bad_lines(run, files, save, problem, tmp_path):

@@ -186,6 +186,8 @@ def test_releases_of_others_on_real_records(run, shared, tmp_path, data, line):
             "--counts",
             table,
             *line,
+            "--measures",
+            "mutual-information",
             "--bootstrap",
             0,
             "--releases",
@@ -206,6 +208,7 @@ def test_releases_of_others_on_real_records(run, shared, tmp_path, data, line):
 def test_a_full_disk_behind_standard_output_is_named(people):
     """Tables are laid out in memory: nothing but the writer of results meets the fault, and says what it is."""
     line = [sys.executable, "-m", "jaxpriv", "audit", people["mapping"], "--joint", people["table"], *COLUMNS]
+    line += ["--measures", "mutual-information"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(list(map(str, line)), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 6

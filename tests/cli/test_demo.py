@@ -1,26 +1,32 @@
 """`jaxpriv demo`: the table, the figures, and arrays that the other commands read."""
 
 import os
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jaxpriv import datasets, plotting
 from jaxpriv._files import load_npz_safely
+from jaxpriv.cli._app import EXAMPLES
 from jaxpriv.errors import ResourceError
 from tests.cli.conftest import refused, strict_json
 
 
 @pytest.mark.slow
-def test_demo(run, tmp_path):
-    folder, target = tmp_path / "new" / "demo", tmp_path / "demo.json"
-    result = run("demo", "--out", folder, "--points", 4, "--json", target)
+def test_demo(run, tmp_path, monkeypatch):
+    """The example of the help text, which `test_examples_work` leaves to this test."""
+    monkeypatch.chdir(tmp_path)
+    (line,) = EXAMPLES["demo"]
+    folder, target = Path("demo"), Path("demo.json")
+    result = run(*shlex.split(line)[1:], "--json", target)
     assert result.exit_code == 0, result.output
     assert sorted(os.listdir(folder)) == ["census.npz", "frontier.png", "funnel.png", "mapping.npz", "mapping.png"]
     for name in ("frontier.png", "funnel.png", "mapping.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     record = strict_json(target.read_text())
-    assert record["status"] == ["optimal"] * 4
+    assert record["status"] == ["optimal"] * 6
     assert max(record["gap"]) <= 1e-6
     assert np.all(np.diff(record["value"]) <= 1e-6)
     assert np.all(np.array(record["distortion"]) <= np.array(record["budget"]) + 1e-9)
