@@ -9,16 +9,18 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, SupportsFloat, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 
 from jaxpriv._files import write_together
 from jaxpriv.errors import InputError, ResourceError
+from jaxpriv.verifier.claims import lower as lower
+from jaxpriv.verifier.claims import upper as upper
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -258,16 +260,6 @@ def advice(reason: int, otherwise: str) -> str:
     return known[Stop(int(reason))]
 
 
-def upper(value: SupportsFloat, digits: int = 6) -> str:
-    """At least `value`, to `digits` significant digits: an upper bound stays one in print."""
-    return _rounded(float(value), digits, ROUND_CEILING)
-
-
-def lower(value: SupportsFloat, digits: int = 6) -> str:
-    """At most `value`."""
-    return _rounded(float(value), digits, ROUND_FLOOR)
-
-
 def upper_fixed(value: float, places: int = 6) -> str:
     """At least `value`, to `places` decimals: for columns."""
     return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-places), ROUND_CEILING))
@@ -276,9 +268,3 @@ def upper_fixed(value: float, places: int = 6) -> str:
 def lower_fixed(value: float, places: int = 6) -> str:
     """At most `value`, to `places` decimals."""
     return str(Decimal(float(value)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR))
-
-
-def _rounded(value: float, digits: int, rounding: str) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))):.{digits}g}"

@@ -5,9 +5,10 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from html import escape
 
 import numpy as np
@@ -18,10 +19,12 @@ from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
 from jaxpriv.report.drawing import LEAST_DRAWN, ROWS_SCRIPT, SCRIPT, STYLE, Curve, curve_picture, drawn, mapping_picture
-from jaxpriv.verifier.claims import Claim
+from jaxpriv.verifier.claims import Claim, lower, upper
 
 # Budgets of the curve: straight lines between them look smooth at the width of the figure.
 _POINTS = 41
+# Four significant digits, rounded against the design.
+_up, _down = partial(upper, digits=4), partial(lower, digits=4)
 # A value on records below this is rounding, or as good as nothing: four digits of it would say too much.
 _NOTHING = 1e-9
 
@@ -347,24 +350,9 @@ def _claim(claim: Claim) -> str:
     return f"{_up(float(Fraction(claim.upper or '0')))} {escape(claim.unit)}"
 
 
-def _up(value: float) -> str:
-    return _digits(value, math.ceil)
-
-
 def _fitted(value: float) -> str:
     """A value on records; what rounding may have made of 0 is no number to show."""
     return _up(value) if value >= _NOTHING else f"below {_NOTHING:g}"
-
-
-def _down(value: float) -> str:
-    return _digits(value, math.floor)
-
-
-def _digits(value: float, rounding: Callable[[float], int]) -> str:
-    if not math.isfinite(value) or value == 0:
-        return f"{value:g}"
-    step = 10.0 ** (math.floor(math.log10(abs(value))) - 3)
-    return f"{rounding(value / step) * step:.4g}"
 
 
 def _percent(share: float) -> str:

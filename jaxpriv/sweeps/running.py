@@ -57,10 +57,8 @@ if TYPE_CHECKING:
 class Work:
     """One chunk, with all that computing it takes: it can be pickled and sent to any process."""
 
-    positions: tuple[int, ...]
+    chunk: Chunk
     cases: tuple[Config, ...]
-    width: int
-    bucket: tuple[int, ...]
     tables: Mapping[str, np.ndarray]
 
 
@@ -72,20 +70,20 @@ def compute(work: Work) -> bytes:
         solutions = _solutions(problems, work)
     table = [
         {**asked_columns(i, case), **found_columns(one)}
-        for i, case, one in zip(work.positions, work.cases, solutions, strict=True)
+        for i, case, one in zip(work.chunk.positions, work.cases, solutions, strict=True)
     ]
     return encoded(frame(table))
 
 
 def _solutions(problems: list[DistortionProblem], work: Work) -> list[Solution]:
     """The solution of every problem; those of a batch have the goal, the solver and the steps of the first."""
-    cases, width = work.cases, work.width
+    cases, width = work.cases, work.chunk.width
     case, goal = cases[0], goal_of(cases[0])
     solver, steps = case["solver"], case["max_steps"]
     found: list[Solution | None] = [None] * len(problems)
     kind = kind_of(problems[0], solver, goal)
     if kind is not None:
-        sizes = work.bucket if width else tuple(np.max([bucket_of(one) for one in problems], axis=0).tolist())
+        sizes = work.chunk.bucket if width else tuple(np.max([bucket_of(one) for one in problems], axis=0).tolist())
         kind = kind._replace(bucket=Bucket(*sizes))
         size = width or kind.width_uncompiled(len(problems))
         parts = (problems[start : start + size] for start in range(0, len(problems), size)) if size else ()
@@ -326,7 +324,7 @@ class _Course:
         cases = tuple(study.cases[i] for i in chunk.positions)
         named = {part.get("sha256") for case in cases for part in (case["joint"], case["distortion"])}
         tables = {name: table for name, table in study.tables.items() if name in named}
-        return Work(chunk.positions, cases, chunk.width, chunk.bucket, tables)
+        return Work(chunk, cases, tables)
 
     def keep(self, number: int, content: object) -> None:
         """Check and write what a worker returned for a chunk; nonsense is a failure of that chunk alone."""

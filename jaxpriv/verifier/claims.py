@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
+from math import isfinite
+from typing import SupportsFloat
 
 from jaxpriv.errors import IntegrityError
 from jaxpriv.verifier.archive import Json, Table
@@ -63,6 +65,22 @@ def down(value: Fraction) -> str:
 def up(value: Fraction) -> str:
     """At least `value`."""
     return _text(value, ROUND_CEILING)
+
+
+def upper(value: SupportsFloat, digits: int = 6) -> str:
+    """At least `value`, to `digits` significant digits: an upper bound stays one in print."""
+    return _rounded(float(value), digits, ROUND_CEILING)
+
+
+def lower(value: SupportsFloat, digits: int = 6) -> str:
+    """At most `value`."""
+    return _rounded(float(value), digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    if not isfinite(value):
+        return str(value)
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))):.{digits}g}"
 
 
 def _text(value: Fraction, rounding: str) -> str:

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from fractions import Fraction
 from html.parser import HTMLParser
 
 import numpy as np
@@ -19,7 +20,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables import Quantiles
 from jaxpriv.mechanism import fit
 from jaxpriv.report import report
-from jaxpriv.report.page import numbers
+from jaxpriv.report.page import _down, _up, numbers
 from tests.mechanism.conftest import COLUMNS, every, fitted, people, table  # noqa: F401 - fixtures
 
 _EMPTY = {"meta", "input"}
@@ -114,6 +115,14 @@ def test_the_command(fitted, tmp_path):  # noqa: F811
     for level in (2, 1):
         with pytest.raises(InputError, match="confidence"):
             report(fitted.mechanism, confidence=level)
+
+
+def test_numbers_beside_four_digits_are_rounded_against_the_design():
+    """Floating-point numbers next to decimals of four digits: a quotient of them would be rounded to the decimal."""
+    for near in (1.677e-9, 0.07, 1.234, 5e-5, 9.999, 123.4):
+        for value in (np.nextafter(near, 0), near, np.nextafter(near, np.inf)):
+            assert Fraction(_down(value)) <= Fraction(value) <= Fraction(_up(value))
+    assert (_up(0.0), _down(np.inf), _up(0.25)) == ("0", "inf", "0.25")
 
 
 _LAUNCH = (

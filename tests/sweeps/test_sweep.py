@@ -51,7 +51,7 @@ def computed(monkeypatch) -> list[tuple[int, ...]]:
     original = running.compute
 
     def counted(work):
-        seen.append(work.positions)
+        seen.append(work.chunk.positions)
         return original(work)
 
     monkeypatch.setattr(running, "compute", counted)
@@ -378,14 +378,15 @@ def test_a_worker_that_returns_nonsense_costs_its_chunk(tmp_path, done, answer, 
 def _moved(work):
     import dataclasses
 
-    return dataclasses.replace(work, positions=tuple(i + 1 for i in work.positions))
+    chunk = work.chunk
+    return dataclasses.replace(work, chunk=dataclasses.replace(chunk, positions=tuple(i + 1 for i in chunk.positions)))
 
 
 def test_an_error_in_one_chunk_is_its_own(tmp_path, done, monkeypatch):
     original = running.compute
 
     def failing(work):
-        if 5 in work.positions:
+        if 5 in work.chunk.positions:
             raise MemoryError
         return original(work)
 
@@ -428,7 +429,7 @@ def test_processes_of_its_own_and_one_that_dies(tmp_path, done, monkeypatch):
 def _deadly(work):
     from jaxpriv.sweeps.running import compute
 
-    if 5 in work.positions:
+    if 5 in work.chunk.positions:
         os.kill(os.getpid(), signal.SIGKILL)
     return compute(work)
 
@@ -444,7 +445,7 @@ def test_killed_at_random_times_it_ends_with_the_same_bytes(tmp_path, done, most
         original = running.compute
         def counted(work):
             with open({str(log)!r}, "a") as file:
-                file.write(f"{{work.positions}}\\n")
+                file.write(f"{{work.chunk.positions}}\\n")
             time.sleep(0.2)  # long enough that children are killed
             return original(work)
         running.compute = counted
