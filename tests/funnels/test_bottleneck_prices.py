@@ -6,8 +6,9 @@ import pytest
 from jaxpriv.funnels.atoms.bottleneck_prices import bottleneck_prices
 from jaxpriv.funnels.atoms.master import Part, first_atoms
 from jaxpriv.funnels.pricing import blocks_of, connected_pricer
+from jaxpriv.funnels.pricing.binary import BinaryBottleneckPricer
 
-from .cases import entropy, random_joint
+from .cases import entropy, psi, random_joint
 
 CLOSE = 1e-9
 
@@ -61,3 +62,18 @@ def test_binary_pair_beside_the_closed_form():
 
     best = (np.log(2) - h(noisy) - lam * (np.log(2) - h(a))).max()
     assert prices @ joint.sum(axis=0) == pytest.approx(best, abs=1e-8)
+
+
+def test_the_search_over_one_number_is_tight_for_clustered_columns():
+    """Columns near (1, 0) and (0, 1): r of many orders of magnitude, maxima next to the ends of wide intervals."""
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        useful = int(rng.integers(2, 40))
+        conditional = rng.dirichlet(np.full(2, 0.05), useful).T.copy()
+        conditional[:, 0] = rng.permutation([1.0, 0.0])
+        lam, scale = float(10 ** rng.uniform(-6, 0)), rng.choice([0.001, 0.1, 2.0])
+        prices = scale * rng.normal(size=useful)
+        priced = BinaryBottleneckPricer(conditional).price(prices, lam, 5)
+        best = (psi(priced.posteriors, conditional, lam) - priced.posteriors @ prices).max()
+        size = float(np.abs(prices).max()) + 2.0 + lam * np.log(useful)
+        assert 0 <= priced.bound - best <= 1.2e-11 * size

@@ -206,8 +206,9 @@ _IN_WIDTH, _LEAST_POINTS, _MOST_POINTS = 2.0, 24, 256
 _TOLERANCE = 1e-11
 # Rounds of splitting: bounds are valid after any of them.
 _SPLITS = 60
-# A split is at least this share of the interval away from both ends.
-_INNER = 0.05
+# An interval is split where its two slopes put the maximum, unless that is nearer than this share to one end: then
+# the slopes change too unevenly for that, and it is halved.
+_INNER = 0.1
 # Variances and their bounds are known to this: sums of up to some thousand positive numbers.
 _KNOWN = 1e-9
 # e^700 is nearly the largest float64.
@@ -321,7 +322,8 @@ class _Odds:
         concave = grown * (1 + _KNOWN) <= np.minimum(bend[:-1], bend[1:]) * (1 - _KNOWN)
         other, at = _level(np.zeros_like(inner), -self.values, one - slope, width)
         upper = np.where(concave, np.minimum(upper, other), upper)
-        return upper, self.odds[:-1] + width * np.where(concave, np.clip(at, _INNER, 1 - _INNER), 0.5)
+        inside = concave & (at > _INNER) & (at < 1 - _INNER)
+        return upper, self.odds[:-1] + width * np.where(inside, at, 0.5)
 
 
 def _level(inner: np.ndarray, outer: np.ndarray, slope: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
