@@ -1,7 +1,9 @@
-"""Random and degenerate instances, and problems whose optimum is known in closed form, at every boundary.
+"""Problems with known answers, and random and degenerate instances, to test solvers and certificates with.
+
+For tests and experiments; nothing else in the library imports it. All values in nats.
 
 h(p) is the binary entropy in nats and a * b = a(1 - b) + b(1 - a) the crossover of two binary symmetric channels in a
-row.
+row. The known optima are closed forms, at every boundary.
 """
 
 import math
@@ -18,6 +20,23 @@ from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.problems import DistortionProblem, NoiseProblem, rate_distortion
 from jaxpriv.solution import Solution
+
+__all__ = [
+    "DEGENERATE",
+    "BinaryFunnel",
+    "KnownProblem",
+    "binary_bottleneck",
+    "binary_entropy",
+    "binary_funnel",
+    "binary_funnel_at",
+    "degenerate",
+    "gaussian_bottleneck",
+    "gaussian_funnel",
+    "heart_disease",
+    "known_problems",
+    "random_joint",
+    "random_mechanisms",
+]
 
 
 def random_joint(
