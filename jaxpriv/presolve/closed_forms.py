@@ -33,7 +33,7 @@ from jaxpriv.program.lower import (
     terms_of_limit,
 )
 from jaxpriv.solvers.interior_point.system import prior_rule, rule_at
-from jaxpriv.solvers.linear_program import Outcome, highs
+from jaxpriv.solvers.linear_program import highs
 
 # Limits above the least value by less than this have next to no slack.
 _NEARLY_LEAST = 1e-6
@@ -80,7 +80,7 @@ def solve_tight(
     )
     chosen = tuple(part for part in parts if part is not None)
     solved = highs(dataclasses.replace(program, terms=chosen, diagonal=False))
-    if solved.outcome is not Outcome.OPTIMAL:
+    if solved is None:
         return None
     mechanism = np.asarray(solved.candidate.mechanism)
     if shared.all() and all(_vanishes(part) for part in chosen):

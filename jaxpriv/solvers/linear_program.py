@@ -8,8 +8,6 @@ and the prices, so that the bound of the certificate is the dual optimum:
 Sparse is the system, not its blocks: T |X| |Y| entries. `first_order_lp` needs products with A_j only.
 """
 
-import dataclasses
-import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
@@ -17,11 +15,11 @@ import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, ScalarLike
+from jaxpriv._types import Arr
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import Candidate
-from jaxpriv.solvers.interior_point.candidate import dual_bound, improved, no_candidate
+from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
 from jaxpriv.solvers.interior_point.system import Data, Point, rearrange
 
 if TYPE_CHECKING:
@@ -57,25 +55,13 @@ def improved_linear(data: Data, x: Arr, k: Arr, price: Arr, best: Candidate) -> 
 _TOLERANCE = 1e-10
 
 
-class Outcome(enum.Enum):
-    """What the linear program turned out to be."""
-
-    OPTIMAL = "optimal"
-    INFEASIBLE = "infeasible"  # `candidate.k`, `candidate.price` prove it: see `infeasibility`
-    UNBOUNDED = "unbounded"
-    FAILED = "failed"  # neither was shown; `message` is the backend's
-    STOPPED = "stopped"  # by the time limit, before anything was shown
-
-
 class Solved(NamedTuple):
-    """The answer of the backend."""
+    """An optimum: the repaired candidate, and the mechanism (X, Y) as the backend has it, which meets limits to its
+    tolerance.
+    """
 
-    outcome: Outcome
     candidate: Candidate
-    message: str
-    vertex: Arr | None = (
-        None  # (X, Y) the mechanism as the backend has it, which meets limits to its tolerance; None: none
-    )
+    vertex: Arr
 
 
 class LinearProgram(eqx.Module):
@@ -97,33 +83,22 @@ class _System(NamedTuple):
     row_size: np.ndarray  # the rows of `upper` were divided by these
 
 
-def highs(program: Program, seconds: float = float("inf")) -> Solved:
+def highs(program: Program, seconds: float = float("inf")) -> Solved | None:
     """Solve a program all of whose terms are LINEAR in so many seconds at most, in NumPy: nothing is compiled.
 
-    The mechanism is repaired and the rules are moved into their sets: value and bound hold as they stand.
+    The mechanism is repaired and the rules are moved into their sets: value and bound hold as they stand. None without
+    an optimum: no mechanism meets the limits up to the tolerance, the value has no lower end, or the time has ended.
     """
     if any(term.smooth for term in program.terms):
         raise ValueError("a linear program takes terms of kind LINEAR only")
     with np.errstate(all="ignore"):  # what is not finite is looked for where it matters, as in compiled code
         program = jax.tree.map(_double, program)
+        found = vertex_of(program, seconds)
+        if found is None:
+            return None
+        vertex, k, price = found
         data = rearrange(program, dense=True)
-        system = _assemble(data)
-        answer = _solve(system.cost, system, seconds)
-        if answer.status == 0:
-            k, price = _multipliers(data, system, answer.ineqlin.marginals, system.size)
-            vertex = _mechanism(data, system, answer.x)
-            candidate = improved_linear(data, vertex, k, price, no_candidate(program))
-            return Solved(Outcome.OPTIMAL, candidate, answer.message, vertex.T)
-        candidate = no_candidate(program)
-        if answer.status == 1 and seconds < float("inf"):
-            return Solved(Outcome.STOPPED, candidate, answer.message)
-        outcome = Outcome.UNBOUNDED if answer.status == 3 else Outcome.FAILED
-        if outcome is Outcome.FAILED:
-            k, price = _farkas(data, system)
-            if infeasibility(program, k, price) > 0:
-                outcome = Outcome.INFEASIBLE
-                candidate = dataclasses.replace(candidate, k=k, price=price, bound=np.array(np.inf))
-        return Solved(outcome, candidate, answer.message)
+        return Solved(improved_linear(data, vertex.T, k, price, no_candidate(program)), vertex)
 
 
 def vertex_of(program: Program, seconds: float = float("inf")) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -132,20 +107,10 @@ def vertex_of(program: Program, seconds: float = float("inf")) -> tuple[np.ndarr
     """
     data = rearrange(program, dense=True)
     system = _assemble(data)
-    answer = _solve(system.cost, system, seconds)
+    answer = _solve(system, seconds)
     if answer.status != 0:
         return None
-    multipliers = _multipliers(data, system, answer.ineqlin.marginals, system.size)
-    return np.asarray(_mechanism(data, system, answer.x)).T, *multipliers
-
-
-def infeasibility(program: Program, k: Arr, price: Arr) -> ScalarLike:
-    """sum_x min_y (k A + price . constraints) - price . bounds: no mechanism meets the limits if positive.
-
-    Valid for k >= 0 with reference . k = price of the limit, 0 for terms without one.
-    """
-    data = rearrange(program, dense=True)
-    return dual_bound(data._replace(cost=xp.zeros_like(data.cost)), k, xp.zeros((k.shape[0], 0), like=k), price)
+    return _mechanism(data, system, answer.x).T, *_multipliers(data, system, answer.ineqlin.marginals)
 
 
 def _double(leaf: Arr) -> Arr:
@@ -234,7 +199,7 @@ def _assemble(data: Data) -> _System:
     )
 
 
-def _solve(cost: np.ndarray, system: _System, seconds: float = float("inf")) -> "OptimizeResult":
+def _solve(system: _System, seconds: float) -> "OptimizeResult":
     from scipy.optimize import linprog  # costs a third of a second: imported where needed
 
     # The dual simplex method: interior point with crossover took two to twenty times as long on programs of
@@ -242,9 +207,9 @@ def _solve(cost: np.ndarray, system: _System, seconds: float = float("inf")) -> 
     options = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
     if seconds < float("inf"):
         options["time_limit"] = seconds
-    bounds = np.stack([system.lowest, np.full(len(cost), np.inf)], axis=1)
+    bounds = np.stack([system.lowest, np.full(len(system.cost), np.inf)], axis=1)
     return linprog(
-        cost,
+        system.cost,
         A_ub=system.upper,
         b_ub=system.rhs,
         A_eq=system.equal,
@@ -263,24 +228,8 @@ def _mechanism(data: Data, system: _System, u: np.ndarray) -> np.ndarray:
     return x / x.sum(axis=0)
 
 
-def _multipliers(data: Data, system: _System, marginals: np.ndarray, size: float) -> tuple[np.ndarray, np.ndarray]:
+def _multipliers(data: Data, system: _System, marginals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(k (Y, T), price (B,)): the backend's are those of rows and costs that were scaled, and negative."""
-    full = np.maximum(-marginals * size / system.row_size, 0.0)
+    full = np.maximum(-marginals * system.size / system.row_size, 0.0)
     split = data.cost.shape[0] * data.a.shape[0]
     return full[:split].reshape(-1, data.a.shape[0]), full[split:]
-
-
-def _farkas(data: Data, system: _System) -> tuple[np.ndarray, np.ndarray]:
-    """Multipliers of: the least u such that all inequalities hold up to u, at no other cost."""
-    from scipy.sparse import coo_array, csr_array, hstack
-
-    count = len(system.cost)
-    elastic = system._replace(
-        upper=csr_array(hstack([system.upper, coo_array(-np.ones((len(system.rhs), 1)))])),
-        equal=csr_array(hstack([system.equal, coo_array((len(system.mass), 1))])),
-        lowest=np.append(system.lowest, 0.0),
-    )
-    answer = _solve(np.append(np.zeros(count), 1.0), elastic)
-    if answer.status != 0:
-        return np.zeros((data.cost.shape[0], data.a.shape[0])), np.zeros(len(data.marks))
-    return _multipliers(data, system, answer.ineqlin.marginals, 1.0)

@@ -25,7 +25,7 @@ from jaxpriv.solvers.first_order_lp import (
 from jaxpriv.solvers.interior_point import InteriorPoint
 from jaxpriv.solvers.interior_point.candidate import repaired
 from jaxpriv.solvers.interior_point.system import rearrange
-from jaxpriv.solvers.linear_program import Outcome, highs, infeasibility
+from jaxpriv.solvers.linear_program import highs
 from jaxpriv.solving import loops
 
 from . import linear_cases as cases
@@ -143,18 +143,13 @@ def test_entries_outside_the_support_stay_zero():
     ],
     ids=["budget", "leakage", "variation"],
 )
-def test_infeasible_programs_come_with_a_proof(program):
-    solved = highs(program)
-    assert solved.outcome is Outcome.INFEASIBLE
-    k, price = solved.candidate.k, solved.candidate.price
-    assert (k >= 0).all()
-    assert (price >= 0).all()
-    assert infeasibility(program, k, price) > 1e-3
+def test_infeasible_programs_have_no_optimum(program):
+    assert highs(program) is None
 
 
-def test_unbounded_programs_are_reported():
+def test_unbounded_programs_have_no_optimum():
     term = cases.linear(LAW, Role.OBJECTIVE, -LAW.sum(axis=1))
-    assert highs(cases.program([term], LAW)).outcome is Outcome.UNBOUNDED
+    assert highs(cases.program([term], LAW)) is None
 
 
 def test_what_rounding_exceeds_of_a_limit_without_slack_is_not_mixed_away():
