@@ -150,9 +150,7 @@ def audit(
     from jaxpriv.estimation.audit import audit_mechanism, audit_pairs, conformity
     from jaxpriv.leakage import by_name, parameters_of
 
-    given = [name for name, path in (("--counts", counts), ("--joint", joint), ("--pairs", pairs)) if path is not None]
-    if len(given) != 1:
-        raise InputError("give one of --counts, --joint and --pairs")
+    _output.only_one({"counts": counts, "joint": joint, "pairs": pairs})
     if (mechanism is None) != (pairs is not None):
         raise InputError("--pairs goes without MECH.npz, --counts and --joint need it")
     if pairs is None and show_values:

@@ -105,8 +105,7 @@ def fit(
     targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
     targets["target_leakage"] = target_leakage
     _output.only_one(targets)
-    named = measure.option
-    named.measure(None)
+    measure.option.measure(None)
     costs, source = columns.costs(), table_file(table, columns.read)
     records = columns.of_records(table)
     found = working(
@@ -115,11 +114,7 @@ def fit(
             source,
             **records,
             **targets,
-            leakage=named.name,
-            form=None if named.form is None else str(named.form),
-            order=named.order,
-            divergence=named.divergence,
-            gamma=named.gamma,
+            **{**vars(measure), "form": None if measure.form is None else str(measure.form)},
             distortion=costs["kinds"] or None,
             weights=costs["weights"] or None,
             split=split,

@@ -8,7 +8,7 @@ from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 from jaxpriv.verifier.archive import Json, read_file
 from jaxpriv.verifier.claims import Claim
 from jaxpriv.verifier.conformity import ConformityResult, conformity, symbols_of
-from jaxpriv.verifier.designs import BY_SOLVER, Audit, DesignFile, read_audit, read_design
+from jaxpriv.verifier.designs import BY_SOLVER, DesignFile, read_audit, read_design
 from jaxpriv.verifier.releases import Receipt, check_design, check_file, outputs_of, plain_csv, read_receipt, records_of
 
 # A release that is less likely than this to come from its design is refused.
@@ -119,8 +119,13 @@ def verify(
     known = None if design_file is None else read_design(read_file(design_file), str(design_file))
     if known is not None:
         checked.append("design: rows sum to 2^62, hashes and stated guarantees agree")
-    audit = _audit(known, private)
-    if audit is not None:
+    audit = None
+    if private is not None:
+        if known is None:
+            raise InputError(
+                "private goes with a design; name it too (on the command line before --private, or as --design)"
+            )
+        audit = read_audit(read_file(private), known, str(private))
         checked.append("audit: belongs to the design; every stated number was computed again from counts and table")
         if any(name in audit.claims for name in BY_SOLVER):
             checked[-1] += f", except {' and '.join(BY_SOLVER)}"
@@ -150,16 +155,6 @@ def verify(
         test,
         tuple(checked),
     )
-
-
-def _audit(design: DesignFile | None, private: str | Path | None) -> Audit | None:
-    if private is None:
-        return None
-    if design is None:
-        raise InputError(
-            "private goes with a design; name it too (on the command line before --private, or as --design)"
-        )
-    return read_audit(read_file(private), design, str(private))
 
 
 def _release(
