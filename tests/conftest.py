@@ -25,6 +25,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(4 << 30))
 os.environ["JAXPRIV_CACHE"] = "off"
 
 import jax
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
@@ -95,6 +96,14 @@ def _forget_compiled_code():
     if _MAPS.exists() and _MAPS.read_text().count("\n") > _MOST_MAPS:
         _compile._PROGRAMS.clear()
         jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_numpy_stay() -> Iterator[None]:
+    """What NumPy does about numbers that are not finite is the caller's choice: nothing leaves it changed."""
+    before = np.geterr()
+    yield
+    assert np.geterr() == before
 
 
 @pytest.fixture
