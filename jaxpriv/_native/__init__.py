@@ -11,7 +11,7 @@ runs in these cases, and where kernels could have been had, the logger `jaxpriv`
 * on another device, in a precision that a kernel does not have, under differentiation, and on NumPy arrays;
 * with JAXPRIV_KERNELS=off in the environment (read when the first solve is compiled).
 
-Two kernels are not called by XLA but through ctypes, on NumPy arrays (`on_host`).
+Two kernels are called through ctypes, on NumPy arrays (`on_host`), one of them by XLA too.
 """
 
 import ctypes
@@ -45,6 +45,7 @@ _TARGETS = {
         "jaxpriv_inputs_factor",
         "jaxpriv_inputs_solve",
         "jaxpriv_inverse_factor",
+        "jaxpriv_information_call",
         "jaxpriv_gibbs",
         "jaxpriv_stop",
     )
@@ -140,6 +141,16 @@ def asked_to_stop(address: Arr, turn: Arr) -> Arr:
     shape = jax.ShapeDtypeStruct((1,), np.dtype(np.uint64))
     call = jax.ffi.ffi_call(_TARGETS["jaxpriv_stop"], shape, vmap_method="broadcast_all")
     return call(address[None], turn.astype(np.uint64)[None])[0] > 0
+
+
+def call(symbol: str, shapes: tuple[tuple[int, ...], ...], *args: Arr) -> list[Arr]:
+    """Results of these shapes from a kernel that takes float64: what is not is converted. A batch is a leading axis.
+
+    Only for programs of the CPU, where the kernels are there.
+    """
+    results = [jax.ShapeDtypeStruct(shape, np.dtype(np.float64)) for shape in shapes]
+    target = jax.ffi.ffi_call(_TARGETS[symbol], results, vmap_method="broadcast_all")
+    return list(target(*(arg.astype(np.float64) for arg in args)))
 
 
 def with_kernel(

@@ -1,12 +1,13 @@
 /* Whole solves of the least mutual information, by the interior-point method, in double precision.
 
    `jaxpriv.solvers.interior_point` has the mathematics and the same in NumPy and JAX, for every program; this is its first
-   start for those whose only term is a relative entropy in the objective. A problem takes its own steps and corrections,
+   starts for those whose only term is a relative entropy in the objective. A problem takes its own steps and corrections,
    where a batch takes those of its slowest lane in every operation. The outputs lie side by side in vectors. It is
-   called through ctypes, by several threads at a time. */
+   called through ctypes, by several threads at a time, and by XLA. */
 
 #include "systems.h"
 
+#define PART 8          /* problems of a task: threads that are done early find some left */
 #define SIDE 4          /* rows and columns of a block of the factors */
 #define MOST_BUDGETS 14 /* of a problem */
 #define MOST_SIDES (2 + MOST_BUDGETS)
@@ -38,11 +39,14 @@
 #define NEAR 0.3
 #define RIDGE 1e-12 /* of `meet_budgets`, and as a share of its largest entry */
 #define RIDGE_SHARE 1e-9
+#define FARTHER 30.0 /* the products of the third start, in those of the second */
 
 /* What the caller chooses: the fields of `InteriorPoint` in this order, and the most steps. */
 typedef struct {
-  double warm_steps, correctors, long_enough, boundary, neighbourhood, score_change, most_steps;
+  double warm_steps, correctors, long_enough, boundary, neighbourhood, score_change, attempts, most_steps;
 } Method;
+
+enum { CHOICES = sizeof(Method) / sizeof(double) };
 
 /* Arrays (X, Y), (T, Y), (X), (R) and (R), one behind the other: a point, or a move of one. */
 typedef struct {
@@ -121,10 +125,16 @@ static void widen(long count, long n, const double *from, long wide, double *to,
     for (long j = 0; j < wide; j++) to[i * wide + j] = j < n ? from[i * n + j] : blank;
 }
 
-/* What is given of every problem, in this order. */
-enum { ROWS_OF, REFERENCE, CENTRE, MASS, COST, CONSTRAINTS, BUDGETS, SUPPORT, FEASIBLE, GOAL, GIVEN };
-/* What is found, (X, Y), (Y, T), (R), and the value and the bound. */
-enum { MECHANISM, SCORES, PRICE, NUMBERS, FOUND };
+/* What is given of every problem, in this order; CENTRE: ln reference + centre, CHOSEN: the method. */
+enum { ROWS_OF, REFERENCE, CENTRE, MASS, COST, CONSTRAINTS, BUDGETS, SUPPORT, FEASIBLE, GOAL, CHOSEN, GIVEN };
+/* What is found, of the best candidate (X, Y), (Y, T), (R), and the value, the bound and the steps; and the last point: x, z
+   (Y, X), k (Y, T), nu (X), prices and slacks (R). */
+enum { MECHANISM, SCORES, PRICE, NUMBERS, LAST_X, LAST_Z, LAST_K, LAST_NU, LAST_PRICE, LAST_SLACK, FOUND };
+enum { AIMS = 3, RESULTS = 3 }; /* the numbers of GOAL and of NUMBERS */
+
+static void copy(long n, const double *from, double *to) {
+  for (long i = 0; i < n; i++) to[i] = from[i];
+}
 
 static void read_problem(Space *w, const double *const given[GIVEN]) {
   const long x = w->inputs, y = w->outputs, r = w->budgets, across = w->across;
@@ -144,47 +154,111 @@ static void read_problem(Space *w, const double *const given[GIVEN]) {
     w->mass[i] = given[MASS][i], w->height[i] = 0.5 * w->mass[i] + 0.5 / x, w->under[i] = 1.0 / w->height[i];
     for (long j = 0; j < y; j++) w->pairs += w->height[i] * w->inside[i * across + j];
   }
-  memcpy(w->limits, given[BUDGETS], r * sizeof(double));
+  copy(r, given[BUDGETS], w->limits);
   for (long t = 0; t < w->private; t++) {
     w->seen[t] = given[REFERENCE][t] > 0.0;
     w->bend[t] = w->seen[t] > 0.0 ? given[CENTRE][t] : -FAR;
   }
   w->tol = given[GOAL][0], w->rtol = given[GOAL][1], w->shift = given[GOAL][2];
+  w->method = (const Method *)given[CHOSEN];
 }
 
-static void write_solution(const Space *w, double *const found[FOUND]) {
-  for (long i = 0; i < w->inputs; i++)
-    memcpy(found[MECHANISM] + i * w->outputs, w->mechanism + i * w->across, w->outputs * sizeof(double));
-  for (long y = 0; y < w->outputs; y++)
-    for (long t = 0; t < w->private; t++) found[SCORES][y * w->private + t] = w->scores[t * w->across + y];
-  memcpy(found[PRICE], w->price, w->budgets * sizeof(double));
-  found[NUMBERS][0] = w->value, found[NUMBERS][1] = w->bound;
+/* Rows (count, n) of arrays of `across` places, as columns (n, count). */
+static void turn(long count, long n, const double *from, long across, double *to) {
+  for (long i = 0; i < count; i++)
+    for (long j = 0; j < n; j++) to[j * count + i] = from[i * across + j];
 }
 
-/* Problems from <= i < to of equal sizes (T, X, Y, R): number j of `given` begins at given[j] + i apart[j] (0: the same for
-   all), of `found` at found[j] + i sizes of it. CENTRE: ln reference + centre. 0 if there was no memory. */
-int jaxpriv_information(long from, long to, const long *sizes, const Method *method, const double *const *given,
-                        const long *apart, double *const *found, int32_t *steps) {
-  Space w = {.private = sizes[0], .inputs = sizes[1], .outputs = sizes[2], .budgets = sizes[3], .method = method};
+static void write_solution(const Space *w, long steps, double *const found[FOUND]) {
+  const long t = w->private, x = w->inputs, y = w->outputs, r = w->budgets, across = w->across;
+  for (long i = 0; i < x; i++) copy(y, w->mechanism + i * across, found[MECHANISM] + i * y);
+  turn(t, y, w->scores, across, found[SCORES]);
+  copy(r, w->price, found[PRICE]);
+  found[NUMBERS][0] = w->value, found[NUMBERS][1] = w->bound, found[NUMBERS][2] = steps;
+  turn(x, y, w->point.x, across, found[LAST_X]), turn(x, y, w->point.z, across, found[LAST_Z]);
+  turn(t, y, w->point.k, across, found[LAST_K]), copy(x, w->point.nu, found[LAST_NU]);
+  copy(r, w->point.price, found[LAST_PRICE]), copy(r, w->point.slack, found[LAST_SLACK]);
+}
+
+/* Problems of equal sizes (T, X, Y, R): number j of `given` of problem i is at given[j] + i apart[j] (0: the same for all),
+   what is found at found[j] + i numbers of it. */
+typedef struct {
+  const long *sizes, *apart;
+  const double *const *given;
+  double *const *found;
+} Problems;
+
+static Space space_of(const long *sizes) {
+  return (Space){.private = sizes[0], .inputs = sizes[1], .outputs = sizes[2], .budgets = sizes[3]};
+}
+
+/* The numbers of working memory of problems of these sizes. */
+static long room(const long *sizes) {
+  Space w = space_of(sizes);
   Point responses[MOST_BUDGETS];
   w.response = responses;
-  const long doubles = lay_out(&w, NULL);
-  double *memory = allocate(doubles);
-  if (!memory) return 0;
-  memset(memory, 0, doubles * sizeof(double));
-  const long wide[FOUND] = {w.inputs * w.outputs, w.outputs * w.private, w.budgets, 2};
+  return lay_out(&w, NULL);
+}
+
+/* Problems from <= i < to. */
+static void solve_row(const Problems *all, long from, long to, double *memory) {
+  Space w = space_of(all->sizes);
+  Point responses[MOST_BUDGETS];
+  w.response = responses;
+  memset(memory, 0, lay_out(&w, memory) * sizeof(double));
+  const long matrix = w.inputs * w.outputs, table = w.outputs * w.private, r = w.budgets;
+  const long wide[FOUND] = {matrix, table, r, RESULTS, matrix, matrix, table, w.inputs, r, r};
   SolvedOf *run = PICK(solved);
   for (long i = from; i < to; i++) {
     const double *own[GIVEN];
     double *results[FOUND];
-    for (int j = 0; j < GIVEN; j++) own[j] = given[j] + i * apart[j];
-    for (int j = 0; j < FOUND; j++) results[j] = found[j] + i * wide[j];
+    for (int j = 0; j < GIVEN; j++) own[j] = all->given[j] + i * all->apart[j];
+    for (int j = 0; j < FOUND; j++) results[j] = all->found[j] + i * wide[j];
     lay_out(&w, memory);
     memset(w.point.x, 0, (6 + w.budgets) * w.whole * sizeof(double)); /* places that nothing writes */
     read_problem(&w, own);
-    steps[i] = run(&w);
-    write_solution(&w, results);
+    write_solution(&w, run(&w), results);
   }
+}
+
+/* Problems from <= i < to; see `Problems`. 0 if there was no memory. */
+int jaxpriv_information(long from, long to, const long *sizes, const double *const *given, const long *apart,
+                        double *const *found) {
+  double *memory = allocate(room(sizes));
+  if (!memory) return 0;
+  solve_row(&(Problems){sizes, apart, given, found}, from, to, memory);
   free(memory);
   return 1;
+}
+
+/* ---- the interface to XLA --------------------------------------------------------------------------- */
+
+typedef struct {
+  Problems all;
+  long count;
+} Batch;
+
+static void run_part(void *context, double *memory, long part) {
+  const Batch *batch = context;
+  const long from = part * PART, to = from + PART;
+  solve_row(&batch->all, from, to < batch->count ? to : batch->count, memory);
+}
+
+/* (what is given) -> (what is found), with a batch in front of all. */
+XLA_FFI_Error *jaxpriv_information_call(XLA_FFI_CallFrame *frame) {
+  if (asked_for_version(frame)) return NULL;
+  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
+  long found_sizes[LETTERS];
+  if (!shaped(frame, XLA_FFI_DataType_F64, "TX T T X XY RXY R XY XY G M | XY YT R N YX YX YT X R R", found_sizes) ||
+      SIZE(found_sizes, 'G') != AIMS || SIZE(found_sizes, 'M') != CHOICES || SIZE(found_sizes, 'N') != RESULTS ||
+      SIZE(found_sizes, 'R') > MOST_BUDGETS)
+    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "information: arrays of float64 of other shapes");
+  const long t = SIZE(found_sizes, 'T'), x = SIZE(found_sizes, 'X'), y = SIZE(found_sizes, 'Y'), r = SIZE(found_sizes, 'R');
+  const long sizes[] = {t, x, y, r}, apart[GIVEN] = {t * x, t, t, x, x * y, r * x * y, r, x * y, x * y, AIMS, CHOICES};
+  const double *given[GIVEN];
+  double *found[FOUND];
+  for (int j = 0; j < GIVEN; j++) given[j] = numbers(in[j]);
+  for (int j = 0; j < FOUND; j++) found[j] = out[j]->data;
+  Batch batch = {{sizes, apart, given, found}, leading(in[CHOSEN], 1)};
+  return share(frame, run_part, &batch, (batch.count + PART - 1) / PART, room(sizes), 0) ? NULL : no_memory(frame);
 }

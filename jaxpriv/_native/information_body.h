@@ -313,20 +313,29 @@ TARGET static double advance(Space *w) {
   return length;
 }
 
-/* Steps until the goal is met, the method stalls or there are no more: how many. */
+/* Whether the candidate meets the goal. */
+static int NAME(met)(const Space *w) {
+  const double size = isfinite(w->value) ? w->rtol * fabs(w->value + w->shift) : 0.0;
+  return w->value - w->bound <= (size > w->tol ? size : w->tol);
+}
+
+/* Steps from one start after another until the goal is met, the last one stalls or there are no more: how many. */
 TARGET static long NAME(solved)(Space *w) {
-  begin(w);
-  residuals(w);
-  improved(w);
-  long steps = 0, brief = 0;
-  for (int stalled = 0; !stalled && steps < (long)w->method->most_steps; steps++) {
-    const double size = isfinite(w->value) ? w->rtol * fabs(w->value + w->shift) : 0.0;
-    if (w->value - w->bound <= (size > w->tol ? size : w->tol)) break;
-    const double length = advance(w);
+  const long most = (long)w->method->most_steps, attempts = (long)w->method->attempts;
+  long steps = 0;
+  first_candidate(w);
+  for (long attempt = 0; attempt == 0 || (attempt < attempts && steps < most && !NAME(met)(w)); attempt++) {
+    begin(w, attempt);
     residuals(w);
     improved(w);
-    brief = length < SHORT ? brief + 1 : 0;
-    stalled = !isfinite(w->mu) || !finite_of(w) || brief >= MOST_SHORT || (steps >= LATE && length < STUCK);
+    int stalled = 0;
+    for (long count = 0, brief = 0; !stalled && steps < most && !NAME(met)(w); count++, steps++) {
+      const double length = advance(w);
+      residuals(w);
+      improved(w);
+      brief = length < SHORT ? brief + 1 : 0;
+      stalled = !isfinite(w->mu) || !finite_of(w) || brief >= MOST_SHORT || (count >= LATE && length < STUCK);
+    }
   }
   return steps;
 }

@@ -14,10 +14,12 @@
 #define uniform NAME(uniform)
 #define put_costs NAME(put_costs)
 #define multiplier NAME(multiplier)
+#define prior_rules NAME(prior_rules)
 #define independent_point NAME(independent_point)
 #define average_point NAME(average_point)
 #define cheapest NAME(cheapest)
 #define gap_of NAME(gap_of)
+#define first_candidate NAME(first_candidate)
 #define begin NAME(begin)
 
 #define TINY 0x1p-1022
@@ -267,12 +269,28 @@ TARGET static void put_costs(const Space *w, Point *to) {
     }
 }
 
-/* A point around the independent release, whose rules are those of the prior, `prior` (T, Y). */
-TARGET static void independent_point(Space *w, const double *prior, Point *to) {
+/* The rules of the prior (T, Y). */
+TARGET static void prior_rules(const Space *w, double *rules) {
   const long across = w->across / LANES;
-  const double mu = 1.0 / w->outputs;
+  double total = 0.0;
+  for (long t = 0; t < w->private; t++) {
+    double sum = 0.0;
+    for (long i = 0; i < w->inputs; i++) sum += w->rows[t * w->columns + i];
+    w->right[t] = sum, total += sum;
+  }
+  for (long t = 0; t < w->private; t++) {
+    const double held = w->right[t] / total;
+    const Vector own = w->seen[t] > 0.0 ? logarithm(all_of(held > TINY ? held : TINY)) - w->bend[t] : all_of(0.0);
+    for (long v = 0; v < across; v++) ((Vector *)rules)[t * across + v] = own;
+  }
+}
+
+/* A point around the independent release, whose products are `target` over the outputs. */
+TARGET static void independent_point(Space *w, double target, Point *to) {
+  const long across = w->across / LANES;
+  const double mu = target / w->outputs;
   uniform(w, to->x);
-  memcpy(to->k, prior, w->private * w->across * sizeof(double));
+  prior_rules(w, to->k);
   for (long r = 0; r < w->budgets; r++) {
     const double left = w->limits[r] - spent_by(w, r, to->x);
     to->slack[r] = left > mu ? left : mu, to->price[r] = mu / to->slack[r];
@@ -335,25 +353,18 @@ TARGET static void average_point(Space *w, Point *to) {
   }
 }
 
-/* The first point, and the candidate before it: the feasible point, and what the rules of the prior prove. */
-TARGET static void begin(Space *w) {
-  const long across = w->across / LANES;
-  double total = 0.0;
-  for (long t = 0; t < w->private; t++) {
-    double sum = 0.0;
-    for (long i = 0; i < w->inputs; i++) sum += w->rows[t * w->columns + i];
-    w->right[t] = sum, total += sum;
-  }
-  for (long t = 0; t < w->private; t++) {
-    const double held = w->right[t] / total;
-    const Vector own = w->seen[t] > 0.0 ? logarithm(all_of(held > TINY ? held : TINY)) - w->bend[t] : all_of(0.0);
-    for (long v = 0; v < across; v++) ((Vector *)w->scores)[t * across + v] = own;
-  }
+/* The candidate before the first point: the feasible point, and what the rules of the prior prove. */
+TARGET static void first_candidate(Space *w) {
+  prior_rules(w, w->scores);
   memcpy(w->mechanism, w->feasible, w->inputs * w->across * sizeof(double));
   memset(w->price, 0, w->budgets * sizeof(double));
   reduced_costs(w, w->scores, NULL);
   w->value = INFINITY, w->bound = cheapest(w);
-  independent_point(w, w->scores, &w->point);
-  average_point(w, &w->trial);
+}
+
+/* The point of start number `attempt`, with its costs. */
+TARGET static void begin(Space *w, long attempt) {
+  independent_point(w, attempt < 2 ? 1.0 : FARTHER, &w->point);
+  if (attempt == 0) average_point(w, &w->trial);
   reduced_costs(w, w->point.k, w->point.price);
 }

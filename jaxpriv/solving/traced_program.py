@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import equinox as eqx
 import jax
@@ -28,8 +28,8 @@ from jaxpriv.program.lower import (
     measured_values,
     reading,
 )
-from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state
-from jaxpriv.solvers.interior_point.method import InteriorState
+from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
+from jaxpriv.solvers.interior_point import information
 from jaxpriv.solving.stages import AWAY, inner_goal
 
 # What a measure may exceed its limit by, relative to 1 + limit.
@@ -114,16 +114,14 @@ def traced_excess(problem: DistortionProblem, limits: Limits, mechanism: Arr) ->
     return over
 
 
-def best_of(
-    solver: AbstractSolver, program: Program, goal: Goal, max_steps: ScalarLike
-) -> tuple[TracedResult, InteriorState]:
-    """(the solver's best for a program with a feasible point, moved into the limits and certified; where it ended)."""
+def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: ScalarLike) -> tuple[TracedResult, Any]:
+    """(the solver's best for a program with a feasible point, moved into the limits and certified; its last point)."""
     reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
-    state, steps = last_state(solver, reduced.program, reduced.goal, max_steps)
-    mechanism, k, eta, price = reduced.expanded(state.best)
+    best, steps, point = information.in_trace(solver, reduced.program, reduced.goal, max_steps)
+    mechanism, k, eta, price = reduced.expanded(best)
     mechanism = _inside(program, mechanism)
     proof = certify_program(program, mechanism, k, eta, price)
-    return TracedResult(mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps), state
+    return TracedResult(mechanism, k, eta, price, proof.value, proof.lower_bound, proof.violation, steps), point
 
 
 def _inside(program: Program, mechanism: Arr) -> Arr:
@@ -170,10 +168,10 @@ def optimum_and_moves(
 ) -> tuple[TracedResult, tuple[Arr, ...]]:
     """The same, and how (mechanism, k, eta, price) move as the arrays of real numbers of the program do."""
     program = with_feasible_point(program, away, max_steps)
-    found, state = best_of(solver, program, goal, max_steps)
+    found, point = best_of(solver, program, goal, max_steps)
     arrays, still = eqx.partition(jax.tree.map(jnp.asarray, program), eqx.is_inexact_array)
     change = dataclasses.replace(change, feasible_point=jnp.zeros_like(program.feasible_point))
-    return found, moves(lambda parts: eqx.combine(parts, still), arrays, change, state.point)
+    return found, moves(lambda parts: eqx.combine(parts, still), arrays, change, point)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -39,7 +39,7 @@ def library_settings(monkeypatch):
         yield
 
 
-def _program(seed, sizes, budgets, *, sparse=False, padded=False):
+def random_program(seed, sizes, budgets, *, sparse=False, padded=False):
     """Random tables, `budgets` of them limited, and a mechanism within; or costs of the size of the leakage."""
     (private, inputs, outputs), rng = sizes, np.random.default_rng(seed)
     joint = random_joint(seed, private, inputs)
@@ -104,7 +104,7 @@ def test_a_solve_is_that_of_the_method(case, monkeypatch):
     sizes, budgets, more = case
     solver = InteriorPoint()
     for seed in range(3):
-        reduced = Reduced.of(_program(seed, sizes, budgets, **more), Goal(1e-8))
+        reduced = Reduced.of(random_program(seed, sizes, budgets, **more), Goal(1e-8))
         assert information.takes(solver, reduced.program)
         found, steps = loops.iterate_uncompiled(Clock(), solver, reduced.program, reduced.goal, 100, lambda *_: None)
         wanted, wanted_steps = _by_steps(
@@ -124,7 +124,7 @@ def test_a_solve_is_that_of_the_method(case, monkeypatch):
 def test_every_step_is_that_of_the_method(limit, warm_steps, monkeypatch):
     """Without mirror steps, which the method takes in float32, as exactly as rounding allows."""
     solver = InteriorPoint(warm_steps=warm_steps)
-    reduced = Reduced.of(_program(7, (6, 7, 8), 1), Goal(1e-12))
+    reduced = Reduced.of(random_program(7, (6, 7, 8), 1), Goal(1e-12))
     lanes = dataclasses.replace(reduced.program, cost=with_lanes(reduced.program.cost[None]))
     found, steps = information.solved(solver, lanes, reduced.goal, limit)
     wanted, wanted_steps = _by_steps(monkeypatch, lambda: loops.iterate_lanes(solver, lanes, reduced.goal, limit))
@@ -139,7 +139,7 @@ def test_every_step_is_that_of_the_method(limit, warm_steps, monkeypatch):
 @kernels
 def test_lanes_have_their_own_numbers_or_share_them(monkeypatch):
     """Programs of a batch, more than one part of them, of which some arrays are the same in all lanes."""
-    programs = [_program(seed, (4, 5, 6), 1) for seed in range(21)]
+    programs = [random_program(seed, (4, 5, 6), 1) for seed in range(21)]
     c = programs[0].constraints
     programs = [
         dataclasses.replace(one, constraints=c, budgets=1.05 * (c * one.feasible_point).sum(axis=(1, 2)))
@@ -166,7 +166,7 @@ def test_lanes_have_their_own_numbers_or_share_them(monkeypatch):
 def test_a_start_that_fails_is_followed_by_those_of_the_method(monkeypatch):
     """What the kernel has found is kept, its steps count, and the next starts are further inside."""
     solver, attempts = InteriorPoint(), []
-    reduced = Reduced.of(_program(3, (5, 5, 5), 1), Goal(1e-9))
+    reduced = Reduced.of(random_program(3, (5, 5, 5), 1), Goal(1e-9))
     kernel, init = information.solved, InteriorPoint.init
     monkeypatch.setattr(information, "solved", lambda solver, program, goal, limit: kernel(solver, program, goal, 2))
     monkeypatch.setattr(
@@ -186,7 +186,7 @@ def test_a_start_that_fails_is_followed_by_those_of_the_method(monkeypatch):
 
 @kernels
 def test_it_takes_the_least_mutual_information_alone():
-    program = _program(0, (4, 4, 4), 1)
+    program = random_program(0, (4, 4, 4), 1)
     solver = InteriorPoint()
     assert information.takes(solver, program)
     assert not information.takes(MirrorDescent(), program)

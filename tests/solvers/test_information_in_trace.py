@@ -1,0 +1,170 @@
+"""Whole solves of mutual information as one operation of a compiled program, against the loop that it stands for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv as jp
+from jaxpriv import _compile, _native
+from jaxpriv.presolve.reduction import Reduced
+from jaxpriv.solvers import Goal, InteriorPoint
+from jaxpriv.solvers.interior_point import information
+from jaxpriv.testing import random_joint
+from tests.solvers.test_information import random_program
+
+pytestmark = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
+
+_SHAPE = 4, 5, 6
+
+
+@pytest.fixture(autouse=True)
+def library_settings():
+    with _compile.own_settings():
+        yield
+
+
+@pytest.fixture
+def no_loop(monkeypatch):
+    """The loop of the method is not traced."""
+    monkeypatch.setattr(information, "last_state", None)
+
+
+def _reduced(seed, tol, budgets=1):
+    program = jax.tree.map(jnp.asarray, random_program(seed, _SHAPE, budgets))
+    return Reduced.of(program, Goal(tol))
+
+
+def _ended(solver, reduced, *limits, by_loop=False):
+    """Where the runs of so many steps ended, by the kernel or by the loop."""
+
+    @jax.jit
+    def run(program, goal, most):
+        return information.in_trace(solver, program, goal, most)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if by_loop:
+            patch.setattr(information, "_kernel", lambda: None)
+        return [run(reduced.program, reduced.goal, most) for most in limits]
+
+
+@pytest.mark.parametrize("budgets", [0, 1, 3])
+def test_a_run_is_that_of_the_loop(budgets):
+    solver = InteriorPoint()
+    reduced = _reduced(budgets, 1e-9, budgets)
+    (found,), (wanted,) = (_ended(solver, reduced, 60, by_loop=which) for which in (False, True))
+    assert found.steps == wanted.steps
+    assert reduced.goal.met(found.best)
+    np.testing.assert_allclose(found.best.value, wanted.best.value, atol=1e-9)
+    np.testing.assert_allclose(found.best.bound, wanted.best.bound, atol=1e-9)
+    np.testing.assert_allclose(found.best.mechanism, wanted.best.mechanism, atol=1e-4)  # at a gap of 1e-9
+    for name, part, expected in zip(found.point._fields, found.point, wanted.point, strict=True):
+        assert part.shape == expected.shape, name
+        assert part.dtype == expected.dtype, name
+        np.testing.assert_allclose(part, expected, atol=2e-3 * (1.0 + abs(expected).max(initial=0.0)), err_msg=name)
+
+
+def test_later_starts_are_those_of_the_method():
+    """Steps of a twentieth of the way stall after six: each start is further inside than the one before."""
+    solver = InteriorPoint(boundary=0.05, warm_steps=0)
+    reduced = _reduced(1, 1e-9)
+    limits = 6, 7, 13, 60
+    runs = [_ended(solver, reduced, *limits, by_loop=which) for which in (False, True)]
+    for most, found, wanted in zip(limits, *runs, strict=True):
+        assert found.steps == wanted.steps == min(most, 18)
+        for part, expected in zip(found.point, wanted.point, strict=True):
+            np.testing.assert_allclose(part, expected, atol=1e-9 * (1.0 + abs(expected).max(initial=0.0)))
+        np.testing.assert_allclose(found.best.value, wanted.best.value, atol=1e-9)
+
+
+def test_no_step_leaves_what_is_known_before_the_first():
+    reduced = _reduced(2, 1e-9)
+    (found,) = _ended(InteriorPoint(), reduced, 0)
+    assert found.steps == 0
+    assert found.best.value - found.best.bound > 0
+    np.testing.assert_allclose(found.best.mechanism.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_a_batch_has_the_results_of_its_members(no_loop):
+    """More than one part of a batch, twice batched, with goals and step limits of their own."""
+    joints = np.stack([random_joint(seed, 4, 5) for seed in range(22)]).reshape(2, 11, 4, 5)
+    cost = abs(np.subtract.outer(np.arange(5), np.arange(5))).astype(float)
+
+    def one(joint, budget, tol):
+        problem = jp.DistortionProblem(joint, cost, budget=budget)
+        found = jp.solve(problem, tol=tol)
+        return found.value, found.lower_bound, found.mechanism, found.code
+
+    budgets, tols = np.linspace(0.2, 0.6, 11), np.array([1e-5, 1e-8])
+    together = jax.jit(jax.vmap(jax.vmap(one, in_axes=(0, 0, None)), in_axes=(0, None, 0)))(joints, budgets, tols)
+    value, bound, _, code = together
+    assert (code == jp.Status.OPTIMAL.value).all()
+    assert (value - bound <= tols[:, None]).all()
+    for place in [(0, 0), (0, 10), (1, 4)]:
+        alone = one(joints[place], float(budgets[place[1]]), float(tols[place[0]]))
+        np.testing.assert_allclose(value[place], alone[0], atol=tols[place[0]])
+        host = jp.solve(jp.DistortionProblem(joints[place], cost, budget=budgets[place[1]]), tol=1e-9)
+        assert bound[place] <= host.value + 1e-12
+        assert host.lower_bound <= value[place] + 1e-12
+
+
+def test_an_empty_batch(no_loop):
+    joints = np.zeros((0, 3, 3))
+    cost = 1.0 - np.eye(3)
+    values = jax.jit(jax.vmap(lambda one: jp.solve(jp.DistortionProblem(one, cost, budget=0.2)).value))
+    assert values(joints).shape == (0,)
+
+
+def test_other_platforms_keep_the_loop(monkeypatch):
+    """Where the process has another platform, the program for it does not name the kernel; that for the CPU does."""
+    reduced = _reduced(3, 1e-8)
+
+    def run(program, goal):
+        return information.in_trace(InteriorPoint(), program, goal, 30)
+
+    alone = jax.jit(run)(reduced.program, reduced.goal)
+    monkeypatch.setattr(information, "backends", lambda: {"cpu": None, "cuda": None})
+    traced = jax.jit(lambda *args: run(*args)).trace(reduced.program, reduced.goal)
+    assert "jaxpriv_information" in traced.lower(lowering_platforms=("cpu",)).as_text()
+    assert "jaxpriv_information" not in traced.lower(lowering_platforms=("tpu",)).as_text()
+    beside = traced.lower().compile()(reduced.program, reduced.goal)
+    np.testing.assert_array_equal(beside.best.mechanism, alone.best.mechanism)
+
+
+class _LoopIsTraced(Exception):
+    pass
+
+
+@pytest.mark.parametrize("form", ["limit", "single precision", "large", "another solver"])
+def test_what_the_kernel_does_not_take_runs_the_loop(form, monkeypatch):
+    def refuse(*_):
+        raise _LoopIsTraced
+
+    monkeypatch.setattr(information, "last_state", refuse)
+    if form == "large":
+        monkeypatch.setattr(information, "_MOST_SYMBOLS", 3)
+    kind = np.float32 if form == "single precision" else np.float64
+    asked = {"leakage_budget": 0.05} if form == "limit" else {"budget": 0.3}
+    solver = "mirror-descent" if form == "another solver" else "auto"
+    joint, cost = random_joint(4, 4, 4).astype(kind), (1.0 - np.eye(4)).astype(kind)
+    with pytest.raises(_LoopIsTraced):
+        jax.eval_shape(lambda one: jp.solve(jp.DistortionProblem(one, cost, **asked), solver), joint)
+
+
+def test_arrays_of_other_shapes_are_refused():
+    program = random_program(6, _SHAPE, 1)
+    reduced = Reduced.of(program, Goal(1e-6))
+    given, shapes = information._given(reduced.program), information._shapes(reduced.program)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="information: arrays of float64 of other shapes"):
+        _native.call("jaxpriv_information_call", shapes, *map(jnp.asarray, given), jnp.zeros(2), jnp.zeros(8))
+
+
+def test_a_program_without_budgets_and_with_symbols_without_mass(no_loop):
+    joint = random_joint(7, 4, 4)
+    joint[-1], joint[:, -1] = 0.0, 0.0
+    joint /= joint.sum()
+    found = jax.jit(lambda one: jp.solve(jp.DistortionProblem(one, 1.0 - np.eye(4), multiplier=0.4), tol=1e-8))(joint)
+    host = jp.solve(jp.DistortionProblem(joint, 1.0 - np.eye(4), multiplier=0.4), tol=1e-9)
+    assert found.status == "optimal"
+    assert found.lower_bound <= host.value + 1e-12
+    assert host.lower_bound <= found.value + 1e-12
