@@ -245,7 +245,7 @@ def best_plan(parts: tuple[Part, ...], pools: tuple[Pool, ...], objective: Objec
             A_ub=None if side is None else csr_matrix(side[None] / unit),
             b_ub=None if limit is None else [limit / unit],
             A_eq=rows,
-            b_eq=np.ones(rows.shape[0]),
+            b_eq=np.ones(sum(lift.shape[1] for lift in lifts)),
             bounds=(0, None),
             method=method,
             options=options,
