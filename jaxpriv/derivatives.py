@@ -37,8 +37,14 @@ from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solving.choice import check_double, pick_solver, step_limit
 from jaxpriv.solving.solve import solve
 from jaxpriv.solving.stages import own_goal
-from jaxpriv.solving.traced import LeastWorst
-from jaxpriv.solving.traced_program import Posed, TracedResult, optimum, optimum_and_moves, undifferentiated_optimum
+from jaxpriv.solving.traced import (
+    LeastWorst,
+    Posed,
+    TracedResult,
+    optimum,
+    optimum_and_moves,
+    undifferentiated_optimum,
+)
 
 
 def optimal_value(
@@ -92,7 +98,7 @@ def optimal_value(
     with jax.numpy_rank_promotion("allow"):
         problem = _normalised(problem)
         _, chosen, _ = pick_solver("interior-point" if solver == "auto" else solver, problem, Goal(tol))
-        value, proved, _ = _optimum_of(problem, chosen, tol, step_limit(chosen, max_steps), _value_of, _least_value_of)
+        value, proved, _ = _optimum_of(problem, chosen, tol, step_limit(chosen, max_steps), _value_of, False)
         return value * proved
 
 
@@ -119,7 +125,7 @@ def optimal_mechanism(problem: DistortionProblem, *, tol: float = 1e-10, max_ste
         problem, chosen = _normalised(problem), InteriorPoint()
         pick_solver(chosen, problem, Goal(tol))
         steps = step_limit(chosen, max_steps)
-        _, proved, mechanism = _optimum_of(problem, chosen, tol, steps, _optimum, _least_worst)
+        _, proved, mechanism = _optimum_of(problem, chosen, tol, steps, _optimum, True)
         return mechanism * proved
 
 
@@ -246,15 +252,15 @@ def _optimum_of(
     tol: float,
     max_steps: int,
     of_program: Callable[..., PyTree],
-    of_least_worst: Callable[..., PyTree],
+    whole: bool,
 ) -> tuple[PyTree, PyTree, PyTree]:
     """(value, 1 where it is proved and NaN elsewhere, mechanism): a factor, so that it reaches the derivatives.
 
-    `of_program` and `of_least_worst` say what has a derivative.
+    `of_program`, and `whole` of the least worst outcome, say what has a derivative.
     """
     if problem.budget is not None and problem.leakage.worst_outcome:
         asked = LeastWorst.of(problem, solver, Goal(tol), max_steps)
-        found = of_least_worst(asked)
+        found = _least_worst(asked, whole)
         value, bound, violation = found.value, found.bound, found.violation
     else:
         posed = Posed.of(problem)
@@ -315,8 +321,8 @@ def _no_tangent(primal: PyTree) -> PyTree:
     return np.zeros(primal.shape, dtype)
 
 
-def _least_value_of(asked: LeastWorst) -> TracedResult:
-    """The least worst outcome; its value alone has a derivative."""
+def _least_worst(asked: LeastWorst, whole: bool) -> TracedResult:
+    """The least worst outcome: its value has a derivative, and if `whole` its mechanism."""
 
     @jax.custom_jvp
     def found(parts: PyTree) -> TracedResult:
@@ -325,25 +331,13 @@ def _least_value_of(asked: LeastWorst) -> TracedResult:
     @found.defjvp
     def _jvp(primals: PyTree, tangents: PyTree) -> PyTree:
         (parts,), (change,) = primals, tangents
-        best = asked.found(parts)  # refuses to be differentiated once more
-        with jax.numpy_rank_promotion("allow"):
-            slope = asked.slope(parts, change, best)
-        return best, jax.tree.map(_no_tangent, best)._replace(value=slope)
-
-    return found(asked.parts)
-
-
-def _least_worst(asked: LeastWorst) -> TracedResult:
-    """The least worst outcome: value and mechanism have derivatives."""
-
-    @jax.custom_jvp
-    def found(parts: PyTree) -> TracedResult:
-        return asked.found(parts)
-
-    @found.defjvp
-    def _jvp(primals: PyTree, tangents: PyTree) -> PyTree:
-        (parts,), (change,) = primals, tangents
-        best, mechanism, slope = asked.found_and_moves(parts, change)
-        return best, jax.tree.map(_no_tangent, best)._replace(mechanism=mechanism, value=slope)
+        if whole:
+            best, mechanism, slope = asked.found_and_moves(parts, change)
+            moved = {"mechanism": mechanism, "value": slope}
+        else:
+            best = asked.found(parts)  # refuses to be differentiated once more
+            with jax.numpy_rank_promotion("allow"):
+                moved = {"value": asked.slope(parts, change, best)}
+        return best, jax.tree.map(_no_tangent, best)._replace(**moved)
 
     return found(asked.parts)
