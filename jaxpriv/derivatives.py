@@ -258,7 +258,7 @@ def _optimum_of(
 
     `of_program`, and `whole` of the least worst outcome, say what has a derivative.
     """
-    if problem.budget is not None and problem.leakage.worst_outcome:
+    if problem.least_worst:
         asked = LeastWorst.of(problem, solver, Goal(tol), max_steps)
         found = _least_worst(asked, whole)
         value, bound, violation = found.value, found.bound, found.violation

@@ -18,7 +18,7 @@ from jaxtyping import Array, PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv._types import Arr, ArrayInput
-from jaxpriv._validation import finite, is_traced, joint_array, real_array, sum_tolerance
+from jaxpriv._validation import finite, is_traced, real_array, sum_tolerance
 from jaxpriv.errors import InputError
 
 # Columns that are evaluated or collected at a time.
@@ -245,10 +245,3 @@ def in_double(joint: AbstractJoint) -> AbstractJoint:
     if dtype != np.float64:
         raise InputError(f"joint computes columns of {dtype} after as_dtype(float64)")
     return double
-
-
-def as_joint(value: object) -> AbstractJoint:
-    """`value` itself if it is an operator, else the stored and checked table."""
-    if isinstance(value, AbstractJoint):
-        return value
-    return Stored(joint_array(value) if not is_traced(value) else jnp.asarray(value))

@@ -152,10 +152,9 @@ def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
     """The slopes of a solution of a problem with any measures; raises InputError where it holds no prices."""
     if problem.streams and isinstance(solution.mechanism, AbstractChannel):
         return _slopes_by_blocks(problem, solution.mechanism, np.asarray(solution.multipliers))
-    search = problem.budget is not None and problem.leakage.worst_outcome
     mechanism, value = mechanism_array(solution.mechanism, "solution.mechanism"), float(solution.value)
     limits = limits_of(problem)
-    asked = ((problem.leakage, value), *limits) if search else limits
+    asked = ((problem.leakage, value), *limits) if problem.least_worst else limits
     _, whole = proved_program(problem, solution.scores, value)
     k = np.asarray(solution.scores)[0]
     duals = np.asarray(solution.weights), np.asarray(solution.multipliers)
@@ -166,7 +165,7 @@ def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
         moved = _moved(problem, at)
         values = iter(at["limits"])
         under = tuple((measure, v if np.isinf(v) else next(values)) for measure, v in asked)
-        if search:
+        if problem.least_worst:
             return lagrangian(distance_program(moved, under, True), mechanism, k, *duals)
         return lagrangian(measured_program(moved, under, True), mechanism, k, *duals) + reading(moved)[1]
 
@@ -180,7 +179,7 @@ def slopes(problem: DistortionProblem, solution: Solution) -> Slopes:
         found = jax.tree.map(np.asarray, jax.grad(total)(jax.tree.map(jnp.asarray, at)))
     each = iter(found["limits"])
     by_limit = np.array([0.0 if np.isinf(one) else float(next(each)) for _, one in asked])
-    if search:
+    if problem.least_worst:
         factor = 0.0 if value == 0 else _inverse(-by_limit[0])
         by_limit = by_limit[1:]
     else:

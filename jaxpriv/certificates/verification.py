@@ -320,7 +320,6 @@ _Numbers: TypeAlias = tuple[Any, Any, Any, Any, np.ndarray]
 
 
 def _of_tables(problem: DistortionProblem, solution: Solution) -> _Numbers:
-    search = problem.budget is not None and problem.leakage.worst_outcome
     program, whole = proved_program(problem, solution.scores, 0.0)
     mechanism = np.asarray(solution.mechanism, dtype=np.float64)
     rows = sum(len(term.rows) for term in program.terms)
@@ -336,7 +335,7 @@ def _of_tables(problem: DistortionProblem, solution: Solution) -> _Numbers:
     leak, *leaks = largest(problem, (problem.leakage, *(measure for measure, _ in limits)), mechanism)
     over = excess_of(leaks, limits)
     distortion = _distortion(problem, mechanism)
-    if search:
+    if problem.least_worst:
         value, bound = leak, least_limit(problem, k, eta, price, float(solution.lower_bound), leak, whole)
         violation = violation_of(as_budgets(distance_program(problem, limits_of(problem))), mechanism)
         return value, bound, max(float(violation), over), leak, distortion

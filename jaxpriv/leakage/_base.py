@@ -33,7 +33,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -210,6 +210,16 @@ class AbstractRuled(Module):
         del symbols
         return PLAIN
 
+    def shift(self, prior: PrivateMarginal) -> ScalarLike:
+        """What is added to the sum over the outputs of an average."""
+        del prior
+        return 0.0
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        """What it is at least, for an auditor who has seen samples of S and Y; None where nothing is known."""
+        del bounds
+        return None
+
     def check(self, form: str, symbols: int) -> None:
         """Refuse, as the argument `form` of a problem, what nothing can be proved with."""
 
@@ -259,11 +269,6 @@ class AbstractLeakage(AbstractRuled):
         """At most so many rows for so many private symbols."""
         return symbols + 1
 
-    def shift(self, prior: PrivateMarginal) -> ScalarLike:
-        """What is added to the sum over the outputs of an average."""
-        del prior
-        return 0.0
-
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "AbstractLeakage":
         """The measure on the private symbols `seen` (S,) bool, those with mass, of a prior (S,).
 
@@ -274,11 +279,6 @@ class AbstractLeakage(AbstractRuled):
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
         """Bounds on its value in a population; None where no sound one is known."""
-        del bounds
-        return None
-
-    def lower_bound(self, bounds: LowerBounds) -> float | None:
-        """What it is at least, for an auditor who has seen samples of S and Y; None where nothing is known."""
         del bounds
         return None
 
@@ -319,9 +319,7 @@ class AbstractLeakage(AbstractRuled):
 class AbstractAverageLeakage(AbstractLeakage):
     """`outer( sum_y column(w_y) )`, `column` convex and `outer` increasing with outer(0) = 0."""
 
-    @property
-    def worst_outcome(self) -> bool:
-        return False
+    worst_outcome: ClassVar[bool] = False
 
     @abstractmethod
     def outer(self, total: Scalar) -> Scalar:
@@ -391,9 +389,7 @@ class AbstractExponentialMeanLeakage(AbstractAverageLeakage):
 class AbstractWorstOutcomeLeakage(AbstractLeakage):
     """max of outcome(w_y) over the outputs with mass."""
 
-    @property
-    def worst_outcome(self) -> bool:
-        return True
+    worst_outcome: ClassVar[bool] = True
 
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
         return expectation(jnp.sum(w), self.outcome(w, prior))

@@ -24,6 +24,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -76,11 +77,6 @@ class AbstractCost(AbstractRuled):
         """The rules whose support function is -min_q sum_s w_s C(s, q), but for linear terms that sum to `shift`."""
         raise undesigned(self)
 
-    def shift(self, prior: PrivateMarginal) -> ScalarLike:
-        """What is added to the sum over the outputs."""
-        del prior
-        return 0.0
-
     def limit_rules(self, view: View) -> Rules | None:
         """The rules of a gain of at most `view.limit` in every outcome."""
         found, excess = self.rules(view), self.shift(view.prior) - self.scale_for(len(view.prior)).inner(view.limit)
@@ -99,11 +95,6 @@ class AbstractCost(AbstractRuled):
         del bounds
         return None
 
-    def lower_bound(self, bounds: LowerBounds) -> float | None:
-        """What both gains are at least: as for a measure."""
-        del bounds
-        return None
-
 
 class LogLoss(AbstractCost):
     """C(s, q) = -ln q(s): the least cost is |w| times the entropy of w/|w|.
@@ -111,9 +102,7 @@ class LogLoss(AbstractCost):
     The average gain is mutual information, the maximum gain `MaxInformation`.
     """
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True)
 
     def rules(self, view: View) -> Rules:
         """Of mutual information: its columns differ from those of the gain by a linear term that sums to 0."""
@@ -135,9 +124,7 @@ class LogLoss(AbstractCost):
 class ZeroOneLoss(AbstractCost):
     """C(s, a) = 1 if a != s, else 0: |w| - max_s w_s; the gain is in probability of a correct guess."""
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("probability", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         """A guess is right."""
@@ -159,9 +146,7 @@ class ZeroOneLoss(AbstractCost):
 class BrierLoss(AbstractCost):
     """C(s, q) = sum_r (q(r) - 1[r = s])^2, in [0, 2]: |w| (1 - sum_s (w_s/|w|)^2)."""
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("dimensionless", designable=True)
+    traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
         """The sum of squared posteriors is a chi-squared divergence from the uniform distribution."""
@@ -193,9 +178,7 @@ class LossMatrix(AbstractCost):
 
     losses: Float[Arr, "a s"] = eqx.field(converter=_losses)
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("cost", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("cost", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         """One row for each action."""

@@ -62,9 +62,7 @@ class CustomLoss(AbstractCost):
     proper: bool = eqx.field(static=True, default=False)
     steps: int = eqx.field(static=True, default=80)
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("cost", designable=True)
+    traits: ClassVar[Traits] = Traits("cost", designable=True)
 
     @property
     def untraceable(self) -> str | None:

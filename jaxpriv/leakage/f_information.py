@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -58,11 +59,6 @@ class AbstractDivergence(AbstractRuled):
         del bounds
         return None
 
-    def lower_bound(self, bounds: LowerBounds) -> float | None:
-        """What it is at least: as for a measure."""
-        del bounds
-        return None
-
 
 def _relative(r: np.ndarray, q: np.ndarray) -> np.ndarray:
     """r ln(r/q) for q > 0, 0 at r = 0; on the host (SciPy's takes longer to import than all of this)."""
@@ -72,9 +68,7 @@ def _relative(r: np.ndarray, q: np.ndarray) -> np.ndarray:
 class KullbackLeibler(AbstractDivergence):
     """f(t) = t ln t - t + 1: D(P_{SY} || P_S P_Y), which is mutual information."""
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True)
 
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior)
@@ -92,9 +86,7 @@ class KullbackLeibler(AbstractDivergence):
 class ReverseKullbackLeibler(AbstractDivergence):
     """f(t) = -ln t + t - 1: D(P_S P_Y || P_{SY}), lautum information; f(0) = inf."""
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(ReverseKullbackLeiblerCurve(), view)
@@ -119,9 +111,7 @@ class ReverseKullbackLeibler(AbstractDivergence):
 class ChiSquared(AbstractDivergence):
     """f(t) = (t - 1)^2: Pearson's chi-squared, sum_{s,y} w^2/(p_s |w_y|) - 1."""
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("dimensionless", designable=True)
+    traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(ChiSquaredCurve(), view)
@@ -139,9 +129,7 @@ class ChiSquared(AbstractDivergence):
 class TotalVariation(AbstractDivergence):
     """f(t) = |t - 1|/2: total variation distance, in [0, 1]."""
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("probability", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         return _excess_rules(1.0, view)
@@ -162,9 +150,7 @@ class SquaredHellinger(AbstractDivergence):
     Authors who want [0, 1] halve it.
     """
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("dimensionless", designable=True)
+    traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(HellingerCurve(), view)
@@ -192,9 +178,7 @@ class JensenShannon(AbstractDivergence):
     It is (D(P||M) + D(Q||M))/2 with M = (P+Q)/2.
     """
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(JensenShannonCurve(), view)
@@ -235,9 +219,7 @@ class EGamma(AbstractDivergence):
 
     gamma: Scalar = eqx.field(converter=_gamma)
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("probability", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         return _excess_rules(self.gamma, view)

@@ -47,9 +47,9 @@ class AbstractCurve(ABC):
         del t
         return self.conjugate(u)[0]
 
-    @abstractmethod
     def exact(self, t: Arr) -> Arr:
-        """f(t), t >= 0, for a certificate: inf where it is infinite."""
+        """f(t), t >= 0, for a certificate: inf where it is infinite. `value`, where that is so at 0 too."""
+        return self.value(t)
 
     @abstractmethod
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
@@ -147,9 +147,6 @@ class ChiSquaredCurve(AbstractCurve):
         t = 1.0 + 0.5 * u
         return t * t - 1.0, t, xp.full_like(u, 0.5)
 
-    def exact(self, t: Arr) -> Arr:
-        return (t - 1.0) ** 2
-
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
         u = xp.maximum(u, -2.0)
         return u, u + 0.25 * u * u
@@ -226,9 +223,6 @@ class JensenShannonCurve(AbstractCurve):
         e = xp.exp(2.0 * u)
         t = e / (2.0 - e)
         return 0.5 * xp.log(0.5 * (1.0 + t)), t, 2.0 * t * (1.0 + t)
-
-    def exact(self, t: Arr) -> Arr:
-        return self.value(t)
 
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
         u = xp.minimum(u, 0.5 * np.log(2.0) - _INSIDE)

@@ -1,5 +1,7 @@
 """Leakage to an adversary who makes one guess: P_c, min-entropy leakage, multiplicative g-leakage."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -37,9 +39,7 @@ class CorrectGuess(AbstractMeanLeakage):
     gradient.
     """
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("probability", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
 
     def rules(self, view: View) -> Rules:
         return Rules(LINEAR, view.joint, np.ones(len(view.prior)))
@@ -68,13 +68,9 @@ class MinEntropyLeakage(AbstractExponentialMeanLeakage):
     At most the maximal leakage, with equality for uniform p. Smith 2009.
     """
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True)
 
-    @property
-    def rate(self) -> float:
-        return 1.0
+    rate: ClassVar[float] = 1.0
 
     def rules(self, view: View) -> Rules:
         return relative_guess_rules(view)
@@ -108,13 +104,9 @@ class GainLeakage(AbstractExponentialMeanLeakage):
 
     gains: Float[Arr, "g s"] = eqx.field(converter=_gains)
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True, linear=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True)
 
-    @property
-    def rate(self) -> float:
-        return 1.0
+    rate: ClassVar[float] = 1.0
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "GainLeakage":
         del prior

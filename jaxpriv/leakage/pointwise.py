@@ -9,7 +9,7 @@ quasi-convex: do not take subgradients of it for a bound.
 """
 
 from abc import abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -64,9 +64,7 @@ class AbstractPointwiseLeakage(AbstractWorstOutcomeLeakage):
     def attained(self, log_lift: HostColumn) -> Pair:
         """(raised, lowered): symbols whose difference of log-lifts is the score. On the host; NaN off the support."""
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules | None:
         """`compared` with every P(x|s), at a limit no higher than where it limits anything."""

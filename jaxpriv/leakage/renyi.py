@@ -10,6 +10,7 @@ written so that a = 1 (k = 0) and a = inf (k = 1) are ordinary points.
 
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -187,13 +188,9 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
     Issa, Wagner and Kamath 2020, Theorem 1.
     """
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, linear=True, least=0.0, stacks=True)
 
-    @property
-    def rate(self) -> float:
-        return 1.0
+    rate: ClassVar[float] = 1.0
 
     def rules(self, view: View) -> Rules:
         return _largest_lift_rules(view)
@@ -245,9 +242,7 @@ class MaximalAlphaLeakage(_OfOrder):
     def traits(self) -> Traits:
         return Traits("nats", designable=self._end is not None, linear=self._end is not None and self._end.linear)
 
-    @property
-    def worst_outcome(self) -> bool:
-        return False
+    worst_outcome: ClassVar[bool] = False
 
     @property
     def _end(self) -> "Sibson | None":

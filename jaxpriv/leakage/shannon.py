@@ -1,5 +1,7 @@
 """Leakage in Shannon's sense: average and maximum information leakage, relative-entropy privacy."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -73,9 +75,7 @@ class MutualInformation(AbstractMeanLeakage):
     Calmon and Fawaz 2012, Definition 3.
     """
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior)
@@ -98,9 +98,7 @@ class RelativeEntropyPrivacy(AbstractWorstOutcomeLeakage):
     Differs from `MaxInformation` unless p is uniform. Wu, Xia and He, Proposition 1.
     """
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
     def rules(self, view: View) -> Rules:
         return Rules(ENTROPIC, view.joint, view.prior, offset=-view.limit_by(1) * view.mass)
@@ -139,9 +137,7 @@ class MaxInformation(AbstractWorstOutcomeLeakage):
 
     hidden: Float[Arr, " s"] | None = eqx.field(converter=_hidden, default=None)
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
+    traits: ClassVar[Traits] = Traits("nats", designable=True, entropic=True, least=0.0, stacks=True)
 
     def among(self, prior: PrivateMarginal, seen: np.ndarray) -> "MaxInformation":
         del prior

@@ -69,9 +69,7 @@ class UserDivergence(AbstractDivergence):
         if not (is_traced(at_one) or abs(float(at_one)) <= 1e-6):
             raise InputError("f must satisfy f(1) = 0")
 
-    @property
-    def traits(self) -> Traits:
-        return Traits("dimensionless", designable=True)
+    traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
 
     def rules(self, view: View) -> Rules:
         return f_rules(UserCurve.of(self), view)
@@ -131,7 +129,7 @@ class UserCurve(AbstractCurve):
         return self.lowest, self.highest
 
     def value(self, t: Arr) -> Arr:
-        """f(t), t >= 0, elementwise; inf outside of its domain."""
+        """f(t), t >= 0, elementwise: the limit at 0, inf outside of its domain."""
         found = self.f(jnp.asarray(t)) if xp.of(t) is jnp else self._on_host(t)[0]
         return (found - self.tilt * (t - 1.0)) / self.size
 
@@ -189,10 +187,6 @@ class UserCurve(AbstractCurve):
         low, high = nothing + xp.log(LOWEST), nothing + xp.log(HIGHEST)
         start = (nothing, low, high, high - low, np.array(0))
         return xp.exp(xp.while_loop(go_on, narrow, start)[0])
-
-    def exact(self, t: Arr) -> Arr:
-        """f(t), t >= 0: the limit at 0, inf outside of its domain."""
-        return self.value(t)
 
     def lines(self, u: Arr) -> tuple[Arr, Arr]:
         """A line u t - c lies below a convex f where u = f'(r) and c = r f'(r) - f(r), for whatever ratio r: no

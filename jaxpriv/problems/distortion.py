@@ -135,6 +135,11 @@ class DistortionProblem(Module):
         return isinstance(self.leakage, MutualInformation) and not self.limits and not limited
 
     @property
+    def least_worst(self) -> bool:
+        """Whether the least limit on a worst-outcome measure is asked for that the budgets allow."""
+        return self.budget is not None and self.leakage.worst_outcome
+
+    @property
     def shape(self) -> tuple[int, int]:
         """The shape (X, Y) of a mechanism."""
         return self.distortions[0].shape

@@ -293,9 +293,7 @@ def program_of(problem: DistortionProblem) -> Program:
 
     Its value is that of the problem up to the unit of the measure (`reading`).
     """
-    if problem.budget is None or not problem.leakage.worst_outcome:
-        return measured_program(problem, limits_of(problem))
-    return least_worst_program(problem)
+    return least_worst_program(problem) if problem.least_worst else measured_program(problem, limits_of(problem))
 
 
 def worst_program(problem: DistortionProblem | ProblemStack, e: ScalarLike, whole: bool = False) -> Program:
@@ -418,10 +416,9 @@ def proved_program(problem: DistortionProblem, scores: Arr, e: ScalarLike) -> tu
     """The program whose rules the `scores` of a solution are, at the limit e of a search, and whether it is the whole
     one: that of a solution from a compiled function, which left out and merged nothing.
     """
-    search = problem.budget is not None and problem.leakage.worst_outcome
 
     def program(whole: bool) -> Program:
-        if search:
+        if problem.least_worst:
             return worst_program(problem, e, whole)
         return measured_program(problem, limits_of(problem), whole)
 

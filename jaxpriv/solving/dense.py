@@ -1,21 +1,40 @@
-"""One problem whose tables fit into memory, outside of jit: the order of its stages.
+"""One problem whose tables fit into memory, outside of jit: the order of its stages, or the least worst outcome.
 
 lower -> limits without slack -> feasible point -> presolve, iterate, expand, certify -> solution. Each stage is a
-method of `Stages`; the least worst outcome within budgets is a search or a minimax program of its own (`least_worst`).
+method of `Stages`; the least worst outcome within budgets is a search or a minimax program of its own.
 """
 
+import dataclasses
+import math
 import time
 
+import numpy as np
+
 from jaxpriv._clock import Clock
+from jaxpriv._types import Arr
+from jaxpriv.certificates import least_limit, violation_of
+from jaxpriv.certificates.lagrangian import lagrangian
 from jaxpriv.errors import InfeasibleError
-from jaxpriv.presolve.closed_forms import no_rules
+from jaxpriv.leakage import AbstractPointwiseLeakage
+from jaxpriv.presolve.closed_forms import independent_release, mixtures, no_rules
+from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.lower import limits_of, measured_program, worst_program
+from jaxpriv.program import feasibility
+from jaxpriv.program.convex import Program
+from jaxpriv.program.feasibility import Face
+from jaxpriv.program.lower import (
+    as_budgets,
+    distance_program,
+    least_worst_program,
+    limits_of,
+    measured_program,
+    of_distance,
+    worst_program,
+)
 from jaxpriv.solution import Solution, no_solution
-from jaxpriv.solvers import Goal
-from jaxpriv.solving.choice import Solver
-from jaxpriv.solving.least_worst import least_worst_leakage
-from jaxpriv.solving.stages import Stages, own_goal
+from jaxpriv.solvers import Candidate, Goal
+from jaxpriv.solving.choice import LINEAR, Solver
+from jaxpriv.solving.stages import CertifiedCandidate, Stages, check_limits, on_face, own_goal
 
 
 def solve_dense(
@@ -26,7 +45,7 @@ def solve_dense(
     goal = own_goal(problem, goal)
     stages = Stages(problem, name, solver, limit, clock)
     try:
-        if problem.budget is not None and problem.leakage.worst_outcome:
+        if problem.least_worst:
             return least_worst_leakage(stages, goal, begun)
         return solve_program(stages, goal, begun)
     except InfeasibleError:
@@ -48,9 +67,233 @@ def solve_program(stages: Stages, goal: Goal, begun: float) -> Solution:
 
 def none_of(problem: DistortionProblem) -> Solution:
     """The solution whose status is that there is none, in the shapes of the others of a frontier."""
-    if problem.budget is not None and problem.leakage.worst_outcome:
+    if problem.least_worst:
         program = worst_program(problem, 0.0)
     else:
         program = measured_program(problem, limits_of(problem))
     k, eta, price = no_rules(program)
     return no_solution(problem.shape, k.shape[1], eta.shape[1], len(price), len(problem.distortions))
+
+
+# Probes of the search over limits: it needs five or six as a rule, bisection from 1 to 1e-9 thirty.
+MOST_PROBES = 60
+# Limits to try, in tolerances: so far above the root of a distance, and at least so far from the ends of the interval;
+# those ends in shares of the interval where the root is outside of it. Without an interval the limit grows fourfold,
+# from 1 at first. After so many probes that are no progress the interval is halved. Choices: they change the number of
+# probes.
+ABOVE, FROM_END, MARGIN, GROWTH, FIRST, SLOW = 0.2, 0.3, 0.1, 4.0, 0.25, 2
+# A distance is computed to its sign, to a tenth of itself (from 1e-10 on: well below the rounding of budgets of order
+# one), or to this share of what the tolerance of the limit makes of it.
+NEEDED, DISTANCE = 0.2, Goal(1e-10, 0.1)
+# Step of the slope of a Lagrangian, relative to the limit: the error of the difference is of its square.
+_STEP = 1e-5
+
+
+# The least worst-outcome leakage within budgets: one program, and a search where that does not reach the goal.
+#
+# At a fixed limit e on the measure the distance to the budgets is one convex program, and it is positive exactly where
+# no mechanism within the budgets has that limit (Calmon and Fawaz 2012, Theorem 2). The limits are affine in e, or in
+# its exponential: the largest ratio of an output is minimised at once (`least_worst_program`), by rules and prices that
+# are multiples of those of the distance at the limit they prove (`of_distance`). Linear rows on a face of the budgets,
+# the solvers of linear programs, and rows of another kind take one distance after another, until an interval of the
+# distance holds 0; so it is where the one program stalls. Either way the ends of the interval are proved: at the upper
+# one a mechanism meets the budgets, at the lower one the certified distance to the budgets is positive.
+
+
+# How far from the limits whose distance is undecided to the nearer end the next probe goes, as a share of the way.
+_CLOSER = 0.1
+# What the differences of rows at three limits, of a size of one, may differ by where they are affine in the limit.
+_ROUNDING = 1e-13
+# Outputs of less mass than this are left out of a mechanism that is moved onto a face, from none on.
+_RARE = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+
+
+def least_worst_leakage(stages: Stages, goal: Goal, begun: float) -> Solution:
+    """The least limit on a worst-outcome measure that the budgets allow."""
+    problem = stages.problem
+    check_limits(problem, stages.further)
+    within = as_budgets(distance_program(problem, ()))
+    independent = feasibility.independent(within)
+    if independent is not None:
+        nothing = no_rules(worst_program(problem, 0.0))
+        return stages.finish(
+            CertifiedCandidate(np.asarray(independent), *nothing, 0.0, 0.0, 0.0, "closed-form"), 0.0, 0.0, goal, begun
+        )
+    start, face = stages.feasible_point(within, stages.further, True)
+    # On a face of the budgets the mechanisms that have a finite ratio may have no interior.
+    alone = isinstance(stages.solver, LINEAR) or (face is not None and problem.leakage.linear) or not _affine(problem)
+    answer, high, low = (searched if alone else from_one_program)(stages, goal, start, face)
+    low = least_limit(problem, answer.k, answer.eta, answer.price, low, high)
+    if not alone and high - low > max(goal.tol, goal.rtol * high) and not stages.clock.expired():
+        # The one program stalled: where outputs exclude symbols the search may come nearer, in ten times the steps.
+        second, lower, raised = searched(stages, goal, answer.mechanism, face)
+        raised = least_limit(problem, second.k, second.eta, second.price, raised, lower)
+        if lower < high:
+            answer, high = dataclasses.replace(answer, mechanism=second.mechanism), lower
+        if raised > low:
+            answer, low = dataclasses.replace(answer, k=second.k, eta=second.eta, price=second.price), raised
+    return stages.finish(answer, high, low, goal, begun)
+
+
+def _affine(problem: DistortionProblem) -> bool:
+    """Whether the rows of a linear measure are as `least_worst_program` takes them: a user's own may have any."""
+    if not problem.leakage.linear or isinstance(problem.leakage, AbstractPointwiseLeakage):
+        return True
+    limits = (worst_program(problem, limit).terms[: len(problem.joints)] for limit in (0.0, 1.0, 2.0))
+    return all(
+        not none.normalised and np.allclose(two.rows - one.rows, one.rows - none.rows, rtol=0.0, atol=_ROUNDING)
+        for none, one, two in zip(*limits, strict=True)
+    )
+
+
+def from_one_program(
+    stages: Stages, goal: Goal, start: np.ndarray, face: Face | None
+) -> tuple[CertifiedCandidate, float, float]:
+    """(answer, its leakage, the limit that its rules are to prove) of the minimax program.
+
+    `start`: a mechanism that meets every limit; `face`: of budgets that have no slack.
+    """
+    problem = stages.problem
+    high = stages.leak(start)
+    best = CertifiedCandidate(start, *no_rules(worst_program(problem, 0.0)), 0.0, 0.0, 0.0, stages.name)
+    if high <= goal.tol or stages.clock.expired():
+        return best, high, 0.0
+    program = dataclasses.replace(least_worst_program(problem), feasible_point=start)
+    reduced = Reduced.of(program if face is None else on_face(program, face), goal)
+
+    def report(candidate: Candidate, steps: Arr) -> None:
+        value, bound = (float(reduced.limit(one)) for one in (candidate.value, candidate.bound))
+        stages.clock.report(stages.name, steps, min(value, high), max(bound, 0.0))
+
+    found = stages.iterated(program, reduced, face, report)
+    if found is None:
+        return best, high, 0.0
+    mechanism, k, eta, price, steps, bound = found
+    stages.steps += steps
+    mechanism = _within(stages, program, mechanism, start)
+    if (leak := stages.leak(mechanism)) < high:
+        best, high = dataclasses.replace(best, mechanism=mechanism), leak
+    low = max(float(reduced.limit(bound)), 0.0)
+    duals = of_distance(program, worst_program(problem, low), low, high, k, eta, price)
+    return dataclasses.replace(best, k=duals[0], eta=duals[1], price=duals[2]), high, low
+
+
+def _within(stages: Stages, program: Program, mechanism: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The mechanism, or the least of a few mixtures with a release inside the limits that meets them; else `start`."""
+    limits = as_budgets(distance_program(stages.problem, stages.further))
+    met = lambda one: violation_of(limits, one) == 0 and stages.excess(stages.further, one) == 0  # noqa: E731
+    return next((one for one in mixtures(program, mechanism, start) if met(one)), start)
+
+
+def searched(
+    stages: Stages, goal: Goal, start: np.ndarray, face: Face | None
+) -> tuple[CertifiedCandidate, float, float]:
+    """The same by one distance after another.
+
+    The rules of a distance bound it at every limit, so the root of what they prove is a lower end; a mechanism outside
+    the budgets, mixed with the best one within them, is often a better one. The next limit is a little above the root
+    of the Lagrangian's tangent: the slope of the Lagrangian is that of the distance (`certificates.lagrangian`), and
+    its value has an error of second order.
+    """
+    problem, within = stages.problem, as_budgets(distance_program(stages.problem, stages.further))
+    low, high = 0.0, stages.leak(start)
+    # The mechanism is that of the upper end, the rules and prices are those that prove the lower end.
+    proof = no_rules(worst_program(problem, 0.0))
+    best, outside = CertifiedCandidate(start, *proof, 0.0, 0.0, 0.0, stages.name), None
+    e, f, needed, slow = min(1.0, 0.5 * high), math.inf, 0.0, 0
+    near, below, width = False, False, high
+    open_low, open_high = math.inf, -math.inf  # the limits at which the interval of the distance held 0
+    for _ in range(MOST_PROBES):
+        allowed = max(float(goal.tol), float(goal.rtol) * high if math.isfinite(high) else 0.0)
+        if high - low <= allowed or stages.clock.expired():
+            break
+        found = _distance(stages, e, needed)
+        if face is not None and found.bound <= 0:
+            found = _on_face(stages, as_budgets(distance_program(problem, ())), face, found)
+        met = found.value <= 0 and found.violation == 0
+        rules, most = (found.k, found.eta, found.price), min(high, GROWTH * max(e, FIRST))
+        proved = least_limit(problem, *rules, *((e, most) if found.bound > 0 else (low, min(e, most))))
+        if proved > low:
+            low, proof = proved, rules
+        tried = [found.mechanism] if met else []
+        if found.bound > 0:
+            outside = found.mechanism
+        if outside is not None and face is None:
+            tried.append(np.asarray(nearest_mixture(within, outside, found.mechanism if met else best.mechanism)))
+        tried = [one for one in tried if violation_of(within, one) == 0 and stages.excess(stages.further, one) == 0]
+        gained = False
+        for mechanism in tried:
+            if (leak := stages.leak(mechanism)) < high:
+                high, best, gained = leak, dataclasses.replace(found, mechanism=mechanism), True
+        below = found.bound > 0 or (below and not met)
+        stages.clock.report(stages.name, stages.steps, high, low)
+        # On a face what is met has to be better too.
+        if found.bound <= 0 and not (met and (face is None or gained)):
+            if needed > 0:  # it was computed to no more than that
+                needed = 0.0
+                continue
+            open_low, open_high = min(open_low, e), max(open_high, e)
+        before, width = width, high - low
+        if open_low <= open_high:  # close in on those limits from both sides, as far as there is something to gain
+            over, under = high - open_high, open_low - low
+            if face is not None or max(over, under) <= open_high - open_low:
+                break
+            e = open_high + _CLOSER * over if over > under else open_low - _CLOSER * under
+        elif face is None:
+            last, (f, slope) = f, _tangent(problem, e, found)
+            slow = 0 if abs(f) <= 0.5 * abs(last) or width <= 0.5 * before else slow + 1
+            if slow < SLOW and slope < 0:
+                margin = MARGIN * width if math.isfinite(width) else 0.0
+                least = min(FROM_END * allowed, 0.5 * width) if f > 0 else margin
+                e = min(max(e - f / slope + ABOVE * allowed, low + least), high - margin)
+                needed = NEEDED * allowed * abs(slope)
+            else:
+                e = low + 0.5 * width if math.isfinite(width) else GROWTH * max(low, FIRST)
+                needed, slow = 0.0, 0
+        else:  # the distance is 0 at every limit that can be met: there is no slope
+            near = below and (not near or width < 0.5 * before)
+            e = low + (min(FROM_END * float(goal.tol), 0.5 * width) if near else 0.5 * width)
+    return dataclasses.replace(best, k=proof[0], eta=proof[1], price=proof[2]), high, low
+
+
+def _tangent(problem: DistortionProblem, e: float, found: CertifiedCandidate) -> tuple[float, float]:
+    """The Lagrangian of the distance at the limit e, and its slope there."""
+    under, over = (
+        float(lagrangian(worst_program(problem, limit), found.mechanism, found.k, found.eta, found.price))
+        for limit in ((1.0 - _STEP) * e, (1.0 + _STEP) * e)
+    )
+    return 0.5 * (under + over), 0.5 * (over - under) / (_STEP * e)
+
+
+def nearest_mixture(within: Program, outside: Arr, inside: Arr) -> Arr:
+    """The mixture of both mechanisms that is as near to the first as the budgets allow."""
+    used, held = ((within.constraints * one).sum(axis=(1, 2)) for one in (outside, inside))
+    over = used > within.budgets
+    shares = np.where(over, (within.budgets - held) / np.where(over, used - held, 1.0), 1.0)
+    share = np.clip(shares.min(initial=1.0), 0.0, 1.0)
+    return share * outside + (1.0 - share) * inside
+
+
+def _distance(stages: Stages, e: float, needed: float) -> CertifiedCandidate:
+    """The distance at the limit e, to `needed` or as near as its sign."""
+    program = worst_program(stages.problem, e)
+    program = dataclasses.replace(program, feasible_point=independent_release(program))
+    return stages.run(
+        program, ((stages.problem.leakage, e), *stages.further), Goal(max(needed, DISTANCE.tol), DISTANCE.rtol)
+    )
+
+
+def _on_face(stages: Stages, program: Program, face: Face, found: CertifiedCandidate) -> CertifiedCandidate:
+    """The answer at distance 0 that a mechanism near the face of the budgets stands for.
+
+    Outputs of next to no mass may owe their ratios to entries outside the face: they are left out as well.
+    """
+    best = dataclasses.replace(found, value=np.inf)
+    mass = program.mass @ found.mechanism / program.mass.sum()
+    for share in _RARE:
+        mechanism = face.onto(program, np.where(mass > share, found.mechanism, 0.0))
+        violation = max(violation_of(program, mechanism), stages.excess(stages.further, mechanism))
+        leak = stages.leak(mechanism)
+        if violation == 0 and leak < best.value:
+            best = dataclasses.replace(found, mechanism=mechanism, value=leak, violation=0.0)
+    return dataclasses.replace(best, value=0.0) if np.isfinite(best.value) else found

@@ -165,8 +165,7 @@ def has_next_method(problem: DistortionProblem) -> bool:
 
 def _cuttable(problem: DistortionProblem) -> bool:
     """Whether cutting planes take it: one convex program, small."""
-    minimax = problem.budget is not None and problem.leakage.worst_outcome
-    return not minimax and math.prod(problem.shape) <= _CUTTABLE
+    return not problem.least_worst and math.prod(problem.shape) <= _CUTTABLE
 
 
 def with_next_method(

@@ -21,8 +21,7 @@ from jaxpriv.program.lower import proved_program
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Course, Goal, Run, begin, iterate, resume
 from jaxpriv.solving.choice import LINEAR, Solver
-from jaxpriv.solving.dense import none_of
-from jaxpriv.solving.least_worst import least_worst_leakage
+from jaxpriv.solving.dense import least_worst_leakage, none_of
 from jaxpriv.solving.loops import Loop, report_points, run, seconds_of
 from jaxpriv.solving.stages import Lowered, Stages, in_units, own_goal
 
@@ -61,7 +60,7 @@ def sweep(
     begun = time.perf_counter()
     for i, stages in enumerate(each_stages):
         try:
-            if _searched(stages.problem):
+            if stages.problem.least_worst:
                 results[i] = least_worst_leakage(stages, goal, begun)
                 continue
             lowered = stages.lower(goal)
@@ -117,10 +116,6 @@ def sweep(
     late = [i for i, one in enumerate(ordered) if one.status == "best_known"]
     better = {i: _from_neighbours(i, each_stages, points, ordered, goal, begun) for i in late}
     return [better.get(i, one) for i, one in enumerate(ordered)], compiling
-
-
-def _searched(problem: DistortionProblem) -> bool:
-    return problem.budget is not None and problem.leakage.worst_outcome
 
 
 # ------------------------------------------------------------------------------ batches
@@ -179,7 +174,7 @@ def _from_neighbours(
     i: int, each_stages: list[Stages], points: np.ndarray, found: list[Solution], goal: Goal, begun: float
 ) -> Solution:
     """Point i, which was not reached, with the best that other points prove."""
-    if _searched(each_stages[i].problem):
+    if each_stages[i].problem.least_worst:
         return _of_other_budgets(i, points, found, goal)
     place = points.reshape(len(points), -1)
     known = [j for j, one in enumerate(found) if np.isfinite(one.value) and one.solver != "none" and j != i]

@@ -1,7 +1,7 @@
 """One problem whose tables fit into memory, outside of jit: lowered, reduced, iterated on, certified.
 
 Minimum distortion under limits and minimum leakage under budgets are one convex program each. The least
-worst outcome within budgets is not (`least_worst`).
+worst outcome within budgets is not (`dense`).
 """
 
 import dataclasses

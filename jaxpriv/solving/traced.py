@@ -203,7 +203,7 @@ def _refused(solver: AbstractSolver, primals: PyTree, tangents: PyTree) -> NoRet
 
 # The least worst outcome inside of jit, vmap and grad: the minimax program, as on the host.
 #
-# See `least_worst` for what is solved and proved.
+# See `dense` for what is solved and proved.
 
 
 # A limit that rules prove is lowered by the first of these shares that the rounding of the certificate allows.
@@ -279,7 +279,7 @@ class LeastWorst:
 def _from_one_program(
     solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike
 ) -> tuple[TracedResult, tuple[Arr, InteriorState]]:
-    """From the minimax program, as on the host (`least_worst`); and (the mechanism at its start, where it ended)."""
+    """From the minimax program, as on the host (`dense`); and (the mechanism at its start, where it ended)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))
 
@@ -335,7 +335,7 @@ def solve_traced(problem: DistortionProblem, name: str, solver: PyTree, goal: Go
     """Solve and certify within one trace."""
     problem = in_one_precision(problem)
     goal = own_goal(problem, goal)
-    if problem.budget is not None and problem.leakage.worst_outcome:
+    if problem.least_worst:
         asked = LeastWorst.of(problem, solver, goal, max_steps)
         found = asked.found(asked.parts)
         value, bound, violation = found.value, found.bound, found.violation

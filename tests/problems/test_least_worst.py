@@ -14,8 +14,8 @@ from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solvers.interior_point.candidate import largest_ratio, least_ratio
 from jaxpriv.solvers.interior_point.start import first_point
 from jaxpriv.solvers.interior_point.system import rearrange
-from jaxpriv.solving import least_worst as tables
-from jaxpriv.solving.least_worst import searched
+from jaxpriv.solving import dense as tables
+from jaxpriv.solving.dense import searched
 from jaxpriv.solving.stages import Stages
 
 MEASURES = {
