@@ -109,7 +109,7 @@ def _settings_of_numpy_stay() -> Iterator[None]:
 @pytest.fixture
 def no_whole_solves(monkeypatch) -> None:
     """Mutual information is computed as every other measure: no kernel solves its problems as a whole."""
-    monkeypatch.setattr("jaxpriv.solvers.interior_point.information._kernel", lambda: None)
+    monkeypatch.setattr("jaxpriv.solvers.interior_point.whole._loaded", lambda _: None)
 
 
 @pytest.fixture(params=["", "avx2", "baseline"])

@@ -1,39 +1,19 @@
-/* What `information_body.h` needs of a point, and where the method starts, for one instruction set: see
+/* What the kernel for mutual information needs of a point, and where it starts, for one instruction set: see
    `jaxpriv.solvers.interior_point.start`. */
 
-#define spent_by NAME(spent_by)
 #define edges_of NAME(edges_of)
-#define reduced_costs NAME(reduced_costs)
 #define leaked NAME(leaked)
-#define eliminate NAME(eliminate)
-#define finite_of NAME(finite_of)
 #define rules_of NAME(rules_of)
 #define softmax NAME(softmax)
 #define meet_budgets NAME(meet_budgets)
 #define mirror_steps NAME(mirror_steps)
-#define uniform NAME(uniform)
-#define put_costs NAME(put_costs)
 #define multiplier NAME(multiplier)
 #define prior_rules NAME(prior_rules)
 #define independent_point NAME(independent_point)
 #define average_point NAME(average_point)
-#define cheapest NAME(cheapest)
 #define gap_of NAME(gap_of)
-#define first_candidate NAME(first_candidate)
-#define begin NAME(begin)
-
-#define TINY 0x1p-1022
 
 /* ---- of a point ------------------------------------------------------------------------------------- */
-
-/* <constraint r, x>, (X, Y) each. */
-INLINE double spent_by(const Space *w, long r, const double *x) {
-  const long matrix = w->inputs * w->across / LANES;
-  const Vector *c = (const Vector *)w->constraints + r * matrix;
-  Vector sum = {0};
-  for (long i = 0; i < matrix; i++) sum += c[i] * ((const Vector *)x)[i];
-  return sum_of(sum);
-}
 
 /* The boundary of the set at rules k (T, Y): its normal (T, Y) and level (Y). */
 TARGET static void edges_of(const Space *w, const double *k, double *normal, double *level) {
@@ -50,20 +30,10 @@ TARGET static void edges_of(const Space *w, const double *k, double *normal, dou
   }
 }
 
-/* The reduced costs without nu, into `costs`; price NULL: those of the budgets are zero. */
-TARGET static void reduced_costs(Space *w, const double *k, const double *price) {
-  const long matrix = w->inputs * w->across / LANES;
-  Vector *costs = (Vector *)w->costs;
-  columns_of(w, k, w->costs);
-  for (long i = 0; i < matrix; i++) costs[i] += ((const Vector *)w->cost)[i];
-  for (long r = 0; price && r < w->budgets; r++)
-    for (long i = 0; i < matrix; i++) costs[i] += price[r] * ((const Vector *)w->constraints)[r * matrix + i];
-}
-
 /* The leakage of a mechanism (X, Y), less what the rule of the prior claims. */
 TARGET static double leaked(Space *w, const double *x) {
   const long across = w->across / LANES;
-  rows_of(w, x, w->ax);
+  rows_of(w, w->turned, x, w->ax);
   Vector sum = {0};
   for (long v = 0; v < across; v++) {
     const Vector *own = (const Vector *)w->ax + v;
@@ -78,42 +48,12 @@ TARGET static double leaked(Space *w, const double *x) {
   return sum_of(sum);
 }
 
-/* Solve a system (n, n + 1) whose last column is its right side, by the largest pivots: the solution in that column. */
-TARGET static void eliminate(long n, double *m) {
-  const long wide = n + 1;
-  for (long c = 0; c < n; c++) {
-    long best = c;
-    for (long i = c + 1; i < n; i++)
-      if (fabs(m[i * wide + c]) > fabs(m[best * wide + c])) best = i;
-    for (long j = c; best != c && j < wide; j++) {
-      const double kept = m[c * wide + j];
-      m[c * wide + j] = m[best * wide + j], m[best * wide + j] = kept;
-    }
-    for (long i = c + 1; i < n; i++) {
-      const double share = m[i * wide + c] / m[c * wide + c];
-      for (long j = c; j < wide; j++) m[i * wide + j] -= share * m[c * wide + j];
-    }
-  }
-  for (long i = n - 1; i >= 0; i--) {
-    double left = m[i * wide + n];
-    for (long j = i + 1; j < n; j++) left -= m[i * wide + j] * m[j * wide + n];
-    m[i * wide + n] = left / m[i * wide + i];
-  }
-}
-
-/* Whether all numbers of the point are. */
-TARGET static int finite_of(const Space *w) {
-  Vector sum = {0};
-  for (long i = 0; i < w->whole / LANES; i++) sum += ((const Vector *)w->point.x)[i];
-  return isfinite(sum_of(sum));
-}
-
 /* ---- mirror steps ----------------------------------------------------------------------------------- */
 
 /* The rules (T, Y) of the outputs of a mechanism (X, Y). */
 TARGET static void rules_of(Space *w, const double *x, double *rules) {
   const long across = w->across / LANES;
-  rows_of(w, x, w->ax);
+  rows_of(w, w->turned, x, w->ax);
   for (long v = 0; v < across; v++) {
     Vector *own = (Vector *)w->ax + v, *g = (Vector *)rules + v, top = all_of(TINY), total = {0};
     for (long t = 0; t < w->private; t++) top = larger(top, own[t * across]);
@@ -208,36 +148,12 @@ TARGET static void mirror_steps(Space *w, Point *to) {
 
 /* ---- first points ----------------------------------------------------------------------------------- */
 
-/* The cheapest entries at `costs`, summed. */
-TARGET static double cheapest(const Space *w) {
-  const long across = w->across / LANES;
-  double sum = 0.0;
-  for (long i = 0; i < w->inputs; i++) {
-    Vector least = all_of(FAR);
-    for (long at = i * across; at < (i + 1) * across; at++)
-      least = smaller(least, ((const Vector *)w->costs)[at] + ((const Vector *)w->far)[at]);
-    sum += smallest_of(least);
-  }
-  return sum;
-}
-
 /* What a mechanism costs beyond them. */
 TARGET static double gap_of(const Space *w, const double *x) {
   const long matrix = w->inputs * w->across / LANES;
   Vector sum = {0};
   for (long at = 0; at < matrix; at++) sum += ((const Vector *)x)[at] * ((const Vector *)w->costs)[at];
   return sum_of(sum) - cheapest(w);
-}
-
-/* The uniform mechanism (X, Y). */
-TARGET static void uniform(const Space *w, double *x) {
-  const long across = w->across / LANES;
-  for (long i = 0; i < w->inputs; i++) {
-    Vector count = {0};
-    for (long at = i * across; at < (i + 1) * across; at++) count += ((const Vector *)w->inside)[at];
-    const double share = 1.0 / sum_of(count);
-    for (long at = i * across; at < (i + 1) * across; at++) ((Vector *)x)[at] = share * ((const Vector *)w->inside)[at];
-  }
 }
 
 /* The multiplier of a row with `costs` (Y): see `path_multipliers`. */
@@ -259,16 +175,6 @@ TARGET static double multiplier(long across, const Vector *costs, const Vector *
   return nu;
 }
 
-/* The reduced costs at multipliers. */
-TARGET static void put_costs(const Space *w, Point *to) {
-  const long across = w->across / LANES;
-  for (long i = 0; i < w->inputs; i++)
-    for (long at = i * across; at < (i + 1) * across; at++) {
-      const Vector own = ((const Vector *)w->costs)[at] - to->nu[i];
-      ((Vector *)to->z)[at] = pick(((const Vector *)w->inside)[at] > 0.0, own, all_of(1.0));
-    }
-}
-
 /* The rules of the prior (T, Y). */
 TARGET static void prior_rules(const Space *w, double *rules) {
   const long across = w->across / LANES;
@@ -287,26 +193,9 @@ TARGET static void prior_rules(const Space *w, double *rules) {
 
 /* A point around the independent release, whose products are `target` over the outputs. */
 TARGET static void independent_point(Space *w, double target, Point *to) {
-  const long across = w->across / LANES;
-  const double mu = target / w->outputs;
   uniform(w, to->x);
   prior_rules(w, to->k);
-  for (long r = 0; r < w->budgets; r++) {
-    const double left = w->limits[r] - spent_by(w, r, to->x);
-    to->slack[r] = left > mu ? left : mu, to->price[r] = mu / to->slack[r];
-  }
-  reduced_costs(w, to->k, to->price);
-  for (long i = 0; i < w->inputs; i++) {
-    Vector sum = {0}, held = {0}, least = all_of(FAR);
-    for (long at = i * across; at < (i + 1) * across; at++) {
-      const Vector own = ((const Vector *)w->costs)[at], inside = ((const Vector *)w->inside)[at];
-      sum += own * inside, held += inside, least = smaller(least, own + ((const Vector *)w->far)[at]);
-    }
-    const double count = sum_of(held), weight = mu * w->height[i] * count;
-    const double mean = sum_of(sum) / count - weight, lowest = smallest_of(least) - 0.1 * weight;
-    to->nu[i] = mean < lowest ? mean : lowest;
-  }
-  put_costs(w, to);
+  around(w, target / w->outputs, to);
 }
 
 /* A point after mirror steps, in the place of the present one if it is as near to the solution as it should be. */
@@ -353,7 +242,7 @@ TARGET static void average_point(Space *w, Point *to) {
   }
 }
 
-/* The candidate before the first point: the feasible point, and what the rules of the prior prove. */
+/* Before it: the feasible point, and what the rules of the prior prove. */
 TARGET static void first_candidate(Space *w) {
   prior_rules(w, w->scores);
   memcpy(w->mechanism, w->feasible, w->inputs * w->across * sizeof(double));
@@ -362,7 +251,6 @@ TARGET static void first_candidate(Space *w) {
   w->value = INFINITY, w->bound = cheapest(w);
 }
 
-/* The point of start number `attempt`, with its costs. */
 TARGET static void begin(Space *w, long attempt) {
   independent_point(w, attempt < 2 ? 1.0 : FARTHER, &w->point);
   if (attempt == 0) average_point(w, &w->trial);

@@ -7,7 +7,8 @@ does not meet the goal there is left to a solve of its own.
 
 Compiling takes seconds, so problems of a kind that are fewer than that is worth are iterated on by NumPy, all of them
 in every operation (`_lanes`): the same steps of the same program, from a first start only. Small problems of the least
-mutual information are stated so too, and then solved by a kernel, whatever their number.
+mutual information, and of the least worst log-ratios, are stated so too, and then solved by a kernel, whatever their
+number.
 """
 
 import dataclasses

@@ -16,11 +16,12 @@ from jax.sharding import Mesh
 from jaxpriv._compile import target_platform
 from jaxpriv.joints import AbstractJoint
 from jaxpriv.leakage import MutualInformation
+from jaxpriv.leakage.pointwise import AbstractPointwiseLeakage
 from jaxpriv.presolve.buckets import Bucket, Measures, bucket_of, form_of, grows, numeric
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.program.lower import tables_of
 from jaxpriv.solvers import Goal, InteriorPoint
-from jaxpriv.solvers.interior_point import information
+from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving.choice import pick_solver
 from jaxpriv.solving.loops import SMALL, compile_setting, step_seconds
 
@@ -38,7 +39,7 @@ WORTH_COMPILING = 4.0
 _MOST_UNCOMPILED, _BYTES_UNCOMPILED, _FEWEST_UNCOMPILED = 512, 2.0**27, 6
 # The seconds of such a batch beside its lanes, and those of an entry of a mechanism. Measured at the same sizes.
 _BATCH_UNCOMPILED, _ENTRY_UNCOMPILED = 0.04, 1e-5
-# The same of a batch by the kernel for mutual information, and about the tables of a problem that it holds at a time.
+# The same of a batch by a kernel, and about the tables of a problem that it holds at a time.
 _BY_KERNEL, _TABLES = (0.01, 2e-6), 12
 # About the steps of a solve (compiled, and in NumPy, where a step takes longer), and of those for the least worst
 # outcome relative to them; the seconds of a small solve in NumPy; and those of a step that no size explains.
@@ -117,14 +118,16 @@ class Kind(NamedTuple):
 
     @property
     def by_kernel(self) -> bool:
-        """Whether a kernel solves the problems of a batch as a whole: those of the least mutual information under one
-        joint, as small as what NumPy iterates on.
+        """Whether a kernel solves the problems of a batch as a whole: those of the least mutual information, and of the
+        least worst outcome of a measure of log-ratios, under one joint, as small as what NumPy iterates on.
         """
-        (measure, *limits), target = self.measures.values, self.form
-        mine = isinstance(measure, MutualInformation) and not limits and self.groups == 1 and target != "leakage_budget"
-        small = self._step_seconds <= SMALL and self.distortions <= information.MOST_BUDGETS
+        measure, *limits = self.measures.values
+        average = isinstance(measure, MutualInformation) and self.form != "leakage_budget"
+        ratios = isinstance(measure, AbstractPointwiseLeakage) and self.least_worst
+        mine = (average or ratios) and not limits and self.groups == 1
+        small = self._step_seconds <= SMALL and self.distortions <= whole.MOST_BUDGETS
         here = compile_setting() != "always" and target_platform() == "cpu"
-        return mine and small and here and information.has_kernel()
+        return mine and small and here and whole.has_kernels()
 
     @property
     def lanes_uncompiled(self) -> int:

@@ -47,12 +47,12 @@ from jaxpriv.solvers import (
     iterate,
     resume,
 )
-from jaxpriv.solvers.interior_point import information
+from jaxpriv.solvers.interior_point import whole
 
 SWITCH = "JAXPRIV_COMPILE"
 # Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y.
 SMALL = 7e-3
-# The same up to which the kernel for mutual information, on one thread, takes less time than compiled code on two: 40
+# The same up to which a kernel for whole solves, on one thread, takes less time than compiled code on two: 40
 # symbols. Measured at 8 to 64.
 _WHOLE = 1.5e-3
 # Processor seconds in NumPy after which a program of the same structure and shapes is compiled: about what compiling
@@ -138,7 +138,7 @@ def compile_setting() -> str:
 
 
 def suits(solver: AbstractSolver, program: PyTree, step: float, compiling: float = 1.0, watched: bool = False) -> bool:
-    """Whether a program is run without compiling: by NumPy, or as a whole by the kernel for mutual information.
+    """Whether a program is run without compiling: by NumPy, or as a whole by a kernel.
 
     `step`: the predicted seconds of a compiled step; `compiling`: what compiling the loop takes, in times of one
     program; `watched`: whether every step is to be reported, or a clock asked after it.
@@ -150,7 +150,7 @@ def suits(solver: AbstractSolver, program: PyTree, step: float, compiling: float
         return True
     if step > SMALL or target_platform() != "cpu":
         return False
-    if _REPEATABLE.get() or (not watched and step <= _WHOLE and information.takes(solver, program)):
+    if _REPEATABLE.get() or (not watched and step <= _WHOLE and whole.takes(solver, program)):
         return True
     return spent(_key(solver, program)) < compiling * _ENOUGH
 
@@ -167,7 +167,7 @@ def iterate_uncompiled(
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
     The clock is asked, and `report` called with the candidate and the steps so far, after every step; where nobody
-    watches, the kernel for mutual information takes the first start as a whole. `begin`: a first candidate is found
+    watches, a kernel that takes the program takes the first start as a whole. `begin`: a first candidate is found
     whatever the clock says.
     """
     begun = time.thread_time()
@@ -176,9 +176,9 @@ def iterate_uncompiled(
     try:
         # What is not finite is looked for where it matters, as in compiled code.
         with _ONE_THREAD, np.errstate(all="ignore"):
-            if not clock.watched and information.takes(solver, program):
+            if not clock.watched and whole.takes(solver, program):
                 with clock.held():
-                    found, count = information.solved(solver, program, goal, limit)
+                    found, count = whole.solved(solver, program, goal, limit)
                 best, steps = jax.tree.map(lambda leaf: leaf[0], found), int(count[0])
                 report(best, np.asarray(steps))
                 if goal.met(best) or steps >= limit:
@@ -215,12 +215,12 @@ def iterate_all_uncompiled(
 
 def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: int) -> tuple[PyTree, np.ndarray]:
     """(best candidates, steps) of `solvers.iterate` from its first start for a program with lanes (`_lanes`), at most
-    `limit` steps: plain arrays with a leading axis. By the kernel for mutual information where it takes the program.
+    `limit` steps: plain arrays with a leading axis. By a kernel where one takes the program.
 
     A lane that is done leaves the batch; so does one that stalls, with what it has.
     """
-    if information.takes(solver, program):
-        return information.solved(solver, program, goal, limit)
+    if whole.takes(solver, program):
+        return whole.solved(solver, program, goal, limit)
     with _ONE_THREAD, np.errstate(all="ignore"):
         state = solver.init(program, 0, solver.blank(program))
         count = _lanes.count_of(*jax.tree.leaves(program))

@@ -42,7 +42,7 @@ from jaxpriv.program.lower import (
 )
 from jaxpriv.solution import Solution, Status
 from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state
-from jaxpriv.solvers.interior_point import information
+from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solvers.interior_point.method import InteriorState
 from jaxpriv.solving.stages import AWAY, distortion_of, inner_goal, own_goal
 
@@ -131,7 +131,7 @@ def traced_excess(problem: DistortionProblem, limits: Limits, mechanism: Arr) ->
 def best_of(solver: AbstractSolver, program: Program, goal: Goal, max_steps: ScalarLike) -> tuple[TracedResult, Any]:
     """(the solver's best for a program with a feasible point, moved into the limits and certified; its last point)."""
     reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
-    best, steps, point = information.in_trace(solver, reduced.program, reduced.goal, max_steps)
+    best, steps, point = whole.in_trace(solver, reduced.program, reduced.goal, max_steps)
     mechanism, k, eta, price = reduced.expanded(best)
     mechanism = _inside(program, mechanism)
     proof = certify_program(program, mechanism, k, eta, price)

@@ -16,7 +16,7 @@ from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.program.convex import Form, in_lanes
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers._parts import in_precision
-from jaxpriv.solvers.interior_point import information
+from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solvers.interior_point.candidate import dual_bound, objective
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solving import batches, kinds, loops
@@ -61,7 +61,7 @@ def random_program(seed, sizes, budgets, *, sparse=False, padded=False):
 def _by_steps(monkeypatch, run):
     """The same without the kernel."""
     with monkeypatch.context() as patch:
-        patch.setattr(information, "_kernel", lambda: None)
+        patch.setattr(whole, "_loaded", lambda _: None)
         return run()
 
 
@@ -105,7 +105,7 @@ def test_a_solve_is_that_of_the_method(case, monkeypatch):
     solver = InteriorPoint()
     for seed in range(3):
         reduced = Reduced.of(random_program(seed, sizes, budgets, **more), Goal(1e-8))
-        assert information.takes(solver, reduced.program)
+        assert whole.takes(solver, reduced.program)
         found, steps = loops.iterate_uncompiled(Clock(), solver, reduced.program, reduced.goal, 100, lambda *_: None)
         wanted, wanted_steps = _by_steps(
             monkeypatch,
@@ -126,7 +126,7 @@ def test_every_step_is_that_of_the_method(limit, warm_steps, monkeypatch):
     solver = InteriorPoint(warm_steps=warm_steps)
     reduced = Reduced.of(random_program(7, (6, 7, 8), 1), Goal(1e-12))
     lanes = dataclasses.replace(reduced.program, cost=with_lanes(reduced.program.cost[None]))
-    found, steps = information.solved(solver, lanes, reduced.goal, limit)
+    found, steps = whole.solved(solver, lanes, reduced.goal, limit)
     wanted, wanted_steps = _by_steps(monkeypatch, lambda: loops.iterate_lanes(solver, lanes, reduced.goal, limit))
     assert steps == wanted_steps == limit
     tolerance = 1e-10 if warm_steps == 0 else 1e-4
@@ -167,8 +167,8 @@ def test_a_start_that_fails_is_followed_by_those_of_the_method(monkeypatch):
     """What the kernel has found is kept, its steps count, and the next starts are further inside."""
     solver, attempts = InteriorPoint(), []
     reduced = Reduced.of(random_program(3, (5, 5, 5), 1), Goal(1e-9))
-    kernel, init = information.solved, InteriorPoint.init
-    monkeypatch.setattr(information, "solved", lambda solver, program, goal, limit: kernel(solver, program, goal, 2))
+    kernel, init = whole.solved, InteriorPoint.init
+    monkeypatch.setattr(whole, "solved", lambda solver, program, goal, limit: kernel(solver, program, goal, 2))
     monkeypatch.setattr(
         InteriorPoint,
         "init",
@@ -188,8 +188,8 @@ def test_a_start_that_fails_is_followed_by_those_of_the_method(monkeypatch):
 def test_it_takes_the_least_mutual_information_alone():
     program = random_program(0, (4, 4, 4), 1)
     solver = InteriorPoint()
-    assert information.takes(solver, program)
-    assert not information.takes(MirrorDescent(), program)
+    assert whole.takes(solver, program)
+    assert not whole.takes(MirrorDescent(), program)
     (term,) = program.terms
     others = [
         dataclasses.replace(program, terms=(term, term)),
@@ -200,7 +200,7 @@ def test_it_takes_the_least_mutual_information_alone():
         in_precision(program, np.float32),
         dataclasses.replace(program, constraints=np.zeros((15, 4, 4)), budgets=np.zeros(15)),
     ]
-    assert not any(information.takes(solver, one) for one in others)
+    assert not any(whole.takes(solver, one) for one in others)
 
 
 def _problems(count, sizes, **more):
@@ -251,7 +251,7 @@ def test_batches_and_single_solves_compile_nothing(nothing_else, more):
 
 @kernels
 def test_what_is_watched_takes_its_steps_one_by_one(monkeypatch):
-    monkeypatch.setattr(information, "solved", None)  # must not be asked
+    monkeypatch.setattr(whole, "solved", None)  # must not be asked
     (problem,) = _problems(1, [(4, 4, 4)])
     lines = []
     found = jp.solve(problem, progress=lines.append)

@@ -9,7 +9,7 @@ import jaxpriv as jp
 from jaxpriv import _compile, _native
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.solvers import Goal, InteriorPoint
-from jaxpriv.solvers.interior_point import information
+from jaxpriv.solvers.interior_point import whole
 from jaxpriv.testing import random_joint
 from tests.solvers.test_information import random_program
 
@@ -27,7 +27,7 @@ def library_settings():
 @pytest.fixture
 def no_loop(monkeypatch):
     """The loop of the method is not traced."""
-    monkeypatch.setattr(information, "last_state", None)
+    monkeypatch.setattr(whole, "last_state", None)
 
 
 def _reduced(seed, tol, budgets=1):
@@ -40,11 +40,11 @@ def _ended(solver, reduced, *limits, by_loop=False):
 
     @jax.jit
     def run(program, goal, most):
-        return information.in_trace(solver, program, goal, most)
+        return whole.in_trace(solver, program, goal, most)
 
     with pytest.MonkeyPatch.context() as patch:
         if by_loop:
-            patch.setattr(information, "_kernel", lambda: None)
+            patch.setattr(whole, "_loaded", lambda _: None)
         return [run(reduced.program, reduced.goal, most) for most in limits]
 
 
@@ -120,10 +120,10 @@ def test_other_platforms_keep_the_loop(monkeypatch):
     reduced = _reduced(3, 1e-8)
 
     def run(program, goal):
-        return information.in_trace(InteriorPoint(), program, goal, 30)
+        return whole.in_trace(InteriorPoint(), program, goal, 30)
 
     alone = jax.jit(run)(reduced.program, reduced.goal)
-    monkeypatch.setattr(information, "backends", lambda: {"cpu": None, "cuda": None})
+    monkeypatch.setattr(whole, "backends", lambda: {"cpu": None, "cuda": None})
     traced = jax.jit(lambda *args: run(*args)).trace(reduced.program, reduced.goal)
     assert "jaxpriv_information" in traced.lower(lowering_platforms=("cpu",)).as_text()
     assert "jaxpriv_information" not in traced.lower(lowering_platforms=("tpu",)).as_text()
@@ -140,9 +140,9 @@ def test_what_the_kernel_does_not_take_runs_the_loop(form, monkeypatch):
     def refuse(*_):
         raise _LoopIsTraced
 
-    monkeypatch.setattr(information, "last_state", refuse)
+    monkeypatch.setattr(whole, "last_state", refuse)
     if form == "large":
-        monkeypatch.setattr(information, "_MOST_SYMBOLS", 3)
+        monkeypatch.setattr(whole, "_MOST_SYMBOLS", 3)
     kind = np.float32 if form == "single precision" else np.float64
     asked = {"leakage_budget": 0.05} if form == "limit" else {"budget": 0.3}
     solver = "mirror-descent" if form == "another solver" else "auto"
@@ -154,9 +154,9 @@ def test_what_the_kernel_does_not_take_runs_the_loop(form, monkeypatch):
 def test_arrays_of_other_shapes_are_refused():
     program = random_program(6, _SHAPE, 1)
     reduced = Reduced.of(program, Goal(1e-6))
-    given, shapes = information._given(reduced.program), information._shapes(reduced.program)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="information: arrays of float64 of other shapes"):
-        _native.call("jaxpriv_information_call", shapes, *map(jnp.asarray, given), jnp.zeros(2), jnp.zeros(8))
+    given = whole._given(reduced.program, jnp.zeros(2), jnp.zeros(9))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="whole solves: arrays of float64 of other shapes"):
+        _native.call("jaxpriv_information_call", whole._shapes(reduced.program), *map(jnp.asarray, given))
 
 
 def test_a_program_without_budgets_and_with_symbols_without_mass(no_loop):

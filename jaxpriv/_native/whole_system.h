@@ -1,4 +1,4 @@
-/* The Newton system of `information.c`, for one instruction set: the outputs of a vector side by side.
+/* The Newton system of whole solves (`whole.h`), for one instruction set: the outputs of a vector side by side.
 
    With s = (x/z)^1/2, h = d^-1/2 and u the direction of h times the normal, B_y = (1 - u u') h A s and
    1 + B_y'B_y = (K_y'K_y)^-1; what is kept is K_y s, in panels of SIDE columns: rows from the diagonal on, SIDE vectors
@@ -17,6 +17,9 @@
 #define solve_some NAME(solve_some)
 #define solve_system NAME(solve_system)
 
+/* How much a diagonal is raised first, and from where on no more: of `_newton_system`. */
+#define LEAST_SHIFT 1e-14
+#define MOST_SHIFT 1e-4
 #define HALF (ROWS < 8 ? 2 : 4) /* rows of a block whose sums are in registers */
 
 static inline long NAME(panel)(long columns, long j) { return (columns - (j - SIDE) / 2) * j; }
@@ -69,8 +72,10 @@ INLINE void corner_factor(Vector *s, Vector *d) {
 }
 
 /* K s of the outputs of one vector, from B (T, columns) and s (columns): panels into `k`. `l`: row panels of the factor
-   below the diagonal; `d`: inverses of its blocks on it. */
-TARGET static void factor_outputs(long depth, long columns, const Vector *b, const Vector *s, Vector *k, Vector *l, Vector *d) {
+   below the diagonal; `d`: inverses of its blocks on it. The diagonal of 1 + B'B is raised by `shift` times itself. Whether
+   all was positive, of every output. */
+TARGET static Places factor_outputs(long depth, long columns, const Vector *b, const Vector *s, Vector shift, Vector *k,
+                                    Vector *l, Vector *d) {
   for (long i = 0; i < columns; i += SIDE) {
     Vector *own = l + i * (i - SIDE) / 2, *corner = d + i * SIDE, block[SIDE * SIDE];
     for (long j = 0; j <= i; j += SIDE) {
@@ -79,6 +84,7 @@ TARGET static void factor_outputs(long depth, long columns, const Vector *b, con
 #pragma GCC unroll 4
         for (int c = 0; c < SIDE; c++) block[r * SIDE + c] = all_of(i == j && r == c);
       multiply(depth, b + i, columns, b + j, columns, 1.0, block);
+      for (int r = 0; i == j && r < SIDE; r++) block[r * SIDE + r] += shift * block[r * SIDE + r];
       multiply(j, own, SIDE, l + j * (j - SIDE) / 2, SIDE, -1.0, block);
       if (j == i) break;
       const Vector *inverse = d + j * SIDE;
@@ -113,6 +119,10 @@ TARGET static void factor_outputs(long depth, long columns, const Vector *b, con
         }
     }
   }
+  Vector last = {0}; /* what is not positive makes all of the last row no number */
+  for (long j = 0; j < columns; j += SIDE)
+    for (int c = 0; c < SIDE; c++) last += k[NAME(panel)(columns, j) + (columns - 1 - j) * SIDE + c];
+  return last - last == 0.0;
 }
 
 /* ---- products with A -------------------------------------------------------------------------------- */
@@ -139,24 +149,24 @@ INLINE void weighted_rows(const int sides, long count, long n, const double *a, 
   }
 }
 
-/* A x of every output, (T, Y), of x (X, Y). */
-TARGET static void rows_of(const Space *w, const double *x, double *out) {
+/* A x of every output, (T, Y), of x (X, Y) and A with the inputs first. */
+TARGET static void rows_of(const Space *w, const double *turned, const double *x, double *out) {
   const long across = w->across / LANES;
   for (long v = 0; v < across; v++) {
     Vector *in = (Vector *)w->gather, *found = in + w->columns;
     for (long i = 0; i < w->inputs; i++) in[i] = ((const Vector *)x)[i * across + v];
-    weighted_rows(1, w->inputs, w->lines, w->turned, in, 0, found, 0);
+    weighted_rows(1, w->inputs, w->lines, turned, in, 0, found, 0);
     for (long t = 0; t < w->private; t++) ((Vector *)out)[t * across + v] = found[t];
   }
 }
 
 /* A'k of every output, (X, Y), of k (T, Y). */
-TARGET static void columns_of(const Space *w, const double *k, double *out) {
+TARGET static void columns_of(const Space *w, const double *rows, const double *k, double *out) {
   const long across = w->across / LANES;
   for (long v = 0; v < across; v++) {
     Vector *in = (Vector *)w->gather, *found = in + w->lines;
     for (long t = 0; t < w->private; t++) in[t] = ((const Vector *)k)[t * across + v];
-    weighted_rows(1, w->private, w->columns, w->rows, in, 0, found, 0);
+    weighted_rows(1, w->private, w->columns, rows, in, 0, found, 0);
     for (long i = 0; i < w->inputs; i++) ((Vector *)out)[i * across + v] = found[i];
   }
 }
@@ -197,7 +207,13 @@ TARGET static int factor_system(Space *w) {
       for (long i = 0; i < columns; i++)
         b[t * columns + i] = (h[t] * w->rows[t * columns + i] - u[t] * seen[i]) * s[i];
     Vector *k = (Vector *)w->k + v * triangle;
-    factor_outputs(count, columns, b, s, k, (Vector *)w->l, (Vector *)w->d);
+    Vector shift = {0};
+    for (int again = 1; again;) {
+      const Places good = factor_outputs(count, columns, b, s, shift, k, (Vector *)w->l, (Vector *)w->d);
+      const Vector more = larger(shift * 100.0, all_of(LEAST_SHIFT));
+      const Vector next = pick(good | (shift >= MOST_SHIFT), shift, more);
+      again = largest_of(next - shift) > 0.0, shift = next;
+    }
     for (long i = 0, at = 0; i < columns; i += SIDE)
       for (long j = 0; j <= i; j += SIDE, at += SIDE * SIDE)
         multiply(columns - i, k + NAME(panel)(columns, i), SIDE, k + NAME(panel)(columns, j) + (i - j) * SIDE, SIDE, 1.0,
@@ -266,7 +282,9 @@ INLINE void up(const int sides, long columns, const Vector *k, const Vector *v, 
   }
 }
 
-/* `sides` solutions: dX (with K s (rho - A'h b) in its place meanwhile), dZ inside of the support, dk and d nu. */
+/* `sides` solutions: dX (with K s (rho - A'h b) in its place meanwhile), dZ inside of the support, dk and d nu; of linear
+   rows ds and dt, too: what the equation of a row leaves of it is a multiple dt of the normal, and of that dt the
+   component along u is all there is. */
 INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *moves) {
   const long across = w->across / LANES, columns = w->columns, count = w->private, inputs = w->inputs, n = padded(inputs);
   const long triangle = NAME(panel)(columns, columns), lines = w->lines;
@@ -283,10 +301,12 @@ INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *mov
           along += u[t] * q[m * lines + t];
         }
         along = ((const Vector *)asked[m].level)[y] * ((const Vector *)w->shorter)[y] - along;
+        if (LINEAR) ((Vector *)moves[m].t)[y] = along;
         for (long t = 0; t < count; t++) b[t * across + y] = q[m * lines + t] += along * u[t];
         for (long t = 0; t < count; t++) q[m * lines + t] *= h[t];
       } else {
         for (long t = 0; t < count; t++) b[t * across + y] = q[m * lines + t] = (Vector){0};
+        if (LINEAR) ((Vector *)moves[m].t)[y] = (Vector){0};
       }
     }
     weighted_rows(sides, count, columns, w->rows, q, lines, v, columns);
@@ -326,6 +346,14 @@ INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *mov
       Vector along = {0}, *b = (Vector *)moves[m].k, *own = q + m * lines;
       for (long t = 0; t < count; t++) along += u[t] * (own[t] *= h[t]);
       for (long t = 0; t < count; t++) b[t * across + y] = own[t] = h[t] * (own[t] - along * u[t] + b[t * across + y]);
+      if (LINEAR) {
+        Vector *level = (Vector *)moves[m].t, *slack = (Vector *)moves[m].s;
+        level[y] = (along - level[y]) * ((const Vector *)w->shorter)[y];
+        for (long t = y; t < count * across; t += across) {
+          slack[t] = -((const Vector *)w->curved)[t] * b[t];
+          if (asked[m].slacks) slack[t] += ((const Vector *)asked[m].slacks)[t];
+        }
+      }
     }
     weighted_rows(sides, count, columns, w->rows, q, lines, half, columns);
     for (int m = 0; m < sides; m++)

@@ -1,0 +1,39 @@
+/* Whole solves of the least worst outcome of measures of log-ratios: minimax programs of one term of linear rows (LINEAR, role
+   WORST, with a rate), which read A W_y <= peak rise W_y, or A W_y <= t_y (reference + peak turn) for some t_y, under
+   budgets. Their value is the logarithm of the peak. */
+
+#define LINEAR 1
+#include "whole.h"
+
+/* Numbers of `start.py` and `candidate.py`, by their names there. */
+#define SLACK 0.1
+#define MOST_FEASIBLE 0.95
+#define ABOVE 1.3
+#define FURTHER_INSIDE 30.0
+#define FURTHEST_INSIDE 1000.0
+#define NEWTON_STEPS 12
+#define RARE 0.1
+#define ROUNDINGS 64
+#define EPS 0x1p-52
+
+#define BODY "least_ratios_body.h"
+#include "targets.h"
+
+/* RISE (T, X) and TURN (T): zeros where the rows are normalised, and where they are not. */
+enum { REFERENCE = OWN, RISE, TURN, GIVEN };
+
+static void read_own(Space *w, const double *const *given) {
+  both_ways(w, given[ROWS_OF], w->stated, w->stated_turned), both_ways(w, given[RISE], w->rise, w->rise_turned);
+  copy(w->private, given[REFERENCE], w->reference), copy(w->private, given[TURN], w->turn);
+  for (long y = 0; y < w->across; y++) w->absent[y] = y < w->outputs ? 0.0 : FAR, w->t[y] = 1.0;
+}
+
+/* Problems from <= i < to; see `Problems`. 0 if there was no memory. */
+int jaxpriv_least_ratios(long from, long to, const long *sizes, const double *const *given, const long *apart, double *const *found) {
+  const Problems all = {sizes, apart, given, found, GIVEN, PICK(solved), read_own};
+  return solve_alone(&all, from, to);
+}
+
+XLA_FFI_Error *jaxpriv_least_ratios_call(XLA_FFI_CallFrame *frame) {
+  return solve_batch(frame, WORDS_GIVEN "T TX T" WORDS_FOUND " YT Y P", GIVEN, PICK(solved), read_own);
+}

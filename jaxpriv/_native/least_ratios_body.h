@@ -1,0 +1,390 @@
+/* What `least_ratios.c` does with one problem, for one instruction set, beside the steps themselves. */
+
+#include "panels.h"
+#include "vectors.h"
+#include "whole_system.h"
+#include "whole_body.h"
+
+#define put_peak NAME(put_peak)
+#define allowed_of NAME(allowed_of)
+#define ratio NAME(ratio)
+#define ratios_of NAME(ratios_of)
+#define largest_ratio NAME(largest_ratio)
+#define middle NAME(middle)
+#define within_budgets NAME(within_budgets)
+#define first_rows NAME(first_rows)
+#define finite NAME(finite)
+#define meets NAME(meets)
+#define without_rare NAME(without_rare)
+#define least_leaking NAME(least_leaking)
+#define lowered NAME(lowered)
+#define least_ratio NAME(least_ratio)
+
+/* ---- of a peak -------------------------------------------------------------------------------------- */
+
+/* The rows and the normalisation as they are at a peak. */
+TARGET static void put_peak(Space *w, double peak) {
+  const long across = w->across / LANES;
+  if (w->normalised) {
+    for (long t = 0; t < w->private; t++)
+      for (long v = 0; v < across; v++)
+        ((Vector *)w->normal)[t * across + v] = all_of(w->reference[t] + peak * w->turn[t]);
+    return;
+  }
+  for (long i = 0; i < w->private * w->columns; i++) w->rows[i] = w->stated[i] - peak * w->rise[i];
+  for (long i = 0; i < w->inputs * w->lines; i++) w->turned[i] = w->stated_turned[i] - peak * w->rise_turned[i];
+}
+
+/* What a unit of the peak allows of the rows at x (X, Y) and t (Y): (T, Y). */
+TARGET static void allowed_of(Space *w, const double *x, const double *t, double *to) {
+  const long across = w->across / LANES;
+  if (!w->normalised) {
+    rows_of(w, w->rise_turned, x, to);
+    return;
+  }
+  for (long i = 0; i < w->private; i++)
+    for (long v = 0; v < across; v++) ((Vector *)to)[i * across + v] = w->turn[i] * ((const Vector *)t)[v];
+}
+
+/* Nothing is held against nothing where an output has no mass. */
+INLINE Vector ratio(Vector leak, Vector held) {
+  const Vector none = pick(leak > TINY, all_of(INFINITY), all_of(-INFINITY));
+  return pick(held > TINY, leak / larger(held, all_of(TINY)), none);
+}
+
+/* The largest ratio of every output of a mechanism (X, Y), -inf of one without mass: (Y), in `ratios`. */
+TARGET static void ratios_of(Space *w, const double *x) {
+  const long across = w->across / LANES;
+  Vector *rows = (Vector *)w->ax, *held = (Vector *)w->valid;
+  rows_of(w, w->stated_turned, x, w->ax);
+  if (!w->normalised) rows_of(w, w->rise_turned, x, w->valid);
+  for (long v = 0; v < across; v++) {
+    Vector worst = all_of(-INFINITY), lower = all_of(INFINITY);
+    for (long t = 0; t < w->private; t++) {
+      const Vector own = rows[t * across + v];
+      if (!w->normalised)
+        worst = larger(worst, ratio(own, held[t * across + v]));
+      else if (w->turn[t] > 0.0)
+        worst = larger(worst, own / w->turn[t]);
+      else
+        lower = smaller(lower, own / w->reference[t]);
+    }
+    ((Vector *)w->ratios)[v] = w->normalised ? ratio(worst, lower) : worst;
+  }
+}
+
+TARGET static double largest_ratio(Space *w, const double *x) {
+  Vector most = all_of(-INFINITY);
+  ratios_of(w, x);
+  for (long v = 0; v < w->across / LANES; v++) most = larger(most, ((const Vector *)w->ratios)[v]);
+  return largest_of(most);
+}
+
+/* ---- the first point -------------------------------------------------------------------------------- */
+
+/* The middle of the t with rows (T, Y) <= t normal, into t (Y). */
+TARGET static void middle(const Space *w, const double *rows, double *t) {
+  const long across = w->across / LANES;
+  for (long v = 0; v < across; v++) {
+    Vector lower = all_of(-FAR), upper = all_of(FAR);
+    for (long i = v; i < w->private * across; i += across) {
+      const Vector b = ((const Vector *)w->normal)[i], own = ((const Vector *)rows)[i] / b;
+      lower = pick(b > 0.0, larger(lower, own), lower), upper = pick(b < 0.0, smaller(upper, own), upper);
+    }
+    ((Vector *)t)[v] = 0.5 * (lower + upper);
+  }
+}
+
+/* How much of the feasible point a mixture with x takes that leaves a share of its slack in every budget. */
+TARGET static double within_budgets(const Space *w, const double *x) {
+  double share = 0.0;
+  for (long r = 0; r < w->budgets; r++) {
+    const double used = spent_by(w, r, x), held = spent_by(w, r, w->feasible), slack = w->limits[r] - held;
+    const double most = w->limits[r] - SLACK * (slack > 0.0 ? slack : 0.0);
+    if (!(used > most)) continue;
+    double own = (used - most) / (used > held ? used - held : 1.0);
+    own = own > MOST_FEASIBLE ? MOST_FEASIBLE : own;
+    share = own > share ? own : share;
+  }
+  return share;
+}
+
+/* t, k and s of a first point with x at the present peak: gaps, and equal products such that a unit of the peak allows
+   `target` at these prices. The mean product. */
+TARGET static double first_rows(Space *w, double target, Point *to) {
+  const long across = w->across / LANES, table = w->private * across;
+  rows_of(w, w->turned, to->x, w->ax);
+  if (w->normalised) middle(w, w->ax, to->t);
+  allowed_of(w, to->x, to->t, w->lost);
+  Vector sum = {0}, *k = (Vector *)to->k, *s = (Vector *)to->s;
+  for (long v = 0; v < across; v++) {
+    const Vector present = pick(((const Vector *)w->absent)[v] == 0.0, all_of(1.0), (Vector){0});
+    const Vector t = ((const Vector *)to->t)[v];
+    for (long i = v; i < table; i += across) {
+      const Vector held = ((const Vector *)w->lost)[i];
+      const Vector gap = ((const Vector *)w->normal)[i] * t - ((const Vector *)w->ax)[i];
+      s[i] = pick(present > 0.0, gap, all_of(1.0));
+      k[i] = present / (s[i] * (double)w->private);
+      sum += held / pick(held > 0.0, s[i], all_of(1.0)) * present;
+    }
+  }
+  const double mu = target * w->private / sum_of(sum);
+  for (long i = 0; i < table; i++) k[i] *= mu;
+  return mu;
+}
+
+TARGET static void first_candidate(Space *w) {
+  memcpy(w->mechanism, w->feasible, w->inputs * w->across * sizeof(double));
+  memset(w->scores, 0, w->private * w->across * sizeof(double)), memset(w->price, 0, w->budgets * sizeof(double));
+  w->value = INFINITY, w->bound = -INFINITY;
+}
+
+TARGET static void begin(Space *w, long attempt) {
+  const double targets[] = {1.0, FURTHER_INSIDE, FURTHEST_INSIDE};
+  uniform(w, w->after);
+  mixed(w, w->after, within_budgets(w, w->after), w->feasible, w->point.x);
+  const double peak = w->point.peak[0] = ABOVE * largest_ratio(w, w->point.x);
+  put_peak(w, peak);
+  around(w, first_rows(w, targets[attempt < 2 ? attempt : 2], &w->point), &w->point);
+}
+
+/* ---- of a point ------------------------------------------------------------------------------------- */
+
+TARGET static void residuals(Space *w) {
+  const long across = w->across / LANES, matrix = w->inputs * across;
+  const double total = inverses(w), share = 1.0 / w->private;
+  Vector pairs = {0}, balance = {0};
+  rows_of(w, w->turned, w->point.x, w->ax);
+  allowed_of(w, w->point.x, w->point.t, w->lost);
+  for (long v = 0; v < across; v++) {
+    const Vector level = ((const Vector *)w->point.t)[v];
+    Vector missing = {0}, turned = {0};
+    for (long t = 0, i = v; t < w->private; t++, i += across) {
+      const Vector k = ((const Vector *)w->point.k)[i], s = ((const Vector *)w->point.s)[i];
+      const Vector b = ((const Vector *)w->normal)[i], held = ((const Vector *)w->lost)[i];
+      const Vector inverse = pick(k > 0.0, 1.0 / k, (Vector){0});
+      ((Vector *)w->inverse_k)[i] = inverse;
+      ((Vector *)w->inverse_s)[i] = 1.0 / s;
+      ((Vector *)w->curved)[i] = s * inverse;
+      ((Vector *)w->weighted)[i] = share * inverse;
+      ((Vector *)w->pushed)[i] = -s;
+      ((Vector *)w->link)[i] = ((const Vector *)w->ax)[i] - b * level; /* with what the products ask of s */
+      ((Vector *)w->lost)[i] = -held;
+      pairs += k * s, balance += k * held;
+      missing -= k * b, turned -= k * w->turn[t];
+    }
+    ((Vector *)w->missing)[v] = missing, ((Vector *)w->unturned)[v] = turned;
+  }
+  if (!w->normalised) columns_of(w, w->rise, w->point.k, w->rho + (2 + w->budgets) * matrix * LANES);
+  w->mu = (total + sum_of(pairs)) / w->pairs, w->balance = sum_of(balance);
+}
+
+TARGET static void bend_of(Space *w, const Point *move) {
+  if (w->normalised) return;
+  columns_of(w, w->rise, move->k, w->bent);
+  for (long i = 0; i < w->inputs * w->across / LANES; i++) ((Vector *)w->bent)[i] *= move->peak[0];
+}
+
+TARGET static void rescaled(Space *w) {
+  const long across = w->across / LANES, table = w->private * across;
+  Vector *k = (Vector *)w->point.k, share = {0};
+  allowed_of(w, w->point.x, w->point.t, w->lost);
+  for (long i = 0; i < table; i++) share += k[i] * ((const Vector *)w->lost)[i];
+  const double scale = 1.0 / sum_of(share);
+  for (long i = 0; i < table; i++) k[i] *= scale;
+  for (long i = 0; i < w->inputs; i++) w->point.nu[i] *= scale;
+  for (long r = 0; r < w->budgets; r++) w->point.price[r] *= scale;
+  put_peak(w, w->point.peak[0]);
+}
+
+/* a, 0 where it is no number. */
+INLINE Vector finite(Vector a) { return pick(a - a == 0.0, a, (Vector){0}); }
+
+/* Its right-hand side is in `logs` (rho), `ax` (link), `after` (level) and `valid` (products). */
+TARGET static Sides corrections(Space *w, const Point *move, double length, double sigma) {
+  const long across = w->across / LANES;
+  const double a = length + FURTHER < 1.0 ? length + FURTHER : 1.0, goal = ((1.0 - a) + a * sigma) * w->mu;
+  const int usable = corrected(w, move, a, goal);
+  const Vector aim = all_of(goal / w->private);
+  const double second = usable ? -a * a * move->peak[0] : 0.0;
+  Vector *link = (Vector *)w->ax, *level = (Vector *)w->after, *asked = (Vector *)w->valid, share = {0};
+  allowed_of(w, move->x, move->t, w->ax);
+  for (long v = 0; v < across; v++) {
+    Vector turned = {0};
+    for (long t = 0, i = v; t < w->private; t++, i += across) {
+      const Vector dk = ((const Vector *)move->k)[i], k = ((const Vector *)w->point.k)[i] + a * dk;
+      const Vector s = ((const Vector *)w->point.s)[i] + a * ((const Vector *)move->s)[i], held = link[i];
+      share += dk * held, turned += w->turn[t] * dk;
+      asked[i] = towards(k * s, aim) * ((const Vector *)w->inverse_k)[i];
+      link[i] = asked[i] + finite(second * held);
+    }
+    level[v] = finite(second * turned);
+  }
+  return (Sides){w->logs, w->ax, w->after, NULL, w->pair, w->limit, w->valid, -a * a * sum_of(share)};
+}
+
+/* ---- candidates ------------------------------------------------------------------------------------- */
+
+/* Whether a mechanism (X, Y) meets the budgets, up to rounding. */
+TARGET static int meets(const Space *w, const double *x) {
+  const long matrix = w->inputs * w->across / LANES;
+  for (long r = 0; r < w->budgets; r++) {
+    const Vector *c = (const Vector *)w->constraints + r * matrix;
+    Vector used = {0}, size = {0};
+    for (long i = 0; i < matrix; i++) {
+      const Vector part = c[i] * ((const Vector *)x)[i];
+      used += part, size += larger(part, -part);
+    }
+    if (!(sum_of(used) <= w->limits[r] + ROUNDINGS * EPS * sum_of(size))) return 0;
+  }
+  return 1;
+}
+
+/* The mechanism of the point, within the budgets, without outputs that exceed its peak by more than they have of all mass, in
+   `left`: whether every useful symbol has another. What these had, the others get as each has them. */
+TARGET static int without_rare(Space *w) {
+  const long across = w->across / LANES, matrix = w->inputs * across;
+  const Vector *x = (const Vector *)w->point.x;
+  Vector *mass = (Vector *)w->after, *rare = (Vector *)w->rare, *left = (Vector *)w->left, *onto = (Vector *)w->onto;
+  Vector *other = (Vector *)w->other, given = {0};
+  double all = 0.0;
+  memset(mass, 0, w->across * sizeof(double));
+  for (long i = 0; i < w->inputs; i++) {
+    all += w->mass[i];
+    for (long v = 0; v < across; v++) mass[v] += w->mass[i] * x[i * across + v];
+  }
+  ratios_of(w, w->point.x);
+  for (long v = 0; v < across; v++) {
+    mass[v] *= 1.0 / all;
+    const Places over = ((const Vector *)w->ratios)[v] > (1.0 + mass[v]) * w->point.peak[0];
+    rare[v] = pick(over, all_of(1.0), (Vector){0});
+    given += rare[v] * mass[v];
+  }
+  const double least = RARE * sqrt(sum_of(given));
+  for (long v = 0; v < across; v++) rare[v] = pick(mass[v] < least, all_of(1.0), rare[v]);
+  int usable = 1;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector kept = {0}, freed = {0}, freely = {0};
+    for (long v = 0, at = i * across; v < across; v++, at++) {
+      onto[at] = pick(rare[v] > 0.0, (Vector){0}, x[at]);
+      kept += onto[at], freed += x[at] - onto[at];
+      freely += rare[v] * ((const Vector *)w->feasible)[at];
+    }
+    const double held = sum_of(kept), share = 1.0 / (held > TINY ? held : TINY);
+    const double own = sum_of(freed), feasible = sum_of(freely);
+    Vector sum = {0};
+    for (long v = 0, at = i * across; v < across; v++, at++) {
+      const Vector to = onto[at] * share;
+      left[at] = onto[at] + own * to, sum += left[at];
+      other[at] = pick(rare[v] > 0.0, (Vector){0}, ((const Vector *)w->feasible)[at]) + feasible * to;
+    }
+    usable = usable && sum_of(sum) > 0.5;
+  }
+  if (!w->budgets || !usable) return usable;
+  if (!meets(w, w->other)) /* then what costs least at the prices, of one budget the least of all */
+    for (long i = 0; i < w->inputs; i++) {
+      double lowest = FAR;
+      long cheapest_of = 0;
+      for (long y = 0; y < w->outputs; y++) {
+        const long at = i * w->across + y;
+        double cost = w->rare[y] > 0.0 ? FAR : w->far[at];
+        for (long r = 0; r < w->budgets; r++) cost += w->point.price[r] * w->constraints[r * matrix * LANES + at];
+        w->other[at] = 0.0;
+        if (cost < lowest) lowest = cost, cheapest_of = y;
+      }
+      w->other[i * w->across + cheapest_of] = 1.0;
+    }
+  mixed(w, w->left, used_over(w, w->left, w->other), w->other, w->onto);
+  memcpy(w->left, w->onto, matrix * sizeof(Vector));
+  return meets(w, w->left);
+}
+
+/* The better of the point's own mechanism and that without rare outputs, in `plain` or `left`; its peak. */
+TARGET static double least_leaking(Space *w, const double **found) {
+  mixed(w, w->point.x, used_over(w, w->point.x, w->feasible), w->feasible, w->plain);
+  const double value = largest_ratio(w, w->plain), fewer = without_rare(w) ? largest_ratio(w, w->left) : INFINITY;
+  *found = value <= fewer ? w->plain : w->left;
+  return value <= fewer ? value : fewer;
+}
+
+/* sum_x min_y [costs - e fall] - spent, and minus its slope. */
+TARGET static double lowered(const Space *w, const Vector *costs, const Vector *fall, double e, double *slope) {
+  const long across = w->across / LANES;
+  double sum = 0.0;
+  *slope = 0.0;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector least = all_of(INFINITY), along = {0};
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector own = costs[at] + ((const Vector *)w->far)[at] - e * fall[at];
+      along = pick(own < least, fall[at], along), least = smaller(least, own);
+    }
+    int first = 0;
+    for (int j = 1; j < LANES; j++) first = least[j] < least[first] ? j : first;
+    sum += least[first], *slope += along[first];
+  }
+  for (long r = 0; r < w->budgets; r++) sum -= w->point.price[r] * w->limits[r];
+  return sum;
+}
+
+/* The peak up to which the point's prices and rules, in `valid`, prove that no mechanism has it; -inf: none. */
+TARGET static double least_ratio(Space *w, double e) {
+  const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
+  const Vector *k = (const Vector *)w->point.k, *b = (const Vector *)w->normal;
+  const double peak = w->point.peak[0];
+  Vector *costs = (Vector *)w->after, *fall = (Vector *)w->logs, *valid = (Vector *)w->valid, *some = (Vector *)w->ax;
+  if (w->normalised) {
+    for (long v = 0; v < across; v++) {
+      Vector plus_of = {0}, minus = {0};
+      for (long i = v; i < table; i += across) {
+        plus_of += larger(b[i], (Vector){0}) * k[i], minus += larger(-b[i], (Vector){0}) * k[i];
+      }
+      const Vector balanced = pick(plus_of > 0.0, minus / plus_of, (Vector){0});
+      for (long i = v; i < table; i += across) valid[i] = pick(b[i] > 0.0, k[i] * balanced, k[i]);
+    }
+    /* At the peak e the lower rows have 1/e of what balances the others: they fall with the peak. */
+    for (int rising = 0; rising < 2; rising++) {
+      for (long t = 0; t < w->private; t++)
+        for (long i = t * across; i < (t + 1) * across; i++)
+          some[i] = (w->turn[t] != 0.0) == rising ? valid[i] : (Vector){0};
+      columns_of(w, w->rows, w->ax, rising ? w->after : w->logs);
+    }
+    for (long i = 0; i < matrix; i++) fall[i] *= -1.0 / peak, costs[i] += ((const Vector *)w->cost)[i];
+    for (long r = 0; r < w->budgets; r++)
+      for (long i = 0; i < matrix; i++)
+        costs[i] += w->point.price[r] * ((const Vector *)w->constraints)[r * matrix + i];
+  } else {
+    memcpy(w->valid, w->point.k, table * sizeof(Vector));
+    columns_of(w, w->rise, w->point.k, w->logs);
+    for (long i = 0; i < matrix; i++) costs[i] = ((const Vector *)w->costs)[i] + peak * fall[i];
+  }
+  double slope, spent = 0.0, size = 0.0, left = 0.0;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector most = {0};
+    for (long at = i * across; at < (i + 1) * across; at++)
+      most = larger(most, larger(costs[at], -costs[at]) * ((const Vector *)w->inside)[at]);
+    size += largest_of(most);
+  }
+  for (long r = 0; r < w->budgets; r++) spent += w->point.price[r] * w->limits[r];
+  for (int count = 0; count < NEWTON_STEPS; count++) {
+    left = lowered(w, costs, fall, e, &slope);
+    const double next = e + left / (slope > TINY ? slope : TINY);
+    if (next == e) break;
+    e = next;
+  }
+  return lowered(w, costs, fall, e, &slope) >= -ROUNDINGS * EPS * (fabs(spent) + size) ? e : -INFINITY;
+}
+
+TARGET static void improved(Space *w) {
+  const double *found;
+  const double leaking = least_leaking(w, &found), value = log(leaking > 0.0 ? leaking : 0.0);
+  if (value < w->value) {
+    w->value = value;
+    memcpy(w->mechanism, found, w->inputs * w->across * sizeof(double));
+  }
+  const double proved = least_ratio(w, exp(w->bound)), bound = log(proved > 0.0 ? proved : 0.0);
+  if (bound > w->bound) {
+    w->bound = bound;
+    memcpy(w->scores, w->valid, w->private * w->across * sizeof(double));
+    memcpy(w->price, w->point.price, w->budgets * sizeof(double));
+  }
+}

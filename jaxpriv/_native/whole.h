@@ -1,0 +1,281 @@
+/* Whole solves by the interior-point method, from its first start or from all, in double precision: what their kernels share.
+
+   `jaxpriv.solvers.interior_point` has the mathematics and the same in NumPy and JAX, for every program. A problem takes its
+   own steps and corrections, where a batch takes those of its slowest lane in every operation. The outputs lie side by
+   side in vectors. The kernels are called through ctypes, by several threads at a time, and by XLA. They define LINEAR before this:
+   0 for a relative entropy in the objective (`information.c`), 1 for the least ratio of linear rows
+   (`least_ratios.c`). */
+
+#include "systems.h"
+
+#define PART 8          /* problems of a task: threads that are done early find some left */
+#define SIDE 4          /* rows and columns of a block of the factors */
+#define MOST_BUDGETS 14 /* of a problem */
+#define MOST_FREE (MOST_BUDGETS + LINEAR) /* prices of the budgets, and the peak */
+#define MOST_SIDES (2 + MOST_FREE)
+#define FAR 1e300       /* larger than anything that it is compared with */
+#define LEAST 1e-16     /* least ratio of the curvature of a row to its square: `_LEAST` of `_newton_system` */
+#define TINY 0x1p-1022
+
+/* Numbers of `method.py`, by their names there. */
+#define BACK 0.85
+#define MOST_BACK 30
+#define SHORT 0.1
+#define MOST_SHORT 6
+#define LATE 30
+#define STUCK 0.02
+#define LEAST_SIGMA 1e-3
+#define MOST_SIGMA 0.9
+#define FURTHER 0.3
+#define INSIDE 10.0
+#define LESS 0.98
+#define LONGER 1.1
+#define OF_START 0.9
+#define LEAST_RATIO 1e-3
+#define OF_LOGARITHMS 2.0
+
+/* What the caller chooses: the fields of `InteriorPoint` in this order, and the most steps; and whether linear rows are
+   normalised. */
+typedef struct {
+  double warm_steps, correctors, long_enough, boundary, neighbourhood, score_change, attempts, most_steps, normalised;
+} Method;
+
+enum { CHOICES = sizeof(Method) / sizeof(double) };
+
+/* Arrays (X, Y), (X, Y), (T, Y), and of linear rows (T, Y) and (Y); (X), (R) and (R), and of linear rows (1); one behind
+   the other: a point, or a move of one. */
+typedef struct {
+  double *x, *z, *k, *s, *t, *nu, *price, *slack, *peak;
+} Point;
+
+/* A right-hand side: rho (X, Y), link (T, Y) and level (Y) (NULL: zeros), row (X) (NULL: zeros), pair and limits (R); of
+   linear rows what the products ask of s, (T, Y) (NULL: zeros; `link` has it too), and what the peak asks of the prices. */
+typedef struct {
+  const double *rho, *link, *level, *row, *pair, *limits, *slacks;
+  double balance;
+} Sides;
+
+/* One problem, and all working memory. The second axis of arrays (., Y) has `across` places, those of A `columns`, those of
+   A' `lines`: multiples of 8, SIDE and SIDE. Places beyond the outputs hold zeros, and ones in z and s. */
+typedef struct {
+  long private, inputs, outputs, budgets, normalised, free; /* free: prices of the budgets, and the peak */
+  long across, columns, lines, whole;                       /* whole: numbers of a point */
+  const Method *method;
+  double tol, rtol, shift;
+  double *rows, *turned, *cost, *constraints, *inside, *far, *feasible; /* inside: 1 on the support; far: FAR outside */
+  double *mass, *height, *under, *limits;
+  double pairs;
+  Point point, predict, centring, move, trial, own, response[MOST_FREE];
+  double *inverse_x, *inverse_z;                         /* 1/x on the support and 0 outside, 1/z */
+  double *normal, *curved, *link, *t, *missing, *use, *row; /* residuals; `missing` of the levels; t: of the normals */
+  double mu;
+  double *h, *u, *shorter, *k, *l, *d, *total, *sum, *scale, *schur, *strip, *half, *right, *gather; /* the system */
+  double *after, *rho, *costs, *ax, *logs, *pair, *limit, *matrix, *slope; /* of a step */
+  double *mechanism, *scores, *price;                    /* the best candidate, (X, Y), (T, Y), (R) */
+  double value, bound;
+  /* Of a relative entropy; bend: ln reference + centre, -FAR unseen. */
+  double *sums, *bend, *seen, *level;
+  /* Of linear rows: as they are at a peak of 0, what a unit of it takes off them (and both with the inputs first), and of
+     a normalisation; FAR beyond the outputs. */
+  double *stated, *rise, *stated_turned, *rise_turned, *reference, *turn, *absent;
+  double *inverse_k, *inverse_s, *pushed, *weighted, *lost, *unturned, *nothing, *bent, *shares, balance; /* of a point, or a move */
+  double *plain, *left, *onto, *other, *ratios, *rare, *valid;                                  /* of a candidate */
+} Space;
+
+#define TAKE(name, count) (w->name = at, at += padded(count))
+
+static double *take_point(const Space *w, Point *p, double *at) {
+  const long matrix = w->inputs * w->across, table = w->private * w->across;
+  p->x = at, at += matrix, p->z = at, at += matrix, p->k = at, at += table;
+  p->s = at, at += LINEAR * table, p->t = at, at += LINEAR * w->across, p->nu = at, at += padded(w->inputs);
+  p->price = at, at += padded(w->budgets), p->slack = at, at += padded(w->budgets), p->peak = at, at += LINEAR * PAD;
+  return at;
+}
+
+/* The numbers of working memory, laid out from `memory` on. */
+static long lay_out(Space *w, double *memory) {
+  const long x = w->inputs, r = w->budgets, across = padded(w->outputs), free = w->free = r + LINEAR;
+  const long columns = (x + SIDE - 1) / SIDE * SIDE, lines = (w->private + SIDE - 1) / SIDE * SIDE;
+  const long matrix = x * across, table = w->private * across, n = padded(x), triangle = columns * (columns + SIDE) / 2;
+  const long of_factor = (2 + w->private) * columns, of_solve = 3 * (lines + 3 * columns);
+  const long entropic = !LINEAR, flat = w->private * columns, upright = x * lines;
+  w->across = across, w->columns = columns, w->lines = lines;
+  double *at = memory;
+  Point *points[] = {&w->point, &w->predict, &w->centring, &w->move, &w->trial, &w->own};
+  for (int i = 0; i < 6; i++) at = take_point(w, points[i], at);
+  w->whole = (at - memory) / 6;
+  for (long i = 0; i < free; i++) at = take_point(w, w->response + i, at);
+  TAKE(rows, flat), TAKE(turned, upright), TAKE(cost, matrix), TAKE(constraints, r * matrix);
+  TAKE(inside, matrix), TAKE(far, matrix), TAKE(feasible, matrix), TAKE(mass, x), TAKE(height, x), TAKE(under, x);
+  TAKE(limits, r);
+  TAKE(inverse_x, matrix), TAKE(inverse_z, matrix), TAKE(normal, table), TAKE(curved, table), TAKE(link, table);
+  TAKE(t, across), TAKE(missing, across), TAKE(use, r), TAKE(row, x);
+  TAKE(h, table), TAKE(u, table), TAKE(shorter, across), TAKE(k, triangle * across), TAKE(l, triangle * PAD);
+  TAKE(d, columns * SIDE * PAD), TAKE(total, triangle * PAD), TAKE(sum, n * n), TAKE(scale, n), TAKE(schur, n * n);
+  TAKE(strip, 2 * PANEL * n), TAKE(half, 3 * columns * across), TAKE(right, 3 * n + padded(w->private));
+  TAKE(gather, PAD * (of_factor > of_solve ? of_factor : of_solve));
+  TAKE(after, matrix + 2 * across), TAKE(rho, (2 + free) * matrix), TAKE(costs, matrix), TAKE(ax, table);
+  TAKE(logs, matrix), TAKE(pair, r), TAKE(limit, r), TAKE(matrix, free * (free + 1)), TAKE(slope, free * r);
+  TAKE(mechanism, matrix), TAKE(scores, table), TAKE(price, r);
+  TAKE(sums, entropic * x), TAKE(bend, entropic * w->private), TAKE(seen, entropic * w->private);
+  TAKE(level, entropic * across);
+  TAKE(stated, LINEAR * flat), TAKE(rise, LINEAR * flat), TAKE(stated_turned, LINEAR * upright);
+  TAKE(rise_turned, LINEAR * upright), TAKE(reference, LINEAR * w->private), TAKE(turn, LINEAR * w->private);
+  TAKE(absent, LINEAR * across), TAKE(inverse_k, LINEAR * table), TAKE(inverse_s, LINEAR * table);
+  TAKE(pushed, LINEAR * table), TAKE(weighted, LINEAR * table), TAKE(lost, LINEAR * table);
+  TAKE(unturned, LINEAR * across), TAKE(nothing, LINEAR * across), TAKE(bent, LINEAR * matrix), TAKE(shares, LINEAR * free);
+  TAKE(plain, LINEAR * matrix), TAKE(left, LINEAR * matrix), TAKE(onto, LINEAR * matrix), TAKE(other, LINEAR * matrix);
+  TAKE(ratios, LINEAR * across), TAKE(rare, LINEAR * across), TAKE(valid, LINEAR * table);
+  return at - memory;
+}
+
+/* ---- problems in a row ------------------------------------------------------------------------------ */
+
+/* Rows (count, n) of `from` into rows of `wide` places, whose rest is `blank`. */
+static void widen(long count, long n, const double *from, long wide, double *to, double blank) {
+  for (long i = 0; i < count; i++)
+    for (long j = 0; j < wide; j++) to[i * wide + j] = j < n ? from[i * n + j] : blank;
+}
+
+/* A table (T, X) as rows of `columns` places, and with the inputs first in rows of `lines`. */
+static void both_ways(const Space *w, const double *from, double *rows, double *turned) {
+  widen(w->private, w->inputs, from, w->columns, rows, 0.0);
+  memset(turned, 0, w->inputs * w->lines * sizeof(double));
+  for (long t = 0; t < w->private; t++)
+    for (long i = 0; i < w->inputs; i++) turned[i * w->lines + t] = from[t * w->inputs + i];
+}
+
+/* What is given of every problem, in this order, CHOSEN: the method; behind it what a kernel has of its own. */
+enum { ROWS_OF, MASS, COST, CONSTRAINTS, BUDGETS, SUPPORT, FEASIBLE, GOAL, CHOSEN, OWN, MOST_GIVEN = OWN + 3 };
+/* What is found, of the best candidate (X, Y), (Y, T), (R), and the value, the bound and the steps; and the last point: x, z
+   (Y, X), k (Y, T), nu (X), prices and slacks (R), and of linear rows s (Y, T), t (Y) and the peak. */
+enum { MECHANISM, SCORES, PRICE, NUMBERS, LAST_X, LAST_Z, LAST_K, LAST_NU, LAST_PRICE, LAST_SLACK, LAST_S, LAST_T, LAST_PEAK };
+enum { FOUND = LINEAR ? LAST_PEAK + 1 : LAST_S, AIMS = 3, RESULTS = 3 }; /* the numbers of GOAL and of NUMBERS */
+/* The same as letters for `shaped`. */
+#define WORDS_GIVEN "TX X XY RXY R XY XY G M "
+#define WORDS_FOUND "| XY YT R N YX YX YT X R R"
+
+static void copy(long n, const double *from, double *to) {
+  for (long i = 0; i < n; i++) to[i] = from[i];
+}
+
+static void read_problem(Space *w, const double *const *given) {
+  const long x = w->inputs, y = w->outputs, r = w->budgets, across = w->across;
+  both_ways(w, given[ROWS_OF], w->rows, w->turned);
+  widen(x, y, given[COST], across, w->cost, 0.0), widen(r * x, y, given[CONSTRAINTS], across, w->constraints, 0.0);
+  widen(x, y, given[SUPPORT], across, w->inside, 0.0), widen(x, y, given[FEASIBLE], across, w->feasible, 0.0);
+  for (long i = 0; i < x * across; i++) w->far[i] = w->inside[i] > 0.0 ? 0.0 : FAR;
+  for (long i = 0; i < r * x * across; i++) w->rho[2 * x * across + i] = -w->constraints[i];
+  w->pairs = r + LINEAR * y; /* the weights of the rows of an output sum to one */
+  for (long i = 0; i < x; i++) {
+    w->mass[i] = given[MASS][i], w->height[i] = 0.5 * w->mass[i] + 0.5 / x, w->under[i] = 1.0 / w->height[i];
+    for (long j = 0; j < y; j++) w->pairs += w->height[i] * w->inside[i * across + j];
+  }
+  copy(r, given[BUDGETS], w->limits);
+  w->tol = given[GOAL][0], w->rtol = given[GOAL][1], w->shift = given[GOAL][2];
+  w->method = (const Method *)given[CHOSEN], w->normalised = w->method->normalised > 0.0;
+}
+
+/* Rows (count, n) of arrays of `across` places, as columns (n, count). */
+static void turn(long count, long n, const double *from, long across, double *to) {
+  for (long i = 0; i < count; i++)
+    for (long j = 0; j < n; j++) to[j * count + i] = from[i * across + j];
+}
+
+static void write_solution(const Space *w, long steps, double *const found[FOUND]) {
+  const long t = w->private, x = w->inputs, y = w->outputs, r = w->budgets, across = w->across;
+  for (long i = 0; i < x; i++) copy(y, w->mechanism + i * across, found[MECHANISM] + i * y);
+  turn(t, y, w->scores, across, found[SCORES]);
+  copy(r, w->price, found[PRICE]);
+  found[NUMBERS][0] = w->value, found[NUMBERS][1] = w->bound, found[NUMBERS][2] = steps;
+  turn(x, y, w->point.x, across, found[LAST_X]), turn(x, y, w->point.z, across, found[LAST_Z]);
+  turn(t, y, w->point.k, across, found[LAST_K]), copy(x, w->point.nu, found[LAST_NU]);
+  copy(r, w->point.price, found[LAST_PRICE]), copy(r, w->point.slack, found[LAST_SLACK]);
+  if (!LINEAR) return;
+  turn(t, y, w->point.s, across, found[LAST_S]), copy(y, w->point.t, found[LAST_T]);
+  found[LAST_PEAK][0] = w->point.peak[0];
+}
+
+typedef long SolvedOf(Space *);
+typedef void ReadOf(Space *, const double *const *given);
+
+/* Problems of equal sizes (T, X, Y, R): number j of the `count` that are given of problem i is at given[j] + i apart[j] (0: the
+   same for all), what is found at found[j] + i numbers of it. `read` takes what is behind OWN. */
+typedef struct {
+  const long *sizes, *apart;
+  const double *const *given;
+  double *const *found;
+  int count;
+  SolvedOf *run;
+  ReadOf *read;
+} Problems;
+
+static Space space_of(const long *sizes) {
+  return (Space){.private = sizes[0], .inputs = sizes[1], .outputs = sizes[2], .budgets = sizes[3]};
+}
+
+/* The numbers of working memory of problems of these sizes. */
+static long room(const long *sizes) {
+  Space w = space_of(sizes);
+  return lay_out(&w, NULL);
+}
+
+/* Problems from <= i < to. */
+static void solve_row(const Problems *all, long from, long to, double *memory) {
+  Space w = space_of(all->sizes);
+  memset(memory, 0, lay_out(&w, memory) * sizeof(double));
+  const long matrix = w.inputs * w.outputs, table = w.outputs * w.private, r = w.budgets;
+  const long wide[] = {matrix, table, r, RESULTS, matrix, matrix, table, w.inputs, r, r, table, w.outputs, 1};
+  for (long i = from; i < to; i++) {
+    const double *own[MOST_GIVEN];
+    double *results[FOUND];
+    for (int j = 0; j < all->count; j++) own[j] = all->given[j] + i * all->apart[j];
+    for (int j = 0; j < FOUND; j++) results[j] = all->found[j] + i * wide[j];
+    lay_out(&w, memory);
+    memset(w.point.x, 0, (6 + w.free) * w.whole * sizeof(double)); /* places that nothing writes */
+    read_problem(&w, own), all->read(&w, own);
+    write_solution(&w, all->run(&w), results);
+  }
+}
+
+/* The same with memory of its own. 0 if there was none. */
+static int solve_alone(const Problems *all, long from, long to) {
+  double *memory = allocate(room(all->sizes));
+  if (!memory) return 0;
+  solve_row(all, from, to, memory);
+  free(memory);
+  return 1;
+}
+
+/* ---- the interface to XLA --------------------------------------------------------------------------- */
+
+typedef struct {
+  Problems all;
+  long count;
+} Batch;
+
+static void run_part(void *context, double *memory, long part) {
+  const Batch *batch = context;
+  const long from = part * PART, to = from + PART;
+  solve_row(&batch->all, from, to < batch->count ? to : batch->count, memory);
+}
+
+/* (what is given) -> (what is found), in these words, with a batch in front of all. */
+static XLA_FFI_Error *solve_batch(XLA_FFI_CallFrame *frame, const char *words, int count, SolvedOf *run, ReadOf *read) {
+  if (asked_for_version(frame)) return NULL;
+  XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
+  long letters[LETTERS];
+  if (!shaped(frame, XLA_FFI_DataType_F64, words, letters) || SIZE(letters, 'G') != AIMS ||
+      SIZE(letters, 'M') != CHOICES || SIZE(letters, 'N') != RESULTS || (LINEAR && SIZE(letters, 'P') != 1) ||
+      SIZE(letters, 'R') > MOST_BUDGETS)
+    return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "whole solves: arrays of float64 of other shapes");
+  const long sizes[] = {SIZE(letters, 'T'), SIZE(letters, 'X'), SIZE(letters, 'Y'), SIZE(letters, 'R')};
+  const long problems = leading(in[CHOSEN], 1);
+  long apart[MOST_GIVEN];
+  const double *given[MOST_GIVEN];
+  double *found[FOUND];
+  for (int j = 0; j < count; j++) given[j] = numbers(in[j]), apart[j] = problems ? leading(in[j], 0) / problems : 0;
+  for (int j = 0; j < FOUND; j++) found[j] = out[j]->data;
+  Batch batch = {{sizes, apart, given, found, count, run, read}, problems};
+  return share(frame, run_part, &batch, (problems + PART - 1) / PART, room(sizes), 0) ? NULL : no_memory(frame);
+}

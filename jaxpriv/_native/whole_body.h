@@ -1,0 +1,473 @@
+/* The steps of whole solves (`whole.h`), for one instruction set. What follows from the kind of program is declared here and
+   stands in the file of its kernel, included before. */
+
+#define spent_by NAME(spent_by)
+#define reduced_costs NAME(reduced_costs)
+#define eliminate NAME(eliminate)
+#define finite_of NAME(finite_of)
+#define cheapest NAME(cheapest)
+#define uniform NAME(uniform)
+#define put_costs NAME(put_costs)
+#define around NAME(around)
+#define used_over NAME(used_over)
+#define mixed NAME(mixed)
+#define inverses NAME(inverses)
+#define plus NAME(plus)
+#define share_of NAME(share_of)
+#define with_prices NAME(with_prices)
+#define to_boundary NAME(to_boundary)
+#define products NAME(products)
+#define into_neighbourhood NAME(into_neighbourhood)
+#define towards NAME(towards)
+#define corrected NAME(corrected)
+#define moved NAME(moved)
+#define directions NAME(directions)
+#define advance NAME(advance)
+/* Of the kind of program. */
+#define first_candidate NAME(first_candidate)
+#define begin NAME(begin)
+#define residuals NAME(residuals)
+#define improved NAME(improved)
+#define corrections NAME(corrections)
+#define bend_of NAME(bend_of)
+#define rescaled NAME(rescaled)
+
+/* The candidate before the first point. */
+TARGET static void first_candidate(Space *w);
+/* The point of start number `attempt`, with its `costs`. */
+TARGET static void begin(Space *w, long attempt);
+/* What the equations of the present point miss. */
+TARGET static void residuals(Space *w);
+/* What the point's mechanism and rules are worth, with the better of both kept; `costs` are the point's. */
+TARGET static void improved(Space *w);
+/* Gondzio's corrector, of a move of that length: its right-hand side. */
+TARGET static Sides corrections(Space *w, const Point *move, double length, double sigma);
+/* Of linear rows: what a move takes off z in proportion to its square, into `bent`. */
+TARGET static void bend_of(Space *w, const Point *move);
+/* Of linear rows: the prices of the point such that the peak is worth one, and the rows as they are there. */
+TARGET static void rescaled(Space *w);
+
+/* ---- of a point ------------------------------------------------------------------------------------- */
+
+/* <constraint r, x>, (X, Y) each. */
+INLINE double spent_by(const Space *w, long r, const double *x) {
+  const long matrix = w->inputs * w->across / LANES;
+  const Vector *c = (const Vector *)w->constraints + r * matrix;
+  Vector sum = {0};
+  for (long i = 0; i < matrix; i++) sum += c[i] * ((const Vector *)x)[i];
+  return sum_of(sum);
+}
+
+/* The reduced costs without nu, into `costs`; price NULL: those of the budgets are zero. */
+TARGET static void reduced_costs(Space *w, const double *k, const double *price) {
+  const long matrix = w->inputs * w->across / LANES;
+  Vector *costs = (Vector *)w->costs;
+  columns_of(w, w->rows, k, w->costs);
+  for (long i = 0; i < matrix; i++) costs[i] += ((const Vector *)w->cost)[i];
+  for (long r = 0; price && r < w->budgets; r++)
+    for (long i = 0; i < matrix; i++) costs[i] += price[r] * ((const Vector *)w->constraints)[r * matrix + i];
+}
+
+/* Solve a system (n, n + 1) whose last column is its right side, by the largest pivots: the solution in that column. */
+TARGET static void eliminate(long n, double *m) {
+  const long wide = n + 1;
+  for (long c = 0; c < n; c++) {
+    long best = c;
+    for (long i = c + 1; i < n; i++)
+      if (fabs(m[i * wide + c]) > fabs(m[best * wide + c])) best = i;
+    for (long j = c; best != c && j < wide; j++) {
+      const double kept = m[c * wide + j];
+      m[c * wide + j] = m[best * wide + j], m[best * wide + j] = kept;
+    }
+    for (long i = c + 1; i < n; i++) {
+      const double share = m[i * wide + c] / m[c * wide + c];
+      for (long j = c; j < wide; j++) m[i * wide + j] -= share * m[c * wide + j];
+    }
+  }
+  for (long i = n - 1; i >= 0; i--) {
+    double left = m[i * wide + n];
+    for (long j = i + 1; j < n; j++) left -= m[i * wide + j] * m[j * wide + n];
+    m[i * wide + n] = left / m[i * wide + i];
+  }
+}
+
+/* Whether all numbers of the point are. */
+TARGET static int finite_of(const Space *w) {
+  Vector sum = {0};
+  for (long i = 0; i < w->whole / LANES; i++) sum += ((const Vector *)w->point.x)[i];
+  return isfinite(sum_of(sum));
+}
+
+/* The cheapest entries at `costs`, summed. */
+TARGET UNUSED static double cheapest(const Space *w) {
+  const long across = w->across / LANES;
+  double sum = 0.0;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector least = all_of(FAR);
+    for (long at = i * across; at < (i + 1) * across; at++)
+      least = smaller(least, ((const Vector *)w->costs)[at] + ((const Vector *)w->far)[at]);
+    sum += smallest_of(least);
+  }
+  return sum;
+}
+
+/* ---- first points ----------------------------------------------------------------------------------- */
+
+/* The uniform mechanism (X, Y). */
+TARGET static void uniform(const Space *w, double *x) {
+  const long across = w->across / LANES;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector count = {0};
+    for (long at = i * across; at < (i + 1) * across; at++) count += ((const Vector *)w->inside)[at];
+    const double share = 1.0 / sum_of(count);
+    for (long at = i * across; at < (i + 1) * across; at++) ((Vector *)x)[at] = share * ((const Vector *)w->inside)[at];
+  }
+}
+
+/* The reduced costs at multipliers. */
+TARGET static void put_costs(const Space *w, Point *to) {
+  const long across = w->across / LANES;
+  for (long i = 0; i < w->inputs; i++)
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector own = ((const Vector *)w->costs)[at] - to->nu[i];
+      ((Vector *)to->z)[at] = pick(((const Vector *)w->inside)[at] > 0.0, own, all_of(1.0));
+    }
+}
+
+/* Prices, slacks, multipliers and reduced costs of a first point with x and k, whose mean product is to be mu. */
+TARGET static void around(Space *w, double mu, Point *to) {
+  const long across = w->across / LANES;
+  for (long r = 0; r < w->budgets; r++) {
+    const double left = w->limits[r] - spent_by(w, r, to->x);
+    to->slack[r] = left > mu ? left : mu, to->price[r] = mu / to->slack[r];
+  }
+  reduced_costs(w, to->k, to->price);
+  for (long i = 0; i < w->inputs; i++) {
+    Vector sum = {0}, held = {0}, least = all_of(FAR);
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector own = ((const Vector *)w->costs)[at], inside = ((const Vector *)w->inside)[at];
+      sum += own * inside, held += inside, least = smaller(least, own + ((const Vector *)w->far)[at]);
+    }
+    const double count = sum_of(held), weight = mu * w->height[i] * count;
+    const double mean = sum_of(sum) / count - weight, lowest = smallest_of(least) - 0.1 * weight;
+    to->nu[i] = mean < lowest ? mean : lowest;
+  }
+  put_costs(w, to);
+}
+
+/* ---- of candidates ---------------------------------------------------------------------------------- */
+
+/* The least share of a feasible point in a mixture with a mechanism (X, Y) that meets the budgets. */
+TARGET static double used_over(const Space *w, const double *x, const double *feasible) {
+  double share = 0.0;
+  for (long r = 0; r < w->budgets; r++) {
+    const double used = spent_by(w, r, x), there = spent_by(w, r, feasible);
+    if (!(used > w->limits[r])) continue;
+    double own = (used - w->limits[r]) / (used > there ? used - there : 1.0);
+    own = own > 1.0 ? 1.0 : own;
+    share = own > share ? own : share;
+  }
+  return share;
+}
+
+/* The mixture of x with that share of y, (X, Y) each. */
+TARGET static void mixed(const Space *w, const double *x, double share, const double *y, double *to) {
+  for (long i = 0; i < w->inputs * w->across / LANES; i++)
+    ((Vector *)to)[i] = (1.0 - share) * ((const Vector *)x)[i] + share * ((const Vector *)y)[i];
+}
+
+/* ---- residuals -------------------------------------------------------------------------------------- */
+
+/* Inverses of x and z, row sums and uses; the sum of the products of x and of the slacks. */
+TARGET static double inverses(Space *w) {
+  const long across = w->across / LANES;
+  const Vector *x = (const Vector *)w->point.x, *z = (const Vector *)w->point.z;
+  Vector pairs = {0};
+  for (long i = 0; i < w->inputs; i++) {
+    Vector held = {0};
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      pairs += x[at] * z[at];
+      held += x[at];
+      ((Vector *)w->inverse_x)[at] = ((const Vector *)w->inside)[at] / (x[at] + ((const Vector *)w->far)[at]);
+      ((Vector *)w->inverse_z)[at] = 1.0 / z[at];
+    }
+    w->row[i] = 1.0 - sum_of(held);
+  }
+  double total = sum_of(pairs);
+  for (long r = 0; r < w->budgets; r++) {
+    total += w->point.slack[r] * w->point.price[r];
+    w->use[r] = spent_by(w, r, w->point.x);
+  }
+  return total;
+}
+
+/* to = from + a move, all parts. */
+TARGET static void plus(const Space *w, const Point *from, const Point *move, double a, Point *to) {
+  const Vector *p = (const Vector *)from->x, *q = (const Vector *)move->x;
+  for (long i = 0; i < w->whole / LANES; i++) ((Vector *)to->x)[i] = p[i] + a * q[i];
+}
+
+/* ---- directions ------------------------------------------------------------------------------------- */
+
+/* Of linear rows: what a move changes of what a unit of the peak allows at its prices. */
+TARGET static double share_of(const Space *w, const Point *move) {
+  const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
+  const Vector *fall = (const Vector *)w->rho + (2 + w->budgets) * matrix;
+  Vector sum = {0};
+  for (long i = 0; i < table; i++) sum -= ((const Vector *)move->k)[i] * ((const Vector *)w->lost)[i];
+  if (w->normalised)
+    for (long v = 0; v < across; v++) sum -= ((const Vector *)move->t)[v] * ((const Vector *)w->unturned)[v];
+  else
+    for (long i = 0; i < matrix; i++) sum += ((const Vector *)move->x)[i] * fall[i];
+  return sum_of(sum);
+}
+
+/* Add the moves of the prices, and of the peak, to a direction where they are fixed. */
+TARGET static void with_prices(Space *w, const Sides *asked, Point *move) {
+  const long n = w->free, r = w->budgets, wide = n + 1;
+  double *m = w->matrix;
+  for (long i = 0; i < r; i++) {
+    for (long j = 0; j < n; j++) m[i * wide + j] = -w->slope[j * r + i];
+    m[i * wide + i] += w->point.slack[i] / w->point.price[i];
+    m[i * wide + n] = asked->pair[i] / w->point.price[i] - asked->limits[i] + spent_by(w, i, move->x);
+  }
+  if (LINEAR) {
+    memcpy(m + r * wide, w->shares, n * sizeof(double));
+    m[r * wide + n] = asked->balance - share_of(w, move);
+  }
+  eliminate(n, m);
+  for (long i = 0; i < n; i++) plus(w, move, w->response + i, m[i * wide + n], move);
+  for (long i = 0; i < r; i++) {
+    move->price[i] = m[i * wide + n];
+    move->slack[i] = (asked->pair[i] - w->point.slack[i] * move->price[i]) / w->point.price[i];
+  }
+  if (LINEAR) move->peak[0] = m[r * wide + n];
+}
+
+/* ---- the length of a step --------------------------------------------------------------------------- */
+
+/* The longest step, at most 1, that keeps all products nonnegative and rules from changing by more than they may. */
+TARGET static double to_boundary(const Space *w, const Point *move) {
+  const long matrix = w->inputs * w->across / LANES, table = w->private * w->across / LANES;
+  Vector most = {0}, change = {0};
+  for (long i = 0; i < matrix; i++) {
+    most = larger(most, -((const Vector *)move->x)[i] * ((const Vector *)w->inverse_x)[i]);
+    most = larger(most, -((const Vector *)move->z)[i] * ((const Vector *)w->inverse_z)[i]);
+  }
+  for (long i = 0; i < table; i++) {
+    const Vector dk = ((const Vector *)move->k)[i];
+    if (LINEAR) {
+      most = larger(most, -dk * ((const Vector *)w->inverse_k)[i]);
+      most = larger(most, -((const Vector *)move->s)[i] * ((const Vector *)w->inverse_s)[i]);
+    } else {
+      change = larger(change, larger(dk, -dk));
+    }
+  }
+  double worst = largest_of(most);
+  const double turned = largest_of(change) / (OF_LOGARITHMS * w->method->score_change);
+  worst = turned > worst ? turned : worst;
+  for (long i = 0; i < w->budgets; i++) {
+    const double price = -move->price[i] / w->point.price[i], slack = -move->slack[i] / w->point.slack[i];
+    worst = price > worst ? price : worst;
+    worst = slack > worst ? slack : worst;
+  }
+  return worst > 1.0 ? 1.0 / worst : 1.0;
+}
+
+/* The smallest product relative to its weight, and the mean product, a step further. */
+TARGET static double products(const Space *w, const Point *move, double a, double *mean) {
+  const long across = w->across / LANES;
+  const Vector *x = (const Vector *)w->point.x, *z = (const Vector *)w->point.z, *far = (const Vector *)w->far;
+  const Vector *dx = (const Vector *)move->x, *dz = (const Vector *)move->z;
+  Vector total = {0}, least = all_of(FAR);
+  for (long i = 0; i < w->inputs; i++) {
+    const double under = w->under[i];
+    for (long v = 0; v < across; v++) {
+      const long at = i * across + v;
+      Vector after = z[at] + a * dz[at];
+      if (LINEAR) after -= a * a * ((const Vector *)w->bent)[at];
+      const Vector product = (x[at] + a * dx[at]) * after;
+      total += product;
+      least = smaller(least, product * under + far[at]);
+    }
+  }
+  for (long v = 0; LINEAR && v < across; v++) {
+    Vector own = all_of(FAR);
+    for (long i = v; i < w->private * across; i += across) {
+      const Vector k = ((const Vector *)w->point.k)[i] + a * ((const Vector *)move->k)[i];
+      const Vector product = k * (((const Vector *)w->point.s)[i] + a * ((const Vector *)move->s)[i]);
+      total += product, own = smaller(own, product);
+    }
+    least = smaller(least, own * (double)w->private + ((const Vector *)w->absent)[v]);
+  }
+  double sum = sum_of(total), smallest = smallest_of(least);
+  for (long i = 0; i < w->budgets; i++) {
+    const double product = (w->point.price[i] + a * move->price[i]) * (w->point.slack[i] + a * move->slack[i]);
+    sum += product;
+    smallest = product < smallest ? product : smallest;
+  }
+  *mean = sum / w->pairs;
+  return smallest;
+}
+
+/* A step, back from the boundary until every product is a fair share of the mean; the mean after it. */
+TARGET static double into_neighbourhood(Space *w, const Point *move, double share, double *mean) {
+  double a = w->method->boundary * to_boundary(w, move);
+  if (LINEAR) bend_of(w, move);
+  for (int count = 0; count < MOST_BACK; count++) {
+    if (count) a *= BACK;
+    const double least = products(w, move, a, mean);
+    if (*mean > 0.0 && least >= share * *mean) break;
+  }
+  return a;
+}
+
+/* ---- corrections ------------------------------------------------------------------------------------ */
+
+INLINE Vector towards(Vector product, Vector aim) {
+  return larger(smaller(larger(product, aim * (1.0 / INSIDE)), aim * INSIDE) - product, -INSIDE * aim);
+}
+
+/* What a corrector asks of the products of x and of the slacks after a step `a`, into `logs` (rho), `pair` and `limit`, which
+   is zero since the budgets are linear: whether there are rules there. */
+TARGET static int corrected(Space *w, const Point *move, double a, double goal) {
+  const long across = w->across / LANES;
+  int usable = 1;
+  for (long i = 0; i < w->inputs; i++) {
+    const Vector aim = all_of(goal * w->height[i]);
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector x = ((const Vector *)w->point.x)[at] + a * ((const Vector *)move->x)[at];
+      Vector z = ((const Vector *)w->point.z)[at] + a * ((const Vector *)move->z)[at];
+      if (LINEAR) z -= a * a * ((const Vector *)w->bent)[at];
+      ((Vector *)w->logs)[at] = towards(x * z, aim) * ((const Vector *)w->inverse_x)[at];
+    }
+  }
+  for (long i = 0; i < w->budgets; i++) {
+    const double price = w->point.price[i] + a * move->price[i], slack = w->point.slack[i] + a * move->slack[i];
+    usable = usable && price > 0.0;
+    w->pair[i] = towards(all_of(price * slack), all_of(goal))[0];
+    w->limit[i] = 0.0;
+  }
+  return usable;
+}
+
+/* ---- a step ----------------------------------------------------------------------------------------- */
+
+/* The point after a step: rows of sum one, reduced costs by their definition. */
+TARGET static void moved(Space *w, const Point *move, double a) {
+  const long across = w->across / LANES;
+  plus(w, &w->point, move, a, &w->point);
+  for (long i = 0; i < w->inputs; i++) {
+    Vector *x = (Vector *)w->point.x + i * across, held = {0};
+    for (long v = 0; v < across; v++) held += x[v];
+    const double share = 1.0 / sum_of(held);
+    for (long v = 0; v < across; v++) x[v] *= share;
+  }
+  if (LINEAR) rescaled(w);
+  reduced_costs(w, w->point.k, w->point.price);
+  for (long i = 0; i < w->inputs; i++) {
+    const double floor = LEAST_RATIO * w->mu * w->height[i], nu = w->point.nu[i];
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector own = ((const Vector *)w->costs)[at] - nu, least = floor / ((const Vector *)w->point.x)[at];
+      const Places inside = ((const Vector *)w->inside)[at] > 0.0;
+      ((Vector *)w->point.z)[at] = pick(inside, pick(own > 0.0, own, least), all_of(1.0));
+    }
+  }
+}
+
+/* The predictor, the centring and the responses to the prices and the peak. */
+TARGET static void directions(Space *w) {
+  const long across = w->across / LANES, matrix = w->inputs * across, budgets = w->budgets;
+  Vector *predicted = (Vector *)w->rho, *centred = predicted + matrix;
+  for (long i = 0; i < w->inputs; i++)
+    for (long v = 0; v < across; v++) {
+      const long at = i * across + v;
+      predicted[at] = -((const Vector *)w->point.z)[at] * ((const Vector *)w->inside)[at];
+      centred[at] = w->height[i] * ((const Vector *)w->inverse_x)[at];
+    }
+  Sides asked[MOST_SIDES];
+  Point moves[MOST_SIDES];
+  asked[0] = (Sides){w->rho, w->link, w->missing, w->row, w->pair, w->limit, w->pushed, 1.0 - w->balance};
+  asked[1] = (Sides){(double *)centred, NULL, NULL, NULL, NULL, NULL, NULL, 0.0};
+  if (LINEAR) asked[1].link = asked[1].slacks = w->weighted, asked[1].level = w->nothing;
+  moves[0] = w->predict, moves[1] = w->centring;
+  for (long r = 0; r < w->free; r++) {
+    asked[2 + r] = (Sides){(double *)(centred + (1 + r) * matrix), NULL, NULL, NULL, NULL, NULL, NULL, 0.0};
+    moves[2 + r] = w->response[r];
+  }
+  if (LINEAR) asked[2 + budgets].link = w->lost, asked[2 + budgets].level = w->unturned;
+  solve_system(w, 2 + w->free, asked, moves);
+  for (long r = 0; r < w->free; r++) {
+    const Vector *rho = (const Vector *)asked[2 + r].rho, *inside = (const Vector *)w->inside;
+    for (long i = 0; i < matrix; i++) ((Vector *)w->response[r].z)[i] -= rho[i] * inside[i];
+    for (long q = 0; q < budgets; q++) w->slope[r * budgets + q] = spent_by(w, q, w->response[r].x);
+    if (LINEAR) w->shares[r] = share_of(w, w->response + r);
+  }
+  for (long r = 0; r < budgets; r++) {
+    w->pair[r] = -w->point.slack[r] * w->point.price[r];
+    w->limit[r] = w->limits[r] - w->use[r] - w->point.slack[r];
+  }
+  with_prices(w, asked, &w->predict);
+  for (long r = 0; r < budgets; r++) w->pair[r] = 1.0, w->limit[r] = 0.0;
+  asked[1].pair = w->pair, asked[1].limits = w->limit;
+  with_prices(w, asked + 1, &w->centring);
+}
+
+/* One predictor-corrector step: its length. */
+TARGET static double advance(Space *w) {
+  const Method *method = w->method;
+  if (!factor_system(w)) return 0.0;
+  directions(w);
+  double mean, sigma = 1.0 - to_boundary(w, &w->predict);
+  sigma = sigma * sigma * sigma * sigma * sigma;
+  sigma = sigma < LEAST_SIGMA ? LEAST_SIGMA : sigma > MOST_SIGMA ? MOST_SIGMA : sigma;
+  const double least = products(w, &w->predict, 0.0, &mean), at_start = OF_START * least / mean;
+  const double share = at_start < method->neighbourhood ? at_start : method->neighbourhood;
+  plus(w, &w->predict, &w->centring, sigma * w->mu, &w->move);
+  double length = into_neighbourhood(w, &w->move, share, &mean);
+  if (length < SHORT) {
+    sigma = 1.0;
+    plus(w, &w->predict, &w->centring, w->mu, &w->move);
+    length = into_neighbourhood(w, &w->move, share, &mean);
+  }
+  for (long count = 0; count < method->correctors && length < method->long_enough; count++) {
+    const Sides sides = corrections(w, &w->move, length, sigma);
+    solve_system(w, 1, &sides, &w->own);
+    with_prices(w, &sides, &w->own);
+    plus(w, &w->move, &w->own, 1.0, &w->trial);
+    double after;
+    const double longest = into_neighbourhood(w, &w->trial, share, &after);
+    if (!(after < LESS * mean || longest > LONGER * length)) break;
+    const Point kept = w->move;
+    w->move = w->trial, w->trial = kept, length = longest, mean = after;
+  }
+  moved(w, &w->move, length);
+  return length;
+}
+
+/* Whether the candidate meets the goal. */
+static int NAME(met)(const Space *w) {
+  const double size = isfinite(w->value) ? w->rtol * fabs(w->value + w->shift) : 0.0;
+  return w->value - w->bound <= (size > w->tol ? size : w->tol);
+}
+
+/* Steps from one start after another until the goal is met, the last one stalls or there are no more: how many. */
+TARGET static long NAME(solved)(Space *w) {
+  const long most = (long)w->method->most_steps, attempts = (long)w->method->attempts;
+  long steps = 0;
+  first_candidate(w);
+  for (long attempt = 0; attempt == 0 || (attempt < attempts && steps < most && !NAME(met)(w)); attempt++) {
+    begin(w, attempt);
+    residuals(w);
+    improved(w);
+    int stalled = 0;
+    for (long count = 0, brief = 0; !stalled && steps < most && !NAME(met)(w); count++, steps++) {
+      const double length = advance(w);
+      residuals(w);
+      improved(w);
+      brief = length < SHORT ? brief + 1 : 0;
+      stalled = !isfinite(w->mu) || !finite_of(w) || brief >= MOST_SHORT || (count >= LATE && length < STUCK);
+    }
+  }
+  return steps;
+}

@@ -1,0 +1,228 @@
+"""Whole solves by kernels in C, one or a batch: no step in Python or XLA.
+
+Each takes the starts of `InteriorPoint` and its steps for programs of one kind, in float64: those whose only term is a
+relative entropy in the objective (`jaxpriv/_native/information.c`), and minimax programs whose only term is one of
+linear rows, the least worst outcome of a measure of log-ratios (`least_ratios.c`). That is on arrays of NumPy without
+compiling anything (`solved`), and in compiled programs for the CPU as one operation (`in_trace`), which takes a fifth
+of the time to compile. The modules beside this one define what they compute.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, TypeGuard
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.backend import backends
+
+from jaxpriv import _arrays as xp
+from jaxpriv import _native
+from jaxpriv._lanes import count_of, has_lanes, spread, with_lanes
+from jaxpriv._resources import processors
+from jaxpriv._types import Arr, ScalarLike
+from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Role, Term
+from jaxpriv.program.convex import Program
+from jaxpriv.solvers._base import AbstractSolver, Candidate, Goal, last_state
+from jaxpriv.solvers.interior_point.method import InteriorPoint, InteriorState
+from jaxpriv.solvers.interior_point.system import Point
+
+# Budgets that the kernels have room for: MOST_BUDGETS of whole.h.
+MOST_BUDGETS = 14
+# Problems of one call: threads that are done early find some left. PART of whole.h.
+_PART = 8
+# Symbols of S, X and Y up to which compiled programs call them: one problem took less time on one thread than the loop
+# did on two, at 40, 64 and 96.
+_MOST_SYMBOLS = 96
+# Fields of the solver, in the order of `Method` there.
+_FIELDS = ("warm_steps", "correctors", "long_enough", "boundary", "neighbourhood", "score_change")
+# Numbers of a result: value, bound, steps.
+_NUMBERS = 3
+
+
+class _Kernel(NamedTuple):
+    """What a kernel takes of programs of one term."""
+
+    symbol: str
+    mine: Callable[[Program, Term], bool]
+    own: Callable[[Term], tuple[Arr, ...]]  # what it is given of the term beside the rows
+
+
+def _of_information(program: Program, term: Term) -> bool:
+    del program
+    return term.rule_set == ENTROPIC and term.role is Role.OBJECTIVE
+
+
+def _centred(term: Term) -> tuple[Arr, ...]:
+    bend = xp.log(xp.where(term.reference > 0, term.reference, 1.0))
+    return term.reference, bend if term.centre is None else bend + term.centre
+
+
+def _of_least_ratios(program: Program, term: Term) -> bool:
+    linear = term.rule_set == LINEAR and term.role is Role.WORST and term.cap is None
+    return linear and term.rate is not None and program.logarithmic
+
+
+def _rates(term: Term) -> tuple[Arr, ...]:
+    """(reference, rate of the rows (T, X), rate of the reference (T,)): of these one is zero."""
+    rate = term.rate
+    assert rate is not None  # `_of_least_ratios`
+    if term.normalised:
+        return term.reference, xp.zeros_like(term.rows), rate
+    return term.reference, rate, xp.zeros_like(term.reference)
+
+
+_KERNELS = (
+    _Kernel("jaxpriv_information", _of_information, _centred),
+    _Kernel("jaxpriv_least_ratios", _of_least_ratios, _rates),
+)
+
+
+def has_kernels() -> bool:
+    """Whether the kernels are there."""
+    return _loaded(_KERNELS[0]) is not None
+
+
+def _loaded(kernel: _Kernel) -> Callable[..., int] | None:
+    return _native.on_host(kernel.symbol)
+
+
+def _kernel_of(program: Program) -> _Kernel | None:
+    if len(program.terms) != 1 or program.equal is not None or program.shares:
+        return None
+    (term,) = program.terms
+    if term.rows.dtype != np.float64 or program.cost.dtype != np.float64 or program.budgets.shape[0] > MOST_BUDGETS:
+        return None
+    return next((kernel for kernel in _KERNELS if kernel.mine(program, term)), None)
+
+
+def takes(solver: AbstractSolver, program: Program) -> TypeGuard[InteriorPoint]:
+    """Whether a kernel solves a program, with or without lanes."""
+    return type(solver) is InteriorPoint and _kernel_of(program) is not None and has_kernels()
+
+
+def _given(program: Program, aims: Arr, choices: Arr) -> tuple[Arr, ...]:
+    """The arrays that its kernel reads of a program, in its order."""
+    (term,), kernel = program.terms, _kernel_of(program)
+    assert kernel is not None  # `takes` asked
+    return (
+        term.rows, program.mass, program.cost, program.constraints, program.budgets, program.support,
+        program.feasible_point, aims, choices, *kernel.own(term),
+    )  # fmt: skip
+
+
+class Ended(NamedTuple):
+    """Where runs ended, plain arrays; of a batch with a leading axis."""
+
+    best: Candidate
+    steps: ScalarLike
+    point: Any  # the last `Point` of the interior-point method, None of other solvers
+
+
+def solved(solver: InteriorPoint, program: Program, goal: Goal, limit: int) -> tuple[Candidate, np.ndarray]:
+    """(best candidates, steps) from the first start of programs of NumPy arrays that a kernel `takes`, at most
+    `limit` steps: plain arrays with a leading axis, of one program too.
+    """
+    mine = _kernel_of(program)
+    kernel = None if mine is None else _loaded(mine)
+    assert kernel is not None  # `takes` asked
+    count = count_of(*jax.tree.leaves((program, goal))) or 1
+    aims = np.stack([spread(part, count) for part in (goal.tol, goal.rtol, goal.shift)], axis=1)
+    choices = np.array([*(getattr(solver, name) for name in _FIELDS), 1, limit, _normalised(program)], np.float64)
+    given = [_laid_out(part) for part in _given(program, with_lanes(aims), choices)]
+    found = [np.empty((count, *shape)) for shape in _shapes(program)]
+    sizes = np.array(_sizes(program), np.dtype("l"))
+    own = (
+        ctypes.c_void_p(sizes.ctypes.data),
+        _addresses([array for array, _ in given]),
+        (ctypes.c_long * len(given))(*(apart for _, apart in given)),
+        _addresses(found),
+    )
+
+    def part(begin: int) -> int:
+        return kernel(ctypes.c_long(begin), ctypes.c_long(min(begin + _PART, count)), *own)
+
+    threads = min(processors(), -(-count // _PART))
+    if threads == 1:
+        done = [part(begin) for begin in range(0, count, _PART)]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            done = list(pool.map(part, range(0, count, _PART)))
+    if not all(done):
+        raise MemoryError("no memory for a solve by a kernel")
+    best, steps, _ = _ended(*found)
+    return best, np.asarray(steps, np.int32)
+
+
+def in_trace(solver: AbstractSolver, program: Program, goal: Goal, max_steps: ScalarLike) -> Ended:
+    """`solvers.last_state` inside of a trace: one operation where a kernel takes the program.
+
+    Larger programs and those of other devices than the CPU run the loop.
+    """
+
+    def loop(program: Program, goal: Goal, max_steps: Arr) -> Ended:
+        state, steps = last_state(solver, program, goal, max_steps)
+        return Ended(state.best, steps, state.point if isinstance(state, InteriorState) else None)
+
+    if not takes(solver, program) or max(_sizes(program)[:3]) > _MOST_SYMBOLS:
+        return loop(program, goal, jnp.asarray(max_steps))
+    kernel = partial(_called, solver)
+    arguments = program, goal, jnp.asarray(max_steps)
+    # Where the CPU is the only platform of the process the loop is not traced, which takes a second.
+    if list(backends()) == ["cpu"]:
+        return kernel(*arguments)
+    return lax.platform_dependent(*arguments, cpu=kernel, default=loop)
+
+
+def _called(solver: InteriorPoint, program: Program, goal: Goal, max_steps: Arr) -> Ended:
+    mine = _kernel_of(program)
+    assert mine is not None  # `takes` asked
+    chosen = np.array([getattr(solver, name) for name in (*_FIELDS, "attempts")], np.float64)
+    aims = jnp.stack([jnp.asarray(part, np.float64) for part in (goal.tol, goal.rtol, goal.shift)])
+    limit, normalised = max_steps.astype(np.float64)[None], np.full(1, _normalised(program), np.float64)
+    choices = jnp.concatenate([chosen, limit, normalised])
+    ended = _ended(*_native.call(f"{mine.symbol}_call", _shapes(program), *_given(program, aims, choices)))
+    return ended._replace(steps=jnp.asarray(ended.steps, max_steps.dtype))
+
+
+def _normalised(program: Program) -> bool:
+    return program.terms[0].normalised
+
+
+def _sizes(program: Program) -> tuple[int, int, int, int]:
+    """|S|, |X|, |Y| and the number of budgets."""
+    inputs, outputs = program.cost.shape
+    return program.terms[0].rows.shape[0], inputs, outputs, program.budgets.shape[0]
+
+
+def _shapes(program: Program) -> tuple[tuple[int, ...], ...]:
+    """The shapes of what its kernel finds: of the candidate, its numbers, and of the last point."""
+    private, inputs, outputs, budgets = _sizes(program)
+    of_point = (outputs, inputs), (outputs, inputs), (outputs, private), (inputs,), (budgets,), (budgets,)
+    of_rows = () if program.terms[0].smooth else ((outputs, private), (outputs,), (1,))
+    return (inputs, outputs), (outputs, private), (budgets,), (_NUMBERS,), *of_point, *of_rows
+
+
+def _ended(mechanism: Arr, k: Arr, price: Arr, numbers: Arr, *last: Arr) -> Ended:
+    value, bound, steps = (numbers[..., i] for i in range(_NUMBERS))
+    x, z, own, nu, last_price, slack, *of_rows = last
+    none, zeros = xp.zeros((*k.shape[:-1], 0), like=k), xp.zeros((*k.shape[:-1], 1), like=k)
+    point = Point(x, z, own, zeros, none, none, none, none, nu, last_price, slack, xp.zeros_like(value))
+    if of_rows:
+        s, t, peak = of_rows
+        point = point._replace(s=s, v=xp.zeros_like(s), t=t[..., None], peak=peak[..., 0])
+    return Ended(Candidate(mechanism, value, k, none, price, bound), steps, point)
+
+
+def _laid_out(part: Arr) -> tuple[np.ndarray, int]:
+    """An array for the kernel, and how far apart the lanes are in it; 0: it is that of every lane."""
+    if has_lanes(part):
+        return np.ascontiguousarray(part.lanes, np.float64), part.size
+    return np.ascontiguousarray(part, np.float64), 0
+
+
+def _addresses(arrays: Sequence[np.ndarray]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
