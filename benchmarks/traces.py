@@ -29,11 +29,11 @@ def times(measure: str, size: int, count: int, repeats: int, whole: bool) -> dic
 
     import jaxpriv as jp
     from jaxpriv.leakage.registry import parameters_of
-    from jaxpriv.solvers.interior_point import whole
+    from jaxpriv.solvers.interior_point import whole as whole_solves
 
     jax.config.update("jax_enable_x64", True)
     if not whole:
-        whole._loaded = lambda _: None
+        whole_solves._loaded = lambda _: None
     joints = np.random.default_rng(0).dirichlet(np.ones(size * size), count).reshape(count, size, size)
     leakage, cost = jp.leakage.by_name(**parameters_of(measure)), 1.0 - np.eye(size)
     budgets = (1.0 - joints.sum(axis=1).max(axis=1)) / 3.0

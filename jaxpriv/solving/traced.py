@@ -41,9 +41,8 @@ from jaxpriv.program.lower import (
     worst_program,
 )
 from jaxpriv.solution import Solution, Status
-from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint, last_state
+from jaxpriv.solvers import AbstractSolver, Goal, InteriorPoint
 from jaxpriv.solvers.interior_point import whole
-from jaxpriv.solvers.interior_point.method import InteriorState
 from jaxpriv.solving.stages import AWAY, distortion_of, inner_goal, own_goal
 
 # What a measure may exceed its limit by, relative to 1 + limit.
@@ -244,8 +243,8 @@ class LeastWorst:
         with jax.numpy_rank_promotion("allow"):
             return without_derivative(parts)
 
-    def _least(self, parts: PyTree) -> tuple[TracedResult, tuple[Arr, InteriorState]]:
-        """It, and of the minimax program (the mechanism at its start, where it ended)."""
+    def _least(self, parts: PyTree) -> tuple[TracedResult, tuple[Arr, Any]]:
+        """It, and of the minimax program (the mechanism at its start, its last point)."""
         return _from_one_program(self.solver, *self.joined(parts))
 
     def found_and_moves(self, parts: PyTree, change: PyTree) -> tuple[TracedResult, Arr, Arr]:
@@ -253,12 +252,12 @@ class LeastWorst:
 
         @jax.jit
         def both(parts: PyTree, change: PyTree) -> tuple[TracedResult, Arr, Arr]:
-            found, (start, state) = self._least(parts)
+            found, (start, point) = self._least(parts)
 
             def program_of(at: PyTree) -> Program:
                 return dataclasses.replace(least_worst_program(self.joined(at)[0], True), feasible_point=start)
 
-            mechanism = moves(program_of, parts, change, state.point)[0]
+            mechanism = moves(program_of, parts, change, point)[0]
             return found, mechanism, self.slope(parts, change, found)
 
         with jax.numpy_rank_promotion("allow"):
@@ -278,8 +277,8 @@ class LeastWorst:
 
 def _from_one_program(
     solver: AbstractSolver, problem: DistortionProblem, goal: Goal, max_steps: ScalarLike
-) -> tuple[TracedResult, tuple[Arr, InteriorState]]:
-    """From the minimax program, as on the host (`dense`); and (the mechanism at its start, where it ended)."""
+) -> tuple[TracedResult, tuple[Arr, Any]]:
+    """From the minimax program, as on the host (`dense`); and (the mechanism at its start, its last point)."""
     further = limits_of(problem)
     limits = as_budgets(distance_program(problem, further, True))
 
@@ -290,13 +289,14 @@ def _from_one_program(
     high = _leak(problem, start)
     program = dataclasses.replace(least_worst_program(problem, True), feasible_point=start)
     reduced = Reduced.of(jax.tree.map(jnp.asarray, program), goal)
-    state, steps = last_state(solver, reduced.program, reduced.goal, jnp.where(high > goal.tol, max_steps, 0))
-    mechanism, k, eta, price = reduced.expanded(state.best)
+    most = jnp.where(high > goal.tol, max_steps, 0)
+    best, steps, point = whole.in_trace(solver, reduced.program, reduced.goal, most)
+    mechanism, k, eta, price = reduced.expanded(best)
     mechanism = least_mixture(program.mass, start, mechanism, lambda one: violation(one) == 0)
     leak = _leak(problem, mechanism)
     better = leak < high
     mechanism, high = jnp.where(better, mechanism, start), jnp.where(better, leak, high)
-    claimed = jnp.maximum(reduced.limit(state.best.bound), 0.0)
+    claimed = jnp.maximum(reduced.limit(best.bound), 0.0)
     worst = worst_program(problem, claimed, True)
     k, eta, price = of_distance(program, worst, claimed, high, k, eta, price)
 
@@ -306,7 +306,7 @@ def _from_one_program(
     tried = claimed * (1.0 - jnp.asarray(_LOWERED))
     proofs = jax.vmap(proved)(tried)
     low = jnp.where(proofs.any(), tried[jnp.argmax(proofs)], 0.0)
-    return TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), (start, state)
+    return TracedResult(mechanism, k, eta, price, high, low, violation(mechanism), steps), (start, point)
 
 
 def _leak(problem: DistortionProblem, mechanism: Arr) -> Arr:

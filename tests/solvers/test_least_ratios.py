@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -210,6 +211,42 @@ def test_batches_and_single_solves_compile_nothing(measure, monkeypatch):
         assert proof.gap <= 1e-6
         assert found.seconds["compile"] == 0.0
     assert [jp.solve(problem).status for problem in problems[:3]] == ["optimal"] * 3
+
+
+@kernels
+@pytest.mark.parametrize("measure", [_MEASURES["ldp"], _MEASURES["lift"]], ids=["ldp", "lift"])
+def test_in_a_trace_it_ends_at_the_point_of_the_method(measure, monkeypatch):
+    """The point that derivatives of optima follow from."""
+    solver, reduced = InteriorPoint(), Reduced.of(_program(_problem(8, (4, 5, 6), measure)), Goal(1e-8))
+    program = jax.tree.map(np.asarray, reduced.program)
+    state, steps = solver.init(program, 0, solver.blank(program)), 0
+    with np.errstate(all="ignore"):
+        while not reduced.goal.met(state.best):
+            state, steps = solver.step(program, state), steps + 1
+    monkeypatch.setattr(whole, "last_state", None)  # the loop must not be traced
+    found = jax.jit(lambda one: whole.in_trace(solver, one, reduced.goal, 60))(program)
+    assert found.steps == steps
+    for name, got in found.point._asdict().items():
+        expected = getattr(state.point, name)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6 * (1.0 + abs(expected).max(initial=0.0)))
+
+
+@kernels
+def test_jit_and_vmap_have_it():
+    problems = [_problem(seed, (3, 4, 4), _MEASURES["ldp"]) for seed in range(3)]
+    cost, budget = problems[0].distortions[0], jnp.stack([one.budget for one in problems])
+    joints = jnp.stack([one.data for one in problems])
+
+    def value(joint, budget):
+        return jp.solve(jp.DistortionProblem(joint, cost, budget=budget, leakage=_MEASURES["ldp"]))
+
+    traced = jax.jit(jax.vmap(value))
+    assert "jaxpriv_least_ratios" in traced.lower(joints, budget).as_text()
+    found = traced(joints, budget)
+    for i, (joint, limit) in enumerate(zip(joints, budget, strict=True)):
+        host = jp.solve(jp.DistortionProblem(np.asarray(joint), cost, budget=float(limit[0]), leakage=_MEASURES["ldp"]))
+        assert found.status[i] == host.status == "optimal"
+        assert float(found.value[i]) == pytest.approx(host.value, abs=2e-6)
 
 
 @kernels
