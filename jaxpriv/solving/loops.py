@@ -167,12 +167,11 @@ def iterate_uncompiled(
     """(best candidate, steps) of `solvers.iterate` in NumPy; no candidate where the clock ended it before the first.
 
     The clock is asked, and `report` called with the candidate and the steps so far, after every step; where nobody
-    watches, a kernel that takes the program takes the first start as a whole. `begin`: a first candidate is found
+    watches, a kernel that takes the program takes all steps. `begin`: a first candidate is found
     whatever the clock says.
     """
     begun = time.thread_time()
     program = jax.tree.map(np.asarray, program)
-    start: tuple[int, PyTree, int] = 0, None, 0
     try:
         # What is not finite is looked for where it matters, as in compiled code.
         with _ONE_THREAD, np.errstate(all="ignore"):
@@ -181,10 +180,8 @@ def iterate_uncompiled(
                     found, count = whole.solved(solver, program, goal, limit)
                 best, steps = jax.tree.map(lambda leaf: leaf[0], found), int(count[0])
                 report(best, np.asarray(steps))
-                if goal.met(best) or steps >= limit:
-                    return best, steps
-                start = 1, best, steps
-            return _step_uncompiled(clock, solver, program, goal, limit, report, begin, *start)
+                return best, steps
+            return _step_uncompiled(clock, solver, program, goal, limit, report, begin)
     finally:
         spend(_key(solver, program), time.thread_time() - begun)
 
@@ -215,7 +212,7 @@ def iterate_all_uncompiled(
 
 def iterate_lanes(solver: AbstractSolver, program: PyTree, goal: Goal, limit: int) -> tuple[PyTree, np.ndarray]:
     """(best candidates, steps) of `solvers.iterate` from its first start for a program with lanes (`_lanes`), at most
-    `limit` steps: plain arrays with a leading axis. By a kernel where one takes the program.
+    `limit` steps: plain arrays with a leading axis. By a kernel where one takes the program, from all starts.
 
     A lane that is done leaves the batch; so does one that stalls, with what it has.
     """
@@ -251,12 +248,10 @@ def _step_uncompiled(
     limit: int,
     report: Callable[[PyTree, Arr], None],
     begin: bool = False,
-    first: int = 0,
-    best: PyTree = None,
-    steps: int = 0,
 ) -> tuple[PyTree, int]:
-    """From start number `first` on, with what those before it came to."""
-    for attempt in range(first, solver.attempts):
+    """The same by the steps of the method."""
+    best, steps = None, 0
+    for attempt in range(solver.attempts):
         state: PyTree = None
         while not clock.expired() or (begin and best is None):
             with clock.held():  # an interrupt leaves the state of the last step

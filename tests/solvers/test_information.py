@@ -1,7 +1,6 @@
 """Whole solves of mutual information by the kernel, against the steps of the method that it stands for."""
 
 import dataclasses
-from itertools import pairwise
 
 import jax
 import numpy as np
@@ -160,28 +159,6 @@ def test_lanes_have_their_own_numbers_or_share_them(monkeypatch):
     for name in ("value", "bound"):  # after few steps the mirror steps, in float32 there, still show
         assert (abs(getattr(found, name) - getattr(wanted, name)) <= 0.1 * allowed + _ROUNDING).all()
     assert (found.value - found.bound <= allowed).all()
-
-
-@kernels
-def test_a_start_that_fails_is_followed_by_those_of_the_method(monkeypatch):
-    """What the kernel has found is kept, its steps count, and the next starts are further inside."""
-    solver, attempts = InteriorPoint(), []
-    reduced = Reduced.of(random_program(3, (5, 5, 5), 1), Goal(1e-9))
-    kernel, init = whole.solved, InteriorPoint.init
-    monkeypatch.setattr(whole, "solved", lambda solver, program, goal, limit: kernel(solver, program, goal, 2))
-    monkeypatch.setattr(
-        InteriorPoint,
-        "init",
-        lambda self, program, attempt, best: attempts.append(attempt) or init(self, program, attempt, best),
-    )
-    seen = []
-    found, steps = loops.iterate_uncompiled(
-        Clock(), solver, reduced.program, reduced.goal, 50, lambda best, steps: seen.append((int(steps), best.gap))
-    )
-    assert attempts == [1]
-    assert reduced.goal.met(found)
-    assert [step for step, _ in seen] == [2, *range(2, steps + 1)]
-    assert all(later <= earlier for (_, earlier), (_, later) in pairwise(seen))
 
 
 @kernels

@@ -10,6 +10,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv import _compile, _native
+from jaxpriv._clock import Clock
 from jaxpriv.leakage.rule_sets import Role
 from jaxpriv.presolve.closed_forms import cheapest_release
 from jaxpriv.presolve.reduction import Reduced
@@ -133,7 +134,7 @@ def _compared(monkeypatch, problem):
 
     wanted, wanted_steps = _by_steps(monkeypatch, run)
     met = bool(reduced.goal.met(wanted))
-    assert bool(reduced.goal.met(found)) == met
+    assert reduced.goal.met(found) or not met
     if met:
         assert steps <= wanted_steps + 2  # with few rows the method takes a less accurate form of the Newton system
         # Two pairs of bounds on one optimum.
@@ -166,6 +167,25 @@ def test_every_step_is_that_of_the_method(limit, measure, monkeypatch):
         got, expected = getattr(found, name), getattr(wanted, name)
         size = 1.0 + abs(expected[np.isfinite(expected)]).max(initial=0.0)
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9 * size)
+
+
+@kernels
+def test_a_start_that_fails_is_followed_by_those_of_the_method(monkeypatch):
+    problem, solver = _problem(13, (4, 6, 5), _MEASURES["max-lift"]), InteriorPoint(correctors=2)
+    reduced = Reduced.of(_program(problem), Goal(1e-6))
+
+    def run(attempts):
+        one = dataclasses.replace(solver, attempts=attempts)
+        return loops.iterate_uncompiled(Clock(), one, reduced.program, reduced.goal, 200, lambda *_: None)
+
+    stalled, short = run(1)
+    found, steps = run(3)
+    wanted, wanted_steps = _by_steps(monkeypatch, lambda: run(3))
+    assert not reduced.goal.met(stalled)
+    assert reduced.goal.met(found)
+    assert reduced.goal.met(wanted)
+    assert short < steps == wanted_steps
+    assert found.value == pytest.approx(wanted.value, abs=1e-9)
 
 
 @kernels

@@ -38,7 +38,7 @@ _PART = 8
 # did on two, at 40, 64 and 96.
 _MOST_SYMBOLS = 96
 # Fields of the solver, in the order of `Method` there.
-_FIELDS = ("warm_steps", "correctors", "long_enough", "boundary", "neighbourhood", "score_change")
+_FIELDS = ("warm_steps", "correctors", "long_enough", "boundary", "neighbourhood", "score_change", "attempts")
 # Numbers of a result: value, bound, steps.
 _NUMBERS = 3
 
@@ -123,15 +123,15 @@ class Ended(NamedTuple):
 
 
 def solved(solver: InteriorPoint, program: Program, goal: Goal, limit: int) -> tuple[Candidate, np.ndarray]:
-    """(best candidates, steps) from the first start of programs of NumPy arrays that a kernel `takes`, at most
-    `limit` steps: plain arrays with a leading axis, of one program too.
+    """(best candidates, steps) from the starts of programs of NumPy arrays that a kernel `takes`, at most `limit`
+    steps: plain arrays with a leading axis, of one program too.
     """
     mine = _kernel_of(program)
     kernel = None if mine is None else _loaded(mine)
     assert kernel is not None  # `takes` asked
     count = count_of(*jax.tree.leaves((program, goal))) or 1
     aims = np.stack([spread(part, count) for part in (goal.tol, goal.rtol, goal.shift)], axis=1)
-    choices = np.array([*(getattr(solver, name) for name in _FIELDS), 1, limit, _normalised(program)], np.float64)
+    choices = np.array([*(getattr(solver, name) for name in _FIELDS), limit, _normalised(program)], np.float64)
     given = [_laid_out(part) for part in _given(program, with_lanes(aims), choices)]
     found = [np.empty((count, *shape)) for shape in _shapes(program)]
     sizes = np.array(_sizes(program), np.dtype("l"))
@@ -180,7 +180,7 @@ def in_trace(solver: AbstractSolver, program: Program, goal: Goal, max_steps: Sc
 def _called(solver: InteriorPoint, program: Program, goal: Goal, max_steps: Arr) -> Ended:
     mine = _kernel_of(program)
     assert mine is not None  # `takes` asked
-    chosen = np.array([getattr(solver, name) for name in (*_FIELDS, "attempts")], np.float64)
+    chosen = np.array([getattr(solver, name) for name in _FIELDS], np.float64)
     aims = jnp.stack([jnp.asarray(part, np.float64) for part in (goal.tol, goal.rtol, goal.shift)])
     limit, normalised = max_steps.astype(np.float64)[None], np.full(1, _normalised(program), np.float64)
     choices = jnp.concatenate([chosen, limit, normalised])
