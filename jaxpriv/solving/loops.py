@@ -250,7 +250,8 @@ def _step_uncompiled(
     begin: bool = False,
 ) -> tuple[PyTree, int]:
     """The same by the steps of the method."""
-    best, steps = None, 0
+    best: PyTree = None
+    steps = 0
     for attempt in range(solver.attempts):
         state: PyTree = None
         while not clock.expired() or (begin and best is None):
