@@ -371,7 +371,8 @@ TARGET static double least_ratio(Space *w, double e) {
     if (next == e) break;
     e = next;
   }
-  return lowered(w, costs, fall, e, &slope) >= -ROUNDINGS * EPS * (fabs(spent) + size) ? e : -INFINITY;
+  const int proved = lowered(w, costs, fall, e, &slope) >= -ROUNDINGS * EPS * (fabs(spent) + size);
+  return proved && e < 1.0 / EPS ? e : -INFINITY;
 }
 
 TARGET static void improved(Space *w) {

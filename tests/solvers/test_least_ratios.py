@@ -19,7 +19,7 @@ from jaxpriv.program.lower import least_worst_program
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers._parts import in_precision
 from jaxpriv.solvers.interior_point import whole
-from jaxpriv.solvers.interior_point.candidate import largest_ratio
+from jaxpriv.solvers.interior_point.candidate import largest_ratio, least_ratio
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solving import batches, kinds, loops
 from jaxpriv.solving.kinds import Kinds
@@ -283,3 +283,17 @@ def test_kinds_of_larger_problems_and_of_limits_are_left_to_compiled_code():
 
     assert [kind(8).by_kernel, kind(96).by_kernel, kind(8, leakage_budget=0.5).by_kernel] == [True, False, False]
     assert kind(8).width(10**6) == 0
+
+
+def test_prices_that_exceed_their_budgets_by_rounding_prove_no_infinite_peak():
+    """Without rules nothing falls with the peak: what is left above the budget is left at every peak."""
+    program = _program(_problem(0, (3, 3, 3), _MEASURES["max-lift"]))
+    data = rearrange(program)
+    cheapest = program.constraints.min(axis=2).sum()
+    k, eta, price = np.zeros((3, data.rows)), np.zeros((3, 0)), np.ones(1)
+    for budget in (cheapest * (1.0 - 1e-15), cheapest * (1.0 - 1e-3)):
+        short = rearrange(dataclasses.replace(program, budgets=np.array([budget])))
+        assert least_ratio(short, k, eta, price, 0.0) == -np.inf
+    rules = np.zeros_like(k)
+    rules[:, 0] = 1e-3  # a little of a row: a peak that is finite
+    assert np.isfinite(least_ratio(data, rules, eta, price * 1e-6, 0.0))

@@ -133,6 +133,7 @@ def _costs(data: Data, k: Arr, eta: Arr, price: Arr) -> tuple[Arr, ScalarLike]:
 
 def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike, peak: ScalarLike = 1.0) -> ScalarLike:
     """The peak e of a minimax program up to which the rules and prices prove that no mechanism has it; -inf: none.
+    A peak beyond 1/eps proves nothing: peaks are counted in that of the feasible point, which is one.
 
     D(e) = sum_x min_y [ Z(nu = 0) - e sum_j eta_j rate_j ] - price . bounds > 0 proves that the limits cannot be met
     at the peak e. It is concave, piecewise linear and falling, so that Newton's method comes down to its root on a
@@ -158,8 +159,8 @@ def least_ratio(data: Data, k: Arr, eta: Arr, price: Arr, start: ScalarLike, pea
 
     e = xp.fori_loop(0, _NEWTON_STEPS, newton, start)
     size = abs(spent) + xp.where(data.support, abs(costs), 0.0).max(axis=0).sum()
-    rounding = _ROUNDINGS * np.finfo(fall.dtype).eps * size
-    return xp.where(lowered(e)[0] >= -rounding, e, -xp.inf)
+    eps = np.finfo(fall.dtype).eps
+    return xp.where((lowered(e)[0] >= -_ROUNDINGS * eps * size) & (e < 1.0 / eps), e, -xp.inf)
 
 
 def _balanced(data: Data) -> Arr:
