@@ -393,9 +393,13 @@ SHAPES = {
     "jaxpriv_inputs_factor": "TX YWX YX YN YGN | YX YN YXX YNG YGG XX",
     "jaxpriv_inputs_solve": "TX YWX YX YN YXX YNG YGG XX MYX MYN MYG MX | MYN MYX MYX MX",
     "jaxpriv_gibbs": "BS BS YS MYB M Y | YS B B B MB MMB KYL",
+    "jaxpriv_information_call": "TX X XY RXY R XY XY G M T T | XY YT R N YX YX YT X R R",
+    "jaxpriv_least_ratios_call": "TX X XY RXY R XY XY G M T TX T | XY YT R N YX YX YT X R R YT Y P",
     "jaxpriv_stop": "T T | T",
 }
 SIZES = dict(zip("XTWYNGMBSKL", (5, 3, 1, 4, 4, 1, 2, 20, 3, 2, 16), strict=True))
+# Of whole solves: aims, choices and numbers found are so many; two budgets.
+WHOLE = {**SIZES, **dict(zip("GMNPR", (3, 9, 3, 1, 2), strict=True))}
 
 
 KINDS = {"jaxpriv_stop": "uint64"}  # all others: float64
@@ -415,7 +419,8 @@ def call(symbol, shapes, dtype=None):
 def test_kernels_refuse_arrays_of_other_shapes(symbol):
     """One size too small, a missing axis, an array too many or too few, another batch or precision: errors of XLA's."""
     assert SHAPES.keys() == _native._TARGETS.keys()
-    sides = [[tuple(SIZES[letter] for letter in word) for word in part.split()] for part in SHAPES[symbol].split("|")]
+    sizes = WHOLE if symbol.endswith("_call") else SIZES
+    sides = [[tuple(sizes[letter] for letter in word) for word in part.split()] for part in SHAPES[symbol].split("|")]
     call(symbol, sides)
     batches = [[(2, *shape) for shape in side] for side in sides]
     call(symbol, batches)
