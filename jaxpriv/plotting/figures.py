@@ -95,7 +95,7 @@ def plot_frontier(
     band: they are optimal at their distortion, not at their I(X;Y).
 
     Args:
-        curves: results of `frontier` over one distortion, of `funnel_frontier`; and curves as files have them, `DrawnCurve`.
+        curves: results of `frontier` over one distortion, of `funnel_frontier`, and `DrawnCurve` objects of files.
         ax: axes to draw the curves into, without the panel of widths; by default a new figure.
         units: of logarithms, `nats` or `bits`. A measure in another unit keeps it.
         labels: one for each curve; by default what is optimised.
