@@ -1,4 +1,4 @@
-/* Whole solves by the interior-point method, from its first start or from all, in double precision: what their kernels share.
+/* Whole solves by the interior-point method in double precision, from one start after another: what their kernels share.
 
    `jaxpriv.solvers.interior_point` has the mathematics and the same in NumPy and JAX, for every program. A problem takes its
    own steps and corrections, where a batch takes those of its slowest lane in every operation. The outputs lie side by

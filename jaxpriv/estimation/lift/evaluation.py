@@ -181,7 +181,7 @@ def e_gamma(report: LiftReport, samples: Samples, gamma: float) -> Estimate:
     return over_splits(terms, report.information.method, f"E_{gamma:g}(S;X)", "probability")
 
 
-# Tasks whose mutual information is known: what an estimator must get right before it is believed.
+# Tasks whose mutual information is known: an estimator is checked on these first.
 
 
 # Integration over a standard normal X: beyond 10 deviations there is less mass than rounding.
