@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 
 from jaxpriv.cli import app as program
 from jaxpriv.cli._app import EXAMPLES
-from jaxpriv.cli._measures import filled_in
+from jaxpriv.cli._options import filled_in
 from jaxpriv.verifier import __main__ as verifier
 
 PAGE = "reference/command-line"

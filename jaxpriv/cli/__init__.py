@@ -1,4 +1,4 @@
-"""The command `jaxpriv`: one file for each command or two, all registered here.
+"""The command `jaxpriv`: one file for each group of commands, all registered here.
 
     0  done                      4  a valid result, not certified to the tolerance
     2  bad input                 5  a file is damaged or unsafe
@@ -13,25 +13,7 @@ from typing import Annotated
 import typer
 
 from jaxpriv import _process
-from jaxpriv.cli import (
-    _app,
-    _output,
-    audit,
-    demo,
-    excess,
-    fit,
-    frontier,
-    funnel,
-    info,
-    joint,
-    leakage,
-    plot,
-    release,
-    reproduce,
-    solve,
-    sweep,
-    watchdog,
-)
+from jaxpriv.cli import _app, _output, audit, curves, demo, info, leakage, release, solve, sweep, watchdog
 from jaxpriv.verifier.__main__ import run
 
 app = typer.Typer(
@@ -42,19 +24,19 @@ app = typer.Typer(
 )
 for command in (
     solve.solve,
-    frontier.frontier,
-    funnel.funnel,
-    plot.plot,
+    curves.frontier,
+    solve.funnel,
+    curves.plot,
     leakage.leakage,
     sweep.sweep,
     watchdog.watchdog,
-    joint.joint,
-    fit.fit,
+    release.joint,
+    release.fit,
     release.release,
     release.report,
-    reproduce.reproduce,
+    demo.reproduce,
     audit.audit,
-    excess.excess,
+    leakage.excess,
     info.info,
     info.cache,
     demo.demo,

@@ -1,23 +1,26 @@
-"""How a command ends: its exit code and at most one line on stderr; and options that take several numbers."""
+"""How a command runs and ends: work that Ctrl-C ends, exit codes, one line on stderr; options of several numbers."""
 
 import functools
 import inspect
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jaxpriv._process import INTERRUPTED
-from jaxpriv.cli import _work
-from jaxpriv.cli._measures import filled_in
+from jaxpriv.cli._options import filled_in
 from jaxpriv.errors import (
     EntropyError,
     InfeasibleError,
@@ -31,6 +34,10 @@ from jaxpriv.verifier.__main__ import EXAMPLE as VERIFIED
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter  # click's own in older releases
+
+    from jaxpriv._clock import Clock
+
+T = TypeVar("T")
 
 # The examples at the end of every help text. They are run, one after another in one folder, by the tests.
 
@@ -147,7 +154,7 @@ class CommandGroup(TyperGroup):
         )
         if not standalone_mode:
             return code
-        if _work.unfinished():  # XLA cannot be stopped, and would crash an interpreter that is torn down under it
+        if unfinished():  # XLA cannot be stopped, and would crash an interpreter that is torn down under it
             sys.stderr.flush()
             os._exit(code)
         sys.exit(code)
@@ -284,3 +291,80 @@ def _in_short(message: str) -> str:
 
 def _complain(message: str) -> None:
     print(f"jaxpriv: error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+# Long work runs in a thread, so that Ctrl-C is heard while XLA computes; progress is shown on a terminal.
+
+_TURN = 0.1  # seconds: how often a waiting main thread looks for an interrupt
+_threads: list[threading.Thread] = []
+
+
+def unfinished() -> bool:
+    """Whether work that was given up (an interrupt) still runs."""
+    return any(thread.is_alive() for thread in _threads)
+
+
+@contextmanager
+def _noted_interrupt(clock: "Clock | None") -> Iterator[threading.Event]:
+    """Set by Ctrl-C; with a clock by the second one, while the first one makes the work end after its step.
+
+    An exception raised by the signal itself is lost where Python ignores exceptions (finalisers, the callbacks of the
+    garbage collector, of which JAX has one); a note is not.
+    """
+    noted = threading.Event()
+
+    def note(*_: object) -> None:
+        if clock is None or clock.interrupted:
+            noted.set()
+        else:
+            clock.interrupt()
+
+    if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
+        yield noted
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def working(what: str, work: Callable[[Callable[[int, int], None]], T], clock: "Clock | None" = None) -> T:
+    """The result of `work(report)`; `report(done, total)` moves the bar.
+
+    With `clock`, which the work reads between its steps, the first Ctrl-C makes it return what it has.
+
+    Python hears a signal only between two instructions of its main thread, and one instruction of
+    JAX can take minutes: so the main thread waits here, and the work runs beside it.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    outcome: Future[T] = Future()
+    lines = clock is not None and clock.reports
+    # Control characters go to a terminal only; stdout is left to the results.
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty() or lines)
+    with _noted_interrupt(clock) as interrupt, bar as progress:
+        task = progress.add_task(what, total=None)
+
+        def report(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        def run() -> None:
+            try:
+                outcome.set_result(work(report))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        _threads[:] = [thread]
+        thread.start()
+        # Not one long wait: a signal that the system gave to another thread is seen at the next turn.
+        while not wait([outcome], timeout=_TURN).done:
+            if interrupt.is_set():
+                raise KeyboardInterrupt
+            if clock is not None and clock.interrupted:
+                progress.update(task, description="Stopping (Ctrl-C again: at once)")
+        thread.join()
+        return outcome.result()

@@ -39,6 +39,10 @@ class Units(StrEnum):
     def per_nat(self) -> float:
         return 1.0 if self is Units.nats else 1.0 / math.log(2.0)
 
+    def of(self, unit: str) -> tuple[float, str]:
+        """Factor and name of numbers in `unit` as they are printed: nats alone are converted."""
+        return (self.per_nat, str(self)) if unit == "nats" else (1.0, unit)
+
 
 UnitsOption = Annotated[Units, typer.Option("--units", help="Units of the printed text (JSON is always in nats).")]
 JsonOption = Annotated[
@@ -250,14 +254,6 @@ def stopped(reason: int) -> str:
     from jaxpriv._clock import Stop
 
     return {Stop.NONE: "", Stop.TIME_LIMIT: "time limit: ", Stop.INTERRUPTED: "interrupted: "}[Stop(int(reason))]
-
-
-def advice(reason: int, otherwise: str) -> str:
-    """How that error ends: what would help; `otherwise` where the solve ended by itself."""
-    from jaxpriv._clock import Stop
-
-    known = {Stop.NONE: otherwise, Stop.TIME_LIMIT: "Allow more --time-limit", Stop.INTERRUPTED: "Let it run longer"}
-    return known[Stop(int(reason))]
 
 
 def upper_fixed(value: float, places: int = 6) -> str:

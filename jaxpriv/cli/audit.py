@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxpriv.cli import _output
+from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonOption, JsonRecord, Units, UnitsOption
 from jaxpriv.cli._tables import (
     SYMBOLS,
@@ -20,7 +21,6 @@ from jaxpriv.cli._tables import (
     releases_by_design,
     table_file,
 )
-from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 
 if TYPE_CHECKING:
@@ -387,10 +387,9 @@ def _pairs_text(record: JsonRecord, units: Units) -> str:
 def _table(rows: list[JsonRecord], columns: dict[str, str], units: Units) -> "RichTable":
     table = _output.empty_table([*columns.values()], before=["measure"], after=["units"])
     for row in rows:
-        logarithmic = row["units"] == "nats"
-        scale = units.per_nat if logarithmic else 1.0
+        scale, unit = units.of(row["units"])
         cells = [_cell(row[key], scale, down=key == "lower") for key in columns]
-        table.add_row(_output.measure_label(row), *cells, str(units) if logarithmic else row["units"])
+        table.add_row(_output.measure_label(row), *cells, unit)
     return table
 
 

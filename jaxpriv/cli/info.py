@@ -10,8 +10,8 @@ import numpy as np
 import typer
 
 from jaxpriv.cli import _output
+from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonOption, JsonRecord
-from jaxpriv.cli._work import working
 from jaxpriv.errors import InputError, ResourceError
 
 if TYPE_CHECKING:

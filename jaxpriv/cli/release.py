@@ -1,22 +1,304 @@
-"""`jaxpriv release`, records released by a design, with a receipt; `jaxpriv report`, a page about a design."""
+"""`jaxpriv joint`, `fit`, `release`, `report`: from records to a design, what is released by it, and a page of both."""
 
+import math
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jaxpriv.cli import _output
-from jaxpriv.cli._output import JsonOption
-from jaxpriv.cli._tables import ReadOption, table_file
-from jaxpriv.cli._work import working
-from jaxpriv.cli.fit import Unseen
+from jaxpriv.cli._app import working
+from jaxpriv.cli._options import FormOptions
+from jaxpriv.cli._output import CodebookOutOption, JsonOption, Units, UnitsOption
+from jaxpriv.cli._tables import CostOptions, ReadOption, arrays_of_table, book_file, table_file
+from jaxpriv.errors import NotCertifiedError
+
+if TYPE_CHECKING:
+    from jaxpriv.mechanism import Fitted
+    from jaxpriv.verifier.claims import Claim
+
+
+TableArgument = Annotated[
+    Path, typer.Argument(metavar="TABLE.csv", help="A table of records: .csv, .tsv or .parquet.", show_default=False)
+]
+ConfidenceOption = Annotated[float, typer.Option(help="Confidence of all bounds for the population simultaneously.")]
+
+
+@dataclass(frozen=True)
+class SurveyOptions(CostOptions):
+    """Options about records that have weights, too."""
+
+    survey_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="Survey weights of the records (numbers >= 0): the joint is that of weighted records; bounds for a "
+            "population from counts do not apply to it.",
+        ),
+    ] = None
+
+
+def joint(
+    *,
+    table: TableArgument,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="PROBLEM.npz",
+            help="Write `joint` (S,X), `counts` (S,X), `distortion` (X,X), `attributes` (X,b), the classes of each x, "
+            "and `classes`, a fingerprint of the codebook.",
+            show_default=False,
+        ),
+    ],
+    columns: SurveyOptions,
+    codebook_out: CodebookOutOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Count a table of records: the joint distribution of its private and useful columns, and their distortion.
+
+    S and X are the combinations of classes that occur, in the order of their codes. PROBLEM.npz holds counts of
+    people: a new one can be read by its owner only.
+    """
+    outputs = {"--out": out, "--codebook-out": codebook_out, "--json": json}
+    _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
+    arrays, counted = arrays_of_table(table, columns, costs=True)
+    states, symbols = arrays["joint"].shape
+    record = {
+        "records": int(arrays["counts"].sum()),
+        "private": {"columns": list(counted.codebook.private), "symbols": states},
+        "useful": {"columns": list(counted.codebook.useful), "symbols": symbols},
+        "least_private": int(arrays["counts"].sum(axis=1).min()),
+        "least_useful": int(arrays["counts"].sum(axis=0).min()),
+        "empty_cells": int((arrays["counts"] == 0).sum()),
+        "largest_distortion": float(arrays["distortion"].max()),
+        "sparse": counted.sparse,
+    }
+    files = {out: _output.npz_bytes(**arrays), **book_file(codebook_out, counted)}
+    text = (
+        f"{record['records']} records, |S| = {states}, |X| = {symbols}, at least {record['least_private']} records for "
+        f"each s and {record['least_useful']} for each x, {record['empty_cells']} of {states * symbols} cells empty\n"
+    )
+    _output.deliver(record, json, text, files, private=True, private_files=[out])
+
+
+class Unseen(StrEnum):
+    """What a record comes to whose classes combine as in no record of the fit."""
+
+    refuse = "refuse"
+    suppress = "suppress"
+    nearest = "nearest"
+
+
+def fit(
+    *,
+    table: TableArgument,
+    out: Annotated[
+        Path, typer.Option(metavar="DESIGN.zip", help="Write the design; it holds no count.", show_default=False)
+    ],
+    columns: CostOptions,
+    budget: Annotated[
+        float | None, typer.Option(metavar="D", help="Least leakage with a mean distortion of at most D.")
+    ] = None,
+    leakage_budget: Annotated[
+        float | None, typer.Option(metavar="EPS", help="Least mean distortion with at most this leakage.")
+    ] = None,
+    disclosure: Annotated[
+        float | None, typer.Option(metavar="R", help="Least leakage with I(X;Y) of at least R nats.")
+    ] = None,
+    target_leakage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="L",
+            help="Watchdog: release symbols with small log-lift unchanged, with a lift leakage of at most L nats.",
+        ),
+    ] = None,
+    measure: FormOptions,
+    split: Annotated[
+        float, typer.Option(help="Share of the records for the design; the others are for its audit. 1: no audit.")
+    ] = 0.5,
+    seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    confidence: ConfidenceOption = 0.95,
+    population: Annotated[
+        bool,
+        typer.Option(
+            "--population",
+            help="The leakage budget, or the target of the watchdog, holds for the population with the confidence: "
+            "from a sequence of designs the last one that the other records certify is chosen.",
+        ),
+    ] = False,
+    unseen: Annotated[
+        Unseen,
+        typer.Option(
+            help="A later record with a combination of classes that occurs in none of these records: refuse "
+            "all, release a symbol independent of the record, or release it as the combination that differs in the "
+            "fewest columns."
+        ),
+    ] = Unseen.refuse,
+    resolution: Annotated[int, typer.Option(metavar="BITS", help="Bits of the probabilities, 8 to 62.")] = 32,
+    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6,
+    private_out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="AUDIT.zip", help="Write counts and certificate, for the owner of the records only (mode 0600)."
+        ),
+    ] = None,
+    codebook_out: CodebookOutOption = None,
+    units: UnitsOption = Units.nats,
+    json: JsonOption = None,
+) -> None:
+    """Design on one part of the records, audit on the other, and write what can be published.
+
+    The design is a table of whole numbers: what is certified is what `jaxpriv release` draws from. Every number printed
+    on the records of the design was computed again from that table, exactly or rounded outwards. Exit code 3: no
+    mapping meets the target. Exit code 4: the gap is above --tol; design and interval are valid and written all the
+    same.
+    """
+    from jaxpriv import mechanism
+
+    outputs = {"--out": out, "--private-out": private_out, "--codebook-out": codebook_out, "--json": json}
+    _output.check_outputs(outputs, {"TABLE": table, **columns.inputs})
+    targets: dict[str, Any] = {"budget": budget, "leakage_budget": leakage_budget, "disclosure": disclosure}
+    targets["target_leakage"] = target_leakage
+    _output.only_one(targets)
+    measure.option.measure(None)
+    costs, source = columns.costs(), table_file(table, columns.read)
+    records = columns.of_records(table)
+    found = working(
+        "Fitting",
+        lambda _: mechanism.fit(
+            source,
+            **records,
+            **targets,
+            **{**vars(measure), "form": None if measure.form is None else str(measure.form)},
+            distortion=costs["kinds"] or None,
+            weights=costs["weights"] or None,
+            split=split,
+            seed=seed,
+            confidence=confidence,
+            population=population,
+            unseen=str(unseen),
+            resolution=resolution,
+            tol=tol,
+            sparse=columns.sparse,
+        ),
+    )
+    files = {out: found.mechanism.to_bytes()}
+    if private_out is not None:
+        files[private_out] = found.evidence.to_bytes(found.mechanism)
+    if codebook_out is not None:
+        files[codebook_out] = found.codebook.to_json().encode()
+    secret = [] if private_out is None else [private_out]
+    _output.deliver(_record(found), json, _text(found, units), files, private=True, private_files=secret)
+    if found.status in ("not_certified", "best_known"):
+        raise NotCertifiedError(
+            f"not certified to --tol {tol:g}. The design and what is printed of it are valid. Raise --tol"
+        )
+
+
+def _record(found: "Fitted") -> dict[str, object]:
+    from jaxpriv.verifier.archive import digest
+
+    audit = found.audit
+    return {
+        "status": found.status,
+        "design": digest(found.mechanism.to_bytes()),
+        "asked": found.mechanism.asked.record,
+        "records": {
+            "design": int(found.evidence.counts.sum()),
+            "held_out": None if found.evidence.held_out is None else int(found.evidence.held_out.sum()),
+        },
+        "alphabets": {
+            "private": len(found.evidence.counts),
+            "useful": len(found.mechanism.table),
+            "released": len(found.mechanism.released),
+        },
+        "on_the_design": {name: claim.record for name, claim in found.claims.items()},
+        "without_data": {name: claim.record for name, claim in found.mechanism.guarantees.items()},
+        "population_limit": None if found.limit is None else asdict(found.limit),
+        "population": None
+        if audit is None
+        else {
+            "confidence": audit.confidence,
+            "holds_for": audit.holds_for,
+            "measures": [{"name": row.name, "upper": row.upper, "units": row.units} for row in audit.rows],
+            "utility_lower": audit.utility.lower,
+            "assumptions": list(audit.assumptions.statements),
+        },
+        "statements": list(found.statements),
+        "units": "nats",
+    }
+
+
+_NAMES = {
+    "leakage": "leakage",
+    "distortion": "mean distortion",
+    "disclosure": "utility I(X;Y)",
+    "gap": "certified gap",
+    "excess": "excess over the target",
+}
+_BY_SOLVER = {"lower_bound": "solver_bound", "gap": "solver_gap"}
+_CAPS = {"maximal-leakage": "maximal leakage of X, at least I(S;Y)", "ldp": "largest ln P(y|x)/P(y|x')"}
+
+
+def _text(found: "Fitted", units: Units) -> str:
+    mechanism = found.mechanism
+    asked, audit = mechanism.asked, found.audit
+    measure = asked.leakage["name"]
+    lines = {
+        "status": found.status.replace("_", " "),
+        "target": f"{asked.problem} {asked.target:g}, leakage: {measure}",
+        "alphabets": f"|S| = {len(found.evidence.counts)}, |X| = {len(mechanism.table)}, "
+        f"|Y| = {len(mechanism.released)}",
+    }
+    records = int(found.evidence.counts.sum())
+    lines[f"on the {records} records of the design"] = ""
+    objective = "distortion" if asked.problem == "leakage-budget" else "leakage"
+    names = {**_NAMES, "lower_bound": f"no mapping has less {objective} than"}
+    for name, claim in found.claims.items():
+        # Of a funnel with more than two private symbols what the solver proved; the statements say so.
+        best = found.claims.get(_BY_SOLVER.get(name, name), claim)
+        if name in names:
+            lines[f"  {names[name]}"] = _claim(best, units, down=name in ("disclosure", "lower_bound"))
+    lines["whatever the population is"] = ""
+    lines |= {f"  {_CAPS[name]}": _claim(claim, units) for name, claim in mechanism.guarantees.items()}
+    limit = found.limit
+    if limit is not None:
+        lines[f"population, confidence {limit.confidence:g}"] = f"design {limit.rung} of {limit.rungs}"
+        lines["target"] += f", so that {limit.limit:g} holds for the population"
+        lines[f"  {measure} at most"] = f"{_output.upper(limit.upper)} in the units of the target"
+    if audit is not None and audit.assumptions.records is not None:
+        lines[f"population, from {audit.assumptions.records} held-out records"] = f"confidence {audit.confidence:g}"
+        for row in audit.rows:
+            if row.upper is not None and row.name in (measure, "mutual-information", "maximal-leakage"):
+                lines[f"  {row.name} at most"] = _upper(row.upper, row.units, units)
+        if audit.utility.lower is not None:
+            lines["  utility I(X;Y) at least"] = f"{_output.lower(audit.utility.lower * units.per_nat)} {units}"
+    return _output.aligned(lines) + "".join(f"{sentence}\n" for sentence in found.statements)
+
+
+def _upper(value: float, unit: str, units: Units) -> str:
+    if math.isinf(value):
+        return "inf (no bound)"
+    scale, name = units.of(unit)
+    return f"{_output.upper(value * scale)} {name}"
+
+
+def _claim(claim: "Claim", units: Units, *, down: bool = False) -> str:
+    """The end of the interval that is against us: the lower one with `down`, the upper one otherwise."""
+    end = claim.lower if down else claim.upper
+    if end is None:
+        return "inf (no bound)"
+    scale, unit = (units.per_nat, str(units)) if claim.unit == "nats" else (1.0, "")
+    value = Fraction(end) * Fraction(scale)
+    rounded = _output.lower(float(value)) if down else _output.upper(float(value))
+    return f"{rounded} {unit}".rstrip()
 
 
 def release(
-    table: Annotated[
-        Path,
-        typer.Argument(metavar="TABLE.csv", help="A table of records: .csv, .tsv or .parquet.", show_default=False),
-    ],
+    table: TableArgument,
     design: Annotated[Path, typer.Option(metavar="DESIGN.zip", help="What `jaxpriv fit` wrote.", show_default=False)],
     out: Annotated[
         Path, typer.Option(metavar="RELEASED.csv", help="The released file: .csv or .parquet.", show_default=False)
@@ -114,9 +396,7 @@ def report(
             "and bounds for the population. The page then holds shares of private classes (mode 0600).",
         ),
     ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Confidence of all bounds for the population simultaneously.")
-    ] = 0.95,
+    confidence: ConfidenceOption = 0.95,
 ) -> None:
     """Write a page about a release: what it reveals about each private class, what is proved, what is not covered."""
     from jaxpriv.mechanism import Evidence, Mechanism

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jaxpriv.cli import _output
+from jaxpriv.cli._app import working
+from jaxpriv.cli._options import ProgressOption
 from jaxpriv.cli._output import JsonOption, JsonRecord
-from jaxpriv.cli._work import ProgressOption, working
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 
 if TYPE_CHECKING:

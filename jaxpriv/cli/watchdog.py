@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jaxpriv.cli import _output
+from jaxpriv.cli._app import working
 from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
 from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
-from jaxpriv.cli._work import working
 
 if TYPE_CHECKING:
     from jaxpriv.watchdog.design import Watchdog

@@ -1,4 +1,4 @@
-"""Leakage measures by their names on the command line."""
+"""Options of the commands that solve: the leakage measure by its name, and when a solve ends."""
 
 import re
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from jaxpriv.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from jaxpriv._clock import Clock
     from jaxpriv.leakage import AbstractLeakage
 
 FORMS = ("average", "worst")
@@ -98,3 +99,40 @@ class FormOptions(LeakageOptions):
     form: Annotated[
         MeasureForm | None, typer.Option(help="Average or worst outcome; by default the measure's own.")
     ] = None
+
+
+ProgressOption = Annotated[bool, typer.Option("--progress", help="Lines on stderr: step, value, bound, gap, seconds.")]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """When a solve ends, and what it prints until then."""
+
+    tol: Annotated[float, typer.Option(help="Largest certified gap that counts as optimal.")] = 1e-6
+    max_steps: Annotated[int | None, typer.Option(help="Most iterations.", show_default="the solver's own")] = None
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Stop after this time, compiling included, and write the best mapping with its interval (exit code "
+            "4). Ctrl-C does the same; a second one writes nothing.",
+            show_default="none",
+        ),
+    ] = None
+    progress: ProgressOption = False
+
+    def check(self) -> None:
+        """Refuse, before a file is read, numbers that no solve takes."""
+        from jaxpriv._validation import scalar
+
+        scalar(self.tol, "--tol", low=0.0, open_low=True)
+        if self.max_steps is not None:
+            scalar(self.max_steps, "--max-steps", low=1.0)
+        if self.time_limit is not None:
+            scalar(self.time_limit, "--time-limit", low=0.0)
+
+    def clock(self) -> "Clock":
+        """The clock of the solve, which begins now."""
+        from jaxpriv._clock import clock_of
+
+        return clock_of(self.time_limit, self.progress)
