@@ -1,12 +1,12 @@
 """The proof behind every convex result; nothing here imports a solver.
 
-`program.certify` has the method, for programs with any measures and mechanisms that are tables; `information` the rules
-of mutual information, the certificate of additive noise, and the same numbers for operators, block by block;
-`lagrangian` the Lagrangian of a program and its slopes in the data. `verification` (the public `jaxpriv.certify`) takes
+`program.certify` has the method, for programs with any measures and mechanisms that are tables; `lagrangian` the
+Lagrangian of a program and its slopes in the data, and what follows from it for mutual information in closed form: the
+certificates of additive noise and of operators, block by block. `verification` (the public `jaxpriv.certify`) takes
 a problem and a `Solution` of it and computes the certificate that fits both.
 """
 
-from jaxpriv.certificates.information import average_leakage, certify_noise, certify_streamed, valid_scores
+from jaxpriv.certificates.lagrangian import average_leakage, certify_noise, certify_streamed, valid_scores
 from jaxpriv.certificates.verification import Verification, excess_of, interval_of, least_limit
 from jaxpriv.program.certify import Certificate, certify_program, violation_of
 

@@ -1,4 +1,4 @@
-"""The Lagrangian of a program with any measures, as a function of everything that the program is made of.
+"""Bounds from the Lagrangian of a program: of any measures, and in closed form of mutual information.
 
 At a mechanism W, with rules k_j(y), prices of the limits and prices eta of worst outcomes,
 
@@ -9,6 +9,13 @@ price_j = 1 in role OBJECTIVE. By the envelope theorem (Danskin 1967; Milgrom an
 of the least value is that of Lambda at the fixed optimum, where primal and dual optima are unique. A smooth phi is
 differentiated itself: where it has one gradient, that is the one of its rule. A piecewise linear one has several where
 outputs tie, as at the optimum they do; there the rule of the dual decides, rows and weights fixed.
+
+Of mutual information, for ANY scores g_y(s) of the adversary (how much output y is evidence for s),
+
+    I(S;Y) >= sum_{s,y} P(s, y) g_y(s)   whenever  sum_s p(s) exp g_y(s) <= 1  (Gibbs / Donsker-Varadhan).
+
+No dual feasibility is assumed: scores are first moved into that set, which costs tightness and never validity. So
+the laws of additive noise are certified and, from sums over blocks, operators.
 """
 
 import dataclasses
@@ -20,21 +27,24 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import PyTree
 from numpy.typing import DTypeLike
 
 from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import is_traced, mechanism_array
-from jaxpriv.channel import AbstractChannel
+from jaxpriv.channel import AbstractChannel, push
 from jaxpriv.distortion import AbstractDistortion, Matrix
 from jaxpriv.errors import InputError
 from jaxpriv.joints import in_double
 from jaxpriv.leakage import AbstractLeakage
-from jaxpriv.leakage.rule_sets import Role, Term
+from jaxpriv.leakage.rule_sets import Role, Term, entropic_rules
+from jaxpriv.leakage.shannon import average_leakage
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.program.certify import column_values, nonnegative, shared_prices
-from jaxpriv.program.convex import Program
+from jaxpriv.problems.noise import NoiseProblem
+from jaxpriv.program.certify import Certificate, column_values, nonnegative, shared_prices
+from jaxpriv.program.convex import Program, StreamedProgram
 from jaxpriv.program.lower import (
     Limits,
     distance_program,
@@ -46,7 +56,116 @@ from jaxpriv.program.lower import (
     terms_of,
 )
 from jaxpriv.solution import Solution
-from jaxpriv.streaming import all_costs, block_size, posterior_scores
+from jaxpriv.streaming import all_costs, block_size, cheapest, leakage, posterior_scores
+
+# The unit of rounding: a correctly rounded operation is off by at most this share.
+_UNIT = float(np.finfo(np.float64).eps) / 2
+
+
+def valid_scores(prior: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores moved into G = { g : sum_s p(s) e^{g(s)} <= 1 } by subtracting their log-mean-exp, and that level.
+
+    `prior` (S,), `scores` (Y, S), the level (Y,) is <= 0 (above the largest score). Symbols without
+    mass are irrelevant and get score 0. The level is accurate RELATIVE to itself: a steep price of
+    leakage (a limit near 0) multiplies scores close to 0, and an error of rounding in e^g would show.
+    """
+    rule = entropic_rules(prior, np.where(np.isnan(scores), 0.0, scores))
+    return rule, -np.where(prior > 0, rule, -np.inf).max(axis=1)
+
+
+def certify_noise(problem: NoiseProblem, noise: Arr, scores: Arr, multiplier: ScalarLike) -> Certificate:
+    """The certificate of additive noise, where all rows share one law: the minimum is over z, not over W.
+
+        OPT >= min_z [ sum_{y,s} P(S=s, X+z=y) g_y(s) + lambda d(z) ] - lambda D
+
+    `noise` (Z,), `scores` (1, Y, S), `multiplier` (): any numbers.
+    """
+    mechanism = problem.mechanism(np.asarray(noise, dtype=np.float64))
+    leakage = average_leakage(problem.joint, mechanism)
+    used = float(problem.distortion @ noise)
+    slop = 4 * (sum(mechanism.shape) + problem.joint.shape[0]) * _UNIT
+    scale = abs(problem.budget) + float(abs(problem.distortion) @ noise)
+    violation = max((used - problem.budget) / (scale or 1.0) - 4 * slop, 0.0)
+
+    rule, level = valid_scores(problem.joint.sum(axis=1), np.asarray(scores, dtype=np.float64)[0])
+    price = nonnegative(np, np.asarray(multiplier, dtype=np.float64))
+    columns = problem.columns()
+    gain = np.einsum("ysz,ys->z", columns, rule)
+    excess = problem.distortion - problem.distortion.min()
+    slack = problem.budget - float(problem.distortion.min())
+    chain = mechanism.size + problem.joint.shape[0] + 8
+    size = np.einsum("ysz,ys->z", columns, abs(rule)).max() + abs(level).max()
+    size = size + price * (excess.max() + abs(slack))
+    bound = (gain + price * excess).min() - price * slack - chain * _UNIT * size
+    value = leakage * (1 + slop) + slop
+    return Certificate(value, max(bound, 0.0), np.array([leakage]), np.array([used]), violation)
+
+
+# The certificate of mutual information for operators: the numbers of `program.certify` from sums over blocks, float64.
+
+
+_leakage = jax.jit(leakage)
+_cheapest = jax.jit(cheapest, static_argnames="mesh")
+
+
+def certify_streamed(
+    program: StreamedProgram, mechanism: AbstractChannel, scores: Arr, multipliers: Arr, mesh: Mesh | None = None
+) -> Certificate:
+    """Value and lower bound of `mechanism`, proved by the adversary's `scores`.
+
+        OPT >= sum_x p_x min_y [ sum_s P(s|x) g_y(s) + sum_k l_k d_k(x, y) ] - sum_k l_k D_k
+
+    with l = `multipliers` (the program's own prices in multiplier form, where there is no last term).
+
+    Args:
+        program: operators in float64.
+        mechanism: evaluated in float64; its output joint is its own sum over x.
+        scores: g, shape (Y, S); any numbers.
+        multipliers: l, shape (M,); any numbers, taken as 0 where they are not prices. Ignored in
+            multiplier form.
+        mesh: devices that share the blocks.
+    """
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        value, leaked, used, violation = _value(program, mechanism, mesh)
+        bound = _bound(program, np.asarray(scores, dtype=np.float64), np.asarray(multipliers, dtype=np.float64), mesh)
+    return Certificate(value, bound, np.array([leaked]), used, violation)
+
+
+def _value(
+    program: StreamedProgram, mechanism: AbstractChannel, mesh: Mesh | None
+) -> tuple[Arr, float, np.ndarray, float]:
+    pushed = push(mechanism, program.joint, program.distortions, mesh)
+    columns, used = np.asarray(pushed.columns), np.asarray(pushed.distortions)
+    leaked = float(_leakage(columns, columns.sum(axis=0)))
+    # As `program.certify`, and every W[x, y] may be off by a relative `rounding`: with sum w |ln(w/(p|w|))| <= I + 2/e
+    # this moves I by no more than rounding (I + 1), and E d by rounding times itself.
+    slop = 4 * (sum(mechanism.shape) + columns.shape[1]) * _UNIT + float(pushed.rounding)
+    # No information about S exceeds H(S), whatever rounding may do.
+    prior = columns.sum(axis=0)
+    most = -float((prior * np.log(np.where(prior > 0, prior, 1.0))).sum()) * (1 + slop) + slop
+    value = min(leaked * (1 + slop) + slop, most)
+    if program.prices is not None:
+        return value + float(program.prices @ used) * (1 + slop), leaked, used, 0.0
+    scale = np.where(abs(program.budgets) + abs(used) > 0, abs(program.budgets) + abs(used), 1.0)
+    violation = np.maximum((used - program.budgets) / scale - 4 * slop, 0.0).max()
+    return value, leaked, used, float(violation)
+
+
+def _bound(program: StreamedProgram, scores: np.ndarray, multipliers: np.ndarray, mesh: Mesh | None) -> float:
+    prior = np.asarray(program.prior)
+    if program.prices is not None:
+        prices, spent = np.asarray(program.prices), 0.0
+    else:
+        prices = nonnegative(np, multipliers)
+        spent = float(prices @ program.budgets)
+    rule, level = valid_scores(prior, scores)
+    total, size = _cheapest(program.joint, program.distortions, prior, rule, prices, mesh=mesh)
+    # |fl(sum) - sum| <= n u sum|terms|: chains over s inside a row, then over x. At the cheapest y the price
+    # of the distortion is at most |least| plus the largest score.
+    chain = 2 * (len(prior) + program.shape[0]) + len(prices) + 8
+    size = float(size) + 2 * float(abs(rule).max() + abs(level).max()) + abs(spent)
+    bound = float(total) - spent - chain * _UNIT * size
+    return max(bound, 0.0)  # d >= 0 and leakage is never negative
 
 
 def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -> Arr:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxpriv._module import summary
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import SUM_TOLERANCE, is_traced
-from jaxpriv.certificates.information import certify_noise, certify_streamed
+from jaxpriv.certificates.lagrangian import certify_noise, certify_streamed
 from jaxpriv.channel import AbstractChannel
 from jaxpriv.errors import InputError
 from jaxpriv.joints import in_double

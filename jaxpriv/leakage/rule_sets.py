@@ -301,15 +301,20 @@ class Entropic(AbstractRuleSet):
         return (product * terms).sum(axis=-2) - (mass * _log_of_total(whole))[..., 0, :]
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
-        r = term.reference[..., None, :]
-        seen = r > 0
-        g = xp.where(seen, xp.clip(g, _LOWEST_SCORE, -_LOWEST_SCORE), _LOWEST_SCORE)
-        g = g - g.max(axis=-1, keepdims=True)
-        total = r.sum(axis=-1, keepdims=True)
-        mean = (r * xp.exp(g)).sum(axis=-1, keepdims=True) / total
-        short = (r * xp.expm1(g)).sum(axis=-1, keepdims=True) / total
-        level = xp.where(mean > 0.5, xp.log1p(xp.where(mean > 0.5, short, 0.0)), xp.log(mean))
-        return xp.where(seen, g - level - _log_of_total(total), 0.0)
+        return entropic_rules(term.reference, g)
+
+
+def entropic_rules(reference: Arr, g: Arr) -> Arr:
+    """Any finite g (..., Y, T), moved into { g : sum_i r_i e^{g_i} <= 1 } with r = `reference` (..., T)."""
+    r = reference[..., None, :]
+    seen = r > 0
+    g = xp.where(seen, xp.clip(g, _LOWEST_SCORE, -_LOWEST_SCORE), _LOWEST_SCORE)
+    g = g - g.max(axis=-1, keepdims=True)
+    total = r.sum(axis=-1, keepdims=True)
+    mean = (r * xp.exp(g)).sum(axis=-1, keepdims=True) / total
+    short = (r * xp.expm1(g)).sum(axis=-1, keepdims=True) / total
+    level = xp.where(mean > 0.5, xp.log1p(xp.where(mean > 0.5, short, 0.0)), xp.log(mean))
+    return xp.where(seen, g - level - _log_of_total(total), 0.0)
 
 
 def _log_of_total(total: ScalarLike) -> Arr:
