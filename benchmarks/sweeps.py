@@ -45,7 +45,7 @@ from jaxpriv._compile import compiled, own_settings
 from jaxpriv.leakage.registry import parameters_of
 from jaxpriv.presolve.buckets import Lanes
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import batches, kinds
+from jaxpriv.solving import kinds, many
 from jaxpriv.sweeps import Study
 
 _TOLERANCE = 1e-6
@@ -101,7 +101,7 @@ def bare(problems: list[jp.DistortionProblem]) -> Callable[[], Any]:
     if not width:
         size, goal = kind.width_uncompiled(len(problems)), Goal(_TOLERANCE)
         apart = [problems[i : i + size] for i in range(0, len(problems), size)]
-        return lambda: [batches._uncompiled(part, kind, goal, 200) for part in apart]
+        return lambda: [many._uncompiled(part, kind, goal, 200) for part in apart]
     parts = [problems[i : i + width] for i in range(0, len(problems), width)]
     lanes = [Lanes.of([*part, *[part[-1]] * (width - len(part))], kind.bucket) for part in parts]
     rest = (np.asarray(_TOLERANCE), np.asarray(0.0), np.asarray(200))
@@ -109,7 +109,7 @@ def bare(problems: list[jp.DistortionProblem]) -> Callable[[], Any]:
     def work() -> None:
         with own_settings():
             for one in lanes:
-                run, _ = compiled(batches._solve_all, kind.solver, one, *rest)
+                run, _ = compiled(many._solve_all, kind.solver, one, *rest)
                 jax.block_until_ready(run())
 
     return work

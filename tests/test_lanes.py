@@ -16,7 +16,7 @@ from jaxpriv._validation import is_traced
 from jaxpriv.leakage import AbstractMeanLeakage, AverageCostGain, CustomLoss, Traits, by_name, lift_of
 from jaxpriv.leakage.f_rules import AbstractCurve, f_rules
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import batches, kinds, loops
+from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint
 
 RNG = np.random.default_rng(5)
@@ -116,7 +116,7 @@ def no_compiler(monkeypatch, no_whole_solves):
         raise AssertionError("something was compiled")
 
     monkeypatch.delenv(loops.SWITCH, raising=False)
-    monkeypatch.setattr(batches, "compiled", refuse)
+    monkeypatch.setattr(many, "compiled", refuse)
     monkeypatch.setattr(kinds, "WORTH_COMPILING", np.inf)
     monkeypatch.setattr(loops, "_SPENT", type(loops._SPENT)())
 
@@ -125,13 +125,13 @@ def no_compiler(monkeypatch, no_whole_solves):
 def together(monkeypatch, no_compiler):
     """The number of problems of every batch in NumPy."""
     seen: list[int] = []
-    original = batches._uncompiled
+    original = many._uncompiled
 
     def counted(problems, *rest):
         seen.append(len(problems))
         return original(problems, *rest)
 
-    monkeypatch.setattr(batches, "_uncompiled", counted)
+    monkeypatch.setattr(many, "_uncompiled", counted)
     return seen
 
 
@@ -219,7 +219,7 @@ def test_the_steps_are_those_of_the_compiled_iteration(no_compiler):
     assert kind is not None
     with jax.enable_x64(True):
         run = functools.partial(jp.solve, solver=kind.solver, tol=1e-6)
-        lanes = batches.Lanes.of(problems, kind.bucket)
+        lanes = many.Lanes.of(problems, kind.bucket)
         compiled = jax.vmap(lambda lane: run(lane.problem()))(lanes)
     assert [int(one.steps) for one in found] == compiled.steps.tolist()
     for one, other in zip(found, compiled.mechanism, strict=True):

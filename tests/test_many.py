@@ -14,7 +14,7 @@ from jaxpriv.leakage import by_name
 from jaxpriv.presolve.buckets import Bucket, Lanes, bucket_of, bucket_size, restored
 from jaxpriv.program.lower import tables_of
 from jaxpriv.solvers import Goal
-from jaxpriv.solving import batches, kinds, loops, many
+from jaxpriv.solving import kinds, loops, many
 from jaxpriv.testing import random_joint, random_mechanisms
 
 _WORTH_COMPILING = kinds.WORTH_COMPILING
@@ -99,13 +99,13 @@ def test_padding_changes_no_leakage_and_no_distortion(measure):
 def _programs(monkeypatch) -> list[int]:
     """The lanes of every batch that runs."""
     seen: list[int] = []
-    original = batches.compiled
+    original = many.compiled
 
     def counted(function, solver, lanes, *rest):
         seen.append(len(lanes.joints))
         return original(function, solver, lanes, *rest)
 
-    monkeypatch.setattr(batches, "compiled", counted)
+    monkeypatch.setattr(many, "compiled", counted)
     return seen
 
 
@@ -178,7 +178,7 @@ def test_problems_that_a_batch_cannot_prove_do_not_disturb_the_others(monkeypatc
 def test_what_a_batch_claims_is_not_believed(monkeypatch):
     """A mechanism that is not what the lane says, or a refused batch: the problem is solved by itself."""
     problems = [_problem(seed) for seed in range(5)]
-    original = batches.compiled
+    original = many.compiled
 
     def lying(*args):
         run, seconds = original(*args)
@@ -192,7 +192,7 @@ def test_what_a_batch_claims_is_not_believed(monkeypatch):
 
         return lie, seconds
 
-    monkeypatch.setattr(batches, "compiled", lying)
+    monkeypatch.setattr(many, "compiled", lying)
     for problem, found in zip(problems, jp.solve_many(problems), strict=True):
         proof = jp.certify(problem, found)
         assert proof.valid
@@ -202,13 +202,13 @@ def test_what_a_batch_claims_is_not_believed(monkeypatch):
     def refusing(*_):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
 
-    monkeypatch.setattr(batches, "compiled", refusing)
+    monkeypatch.setattr(many, "compiled", refusing)
     assert [one.status for one in jp.solve_many(problems)] == ["optimal"] * 5
 
 
 def test_a_lane_that_takes_many_steps_is_left_to_a_solve_of_its_own(monkeypatch):
     """The others do not wait for it, and it is certified as they are."""
-    monkeypatch.setattr(batches, "_STEPS_OF_LANES", 4)
+    monkeypatch.setattr(many, "_STEPS_OF_LANES", 4)
     problems = [_problem(seed, share=0.2 * seed) for seed in range(1, 5)]
     found = jp.solve_many(problems)
     assert [one.status for one in found] == ["optimal"] * 4

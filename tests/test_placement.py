@@ -56,8 +56,8 @@ _SCRIPT = """
             ran.append([sorted(one.id for one in leaf.devices()), leaf.addressable_shards[0].data.shape])
             return result
         return call, seconds
-    from jaxpriv.solving import batches, loops
-    batches.compiled = seen
+    from jaxpriv.solving import loops, many
+    many.compiled = seen
 
     out = {"alone": [float(one.value) for one in jp.solve_many(problems)]}
     together = jp.solve_many(problems, device=sharding)

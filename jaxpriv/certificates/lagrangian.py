@@ -41,8 +41,7 @@ from jaxpriv.joints import in_double
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.rule_sets import Role, Term, entropic_rules
 from jaxpriv.leakage.shannon import average_leakage
-from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.noise import NoiseProblem
+from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.program.certify import Certificate, column_values, nonnegative, shared_prices
 from jaxpriv.program.convex import Program, StreamedProgram
 from jaxpriv.program.lower import (
@@ -69,7 +68,7 @@ def valid_scores(prior: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.
     mass are irrelevant and get score 0. The level is accurate RELATIVE to itself: a steep price of
     leakage (a limit near 0) multiplies scores close to 0, and an error of rounding in e^g would show.
     """
-    rule = entropic_rules(prior, np.where(np.isnan(scores), 0.0, scores))
+    rule = np.asarray(entropic_rules(prior, np.where(np.isnan(scores), 0.0, scores)))
     return rule, -np.where(prior > 0, rule, -np.inf).max(axis=1)
 
 

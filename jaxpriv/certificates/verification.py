@@ -25,8 +25,7 @@ from jaxpriv.leakage import AbstractLeakage, AbstractPointwiseLeakage, exact_val
 from jaxpriv.leakage._base import Scale
 from jaxpriv.leakage.evaluation import log_ratios
 from jaxpriv.leakage.rule_sets import Role
-from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.problems.noise import NoiseProblem
+from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.program.certify import certify_program, column_values, violation_of
 from jaxpriv.program.convex import StreamedProgram
 from jaxpriv.program.lower import (

@@ -13,9 +13,8 @@ further line.
 
 # isort: off
 # In the order in which measures are listed by name.
-from jaxpriv.leakage import shannon, guessing, renyi, f_information, cost, custom_loss, user_divergence, pointwise
+from jaxpriv.leakage import shannon, renyi, f_information, cost, custom_loss, user_divergence, pointwise
 from jaxpriv.leakage.shannon import *
-from jaxpriv.leakage.guessing import *
 from jaxpriv.leakage.renyi import *
 from jaxpriv.leakage.f_information import *
 from jaxpriv.leakage.cost import *
@@ -76,7 +75,6 @@ __all__ = [
     "report",
 ]
 __all__ += shannon.__all__
-__all__ += guessing.__all__
 __all__ += renyi.__all__
 __all__ += f_information.__all__
 __all__ += cost.__all__

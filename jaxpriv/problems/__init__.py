@@ -2,13 +2,15 @@
 
 from jaxpriv.problems.distortion import (
     DistortionProblem,
+    MaxEntropyNoise,
+    NoiseProblem,
+    max_entropy_noise,
     private_pairs,
     rate_distortion,
     replace_form,
     with_private_input,
 )
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
-from jaxpriv.problems.noise import MaxEntropyNoise, NoiseProblem, max_entropy_noise
 
 __all__ = [
     "BottleneckProblem",

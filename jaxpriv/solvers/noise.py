@@ -11,7 +11,7 @@ from jaxpriv._clock import Clock
 from jaxpriv._compile import on_host
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.certificates import certify_noise
-from jaxpriv.problems.noise import NoiseProblem, max_entropy_noise
+from jaxpriv.problems.distortion import NoiseProblem, max_entropy_noise
 from jaxpriv.program import feasibility
 from jaxpriv.solution import Solution, Status, no_solution
 from jaxpriv.solvers import Goal

@@ -1,33 +1,273 @@
-"""Many problems at once: those of one kind share batches of one compiled program, the others are solved one by one."""
+"""Many problems at once: those of one kind share batches, each certified on its own afterwards; others one by one.
+
+A batch is one compiled program or NumPy. The program is `solve` itself under vmap, on problems padded to a bucket
+(`buckets`). It does not use the presolve that a single solve begins with, so a few problems (budgets without slack,
+tables near rank one) end there without a proof. Its results are candidates: the certificate of each is computed on the
+host from the original problem, and what does not meet the goal there is left to a solve of its own.
+
+Compiling takes seconds, so problems of a kind that are fewer than that is worth are iterated on by NumPy, all of them
+in every operation (`_lanes`): the same steps of the same program, from a first start only. Small problems of the least
+mutual information, and of the least worst log-ratios, are stated so too, and then solved by a kernel, whatever their
+number.
+"""
 
 import dataclasses
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, Sharding
+from jax.sharding import Mesh, PartitionSpec, Sharding
+from jaxtyping import Array
 
 from jaxpriv._clock import Clock, ProgressLike, clock_of
-from jaxpriv._compile import Placement
+from jaxpriv._compile import Placement, compiled, own_settings
+from jaxpriv._lanes import spread, with_lanes
 from jaxpriv._validation import is_traced, scalar
+from jaxpriv.certificates.verification import StackProof, certify, certify_stack
 from jaxpriv.errors import InfeasibleError, InputError, JaxprivError
-from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.presolve.buckets import Lanes, restored
+from jaxpriv.presolve.closed_forms import cheapest_release, independent_release
+from jaxpriv.presolve.reduction import Reduced
+from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
-from jaxpriv.problems.noise import NoiseProblem
+from jaxpriv.program.convex import in_lanes
+from jaxpriv.program.lower import (
+    Limits,
+    ProblemStack,
+    least_worst_program,
+    measured_program,
+    of_distance,
+    reading,
+    worst_program,
+)
 from jaxpriv.solution import Solution, Status, no_solution
-from jaxpriv.solvers import Goal
-from jaxpriv.solving.batches import solve_together
+from jaxpriv.solvers import Goal, InteriorPoint
 from jaxpriv.solving.choice import step_limit
-from jaxpriv.solving.kinds import Kind, Kinds, in_order, joined
-from jaxpriv.solving.loops import counted_at_the_end, report_points, spent
-from jaxpriv.solving.solve import solve_within
+from jaxpriv.solving.kinds import WORTH_COMPILING, Kind, Kinds, in_order, joined
+from jaxpriv.solving.loops import counted_at_the_end, iterate_lanes, report_points, spend, spent
+from jaxpriv.solving.solve import solve, solve_within
+from jaxpriv.solving.stages import inner_goal, own_goal
 
 if TYPE_CHECKING:
     from jaxpriv.funnels import AbstractFunnelSolver, FunnelSolution
     from jaxpriv.solving.choice import Solver
+
+
+# Steps from which a lane that does not end is left to a solve of its own: all others would wait for it.
+_STEPS_OF_LANES = 48
+# Limits up to this are met by independent outputs alone, whose certificates are computed one by one.
+_NOTHING = 1e-12
+# The status and the stop reason of lanes that need nothing more, as arrays of theirs have them.
+_OPTIMAL, _COMPLETE = np.int32(Status.OPTIMAL), np.int32(0)
+
+
+def solve_together(
+    batches: Iterable[Sequence[DistortionProblem]],
+    kind: Kind,
+    goal: Goal,
+    max_steps: int | None,
+    width: int,
+    mesh: Mesh | None = None,
+) -> Iterator[list[Solution | None]]:
+    """The certified solutions of every batch of up to `width` problems of one kind, None where one is left to a solve
+    of its own: where the goal is not proved, and where the device refused the batch. `width` 0: batches in NumPy, of
+    any number. `mesh`: devices that share the lanes of every batch.
+
+    The device computes a batch while the one before it is certified. The seconds of a solution are its share of those
+    that its batch added.
+    """
+    ahead: _Running | None = None
+    begun = time.perf_counter()
+    for problems in batches:
+        running = _Running.of(problems, kind, goal, max_steps, width, mesh)
+        if ahead is not None:
+            yield ahead.certified(begun)
+            begun = time.perf_counter()
+        ahead = running
+    if ahead is not None:
+        yield ahead.certified(begun)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Running:
+    """A batch that the device computes."""
+
+    problems: Sequence[DistortionProblem]
+    kind: Kind
+    goal: Goal
+    found: Solution | None  # None: the device refused it
+    compiling: float
+
+    @staticmethod
+    def of(
+        problems: Sequence[DistortionProblem],
+        kind: Kind,
+        goal: Goal,
+        max_steps: int | None,
+        width: int,
+        mesh: Mesh | None,
+    ) -> "_Running":
+        limit = min(step_limit(kind.solver, max_steps), _STEPS_OF_LANES)
+        if not width:
+            began = time.thread_time()
+            found = _uncompiled(problems, kind, goal, limit)
+            spend(kind, time.thread_time() - began)
+            return _Running(problems, kind, goal, found, 0.0)
+        lanes = Lanes.of([*problems, *[problems[-1]] * (width - len(problems))], kind.bucket)
+        numbers = np.asarray(goal.tol, np.float64), np.asarray(goal.rtol, np.float64)
+        try:
+            with own_settings():
+                spend(kind, WORTH_COMPILING)  # its program is at hand from now on
+                function = _solve_all if mesh is None else _SharedOut(mesh)
+                run, compiling = compiled(function, kind.solver, lanes, *numbers, np.asarray(limit))
+                return _Running(problems, kind, goal, run(), compiling)
+        except jax.errors.JaxRuntimeError:
+            return _Running(problems, kind, goal, None, 0.0)
+
+    def certified(self, begun: float) -> list[Solution | None]:
+        """What was found, with the numbers that it proves for each problem itself; None where these miss the goal."""
+        results: list[Solution | None] = [None] * len(self.problems)
+        try:
+            found = None if self.found is None else jax.tree.map(np.asarray, self.found)
+        except jax.errors.JaxRuntimeError:
+            found = None
+        if found is None:
+            return results
+        alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+        for i in np.flatnonzero(found.code[: len(results)] == Status.OPTIMAL).tolist():
+            alike[self.problems[i].sizes].append(i)
+        proved = [_proved([self.problems[i] for i in places], places, found, self.kind) for places in alike.values()]
+        spent = max(time.perf_counter() - begun - self.compiling, 0.0)
+        seconds = {"compile": self.compiling / len(results), "solve": spent / len(results)}
+        for one in proved:
+            for j in np.flatnonzero(one.met(self.goal)).tolist():
+                results[one.lanes[j]] = one.solution(j, self.kind.name, seconds)
+        return results
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Proved:
+    """Candidates for problems of equal sizes along a leading axis, and what they prove."""
+
+    problems: Sequence[DistortionProblem]
+    lanes: list[int]
+    mechanism: np.ndarray
+    scores: np.ndarray
+    weights: np.ndarray
+    multipliers: np.ndarray
+    steps: np.ndarray
+    proof: StackProof
+
+    def met(self, goal: Goal) -> np.ndarray:
+        """Which meet the goal."""
+        if self.problems[0].leakage_budget is None:
+            return np.asarray(goal.proved(self.proof))
+        tolerances = np.array([own_goal(problem, goal).tol for problem in self.problems])
+        return np.asarray(dataclasses.replace(goal, tol=tolerances).proved(self.proof))
+
+    def solution(self, j: int, name: str, seconds: dict[str, float]) -> Solution:
+        """That of one of them."""
+        return Solution(
+            value=self.proof.value[j],
+            lower_bound=self.proof.lower_bound[j],
+            mechanism=self.mechanism[j],
+            leakage=self.proof.leakage[j],
+            distortion=self.proof.distortion[j],
+            scores=self.scores[j],
+            weights=self.weights[j],
+            multipliers=self.multipliers[j],
+            code=_OPTIMAL,
+            steps=self.steps[j],
+            solver=name,
+            seconds=seconds,
+            stopped=_COMPLETE,
+        )
+
+
+def _proved(problems: Sequence[DistortionProblem], lanes: list[int], found: Solution, kind: Kind) -> _Proved:
+    """What lanes found for problems of equal sizes, with the certificates of the problems themselves."""
+    stack = ProblemStack.of(problems) if kind.stacks else None
+    if stack is not None and stack.leakage_budget is not None and (stack.leakage_budget <= _NOTHING).any():
+        stack = None
+    joints = np.stack([problem.joints for problem in problems]) if stack is None else stack.joints
+    taken = jax.tree.map(lambda leaf: leaf[lanes], found)
+    outputs = problems[0].shape[1]
+    mechanism, scores, weights = restored(joints, outputs, kind.bucket, taken.mechanism, taken.scores, taken.weights)
+    rest = weights, taken.multipliers
+    if stack is not None:
+        proof = certify_stack(stack, mechanism, scores[:, 0], *rest, taken.lower_bound)
+    else:
+        padded = dataclasses.replace(taken, mechanism=mechanism, scores=scores, weights=weights)
+        proof = StackProof.of([certify(problem, padded[j]) for j, problem in enumerate(problems)])
+    return _Proved(problems, lanes, mechanism, scores, *rest, taken.steps.astype(np.int32), proof)
+
+
+def _uncompiled(problems: Sequence[DistortionProblem], kind: Kind, goal: Goal, limit: int) -> Solution:
+    """Candidates by NumPy, with a leading axis; what they prove is not among them."""
+    stack = Lanes.of(problems, kind.bucket).stack()
+    limits: Limits = ()
+    if stack.leakage_budget is not None:
+        limits = ((stack.leakage, stack.leakage_budget),)
+        goal = dataclasses.replace(
+            goal, tol=with_lanes(np.array([own_goal(problem, goal).tol for problem in problems]))
+        )
+    if not kind.least_worst:
+        goal = inner_goal(goal, reading(stack)[0], stack)
+    program = in_lanes(least_worst_program(stack) if kind.least_worst else measured_program(stack, limits))
+    start = cheapest_release if len(program.budgets) and not program.shares else independent_release
+    program = dataclasses.replace(program, feasible_point=start(program))
+    reduced = Reduced.of(program, goal)
+    best, steps = iterate_lanes(kind.solver, reduced.program, reduced.goal, limit)
+    count, unknown = len(problems), np.full(len(problems), np.nan)
+    best = jax.tree.map(with_lanes, best)
+    mechanism, *duals = reduced.expanded(best)
+    claimed = unknown
+    if kind.least_worst:
+        high, low = (reduced.limit(one) for one in (best.value, best.bound))
+        claimed = np.maximum(spread(low, count), 0.0)
+        duals = of_distance(program, in_lanes(worst_program(stack, claimed)), with_lanes(claimed), high, *duals)
+    mechanism, k, eta, price = (spread(part, count) for part in (mechanism, *duals))
+    return Solution(
+        value=unknown,
+        lower_bound=claimed,
+        mechanism=mechanism,
+        leakage=unknown,
+        distortion=np.full((count, len(problems[0].distortions)), np.nan),
+        scores=k[:, None],
+        weights=eta,
+        multipliers=price,
+        code=np.full(count, int(Status.OPTIMAL)),
+        steps=steps,
+        stopped=np.zeros(count, dtype=np.int32),
+    )
+
+
+def _solve_all(solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
+    def one(lane: Lanes) -> Solution:
+        return solve(lane.problem(), solver, tol=tol, rtol=rtol, max_steps=limit)
+
+    return jax.vmap(one)(lanes)
+
+
+@dataclasses.dataclass(frozen=True)
+class _SharedOut:
+    """`_solve_all` for as many lanes on every device of a mesh; each device ends with its own."""
+
+    mesh: Mesh
+
+    def __call__(self, solver: InteriorPoint, lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
+        def own(lanes: Lanes, tol: Array, rtol: Array, limit: int) -> Solution:
+            return _solve_all(solver, lanes, tol, rtol, limit)
+
+        shares, same = PartitionSpec("x"), PartitionSpec()
+        # Unchecked: what JAX would check, it cannot know of the results of a kernel.
+        run = jax.shard_map(own, mesh=self.mesh, in_specs=(shares, same, same, same), out_specs=shares, check_vma=False)
+        return run(lanes, tol, rtol, limit)
+
 
 _KNOWN = (DistortionProblem, NoiseProblem, FunnelProblem, BottleneckProblem)
 

@@ -12,9 +12,8 @@ from jaxpriv._compile import Placement, device_errors, named_mesh, own_settings
 from jaxpriv._types import ScalarLike
 from jaxpriv._validation import is_traced, scalar
 from jaxpriv.errors import InputError
-from jaxpriv.problems.distortion import DistortionProblem
+from jaxpriv.problems.distortion import DistortionProblem, NoiseProblem
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
-from jaxpriv.problems.noise import NoiseProblem
 from jaxpriv.solution import Solution
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.choice import (

@@ -25,10 +25,9 @@ from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.presolve.buckets import Bucket, bucket_of
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution
-from jaxpriv.solving.batches import solve_together
 from jaxpriv.solving.kinds import kind_of
 from jaxpriv.solving.loops import repeatable
-from jaxpriv.solving.many import solve_or_say_why
+from jaxpriv.solving.many import solve_or_say_why, solve_together
 from jaxpriv.sweeps.cases import CaseParts, Config
 from jaxpriv.sweeps.declaration import Study
 from jaxpriv.sweeps.planning import Chunk, Plan, goal_of

@@ -18,7 +18,7 @@ from jaxpriv.solvers._parts import in_precision
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solvers.interior_point.candidate import dual_bound, objective
 from jaxpriv.solvers.interior_point.system import rearrange
-from jaxpriv.solving import batches, kinds, loops
+from jaxpriv.solving import kinds, loops, many
 from jaxpriv.solving.kinds import Kinds
 from jaxpriv.testing import random_joint
 from tests.information import program_on
@@ -198,7 +198,7 @@ def nothing_else(monkeypatch):
     def refuse(*_):
         raise AssertionError("something was compiled or iterated on")
 
-    for module in (batches, loops):
+    for module in (many, loops):
         monkeypatch.setattr(module, "compiled", refuse)
     monkeypatch.setattr(loops, "on_host", refuse)
     monkeypatch.setattr(InteriorPoint, "step", refuse)

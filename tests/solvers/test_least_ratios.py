@@ -21,7 +21,7 @@ from jaxpriv.solvers._parts import in_precision
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solvers.interior_point.candidate import largest_ratio, least_ratio
 from jaxpriv.solvers.interior_point.system import rearrange
-from jaxpriv.solving import batches, kinds, loops
+from jaxpriv.solving import kinds, loops, many
 from jaxpriv.solving.kinds import Kinds
 from jaxpriv.testing import random_joint
 
@@ -216,7 +216,7 @@ def test_batches_and_single_solves_compile_nothing(measure, monkeypatch):
     def refuse(*_):
         raise AssertionError("something was compiled or iterated on")
 
-    for module in (batches, loops):
+    for module in (many, loops):
         monkeypatch.setattr(module, "compiled", refuse)
     monkeypatch.setattr(loops, "on_host", refuse)
     monkeypatch.setattr(InteriorPoint, "step", refuse)
