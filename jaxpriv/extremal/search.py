@@ -4,7 +4,7 @@ A vertex is a raised set A (and, for lift bounds, the symbol f between the bound
 D - nu.q depends on A through p(A) and sum_A nu_x p_x alone, so every exchange of a raised symbol
 for another (or for none) is scored at once; the best one is made until none helps. A local optimum:
 good columns, no bound. When exchanges find nothing more, the branch and bound of
-`box_pricing` finds the columns that they missed, and the bound.
+`pricing` finds the columns that they missed, and the bound.
 """
 
 import math
@@ -17,19 +17,20 @@ import numpy as np
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._numerics import divergence
 from jaxpriv._resources import need_memory
-from jaxpriv.extremal.box_pricing import AbstractTree, BoxTree, RatioTree, defect
 from jaxpriv.extremal.master import (
     AbstractPosteriorSet,
     Columns,
     PosteriorPlan,
+    Recipe,
     Split,
     best_plan,
     combinations_of,
     generate_columns,
     proved_bound,
     split_at,
+    unroll,
 )
-from jaxpriv.extremal.ratio_pricing import RatioPricer, Recipe, unroll
+from jaxpriv.extremal.pricing import AbstractTree, BoxTree, RatioPricer, RatioTree, defect
 
 # Exchanges of one local search: it ends sooner where none gains.
 _STEPS = 12

@@ -15,9 +15,8 @@ from jaxpriv._numerics import divergence, entropy, information_below
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.extremal.box_pricing import BoxPricer
 from jaxpriv.extremal.master import AbstractPosteriorSet, Columns, generate_columns
-from jaxpriv.extremal.ratio_pricing import RatioPricer
+from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 from jaxpriv.extremal.search import BoxSearch, RatioSearch, design
 from jaxpriv.leakage import AbstractPointwiseLeakage, exact_values
 from jaxpriv.leakage.pointwise import LiftEnd

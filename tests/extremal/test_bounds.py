@@ -9,9 +9,8 @@ from scipy.optimize import linprog
 
 from jaxpriv import leakage, maximum_utility
 from jaxpriv._numerics import divergence
-from jaxpriv.extremal.box_pricing import BoxPricer
 from jaxpriv.extremal.master import split_at
-from jaxpriv.extremal.ratio_pricing import RatioPricer
+from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 from jaxpriv.extremal.search import attempt
 from jaxpriv.extremal.utility import posteriors
 

@@ -7,10 +7,9 @@ import pytest
 
 from jaxpriv import leakage, maximum_utility
 from jaxpriv._numerics import divergence
-from jaxpriv.extremal import box_pricing
-from jaxpriv.extremal.box_pricing import BoxPricer
-from jaxpriv.extremal.master import split_at
-from jaxpriv.extremal.ratio_pricing import RatioPricer, Recipe, unroll
+from jaxpriv.extremal import pricing
+from jaxpriv.extremal.master import Recipe, split_at, unroll
+from jaxpriv.extremal.pricing import BoxPricer, RatioPricer
 
 LDP = leakage.LocalDifferentialPrivacy()
 
@@ -67,10 +66,10 @@ def test_the_tree_is_exact(make):
         split = split_at(p, 2**16)
         heavy = prices[np.concatenate(split.members)]
         if make == "ratio":
-            tree, pricer = box_pricing.RatioTree(p, prices, 1.5), RatioPricer(split, 1.5)
+            tree, pricer = pricing.RatioTree(p, prices, 1.5), RatioPricer(split, 1.5)
         else:
             low = 0.0 if make == "low" else 0.4
-            tree, pricer = box_pricing.BoxTree(p, prices, low, 2.5), BoxPricer(split, low, 2.5)
+            tree, pricer = pricing.BoxTree(p, prices, low, 2.5), BoxPricer(split, low, 2.5)
         wanted, _ = pricer.price(heavy, 1)
         highest, lifts = tree.solve(wanted - 0.1)
         assert highest == pytest.approx(wanted, abs=1e-12)
@@ -78,5 +77,5 @@ def test_the_tree_is_exact(make):
         assert gain.max() == pytest.approx(wanted, abs=1e-12)
         assert tree.solve(wanted + 1e-9)[0] == wanted + 1e-9
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(box_pricing, "_WORK", 40)
+            patch.setattr(pricing, "_WORK", 40)
             assert tree.solve(wanted - 10.0)[0] >= wanted - 1e-12
