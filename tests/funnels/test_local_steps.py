@@ -6,10 +6,8 @@ import pytest
 
 from jaxpriv import leakage
 from jaxpriv.funnels.hull import at_cost, at_disclosure, lower_hull
-from jaxpriv.funnels.local.alternating import alternate, squeeze
-from jaxpriv.funnels.local.chords import blended, disclosed, disclosing, random_starts
-from jaxpriv.funnels.local.descent import balance, channel, descend, difference_step, total_leakage
-from jaxpriv.funnels.local.solvers import tidy
+from jaxpriv.funnels.local.solvers import blended, disclosed, disclosing, random_starts, tidy
+from jaxpriv.funnels.local.steps import alternate, balance, channel, descend, difference_step, squeeze
 from jaxpriv.testing import random_joint
 
 BATCH, SYMBOLS, OUTPUTS = 12, 5, 6
@@ -97,7 +95,7 @@ def test_the_step_of_one_over_one_minus_lam_lowers_the_lagrangian_by_the_diverge
 
 
 def _promised(given, logs, lam):
-    now = balance(given, lambda outputs: total_leakage(SHANNON, given.private, outputs), logs)
+    now = balance(given, SHANNON, logs)
     return difference_step(logs, now, lam, 1.0 / (1.0 - lam))
 
 

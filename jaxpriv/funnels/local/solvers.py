@@ -1,29 +1,168 @@
-"""The local methods as solvers of funnel and bottleneck problems.
+"""The local methods as solvers of funnel and bottleneck problems, and the chord method that leads them to a target.
 
 They find; they prove nothing. A result is `stationary` where the first-order conditions hold within the tolerance,
 and `optimal` only where the elementary bounds happen to prove it (`funnels.release` decides).
+
+A prescribed target by local solves at prices: every release is a point (I(X;Y), cost). Where the hull of the points
+known meets the target there is an edge; its slope is the price at which a local solve can find a point below that edge,
+which then replaces it. This is bisection on the price with the price computed from the hull, and it ends when no start
+finds anything below the edge. The release is the edge's time sharing of its two ends. All starts of a round run in one
+batch.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from jaxpriv._clock import Clock
 from jaxpriv._types import Arr
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
 from jaxpriv.funnels.bounds import elementary_bound
-from jaxpriv.funnels.hull import Crossing
-from jaxpriv.funnels.local.alternating import alternate, squeeze
-from jaxpriv.funnels.local.chords import ReleasePool, Target, chase, disclosing, random_starts, widened
-from jaxpriv.funnels.local.descent import Channel, Landing, channel, descend, survey
+from jaxpriv.funnels.hull import Crossing, at_cost, at_disclosure
+from jaxpriv.funnels.local.steps import Channel, Landing, alternate, channel, descend, squeeze, survey
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
+
+# Where local methods start: random mechanisms of many degrees of randomness, strictly positive.
+#
+# A multiplicative step never leaves a face of the simplex, so every start has all entries positive.
+
+
+# Gumbel noise times these: from rows near uniform to rows near deterministic maps, in turn.
+_SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0)
+# What a start given from outside is blended with, so that no entry is stuck at zero.
+_BLEND = 1e-3
+
+
+def random_starts(key: Array, count: int, symbols: int, outputs: int) -> np.ndarray:
+    """Logarithms of `count` random mechanisms, shape (count, symbols, outputs)."""
+    noise = np.asarray(jax.random.gumbel(key, (count, symbols, outputs), dtype="float64"))
+    logits = noise * np.resize(_SHARPNESS, count)[:, None, None]
+    top = logits.max(axis=2, keepdims=True)
+    return logits - top - np.log(np.exp(logits - top).sum(axis=2, keepdims=True))
+
+
+def blended(mechanisms: np.ndarray) -> np.ndarray:
+    """Mechanisms (..., X, Y) with zeros, as strictly positive logarithms."""
+    return np.log((1.0 - _BLEND) * mechanisms + _BLEND / mechanisms.shape[-1])
+
+
+def widened(mechanism: np.ndarray, outputs: int) -> np.ndarray:
+    """A mechanism (X, Y) with unused outputs appended until there are `outputs` of them."""
+    return np.pad(mechanism, ((0, 0), (0, outputs - mechanism.shape[1])))
+
+
+def disclosed(source: np.ndarray, mechanisms: np.ndarray) -> np.ndarray:
+    """I(X;Y) in nats of mechanisms (..., X, Y)."""
+    masses = np.einsum("x,...xy->...y", source, mechanisms)[..., None, :]
+    ratio = np.divide(mechanisms, masses, out=np.ones_like(mechanisms), where=mechanisms > 0)
+    return np.einsum("x,...xy->...", source, mechanisms * np.log(ratio))
+
+
+def disclosing(source: np.ndarray, logarithms: np.ndarray, target: float) -> np.ndarray:
+    """The starts (B, X, Y) mixed with X itself (Y >= X outputs) or with nothing until I(X;Y) is `target`, in (0, H(X)).
+
+    I(X;Y) is convex in the mixture and ends on the other side of the target: there is one crossing.
+    """
+    mechanisms = np.exp(logarithms)
+    short = disclosed(source, mechanisms) < target
+    nothing = np.full(mechanisms.shape[1:], 1.0 / mechanisms.shape[2])
+    whole = np.broadcast_to(widened(np.eye(len(source)), mechanisms.shape[2]), mechanisms.shape)
+    other = np.where(short[:, None, None], whole, nothing)
+    low, high = np.zeros(len(mechanisms)), np.ones(len(mechanisms))
+    for _ in range(50):
+        share = 0.5 * (low + high)
+        mixed = mechanisms + share[:, None, None] * (other - mechanisms)
+        before = (disclosed(source, mixed) < target) == short
+        low, high = np.where(before, share, low), np.where(before, high, share)
+    return np.log(mechanisms + low[:, None, None] * (other - mechanisms))
+
+
+# Prices of the first round, as multiples of the mean slope of the curve.
+_FIRST_PRICES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.1, 1.4, 1.8, 2.5)
+# Rounds in a row that lower nothing, after which the search ends.
+_PATIENCE = 2
+# Prices that a round tries between those of the neighbouring edges; odd, so that the middle is one of them.
+_SPREAD = 9
+
+
+class Target(NamedTuple):
+    """Where on the hull the release is: form `disclosure`, `cost` (on a rising or a falling hull) or `price`."""
+
+    form: str
+    value: float
+    rising: bool = True
+
+
+@dataclass
+class ReleasePool:
+    """Every release found, as a point and a mechanism."""
+
+    disclosures: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+    mechanisms: list[np.ndarray] = field(default_factory=list)
+
+    def add(self, landing: Landing, sign: float) -> None:
+        """The finite results of a batch; the cost is `sign` times the leakage."""
+        points = np.asarray(landing.disclosure), sign * np.asarray(landing.leak)
+        for i in np.flatnonzero(np.isfinite(points).all(axis=0)):
+            self.append(points[0][i], points[1][i], np.exp(np.asarray(landing.log_mechanism[i])))
+
+    def append(self, disclosure: float, cost: float, mechanism: np.ndarray) -> None:
+        """One release."""
+        self.disclosures.append(float(disclosure))
+        self.costs.append(float(cost))
+        self.mechanisms.append(mechanism)
+
+    def crossing(self, target: Target) -> Crossing:
+        """The edge of the hull at the target; at a price the best point, twice."""
+        points = np.array(self.disclosures), np.array(self.costs)
+        if target.form == "disclosure":
+            return at_disclosure(*points, target.value)
+        if target.form == "cost":
+            return at_cost(*points, target.value, rising=target.rising)
+        best = int(np.argmin(points[1] - target.value * points[0]))
+        return Crossing(best, best, 0.0, target.value, (target.value, target.value))
+
+    def shared(self, crossing: Crossing) -> np.ndarray:
+        """The time sharing of the two ends as one mechanism (X, Y)."""
+        first, second = self.mechanisms[crossing.first], self.mechanisms[crossing.second]
+        parts = [(1.0 - crossing.share) * first, crossing.share * second]
+        kept = [part for part, share in zip(parts, (1.0 - crossing.share, crossing.share), strict=True) if share > 0]
+        return np.hstack(kept)
+
+    def height(self, crossing: Crossing, slope: float) -> float:
+        """Cost - slope I(X;Y) of the crossing."""
+        ends = [(1.0 - crossing.share, crossing.first), (crossing.share, crossing.second)]
+        return sum(share * (self.costs[i] - slope * self.disclosures[i]) for share, i in ends)
+
+
+def _give(logarithms: np.ndarray, pool: ReleasePool, slope: float) -> int:
+    """Put the best releases at this price in place of the first starts, half of them at most; how many.
+
+    So the promising have a long descent. The two best are given once more with every entry positive: what has
+    become zero may have to return.
+    """
+    count, _, outputs = logarithms.shape
+    heights = np.array(pool.costs) - slope * np.array(pool.disclosures)
+    fitting = [i for i in np.argsort(heights) if pool.mechanisms[i].shape[1] <= outputs]
+    best = [widened(pool.mechanisms[i], outputs) for i in fitting[: count // 2]]
+    with np.errstate(divide="ignore"):
+        given = [blended(mechanism) for mechanism in best[:2]] + [np.log(mechanism) for mechanism in best]
+    given = given[: count // 2]
+    for i, logs in enumerate(given):
+        logarithms[i] = logs
+    return len(given)
+
 
 # A mechanism with the outputs that it needs: without negligible ones, and with equal ones merged.
 #
@@ -64,15 +203,150 @@ _ENTRIES, _FEWEST, _MOST = 30_000, 8, 48
 _SPEED, _SHORT, _PORTION = 2e6, 1.0, 0.2
 
 
-def _whole_number(value: object, name: str, low: int) -> None:
-    number = scalar(value, name, low=float(low))
-    if number != int(number):
-        raise InputError(f"{name} must be a whole number")
+def _in_portions(clock: Clock, run: Callable[[Arr, int], Landing], starts: np.ndarray, most: int) -> Landing:
+    """`run(starts, most)` in one call where that is short, otherwise in portions of steps, while the clock allows it.
+
+    A portion goes on from the mechanisms of the one before and finds the lengths of its steps anew.
+    """
+    step = starts.size / _SPEED
+    if not clock.watched and step * most <= _SHORT:
+        return run(starts, most)
+    landing, used, portion = run(starts, 0), np.zeros(len(starts), dtype=np.int64), max(1, int(_PORTION / step))
+    done = 0
+    while done < most and not clock.expired():
+        allowed = min(portion, most - done)
+        begun = time.perf_counter()
+        with clock.held():
+            new = jax.block_until_ready(run(landing.log_mechanism, allowed))
+            landing, used = new, used + np.asarray(new.steps)
+        done += allowed
+        if not (np.asarray(landing.steps) >= allowed).any():
+            break
+        spent = max(time.perf_counter() - begun, 1e-6)
+        portion = max(1, min(2 * portion, int(portion * _PORTION / spent)))
+    return eqx.tree_at(lambda one: one.steps, landing, used)
 
 
 @dataclass(frozen=True)
-class DifferenceOfConvex(AbstractFunnelSolver):
-    """Mirror descent with difference-of-convex steps (`descent`) from many starts, and the hull of what they find.
+class _FromStarts(AbstractFunnelSolver):
+    """A local method from many random starts.
+
+    Args:
+        starts: how many in one batch; 48, and fewer for large alphabets, if not given.
+        outputs: symbols of Y in every start; |X| + 1 if not given.
+
+    Raises InputError for an argument that is no whole number in its range.
+    """
+
+    starts: int | None = None
+    outputs: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None and value != int(scalar(value, name, low=0.0 if name == "seed" else 1.0)):
+                raise InputError(f"{name} must be a whole number")
+
+    def _batch(self, symbols: int, outputs: int) -> int:
+        """The number of starts: as asked, or as many as keep a batch to some tens of thousands of entries."""
+        return self.starts or int(np.clip(_ENTRIES // (symbols * outputs), _FEWEST, _MOST))
+
+
+@dataclass(frozen=True)
+class _AlongTheHull(_FromStarts):
+    """A method whose local optima at prices are points of a hull.
+
+    Args:
+        rounds: batches at most, each at the price that the hull of the earlier ones gives.
+        max_steps: steps of one start in one batch (`max_steps` of the call goes first).
+        seed: of the random starts.
+    """
+
+    rounds: int = 8
+    max_steps: int = 1000
+    seed: int = 0
+
+    def _chased(
+        self,
+        problem: FunnelProblem | BottleneckProblem,
+        goal: FunnelGoal,
+        target: Target,
+        solve: Callable[..., Landing],
+        measure: AbstractAverageLeakage,
+        sign: float,
+        steepest: float,
+        whole: bool,
+    ) -> PosteriorMeasure:
+        """The release at the target, from "nothing" and X itself.
+
+        `solve` takes (data, prices (B,), starts (B, X, Y), tolerance, steps), prices being slopes of the hull without
+        their sign, none above `steepest`; a cost is `sign` times the leakage, and of `whole` ones the value of the
+        measure, not the sum. A round that lowers the edge by less than a tenth of the tolerance is idle.
+        """
+        source = problem.reduction.source
+        symbols = len(source)
+        shape = symbols, self.outputs or symbols + 1
+        count = self._batch(*shape)
+        given = channel(problem.core)
+        width = max(symbols, 2 * shape[1])  # of X itself, and of a time sharing
+
+        def surveyed(mechanism: np.ndarray, slope: float) -> tuple[float, float, float]:
+            with np.errstate(divide="ignore"):
+                logs = np.log(widened(mechanism, width))
+            found = survey(given, measure, logs, np.asarray(slope), np.asarray(sign), whole)
+            disclosure, leak, residual = (float(number) for number in found)
+            return disclosure, sign * leak, residual
+
+        begun = time.perf_counter()
+        pool = ReleasePool()
+        for mechanism in (np.ones((symbols, 1)), np.eye(symbols)):
+            pool.append(*surveyed(mechanism, 0.0)[:2], mechanism)
+
+        most = self.max_steps if goal.max_steps is None else goal.max_steps
+        key = jax.random.key(self.seed)
+        # What is compiled is compiled by a run of no steps, so that the seconds of solving are those of steps.
+        jax.block_until_ready(solve(given, np.zeros(count), random_starts(key, count, *shape), goal.tol, 0))
+        compiling = time.perf_counter() - begun
+        mean = abs(pool.costs[1] - pool.costs[0]) / max(pool.disclosures[1] - pool.disclosures[0], 1e-300)
+        steps, idle, tol = 0, 0, 0.1 * goal.tol
+        crossing = pool.crossing(target)
+        for number in range(self.rounds):
+            if goal.clock.expired() or idle == _PATIENCE:
+                break
+            starts = random_starts(jax.random.fold_in(key, number), count, *shape)
+            slope = crossing.slope
+            prices = np.full(count, abs(slope))
+            if number == 0 and target.form != "price":
+                prices = np.resize(_FIRST_PRICES, count) * mean
+            if number > 0:
+                promising = _give(starts, pool, slope)
+                # They spread over the prices that a better release may have, the random ones are at the edge's own.
+                prices[:promising] = np.abs(np.resize(np.linspace(*crossing.beside, _SPREAD), promising))
+            before = pool.height(crossing, slope)
+            prices = np.minimum(prices, steepest)
+            run = partial(solve, given, prices)
+            landing = _in_portions(goal.clock, lambda logs, steps, run=run: run(logs, tol, steps), starts, most)
+            pool.add(landing, sign)
+            steps += int(np.max(np.asarray(landing.steps)))
+            crossing = pool.crossing(target)
+            cost = pool.height(crossing, 0.0)
+            disclosure = pool.height(crossing, -1.0) - cost
+            value = {"disclosure": sign * cost, "cost": disclosure, "price": sign * (cost - target.value * disclosure)}
+            goal.clock.report(type(self).__name__, steps, value[target.form], elementary_bound(problem))
+            idle = 0 if pool.height(crossing, slope) < before - tol else idle + 1
+        mechanism = tidy(pool.shared(crossing), source)
+        _, _, residual = surveyed(mechanism, crossing.slope)
+        return PosteriorMeasure(
+            *measure_of(mechanism, source),
+            steps=steps,
+            stationary=residual <= goal.tol,
+            notes=(f"{len(pool.costs)} releases from {count} starts a round; residual {residual:.1e}",),
+            compiling=compiling,
+        )
+
+
+@dataclass(frozen=True)
+class DifferenceOfConvex(_AlongTheHull):
+    """Mirror descent with difference-of-convex steps from many starts, and the hull of what they find.
 
     Takes funnel problems with any target and any average measure.
 
@@ -86,15 +360,6 @@ class DifferenceOfConvex(AbstractFunnelSolver):
     Raises:
         InputError: an argument out of its range (when made), a bottleneck problem (when used).
     """
-
-    starts: int | None = None
-    outputs: int | None = None
-    rounds: int = 8
-    max_steps: int = 1000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best local optima at the target."""
@@ -112,34 +377,20 @@ class DifferenceOfConvex(AbstractFunnelSolver):
         def solve(given: Channel, prices: np.ndarray, starts: np.ndarray, tol: float, most: int) -> Landing:
             return descend(given, measure, prices, starts, np.asarray(tol), np.asarray(most), whole=whole)
 
-        return _along_the_hull(self, problem, goal, target, solve, measure, 1.0, steepest, whole)
+        return self._chased(problem, goal, target, solve, measure, 1.0, steepest, whole)
 
 
 @dataclass(frozen=True)
-class BottleneckIteration(AbstractFunnelSolver):
+class BottleneckIteration(_AlongTheHull):
     """The alternating iteration of Tishby, Pereira and Bialek from many starts, and the hull of its points.
 
     Takes bottleneck problems with any target.
 
-    Args:
-        starts: how many in one batch; 48, and fewer for large alphabets, if not given.
-        outputs: symbols of Y in every start; |X| + 1 if not given.
-        rounds: batches at most, each at the price that the hull of the earlier ones gives.
-        max_steps: steps of one start in one batch (`max_steps` of the call goes first).
-        seed: of the random starts.
+    Args: as for `DifferenceOfConvex`.
 
     Raises:
         InputError: an argument out of its range (when made), a funnel problem (when used).
     """
-
-    starts: int | None = None
-    outputs: int | None = None
-    rounds: int = 8
-    max_steps: int = 1000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The time sharing of the two best fixed points at the target."""
@@ -154,12 +405,12 @@ class BottleneckIteration(AbstractFunnelSolver):
         def solve(given: Channel, prices: np.ndarray, starts: np.ndarray, tol: float, most: int) -> Landing:
             return squeeze(given, prices, starts, np.asarray(tol), np.asarray(most))
 
-        return _along_the_hull(self, problem, goal, target, solve, MutualInformation(), -1.0, 1.0, False)
+        return self._chased(problem, goal, target, solve, MutualInformation(), -1.0, 1.0, False)
 
 
 @dataclass(frozen=True)
-class Alternating(AbstractFunnelSolver):
-    """The EM-relaxed alternating method (`alternating`) at the disclosure asked for, from many starts.
+class Alternating(_FromStarts):
+    """The EM-relaxed alternating method at the disclosure asked for, from many starts.
 
     Takes funnel problems for mutual information with a disclosure.
 
@@ -173,13 +424,8 @@ class Alternating(AbstractFunnelSolver):
         InputError: an argument out of its range (when made), another kind of problem (when used).
     """
 
-    starts: int | None = None
-    outputs: int | None = None
     max_steps: int = 3000
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def find(self, problem: FunnelProblem | BottleneckProblem, goal: FunnelGoal) -> PosteriorMeasure:
         """The best of the mechanisms reached."""
@@ -192,7 +438,7 @@ class Alternating(AbstractFunnelSolver):
         if outputs < symbols:
             raise InputError(f"outputs must be at least the {symbols} useful symbols with mass for alternating")
         given = channel(problem.core)
-        count = _batch(self.starts, symbols, outputs)
+        count = self._batch(symbols, outputs)
         random = random_starts(jax.random.key(self.seed), count, symbols, outputs)
         starts = disclosing(source, random, problem.target)
         targets = np.full(count, problem.target)
@@ -218,113 +464,3 @@ class Alternating(AbstractFunnelSolver):
             notes=(f"best of {count} starts; residual of the first-order conditions {residual:.1e}",),
             compiling=compiling,
         )
-
-
-def _batch(starts: int | None, symbols: int, outputs: int) -> int:
-    """The number of starts: as asked, or as many as keep a batch to some tens of thousands of entries."""
-    return starts or int(np.clip(_ENTRIES // (symbols * outputs), _FEWEST, _MOST))
-
-
-def _check(solver: "DifferenceOfConvex | BottleneckIteration | Alternating") -> None:
-    """The ranges of the hyper-parameters."""
-    if solver.starts is not None:
-        _whole_number(solver.starts, "starts", 1)
-    _whole_number(solver.max_steps, "max_steps", 1)
-    _whole_number(solver.seed, "seed", 0)
-    _whole_number(getattr(solver, "rounds", 1), "rounds", 1)
-    if solver.outputs is not None:
-        _whole_number(solver.outputs, "outputs", 1)
-
-
-def _in_portions(clock: Clock, run: Callable[[Arr, int], Landing], starts: np.ndarray, most: int) -> Landing:
-    """`run(starts, most)` in one call where that is short, otherwise in portions of steps, while the clock allows it.
-
-    A portion goes on from the mechanisms of the one before and finds the lengths of its steps anew.
-    """
-    step = starts.size / _SPEED
-    if not clock.watched and step * most <= _SHORT:
-        return run(starts, most)
-    landing, used, portion = run(starts, 0), np.zeros(len(starts), dtype=np.int64), max(1, int(_PORTION / step))
-    done = 0
-    while done < most and not clock.expired():
-        allowed = min(portion, most - done)
-        begun = time.perf_counter()
-        with clock.held():
-            new = jax.block_until_ready(run(landing.log_mechanism, allowed))
-            landing, used = new, used + np.asarray(new.steps)
-        done += allowed
-        if not (np.asarray(landing.steps) >= allowed).any():
-            break
-        spent = max(time.perf_counter() - begun, 1e-6)
-        portion = max(1, min(2 * portion, int(portion * _PORTION / spent)))
-    return eqx.tree_at(lambda one: one.steps, landing, used)
-
-
-def _along_the_hull(
-    solver: DifferenceOfConvex | BottleneckIteration,
-    problem: FunnelProblem | BottleneckProblem,
-    goal: FunnelGoal,
-    target: Target,
-    solve: Callable[..., Landing],
-    measure: AbstractAverageLeakage,
-    sign: float,
-    steepest: float,
-    whole: bool,
-) -> PosteriorMeasure:
-    """Chase the target from "nothing" and X itself; `whole`: costs are values of the measure, not sums."""
-    source = problem.reduction.source
-    symbols = len(source)
-    shape = symbols, solver.outputs or symbols + 1
-    count = _batch(solver.starts, *shape)
-    given = channel(problem.core)
-    width = max(symbols, 2 * shape[1])  # of X itself, and of a time sharing
-
-    def surveyed(mechanism: np.ndarray, slope: float) -> tuple[float, float, float]:
-        with np.errstate(divide="ignore"):
-            logs = np.log(widened(mechanism, width))
-        found = survey(given, measure, logs, np.asarray(slope), np.asarray(sign), whole)
-        disclosure, leak, residual = (float(number) for number in found)
-        return disclosure, sign * leak, residual
-
-    begun = time.perf_counter()
-    pool = ReleasePool()
-    for mechanism in (np.ones((symbols, 1)), np.eye(symbols)):
-        pool.append(*surveyed(mechanism, 0.0)[:2], mechanism)
-
-    def report(steps: int, crossing: Crossing) -> None:
-        cost = pool.height(crossing, 0.0)
-        disclosure = pool.height(crossing, -1.0) - cost
-        value = {"disclosure": sign * cost, "cost": disclosure, "price": sign * (cost - target.value * disclosure)}
-        goal.clock.report(type(solver).__name__, steps, value[target.form], elementary_bound(problem))
-
-    most = solver.max_steps if goal.max_steps is None else goal.max_steps
-    key = jax.random.key(solver.seed)
-    blank = random_starts(key, count, *shape)
-    # What is compiled is compiled by a run of no steps, so that the seconds of solving are those of steps.
-    jax.block_until_ready(solve(given, np.zeros(count), blank, goal.tol, 0))
-    compiling = time.perf_counter() - begun
-    crossing, steps = chase(
-        pool,
-        target,
-        lambda prices, starts: _in_portions(
-            goal.clock, lambda logs, steps: solve(given, prices, logs, 0.1 * goal.tol, steps), starts, most
-        ),
-        key=key,
-        shape=shape,
-        starts=count,
-        rounds=solver.rounds,
-        tol=0.1 * goal.tol,
-        sign=sign,
-        steepest=steepest,
-        clock=goal.clock,
-        report=report,
-    )
-    mechanism = tidy(pool.shared(crossing), source)
-    _, _, residual = surveyed(mechanism, crossing.slope)
-    return PosteriorMeasure(
-        *measure_of(mechanism, source),
-        steps=steps,
-        stationary=residual <= goal.tol,
-        notes=(f"{len(pool.costs)} releases from {count} starts a round; residual {residual:.1e}",),
-        compiling=compiling,
-    )
