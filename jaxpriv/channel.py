@@ -61,7 +61,7 @@ class AbstractChannel(eqx.Module):
         """P(. | x) for some useful symbols, float64, shape (len(index), |Y|)."""
         index = _symbols(index, self.shape[0])
         need_memory(8.0 * len(index) * self.shape[1], f"{len(index)} rows of {self.shape[1]} outputs", _FEWER)
-        return np.asarray(_in_float64(lambda channel, i: channel.weights(i), self, index))
+        return np.asarray(_in_float64(_weights, self, index))
 
     def matrix(self) -> np.ndarray:
         """The whole table (X, Y), float64; refused with `ResourceError` where it does not fit into memory."""
@@ -77,8 +77,7 @@ class AbstractChannel(eqx.Module):
         size = max(1, _SAMPLED // self.shape[1])
         keys = jax.random.split(key, -(-len(index) // size))
         parts = [index[i : i + size] for i in range(0, len(index), size)]
-        draw = lambda channel, k, i: channel.draw(k, i)  # noqa: E731
-        drawn = [_in_float64(draw, self, k, part) for k, part in zip(keys, parts, strict=True)]
+        drawn = [_in_float64(_draws, self, k, part) for k, part in zip(keys, parts, strict=True)]
         return np.concatenate([np.asarray(d) for d in drawn]) if drawn else np.zeros(0, int)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
@@ -96,7 +95,20 @@ _SAMPLED = 2**24
 
 def _in_float64(function: Callable[..., T], *args: object) -> T:
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        return eqx.filter_jit(function)(*args)
+        return function(*args)
+
+
+# Functions of the module: a function made in a call would be compiled in each.
+
+
+@eqx.filter_jit
+def _weights(channel: AbstractChannel, index: Arr) -> Arr:
+    return channel.weights(index)
+
+
+@eqx.filter_jit
+def _draws(channel: AbstractChannel, key: Array, index: Arr) -> Arr:
+    return channel.draw(key, index)
 
 
 def _symbols(index: Arr, inputs: int) -> np.ndarray:

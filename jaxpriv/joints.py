@@ -131,6 +131,11 @@ class Computed(AbstractJoint):
         return self  # a user's function is evaluated as it was checked; what it returns is rounded
 
 
+@eqx.filter_jit
+def _columns(joint: AbstractJoint, index: Arr) -> Arr:
+    return joint.columns(index)
+
+
 def from_function(
     likelihood: Callable[[Array], ArrayInput], features: ArrayInput, name: str = "joint"
 ) -> AbstractJoint:
@@ -157,11 +162,10 @@ def from_function(
         if not (jnp.issubdtype(out.dtype, jnp.floating) or jnp.issubdtype(out.dtype, jnp.integer)):
             raise InputError(f"{name}: likelihood returns {out.dtype}; real numbers are needed")
         unnormalised = Computed(array, np.float64(1.0), out.shape[0], likelihood)
-        evaluate = eqx.filter_jit(lambda joint, index: joint.columns(index))
         total = 0.0
         for start in range(0, array.shape[0], _CHECKED):
             columns = np.asarray(
-                evaluate(unnormalised, np.minimum(np.arange(start, start + _CHECKED), array.shape[0] - 1))
+                _columns(unnormalised, np.minimum(np.arange(start, start + _CHECKED), array.shape[0] - 1))
             )
             columns = columns[:, : array.shape[0] - start]
             bad = ~(np.isfinite(columns) & (columns >= 0))

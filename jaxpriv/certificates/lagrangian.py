@@ -400,7 +400,7 @@ def _slopes_by_blocks(problem: DistortionProblem, channel: AbstractChannel, mult
     prices = multipliers if problem.multiplier is None else _level(problem)
     table = problem.joints
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        pushed = eqx.filter_jit(lambda c, j, d: c.push(j, d, None))(channel, joint, distortions)
+        pushed = push(channel, joint, distortions, None)
         scores = posterior_scores(pushed.columns, table[0].sum(axis=1))
         inputs, outputs = problem.shape
         size = min(block_size(outputs, 8), inputs)

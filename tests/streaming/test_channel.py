@@ -96,6 +96,21 @@ def test_samples_follow_the_rows(case):
         assert statistic < chi2.ppf(1 - 1e-9, max(keep.sum() - 1, 1)) + 1e-9
 
 
+def test_a_second_call_compiles_nothing():
+    traced = []
+
+    def rule(x, y):
+        traced.append(x)
+        return abs(x - y)[0]
+
+    mechanism = gibbs(cost=jp.distortion.from_function(rule, line(SIZE), line(SIZE)))
+    for call in (lambda: mechanism.rows([0, 1]), lambda: mechanism.sample(jax.random.key(0), [0, 1])):
+        call()
+        before = len(traced)
+        call()
+        assert len(traced) == before > 0
+
+
 def test_a_coset_mechanism_keeps_the_place_in_the_cell():
     mechanism, _, _ = coset(24, 4)
     table = mechanism.matrix()
