@@ -9,8 +9,8 @@
 #define SLACK 0.1
 #define MOST_FEASIBLE 0.95
 #define ABOVE 1.3
-#define FURTHER_INSIDE 30.0
-#define FURTHEST_INSIDE 1000.0
+#define SECOND 0.1
+#define THIRD 30.0
 #define NEWTON_STEPS 12
 #define RARE 0.1
 #define ROUNDINGS 64

@@ -140,7 +140,7 @@ TARGET static void first_candidate(Space *w) {
 }
 
 TARGET static void begin(Space *w, long attempt) {
-  const double targets[] = {1.0, FURTHER_INSIDE, FURTHEST_INSIDE};
+  const double targets[] = {1.0, SECOND, THIRD};
   uniform(w, w->after);
   mixed(w, w->after, within_budgets(w, w->after), w->feasible, w->point.x);
   const double peak = w->point.peak[0] = ABOVE * largest_ratio(w, w->point.x);

@@ -17,7 +17,7 @@
 #define LEAST 1e-16     /* least ratio of the curvature of a row to its square: `_LEAST` of `_newton_system` */
 #define TINY 0x1p-1022
 
-/* Numbers of `method.py`, by their names there. */
+/* Numbers of `method.py` and `newton.py`, by their names there. */
 #define BACK 0.85
 #define MOST_BACK 30
 #define SHORT 0.1
@@ -33,6 +33,8 @@
 #define OF_START 0.9
 #define LEAST_RATIO 1e-3
 #define OF_LOGARITHMS 2.0
+#define FARTHEST 1.5
+#define FALL 0.5
 
 /* What the caller chooses: the fields of `InteriorPoint` in this order, and the most steps; and whether linear rows are
    normalised. */
@@ -40,7 +42,7 @@ typedef struct {
   double warm_steps, correctors, long_enough, boundary, neighbourhood, score_change, attempts, most_steps, normalised;
 } Method;
 
-enum { CHOICES = sizeof(Method) / sizeof(double) };
+enum { CHOICES = sizeof(Method) / sizeof(double), POINTS = 6 + LINEAR /* beside the responses */ };
 
 /* Arrays (X, Y), (X, Y), (T, Y), and of linear rows (T, Y) and (Y); (X), (R) and (R), and of linear rows (1); one behind
    the other: a point, or a move of one. */
@@ -65,7 +67,7 @@ typedef struct {
   double *rows, *turned, *cost, *constraints, *inside, *far, *feasible; /* inside: 1 on the support; far: FAR outside */
   double *mass, *height, *under, *limits;
   double pairs;
-  Point point, predict, centring, move, trial, own, response[MOST_FREE];
+  Point point, predict, centring, move, trial, own, along, response[MOST_FREE]; /* along: the path, of linear rows */
   double *inverse_x, *inverse_z;                         /* 1/x on the support and 0 outside, 1/z */
   double *normal, *curved, *link, *t, *missing, *use, *row; /* residuals; `missing` of the levels; t: of the normals */
   double mu;
@@ -101,9 +103,9 @@ static long lay_out(Space *w, double *memory) {
   const long entropic = !LINEAR, flat = w->private * columns, upright = x * lines;
   w->across = across, w->columns = columns, w->lines = lines;
   double *at = memory;
-  Point *points[] = {&w->point, &w->predict, &w->centring, &w->move, &w->trial, &w->own};
-  for (int i = 0; i < 6; i++) at = take_point(w, points[i], at);
-  w->whole = (at - memory) / 6;
+  Point *points[] = {&w->point, &w->predict, &w->centring, &w->move, &w->trial, &w->own, &w->along};
+  for (int i = 0; i < POINTS; i++) at = take_point(w, points[i], at);
+  w->whole = (at - memory) / POINTS;
   for (long i = 0; i < free; i++) at = take_point(w, w->response + i, at);
   TAKE(rows, flat), TAKE(turned, upright), TAKE(cost, matrix), TAKE(constraints, r * matrix);
   TAKE(inside, matrix), TAKE(far, matrix), TAKE(feasible, matrix), TAKE(mass, x), TAKE(height, x), TAKE(under, x);
@@ -232,7 +234,7 @@ static void solve_row(const Problems *all, long from, long to, double *memory) {
     for (int j = 0; j < all->count; j++) own[j] = all->given[j] + i * all->apart[j];
     for (int j = 0; j < FOUND; j++) results[j] = all->found[j] + i * wide[j];
     lay_out(&w, memory);
-    memset(w.point.x, 0, (6 + w.free) * w.whole * sizeof(double)); /* places that nothing writes */
+    memset(w.point.x, 0, (POINTS + w.free) * w.whole * sizeof(double)); /* places that nothing writes */
     read_problem(&w, own), all->read(&w, own);
     write_solution(&w, all->run(&w), results);
   }

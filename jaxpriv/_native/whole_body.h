@@ -15,6 +15,8 @@
 #define plus NAME(plus)
 #define share_of NAME(share_of)
 #define with_prices NAME(with_prices)
+#define path_move NAME(path_move)
+#define fallen NAME(fallen)
 #define to_boundary NAME(to_boundary)
 #define products NAME(products)
 #define into_neighbourhood NAME(into_neighbourhood)
@@ -244,6 +246,30 @@ TARGET static void with_prices(Space *w, const Sides *asked, Point *move) {
   if (LINEAR) move->peak[0] = m[r * wide + n];
 }
 
+/* The move along the path, into `along`: the peak rises by one, and what the equations miss and the products stay. */
+TARGET static void path_move(Space *w) {
+  const long r = w->budgets, wide = r + 1;
+  double *m = w->matrix;
+  for (long i = 0; i < r; i++) {
+    for (long j = 0; j < r; j++) m[i * wide + j] = -w->slope[j * r + i];
+    m[i * wide + i] += w->point.slack[i] / w->point.price[i];
+    m[i * wide + r] = w->slope[r * r + i];
+  }
+  eliminate(r, m);
+  plus(w, w->response + r, w->response + r, 0.0, &w->along);
+  for (long i = 0; i < r; i++) plus(w, &w->along, w->response + i, m[i * wide + r], &w->along);
+  for (long i = 0; i < r; i++) {
+    w->along.price[i] = m[i * wide + r];
+    w->along.slack[i] = -w->point.slack[i] * w->along.price[i] / w->point.price[i];
+  }
+  w->along.peak[0] = 1.0;
+}
+
+/* A move, such that it changes the peak by `peak`. */
+TARGET static void fallen(const Space *w, Point *move, double peak) {
+  plus(w, move, &w->along, peak - move->peak[0], move);
+}
+
 /* ---- the length of a step --------------------------------------------------------------------------- */
 
 /* The longest step, at most 1, that keeps all products nonnegative and rules from changing by more than they may. */
@@ -418,6 +444,9 @@ TARGET static double advance(Space *w) {
   const Method *method = w->method;
   if (!factor_system(w)) return 0.0;
   directions(w);
+  const int turned = LINEAR && !(w->centring.peak[0] > 0.0 && w->centring.peak[0] <= FARTHEST * w->pairs);
+  if (turned) path_move(w);
+  if (turned) fallen(w, &w->predict, -FALL * w->pairs * w->mu), fallen(w, &w->centring, FALL * w->pairs);
   double mean, sigma = 1.0 - to_boundary(w, &w->predict);
   sigma = sigma * sigma * sigma * sigma * sigma;
   sigma = sigma < LEAST_SIGMA ? LEAST_SIGMA : sigma > MOST_SIGMA ? MOST_SIGMA : sigma;
@@ -434,6 +463,7 @@ TARGET static double advance(Space *w) {
     const Sides sides = corrections(w, &w->move, length, sigma);
     solve_system(w, 1, &sides, &w->own);
     with_prices(w, &sides, &w->own);
+    if (turned) fallen(w, &w->own, 0.0);
     plus(w, &w->move, &w->own, 1.0, &w->trial);
     double after;
     const double longest = into_neighbourhood(w, &w->trial, share, &after);

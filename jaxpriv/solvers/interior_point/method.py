@@ -29,14 +29,19 @@ from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
 from jaxpriv.solvers.interior_point.newton import (
+    FALL,
     Sides,
     centring,
     directions,
     factorise,
+    fallen,
     no_sides,
+    path_move,
+    plus,
     predictor,
     price_move,
     responses,
+    turned_back,
     with_prices,
 )
 from jaxpriv.solvers.interior_point.start import first_point
@@ -155,18 +160,13 @@ class InteriorPoint(AbstractSolver):
         return InteriorState(point, residual, state.count + 1, short, stalled, best)
 
 
-def _plus(point: Point, move: Point, a: ScalarLike) -> Point:
-    # Parts that a program does not have are empty.
-    return Point(*(p + a * m if p.size else p for p, m in zip(point, move, strict=True)))
-
-
 def _after(data: Data, point: Point, move: Point, a: ScalarLike) -> Point:
     """The point a step `a` further.
 
     Z has a term that is bilinear in the peak of a minimax program and its prices. Where the price of a shared peak
     falls, its rules g move on a line, not k = price g: at a price near zero a small k would move them far outside.
     """
-    after = _plus(point, move, a)
+    after = plus(point, move, a)
     if data.program.minimax:
         after = after._replace(z=after.z - a * a * move.peak * data.fall(move.k, move.eta))
     if not data.shared.any():
@@ -364,14 +364,19 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     predict, centre = (
         with_prices(data, point, r, Point(*(leaf[i] for leaf in both)), response, asked[i]) for i in range(2)
     )
+    along = None
+    if data.program.minimax and response is not None:
+        turned, along = turned_back(data, centre), path_move(data, point, response)
+        predict = fallen(turned, predict, along, -FALL * data.pairs * r.mu)
+        centre = fallen(turned, centre, along, FALL * data.pairs)
     origin = _origin(solver, data, point, r)
     reach = _to_boundary(data, point, r, origin, predict)
     sigma = xp.clip((1.0 - reach) ** _POWER, _LEAST_SIGMA, _MOST_SIGMA)
-    move = _plus(predict, centre, sigma * r.mu)
+    move = plus(predict, centre, sigma * r.mu)
     length, mean = _into_neighbourhood(solver, data, point, r, origin, move)
 
     def centred(_: tuple[Point, ScalarLike, ScalarLike, ScalarLike]) -> tuple[Point, Arr, Arr, Arr]:
-        careful = _plus(predict, centre, r.mu)
+        careful = plus(predict, centre, r.mu)
         return careful, *_into_neighbourhood(solver, data, point, r, origin, careful), xp.ones_like(sigma)
 
     move, length, mean, sigma = xp.where_needed(length < _SHORT, centred, (move, length, mean, sigma))
@@ -386,18 +391,14 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         move, length, mean, count, _ = carry
         sides = _corrections(data, point, r, move, length, sigma)
         own = directions(data, point, r, f, Sides(*(leaf[None] for leaf in sides)))
-        own = Point(*(leaf[0] for leaf in own))
-        trial = _plus(move, with_prices(data, point, r, own, response, sides), 1.0)
+        own = with_prices(data, point, r, Point(*(leaf[0] for leaf in own)), response, sides)
+        if along is not None:
+            own = fallen(turned, own, along, 0.0)
+        trial = plus(move, own, 1.0)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, origin, trial)
         better = (trial_mean < _LESS * mean) | (trial_length > _LONGER * length)
         take = lambda p, q: xp.where(better, p, q)  # noqa: E731
-        return (
-            Point(*map(take, trial, move)),
-            take(trial_length, length),
-            take(trial_mean, mean),
-            count + 1,
-            better,
-        )
+        return Point(*map(take, trial, move)), take(trial_length, length), take(trial_mean, mean), count + 1, better
 
     start = (move, length, mean, np.array(0), np.array(True))
     move, length, _, _, _ = xp.while_loop(improving, correct, start)

@@ -279,6 +279,49 @@ def with_prices(data: Data, point: Point, r: Residual, move: Point, given: Respo
     return moved._replace(price=price, slack=slack, peak=peak)
 
 
+def plus(point: Point, move: Point, a: ScalarLike) -> Point:
+    """`point` and `a` times a move, or two moves."""
+    # Parts that a program does not have are empty.
+    return Point(*(p + a * m if p.size else p for p, m in zip(point, move, strict=True)))
+
+
+# Beyond 1.5 times the farthest that the peak can be from the optimum where the barrier is self-concordant the path of a
+# minimax program is followed by its peak, which falls by half of that. Choices: points are not on the path.
+_FARTHEST, FALL = 1.5, 0.5
+
+
+def turned_back(data: Data, centre: Point) -> Arr:
+    """Whether the path of a minimax program turns back here, given the centring move: () of bool.
+
+    Let F(e) be the least of the barrier of the limits at a peak e. It has one path of minimisers, and -F' grows
+    as e falls to the optimum. The scale of the prices, in which a unit of the peak is worth one, labels its points with
+    mu = -1/F', which falls with e as long as F'' > 0 only. The limits are bilinear in e and the mechanism, so that F
+    need not be convex: where prices of budgets rise faster than mu falls, it is not, and steps towards mu = 0 raise the
+    peak. On the path, the centring move at mu raises it by -F'/F'', which a self-concordant barrier of that many pairs
+    bounds by pairs mu. Where it is negative or much more, steps lower the peak by a share of that, at prices of any
+    scale, and correctors leave it.
+    """
+    return ~((centre.peak > 0.0) & (centre.peak <= _FARTHEST * data.pairs))
+
+
+def fallen(turned: BoolLike, move: Point, along: Point, peak: ScalarLike) -> Point:
+    """A move that changes the peak by `peak` where the path has turned back; `along`: `path_move`."""
+    return plus(move, along, xp.where(turned, peak - move.peak, 0.0))
+
+
+def path_move(data: Data, point: Point, given: Responses) -> Point:
+    """The move of a minimax program that raises its peak by one and leaves what the equations miss, and the products,
+    as they are.
+    """
+    response, slopes = given
+    at = data.open(point.price, 1.0)
+    matrix = xp.diag(point.slack / at) - slopes[:-1].T
+    price = small_solve(matrix, slopes[-1]) if len(at) else point.price
+    along = xp.append(price, 1.0)
+    moved = Point(*(xp.weigh(along, by) if by.size else one for one, by in zip(point, response, strict=True)))
+    return moved._replace(price=price, slack=-point.slack * price / at, peak=xp.ones_like(point.peak))
+
+
 def price_move(data: Data, move: Point, j: int) -> Arr:
     """The move of the price of term j's set, (Y, 1) or ()."""
     place = data.layout[j]

@@ -197,10 +197,10 @@ _LEAST_GAP = 1e-9
 # The least slack of an output under a worst-outcome limit, in the scaled program's units (masses of one): from there
 # the price is mu / slack.
 _LEAST_OF_OUTPUT = 1e-12
-# Where the products are as multiples of the gap on the first, second and third attempt: further inside on each. A
-# program without mirror steps has a start that is not near the solution, so that its later attempts go further.
-# Choices.
-_ATTEMPTS, _ATTEMPTS_AFTER_MIRROR_STEPS = (30.0, 1000.0), (1.0, 30.0)
+# Where the products are as multiples of the gap on the second and third attempt: further inside on each. A program
+# without mirror steps has a start that is not near the solution, so that its later attempts go further. Where a peak is
+# minimised, budgets are missed by what the products are: the second attempt misses them by less. Choices.
+_ATTEMPTS, _ATTEMPTS_AFTER_MIRROR_STEPS, _ATTEMPTS_AT_A_PEAK = (30.0, 1000.0), (1.0, 30.0), (0.1, 30.0)
 # The least price of a budget after mirror steps.
 _LEAST_PRICE = 1e-3
 # A start under a peak to be minimised is a mixture with the feasible point that keeps this share of the feasible
@@ -211,14 +211,14 @@ _NEAR = 0.3
 
 
 def first_point(data: Data, attempt: ScalarLike, warm_steps: int) -> Point:
-    """A strictly interior point, further inside on every further attempt.
+    """A strictly interior point, another one on every attempt.
 
     A smooth worst-outcome limit alone allows a start nearer to the boundary, while linear programs with small budgets
     need more.
     """
     program = data.program
     nearest = _NEAR if any(term.smooth and term.role is Role.WORST for term in program.terms) else 1.0
-    targets, near = (nearest, *_ATTEMPTS), None
+    targets, near = (nearest, *(_ATTEMPTS_AT_A_PEAK if program.minimax else _ATTEMPTS)), None
     if averaged(program):
         targets, near = (1.0, *_ATTEMPTS_AFTER_MIRROR_STEPS), average_point
     elif limited_in_every_outcome(program):
