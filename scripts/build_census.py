@@ -3,7 +3,7 @@
     python scripts/build_census.py FOLDER
 
 FOLDER holds `adult.data` and `adult.test`; a file whose SHA256 is not the original's is an error.
-The groups of age and education are defined, with their reasons, in `jaxpriv/datasets/_census.py`.
+The groups of age and education are defined, with their reasons, in `jaxpriv/datasets/__init__.py`.
 """
 
 import argparse

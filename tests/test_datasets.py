@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from jaxpriv import datasets
-from jaxpriv.datasets import _census
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,7 +42,7 @@ def small(tmp_path, monkeypatch) -> Path:
     for name, text in contents.items():
         (folder / name).write_text(text)
     hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()}
-    monkeypatch.setattr(_census, "_ORIGINALS", replace(_census._ORIGINALS, files=hashes))
+    monkeypatch.setattr(datasets, "_ADULT", replace(datasets._ADULT, files=hashes))
     return folder
 
 
@@ -221,7 +220,7 @@ def server(small, monkeypatch):
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         url = f"http://127.0.0.1:{running.server_port}/"
-        monkeypatch.setattr(_census, "_ORIGINALS", replace(_census._ORIGINALS, url=url))
+        monkeypatch.setattr(datasets, "_ADULT", replace(datasets._ADULT, url=url))
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         try:
             yield small
@@ -250,7 +249,7 @@ def test_wrong_download_is_refused(server, tmp_path):
 
 
 def test_offline_says_what_to_do(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(_census, "_ORIGINALS", replace(_census._ORIGINALS, url="http://127.0.0.1:1/"))
+    monkeypatch.setattr(datasets, "_ADULT", replace(datasets._ADULT, url="http://127.0.0.1:1/"))
     with pytest.raises(ResourceError, match="local=FOLDER"):
         datasets.fetch_census(cache=tmp_path / "cache")
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from jaxpriv import datasets, watchdog
-from jaxpriv.datasets import _compas
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Edges, Quantiles, count_table
 
@@ -54,9 +53,9 @@ def written(tmp_path, monkeypatch):
         writer.writeheader()
         writer.writerows([{**GOOD, **row} for row in rows])
         content = stream.getvalue().encode()
-        (tmp_path / _compas._FILE).write_bytes(content)
-        files = {_compas._FILE: hashlib.sha256(content).hexdigest()}
-        monkeypatch.setattr(_compas, "_ORIGINALS", replace(_compas._ORIGINALS, files=files))
+        (tmp_path / datasets._COMPAS_FILE).write_bytes(content)
+        files = {datasets._COMPAS_FILE: hashlib.sha256(content).hexdigest()}
+        monkeypatch.setattr(datasets, "_COMPAS", replace(datasets._COMPAS, files=files))
         return tmp_path
 
     return write
@@ -127,7 +126,7 @@ def test_arrays_of_other_values_are_refused():
 
 def test_stays_that_end_before_they_begin_are_rounded_down_before_the_sign_is_dropped(raw, records):
     with open(raw / "compas-scores-two-years.csv", newline="") as file:
-        rows = [row for _, row in _compas._records(file.read().encode(), Path("raw")) if _compas._kept(row)]
+        rows = [row for _, row in datasets._compas_records(file.read().encode(), Path("raw")) if datasets._kept(row)]
     begin, end = (np.array([row[name] for row in rows], dtype="datetime64[s]") for name in ("c_jail_in", "c_jail_out"))
     seconds = (end - begin).astype(int)
     assert (seconds < 0).sum() == 160
@@ -207,7 +206,7 @@ def test_malformed_records_are_named_by_line_and_column_without_their_values(wri
     ],
 )
 def test_malformed_files(tmp_path, content, rule):
-    (tmp_path / _compas._FILE).write_bytes(content)
+    (tmp_path / datasets._COMPAS_FILE).write_bytes(content)
     with pytest.raises(InputError, match=rule) as caught:
         datasets.load_compas(tmp_path, verify=False)
     assert "secret" not in str(caught.value)

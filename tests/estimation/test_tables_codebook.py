@@ -355,7 +355,7 @@ def test_rows_in_another_order_and_rows_twice(table):
 
 def test_the_census_through_tables_is_the_census(shared):
     """From the raw columns and stated classes to the embedded joint, count for count."""
-    groups = datasets._census._EDUCATION
+    groups = datasets._EDUCATION
     raw = datasets.load_adult(shared / "data")
     columns = {
         "age": raw["age"],

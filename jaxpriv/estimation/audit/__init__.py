@@ -18,7 +18,7 @@ from jaxpriv.estimation.audit.evidence import (
     permutation_test,
     split,
 )
-from jaxpriv.estimation.audit.excess import ReleaseExcess, excess
+from jaxpriv.estimation.audit.measured import ReleaseExcess, excess
 from jaxpriv.estimation.audit.populations import Bound, SampleKind, leakage_bounds, least_utility, sample_bounds
 from jaxpriv.estimation.audit.report import (
     Assumptions,

@@ -8,7 +8,16 @@ Everything here is an estimate. An `Estimate` has a standard error and never sha
 number that is proved.
 """
 
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator, Estimate, LogLift, average
+from jaxpriv.estimation.lift._base import (
+    AbstractLiftEstimator,
+    Estimate,
+    LogLift,
+    Samples,
+    average,
+    encode,
+    from_features,
+    from_symbols,
+)
 from jaxpriv.estimation.lift.estimators import (
     NAMES,
     CalibratedClassifier,
@@ -40,7 +49,6 @@ from jaxpriv.estimation.lift.objectives import (
     SquaredHellingerForm,
     Trimmed,
 )
-from jaxpriv.estimation.lift.samples import Samples, encode, from_features, from_symbols
 from jaxpriv.estimation.lift.training import Network, Training
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError, ResourceError
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator, AbstractScorer, LogLift, generator, project
+from jaxpriv.estimation.lift._base import AbstractLiftEstimator, AbstractScorer, LogLift, Samples, generator, project
 from jaxpriv.estimation.lift.objectives import (
     AbstractForm,
     AbstractObjective,
@@ -22,7 +22,6 @@ from jaxpriv.estimation.lift.objectives import (
     SquaredHellingerForm,
     Trimmed,
 )
-from jaxpriv.estimation.lift.samples import Samples
 from jaxpriv.estimation.lift.training import Network, Training, train
 
 # Fewer rows than this for each cell (s, x), and the table is far from the population:

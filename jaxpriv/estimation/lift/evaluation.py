@@ -14,8 +14,17 @@ from scipy.special import logsumexp, ndtr, ndtri, rel_entr
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.confidence.means import failure
-from jaxpriv.estimation.lift._base import AbstractLiftEstimator, Estimate, LogLift, checked_prior, generator, split
-from jaxpriv.estimation.lift.samples import Samples, from_features, from_symbols
+from jaxpriv.estimation.lift._base import (
+    AbstractLiftEstimator,
+    Estimate,
+    LogLift,
+    Samples,
+    checked_prior,
+    from_features,
+    from_symbols,
+    generator,
+    split,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,9 +26,8 @@ from jaxpriv._resources import need_memory
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import DivergedError, InputError, ResourceError
-from jaxpriv.estimation.lift._base import AbstractScorer
+from jaxpriv.estimation.lift._base import AbstractScorer, Samples
 from jaxpriv.estimation.lift.objectives import AbstractObjective
-from jaxpriv.estimation.lift.samples import Samples
 
 if TYPE_CHECKING:
     from optax import GradientTransformation
