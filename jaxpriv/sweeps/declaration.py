@@ -1,24 +1,149 @@
-"""A study as it is declared: grids of joints, distortions, measures, targets and tolerances; and how it is read."""
+"""A study as it is declared: grids of joints, distortions, measures, targets and tolerances; how it is read; its cases.
+
+A case is plain data (numbers and strings), which stands for a problem and has a hash that names it. Random joints and
+distortions are named by family and seed: the same numbers on every machine with the same NumPy.
+"""
 
 import hashlib
 import itertools
+import json
 import math
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from jaxpriv._files import load_npz_safely
 from jaxpriv._validation import joint_array
-from jaxpriv.distortion import as_distortion
+from jaxpriv.distortion import AbstractDistortion, as_distortion, dense
 from jaxpriv.errors import InputError, JaxprivError
-from jaxpriv.leakage import by_name
+from jaxpriv.leakage import AbstractLeakage, by_name
 from jaxpriv.problems.distortion import DistortionProblem
-from jaxpriv.sweeps.cases import DISTORTIONS, FAMILIES, INFINITE, CaseParts, Config, digest
 from jaxpriv.verifier.archive import read_file
+
+Config: TypeAlias = dict[str, Any]
+
+# In place of the number in cases: TOML has it, strict JSON does not.
+INFINITE = "inf"
+
+# Masses below this are raised to it: a small concentration would round symbols to nothing.
+_LEAST = 1e-6
+
+
+def _dirichlet(rng: np.random.Generator, private: int, useful: int, concentration: float, zeros: float) -> np.ndarray:
+    """Dirichlet over all cells; each is emptied with probability `zeros`, but one of each row and column."""
+    table = rng.dirichlet(np.full(private * useful, concentration)).reshape(private, useful)
+    kept = rng.random((private, useful)) >= zeros
+    cell = np.arange(max(private, useful))
+    kept[rng.permutation(private)[cell % private], rng.permutation(useful)[cell % useful]] = True
+    return np.maximum(table, _LEAST) * kept
+
+
+def _correlated(
+    rng: np.random.Generator, private: int, useful: int, concentration: float, correlation: float
+) -> np.ndarray:
+    """X = S with probability `correlation`, otherwise independent of S with the same law: a Dirichlet one."""
+    if private != useful:
+        raise InputError(f"joint: family 'correlated' has S = X, not {private} private and {useful} useful symbols")
+    law = np.maximum(rng.dirichlet(np.full(private, concentration)), _LEAST)
+    law = law / law.sum()
+    return correlation * np.diag(law) + (1.0 - correlation) * np.outer(law, law)
+
+
+# Every family: its function and its parameters beside the sizes and the seed, with (default, least, largest).
+FAMILIES: Mapping[str, tuple[Callable[..., np.ndarray], Mapping[str, tuple[float, float, float]]]] = {
+    "dirichlet": (_dirichlet, {"concentration": (1.0, 1e-3, 1e6), "zeros": (0.0, 0.0, 1.0)}),
+    "correlated": (_correlated, {"concentration": (1.0, 1e-3, 1e6), "correlation": (0.5, 0.0, 1.0)}),
+}
+
+
+def joint_of(config: Mapping[str, Any]) -> np.ndarray:
+    """The joint (S, X) of a family, total one."""
+    function, parameters = FAMILIES[config["family"]]
+    rng = np.random.default_rng(config["seed"])
+    table = function(rng, config["private"], config["useful"], **{name: config[name] for name in parameters})
+    return table / table.sum()
+
+
+# Distortions between numbered symbols, x = 0, 1, ... and y = 0, 1, ...
+DISTORTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "absolute": lambda x, y: abs(x - y),
+    "squared": lambda x, y: (x - y) ** 2,
+    "hamming": lambda x, y: x != y,
+}
+
+
+def distortion_of(config: Mapping[str, Any], useful: int) -> np.ndarray:
+    """The distortion (X, Y) of a name; `uniform` draws every cost from [0, 1) by its seed."""
+    released = config["released"]
+    if config["name"] == "uniform":
+        return np.random.default_rng(config["seed"]).random((useful, released))
+    x, y = np.arange(useful)[:, None], np.arange(released)[None, :]
+    return DISTORTIONS[config["name"]](x, y).astype(np.float64)
+
+
+def digest(value: object) -> str:
+    """SHA-256 of plain data: of the JSON with sorted keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class CaseParts:
+    """Joints, distortions and measures of cases, each made once."""
+
+    def __init__(self, tables: Mapping[str, np.ndarray]) -> None:
+        self._tables = tables
+        self._joints: dict[Hashable, np.ndarray] = {}
+        self._distortions: dict[Hashable, AbstractDistortion] = {}
+        self._measures: dict[Hashable, AbstractLeakage] = {}
+        self._ends: dict[Hashable, tuple[float, float]] = {}
+
+    def problem(self, case: Config) -> DistortionProblem:
+        """The problem of a case.
+
+        A `budget_share` t stands for the budget a + t (b - a) between the least distortion a of any mechanism and that
+        of the best constant release, b.
+        """
+        joint, distortion, measure = (tuple(case[part].items()) for part in ("joint", "distortion", "leakage"))
+        if joint not in self._joints:
+            self._joints[joint] = self._joint(case["joint"])
+        table = self._joints[joint]
+        cost = distortion, table.shape[-1]
+        if cost not in self._distortions:
+            self._distortions[cost] = self._distortion(case["distortion"], table.shape[-1])
+        costs = self._distortions[cost]
+        if measure not in self._measures:
+            self._measures[measure] = _measure_of(case["leakage"])
+        form, target = case["form"], case["target"]
+        if form == "budget_share":
+            if (joint, cost) not in self._ends:
+                self._ends[joint, cost] = _ends(table, costs)
+            least, idle = self._ends[joint, cost]
+            form, target = "budget", least + target * (idle - least)
+        return DistortionProblem(table, costs, leakage=self._measures[measure], **{form: target})
+
+    def _joint(self, config: Config) -> np.ndarray:
+        return self._tables[config["sha256"]] if "file" in config else joint_of(config)
+
+    def _distortion(self, config: Config, useful: int) -> AbstractDistortion:
+        return as_distortion(self._tables[config["sha256"]] if "file" in config else distortion_of(config, useful))
+
+
+def _ends(table: np.ndarray, costs: AbstractDistortion) -> tuple[float, float]:
+    """The least distortion of any mechanism, and of a constant release."""
+    masses = table.sum(axis=-2) if table.ndim == 2 else table.sum(axis=1).mean(axis=0)
+    weighted = masses[:, None] * dense(costs)
+    return weighted.min(axis=1).sum(), weighted.sum(axis=0).min()
+
+
+def _measure_of(config: Config) -> AbstractLeakage:
+    given: Config = {key: math.inf if one == INFINITE else one for key, one in config.items()}
+    return by_name(**given)
+
 
 # What the hashes below are made from: changed whenever equal cases would give other rows.
 FORMAT = 1
@@ -160,19 +285,9 @@ def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
     if "joint" not in grid:
         raise InputError(f"{place} has no joint")
     (form,) = given
-    axes = {
-        key: _alternatives(grid.get(key, default), f"{place}.{key}")
-        for key, default in (
-            ("joint", None),
-            ("distortion", "absolute"),
-            ("leakage", "mutual-information"),
-            (form, None),
-            ("solver", "auto"),
-            ("tol", 1e-6),
-            ("rtol", 0.0),
-            ("max_steps", 0),
-        )
-    }
+    defaults = {"joint": None, "distortion": "absolute", "leakage": "mutual-information", form: None}
+    defaults |= {"solver": "auto", "tol": 1e-6, "rtol": 0.0, "max_steps": 0}
+    axes = {key: _alternatives(grid.get(key, default), f"{place}.{key}") for key, default in defaults.items()}
     made = [
         [_joint(one, files) for one in axes["joint"]],
         axes["distortion"],
@@ -184,22 +299,12 @@ def _cases(grid: object, place: str, files: _Files) -> Iterator[Config]:
         [_steps(one.value, one.place) for one in axes["max_steps"]],
     ]
     costs = _DeclaredCosts(files)
-    for joint, cost, leakage, target, solver, tol, rtol, steps in itertools.product(*made):
+    for joint, cost, leakage, (number, where), *rest in itertools.product(*made):
         config, least = costs.of(cost, joint["useful"])
-        number, where = target
         if form == "budget" and number < 0.0 <= least:
             raise InputError(f"{where} is negative, and no cost of the distortion is")
-        yield {
-            "joint": joint,
-            "distortion": config,
-            "leakage": leakage,
-            "form": form,
-            "target": number,
-            "solver": solver,
-            "tol": tol,
-            "rtol": rtol,
-            "max_steps": steps,
-        }
+        asked = {"joint": joint, "distortion": config, "leakage": leakage, "form": form, "target": number}
+        yield asked | dict(zip(("solver", "tol", "rtol", "max_steps"), rest, strict=True))
 
 
 def _alternatives(value: object, place: str) -> list[_Declared]:

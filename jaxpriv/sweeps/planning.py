@@ -13,8 +13,7 @@ from jaxpriv.errors import JaxprivError
 from jaxpriv.solvers import Goal
 from jaxpriv.solving.kinds import COMPILE, STEPS, Kind, joined, kind_of
 from jaxpriv.solving.loops import step_seconds
-from jaxpriv.sweeps.cases import Config, digest
-from jaxpriv.sweeps.declaration import FORMAT, Study
+from jaxpriv.sweeps.declaration import FORMAT, Config, Study, digest
 
 # A chunk is predicted to take about so many seconds, and has at most the rows that the study says.
 _SECONDS = 3.0

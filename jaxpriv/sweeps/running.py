@@ -28,8 +28,7 @@ from jaxpriv.solution import Solution
 from jaxpriv.solving.kinds import kind_of
 from jaxpriv.solving.loops import repeatable
 from jaxpriv.solving.many import solve_or_say_why, solve_together
-from jaxpriv.sweeps.cases import CaseParts, Config
-from jaxpriv.sweeps.declaration import Study
+from jaxpriv.sweeps.declaration import CaseParts, Config, Study
 from jaxpriv.sweeps.planning import Chunk, Plan, goal_of
 from jaxpriv.sweeps.store import (
     Part,

@@ -29,8 +29,7 @@ import numpy as np
 from jaxpriv._files import atomic_write
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.solution import Solution, Status
-from jaxpriv.sweeps.cases import Config, digest
-from jaxpriv.sweeps.declaration import FORMAT, Study
+from jaxpriv.sweeps.declaration import FORMAT, Config, Study, digest
 from jaxpriv.sweeps.planning import Chunk, Plan, chunk_key, plan_of
 
 if TYPE_CHECKING:
