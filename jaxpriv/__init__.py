@@ -5,13 +5,11 @@ are first used. Natural logarithms (nats) everywhere; bits only where a `units` 
 """
 
 # First: it handles Ctrl-C while the rest is imported.
-from jaxpriv import _process as _process
+from jaxpriv._importing import attach
 
 # isort: split
 
 from typing import TYPE_CHECKING
-
-from jaxpriv._lazy import attach
 
 __version__ = "0.2.0"
 

@@ -28,7 +28,7 @@ from jaxtyping import PyTree
 
 from jaxpriv import _kept as kept
 from jaxpriv import _native
-from jaxpriv._process import refuse_after_fork
+from jaxpriv._importing import refuse_after_fork
 from jaxpriv.errors import InputError, ResourceError
 
 # All that a compiled program depends on, as a SHA-256: the name that its executable has on disk.

@@ -16,8 +16,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from jaxpriv._importing import refuse_after_fork
 from jaxpriv._lanes import LaneArray
-from jaxpriv._process import refuse_after_fork
 from jaxpriv._resources import MERGE, fits, need_memory
 from jaxpriv._types import Arr, ArrLike
 from jaxpriv.errors import InputError

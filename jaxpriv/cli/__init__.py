@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from jaxpriv import _process
+from jaxpriv import _importing
 from jaxpriv.cli import _app, _output, audit, curves, demo, info, leakage, release, solve, sweep, watchdog
 from jaxpriv.verifier.__main__ import run
 
@@ -79,6 +79,6 @@ def _root(
 
 def main() -> None:
     """The console entry: run the command line and exit with its code."""
-    _process.listen()
+    _importing.listen()
     _app.silence_backends()
     app(prog_name="jaxpriv")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from jaxpriv._process import INTERRUPTED
+from jaxpriv._importing import INTERRUPTED
 from jaxpriv.cli._options import filled_in
 from jaxpriv.errors import (
     EntropyError,

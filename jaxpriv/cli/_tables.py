@@ -12,8 +12,8 @@ from jaxpriv.errors import InputError
 
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import Codebook, CountedTable, Rule, TableFile
-    from jaxpriv.estimation.tables.costs import Prices
     from jaxpriv.estimation.tables.readers import Column
+    from jaxpriv.estimation.tables.rules import Prices
     from jaxpriv.mechanism import Mechanism
 
 ReadOption: TypeAlias = Annotated[

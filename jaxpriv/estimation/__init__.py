@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from jaxpriv._lazy import attach
+from jaxpriv._importing import attach
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.estimation import audit as audit

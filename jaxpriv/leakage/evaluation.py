@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from jaxpriv._process import refuse_after_fork
+from jaxpriv._importing import refuse_after_fork
 from jaxpriv._resources import MERGE, need_memory
 from jaxpriv._types import Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar
 from jaxpriv._validation import is_traced, joint_array, mechanism_array

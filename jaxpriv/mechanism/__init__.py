@@ -11,7 +11,7 @@ number about it is computed again by `jaxpriv.verifier`, which needs nothing but
 
 from typing import TYPE_CHECKING
 
-from jaxpriv._lazy import attach
+from jaxpriv._importing import attach
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.mechanism.fitting import Fitted as Fitted

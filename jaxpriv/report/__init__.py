@@ -5,7 +5,7 @@ page = report(mechanism, evidence)
 
 from typing import TYPE_CHECKING
 
-from jaxpriv._lazy import attach
+from jaxpriv._importing import attach
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from jaxpriv.report.page import report as report

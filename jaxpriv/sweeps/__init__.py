@@ -1,6 +1,6 @@
 """Declared studies: thousands of certified solves from one file, in chunks that are kept whatever ends the process."""
 
-from jaxpriv._lazy import attach
+from jaxpriv._importing import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__,

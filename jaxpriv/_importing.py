@@ -1,15 +1,19 @@
-"""What the package notes about its process as it is imported: Ctrl-C while the command line is loaded, and forks.
+"""What happens as the package and its packages are imported: Ctrl-C of the command line, forks, and names on first use.
 
 Loading the command line takes a second. Ctrl-C then gives one line and exit code 130, where Python would show a
 traceback; nothing is changed in a process other than the command `jaxpriv` or `python -m jaxpriv`. In a process that
 was forked from one in which JAX had started, the threads of JAX are missing: nothing can be computed there.
+
+Public names of packages are imported when they are first used (PEP 562): importing all of the library takes longer than
+importing JAX, and a program uses a part of it.
 """
 
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 
 # What shells report of a process that a signal ended: 128 and the number of SIGINT, 2.
 INTERRUPTED = 130
@@ -74,3 +78,34 @@ def refuse_after_fork() -> None:
             "this process was forked from one in which JAX had already started, and JAX cannot compute in it; start "
             "workers by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or fork before anything is computed"
         )
+
+
+def attach(
+    package: str, names: Mapping[str, Sequence[str]], submodules: Sequence[str] = ()
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of `package`.
+
+    Args:
+        package: its name.
+        names: for each module, the public names of the package that it defines. No public name may be that of a
+            submodule of the package: the import of the submodule would put the module in its place.
+        submodules: those that are public themselves.
+    """
+    home = {name: module for module, own in names.items() for name in own}
+    public = sorted([*home, *submodules])
+
+    def get(name: str) -> object:
+        if name in home:
+            value = getattr(import_module(home[name]), name)
+        elif name in submodules:
+            value = import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, value)  # the next use finds it without this function
+        return value
+
+    def names_of() -> list[str]:  # what completion offers: no helper of the package itself
+        own = (name for name in vars(sys.modules[package]) if name.startswith("__"))
+        return sorted({*own, *public})
+
+    return get, names_of, public
