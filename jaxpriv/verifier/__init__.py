@@ -7,8 +7,223 @@ and fractions; logarithms are enclosed and rounded outwards. What a file states 
 was computed. `docs/how-to/release.md` lists what is proved and what is not.
 """
 
-from jaxpriv.verifier.designs import Audit, DesignFile, read_audit, read_design
-from jaxpriv.verifier.findings import Findings, verify
-from jaxpriv.verifier.releases import Receipt, read_receipt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
+from jaxpriv.verifier.archive import Json, read_file
+from jaxpriv.verifier.claims import Claim
+from jaxpriv.verifier.designs import BY_SOLVER, Audit, DesignFile, read_audit, read_design
+from jaxpriv.verifier.releases import (
+    ConformityResult,
+    Receipt,
+    check_design,
+    check_file,
+    conformity,
+    outputs_of,
+    plain_csv,
+    read_receipt,
+    records_of,
+    symbols_of,
+)
 
 __all__ = ["Audit", "DesignFile", "Findings", "Receipt", "read_audit", "read_design", "read_receipt", "verify"]
+
+# A release that is less likely than this to come from its design is refused.
+LEVEL = 0.001
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that was found true; what is not so is an `IntegrityError`.
+
+    Attributes:
+        design: SHA-256 of the design, None if only a receipt was read.
+        guarantees: what holds for every population.
+        claims: numbers on the records of the design; empty without the audit.
+        rows: records of the released file, None without one.
+        conformity: the test of the released file against its records, None without them.
+        checked: what was checked, sentences.
+    """
+
+    design: str | None
+    guarantees: Mapping[str, Claim]
+    claims: Mapping[str, Claim]
+    rows: int | None
+    conformity: ConformityResult | None
+    checked: tuple[str, ...] = field(default=())
+
+    @property
+    def record(self) -> Json:
+        """As JSON."""
+        test = self.conformity
+        return {
+            "design": self.design,
+            "without_data": {name: claim.record for name, claim in self.guarantees.items()},
+            "on_the_design": {name: claim.record for name, claim in self.claims.items()},
+            "released_rows": self.rows,
+            "conformity": None
+            if test is None
+            else {
+                "p_value": repr(test.p_value),
+                "tables": test.tables,
+                "impossible": list(test.impossible),
+                "detectable": None if test.detectable is None else repr(test.detectable),
+            },
+            "checked": list(self.checked),
+        }
+
+    @property
+    def text(self) -> str:
+        """As lines: intervals hold what is stated, rounded outwards."""
+        lines = [] if self.design is None else [f"design {self.design}"]
+        lines += [f"  {name}: {_interval(claim)} whatever the population is" for name, claim in self.guarantees.items()]
+        for name, claim in self.claims.items():
+            source = "as the solver states it" if name in BY_SOLVER else "on the records of the design"
+            lines.append(f"  {name}: {_interval(claim)} {source}")
+        if self.conformity is not None:
+            test = self.conformity
+            lines.append(
+                f"  release: test of the claim that it comes from the design: p = {test.p_value:.4g} ({test.tables} "
+                "simulated releases; a large p is no proof)"
+            )
+            if test.detectable is not None:
+                lines.append(
+                    f"  release: if {100 * test.detectable:.3g} % of the records were released unchanged, the test "
+                    "would find it in nine of ten cases (level 0.001)"
+                )
+        return "\n".join([*lines, *self.checked]) + "\n"
+
+
+def _interval(claim: Claim) -> str:
+    unit = "" if claim.unit in ("distortion", "excess") else f" {claim.unit}"
+    if claim.upper is None:
+        return "inf" if claim.lower is None else f"at least {claim.lower}{unit}"
+    return f"at most {claim.upper}{unit}" if claim.lower in (None, "0") else f"[{claim.lower}, {claim.upper}]{unit}"
+
+
+def verify(
+    file: str | Path,
+    *,
+    private: str | Path | None = None,
+    design: str | Path | None = None,
+    receipt: str | Path | None = None,
+    released: str | Path | None = None,
+    records: str | Path | None = None,
+    read: Sequence[str] = (),
+) -> Findings:
+    """Check a design or a receipt, and what belongs to it.
+
+    Args:
+        file: DESIGN.zip or a receipt.
+        private: AUDIT.zip: counts and certificate of the design.
+        design, receipt: the other one of the two.
+        released: the released file.
+        records: the CSV table that it was released from: then pairs are tested against the design.
+        read: how `records` is read, as --read of the commands has it: "delimiter=;", "encoding=latin-1", "names=A,B",
+            "blanks", "nfc".
+
+    Raises `IntegrityError` for whatever is not as it is stated, `NotCertifiedError` for a design that exceeds its
+    target, `InputError` for files that are absent or do not go together, `ResourceError` for what cannot be read.
+    """
+    data = read_file(file)
+    if not data:
+        raise IntegrityError(f"{file} is empty")
+    is_receipt = data[:1] == b"{"
+    if (is_receipt and receipt is not None) or (not is_receipt and design is not None):
+        raise InputError(f"{file} is itself what {'receipt' if is_receipt else 'design'} names; give one of the two")
+    receipt_file, design_file = (file, design) if is_receipt else (receipt, file)
+    checked: list[str] = []
+    known = None if design_file is None else read_design(read_file(design_file), str(design_file))
+    if known is not None:
+        checked.append("design: rows sum to 2^62, hashes and stated guarantees agree")
+    audit = None
+    if private is not None:
+        if known is None:
+            raise InputError(
+                "private goes with a design; name it too (on the command line before --private, or as --design)"
+            )
+        audit = read_audit(read_file(private), known, str(private))
+        checked.append("audit: belongs to the design; every stated number was computed again from counts and table")
+        if any(name in audit.claims for name in BY_SOLVER):
+            checked[-1] += f", except {' and '.join(BY_SOLVER)}"
+            checked.append(
+                "solver_bound: by a branch and bound in float64 when the design was made, which is not repeated here; "
+                "lower_bound is what exact arithmetic proves without it"
+            )
+        excess = audit.claims.get("excess")
+        if excess is not None and excess.upper != "0":
+            raise NotCertifiedError(f"the design exceeds its target by as much as {excess.upper}")
+    stated = None if receipt_file is None else read_receipt(read_file(receipt_file), str(receipt_file))
+    if stated is not None:
+        checked.append("receipt: not damaged")
+        if known is not None:
+            check_design(stated, known, str(receipt_file))
+            checked.append("receipt: of this design")
+    if released is None and records is not None:
+        raise InputError("records goes with released: the pairs of both are tested")
+    if records is None and read:
+        raise InputError("read goes with records: it is about them")
+    rows, test = (None, None) if released is None else _release(known, stated, released, records, read, checked)
+    return Findings(
+        None if known is None else known.sha256,
+        {} if known is None else known.guarantees,
+        {} if audit is None else audit.claims,
+        rows,
+        test,
+        tuple(checked),
+    )
+
+
+def _release(
+    design: DesignFile | None,
+    receipt: Receipt | None,
+    released: str | Path,
+    records: str | Path | None,
+    read: Sequence[str],
+    checked: list[str],
+) -> tuple[int, ConformityResult | None]:
+    data, name = read_file(released), str(released)
+    if receipt is None and design is None:
+        raise InputError("released goes with a design or a receipt; name one")
+    if receipt is not None:
+        check_file(receipt, data, name)
+        checked.append("released file: the one that the receipt is about")
+    if receipt is not None and receipt.record["released"]["format"] != "csv":
+        if records is not None:
+            raise InputError(f"{name}: pairs are tested of CSV files")
+        return receipt.rows, None
+    if design is None:
+        rows = sum(1 for _ in records_of(data, name)) - 1
+    else:
+        outputs = outputs_of(design, data, name, None if receipt is None else receipt.record["kept"])
+        rows = len(outputs)
+        checked.append("released file: every record is one that the design releases")
+    if receipt is not None and rows != receipt.rows:
+        raise IntegrityError(f"{name} has another number of records than the receipt states")
+    if design is None or records is None:
+        return rows, None
+    unseen = design.record["unseen"] if receipt is None else receipt.record["unseen"]
+    table = plain_csv(read_file(records), str(records), read)
+    symbols = symbols_of(design, table, str(records), unseen)
+    if len(symbols) != rows:
+        raise IntegrityError(f"{name} has {rows} records, {records} has {len(symbols)}")
+    test = conformity(design.rows, symbols, outputs, _identity(design))
+    if test.impossible:
+        raise IntegrityError(
+            f"{name}, row {test.impossible[0]} (from 0): the design never releases that for its record"
+        )
+    if test.p_value <= LEVEL:
+        raise IntegrityError(f"{name} does not come from the design: p = {test.p_value:.4g}")
+    checked.append("released file: the test finds no departure of its pairs from the design")
+    return rows, test
+
+
+def _identity(design: DesignFile) -> list[int] | None:
+    """The output that is x itself, where the useful columns are what is released."""
+    useful = [(entry["column"], entry["labels"]) for entry in design.record["codebook"]["useful"]]
+    if useful != [(entry["column"], entry["labels"]) for entry in design.record["released"]]:
+        return None
+    place = {tuple(codes): y for y, codes in enumerate(design.released)}
+    return [place.get(tuple(codes), -1) for codes in design.useful]

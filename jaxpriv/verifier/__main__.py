@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError, NotCertifiedError, ResourceError
-from jaxpriv.verifier.findings import verify
+from jaxpriv.verifier import verify
 
 # The exit codes of `docs/reference/command-line.md`, as the whole command has them.
 _CODES = ((InputError, 2), (NotCertifiedError, 4), (IntegrityError, 5), (ResourceError, 6))

@@ -1,21 +1,46 @@
-"""A released file and its receipt: that the file is the one that was written, and that it holds only what it may.
+"""A released file: that it is the one that was written, that it holds only what it may, and that it comes from its
+design.
 
 A receipt binds a file to a design by their hashes. It is written last: a file without one is not a finished release. It
-holds no hash of the records and no randomness. Standard library only.
+holds no hash of the records and no randomness.
+
+Does a release come from the design? A Monte Carlo test of exact level on the pairs (x, y) of its records.
+
+Given how often each x occurs, the pairs of a release are independent draws from the rows of W. The same number of
+draws is made `tables` times; on the release and on each of those:
+
+    g          sum N ln(N / n_x W): any departure,
+    identity   sum N ln(1 - a + a E/W), E the release of x itself, a = 0.05: a share was released as it is,
+    merge      sum N ln(1 - a + a V/W), V the mean of the rows: a share was released independently of x,
+    swap       the largest log-likelihood ratio of two rows in each other's place, of the pairs of rows that records
+               tell apart best,
+    residual   the largest N ln(N / n_x W) - N + n_x W of a pair that occurs: a single pair.
+
+Each score is standardised by its mean and deviation over all tables, the release among them, and a table is as strange
+as its largest score. The rank of the release by that is its p-value: under the claim every order of the tables is
+equally likely (Besag and Clifford 1989), so Pr[p <= a] <= a. If a first round of few tables gives p > 0.1 that is the
+result, otherwise that of a second round with tables of its own: Pr[p <= a] <= a stays true, for a <= 0.1 by the second
+round, and above it because p <= a there means that the first one gave at most a. Standard library only.
 """
 
 import csv
 import gzip
 import io
+import math
+import random
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, combinations
+from statistics import NormalDist
 from typing import Any
 
 from jaxpriv.errors import InputError, IntegrityError, JaxprivError
 from jaxpriv.verifier.archive import digest, unsealed
+from jaxpriv.verifier.claims import ONE, Matrix
 from jaxpriv.verifier.designs import UNSEEN, DesignFile
 
 RECEIPT = "jaxpriv-receipt"
@@ -23,12 +48,12 @@ FORMATS = ("csv", "parquet")
 
 # What spreadsheets take for a formula; a number is none.
 _FORMULA = re.compile(r"[=+\-@\t\r＝＋－＠]")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 
 
 def escaped(text: str) -> str:
     """A text as it stands in a released CSV: with an apostrophe before what spreadsheets would compute."""
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    return f"'{text}" if _FORMULA.match(text) and not _PLAIN_NUMBER.fullmatch(text) else text
 
 
 @dataclass(frozen=True)
@@ -170,3 +195,270 @@ def plain_csv(data: bytes, name: str, settings: Sequence[str]) -> bytes:
     except (LookupError, UnicodeError, TypeError, ValueError, csv.Error):
         raise InputError(f"{name} cannot be read as --read states") from None
     return stream.getvalue().encode()
+
+
+# The useful symbol of every record of a CSV table, by the classes that a design states.
+#
+# The rules are those of `jaxpriv.estimation.tables`, written again from what they say. Standard library only.
+
+
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+
+# Stands for a record that is released independently of what it is.
+SUPPRESSED = -1
+
+
+def symbols_of(design: DesignFile, data: bytes, name: str, unseen: str) -> list[int]:
+    """The row x for every record; SUPPRESSED where the rule `unseen` is "suppress" and there is none.
+
+    Raises `InputError` for what is no CSV table in UTF-8, a table without the useful columns, a value without a class,
+    or with "refuse" a combination without a symbol, naming the row.
+    """
+    entries = design.record["codebook"]["useful"]
+    rows = records_of(data, name, InputError)
+    header = next(rows)
+    for entry in entries:
+        if header.count(entry["column"]) != 1:
+            raise InputError(f"{name} does not have exactly one column {entry['column']!r}")
+    places = [header.index(entry["column"]) for entry in entries]
+    code_of = [_coder(entry["rule"], entry["labels"]) for entry in entries]
+    place: dict[tuple[int, ...], int] = {tuple(codes): x for x, codes in enumerate(design.useful)}
+    found = []
+    for row, fields in enumerate(rows):
+        codes = tuple(code(fields[column]) for code, column in zip(code_of, places, strict=True))
+        if -1 in codes:
+            raise InputError(f"{name}, row {row} (from 0): a value has no class in the design")
+        if codes not in place:
+            if unseen == "refuse":
+                raise InputError(f"{name}, row {row} (from 0): a combination of classes without a symbol")
+            place[codes] = SUPPRESSED if unseen == "suppress" else _nearest(design, codes)
+        found.append(place[codes])
+    return found
+
+
+def _nearest(design: DesignFile, codes: tuple[int, ...]) -> int:
+    def apart(x: int) -> int:
+        return sum(one != other for one, other in zip(design.useful[x], codes, strict=True))
+
+    return min(range(len(design.useful)), key=apart)
+
+
+def _coder(rule: Mapping[str, Any], labels: list[str]) -> Callable[[str], int]:
+    """A text as its code; -1 without one. Classes for other and missing values come last, in that order."""
+    extras = [name for name in ("other", "missing") if rule[name] is not None]
+    first = len(labels) - len(extras)
+    extra = {name: first + place for place, name in enumerate(extras)}
+    tokens = set(rule["tokens"])
+    if rule["kind"] == "categories":
+        known = {value: code for code, value in enumerate(rule["values"])}
+
+        def classed(text: str) -> int:
+            return known.get(text, extra.get("other", -1))
+    else:
+        edges = [float(edge) for edge in rule["edges"]]
+
+        def classed(text: str) -> int:
+            if not _NUMBER.fullmatch(text):
+                return -1
+            value = float(text)
+            if not edges[0] <= value <= edges[-1]:
+                return extra.get("other", -1)
+            return min(bisect_right(edges, value) - 1, len(edges) - 2)
+
+    cache: dict[str, int] = {}
+
+    def code(text: str) -> int:
+        if text not in cache:
+            cache[text] = extra.get("missing", -1) if text in tokens else classed(text)
+        return cache[text]
+
+    return code
+
+
+# Tables of the first round, the p-value above which it is the last, and tables of the second one: p-values down to
+# 0.001.
+_FIRST, _LARGE, _TABLES = 99, 0.1, 999
+# The level and the power for which `detectable` is stated.
+_LEVEL, _POWER = 0.001, 0.9
+# The scores of the head of this file, among which the level is divided, and the share a of their alternatives.
+_SCORES, _MIXED = 5, 0.05
+# Additions for the swaps of one table, at most; the logarithm of a probability of 0 there.
+_SWAPS, _NEVER = 4000, math.log(1e-12)
+
+
+@dataclass(frozen=True)
+class ConformityResult:
+    """`p_value` of the claim "released by this design", 0 if a pair is impossible (`impossible` rows, from 0).
+
+    `detectable`: the share of records, released as they are, that the identity test finds in nine of ten cases at level
+    0.001 with this many records; None where what is released has other columns.
+    """
+
+    p_value: float
+    tables: int
+    impossible: tuple[int, ...]
+    detectable: float | None
+
+
+def conformity(
+    rows: Matrix, symbols: Sequence[int], outputs: Sequence[int], identity: Sequence[int] | None, tables: int = _TABLES
+) -> ConformityResult:
+    """Test pairs (x, y), equally many of each, against the integer table `rows`.
+
+    `identity`: the output that is x itself, for every x (-1 where there is none); None if outputs are of another kind.
+    """
+    weights = _weights(rows, set(symbols))
+    counts = {x: [0] * len(rows[0]) for x in weights}
+    impossible = []
+    for row, (x, y) in enumerate(zip(symbols, outputs, strict=True)):
+        counts[x][y] += 1
+        if weights[x][y] == 0.0:
+            impossible.append(row)
+    own = None if identity is None else {x: -1 if x == SUPPRESSED else identity[x] for x in weights}
+    generator = random.Random(random.SystemRandom().getrandbits(256))
+    found = conformity_of_counts(weights, counts, own, tables, generator)
+    return ConformityResult(found.p_value, found.tables, tuple(impossible[:10]), found.detectable)
+
+
+def conformity_of_counts(
+    weights: Mapping[int, list[float]],
+    counts: Mapping[int, list[int]],
+    own: Mapping[int, int] | None,
+    tables: int,
+    generator: random.Random,
+) -> ConformityResult:
+    """The test of counts: for each x that occurs its row of W, how often each y was released, and the y that is x.
+
+    `impossible` is left empty.
+    """
+    totals = {x: sum(row) for x, row in counts.items()}
+    leak = None if own is None else _detectable(weights, totals, own)
+    if any(n and not w for x, row in counts.items() for n, w in zip(row, weights[x], strict=True)):
+        return ConformityResult(0.0, 0, (), leak)
+    places = dict.fromkeys(weights, -1) if own is None else own
+    alternatives = _alternatives(weights, totals)
+    running = {x: list(accumulate(row)) for x, row in weights.items()}
+    seen, p = _scores(weights, counts, places, alternatives), 1.0
+    for size in (min(_FIRST, tables), tables):
+        scores = [seen]
+        for _ in range(size):
+            drawn = {x: _multinomial(totals[x], weights[x], running[x], generator) for x in weights}
+            scores.append(_scores(weights, drawn, places, alternatives))
+        strange = [max(row) for row in zip(*map(_standardised, zip(*scores, strict=True)), strict=True)]
+        p = sum(one >= strange[0] for one in strange) / len(strange)
+        if p > _LARGE:
+            return ConformityResult(p, size, (), leak)
+    return ConformityResult(p, tables, (), leak)
+
+
+def _weights(rows: Matrix, used: set[int]) -> dict[int, list[float]]:
+    """W of every x that occurs; of a suppressed record the mean of all rows."""
+    weights = {x: [entry / ONE for entry in rows[x]] for x in used if x != SUPPRESSED}
+    if SUPPRESSED in used:
+        weights[SUPPRESSED] = [sum(column) / (len(rows) * ONE) for column in zip(*rows, strict=True)]
+    return weights
+
+
+@dataclass(frozen=True)
+class _Alternatives:
+    """ln(1 - a + a V/W) for every x, V the mean row; pairs of rows with the logarithms of their ratios."""
+
+    merge: dict[int, list[float]]
+    swaps: list[tuple[int, int, list[float]]]
+
+
+def _alternatives(weights: Mapping[int, list[float]], totals: Mapping[int, int]) -> _Alternatives:
+    records = sum(totals.values())
+    size = len(next(iter(weights.values())))
+    mean = [sum(totals[x] * row[y] for x, row in weights.items()) / max(records, 1) for y in range(size)]
+    merge = {
+        x: [math.log1p(_MIXED * (v / w - 1.0)) if w else 0.0 for v, w in zip(mean, row, strict=True)]
+        for x, row in weights.items()
+    }
+    logs = {x: [math.log(w) if w else _NEVER for w in row] for x, row in weights.items()}
+    used = sorted(weights, key=lambda x: -totals[x])[: int(math.sqrt(2 * _SWAPS)) + 1]
+
+    def separation(pair: tuple[int, int]) -> float:
+        one, other = (weights[x] for x in pair)
+        apart = sum((a - b) ** 2 / (a + b) for a, b in zip(one, other, strict=True) if a + b)
+        return apart * min(totals[pair[0]], totals[pair[1]])
+
+    pairs = sorted(combinations(used, 2), key=separation, reverse=True)[: max(1, _SWAPS // size)]
+    swaps = [(a, b, [v - u for u, v in zip(logs[a], logs[b], strict=True)]) for a, b in pairs]
+    return _Alternatives(merge, swaps)
+
+
+def _scores(
+    weights: Mapping[int, list[float]],
+    counts: Mapping[int, list[int]],
+    own: Mapping[int, int],
+    alternatives: _Alternatives,
+) -> tuple[float, ...]:
+    g = identity = residual = merge = 0.0
+    for x, row in counts.items():
+        total, mass = sum(row), weights[x]
+        for seen, weight in zip(row, mass, strict=True):
+            if seen:
+                expected = total * weight
+                g += seen * math.log(seen / expected)
+                residual = max(residual, seen * math.log(seen / expected) - seen + expected)
+        if own[x] >= 0 and mass[own[x]]:
+            identity += row[own[x]] * math.log1p(_MIXED / (1 - _MIXED) / mass[own[x]])
+        merge += sum(map(float.__mul__, alternatives.merge[x], map(float, row)))
+    swap = max(
+        (
+            sum((one - other) * ratio for one, other, ratio in zip(counts[a], counts[b], ratios, strict=True))
+            for a, b, ratios in alternatives.swaps
+        ),
+        default=0.0,
+    )
+    return g, identity, merge, swap, residual
+
+
+def _standardised(values: Sequence[float]) -> list[float]:
+    """Less the mean, over the deviation; equal values are 0. Rounded, so that ties stay ties."""
+    mean = math.fsum(values) / len(values)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    return [round((value - mean) / deviation, 9) if deviation > 0 else 0.0 for value in values]
+
+
+def _detectable(weights: Mapping[int, list[float]], totals: Mapping[int, int], own: Mapping[int, int]) -> float | None:
+    information = sum(totals[x] * (1 / mass[own[x]] - 1) for x, mass in weights.items() if own[x] >= 0 and mass[own[x]])
+    if not information:
+        return None
+    normal = NormalDist()
+    return min((normal.inv_cdf(1 - _LEVEL / _SCORES) + normal.inv_cdf(_POWER)) / math.sqrt(information), 1.0)
+
+
+def _multinomial(count: int, weights: list[float], running: list[float], generator: random.Random) -> list[int]:
+    seen = [0] * len(weights)
+    if count < 20 * len(weights):
+        for y in generator.choices(range(len(weights)), cum_weights=running, k=count):
+            seen[y] += 1
+        return seen
+    left, mass = count, 1.0
+    for y, weight in enumerate(weights):
+        if not left:
+            break
+        if weight:
+            seen[y] = left if weight >= mass else _binomial(left, weight / mass, generator)
+        left, mass = left - seen[y], mass - weight
+    if left:  # the rest of a mass that rounding left over
+        seen[max(range(len(weights)), key=weights.__getitem__)] += left
+    return seen
+
+
+def _binomial(count: int, chance: float, generator: random.Random) -> int:
+    """By order statistics: a beta variable splits the count in halves (Devroye 1986, section X.4.4)."""
+    found = 0
+    while count > 32:
+        half = (count + 1) // 2
+        split = generator.betavariate(half, count + 1 - half)
+        if split <= chance:
+            found += half
+            count -= half
+            chance = (chance - split) / (1.0 - split)
+        else:
+            count = half - 1
+            chance /= split
+    return found + sum(generator.random() < chance for _ in range(count))

@@ -16,11 +16,11 @@ import pytest
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.tables import Edges
-from jaxpriv.mechanism import Mechanism, draws, fit, release
+from jaxpriv.mechanism import Mechanism, fit, release
+from jaxpriv.mechanism import table as tables
 from jaxpriv.mechanism.releasing import Ledger, locked
 from jaxpriv.verifier import archive, verify
-from jaxpriv.verifier.conformity import conformity
-from jaxpriv.verifier.releases import escaped
+from jaxpriv.verifier.releases import conformity, escaped
 from tests.mechanism.conftest import COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -244,7 +244,7 @@ def test_an_impossible_pair_is_named():
 @pytest.mark.parametrize("rule", ["suppress", "nearest"])
 def test_records_of_unseen_combinations_are_tested_too(tmp_path, table, rule, monkeypatch):
     # The draw is the system's: once in a thousand runs an honest release has a p-value of 0.001 and is refused.
-    monkeypatch.setattr("jaxpriv.verifier.findings.LEVEL", 1e-6)
+    monkeypatch.setattr("jaxpriv.verifier.LEVEL", 1e-6)
     few = {name: values[(table["town"] != "south") | (table["age"] < 57)] for name, values in table.items()}
     fixed = {**COLUMNS, "rules": {"age": Edges([18, 40, 57, 80])}}
     mechanism = fit(few, **fixed, unseen=rule, budget=0.15).mechanism
@@ -317,10 +317,10 @@ def test_what_fails_releases_nothing(tmp_path, table, mechanism, monkeypatch, fa
         def fails(count: int) -> bytes:
             raise OSError("no entropy")
 
-        monkeypatch.setattr(draws, "_random_bytes", fails)
+        monkeypatch.setattr(tables, "_random_bytes", fails)
         expected = EntropyError
     elif fault == "self-test":
-        monkeypatch.setattr(draws, "_random_bytes", lambda count: b"\x01" * count)
+        monkeypatch.setattr(tables, "_random_bytes", lambda count: b"\x01" * count)
         expected = EntropyError
     elif fault == "disk":
         out, expected = tmp_path / "absent" / "out.csv", ResourceError

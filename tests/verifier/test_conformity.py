@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxpriv.verifier.claims import ONE
-from jaxpriv.verifier.conformity import conformity
+from jaxpriv.verifier.releases import conformity
 
 SIZE, RECORDS = 6, 10_000
 MATRIX = 0.5 * np.eye(SIZE) + 0.5 / SIZE

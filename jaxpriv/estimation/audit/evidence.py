@@ -31,9 +31,8 @@ from scipy.special import chdtrc, ndtri, rel_entr, xlogy
 from jaxpriv._validation import mechanism_array, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.confidence import clopper_pearson, divergence_tail, l1_radius, mean_interval
-from jaxpriv.estimation.confidence.means import coins, count_array, failure
-from jaxpriv.estimation.confidence.sets import chord_sum
-from jaxpriv.verifier.conformity import conformity_of_counts
+from jaxpriv.estimation.confidence.sets import chord_sum, coins, count_array, failure
+from jaxpriv.verifier.releases import conformity_of_counts
 
 # The families of statements that share beta, as the head of this file counts them: one each for a guess, guesses as
 # post-processing, events (three kinds of ratio), a question and a rule.
@@ -308,7 +307,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 # Under the claim the releases y of the records with useful symbol x are n_x independent draws from W(.|x).
 #
 # Monte Carlo.  The release among simulated ones, ranked by what a share of unchanged records, merged rows, swapped rows
-#               or single pairs would do (`jaxpriv.verifier.conformity`, as `jaxpriv verify` does): exact level, and
+#               or single pairs would do (`jaxpriv.verifier.releases`, as `jaxpriv verify` does): exact level, and
 #               for a square mechanism the share of records, released as they are, that it detects.
 # Tail.         z = sum_x n_x D( P^(.|x) || W(.|x) ), f the sum over x of |support of W(.|x)| - 1, satisfies
 #
