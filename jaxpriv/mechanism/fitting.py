@@ -14,8 +14,8 @@ from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, NotCertifiedError, ResourceError
 from jaxpriv.estimation.audit import MechanismAudit, SampleKind, audit_mechanism, sample_bounds
 from jaxpriv.estimation.tables import Codebook, Quantiles, Rule, Source, fit_codebook
-from jaxpriv.estimation.tables.costs import Prices, column_distortion
 from jaxpriv.estimation.tables.readers import read_columns
+from jaxpriv.estimation.tables.rules import Prices, column_distortion
 from jaxpriv.funnels import FunnelSolution, proved_line
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation, by_name
 from jaxpriv.mechanism.mechanism import Asked, Evidence, Labels, Mechanism

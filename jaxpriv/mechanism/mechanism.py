@@ -19,7 +19,7 @@ from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError
 from jaxpriv.estimation.tables import Codebook, Source
 from jaxpriv.estimation.tables.readers import row_text
-from jaxpriv.mechanism import draws
+from jaxpriv.mechanism import table as tables
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, Table, array, read_file
 from jaxpriv.verifier.claims import BITS, Claim, without_counts
@@ -215,7 +215,7 @@ class Mechanism:
                 f"(such rows: {missing.size}); choose unseen='suppress' or 'nearest'"
             )
         if missing.size:
-            symbols[missing] = draws.uniform(len(self.useful), missing.size)
+            symbols[missing] = tables.uniform(len(self.useful), missing.size)
         return symbols
 
     def unknown(self, codes: np.ndarray) -> np.ndarray:
@@ -243,7 +243,7 @@ class Mechanism:
         bad = np.flatnonzero((index < 0) | (index >= len(self.table)))
         if bad.size:
             raise InputError(f"symbols[{bad[0]}] is not one of the {len(self.table)} useful symbols")
-        return draws.draw(self._sums, index)
+        return tables.draw(self._sums, index)
 
     def apply(self, frame: Any, unseen: str | None = None) -> Any:
         """The released columns for the records of a frame: one fresh draw for each record, all or nothing.
@@ -271,7 +271,7 @@ class Mechanism:
 
     @cached_property
     def _sums(self) -> np.ndarray:
-        return draws.cumulative(self.table)
+        return tables.cumulative(self.table)
 
     @property
     def _labels(self) -> Labels:

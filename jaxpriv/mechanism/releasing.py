@@ -24,7 +24,7 @@ from jaxpriv._module import summary
 from jaxpriv.datasets._layout import distinct_rows
 from jaxpriv.errors import InputError, IntegrityError, ResourceError
 from jaxpriv.estimation.tables.readers import Column, Source, read_columns, row_text
-from jaxpriv.mechanism import draws
+from jaxpriv.mechanism import table as tables
 from jaxpriv.mechanism.mechanism import Mechanism
 from jaxpriv.verifier import archive
 from jaxpriv.verifier.archive import Json, read_file
@@ -198,7 +198,7 @@ def release(
     codes = mechanism.codebook.encode_useful(columns)
     new = int(mechanism.unknown(codes).sum())
     symbols = mechanism.locate_codes(codes, rule)
-    draws.self_test(mechanism.table, np.unique(symbols))
+    tables.self_test(mechanism.table, np.unique(symbols))
     path = None if ledger is None else Path(ledger)
     with nullcontext() if path is None else locked(path), _alone(proof, target):
         if not force:

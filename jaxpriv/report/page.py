@@ -14,7 +14,7 @@ from html import escape
 import numpy as np
 
 from jaxpriv.estimation.audit import MechanismAudit, audit_mechanism
-from jaxpriv.estimation.confidence.means import failure
+from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem

@@ -13,7 +13,7 @@ from jaxpriv._resources import need_memory
 from jaxpriv._types import Joint
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.estimation.confidence.means import failure
+from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.watchdog.perturbation import (
     CompleteMerging,
     Perturbation,

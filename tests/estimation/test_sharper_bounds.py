@@ -24,7 +24,7 @@ from jaxpriv.estimation.audit.likelihood_ratio import (
 )
 from jaxpriv.estimation.audit.populations import SampleKind, _contracted_ratio, held_out_information, sample_bounds
 from jaxpriv.estimation.confidence import divergence_radius, population
-from jaxpriv.estimation.confidence.means import clopper_pearson, relative_entropy_limit
+from jaxpriv.estimation.confidence.sets import clopper_pearson, relative_entropy_limit
 from jaxpriv.probability import mutual_information
 
 BETA = 0.05

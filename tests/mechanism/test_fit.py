@@ -5,7 +5,7 @@ import pytest
 
 from jaxpriv.errors import InfeasibleError, InputError, NotCertifiedError
 from jaxpriv.estimation.tables import Categories, Edges, Quantiles, count_table
-from jaxpriv.estimation.tables.costs import column_distortion
+from jaxpriv.estimation.tables.rules import column_distortion
 from jaxpriv.leakage import MutualInformation, evaluate
 from jaxpriv.mechanism import fit
 from jaxpriv.mechanism.table import certified_groups

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from jaxpriv.errors import EntropyError, InputError, IntegrityError
 from jaxpriv.leakage import MaxLift, evaluate
-from jaxpriv.mechanism import draws
+from jaxpriv.mechanism import table as tables
 from jaxpriv.mechanism.table import (
     least_distortion,
     least_leakage,
@@ -88,11 +88,11 @@ def test_a_resolution_that_is_none(resolution):
 def test_every_number_of_a_small_table_draws_what_the_table_says(bits):
     """All 2^bits leading bits, with the lowest and the highest continuation of each."""
     table = quantise(mapping(bits), resolution=bits)
-    sums = draws.cumulative(table)
+    sums = tables.cumulative(table)
     leading = np.arange(2**bits, dtype=np.uint64) << (SHIFT - np.uint64(bits))
     for x, row in enumerate(table):
         for numbers in (leading, leading + (np.uint64(1) << (SHIFT - np.uint64(bits))) - np.uint64(1)):
-            drawn = draws.locate(sums, np.full(2**bits, x), numbers)
+            drawn = tables.locate(sums, np.full(2**bits, x), numbers)
             counts = np.bincount(drawn, minlength=len(row)).astype(np.uint64)
             np.testing.assert_array_equal(counts << (SHIFT - np.uint64(bits)), row)
 
@@ -101,14 +101,14 @@ def test_records_in_any_order_draw_their_own_row():
     table = np.zeros((3, 3), dtype=np.uint64)
     table[[0, 1, 2], [2, 0, 1]] = ONE
     index = np.random.default_rng(0).integers(0, 3, 1000)
-    np.testing.assert_array_equal(draws.draw(draws.cumulative(table), index), np.array([2, 0, 1])[index])
+    np.testing.assert_array_equal(tables.draw(tables.cumulative(table), index), np.array([2, 0, 1])[index])
 
 
 def test_frequencies_of_the_systems_randomness():
     w = np.array([[0.5, 0.3, 0.2], [0.01, 0.98, 0.01]])
     table = quantise(w, resolution=62)
     index = np.repeat([0, 1], 200_000)
-    drawn = draws.draw(draws.cumulative(table), index)
+    drawn = tables.draw(tables.cumulative(table), index)
     seen = np.stack([np.bincount(drawn[index == x], minlength=3) for x in (0, 1)])
     distance = ((seen - 200_000 * w) ** 2 / (200_000 * w)).sum()
     assert chi2.sf(distance, 4) > 1e-6
@@ -118,22 +118,22 @@ def test_frequencies_of_the_systems_randomness():
 
 
 def test_uniform_numbers_have_all_values_and_no_bias():
-    seen = np.bincount(draws.uniform(5, 50_000), minlength=5)
+    seen = np.bincount(tables.uniform(5, 50_000), minlength=5)
     assert len(seen) == 5
     assert chi2.sf(((seen - 10_000) ** 2 / 10_000).sum(), 4) > 1e-6
-    assert (draws.uniform(1, 7) == 0).all()
+    assert (tables.uniform(1, 7) == 0).all()
 
 
 def test_a_system_without_randomness_releases_nothing(monkeypatch):
     def fails(count: int) -> bytes:
         raise OSError("no entropy")
 
-    monkeypatch.setattr(draws, "_random_bytes", fails)
+    monkeypatch.setattr(tables, "_random_bytes", fails)
     with pytest.raises(EntropyError, match="no randomness"):
-        draws.fresh(3)
-    monkeypatch.setattr(draws, "_random_bytes", lambda count: b"\0" * (count - 1))
+        tables.fresh(3)
+    monkeypatch.setattr(tables, "_random_bytes", lambda count: b"\0" * (count - 1))
     with pytest.raises(EntropyError, match="too little"):
-        draws.fresh(3)
+        tables.fresh(3)
 
 
 @pytest.mark.parametrize("entry", [1, 2**62])
@@ -141,12 +141,12 @@ def test_a_table_that_does_not_sum_to_one_is_refused(entry):
     table = quantise(mapping(0), resolution=32)
     table[2, 3] += np.uint64(entry)
     with pytest.raises(IntegrityError, match="2\\^62"):
-        draws.cumulative(table)
+        tables.cumulative(table)
 
 
 def test_the_self_test_passes_and_can_fail(monkeypatch):
     table, rows = quantise(mapping(4), resolution=32), np.arange(4)
-    draws.self_test(table, rows)
+    tables.self_test(table, rows)
     generator = np.random.default_rng(0)
 
     def biased(count: int) -> bytes:
@@ -155,12 +155,12 @@ def test_the_self_test_passes_and_can_fail(monkeypatch):
         return (numbers | (np.uint64(2**63) * (generator.random(count // 8) < 0.52))).astype("<u8").tobytes()
 
     with monkeypatch.context() as patched:
-        patched.setattr(draws, "_random_bytes", biased)
+        patched.setattr(tables, "_random_bytes", biased)
         with pytest.raises(EntropyError, match="self-test"):
-            draws.self_test(table, rows)
-    monkeypatch.setattr(draws, "locate", lambda sums, index, numbers: np.zeros(len(index), dtype=np.int64))
+            tables.self_test(table, rows)
+    monkeypatch.setattr(tables, "locate", lambda sums, index, numbers: np.zeros(len(index), dtype=np.int64))
     with pytest.raises(IntegrityError, match="self-test"):
-        draws.self_test(table, rows)
+        tables.self_test(table, rows)
 
 
 def test_an_output_that_is_rarer_than_the_resolution_is_merged():

@@ -28,7 +28,8 @@ from jaxpriv.errors import (
     JaxprivError,
     ResourceError,
 )
-from jaxpriv.mechanism import Mechanism, draws, fit
+from jaxpriv.mechanism import Mechanism, fit
+from jaxpriv.mechanism import table as tables
 from jaxpriv.verifier import verify
 from tests.mechanism.conftest import COLUMNS, people
 from tests.reliability.cases import CASES, HAMMING, JOINT, RESPONSE, case, refused, released, value
@@ -178,7 +179,7 @@ def precision_of_the_caller(**_):
 @case(39)
 def processes_of_their_own(**_):
     """No device is needed to draw, and what is drawn is no copy of what another process of the same code draws."""
-    code = "from jaxpriv.mechanism import draws; print(draws.fresh(4).tolist())"
+    code = "from jaxpriv.mechanism import table; print(table.fresh(4).tolist())"
     environment = {**os.environ, "JAX_PLATFORMS": "none"}
     drawn = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment).stdout
@@ -287,7 +288,7 @@ def two_at_once(made, tmp, patch, **_):
     assert not (tmp / "released.csv").exists()
     # Two releases into the same files, which have both seen that there are none: one draw, and one refusal.
     both, results = threading.Barrier(2), []
-    patch.setattr(draws, "self_test", lambda *_: both.wait(60))
+    patch.setattr(tables, "self_test", lambda *_: both.wait(60))
 
     def run():
         try:
@@ -331,20 +332,20 @@ def no_randomness(made, tmp, patch, **_):
         raise OSError("no entropy")
 
     for fault in (broken, lambda count: b"\0" * (count // 2)):
-        patch.setattr(draws, "_random_bytes", fault)
+        patch.setattr(tables, "_random_bytes", fault)
         refused(lambda: released(made, tmp), "randomness", error=EntropyError)
         assert not list(tmp.iterdir())
     patch.undo()
     # A child process has no numbers that its parent drew ahead.
     code = (
-        "import os\nfrom jaxpriv.mechanism import draws\ndraws.fresh(1)\nread, write = os.pipe()\n"
-        "if os.fork() == 0:\n    os.write(write, repr(draws.fresh(4).tolist()).encode()); os._exit(0)\n"
-        "os.wait()\nprint(os.read(read, 999).decode() != repr(draws.fresh(4).tolist()))"
+        "import os\nfrom jaxpriv.mechanism import table\ntable.fresh(1)\nread, write = os.pipe()\n"
+        "if os.fork() == 0:\n    os.write(write, repr(table.fresh(4).tolist()).encode()); os._exit(0)\n"
+        "os.wait()\nprint(os.read(read, 999).decode() != repr(table.fresh(4).tolist()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"
     # A source that repeats itself does not pass the test before a release.
-    patch.setattr(draws, "_random_bytes", lambda count: b"\x01" * count)
+    patch.setattr(tables, "_random_bytes", lambda count: b"\x01" * count)
     with pytest.raises(EntropyError):
         released(made, tmp)
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import expit
 
-from jaxpriv.estimation.confidence.means import ROUND, clopper_pearson, coins
+from jaxpriv.estimation.confidence.sets import MEAN_ROUND, clopper_pearson, coins
 
 # Multiples of sqrt(8 ln(1/beta)/sum_s 1/n_s), the best lambda in Hoeffding's bound on the same sum, that are tried.
 # Each makes a threshold in the observed sum, so the best of them costs no confidence, and more of them no validity.
@@ -48,7 +48,7 @@ def maximal_leakage(counts: np.ndarray, beta: float) -> float:
     n = by_private[seen].astype(float)
     if not seen.any():
         return float(np.log(symbols))
-    fitted = float((counts[seen] / n[:, None]).max(axis=0).sum()) * (1 + ROUND)
+    fitted = float((counts[seen] / n[:, None]).max(axis=0).sum()) * (1 + MEAN_ROUND)
     top = min(int(seen.sum()), counts.shape[1])
     level = -np.log(beta)
 
@@ -65,7 +65,7 @@ def maximal_leakage(counts: np.ndarray, beta: float) -> float:
             with np.errstate(divide="ignore"):
                 terms = n * np.log1p(-q * c) + nu * q
             size = abs(lam * fitted) + np.abs(terms).sum() + nu * theta
-            if lam * fitted + terms.sum() - nu * theta < -level - ROUND * size:
+            if lam * fitted + terms.sum() - nu * theta < -level - MEAN_ROUND * size:
                 return True
         return False
 
@@ -87,7 +87,7 @@ def max_lift(counts: np.ndarray, beta: float) -> float:
     output = clopper_pearson(by_output, n, 0.15 * beta / released)[0]
     with np.errstate(divide="ignore"):
         ratios = np.minimum(posterior / prior[:, None], given / output)
-    return max(0.0, float(np.log(ratios.max() * (1 + ROUND))))
+    return max(0.0, float(np.log(ratios.max() * (1 + MEAN_ROUND))))
 
 
 def lift(counts: np.ndarray, beta: float) -> float:
@@ -106,7 +106,7 @@ def lift(counts: np.ndarray, beta: float) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         most = np.log(high / prior_low[:, None])
         least = np.log(low / prior_high[:, None])
-    return float(np.maximum(most, -least).max() * (1 + ROUND) + ROUND)
+    return float(np.maximum(most, -least).max() * (1 + MEAN_ROUND) + MEAN_ROUND)
 
 
 # An upper bound on I(S;Y) from pairs where S has two symbols, with the exact moments of binomial laws.

@@ -37,8 +37,7 @@ from scipy.special import pdtrc, xlogy
 
 from jaxpriv.estimation.audit import binomial
 from jaxpriv.estimation.audit._information import mutual_information
-from jaxpriv.estimation.confidence.means import clopper_pearson
-from jaxpriv.estimation.confidence.sets import divergence_radius
+from jaxpriv.estimation.confidence.sets import clopper_pearson, divergence_radius
 
 # Tails of sums of bounded independent numbers from their second moments: between Chernoff's bound and the normal one.
 #

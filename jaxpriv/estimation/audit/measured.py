@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from jaxpriv._validation import nonnegative, real_array, scalar, whole
 from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import mutual_information
-from jaxpriv.estimation.confidence.means import count_array
+from jaxpriv.estimation.confidence.sets import count_array
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate_all, forms_of, parameters_of, report
 from jaxpriv.leakage.evaluation import exact_values
 from jaxpriv.leakage.registry import Arguments

@@ -30,10 +30,9 @@ from jaxpriv.estimation.audit._information import ball_information, entropy, ent
 from jaxpriv.estimation.audit.bounds import SampleUpperBounds
 from jaxpriv.estimation.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
 from jaxpriv.estimation.confidence import Population, population, seen_through
-from jaxpriv.estimation.confidence.means import clopper_pearson, relative_entropy_limit
 from jaxpriv.estimation.confidence.population import mechanism_stack
 from jaxpriv.estimation.confidence.sets import ROUND as ROUND_OUT
-from jaxpriv.estimation.confidence.sets import chord_sum, divergence_radius
+from jaxpriv.estimation.confidence.sets import chord_sum, clopper_pearson, divergence_radius, relative_entropy_limit
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.leakage.population import Routes, UpperBounds, least
 

@@ -33,7 +33,7 @@ from jaxpriv.estimation.audit.populations import (
     sample_bounds,
 )
 from jaxpriv.estimation.confidence import population
-from jaxpriv.estimation.confidence.means import count_array, failure
+from jaxpriv.estimation.confidence.sets import count_array, failure
 from jaxpriv.leakage import AbstractLeakage
 from jaxpriv.problems.distortion import DistortionProblem
 from jaxpriv.solution import Solution

@@ -23,16 +23,20 @@ from numpy.typing import ArrayLike
 
 from jaxpriv._module import summary
 from jaxpriv._validation import mechanism_array
-from jaxpriv.estimation.confidence.means import clopper_pearson, count_array, failure, mean_interval, possible_array
 from jaxpriv.estimation.confidence.sets import (
     AbstractConfidenceSet,
     Box,
     DivergenceBall,
     Intersection,
     L1Ball,
+    clopper_pearson,
+    count_array,
     divergence_radius,
     empirical_radius,
+    failure,
     l1_radius,
+    mean_interval,
+    possible_array,
 )
 
 

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from jaxpriv._resources import need_memory
 from jaxpriv._validation import finite, real_array, whole
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.confidence.means import failure
+from jaxpriv.estimation.confidence.sets import failure
 
 
 class Rows(eqx.Module):

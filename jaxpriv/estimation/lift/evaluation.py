@@ -13,7 +13,7 @@ from scipy.special import logsumexp, ndtr, ndtri, rel_entr
 
 from jaxpriv._validation import scalar, whole
 from jaxpriv.errors import InputError
-from jaxpriv.estimation.confidence.means import failure
+from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.estimation.lift._base import (
     AbstractLiftEstimator,
     Estimate,

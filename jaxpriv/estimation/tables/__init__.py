@@ -13,10 +13,9 @@ and rule.
 """
 
 from jaxpriv.estimation.tables.codebook import Codebook, CountedTable, Records, count_table, fit_codebook
-from jaxpriv.estimation.tables.costs import column_distortion
 from jaxpriv.estimation.tables.csv_files import TableFile
 from jaxpriv.estimation.tables.readers import Source
-from jaxpriv.estimation.tables.rules import Categories, Edges, Quantiles, Rule
+from jaxpriv.estimation.tables.rules import Categories, Edges, Quantiles, Rule, column_distortion
 
 __all__ = [
     "Categories",
