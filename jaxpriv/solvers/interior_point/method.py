@@ -29,19 +29,16 @@ from jaxpriv.program.convex import Program
 from jaxpriv.solvers._base import AbstractSolver, Candidate
 from jaxpriv.solvers.interior_point.candidate import improved, no_candidate
 from jaxpriv.solvers.interior_point.newton import (
-    FALL,
     Sides,
     centring,
     directions,
     factorise,
-    fallen,
+    followed,
     no_sides,
-    path_move,
     plus,
     predictor,
     price_move,
     responses,
-    turned_back,
     with_prices,
 )
 from jaxpriv.solvers.interior_point.start import first_point
@@ -366,9 +363,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
     )
     along = None
     if data.program.minimax and response is not None:
-        turned, along = turned_back(data, centre), path_move(data, point, response)
-        predict = fallen(turned, predict, along, -FALL * data.pairs * r.mu)
-        centre = fallen(turned, centre, along, FALL * data.pairs)
+        predict, centre, along = followed(data, point, r, predict, centre, response)
     origin = _origin(solver, data, point, r)
     reach = _to_boundary(data, point, r, origin, predict)
     sigma = xp.clip((1.0 - reach) ** _POWER, _LEAST_SIGMA, _MOST_SIGMA)
@@ -393,7 +388,7 @@ def _advance(solver: InteriorPoint, data: Data, point: Point, r: Residual) -> tu
         own = directions(data, point, r, f, Sides(*(leaf[None] for leaf in sides)))
         own = with_prices(data, point, r, Point(*(leaf[0] for leaf in own)), response, sides)
         if along is not None:
-            own = fallen(turned, own, along, 0.0)
+            own = plus(own, along, -own.peak)
         trial = plus(move, own, 1.0)
         trial_length, trial_mean = _into_neighbourhood(solver, data, point, r, origin, trial)
         better = (trial_mean < _LESS * mean) | (trial_length > _LONGER * length)

@@ -287,11 +287,14 @@ def plus(point: Point, move: Point, a: ScalarLike) -> Point:
 
 # Beyond 1.5 times the farthest that the peak can be from the optimum where the barrier is self-concordant the path of a
 # minimax program is followed by its peak, which falls by half of that. Choices: points are not on the path.
-_FARTHEST, FALL = 1.5, 0.5
+_FARTHEST, _FALL = 1.5, 0.5
 
 
-def turned_back(data: Data, centre: Point) -> Arr:
-    """Whether the path of a minimax program turns back here, given the centring move: () of bool.
+def followed(
+    data: Data, point: Point, r: Residual, predict: Point, centre: Point, given: Responses
+) -> tuple[Point, Point, Point]:
+    """(predictor, centring move) of a minimax program that lower its peak where the path turns back, and the move along
+    the path by a unit of the peak; elsewhere as they are, and zeros.
 
     Let F(e) be the least of the barrier of the limits at a peak e. It has one path of minimisers, and -F' grows
     as e falls to the optimum. The scale of the prices, in which a unit of the peak is worth one, labels its points with
@@ -301,15 +304,18 @@ def turned_back(data: Data, centre: Point) -> Arr:
     bounds by pairs mu. Where it is negative or much more, steps lower the peak by a share of that, at prices of any
     scale, and correctors leave it.
     """
-    return ~((centre.peak > 0.0) & (centre.peak <= _FARTHEST * data.pairs))
+    fall = _FALL * data.pairs
+
+    def along_the_path(_: tuple[Point, Point, Point]) -> tuple[Point, Point, Point]:
+        along = _path_move(data, point, given)
+        lower = plus(predict, along, -fall * r.mu - predict.peak)
+        return lower, plus(centre, along, fall - centre.peak), along
+
+    turned = ~((centre.peak > 0.0) & (centre.peak <= _FARTHEST * data.pairs))
+    return xp.where_needed(turned, along_the_path, (predict, centre, Point(*map(xp.zeros_like, predict))))
 
 
-def fallen(turned: BoolLike, move: Point, along: Point, peak: ScalarLike) -> Point:
-    """A move that changes the peak by `peak` where the path has turned back; `along`: `path_move`."""
-    return plus(move, along, xp.where(turned, peak - move.peak, 0.0))
-
-
-def path_move(data: Data, point: Point, given: Responses) -> Point:
+def _path_move(data: Data, point: Point, given: Responses) -> Point:
     """The move of a minimax program that raises its peak by one and leaves what the equations miss, and the products,
     as they are.
     """
