@@ -1,6 +1,9 @@
-"""A design as one page for people: no network, no other file, readable on a phone, usable with the keyboard.
+"""A design as one page of HTML for people who decide about it: who can learn what, and what is proved.
 
-`numbers` computes what is shown; the pictures are SVG text.
+    page = report(mechanism, evidence)
+
+It needs no network and no other file, is readable on a phone and usable with the keyboard. `numbers` computes what is
+shown; the pictures are SVG text.
 """
 
 import json
@@ -10,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from html import escape
+from importlib import resources
 
 import numpy as np
 
@@ -18,8 +22,9 @@ from jaxpriv.estimation.confidence.sets import failure
 from jaxpriv.leakage import by_name
 from jaxpriv.mechanism import Evidence, Mechanism
 from jaxpriv.problems import DistortionProblem
-from jaxpriv.report.drawing import LEAST_DRAWN, ROWS_SCRIPT, SCRIPT, STYLE, Curve, curve_picture, drawn, mapping_picture
 from jaxpriv.verifier.claims import Claim, lower, upper
+
+__all__ = ["report"]
 
 # Budgets of the curve: straight lines between them look smooth at the width of the figure.
 _POINTS = 41
@@ -45,6 +50,20 @@ class Guess:
     highest: float
     lowest: float
     mean: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Certified optima for many targets: `lower` and `upper` (B,) hold the optimum at each of `points` (B,).
+
+    `whole` is H(S), the leakage of a release that reveals S.
+    """
+
+    points: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    chosen: tuple[float, float]
+    whole: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +134,7 @@ def _certified_curve(mechanism: Mechanism, evidence: Evidence) -> Curve | None:
     lower, upper = found.band(at)
     prior = joint.sum(axis=1)
     whole = -float(prior[prior > 0] @ np.log(prior[prior > 0]))
-    return Curve(at, lower, upper, (spent, leakage), whole, "mean distortion", "leakage I(S;Y), nats")
+    return Curve(at, lower, upper, (spent, leakage), whole)
 
 
 _OWNER = "This page names private classes and their shares: it is for those who may know them."
@@ -145,16 +164,21 @@ def report(mechanism: Mechanism, evidence: Evidence | None = None, *, confidence
         _population(found),
         _limits(mechanism, evidence),
     ]
-    scripts = [SCRIPT] if found.curve is not None else []
-    scripts += [ROWS_SCRIPT] if drawn(mechanism.table.shape) else []
+    scripts = [_data("report-curve.js")] if found.curve is not None else []
+    scripts += [_data("report-rows.js")] if drawn(mechanism.table.shape) else []
     script = "".join(f"<script>{text}</script>" for text in scripts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Privacy report</title><style>{STYLE}</style></head>\n<body><main>"
+        f"<title>Privacy report</title><style>{_data('report.css')}</style></head>\n<body><main>"
         + "\n".join(section for section in sections if section)
         + f"</main>{script}</body></html>\n"
     )
+
+
+def _data(name: str) -> str:
+    """A style sheet or a script of the page."""
+    return "\n" + resources.files("jaxpriv").joinpath("data", name).read_text(encoding="utf-8")
 
 
 def _head(mechanism: Mechanism, evidence: Evidence | None) -> str:
@@ -365,3 +389,105 @@ def _percent_up(share: float, places: int = 1) -> str:
 
 def _percent_down(share: float, places: int = 1) -> str:
     return f"{math.floor(100 * 10**places * share) / 10**places:.{places}f} %"
+
+
+# What it looks like: the pictures of a certified curve and of a mapping, styles and scripts.
+
+
+# The figure in CSS pixels, which a browser scales to the column of text.
+_WIDTH, _HEIGHT = 640, 360
+# Margins of the figure, for numbers and labels of the axes.
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 34, 56
+# A mapping of more symbols is no picture any more, and a smaller probability no ink.
+_DRAWN, LEAST_DRAWN = 64, 0.005
+
+
+def curve_picture(curve: Curve) -> str:
+    """The curve; the marker with id `point` is moved by the page's script, and stands at the chosen point before."""
+    finite = np.isfinite(curve.upper) & np.isfinite(curve.lower)
+    x, low, high = curve.points[finite], curve.lower[finite], curve.upper[finite]
+    right, top = float(x.max()) or 1.0, float(high.max()) * 1.05 or 1.0
+
+    def across(value: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * value / right
+
+    def up(value: float) -> float:
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * value / top
+
+    def path(pairs: Sequence[tuple[float, float]]) -> str:
+        return " ".join(f"{across(a):.2f},{up(b):.2f}" for a, b in pairs)
+
+    above = list(zip(x.tolist(), high.tolist(), strict=True))
+    below = list(zip(x.tolist(), low.tolist(), strict=True))
+    parts = [
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-labelledby="curve-title">'
+        '<title id="curve-title">Least leakage for every mean distortion, with the chosen design</title>',
+        f'<polygon class="band" points="{path([*above, *reversed(below)])}"/>',
+        f'<polyline class="line" points="{path(above)}"/>',
+        f'<line class="axis" x1="{_LEFT}" y1="{up(0):.1f}" x2="{_WIDTH - _RIGHT}" y2="{up(0):.1f}"/>',
+        f'<line class="axis" x1="{_LEFT}" y1="{_TOP}" x2="{_LEFT}" y2="{up(0):.1f}"/>',
+    ]
+    parts += [
+        f'<text class="tick" x="{across(value):.1f}" y="{up(0) + 18:.1f}" text-anchor="middle">{value:g}</text>'
+        for value in _ticks(right)
+    ]
+    parts += [
+        f'<line class="grid" x1="{_LEFT}" y1="{up(value):.1f}" x2="{_WIDTH - _RIGHT}" y2="{up(value):.1f}"/>'
+        f'<text class="tick" x="{_LEFT - 8}" y="{up(value) + 4:.1f}" text-anchor="end">{value:g}</text>'
+        for value in _ticks(top)
+    ]
+    parts += [
+        f'<text class="label" x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 8}" text-anchor="middle">'
+        "mean distortion</text>",
+        f'<text class="label" x="4" y="{_TOP - 14}">leakage I(S;Y), nats</text>',
+        f'<circle class="chosen" cx="{across(curve.chosen[0]):.2f}" cy="{up(curve.chosen[1]):.2f}" r="6"/>',
+        f'<circle class="point" id="point" cx="{across(curve.chosen[0]):.2f}" cy="{up(curve.chosen[1]):.2f}" r="9" '
+        f'data-left="{_LEFT}" data-wide="{_WIDTH - _LEFT - _RIGHT}" data-right="{right!r}" data-zero="{up(0)!r}" '
+        f'data-tall="{_HEIGHT - _TOP - _BOTTOM}" data-top="{top!r}"/>',
+        "</svg>",
+    ]
+    return "".join(parts)
+
+
+def _ticks(largest: float) -> list[float]:
+    step = 10.0 ** np.floor(np.log10(largest / 2))
+    step *= next(factor for factor in (1, 2, 5, 10) if largest / (factor * step) <= 6)
+    return [round(float(k * step), 12) for k in range(1, int(largest / step) + 1)]
+
+
+def drawn(shape: tuple[int, ...]) -> bool:
+    """Whether there is a picture of a mapping of this shape."""
+    return max(shape) <= _DRAWN
+
+
+def mapping_picture(matrix: np.ndarray, useful: Sequence[str], released: Sequence[str]) -> str | None:
+    """P(y|x) as squares, darker where larger; None for alphabets that are too large to draw."""
+    inputs, outputs = matrix.shape
+    if not drawn(matrix.shape):
+        return None
+    cell = max(8, min(22, 560 // max(inputs, outputs)))
+    left, top = (min(8 + 7 * max(map(len, labels)), 220) for labels in (useful, released))
+    wide, tall = left + cell * outputs + 4, top + cell * inputs + 4
+    parts = [
+        f'<svg viewBox="0 0 {wide} {tall}" role="img" aria-labelledby="mapping-title" style="max-width:{wide}px">'
+        '<title id="mapping-title">Probability of each released combination (across) for each original one (down)'
+        "</title>",
+        f'<rect class="frame" x="{left}" y="{top}" width="{cell * outputs}" height="{cell * inputs}"/>',
+    ]
+    size = min(12, cell)
+    for x, label in enumerate(useful):
+        parts.append(
+            f'<text class="name" font-size="{size}" x="{left - 6}" y="{top + cell * (x + 0.75):.1f}" '
+            f'text-anchor="end">{escape(label)}</text>'
+        )
+    for y, label in enumerate(released):
+        place = f"translate({left + cell * (y + 0.75):.1f} {top - 6}) rotate(-90)"
+        parts.append(f'<text class="name" font-size="{size}" transform="{place}">{escape(label)}</text>')
+    for x, y in np.argwhere(matrix >= LEAST_DRAWN).tolist():
+        chance = float(matrix[x, y])
+        parts.append(
+            f'<rect class="cell" x="{left + cell * y}" y="{top + cell * x}" width="{cell}" height="{cell}" '
+            f'fill-opacity="{chance:.3f}"><title>{escape(useful[x])} to {escape(released[y])}: {chance:.3f}'
+            "</title></rect>"
+        )
+    return "".join([*parts, "</svg>"])
