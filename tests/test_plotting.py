@@ -108,7 +108,7 @@ def test_a_curve_over_leakage_budgets_is_the_same_curve_read_across():
     (points,) = [line for line in figure.axes[0].get_lines() if line.get_label() == "certified optimum"]
     assert points.get_xdata() == pytest.approx(across.value, abs=1e-6)
     assert points.get_ydata() == pytest.approx(along.value, abs=1e-5)
-    numbers = plotting.figures.drawn_curve(across)
+    numbers = plotting.drawn_curve(across)
     known = np.isfinite(numbers.high)
     low, high = along.band(numbers.grid[known])
     assert (numbers.low[known] <= high + 1e-9).all()

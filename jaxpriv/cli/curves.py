@@ -19,7 +19,7 @@ from jaxpriv.errors import InputError, IntegrityError, NotCertifiedError
 if TYPE_CHECKING:
     from jaxpriv.estimation.tables import CountedTable
     from jaxpriv.funnels.solve import FunnelFrontier
-    from jaxpriv.plotting.figures import DrawnCurve
+    from jaxpriv.plotting import DrawnCurve
     from jaxpriv.solving.frontier import Frontier
 
 
@@ -197,7 +197,7 @@ def _record(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier
 
 def _npz(numbers: Mapping[str, np.ndarray], curve: "Frontier | FunnelFrontier") -> bytes:
     """The numbers, the mappings where all have one shape, and the drawing."""
-    from jaxpriv.plotting.figures import drawn_curve
+    from jaxpriv.plotting import drawn_curve
     from jaxpriv.solution import Status
 
     arrays = {name: values for name, values in numbers.items() if name != "status"}
@@ -276,7 +276,7 @@ def drawing_of(curve: "DrawnCurve") -> dict[str, np.ndarray]:
 
 def curve_of(arrays: Mapping[str, np.ndarray], path: str) -> "DrawnCurve":
     """The curve that `drawing_of` stored."""
-    from jaxpriv.plotting.figures import DrawnCurve
+    from jaxpriv.plotting import DrawnCurve
 
     numbers = {name: np.asarray(arrays[f"drawn_{name}"], dtype=float) for name in _NUMBERS}
     points = {numbers[name].shape for name in ("x", "y", "width")}

@@ -51,7 +51,7 @@ def test_a_stored_curve_is_drawn_as_it_was(curve, run, tmp_path):
     assert "I(S;Y) (nats)" in (tmp_path / "curve.svg").read_text()
     names = ["drawn_x", "drawn_y", "drawn_width", "drawn_grid", "drawn_low", "drawn_high", "drawn_informed"]
     stored = curve_of(load_npz_safely(files["npz"], [*names, "drawn_words"]), "curve.npz")
-    fresh = plotting.figures.drawn_curve(known)
+    fresh = plotting.drawn_curve(known)
     assert (stored.name, stored.unit, stored.across) == (fresh.name, fresh.unit, fresh.across)
     np.testing.assert_allclose(stored.high, fresh.high, atol=3e-6)
     both = tmp_path / "both.png"
