@@ -13,10 +13,10 @@ further line.
 
 # isort: off
 # In the order in which measures are listed by name.
-from jaxpriv.leakage import shannon, renyi, f_information, cost, custom_loss, user_divergence, pointwise
+from jaxpriv.leakage import shannon, renyi, f_rules, cost, custom_loss, user_divergence, pointwise
 from jaxpriv.leakage.shannon import *
 from jaxpriv.leakage.renyi import *
-from jaxpriv.leakage.f_information import *
+from jaxpriv.leakage.f_rules import *
 from jaxpriv.leakage.cost import *
 from jaxpriv.leakage.custom_loss import *
 from jaxpriv.leakage.user_divergence import *
@@ -76,7 +76,7 @@ __all__ = [
 ]
 __all__ += shannon.__all__
 __all__ += renyi.__all__
-__all__ += f_information.__all__
+__all__ += f_rules.__all__
 __all__ += cost.__all__
 __all__ += custom_loss.__all__
 __all__ += user_divergence.__all__

@@ -43,7 +43,7 @@ from jaxtyping import Array, Float
 from jaxpriv._module import Module
 from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
 from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import before_computing, is_traced
+from jaxpriv._validation import before_computing, is_traced, scalar
 from jaxpriv.errors import InputError
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.rule_sets import Rules, View
@@ -83,11 +83,6 @@ def _itself(number: ScalarLike) -> ScalarLike:
 
 # The identity, whose derivative is 1.
 PLAIN = Scale(_itself, _itself, lambda _: 1.0)
-
-
-def in_units(size: float) -> Scale:
-    """Of a total that is counted in units of `size`."""
-    return Scale(lambda total: size * total, lambda value: value / size, lambda _: 1.0 / size)
 
 
 def logarithmic(rate: float) -> Scale:
@@ -130,6 +125,12 @@ def lift_of(w: Column, prior: PrivateMarginal) -> Column:
     return safe_divide(posterior_of(w), prior)
 
 
+def parameter(value: object, name: str, *, low: float = -np.inf, open_low: bool = False, infinite: bool = False) -> Arr:
+    """A number that a measure depends on, as an array: another one runs the same compiled program."""
+    number = scalar(value, name, low=low, open_low=open_low, infinite=infinite)
+    return number if isinstance(number, Array) else np.asarray(number)
+
+
 def same_symbols(name: str, size: int, w: Column) -> None:
     """Refuse a parameter with one entry for each private symbol if the joint has another number of them."""
     if size != w.shape[0]:
@@ -149,13 +150,6 @@ _EVALUATED = "not available as an objective or a limit; it can be evaluated on a
 def undesigned(one: object) -> InputError:
     """The refusal of a measure, divergence or cost without rules."""
     return InputError(f"{type(one).__name__} has no decision rules of its own (`rules`): it is " + _EVALUATED)
-
-
-# Why a program under a trace cannot depend on a user's function.
-OWN_FUNCTION = (
-    "a function f or loss of your own is solved for outside of jit, vmap and grad only; call solve "
-    "there, and sensitivity(problem, solution) for derivatives"
-)
 
 
 class Traits(NamedTuple):

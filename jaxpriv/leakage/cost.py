@@ -49,7 +49,7 @@ from jaxpriv.leakage._base import (
     undesigned,
 )
 from jaxpriv.leakage.evaluation import evaluate_all
-from jaxpriv.leakage.f_rules import ChiSquaredCurve, FRules, with_mass
+from jaxpriv.leakage.f_rules import ChiSquaredCurve, f_rules
 from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds
 from jaxpriv.leakage.registry import named
 from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, Rules, View
@@ -152,7 +152,8 @@ class BrierLoss(AbstractCost):
         """The sum of squared posteriors is a chi-squared divergence from the uniform distribution."""
         ones = view.ones
         size = ones.sum()
-        return Rules(FRules(ChiSquaredCurve()), *with_mass(view.joint / size, ones / size, view.mass / size))
+        uniform = dataclasses.replace(view, joint=view.joint / size, prior=ones / size, mass=view.mass / size)
+        return f_rules(ChiSquaredCurve(), uniform)
 
     def shift(self, prior: PrivateMarginal) -> ScalarLike:
         return 1.0 / (prior > 0).astype(prior.dtype).sum() - (prior**2).sum()

@@ -16,10 +16,10 @@ from jaxpriv import _arrays as xp
 from jaxpriv._numerics import least_on_simplex, positive, simplex_gap
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced
-from jaxpriv.leakage._base import OWN_FUNCTION, Scale, Traits, in_units, posterior_of
+from jaxpriv.leakage._base import Scale, Traits, posterior_of
 from jaxpriv.leakage.cost import AbstractCost
 from jaxpriv.leakage.rule_sets import UNSEEN, AbstractRuleSet, Boundary, Rules, Term, View
-from jaxpriv.leakage.user_functions import call, check_loss, costs_and_slopes
+from jaxpriv.leakage.user_divergence import OWN_FUNCTION, call, check_loss, costs_and_slopes, in_units
 
 __all__ = [
     "CustomLoss",

@@ -1,19 +1,43 @@
-"""The rules of f-divergences: slopes of f, and what their conjugates sum to.
+"""f-information: the f-divergence between the joint of (S, Y) and the product of its marginals, and its rules.
 
-For f convex with f(1) = f'(1) = 0 and reference r, phi(w) = m sum_i r_i f( w_i/(r_i m) ) with m the mass of the
-output, the last row. Rules are u_i = f'(ratio) in the rows of the symbols, and at most -sum_i r_i f*(u_i) in the last.
+For f convex with f(1) = f'(1) = 0 and reference r, phi(w) = m sum_i r_i f( w_i/(r_i m) ) with m the mass of the output,
+the last row. Rules are u_i = f'(ratio) in the rows of the symbols, and at most -sum_i r_i f*(u_i) in the last.
 """
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
-from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.leakage.rule_sets import AbstractRuleSet, Boundary, Rules, Term, View
+from jaxpriv._numerics import expectation, kl_excess, positive
+from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
+from jaxpriv.errors import InputError
+from jaxpriv.leakage._base import AbstractMeanLeakage, AbstractRuled, Scale, Traits, lift_of, parameter
+from jaxpriv.leakage.population import LowerBounds, Routes, UpperBounds, least
+from jaxpriv.leakage.registry import named
+from jaxpriv.leakage.rule_sets import ENTROPIC, LINEAR, AbstractRuleSet, Boundary, Rules, Term, View
+
+__all__ = [
+    "DIVERGENCES",
+    "AbstractDivergence",
+    "ChiSquared",
+    "EGamma",
+    "FInformation",
+    "JensenShannon",
+    "KullbackLeibler",
+    "ReverseKullbackLeibler",
+    "SquaredHellinger",
+    "TotalVariation",
+]
+
 
 # How far below its end the slopes of a certificate stay, where the conjugate is infinite.
 _INSIDE = 1e-12
@@ -120,22 +144,15 @@ class FRules(AbstractRuleSet):
 
 
 def f_rules(curve: AbstractCurve, view: View) -> Rules:
-    """The rules of sum_s p_s |w| f( w_s/(p_s |w|) )."""
-    return Rules(FRules(curve), *with_mass(view.joint, view.prior, view.mass))
-
-
-def with_mass(rows: Arr, reference: Arr, mass: Arr) -> tuple[Arr, Arr]:
-    """(rows, reference) with the mass of the output as the last row."""
-    return xp.concatenate([rows, mass[None]]), xp.append(reference, 1.0)
+    """The rules of sum_s p_s |w| f( w_s/(p_s |w|) ): the mass of the output is the last row."""
+    return Rules(FRules(curve), xp.concatenate([view.joint, view.mass[None]]), xp.append(view.prior, 1.0))
 
 
 @dataclass(frozen=True)
 class ChiSquaredCurve(AbstractCurve):
     """f = (t - 1)^2."""
 
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return -2.0, math.inf
+    slopes: ClassVar[tuple[float, float]] = (-2.0, math.inf)
 
     def value(self, t: Arr) -> Arr:
         return (t - 1.0) ** 2
@@ -156,9 +173,7 @@ class ChiSquaredCurve(AbstractCurve):
 class ReverseKullbackLeiblerCurve(AbstractCurve):
     """f = -ln t + t - 1."""
 
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return -math.inf, 1.0
+    slopes: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
 
     def value(self, t: Arr) -> Arr:
         return t - 1.0 - xp.log(t)
@@ -182,9 +197,7 @@ class ReverseKullbackLeiblerCurve(AbstractCurve):
 class HellingerCurve(AbstractCurve):
     """f = (sqrt t - 1)^2."""
 
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return -math.inf, 1.0
+    slopes: ClassVar[tuple[float, float]] = (-math.inf, 1.0)
 
     def value(self, t: Arr) -> Arr:
         return (xp.sqrt(t) - 1.0) ** 2
@@ -208,9 +221,7 @@ class HellingerCurve(AbstractCurve):
 class JensenShannonCurve(AbstractCurve):
     """f = (t ln t - (1+t) ln((1+t)/2))/2, f' = ln(2t/(1+t))/2."""
 
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return -math.inf, 0.5 * math.log(2.0)
+    slopes: ClassVar[tuple[float, float]] = (-math.inf, 0.5 * math.log(2.0))
 
     def value(self, t: Arr) -> Arr:
         m = 0.5 * (1.0 + t)
@@ -228,3 +239,262 @@ class JensenShannonCurve(AbstractCurve):
         u = xp.minimum(u, 0.5 * np.log(2.0) - _INSIDE)
         # ln((1+t)/2)/2 with 1 + t = 2/(2 - e^{2u}); accurate relative to u, which a high price multiplies.
         return u, -0.5 * xp.log1p(-xp.expm1(2.0 * u))
+
+
+class AbstractDivergence(AbstractRuled):
+    """A convex f on [0, inf) with f(1) = 0, applied elementwise; f(0) is the limit and may be inf.
+
+    f is fixed up to a multiple of t - 1, which changes no divergence. The choice here is f >= 0, so
+    that sums of terms never cancel.
+    """
+
+    @abstractmethod
+    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+        """f(t)."""
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        """Bounds in a population: as for a measure."""
+        del bounds
+        return None
+
+
+def _relative(r: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """r ln(r/q) for q > 0, 0 at r = 0; on the host (SciPy's takes longer to import than all of this)."""
+    return np.where(r > 0, r * np.log(np.where(r > 0, r, 1.0) / q), 0.0)
+
+
+class KullbackLeibler(AbstractDivergence):
+    """f(t) = t ln t - t + 1: D(P_{SY} || P_S P_Y), which is mutual information."""
+
+    traits: ClassVar[Traits] = Traits("nats", designable=True)
+
+    def rules(self, view: View) -> Rules:
+        return Rules(ENTROPIC, view.joint, view.prior)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.information
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.information
+
+    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+        return kl_excess(t)
+
+
+class ReverseKullbackLeibler(AbstractDivergence):
+    """f(t) = -ln t + t - 1: D(P_S P_Y || P_{SY}), lautum information; f(0) = inf."""
+
+    traits: ClassVar[Traits] = Traits("nats", designable=True)
+
+    def rules(self, view: View) -> Rules:
+        return f_rules(ReverseKullbackLeiblerCurve(), view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        lautum = lambda r, q: np.where(r > 0, _relative(q, np.where(r > 0, r, 1.0)), np.inf) + r - q  # noqa: E731
+        return {"vertices": bounds.f_information(lautum)}
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return 2 * bounds.variation**2  # Pinsker
+
+    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+        # t f*(1/t) with f* the Kullback-Leibler generator: keeps its accuracy near t = 1.
+        present = positive(t)
+        kept = jnp.where(present, t, 1.0)
+        return jnp.where(present, kept * kl_excess(1.0 / kept), jnp.inf)
+
+
+class ChiSquared(AbstractDivergence):
+    """f(t) = (t - 1)^2: Pearson's chi-squared, sum_{s,y} w^2/(p_s |w_y|) - 1."""
+
+    traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
+
+    def rules(self, view: View) -> Rules:
+        return f_rules(ChiSquaredCurve(), view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.chi_squared
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return max(float(np.expm1(bounds.information)), 4 * bounds.variation**2)
+
+    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.square(t - 1.0)
+
+
+class TotalVariation(AbstractDivergence):
+    """f(t) = |t - 1|/2: total variation distance, in [0, 1]."""
+
+    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
+
+    def rules(self, view: View) -> Rules:
+        return _excess_rules(1.0, view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return bounds.total_variation
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return bounds.variation
+
+    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+        return 0.5 * jnp.abs(t - 1.0)
+
+
+class SquaredHellinger(AbstractDivergence):
+    """f(t) = (sqrt(t) - 1)^2: squared Hellinger distance sum (sqrt P - sqrt Q)^2, in [0, 2].
+
+    Authors who want [0, 1] halve it.
+    """
+
+    traits: ClassVar[Traits] = Traits("dimensionless", designable=True)
+
+    def rules(self, view: View) -> Rules:
+        return f_rules(HellingerCurve(), view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        return {
+            "vertices": bounds.f_information(lambda r, q: (np.sqrt(r) - np.sqrt(q)) ** 2),
+            "total variation": 2 * least(bounds.total_variation),
+            "mutual information": bounds.mutual_information,
+        }
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return 2 * (1 - float(np.sqrt(1 - bounds.variation**2)))
+
+    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+        present = positive(t)
+        kept = jnp.where(present, t, 1.0)
+        # (t-1)/(sqrt t + 1) is sqrt t - 1 without the cancellation at 1; gradient 0 at t = 0.
+        return jnp.where(present, jnp.square((kept - 1.0) / (jnp.sqrt(kept) + 1.0)), 1.0)
+
+
+class JensenShannon(AbstractDivergence):
+    """f(t) = ( t ln t - (1+t) ln((1+t)/2) )/2: the Jensen-Shannon divergence, in [0, ln 2].
+
+    It is (D(P||M) + D(Q||M))/2 with M = (P+Q)/2.
+    """
+
+    traits: ClassVar[Traits] = Traits("nats", designable=True)
+
+    def rules(self, view: View) -> Rules:
+        return f_rules(JensenShannonCurve(), view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        mixed = lambda r, q: 0.5 * (_relative(r, 0.5 * (r + q)) + _relative(q, 0.5 * (r + q)))  # noqa: E731
+        return {
+            "vertices": bounds.f_information(mixed),
+            "total variation": np.log(2) * least(bounds.total_variation),
+        }
+
+    def lower_bound(self, bounds: LowerBounds) -> float:
+        return 0.5 * bounds.variation**2
+
+    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+        # With m = (1+t)/2 both terms are relative-entropy terms: m g(t/m) + m g(1/m), halved.
+        middle = 0.5 * (1.0 + t)
+        return 0.5 * middle * (kl_excess(t / middle) + kl_excess(1.0 / middle))
+
+
+def _excess_rules(factor: ScalarLike, view: View) -> Rules:
+    """sum_s max( w_s - factor p_s |w|, 0 )."""
+    rows = view.joint - factor * view.prior[:, None] * view.mass
+    return Rules(LINEAR, rows, np.zeros(len(view.prior)), cap=np.ones(len(view.prior)))
+
+
+class EGamma(AbstractDivergence):
+    """f(t) = max(t - gamma, 0), gamma >= 1: the hockey-stick divergence; gamma = 1 is total variation.
+
+    E_gamma = 0 for gamma = e^eps iff max-lift is at most eps. `gamma` is an array, like an order.
+    Raises `InputError` for a concrete gamma that is not finite and >= 1.
+    """
+
+    gamma: Scalar = eqx.field(converter=partial(parameter, name="gamma", low=1.0))
+
+    traits: ClassVar[Traits] = Traits("probability", designable=True, linear=True)
+
+    def rules(self, view: View) -> Rules:
+        return _excess_rules(self.gamma, view)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes:
+        gamma = float(self.gamma)
+        return {
+            "vertices": bounds.f_information(lambda r, q: np.maximum(r - gamma * q, 0.0)),
+            "total variation": least(bounds.total_variation),
+            "max-lift": np.maximum(1 - gamma * np.exp(-bounds.max_lift), 0.0),
+        }
+
+    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.maximum(t - jnp.asarray(self.gamma).astype(t.dtype), 0.0)
+
+
+class FInformation(AbstractMeanLeakage):
+    """f-information, I_f(S;Y) = D_f(P_{SY} || P_S P_Y) = sum_y |w_y| sum_s p_s f( w_y[s]/(p_s |w_y|) ).
+
+    `divergence` holds f. Infinite iff f(0) = inf and some pair with p_s > 0, |w_y| > 0 has no
+    mass; `evaluate` names it. In the unit of the divergence: only those built from logarithms are
+    in nats.
+
+    Csiszár 1967; Hsu, Asoodeh and Calmon 2019, eq. (3).
+    """
+
+    divergence: AbstractDivergence
+
+    @property
+    def traits(self) -> Traits:
+        return self.divergence.traits
+
+    @property
+    def untraceable(self) -> str | None:
+        return self.divergence.untraceable
+
+    def rules(self, view: View) -> Rules | None:
+        return self.divergence.rules(view)
+
+    def scale_for(self, symbols: int) -> Scale:
+        return self.divergence.scale_for(symbols)
+
+    def check(self, form: str, symbols: int) -> None:
+        self.divergence.check(form, symbols)
+
+    def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
+        return self.divergence.upper_bounds(bounds)
+
+    def lower_bound(self, bounds: LowerBounds) -> float | None:
+        return self.divergence.lower_bound(bounds)
+
+    def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
+        """D_f(w/|w| || p)."""
+        return expectation(prior, self.divergence(jnp.asarray(lift_of(w, prior))))
+
+
+_DIVERGENCES: Mapping[str, Callable[[], AbstractDivergence]] = {
+    "kl": KullbackLeibler,
+    "reverse-kl": ReverseKullbackLeibler,
+    "chi-squared": ChiSquared,
+    "total-variation": TotalVariation,
+    "squared-hellinger": SquaredHellinger,
+    "jensen-shannon": JensenShannon,
+}
+# By the names of the command line.
+DIVERGENCES = (*_DIVERGENCES, "e-gamma")
+
+
+# Kullback-Leibler is mutual information, and has its row.
+@named(
+    "f-information",
+    "average",
+    needs=("divergence",),
+    takes=("gamma",),
+    reported=tuple({"divergence": name} for name in _DIVERGENCES if name != "kl"),
+)
+def _by_divergence(divergence: str | AbstractDivergence, gamma: ScalarLike | None = None) -> FInformation:
+    if isinstance(divergence, str) and divergence == "e-gamma":
+        if gamma is None:
+            raise InputError("divergence 'e-gamma' needs gamma")
+        return FInformation(EGamma(gamma))
+    if gamma is not None:
+        raise InputError("only divergence 'e-gamma' takes gamma")
+    if isinstance(divergence, AbstractDivergence):
+        return FInformation(divergence)
+    if divergence not in _DIVERGENCES:
+        raise InputError(f"unknown divergence; known: {', '.join(DIVERGENCES)}")
+    return FInformation(_DIVERGENCES[divergence]())

@@ -11,7 +11,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.leakage._base import AbstractLeakage
 
 if TYPE_CHECKING:  # that module enters its measures here
-    from jaxpriv.leakage.f_information import AbstractDivergence
+    from jaxpriv.leakage.f_rules import AbstractDivergence
 
 _Maker = TypeVar("_Maker", bound=Callable[..., AbstractLeakage])
 _PARAMETERS = ("order", "divergence", "gamma", "neighbours")

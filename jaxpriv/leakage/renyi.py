@@ -11,6 +11,7 @@ guess gains, min-entropy leakage; here stand P_c and the leakage to an adversary
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import equinox as eqx
@@ -22,7 +23,7 @@ from jaxtyping import Array, Bool, Float
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import exponential_mean, least_on_simplex, positive, safe_divide, safe_log
 from jaxpriv._types import Arr, Column, OutputJoint, PrivateMarginal, Scalar, ScalarLike
-from jaxpriv._validation import is_traced, nonnegative, real_array, scalar
+from jaxpriv._validation import is_traced, nonnegative, real_array
 from jaxpriv.leakage._base import (
     AbstractExponentialMeanLeakage,
     AbstractLeakage,
@@ -31,6 +32,7 @@ from jaxpriv.leakage._base import (
     Traits,
     lift_of,
     of_symbols,
+    parameter,
     posterior_of,
     same_symbols,
     undesigned,
@@ -156,10 +158,9 @@ _STEPS = 60
 _LEAST_ORDER, _MOST_ORDER = 1.0 + 1e-6, 1e6
 
 
-def _order(value: object) -> Arr:
-    """An order in (0, inf] as an array, so that another order runs the same compiled program."""
-    order = scalar(value, "order", low=0.0, open_low=True, infinite=True)
-    return order if isinstance(order, Array) else np.asarray(order)
+def _order(value: object, low: float = 0.0) -> Arr:
+    """An order in (0, inf], or in [`low`, inf]."""
+    return parameter(value, "order", low=low, open_low=low == 0, infinite=True)
 
 
 def _excess(order: Arr, like: Arr) -> Array:
@@ -312,11 +313,6 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
         return safe_log(jnp.max(lift_of(w, prior)))
 
 
-def _order_from_one(value: object) -> Arr:
-    order = scalar(value, "order", low=1.0, infinite=True)
-    return order if isinstance(order, Array) else np.asarray(order)
-
-
 # No row of a report: the search for the prior would take as long to compile as half of the others together.
 @named("maximal-alpha-leakage", "average", needs=("order",), reported=())
 class MaximalAlphaLeakage(_OfOrder):
@@ -342,7 +338,7 @@ class MaximalAlphaLeakage(_OfOrder):
     tradeoffs", Theorem 2.
     """
 
-    order: Scalar = eqx.field(converter=_order_from_one)
+    order: Scalar = eqx.field(converter=partial(_order, low=1.0))
 
     @property
     def traits(self) -> Traits:

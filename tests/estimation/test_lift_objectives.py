@@ -27,7 +27,7 @@ from jaxpriv.estimation.lift import (
 from jaxpriv.estimation.lift._base import AbstractScorer, ceilings, project
 from jaxpriv.estimation.lift.evaluation import _doubts, over_splits
 from jaxpriv.estimation.lift.objectives import clip_inwards
-from jaxpriv.leakage import f_information
+from jaxpriv.leakage import f_rules
 from jaxpriv.probability import mutual_information
 
 JOINT = np.array([[0.30, 0.05, 0.10, 0.02], [0.05, 0.20, 0.05, 0.03], [0.02, 0.03, 0.05, 0.10]])
@@ -38,10 +38,10 @@ ROWS, CODES = (part.ravel() for part in np.meshgrid(np.arange(4), np.arange(3), 
 WEIGHTS = JOINT.T.ravel()
 
 DIVERGENCES = {
-    ReverseKullbackLeiblerForm(): f_information.ReverseKullbackLeibler(),
-    ChiSquaredForm(): f_information.ChiSquared(),
-    JensenShannonForm(): f_information.JensenShannon(),
-    SquaredHellingerForm(): f_information.SquaredHellinger(),
+    ReverseKullbackLeiblerForm(): f_rules.ReverseKullbackLeibler(),
+    ChiSquaredForm(): f_rules.ChiSquared(),
+    JensenShannonForm(): f_rules.JensenShannon(),
+    SquaredHellingerForm(): f_rules.SquaredHellinger(),
 }
 FORMS = list(DIVERGENCES)
 EVERY = [DonskerVaradhan(), DonskerVaradhan(normalise=False), *FORMS]
@@ -93,7 +93,7 @@ def test_the_trimmed_maximiser_is_the_trimmed_log_lift():
 
 @pytest.mark.parametrize("form", FORMS, ids=name)
 def test_the_maximum_is_the_f_information(form):
-    measure = f_information.FInformation(DIVERGENCES[form])
+    measure = f_rules.FInformation(DIVERGENCES[form])
     assert float(population(form, LIFT)) == pytest.approx(float(measure(jnp.asarray(JOINT), jnp.eye(4))), abs=1e-14)
 
 

@@ -16,7 +16,7 @@ from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, clusters, greedy, g
 from jaxpriv.funnels.greedy.merging import Clusters, InformationDecrease, MeasuredDecrease, mixed_entropy
 from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.leakage import CorrectGuess, FInformation, MaxInformation, MutualInformation, Sibson
-from jaxpriv.leakage.f_information import ReverseKullbackLeibler
+from jaxpriv.leakage.f_rules import ReverseKullbackLeibler
 
 # Small counts: zeros, duplicated symbols and ties all over.
 JOINTS = (
