@@ -78,7 +78,9 @@ def _filled(array: np.ndarray, size: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=_MOST_PROGRAMS)
-def _compiled(function: Callable[..., Arr], owner: Hashable, shapes: tuple[Arr, ...]) -> Callable[..., Arr]:
+def _compiled(
+    function: Callable[..., object], owner: Hashable, shapes: tuple[tuple[tuple[int, ...], np.dtype], ...]
+) -> Callable[..., PyTree]:
     arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
     return jax.jit(lambda *arrays: function(owner, *arrays)).lower(*arguments).compile()
 
