@@ -32,7 +32,6 @@ def test_no_file_is_longer_than_500_lines():
 _ALONE = {
     "__main__": "python -m jaxpriv starts it",
     "plotting/styles": "how all figures look and are written; the figures themselves have more than 400 lines",
-    "funnels/atoms/joint_descent": "a method of its own; the loop that calls it has nearly 400 lines",
 }
 
 

@@ -35,8 +35,8 @@ import numpy as np
 
 import jaxpriv as jp
 from jaxpriv import baselines, datasets
+from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.greedy import Merging, greedy_curve
-from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.funnels.pricing import blocks_of
 from jaxpriv.leakage import MutualInformation
 

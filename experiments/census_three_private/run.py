@@ -22,8 +22,8 @@ import numpy as np
 
 import jaxpriv as jp
 from jaxpriv import datasets
+from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.greedy import greedy_curve
-from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.leakage import MutualInformation
 
 DATA = Path(__file__).parent / "data"

@@ -1,7 +1,8 @@
 """The privacy funnel and the information bottleneck: releases as measures over posteriors, with proved bounds.
 
-`solution` defines a solver and what it and `solve` return, `bounds` the bounds that duals prove; `atoms`
-is the linear program over posteriors, `pricing` the search for its next columns.
+`solution` defines a solver and what it and `solve` return, `bounds` the bounds that duals prove and the hull that time
+sharing reaches; `atoms` is the linear program over posteriors, `pricing` the search for its next columns, `actions` the
+linear programs for adversaries of finitely many actions (`gains`). `greedy` and `local` find without a proof.
 """
 
 from jaxpriv.funnels.bounds import elementary_bound, proved_line, proved_value

@@ -24,9 +24,9 @@ from jaxpriv.funnels import (
 )
 from jaxpriv.funnels.actions import VertexGeneration
 from jaxpriv.funnels.atoms import ColumnGeneration
+from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.gains import gains_of
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck
-from jaxpriv.funnels.hull import lower_hull
 from jaxpriv.funnels.local import Alternating, BottleneckIteration, DifferenceOfConvex
 from jaxpriv.funnels.release import closed_form, release
 from jaxpriv.funnels.solution import Proof

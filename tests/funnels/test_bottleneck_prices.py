@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from jaxpriv.funnels.atoms.bottleneck_prices import bottleneck_prices
 from jaxpriv.funnels.atoms.master import Part, first_atoms
+from jaxpriv.funnels.atoms.stationary import bottleneck_prices
 from jaxpriv.funnels.pricing import blocks_of, connected_pricer
 from jaxpriv.funnels.pricing.binary import BinaryBottleneckPricer
 

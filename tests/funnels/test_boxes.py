@@ -10,8 +10,7 @@ from jaxpriv import _native
 from jaxpriv._clock import Clock
 from jaxpriv.funnels.pricing import boxes
 from jaxpriv.funnels.pricing.binary import BinaryFunnelPricer
-from jaxpriv.funnels.pricing.box_relaxation import Search, relaxed
-from jaxpriv.funnels.pricing.box_steps import stepped
+from jaxpriv.funnels.pricing.box_steps import Search, relaxed, stepped
 from jaxpriv.funnels.pricing.boxes import BoxFunnelPricer
 
 from .cases import entropy, psi, random_joint, source_of

@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 import jaxpriv as jp
 from jaxpriv.datasets import census
 from jaxpriv.errors import InfeasibleError, InputError
+from jaxpriv.funnels.bounds import lower_hull
 from jaxpriv.funnels.greedy import Greedy, GreedyBottleneck, clusters, greedy, greedy_curve, share
-from jaxpriv.funnels.greedy.merging import Clusters, InformationDecrease, MeasuredDecrease, mixed_entropy
-from jaxpriv.funnels.hull import lower_hull
+from jaxpriv.funnels.merging import Clusters, InformationDecrease, MeasuredDecrease, mixed_entropy
 from jaxpriv.leakage import CorrectGuess, FInformation, MaxInformation, MutualInformation, Sibson
 from jaxpriv.leakage.f_rules import ReverseKullbackLeibler
 

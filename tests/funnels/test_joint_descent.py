@@ -5,7 +5,7 @@ import pytest
 
 import jaxpriv as jp
 from jaxpriv._clock import Clock
-from jaxpriv.funnels.atoms.joint_descent import moved
+from jaxpriv.funnels.atoms.stationary import moved
 from jaxpriv.funnels.pricing import blocks_of, exact_pricer
 from jaxpriv.funnels.pricing.local import LocalPricer
 from tests.funnels.cases import entropy, psi, random_joint, source_of, xlogx

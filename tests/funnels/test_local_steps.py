@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from jaxpriv import leakage
-from jaxpriv.funnels.hull import at_cost, at_disclosure, lower_hull
-from jaxpriv.funnels.local.solvers import blended, disclosed, disclosing, random_starts, tidy
-from jaxpriv.funnels.local.steps import alternate, balance, channel, descend, difference_step, squeeze
+from jaxpriv.funnels.bounds import at_cost, at_disclosure, lower_hull
+from jaxpriv.funnels.local import blended, disclosed, disclosing, random_starts, tidy
+from jaxpriv.funnels.local_steps import alternate, balance, channel, descend, difference_step, squeeze
 from jaxpriv.testing import random_joint
 
 BATCH, SYMBOLS, OUTPUTS = 12, 5, 6

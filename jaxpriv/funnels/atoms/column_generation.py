@@ -25,7 +25,7 @@ from jaxpriv.funnels.atoms.master import Objective, Part, Pool, best_plan, first
 from jaxpriv.funnels.atoms.perfect import Perfect, few_vertices, perfect_release
 from jaxpriv.funnels.bounds import silent_bound
 from jaxpriv.funnels.pricing import Component, blocks_of, connected_pricer
-from jaxpriv.funnels.pricing.equal_symbols import EqualSymbols
+from jaxpriv.funnels.pricing._base import EqualSymbols
 from jaxpriv.funnels.pricing.local import LocalPricer
 from jaxpriv.funnels.solution import NOTHING, AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, Proof
 from jaxpriv.leakage import MutualInformation
@@ -86,7 +86,7 @@ def revealed_attribute(
 #
 #     ln W'[x,y] = ( ln W[x,y] - lambda ln w_y - c[x,y] )/(1 - lambda)  less a constant of the row
 #
-# never raises it (`funnels.local.descent` with steps of the length 1/(1 - lambda)).
+# never raises it (`funnels.local_steps` with steps of the length 1/(1 - lambda)).
 
 
 # Prices of disclosure; the slope of the curve is somewhere among them.

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxpriv._clock import Clock
-from jaxpriv.funnels.atoms.bottleneck_prices import bottleneck_prices, convex
-from jaxpriv.funnels.atoms.joint_descent import moved, widened
 from jaxpriv.funnels.atoms.master import (
     MasterSolution,
     Objective,
@@ -24,6 +22,7 @@ from jaxpriv.funnels.atoms.master import (
     mended_prices,
     pool_of,
 )
+from jaxpriv.funnels.atoms.stationary import bottleneck_prices, convex, moved, widened
 from jaxpriv.funnels.pricing import AbstractPricer, Priced
 
 # Atoms kept per useful symbol of a block, and in any case; the rest are those of largest reduced cost.

@@ -21,7 +21,7 @@ terms agree to a few eps, which moves f by a few eps times lambda h(w); the rest
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, xlogx
 
 _EPS = float(np.finfo(np.float64).eps)
 # Newton steps in the log-odds of w; bisection takes over where they leave the bracket.
@@ -146,11 +146,7 @@ class BinaryFunnelPricer(AbstractPricer):
 
 def binary_entropy(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """h in nats of (one, other), which add up to one."""
-    return -(_xlogx(one) + _xlogx(other))
-
-
-def _xlogx(x: np.ndarray) -> np.ndarray:
-    return x * np.log(np.where(x > 0, x, 1.0))
+    return -(xlogx(one) + xlogx(other))
 
 
 def _sigmoid(odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ from math import log
 import numpy as np
 
 from jaxpriv._clock import ENDLESS, Clock
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, xlogx
 
 # Simplices that tile a simplex, halved at an edge.
 #
@@ -36,11 +36,6 @@ from jaxpriv.funnels.pricing._base import AbstractPricer, Priced
 EPS = float(np.finfo(np.float64).eps)
 # Cells are halved this often at most.
 DEPTH = 200
-
-
-def xlogx(values: np.ndarray) -> np.ndarray:
-    """x ln x, 0 at 0."""
-    return values * np.log(np.where(values > 0, values, 1.0))
 
 
 def distances(points: np.ndarray) -> np.ndarray:

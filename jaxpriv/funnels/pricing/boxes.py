@@ -18,10 +18,8 @@ import numpy as np
 from jaxpriv import _native
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._resources import processors
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores
-from jaxpriv.funnels.pricing.box_relaxation import Search, xlogx
-from jaxpriv.funnels.pricing.box_steps import Boxes, stepped
-from jaxpriv.funnels.pricing.equal_symbols import classes
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, classes, distinct, on_all_cores, xlogx
+from jaxpriv.funnels.pricing.box_steps import Boxes, Search, stepped
 
 _EPS = float(np.finfo(np.float64).eps)
 # Boxes divided at a time, and numbers (boxes times symbols times S) below which one thread does them all.

@@ -24,7 +24,7 @@ from jaxtyping import Array, PyTree
 
 from jaxpriv._clock import ENDLESS, Clock
 from jaxpriv._types import Arr, ScalarLike
-from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores
+from jaxpriv.funnels.pricing._base import AbstractPricer, Priced, distinct, on_all_cores, xlogx
 
 # Starts in all, steps of every start, and of the best ones.
 _STARTS, _SCOUT, _FINISH = 512, 60, 240
@@ -88,7 +88,7 @@ class LocalPricer(AbstractPricer):
         if self._funnel and len(prices) > _MANY and not clock.expired():
             found = np.vstack([found, self._neighbours(prices, max(lam, 1e-6))])
         mixed = found @ self._conditional.T
-        values = _xlogx(mixed).sum(axis=1) - lam * _xlogx(found).sum(axis=1) - found @ prices
+        values = xlogx(mixed).sum(axis=1) - lam * xlogx(found).sum(axis=1) - found @ prices
         order = np.argsort(values if self._funnel else -values, kind="stable")
         found = _one_of_each_support(found[order]) if self._funnel else distinct(found[order])
         keep = found[: self._kept]
@@ -247,7 +247,3 @@ def _one_of_each_support(atoms: np.ndarray) -> np.ndarray:
     """The rows of (n, X) whose symbols of more than `_SUPPORT` are those of no earlier row, in their order."""
     _, first = np.unique(np.packbits(atoms > _SUPPORT, axis=1), axis=0, return_index=True)
     return atoms[np.sort(first)]
-
-
-def _xlogx(x: np.ndarray) -> np.ndarray:
-    return x * np.log(np.where(x > 0, x, 1.0))

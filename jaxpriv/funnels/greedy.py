@@ -1,8 +1,14 @@
-"""Greedy releases for one target or for many, and what time sharing makes of them.
+"""Greedy merging of outputs: Algorithms 1 and 2 of Makhdoumi et al. (2014), whole curves, and time sharing.
 
-A switch appended to Y releases one mechanism with probability t and another one otherwise. I(X;Y) and the sum of
-column(w) of an average measure are then linear in t, so every point of the lower (or upper) convex hull of the
-points (I(X;Y), total) of some releases can be had: nothing but X itself and a constant are added to them here.
+    run = greedy(joint, disclosure=1.5)                   # run.labels, run.mechanism, run.leakage, run.ties
+    runs = greedy_curve(joint, disclosures=targets)       # every target, the pair table made once
+    posteriors, masses = share(joint, runs, disclosure=1.5)
+
+`merging` has the decreases of a merge and the algorithm, which is deterministic and local: its releases are measured,
+without a lower bound. A switch appended to Y releases one mechanism with probability t and another one otherwise.
+I(X;Y) and the sum of column(w) of an average measure are then linear in t, so every point of the lower (or upper)
+convex hull of the points (I(X;Y), total) of some releases can be had: nothing but X itself and a constant are added to
+them here.
 """
 
 from collections.abc import Sequence
@@ -17,8 +23,8 @@ from jaxpriv._numerics import entropy
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv._validation import finite, is_traced, joint_array, nonnegative, real_array, scalar
 from jaxpriv.errors import InfeasibleError, InputError
-from jaxpriv.funnels.greedy.merging import TOLERANCE, Merging, PairTable, Rule
-from jaxpriv.funnels.hull import lower_hull
+from jaxpriv.funnels.bounds import lower_hull
+from jaxpriv.funnels.merging import TOLERANCE, Merging, PairTable, Rule
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractLeakage, MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem

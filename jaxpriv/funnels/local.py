@@ -25,9 +25,8 @@ from jaxpriv._clock import Clock
 from jaxpriv._types import Arr
 from jaxpriv._validation import scalar
 from jaxpriv.errors import InputError
-from jaxpriv.funnels.bounds import elementary_bound
-from jaxpriv.funnels.hull import Crossing, at_cost, at_disclosure
-from jaxpriv.funnels.local.steps import Channel, Landing, alternate, channel, descend, squeeze, survey
+from jaxpriv.funnels.bounds import Crossing, at_cost, at_disclosure, elementary_bound
+from jaxpriv.funnels.local_steps import Channel, Landing, alternate, channel, descend, squeeze, survey
 from jaxpriv.funnels.solution import AbstractFunnelSolver, FunnelGoal, PosteriorMeasure, measure_of
 from jaxpriv.leakage import AbstractAverageLeakage, AbstractMeanLeakage, MutualInformation
 from jaxpriv.problems.funnel import BottleneckProblem, FunnelProblem
