@@ -18,8 +18,9 @@ import numpy as np
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.program.convex import Form, Program
-from jaxpriv.solvers._base import AbstractSolver, Candidate
-from jaxpriv.solvers._parts import (
+from jaxpriv.solvers._base import (
+    AbstractSolver,
+    Candidate,
     Leak,
     bound_of_scores,
     leak_of,

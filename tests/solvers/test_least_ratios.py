@@ -17,7 +17,7 @@ from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.program.convex import in_lanes
 from jaxpriv.program.lower import least_worst_program
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
-from jaxpriv.solvers._parts import in_precision
+from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import newton, whole
 from jaxpriv.solvers.interior_point.candidate import largest_ratio, least_ratio
 from jaxpriv.solvers.interior_point.system import rearrange

@@ -10,8 +10,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import Role, Term
 from jaxpriv.program.convex import Form, Program, onto_equations
-from jaxpriv.solvers._base import Candidate
-from jaxpriv.solvers._parts import bound_of_scores, leak_of, posterior_scores, score_costs
+from jaxpriv.solvers._base import Candidate, bound_of_scores, leak_of, posterior_scores, score_costs
 from jaxpriv.solvers.interior_point.system import (
     Data,
     Edges,

@@ -7,7 +7,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv.leakage.rule_sets import ENTROPIC, Role, Term
 from jaxpriv.program.convex import Program
-from jaxpriv.solvers._parts import in_precision, meet_budgets, normalised
+from jaxpriv.solvers._base import in_precision, meet_budgets, normalised
 from jaxpriv.solvers.interior_point.candidate import largest_ratio
 from jaxpriv.solvers.interior_point.system import Data, Point, edges_of, measure_use, reduced_costs, row_prices, rule_at
 
