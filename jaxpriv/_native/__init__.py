@@ -11,7 +11,7 @@ runs in these cases, and where kernels could have been had, the logger `jaxpriv`
 * on another device, in a precision that a kernel does not have, under differentiation, and on NumPy arrays;
 * with JAXPRIV_KERNELS=off in the environment (read when the first solve is compiled).
 
-Three kernels are called through ctypes, on NumPy arrays (`on_host`), two of them by XLA too.
+Four kernels are called through ctypes, on NumPy arrays (`on_host`), three of them by XLA too.
 """
 
 import ctypes
@@ -47,6 +47,7 @@ _TARGETS = {
         "jaxpriv_inverse_factor",
         "jaxpriv_information_call",
         "jaxpriv_least_ratios_call",
+        "jaxpriv_worst_information_call",
         "jaxpriv_gibbs",
         "jaxpriv_stop",
     )

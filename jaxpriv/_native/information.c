@@ -1,6 +1,7 @@
 /* Whole solves of the least mutual information, of programs whose only term is a relative entropy in the objective. */
 
 #define LINEAR 0
+#define WORST 0
 #include "whole.h"
 
 /* Numbers of `start.py`. */
@@ -20,12 +21,7 @@
 enum { REFERENCE = OWN, CENTRE, GIVEN };
 
 static void read_own(Space *w, const double *const *given) {
-  memset(w->sums, 0, w->inputs * sizeof(double));
-  for (long t = 0; t < w->private; t++) {
-    for (long i = 0; i < w->inputs; i++) w->sums[i] += given[ROWS_OF][t * w->inputs + i];
-    w->seen[t] = given[REFERENCE][t] > 0.0;
-    w->bend[t] = w->seen[t] > 0.0 ? given[CENTRE][t] : -FAR;
-  }
+  read_entropic(w, given[ROWS_OF], given[REFERENCE], given[CENTRE]);
 }
 
 /* Problems from <= i < to; see `Problems`. 0 if there was no memory. */

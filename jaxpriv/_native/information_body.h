@@ -4,19 +4,19 @@
 #include "vectors.h"
 #include "whole_system.h"
 #include "whole_body.h"
+#include "whole_entropic.h"
 #include "information_start.h"
 
 /* Rules turn by themselves: no part of z is quadratic, and no price is relative. */
 TARGET static void bend_of(Space *w, const Point *move) { (void)w, (void)move; }
 TARGET static void rescaled(Space *w) { (void)w; }
+TARGET static int held_back(Space *w, const Point *move, double a, double mean) { return (void)w, (void)move, a == mean; }
 
 TARGET static void residuals(Space *w) {
   const long across = w->across / LANES;
   Vector *t = (Vector *)w->t, *level = (Vector *)w->level;
   w->mu = inverses(w) / w->pairs, w->balance = 1.0;
-  memset(w->t, 0, w->across * sizeof(double));
-  for (long i = 0; i < w->inputs; i++)
-    for (long v = 0; v < across; v++) t[v] += w->sums[i] * ((const Vector *)w->point.x)[i * across + v];
+  weighted_by(w, w->sums, w->point.x, w->t);
   rows_of(w, w->turned, w->point.x, w->ax);
   edges_of(w, w->point.k, w->normal, w->level);
   for (long v = 0; v < across; v++) {
@@ -35,12 +35,8 @@ TARGET static Sides corrections(Space *w, const Point *move, double length, doub
   const double a = length + FURTHER < 1.0 ? length + FURTHER : 1.0, goal = ((1.0 - a) + a * sigma) * w->mu;
   Vector *link = (Vector *)w->ax, *level = (Vector *)w->after, *scale = level + across;
   const int usable = corrected(w, move, a, goal);
-  memset(scale, 0, w->across * sizeof(double));
-  for (long i = 0; i < w->inputs; i++)
-    for (long v = 0; v < across; v++) {
-      const long at = i * across + v;
-      scale[v] += w->sums[i] * (((const Vector *)w->point.x)[at] + a * ((const Vector *)move->x)[at]);
-    }
+  weighted_by(w, w->sums, move->x, (double *)scale);
+  for (long v = 0; v < across; v++) scale[v] = ((const Vector *)w->t)[v] + a * scale[v];
   Vector *k = (Vector *)w->trial.k, *normal = (Vector *)w->own.k;
   for (long i = 0; i < table; i++) k[i] = ((const Vector *)w->point.k)[i] + a * ((const Vector *)move->k)[i];
   edges_of(w, w->trial.k, w->own.k, w->after);
@@ -58,16 +54,18 @@ TARGET static Sides corrections(Space *w, const Point *move, double length, doub
     level[v] = pick(level[v] - level[v] == 0.0, level[v], (Vector){0});
     if (!usable) level[v] = (Vector){0};
   }
-  return (Sides){w->logs, w->ax, w->after, NULL, w->pair, w->limit, NULL, 0.0};
+  return (Sides){.rho = w->logs, .link = w->ax, .level = w->after, .pair = w->pair, .limits = w->limit};
 }
 
 TARGET static void improved(Space *w) {
   const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
   const Vector *x = (const Vector *)w->after;
-  Vector costly = {0};
+  Vector costly = {0}, *leaks = (Vector *)w->own.k;
   mixed(w, w->point.x, used_over(w, w->point.x, w->feasible), w->feasible, w->after);
   for (long i = 0; i < matrix; i++) costly += ((const Vector *)w->cost)[i] * x[i];
-  const double value = sum_of(costly) + leaked(w, w->after);
+  leaks_of(w, w->after, w->own.k);
+  for (long v = 0; v < across; v++) costly += leaks[v];
+  const double value = sum_of(costly);
   if (value < w->value) {
     w->value = value;
     memcpy(w->mechanism, w->after, matrix * sizeof(Vector));

@@ -1,52 +1,13 @@
-/* What the kernel for mutual information needs of a point, and where it starts, for one instruction set: see
-   `jaxpriv.solvers.interior_point.start`. */
+/* Where the kernel for mutual information starts, for one instruction set: see `jaxpriv.solvers.interior_point.start`. */
 
-#define edges_of NAME(edges_of)
-#define leaked NAME(leaked)
 #define rules_of NAME(rules_of)
 #define softmax NAME(softmax)
 #define meet_budgets NAME(meet_budgets)
 #define mirror_steps NAME(mirror_steps)
 #define multiplier NAME(multiplier)
-#define prior_rules NAME(prior_rules)
 #define independent_point NAME(independent_point)
 #define average_point NAME(average_point)
 #define gap_of NAME(gap_of)
-
-/* ---- of a point ------------------------------------------------------------------------------------- */
-
-/* The boundary of the set at rules k (T, Y): its normal (T, Y) and level (Y). */
-TARGET static void edges_of(const Space *w, const double *k, double *normal, double *level) {
-  const long across = w->across / LANES;
-  for (long v = 0; v < across; v++) {
-    const Vector *own = (const Vector *)k + v;
-    Vector *e = (Vector *)normal + v, top = all_of(-FAR), total = {0};
-    for (long t = 0; t < w->private; t++) top = larger(top, own[t * across] + w->bend[t]);
-    for (long t = 0; t < w->private; t++)
-      total += e[t * across] = exponential(own[t * across] + w->bend[t] - top) * w->seen[t];
-    const Vector share = 1.0 / total;
-    for (long t = 0; t < w->private; t++) e[t * across] *= share;
-    ((Vector *)level)[v] = top + logarithm(total);
-  }
-}
-
-/* The leakage of a mechanism (X, Y), less what the rule of the prior claims. */
-TARGET static double leaked(Space *w, const double *x) {
-  const long across = w->across / LANES;
-  rows_of(w, w->turned, x, w->ax);
-  Vector sum = {0};
-  for (long v = 0; v < across; v++) {
-    const Vector *own = (const Vector *)w->ax + v;
-    Vector mass = {0};
-    for (long t = 0; t < w->private; t++) mass += own[t * across];
-    const Vector inverse = 1.0 / larger(mass, all_of(TINY));
-    for (long t = 0; t < w->private; t++) {
-      const Vector held = own[t * across] * w->seen[t];
-      sum += held * (logarithm(larger(held * inverse, all_of(TINY))) - w->bend[t] * w->seen[t]);
-    }
-  }
-  return sum_of(sum);
-}
 
 /* ---- mirror steps ----------------------------------------------------------------------------------- */
 
@@ -173,22 +134,6 @@ TARGET static double multiplier(long across, const Vector *costs, const Vector *
     error = fabs(f - 1.0);
   }
   return nu;
-}
-
-/* The rules of the prior (T, Y). */
-TARGET static void prior_rules(const Space *w, double *rules) {
-  const long across = w->across / LANES;
-  double total = 0.0;
-  for (long t = 0; t < w->private; t++) {
-    double sum = 0.0;
-    for (long i = 0; i < w->inputs; i++) sum += w->rows[t * w->columns + i];
-    w->right[t] = sum, total += sum;
-  }
-  for (long t = 0; t < w->private; t++) {
-    const double held = w->right[t] / total;
-    const Vector own = w->seen[t] > 0.0 ? logarithm(all_of(held > TINY ? held : TINY)) - w->bend[t] : all_of(0.0);
-    for (long v = 0; v < across; v++) ((Vector *)rules)[t * across + v] = own;
-  }
 }
 
 /* A point around the independent release, whose products are `target` over the outputs. */

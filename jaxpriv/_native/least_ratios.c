@@ -3,18 +3,8 @@
    budgets. Their value is the logarithm of the peak. */
 
 #define LINEAR 1
+#define WORST 0
 #include "whole.h"
-
-/* Numbers of `start.py` and `candidate.py`, by their names there. */
-#define SLACK 0.1
-#define MOST_FEASIBLE 0.95
-#define ABOVE 1.3
-#define SECOND 0.1
-#define THIRD 30.0
-#define NEWTON_STEPS 12
-#define RARE 0.1
-#define ROUNDINGS 64
-#define EPS 0x1p-52
 
 #define BODY "least_ratios_body.h"
 #include "targets.h"
@@ -25,7 +15,7 @@ enum { REFERENCE = OWN, RISE, TURN, GIVEN };
 static void read_own(Space *w, const double *const *given) {
   both_ways(w, given[ROWS_OF], w->stated, w->stated_turned), both_ways(w, given[RISE], w->rise, w->rise_turned);
   copy(w->private, given[REFERENCE], w->reference), copy(w->private, given[TURN], w->turn);
-  for (long y = 0; y < w->across; y++) w->absent[y] = y < w->outputs ? 0.0 : FAR, w->t[y] = 1.0;
+  for (long y = 0; y < w->across; y++) w->t[y] = 1.0;
 }
 
 /* Problems from <= i < to; see `Problems`. 0 if there was no memory. */
@@ -35,5 +25,5 @@ int jaxpriv_least_ratios(long from, long to, const long *sizes, const double *co
 }
 
 XLA_FFI_Error *jaxpriv_least_ratios_call(XLA_FFI_CallFrame *frame) {
-  return solve_batch(frame, WORDS_GIVEN "T TX T" WORDS_FOUND " YT Y P", GIVEN, PICK(solved), read_own);
+  return solve_batch(frame, WORDS_GIVEN "T TX T" WORDS_FOUND " P YT Y", GIVEN, PICK(solved), read_own);
 }

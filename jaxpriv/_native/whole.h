@@ -2,16 +2,19 @@
 
    `jaxpriv.solvers.interior_point` has the mathematics and the same in NumPy and JAX, for every program. A problem takes its
    own steps and corrections, where a batch takes those of its slowest lane in every operation. The outputs lie side by
-   side in vectors. The kernels are called through ctypes, by several threads at a time, and by XLA. They define LINEAR before this:
-   0 for a relative entropy in the objective (`information.c`), 1 for the least ratio of linear rows
-   (`least_ratios.c`). */
+   side in vectors. The kernels are called through ctypes, by several threads at a time, and by XLA. They define before this
+
+   * LINEAR: 1 for the least ratio of linear rows (`least_ratios.c`), 0 for relative entropies, and
+   * WORST: 1 for the least of a relative entropy that is limited in every outcome (`worst_information.c`), 0 for one in the
+     objective (`information.c`) and for linear rows. */
 
 #include "systems.h"
 
 #define PART 8          /* problems of a task: threads that are done early find some left */
 #define SIDE 4          /* rows and columns of a block of the factors */
 #define MOST_BUDGETS 14 /* of a problem */
-#define MOST_FREE (MOST_BUDGETS + LINEAR) /* prices of the budgets, and the peak */
+#define MINIMAX (LINEAR || WORST) /* whether there is a peak */
+#define MOST_FREE (MOST_BUDGETS + MINIMAX) /* prices of the budgets, and the peak */
 #define MOST_SIDES (2 + MOST_FREE)
 #define FAR 1e300       /* larger than anything that it is compared with */
 #define LEAST 1e-16     /* least ratio of the curvature of a row to its square: `_LEAST` of `_newton_system` */
@@ -33,41 +36,58 @@
 #define OF_START 0.9
 #define LEAST_RATIO 1e-3
 #define OF_LOGARITHMS 2.0
+#define NEARER 0.5
 #define FARTHEST 1.5
 #define FALL 0.5
+/* Of minimax programs: numbers of `start.py` and `candidate.py`. */
+#define SLACK 0.1
+#define MOST_FEASIBLE 0.95
+#define ABOVE 1.3
+#define SECOND 0.1
+#define THIRD 30.0
+#define NEWTON_STEPS 12
+#define RARE 0.1
+#define ROUNDINGS 64
+#define EPS 0x1p-52
+#define ACCURATE 1e-3
+#define MOST_REFINEMENTS 3
 
 /* What the caller chooses: the fields of `InteriorPoint` in this order, and the most steps; and whether linear rows are
    normalised. */
 typedef struct {
-  double warm_steps, correctors, long_enough, boundary, neighbourhood, score_change, attempts, most_steps, normalised;
+  double warm_steps, correctors, long_enough, boundary, neighbourhood, dual_tolerance, score_change, attempts, most_steps,
+      normalised;
 } Method;
 
-enum { CHOICES = sizeof(Method) / sizeof(double), POINTS = 6 + LINEAR /* beside the responses */ };
+enum { CHOICES = sizeof(Method) / sizeof(double), POINTS = 6 + MINIMAX /* beside the responses */ };
 
-/* Arrays (X, Y), (X, Y), (T, Y), and of linear rows (T, Y) and (Y); (X), (R) and (R), and of linear rows (1); one behind
-   the other: a point, or a move of one. */
+/* Arrays (X, Y), (X, Y), (T, Y), and of linear rows (T, Y) and (Y); (X), (R) and (R), and of minimax programs (1); of limits
+   in every outcome (Y) and (Y); one behind the other: a point, or a move of one. */
 typedef struct {
-  double *x, *z, *k, *s, *t, *nu, *price, *slack, *peak;
+  double *x, *z, *k, *s, *t, *nu, *price, *slack, *peak, *eta, *sigma;
 } Point;
 
 /* A right-hand side: rho (X, Y), link (T, Y) and level (Y) (NULL: zeros), row (X) (NULL: zeros), pair and limits (R); of
-   linear rows what the products ask of s, (T, Y) (NULL: zeros; `link` has it too), and what the peak asks of the prices. */
+   linear rows what the products ask of s, (T, Y) (NULL: zeros; `link` has it too), and what the peak asks of the prices. Of
+   limits in every outcome (Y) each, NULL: zeros: what is asked of them, and of it what the products ask of sigma. */
 typedef struct {
   const double *rho, *link, *level, *row, *pair, *limits, *slacks;
   double balance;
+  const double *worst, *spare;
 } Sides;
 
 /* One problem, and all working memory. The second axis of arrays (., Y) has `across` places, those of A `columns`, those of
-   A' `lines`: multiples of 8, SIDE and SIDE. Places beyond the outputs hold zeros, and ones in z and s. */
+   A' `lines`: multiples of 8, SIDE and SIDE. Places beyond the outputs hold zeros, and ones in z and s. `deep`: rows of the
+   systems, those of A and the limit. */
 typedef struct {
   long private, inputs, outputs, budgets, normalised, free; /* free: prices of the budgets, and the peak */
-  long across, columns, lines, whole;                       /* whole: numbers of a point */
+  long across, columns, lines, deep, whole;                 /* whole: numbers of a point */
   const Method *method;
   double tol, rtol, shift;
   double *rows, *turned, *cost, *constraints, *inside, *far, *feasible; /* inside: 1 on the support; far: FAR outside */
   double *mass, *height, *under, *limits;
   double pairs;
-  Point point, predict, centring, move, trial, own, along, response[MOST_FREE]; /* along: the path, of linear rows */
+  Point point, predict, centring, move, trial, own, along, response[MOST_FREE]; /* along: the path, of minimax programs */
   double *inverse_x, *inverse_z;                         /* 1/x on the support and 0 outside, 1/z */
   double *normal, *curved, *link, *t, *missing, *use, *row; /* residuals; `missing` of the levels; t: of the normals */
   double mu;
@@ -77,11 +97,19 @@ typedef struct {
   double value, bound;
   /* Of a relative entropy; bend: ln reference + centre, -FAR unseen. */
   double *sums, *bend, *seen, *level;
+  /* Of minimax programs: of a move, what it changes of the reduced costs in proportion to its square; absent: FAR beyond the
+     outputs; of responses, what they change of what a unit of the peak allows; of a candidate. */
+  double *bent, *absent, *shares, *plain, *left, *onto, *other, *ratios, *rare, *valid, balance;
+  /* Of limits in every outcome: (X) their offset at a peak of 0, and what a unit of it takes off; (T, Y) the rules; (X, Y) the
+     rows of their prices, g A + offset; (Y) sigma / eta, what they use, what a unit of the peak allows and minus that, what rules
+     outside their set claim, what the products ask of sigma and that with what the limits miss; eta of the best candidate. */
+  double *offset, *rate, *rules, *line, *tight, *used, *held, *unheld, *claim, *spare, *worst, *inverse_eta, *inverse_sigma, *eta;
+  double *left_rho, *left_link, *left_worst, *left_level, *left_row; /* what a solution misses */
+  Point more;                                                        /* and its correction */
   /* Of linear rows: as they are at a peak of 0, what a unit of it takes off them (and both with the inputs first), and of
      a normalisation; FAR beyond the outputs. */
-  double *stated, *rise, *stated_turned, *rise_turned, *reference, *turn, *absent;
-  double *inverse_k, *inverse_s, *pushed, *weighted, *lost, *unturned, *nothing, *bent, *shares, balance; /* of a point, or a move */
-  double *plain, *left, *onto, *other, *ratios, *rare, *valid;                                  /* of a candidate */
+  double *stated, *rise, *stated_turned, *rise_turned, *reference, *turn;
+  double *inverse_k, *inverse_s, *pushed, *weighted, *lost, *unturned, *nothing; /* of a point, or a move */
 } Space;
 
 #define TAKE(name, count) (w->name = at, at += padded(count))
@@ -90,18 +118,19 @@ static double *take_point(const Space *w, Point *p, double *at) {
   const long matrix = w->inputs * w->across, table = w->private * w->across;
   p->x = at, at += matrix, p->z = at, at += matrix, p->k = at, at += table;
   p->s = at, at += LINEAR * table, p->t = at, at += LINEAR * w->across, p->nu = at, at += padded(w->inputs);
-  p->price = at, at += padded(w->budgets), p->slack = at, at += padded(w->budgets), p->peak = at, at += LINEAR * PAD;
+  p->price = at, at += padded(w->budgets), p->slack = at, at += padded(w->budgets), p->peak = at, at += MINIMAX * PAD;
+  p->eta = at, at += WORST * w->across, p->sigma = at, at += WORST * w->across;
   return at;
 }
 
 /* The numbers of working memory, laid out from `memory` on. */
 static long lay_out(Space *w, double *memory) {
-  const long x = w->inputs, r = w->budgets, across = padded(w->outputs), free = w->free = r + LINEAR;
+  const long x = w->inputs, r = w->budgets, across = padded(w->outputs), free = w->free = r + MINIMAX;
   const long columns = (x + SIDE - 1) / SIDE * SIDE, lines = (w->private + SIDE - 1) / SIDE * SIDE;
   const long matrix = x * across, table = w->private * across, n = padded(x), triangle = columns * (columns + SIDE) / 2;
-  const long of_factor = (2 + w->private) * columns, of_solve = 3 * (lines + 3 * columns);
+  const long deep = w->private + WORST, of_factor = (2 + deep) * columns, of_solve = 3 * (lines + 3 * columns);
   const long entropic = !LINEAR, flat = w->private * columns, upright = x * lines;
-  w->across = across, w->columns = columns, w->lines = lines;
+  w->across = across, w->columns = columns, w->lines = lines, w->deep = deep;
   double *at = memory;
   Point *points[] = {&w->point, &w->predict, &w->centring, &w->move, &w->trial, &w->own, &w->along};
   for (int i = 0; i < POINTS; i++) at = take_point(w, points[i], at);
@@ -112,7 +141,7 @@ static long lay_out(Space *w, double *memory) {
   TAKE(limits, r);
   TAKE(inverse_x, matrix), TAKE(inverse_z, matrix), TAKE(normal, table), TAKE(curved, table), TAKE(link, table);
   TAKE(t, across), TAKE(missing, across), TAKE(use, r), TAKE(row, x);
-  TAKE(h, table), TAKE(u, table), TAKE(shorter, across), TAKE(k, triangle * across), TAKE(l, triangle * PAD);
+  TAKE(h, deep * across), TAKE(u, table), TAKE(shorter, across), TAKE(k, triangle * across), TAKE(l, triangle * PAD);
   TAKE(d, columns * SIDE * PAD), TAKE(total, triangle * PAD), TAKE(sum, n * n), TAKE(scale, n), TAKE(schur, n * n);
   TAKE(strip, 2 * PANEL * n), TAKE(half, 3 * columns * across), TAKE(right, 3 * n + padded(w->private));
   TAKE(gather, PAD * (of_factor > of_solve ? of_factor : of_solve));
@@ -121,13 +150,21 @@ static long lay_out(Space *w, double *memory) {
   TAKE(mechanism, matrix), TAKE(scores, table), TAKE(price, r);
   TAKE(sums, entropic * x), TAKE(bend, entropic * w->private), TAKE(seen, entropic * w->private);
   TAKE(level, entropic * across);
+  TAKE(bent, MINIMAX * matrix), TAKE(absent, MINIMAX * across), TAKE(shares, MINIMAX * free);
+  TAKE(plain, MINIMAX * matrix), TAKE(left, MINIMAX * matrix), TAKE(onto, MINIMAX * matrix), TAKE(other, MINIMAX * matrix);
+  TAKE(ratios, MINIMAX * across), TAKE(rare, MINIMAX * across), TAKE(valid, MINIMAX * table);
+  TAKE(offset, WORST * x), TAKE(rate, WORST * x), TAKE(rules, WORST * table), TAKE(line, WORST * matrix);
+  TAKE(tight, WORST * across), TAKE(used, WORST * across), TAKE(held, WORST * across), TAKE(unheld, WORST * across);
+  TAKE(claim, WORST * across), TAKE(spare, WORST * across), TAKE(worst, WORST * across);
+  TAKE(inverse_eta, WORST * across), TAKE(inverse_sigma, WORST * across), TAKE(eta, WORST * across);
+  TAKE(left_rho, WORST * matrix), TAKE(left_link, WORST * table), TAKE(left_worst, WORST * across);
+  TAKE(left_level, WORST * across), TAKE(left_row, WORST * x);
+  if (WORST) at = take_point(w, &w->more, at);
   TAKE(stated, LINEAR * flat), TAKE(rise, LINEAR * flat), TAKE(stated_turned, LINEAR * upright);
   TAKE(rise_turned, LINEAR * upright), TAKE(reference, LINEAR * w->private), TAKE(turn, LINEAR * w->private);
-  TAKE(absent, LINEAR * across), TAKE(inverse_k, LINEAR * table), TAKE(inverse_s, LINEAR * table);
+  TAKE(inverse_k, LINEAR * table), TAKE(inverse_s, LINEAR * table);
   TAKE(pushed, LINEAR * table), TAKE(weighted, LINEAR * table), TAKE(lost, LINEAR * table);
-  TAKE(unturned, LINEAR * across), TAKE(nothing, LINEAR * across), TAKE(bent, LINEAR * matrix), TAKE(shares, LINEAR * free);
-  TAKE(plain, LINEAR * matrix), TAKE(left, LINEAR * matrix), TAKE(onto, LINEAR * matrix), TAKE(other, LINEAR * matrix);
-  TAKE(ratios, LINEAR * across), TAKE(rare, LINEAR * across), TAKE(valid, LINEAR * table);
+  TAKE(unturned, LINEAR * across), TAKE(nothing, LINEAR * across);
   return at - memory;
 }
 
@@ -148,11 +185,14 @@ static void both_ways(const Space *w, const double *from, double *rows, double *
 }
 
 /* What is given of every problem, in this order, CHOSEN: the method; behind it what a kernel has of its own. */
-enum { ROWS_OF, MASS, COST, CONSTRAINTS, BUDGETS, SUPPORT, FEASIBLE, GOAL, CHOSEN, OWN, MOST_GIVEN = OWN + 3 };
+enum { ROWS_OF, MASS, COST, CONSTRAINTS, BUDGETS, SUPPORT, FEASIBLE, GOAL, CHOSEN, OWN, MOST_GIVEN = OWN + 4 };
 /* What is found, of the best candidate (X, Y), (Y, T), (R), and the value, the bound and the steps; and the last point: x, z
-   (Y, X), k (Y, T), nu (X), prices and slacks (R), and of linear rows s (Y, T), t (Y) and the peak. */
-enum { MECHANISM, SCORES, PRICE, NUMBERS, LAST_X, LAST_Z, LAST_K, LAST_NU, LAST_PRICE, LAST_SLACK, LAST_S, LAST_T, LAST_PEAK };
-enum { FOUND = LINEAR ? LAST_PEAK + 1 : LAST_S, AIMS = 3, RESULTS = 3 }; /* the numbers of GOAL and of NUMBERS */
+   (Y, X), k (Y, T), nu (X), prices and slacks (R); of minimax programs the peak; of linear rows s (Y, T) and t (Y); of limits in
+   every outcome their prices in the best candidate, and prices and slacks (Y). */
+enum { MECHANISM, SCORES, PRICE, NUMBERS, LAST_X, LAST_Z, LAST_K, LAST_NU, LAST_PRICE, LAST_SLACK, LAST_PEAK, OWN_FOUND };
+enum { LAST_S = OWN_FOUND, LAST_T, ETA = OWN_FOUND, LAST_ETA, LAST_SIGMA };
+enum { FOUND = LINEAR ? LAST_T + 1 : WORST ? LAST_SIGMA + 1 : LAST_PEAK };
+enum { AIMS = 3, RESULTS = 3 }; /* the numbers of GOAL and of NUMBERS */
 /* The same as letters for `shaped`. */
 #define WORDS_GIVEN "TX X XY RXY R XY XY G M "
 #define WORDS_FOUND "| XY YT R N YX YX YT X R R"
@@ -168,7 +208,8 @@ static void read_problem(Space *w, const double *const *given) {
   widen(x, y, given[SUPPORT], across, w->inside, 0.0), widen(x, y, given[FEASIBLE], across, w->feasible, 0.0);
   for (long i = 0; i < x * across; i++) w->far[i] = w->inside[i] > 0.0 ? 0.0 : FAR;
   for (long i = 0; i < r * x * across; i++) w->rho[2 * x * across + i] = -w->constraints[i];
-  w->pairs = r + LINEAR * y; /* the weights of the rows of an output sum to one */
+  w->pairs = r + MINIMAX * y; /* the weights of the linear rows of an output sum to one */
+  for (long j = 0; MINIMAX && j < across; j++) w->absent[j] = j < y ? 0.0 : FAR;
   for (long i = 0; i < x; i++) {
     w->mass[i] = given[MASS][i], w->height[i] = 0.5 * w->mass[i] + 0.5 / x, w->under[i] = 1.0 / w->height[i];
     for (long j = 0; j < y; j++) w->pairs += w->height[i] * w->inside[i * across + j];
@@ -176,6 +217,16 @@ static void read_problem(Space *w, const double *const *given) {
   copy(r, given[BUDGETS], w->limits);
   w->tol = given[GOAL][0], w->rtol = given[GOAL][1], w->shift = given[GOAL][2];
   w->method = (const Method *)given[CHOSEN], w->normalised = w->method->normalised > 0.0;
+}
+
+/* A term of a relative entropy: rows (T, X), reference (T), and ln reference + centre (T). */
+UNUSED static void read_entropic(Space *w, const double *rows, const double *reference, const double *bend) {
+  memset(w->sums, 0, w->inputs * sizeof(double));
+  for (long t = 0; t < w->private; t++) {
+    for (long i = 0; i < w->inputs; i++) w->sums[i] += rows[t * w->inputs + i];
+    w->seen[t] = reference[t] > 0.0;
+    w->bend[t] = w->seen[t] > 0.0 ? bend[t] : -FAR;
+  }
 }
 
 /* Rows (count, n) of arrays of `across` places, as columns (n, count). */
@@ -193,9 +244,9 @@ static void write_solution(const Space *w, long steps, double *const found[FOUND
   turn(x, y, w->point.x, across, found[LAST_X]), turn(x, y, w->point.z, across, found[LAST_Z]);
   turn(t, y, w->point.k, across, found[LAST_K]), copy(x, w->point.nu, found[LAST_NU]);
   copy(r, w->point.price, found[LAST_PRICE]), copy(r, w->point.slack, found[LAST_SLACK]);
-  if (!LINEAR) return;
-  turn(t, y, w->point.s, across, found[LAST_S]), copy(y, w->point.t, found[LAST_T]);
-  found[LAST_PEAK][0] = w->point.peak[0];
+  if (MINIMAX) found[LAST_PEAK][0] = w->point.peak[0];
+  if (LINEAR) turn(t, y, w->point.s, across, found[LAST_S]), copy(y, w->point.t, found[LAST_T]);
+  if (WORST) copy(y, w->eta, found[ETA]), copy(y, w->point.eta, found[LAST_ETA]), copy(y, w->point.sigma, found[LAST_SIGMA]);
 }
 
 typedef long SolvedOf(Space *);
@@ -227,7 +278,8 @@ static void solve_row(const Problems *all, long from, long to, double *memory) {
   Space w = space_of(all->sizes);
   memset(memory, 0, lay_out(&w, memory) * sizeof(double));
   const long matrix = w.inputs * w.outputs, table = w.outputs * w.private, r = w.budgets;
-  const long wide[] = {matrix, table, r, RESULTS, matrix, matrix, table, w.inputs, r, r, table, w.outputs, 1};
+  const long y = w.outputs, wide[] = {matrix, table,    r, RESULTS, matrix,             matrix, table,
+                                      w.inputs, r, r, 1, LINEAR ? table : y, y, y};
   for (long i = from; i < to; i++) {
     const double *own[MOST_GIVEN];
     double *results[FOUND];
@@ -268,7 +320,7 @@ static XLA_FFI_Error *solve_batch(XLA_FFI_CallFrame *frame, const char *words, i
   XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
   long letters[LETTERS];
   if (!shaped(frame, XLA_FFI_DataType_F64, words, letters) || SIZE(letters, 'G') != AIMS ||
-      SIZE(letters, 'M') != CHOICES || SIZE(letters, 'N') != RESULTS || (LINEAR && SIZE(letters, 'P') != 1) ||
+      SIZE(letters, 'M') != CHOICES || SIZE(letters, 'N') != RESULTS || (MINIMAX && SIZE(letters, 'P') != 1) ||
       SIZE(letters, 'R') > MOST_BUDGETS)
     return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "whole solves: arrays of float64 of other shapes");
   const long sizes[] = {SIZE(letters, 'T'), SIZE(letters, 'X'), SIZE(letters, 'Y'), SIZE(letters, 'R')};

@@ -33,6 +33,7 @@
 #define corrections NAME(corrections)
 #define bend_of NAME(bend_of)
 #define rescaled NAME(rescaled)
+#define held_back NAME(held_back)
 
 /* The candidate before the first point. */
 TARGET static void first_candidate(Space *w);
@@ -44,10 +45,13 @@ TARGET static void residuals(Space *w);
 TARGET static void improved(Space *w);
 /* Gondzio's corrector, of a move of that length: its right-hand side. */
 TARGET static Sides corrections(Space *w, const Point *move, double length, double sigma);
-/* Of linear rows: what a move takes off z in proportion to its square, into `bent`. */
+/* Of minimax programs: what a move takes off z in proportion to its square, into `bent`. */
 TARGET static void bend_of(Space *w, const Point *move);
-/* Of linear rows: the prices of the point such that the peak is worth one, and the rows as they are there. */
+/* Of minimax programs: the prices of the point such that the peak is worth one, and the rows as they are there. */
 TARGET static void rescaled(Space *w);
+/* Of limits in every outcome: whether the rules of a step `a`, with that mean product, stay in their sets up to a share of the
+   products, or come nearer to them. */
+TARGET static int held_back(Space *w, const Point *move, double a, double mean);
 
 /* ---- of a point ------------------------------------------------------------------------------------- */
 
@@ -60,7 +64,7 @@ INLINE double spent_by(const Space *w, long r, const double *x) {
   return sum_of(sum);
 }
 
-/* The reduced costs without nu, into `costs`; price NULL: those of the budgets are zero. */
+/* The reduced costs without nu, into `costs`, at the prices of the point's outputs; price NULL: those of the budgets are zero. */
 TARGET static void reduced_costs(Space *w, const double *k, const double *price) {
   const long matrix = w->inputs * w->across / LANES;
   Vector *costs = (Vector *)w->costs;
@@ -68,6 +72,11 @@ TARGET static void reduced_costs(Space *w, const double *k, const double *price)
   for (long i = 0; i < matrix; i++) costs[i] += ((const Vector *)w->cost)[i];
   for (long r = 0; price && r < w->budgets; r++)
     for (long i = 0; i < matrix; i++) costs[i] += price[r] * ((const Vector *)w->constraints)[r * matrix + i];
+  const long across = w->across / LANES;
+  for (long i = 0; WORST && i < w->inputs; i++) {
+    const double offset = w->offset[i] - w->point.peak[0] * w->rate[i];
+    for (long v = 0; v < across; v++) costs[i * across + v] += offset * ((const Vector *)w->point.eta)[v];
+  }
 }
 
 /* Solve a system (n, n + 1) whose last column is its right side, by the largest pivots: the solution in that column. */
@@ -180,7 +189,7 @@ TARGET static void mixed(const Space *w, const double *x, double share, const do
 
 /* ---- residuals -------------------------------------------------------------------------------------- */
 
-/* Inverses of x and z, row sums and uses; the sum of the products of x and of the slacks. */
+/* Inverses of x and z, and of the prices and slacks of outputs, row sums and uses; the sum of their products. */
 TARGET static double inverses(Space *w) {
   const long across = w->across / LANES;
   const Vector *x = (const Vector *)w->point.x, *z = (const Vector *)w->point.z;
@@ -194,6 +203,12 @@ TARGET static double inverses(Space *w) {
       ((Vector *)w->inverse_z)[at] = 1.0 / z[at];
     }
     w->row[i] = 1.0 - sum_of(held);
+  }
+  for (long v = 0; WORST && v < across; v++) {
+    const Vector eta = ((const Vector *)w->point.eta)[v], sigma = ((const Vector *)w->point.sigma)[v];
+    pairs += eta * sigma;
+    ((Vector *)w->inverse_eta)[v] = pick(eta > 0.0, 1.0 / eta, (Vector){0});
+    ((Vector *)w->inverse_sigma)[v] = pick(sigma > 0.0, 1.0 / sigma, (Vector){0});
   }
   double total = sum_of(pairs);
   for (long r = 0; r < w->budgets; r++) {
@@ -211,12 +226,13 @@ TARGET static void plus(const Space *w, const Point *from, const Point *move, do
 
 /* ---- directions ------------------------------------------------------------------------------------- */
 
-/* Of linear rows: what a move changes of what a unit of the peak allows at its prices. */
+/* Of minimax programs: what a move changes of what a unit of the peak allows at its prices. */
 TARGET static double share_of(const Space *w, const Point *move) {
   const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
   const Vector *fall = (const Vector *)w->rho + (2 + w->budgets) * matrix;
   Vector sum = {0};
-  for (long i = 0; i < table; i++) sum -= ((const Vector *)move->k)[i] * ((const Vector *)w->lost)[i];
+  for (long i = 0; LINEAR && i < table; i++) sum -= ((const Vector *)move->k)[i] * ((const Vector *)w->lost)[i];
+  for (long v = 0; WORST && v < across; v++) sum += ((const Vector *)move->eta)[v] * ((const Vector *)w->held)[v];
   if (w->normalised)
     for (long v = 0; v < across; v++) sum -= ((const Vector *)move->t)[v] * ((const Vector *)w->unturned)[v];
   else
@@ -233,7 +249,7 @@ TARGET static void with_prices(Space *w, const Sides *asked, Point *move) {
     m[i * wide + i] += w->point.slack[i] / w->point.price[i];
     m[i * wide + n] = asked->pair[i] / w->point.price[i] - asked->limits[i] + spent_by(w, i, move->x);
   }
-  if (LINEAR) {
+  if (MINIMAX) {
     memcpy(m + r * wide, w->shares, n * sizeof(double));
     m[r * wide + n] = asked->balance - share_of(w, move);
   }
@@ -243,7 +259,7 @@ TARGET static void with_prices(Space *w, const Sides *asked, Point *move) {
     move->price[i] = m[i * wide + n];
     move->slack[i] = (asked->pair[i] - w->point.slack[i] * move->price[i]) / w->point.price[i];
   }
-  if (LINEAR) move->peak[0] = m[r * wide + n];
+  if (MINIMAX) move->peak[0] = m[r * wide + n];
 }
 
 /* The move along the path, into `along`: the peak rises by one, and what the equations miss and the products stay. */
@@ -274,7 +290,8 @@ TARGET static void fallen(const Space *w, Point *move, double peak) {
 
 /* The longest step, at most 1, that keeps all products nonnegative and rules from changing by more than they may. */
 TARGET static double to_boundary(const Space *w, const Point *move) {
-  const long matrix = w->inputs * w->across / LANES, table = w->private * w->across / LANES;
+  const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
+  const double furthest = OF_LOGARITHMS * w->method->score_change;
   Vector most = {0}, change = {0};
   for (long i = 0; i < matrix; i++) {
     most = larger(most, -((const Vector *)move->x)[i] * ((const Vector *)w->inverse_x)[i]);
@@ -285,12 +302,20 @@ TARGET static double to_boundary(const Space *w, const Point *move) {
     if (LINEAR) {
       most = larger(most, -dk * ((const Vector *)w->inverse_k)[i]);
       most = larger(most, -((const Vector *)move->s)[i] * ((const Vector *)w->inverse_s)[i]);
+    } else if (WORST) { /* rules are quotients by a price that moves */
+      const Vector eta = ((const Vector *)move->eta)[i % across], turn = dk - ((const Vector *)w->rules)[i] * eta;
+      const Vector used = (larger(turn, -turn) - furthest * eta) * ((const Vector *)w->inverse_eta)[i % across];
+      change = larger(change, pick(turn != 0.0, used, (Vector){0}));
     } else {
       change = larger(change, larger(dk, -dk));
     }
   }
+  for (long v = 0; WORST && v < across; v++) {
+    most = larger(most, -((const Vector *)move->eta)[v] * ((const Vector *)w->inverse_eta)[v]);
+    most = larger(most, -((const Vector *)move->sigma)[v] * ((const Vector *)w->inverse_sigma)[v]);
+  }
   double worst = largest_of(most);
-  const double turned = largest_of(change) / (OF_LOGARITHMS * w->method->score_change);
+  const double turned = largest_of(change) / furthest;
   worst = turned > worst ? turned : worst;
   for (long i = 0; i < w->budgets; i++) {
     const double price = -move->price[i] / w->point.price[i], slack = -move->slack[i] / w->point.slack[i];
@@ -311,7 +336,7 @@ TARGET static double products(const Space *w, const Point *move, double a, doubl
     for (long v = 0; v < across; v++) {
       const long at = i * across + v;
       Vector after = z[at] + a * dz[at];
-      if (LINEAR) after -= a * a * ((const Vector *)w->bent)[at];
+      if (MINIMAX) after -= a * a * ((const Vector *)w->bent)[at];
       const Vector product = (x[at] + a * dx[at]) * after;
       total += product;
       least = smaller(least, product * under + far[at]);
@@ -326,6 +351,11 @@ TARGET static double products(const Space *w, const Point *move, double a, doubl
     }
     least = smaller(least, own * (double)w->private + ((const Vector *)w->absent)[v]);
   }
+  for (long v = 0; WORST && v < across; v++) {
+    const Vector eta = ((const Vector *)w->point.eta)[v] + a * ((const Vector *)move->eta)[v];
+    const Vector product = eta * (((const Vector *)w->point.sigma)[v] + a * ((const Vector *)move->sigma)[v]);
+    total += product, least = smaller(least, product + ((const Vector *)w->absent)[v]);
+  }
   double sum = sum_of(total), smallest = smallest_of(least);
   for (long i = 0; i < w->budgets; i++) {
     const double product = (w->point.price[i] + a * move->price[i]) * (w->point.slack[i] + a * move->slack[i]);
@@ -339,11 +369,11 @@ TARGET static double products(const Space *w, const Point *move, double a, doubl
 /* A step, back from the boundary until every product is a fair share of the mean; the mean after it. */
 TARGET static double into_neighbourhood(Space *w, const Point *move, double share, double *mean) {
   double a = w->method->boundary * to_boundary(w, move);
-  if (LINEAR) bend_of(w, move);
+  if (MINIMAX) bend_of(w, move);
   for (int count = 0; count < MOST_BACK; count++) {
     if (count) a *= BACK;
     const double least = products(w, move, a, mean);
-    if (*mean > 0.0 && least >= share * *mean) break;
+    if (*mean > 0.0 && least >= share * *mean && (!WORST || held_back(w, move, a, *mean))) break;
   }
   return a;
 }
@@ -364,7 +394,7 @@ TARGET static int corrected(Space *w, const Point *move, double a, double goal) 
     for (long at = i * across; at < (i + 1) * across; at++) {
       const Vector x = ((const Vector *)w->point.x)[at] + a * ((const Vector *)move->x)[at];
       Vector z = ((const Vector *)w->point.z)[at] + a * ((const Vector *)move->z)[at];
-      if (LINEAR) z -= a * a * ((const Vector *)w->bent)[at];
+      if (MINIMAX) z -= a * a * ((const Vector *)w->bent)[at];
       ((Vector *)w->logs)[at] = towards(x * z, aim) * ((const Vector *)w->inverse_x)[at];
     }
   }
@@ -389,7 +419,7 @@ TARGET static void moved(Space *w, const Point *move, double a) {
     const double share = 1.0 / sum_of(held);
     for (long v = 0; v < across; v++) x[v] *= share;
   }
-  if (LINEAR) rescaled(w);
+  if (MINIMAX) rescaled(w);
   reduced_costs(w, w->point.k, w->point.price);
   for (long i = 0; i < w->inputs; i++) {
     const double floor = LEAST_RATIO * w->mu * w->height[i], nu = w->point.nu[i];
@@ -414,20 +444,25 @@ TARGET static void directions(Space *w) {
   Sides asked[MOST_SIDES];
   Point moves[MOST_SIDES];
   asked[0] = (Sides){w->rho, w->link, w->missing, w->row, w->pair, w->limit, w->pushed, 1.0 - w->balance};
-  asked[1] = (Sides){(double *)centred, NULL, NULL, NULL, NULL, NULL, NULL, 0.0};
+  asked[1] = (Sides){.rho = (double *)centred};
+  if (WORST) asked[0].worst = w->used, asked[0].spare = w->spare, asked[1].worst = asked[1].spare = w->inverse_eta;
   if (LINEAR) asked[1].link = asked[1].slacks = w->weighted, asked[1].level = w->nothing;
   moves[0] = w->predict, moves[1] = w->centring;
   for (long r = 0; r < w->free; r++) {
-    asked[2 + r] = (Sides){(double *)(centred + (1 + r) * matrix), NULL, NULL, NULL, NULL, NULL, NULL, 0.0};
+    asked[2 + r] = (Sides){.rho = (double *)(centred + (1 + r) * matrix)};
     moves[2 + r] = w->response[r];
   }
   if (LINEAR) asked[2 + budgets].link = w->lost, asked[2 + budgets].level = w->unturned;
-  solve_system(w, 2 + w->free, asked, moves);
+  if (WORST) asked[2 + budgets].worst = w->unheld;
+  if (WORST) /* each stack is refined as a whole */
+    solve_refined(w, 2, asked, moves), solve_refined(w, w->free, asked + 2, moves + 2);
+  else
+    solve_refined(w, 2 + w->free, asked, moves);
   for (long r = 0; r < w->free; r++) {
     const Vector *rho = (const Vector *)asked[2 + r].rho, *inside = (const Vector *)w->inside;
     for (long i = 0; i < matrix; i++) ((Vector *)w->response[r].z)[i] -= rho[i] * inside[i];
     for (long q = 0; q < budgets; q++) w->slope[r * budgets + q] = spent_by(w, q, w->response[r].x);
-    if (LINEAR) w->shares[r] = share_of(w, w->response + r);
+    if (MINIMAX) w->shares[r] = share_of(w, w->response + r);
   }
   for (long r = 0; r < budgets; r++) {
     w->pair[r] = -w->point.slack[r] * w->point.price[r];
@@ -444,7 +479,7 @@ TARGET static double advance(Space *w) {
   const Method *method = w->method;
   if (!factor_system(w)) return 0.0;
   directions(w);
-  const int turned = LINEAR && !(w->centring.peak[0] > 0.0 && w->centring.peak[0] <= FARTHEST * w->pairs);
+  const int turned = MINIMAX && !(w->centring.peak[0] > 0.0 && w->centring.peak[0] <= FARTHEST * w->pairs);
   if (turned) path_move(w);
   if (turned) fallen(w, &w->predict, -FALL * w->pairs * w->mu), fallen(w, &w->centring, FALL * w->pairs);
   double mean, sigma = 1.0 - to_boundary(w, &w->predict);
@@ -461,7 +496,7 @@ TARGET static double advance(Space *w) {
   }
   for (long count = 0; count < method->correctors && length < method->long_enough; count++) {
     const Sides sides = corrections(w, &w->move, length, sigma);
-    solve_system(w, 1, &sides, &w->own);
+    solve_refined(w, 1, &sides, &w->own);
     with_prices(w, &sides, &w->own);
     if (turned) fallen(w, &w->own, 0.0);
     plus(w, &w->move, &w->own, 1.0, &w->trial);

@@ -16,6 +16,9 @@
 #define up NAME(up)
 #define solve_some NAME(solve_some)
 #define solve_system NAME(solve_system)
+#define left_limit NAME(left_limit)
+#define left_over NAME(left_over)
+#define solve_refined NAME(solve_refined)
 
 /* How much a diagonal is raised first, and from where on no more: of `_newton_system`. */
 #define LEAST_SHIFT 1e-14
@@ -177,13 +180,14 @@ TARGET static void columns_of(const Space *w, const double *rows, const double *
 TARGET static int factor_system(Space *w) {
   const long across = w->across / LANES, columns = w->columns, count = w->private, n = padded(w->inputs);
   const long triangle = NAME(panel)(columns, columns);
+  const long deep = w->deep;
   Vector *s = (Vector *)w->gather, *seen = s + columns, *b = seen + columns, *total = (Vector *)w->total;
   const Vector *x = (const Vector *)w->point.x, *inverse = (const Vector *)w->inverse_z;
   const Vector *wanted = (const Vector *)w->curved, *mass = (const Vector *)w->t;
   memset(total, 0, columns * (columns + SIDE) / 2 * sizeof(Vector));
   memset(s, 0, columns * sizeof(Vector));
   for (long v = 0; v < across; v++) {
-    Vector *h = (Vector *)w->h + v * count, *u = (Vector *)w->u + v * count;
+    Vector *h = (Vector *)w->h + v * deep, *u = (Vector *)w->u + v * count;
     for (long i = 0; i < w->inputs; i++) s[i] = root_of(x[i * across + v] * inverse[i * across + v]);
     Vector length = {0};
     for (long t = 0; t < count; t++) {
@@ -206,10 +210,21 @@ TARGET static int factor_system(Space *w) {
     for (long t = 0; t < count; t++)
       for (long i = 0; i < columns; i++)
         b[t * columns + i] = (h[t] * w->rows[t * columns + i] - u[t] * seen[i]) * s[i];
+    if (WORST) {
+      Vector square = {0}, *own = b + count * columns;
+      memset(own, 0, columns * sizeof(Vector));
+      for (long i = 0; i < w->inputs; i++) {
+        own[i] = ((const Vector *)w->line)[i * across + v] * s[i];
+        square += own[i] * own[i];
+      }
+      const Vector d = larger(((const Vector *)w->tight)[v], LEAST * square);
+      h[count] = pick(d > 0.0, 1.0 / root_of(d), (Vector){0});
+      for (long i = 0; i < w->inputs; i++) own[i] *= h[count];
+    }
     Vector *k = (Vector *)w->k + v * triangle;
     Vector shift = {0};
     for (int again = 1; again;) {
-      const Places good = factor_outputs(count, columns, b, s, shift, k, (Vector *)w->l, (Vector *)w->d);
+      const Places good = factor_outputs(deep, columns, b, s, shift, k, (Vector *)w->l, (Vector *)w->d);
       const Vector more = larger(shift * 100.0, all_of(LEAST_SHIFT));
       const Vector next = pick(good | (shift >= MOST_SHIFT), shift, more);
       again = largest_of(next - shift) > 0.0, shift = next;
@@ -287,12 +302,12 @@ INLINE void up(const int sides, long columns, const Vector *k, const Vector *v, 
    component along u is all there is. */
 INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *moves) {
   const long across = w->across / LANES, columns = w->columns, count = w->private, inputs = w->inputs, n = padded(inputs);
-  const long triangle = NAME(panel)(columns, columns), lines = w->lines;
+  const long triangle = NAME(panel)(columns, columns), lines = w->lines, deep = w->deep;
   Vector *q = (Vector *)w->gather, *v = q + sides * lines, *half = v + sides * columns, *short_of = half + sides * columns;
   memset(short_of, 0, sides * columns * sizeof(Vector));
   memset(v, 0, sides * columns * sizeof(Vector));
   for (long y = 0; y < across; y++) {
-    const Vector *h = (const Vector *)w->h + y * count, *u = (const Vector *)w->u + y * count;
+    const Vector *h = (const Vector *)w->h + y * deep, *u = (const Vector *)w->u + y * count;
     for (int m = 0; m < sides; m++) {
       Vector along = {0}, *b = (Vector *)moves[m].k;
       if (asked[m].link) {
@@ -313,6 +328,11 @@ INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *mov
     for (int m = 0; m < sides; m++)
       for (long i = 0; i < inputs; i++)
         v[m * columns + i] = ((const Vector *)asked[m].rho)[i * across + y] - v[m * columns + i];
+    for (int m = 0; WORST && m < sides; m++) {
+      const Vector own = asked[m].worst ? h[count] * ((const Vector *)asked[m].worst)[y] : (Vector){0}, by = h[count] * own;
+      ((Vector *)moves[m].eta)[y] = own;
+      for (long i = 0; i < inputs; i++) v[m * columns + i] -= ((const Vector *)w->line)[i * across + y] * by;
+    }
     memset(half, 0, sides * columns * sizeof(Vector));
     down(sides, columns, (const Vector *)w->k + y * triangle, v, half);
     up(sides, columns, (const Vector *)w->k + y * triangle, half, v);
@@ -331,7 +351,7 @@ INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *mov
   }
   memset(v, 0, sides * columns * sizeof(Vector));
   for (long y = 0; y < across; y++) {
-    const Vector *h = (const Vector *)w->h + y * count, *u = (const Vector *)w->u + y * count;
+    const Vector *h = (const Vector *)w->h + y * deep, *u = (const Vector *)w->u + y * count;
     const Vector *k = (const Vector *)w->k + y * triangle;
     for (int m = 0; m < sides; m++)
       for (long i = 0; i < inputs; i++) v[m * columns + i] = all_of(moves[m].nu[i]);
@@ -341,6 +361,13 @@ INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *mov
     for (int m = 0; m < sides; m++)
       for (long i = 0; i < inputs; i++)
         ((Vector *)moves[m].x)[i * across + y] = v[m * columns + i];
+    for (int m = 0; WORST && m < sides; m++) {
+      Vector own = {0}, *eta = (Vector *)moves[m].eta, *sigma = (Vector *)moves[m].sigma;
+      for (long i = 0; i < inputs; i++) own += ((const Vector *)w->line)[i * across + y] * v[m * columns + i];
+      eta[y] = h[count] * (h[count] * own + eta[y]);
+      sigma[y] = -((const Vector *)w->tight)[y] * eta[y];
+      if (asked[m].spare) sigma[y] += ((const Vector *)asked[m].spare)[y];
+    }
     weighted_rows(sides, inputs, lines, w->turned, v, columns, q, lines);
     for (int m = 0; m < sides; m++) {
       Vector along = {0}, *b = (Vector *)moves[m].k, *own = q + m * lines;
@@ -357,9 +384,11 @@ INLINE void solve_some(const int sides, Space *w, const Sides *asked, Point *mov
     }
     weighted_rows(sides, count, columns, w->rows, q, lines, half, columns);
     for (int m = 0; m < sides; m++)
-      for (long i = 0; i < inputs; i++)
-        ((Vector *)moves[m].z)[i * across + y] =
-            (half[m * columns + i] - moves[m].nu[i]) * ((const Vector *)w->inside)[i * across + y];
+      for (long i = 0; i < inputs; i++) {
+        Vector own = half[m * columns + i];
+        if (WORST) own += ((const Vector *)w->line)[i * across + y] * ((const Vector *)moves[m].eta)[y];
+        ((Vector *)moves[m].z)[i * across + y] = (own - moves[m].nu[i]) * ((const Vector *)w->inside)[i * across + y];
+      }
   }
 }
 
@@ -368,4 +397,85 @@ TARGET static void solve_system(Space *w, long count, const Sides *asked, Point 
   for (; count >= AT_ONCE; count -= AT_ONCE, asked += AT_ONCE, moves += AT_ONCE) solve_some(AT_ONCE, w, asked, moves);
   if (count == 2) solve_some(2, w, asked, moves);
   if (count == 1) solve_some(1, w, asked, moves);
+}
+
+/* ---- of limits in every outcome --------------------------------------------------------------------- */
+
+/* What a solution misses of the limit of the outputs of one vector, before its rules turn. */
+INLINE Vector left_limit(const Space *w, const Sides *asked, const Point *move, long y) {
+  const long across = w->across / LANES;
+  Vector own = asked->worst ? ((const Vector *)asked->worst)[y] : (Vector){0};
+  own -= ((const Vector *)w->tight)[y] * ((const Vector *)move->eta)[y];
+  for (long i = 0; i < w->inputs; i++)
+    own += ((const Vector *)w->line)[i * across + y] * ((const Vector *)move->x)[i * across + y];
+  return own;
+}
+
+/* What it misses of all equations, without multiples of the normals, into `left_...`: see `Equations`. */
+TARGET UNUSED static void left_over(Space *w, const Sides *asked, const Point *move) {
+  const long across = w->across / LANES, table = w->private * across;
+  const Vector *normal = (const Vector *)w->normal, *kappa = (const Vector *)move->k;
+  Vector *link = (Vector *)w->left_link;
+  rows_of(w, w->turned, move->x, w->left_link);
+  for (long y = 0; y < across; y++) {
+    Vector size = {0}, along = {0}, level = {0};
+    for (long t = y; t < table; t += across) {
+      if (asked->link) link[t] += ((const Vector *)asked->link)[t];
+      link[t] -= ((const Vector *)w->curved)[t] * kappa[t];
+      size += normal[t] * normal[t], along += normal[t] * link[t], level += normal[t] * kappa[t];
+    }
+    along = pick(size > 0.0, along / size, (Vector){0});
+    for (long t = y; t < table; t += across) link[t] -= along * normal[t];
+    ((Vector *)w->left_level)[y] = -((const Vector *)w->t)[y] * level;
+    if (asked->level) ((Vector *)w->left_level)[y] += ((const Vector *)asked->level)[y];
+    ((Vector *)w->left_worst)[y] = left_limit(w, asked, move, y);
+  }
+  for (long i = 0; i < w->inputs; i++) {
+    Vector sum = {0};
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector dx = ((const Vector *)move->x)[at], z = ((const Vector *)w->point.z)[at];
+      const Vector own = ((const Vector *)asked->rho)[at] - dx * (z * ((const Vector *)w->inverse_x)[at]);
+      ((Vector *)w->left_rho)[at] = (own - ((const Vector *)move->z)[at]) * ((const Vector *)w->inside)[at];
+      sum += dx;
+    }
+    w->left_row[i] = (asked->row ? asked->row[i] : 0.0) - sum_of(sum);
+  }
+}
+
+/* The same, of limits in every outcome refined until each is met to a share of its terms; then their rules turn. */
+TARGET static void solve_refined(Space *w, long count, const Sides *asked, Point *moves) {
+  const long across = w->across / LANES, table = w->private * across;
+  solve_system(w, count, asked, moves);
+  if (!WORST) return;
+  double wanted[MOST_SIDES];
+  for (long m = 0; m < count; m++) {
+    Vector own = {0}, by = {0};
+    for (long y = 0; y < across; y++) {
+      const Vector link = asked[m].worst ? ((const Vector *)asked[m].worst)[y] : (Vector){0};
+      const Vector turned = ((const Vector *)w->tight)[y] * ((const Vector *)moves[m].eta)[y];
+      own = larger(own, larger(link, -link)), by = larger(by, larger(turned, -turned));
+    }
+    wanted[m] = largest_of(own) + largest_of(by);
+  }
+  for (int again = 0; again < MOST_REFINEMENTS; again++) {
+    int short_of = 0;
+    for (long m = 0; m < count; m++) {
+      Vector most = {0};
+      for (long y = 0; y < across; y++) {
+        const Vector own = left_limit(w, asked + m, moves + m, y);
+        most = larger(most, larger(own, -own));
+      }
+      short_of = short_of || largest_of(most) > ACCURATE * wanted[m];
+    }
+    if (!short_of) break;
+    for (long m = 0; m < count; m++) {
+      left_over(w, asked + m, moves + m);
+      const Sides left = {.rho = w->left_rho, .link = w->left_link, .level = w->left_level, .row = w->left_row, .worst = w->left_worst};
+      solve_system(w, 1, &left, &w->more);
+      for (long i = 0; i < w->whole / LANES; i++) ((Vector *)moves[m].x)[i] += ((const Vector *)w->more.x)[i];
+    }
+  }
+  for (long m = 0; m < count; m++)
+    for (long t = 0; t < table; t++)
+      ((Vector *)moves[m].k)[t] += ((const Vector *)w->rules)[t] * ((const Vector *)moves[m].eta)[t % across];
 }

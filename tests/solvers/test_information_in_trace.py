@@ -154,7 +154,7 @@ def test_what_the_kernel_does_not_take_runs_the_loop(form, monkeypatch):
 def test_arrays_of_other_shapes_are_refused():
     program = random_program(6, _SHAPE, 1)
     reduced = Reduced.of(program, Goal(1e-6))
-    given = whole._given(reduced.program, jnp.zeros(2), jnp.zeros(9))
+    given = whole._given(reduced.program, jnp.zeros(2), jnp.zeros(10))
     with pytest.raises(jax.errors.JaxRuntimeError, match="whole solves: arrays of float64 of other shapes"):
         _native.call("jaxpriv_information_call", whole._shapes(reduced.program), *map(jnp.asarray, given))
 

@@ -2,9 +2,10 @@
 
 Each takes the starts of `InteriorPoint` and its steps for programs of one kind, in float64: those whose only term is a
 relative entropy in the objective (`jaxpriv/_native/information.c`), and minimax programs whose only term is one of
-linear rows, the least worst outcome of a measure of log-ratios (`least_ratios.c`). That is on arrays of NumPy without
-compiling anything (`solved`), and in compiled programs for the CPU as one operation (`in_trace`), which takes a fifth
-of the time to compile. The modules beside this one define what they compute.
+linear rows, the least worst outcome of a measure of log-ratios (`least_ratios.c`), or a relative entropy, the least
+maximum information (`worst_information.c`). That is on arrays of NumPy without compiling anything (`solved`), and in
+compiled programs for the CPU as one operation (`in_trace`), which takes a fifth of the time to compile. The modules
+beside this one define what they compute.
 """
 
 import ctypes
@@ -38,7 +39,9 @@ _PART = 8
 # did on two, at 40, 64 and 96.
 _MOST_SYMBOLS = 96
 # Fields of the solver, in the order of `Method` there.
-_FIELDS = ("warm_steps", "correctors", "long_enough", "boundary", "neighbourhood", "score_change", "attempts")
+_FIELDS = (
+    "warm_steps", "correctors", "long_enough", "boundary", "neighbourhood", "dual_tolerance", "score_change", "attempts",
+)  # fmt: skip
 # Numbers of a result: value, bound, steps.
 _NUMBERS = 3
 
@@ -49,6 +52,8 @@ class _Kernel(NamedTuple):
     symbol: str
     mine: Callable[[Program, Term], bool]
     own: Callable[[Term], tuple[Arr, ...]]  # what it is given of the term beside the rows
+    # Shapes of what it finds beside the candidate and the common parts of the last point, for |S| and |Y|.
+    more: Callable[[int, int], tuple[tuple[int, ...], ...]]
 
 
 def _of_information(program: Program, term: Term) -> bool:
@@ -75,9 +80,21 @@ def _rates(term: Term) -> tuple[Arr, ...]:
     return term.reference, rate, xp.zeros_like(term.reference)
 
 
+def _of_worst_information(program: Program, term: Term) -> bool:
+    worst = term.rule_set == ENTROPIC and term.role is Role.WORST
+    return worst and term.rate is not None and not program.logarithmic and program.budgets.shape[0] > 0
+
+
+def _limited(term: Term) -> tuple[Arr, ...]:
+    rate = term.rate
+    assert rate is not None  # `_of_worst_information`
+    return *_centred(term), term.offset, rate
+
+
 _KERNELS = (
-    _Kernel("jaxpriv_information", _of_information, _centred),
-    _Kernel("jaxpriv_least_ratios", _of_least_ratios, _rates),
+    _Kernel("jaxpriv_information", _of_information, _centred, lambda s, y: ()),
+    _Kernel("jaxpriv_least_ratios", _of_least_ratios, _rates, lambda s, y: ((1,), (y, s), (y,))),
+    _Kernel("jaxpriv_worst_information", _of_worst_information, _limited, lambda s, y: ((1,), (y,), (y,), (y,))),
 )
 
 
@@ -153,7 +170,7 @@ def solved(solver: InteriorPoint, program: Program, goal: Goal, limit: int) -> t
             done = list(pool.map(part, range(0, count, _PART)))
     if not all(done):
         raise MemoryError("no memory for a solve by a kernel")
-    best, steps, _ = _ended(*found)
+    best, steps, _ = _ended(program, *found)
     return best, np.asarray(steps, np.int32)
 
 
@@ -184,7 +201,7 @@ def _called(solver: InteriorPoint, program: Program, goal: Goal, max_steps: Arr)
     aims = jnp.stack([jnp.asarray(part, np.float64) for part in (goal.tol, goal.rtol, goal.shift)])
     limit, normalised = max_steps.astype(np.float64)[None], np.full(1, _normalised(program), np.float64)
     choices = jnp.concatenate([chosen, limit, normalised])
-    ended = _ended(*_native.call(f"{mine.symbol}_call", _shapes(program), *_given(program, aims, choices)))
+    ended = _ended(program, *_native.call(f"{mine.symbol}_call", _shapes(program), *_given(program, aims, choices)))
     return ended._replace(steps=jnp.asarray(ended.steps, max_steps.dtype))
 
 
@@ -202,19 +219,27 @@ def _shapes(program: Program) -> tuple[tuple[int, ...], ...]:
     """The shapes of what its kernel finds: of the candidate, its numbers, and of the last point."""
     private, inputs, outputs, budgets = _sizes(program)
     of_point = (outputs, inputs), (outputs, inputs), (outputs, private), (inputs,), (budgets,), (budgets,)
-    of_rows = () if program.terms[0].smooth else ((outputs, private), (outputs,), (1,))
-    return (inputs, outputs), (outputs, private), (budgets,), (_NUMBERS,), *of_point, *of_rows
+    kernel = _kernel_of(program)
+    assert kernel is not None  # `takes` asked
+    more = kernel.more(private, outputs)
+    return (inputs, outputs), (outputs, private), (budgets,), (_NUMBERS,), *of_point, *more
 
 
-def _ended(mechanism: Arr, k: Arr, price: Arr, numbers: Arr, *last: Arr) -> Ended:
+def _ended(program: Program, mechanism: Arr, k: Arr, price: Arr, numbers: Arr, *last: Arr) -> Ended:
     value, bound, steps = (numbers[..., i] for i in range(_NUMBERS))
-    x, z, own, nu, last_price, slack, *of_rows = last
+    x, z, own, nu, last_price, slack, *more = last
     none, zeros = xp.zeros((*k.shape[:-1], 0), like=k), xp.zeros((*k.shape[:-1], 1), like=k)
     point = Point(x, z, own, zeros, none, none, none, none, nu, last_price, slack, xp.zeros_like(value))
-    if of_rows:
-        s, t, peak = of_rows
-        point = point._replace(s=s, v=xp.zeros_like(s), t=t[..., None], peak=peak[..., 0])
-    return Ended(Candidate(mechanism, value, k, none, price, bound), steps, point)
+    eta = none
+    if more:
+        point = point._replace(peak=more[0][..., 0])
+    if not program.terms[0].smooth:
+        s, t = more[1:]
+        point = point._replace(s=s, v=xp.zeros_like(s), t=t[..., None])
+    elif more:
+        eta, last_eta, sigma = (part[..., None] for part in more[1:])
+        point = point._replace(eta=last_eta, sigma=sigma)
+    return Ended(Candidate(mechanism, value, k, eta, price, bound), steps, point)
 
 
 def _laid_out(part: Arr) -> tuple[np.ndarray, int]:

@@ -1,0 +1,62 @@
+/* What the kernels of relative entropies share (`whole.h`), for one instruction set. */
+
+#define weighted_by NAME(weighted_by)
+#define edges_of NAME(edges_of)
+#define leaks_of NAME(leaks_of)
+#define prior_rules NAME(prior_rules)
+
+/* sum_x weights_x x of every output, (Y), of x (X, Y). */
+TARGET static void weighted_by(const Space *w, const double *weights, const double *x, double *to) {
+  const long across = w->across / LANES;
+  memset(to, 0, w->across * sizeof(double));
+  for (long i = 0; i < w->inputs; i++)
+    for (long v = 0; v < across; v++) ((Vector *)to)[v] += weights[i] * ((const Vector *)x)[i * across + v];
+}
+
+/* The boundary of the set at rules k (T, Y): its normal (T, Y) and level (Y). */
+TARGET static void edges_of(const Space *w, const double *k, double *normal, double *level) {
+  const long across = w->across / LANES;
+  for (long v = 0; v < across; v++) {
+    const Vector *own = (const Vector *)k + v;
+    Vector *e = (Vector *)normal + v, top = all_of(-FAR), total = {0};
+    for (long t = 0; t < w->private; t++) top = larger(top, own[t * across] + w->bend[t]);
+    for (long t = 0; t < w->private; t++)
+      total += e[t * across] = exponential(own[t * across] + w->bend[t] - top) * w->seen[t];
+    const Vector share = 1.0 / total;
+    for (long t = 0; t < w->private; t++) e[t * across] *= share;
+    ((Vector *)level)[v] = top + logarithm(total);
+  }
+}
+
+/* What every output of a mechanism (X, Y) leaks, less what the rule of the prior claims: (Y). */
+TARGET static void leaks_of(Space *w, const double *x, double *to) {
+  const long across = w->across / LANES;
+  rows_of(w, w->turned, x, w->ax);
+  for (long v = 0; v < across; v++) {
+    const Vector *own = (const Vector *)w->ax + v;
+    Vector mass = {0}, sum = {0};
+    for (long t = 0; t < w->private; t++) mass += own[t * across];
+    const Vector inverse = 1.0 / larger(mass, all_of(TINY));
+    for (long t = 0; t < w->private; t++) {
+      const Vector held = own[t * across] * w->seen[t];
+      sum += held * (logarithm(larger(held * inverse, all_of(TINY))) - w->bend[t] * w->seen[t]);
+    }
+    ((Vector *)to)[v] = sum;
+  }
+}
+
+/* The rules of the prior (T, Y). */
+TARGET static void prior_rules(const Space *w, double *rules) {
+  const long across = w->across / LANES;
+  double total = 0.0;
+  for (long t = 0; t < w->private; t++) {
+    double sum = 0.0;
+    for (long i = 0; i < w->inputs; i++) sum += w->rows[t * w->columns + i];
+    w->right[t] = sum, total += sum;
+  }
+  for (long t = 0; t < w->private; t++) {
+    const double held = w->right[t] / total;
+    const Vector own = w->seen[t] > 0.0 ? logarithm(all_of(held > TINY ? held : TINY)) - w->bend[t] : all_of(0.0);
+    for (long v = 0; v < across; v++) ((Vector *)rules)[t * across + v] = own;
+  }
+}
