@@ -10,7 +10,9 @@
 /* Rules turn by themselves: no part of z is quadratic, and no price is relative. */
 TARGET static void bend_of(Space *w, const Point *move) { (void)w, (void)move; }
 TARGET static void rescaled(Space *w) { (void)w; }
-TARGET static int held_back(Space *w, const Point *move, double a, double mean) { return (void)w, (void)move, a == mean; }
+TARGET static int held_back(Space *w, const Point *move, double a, double mean) {
+  return (void)w, (void)move, (void)a, (void)mean, 1;
+}
 
 TARGET static void residuals(Space *w) {
   const long across = w->across / LANES;

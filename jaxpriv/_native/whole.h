@@ -101,9 +101,10 @@ typedef struct {
      outputs; of responses, what they change of what a unit of the peak allows; of a candidate. */
   double *bent, *absent, *shares, *plain, *left, *onto, *other, *ratios, *rare, *valid, balance;
   /* Of limits in every outcome: (X) their offset at a peak of 0, and what a unit of it takes off; (T, Y) the rules; (X, Y) the
-     rows of their prices, g A + offset; (Y) sigma / eta, what they use, what a unit of the peak allows and minus that, what rules
-     outside their set claim, what the products ask of sigma and that with what the limits miss; eta of the best candidate. */
-  double *offset, *rate, *rules, *line, *tight, *used, *held, *unheld, *claim, *spare, *worst, *inverse_eta, *inverse_sigma, *eta;
+     rows of their prices, g A + offset; (Y) sigma / eta, what they use, what a unit of the peak allows and minus that, what
+     rules outside their set claim, what a corrector asks of sigma and of the limits; eta of the best candidate. */
+  double *offset, *rate, *rules, *line, *tight, *used, *held, *unheld, *claim, *spare, *worst;
+  double *inverse_eta, *inverse_sigma, *eta;
   double *left_rho, *left_link, *left_worst, *left_level, *left_row; /* what a solution misses */
   Point more;                                                        /* and its correction */
   /* Of linear rows: as they are at a peak of 0, what a unit of it takes off them (and both with the inputs first), and of

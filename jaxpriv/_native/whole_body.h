@@ -5,7 +5,6 @@
 #define reduced_costs NAME(reduced_costs)
 #define eliminate NAME(eliminate)
 #define finite_of NAME(finite_of)
-#define cheapest NAME(cheapest)
 #define uniform NAME(uniform)
 #define put_costs NAME(put_costs)
 #define around NAME(around)
@@ -64,7 +63,7 @@ INLINE double spent_by(const Space *w, long r, const double *x) {
   return sum_of(sum);
 }
 
-/* The reduced costs without nu, into `costs`, at the prices of the point's outputs; price NULL: those of the budgets are zero. */
+/* The reduced costs without nu, into `costs`, at the point's prices of outputs; price NULL: those of the budgets are zero. */
 TARGET static void reduced_costs(Space *w, const double *k, const double *price) {
   const long matrix = w->inputs * w->across / LANES;
   Vector *costs = (Vector *)w->costs;
@@ -107,19 +106,6 @@ TARGET static int finite_of(const Space *w) {
   Vector sum = {0};
   for (long i = 0; i < w->whole / LANES; i++) sum += ((const Vector *)w->point.x)[i];
   return isfinite(sum_of(sum));
-}
-
-/* The cheapest entries at `costs`, summed. */
-TARGET UNUSED static double cheapest(const Space *w) {
-  const long across = w->across / LANES;
-  double sum = 0.0;
-  for (long i = 0; i < w->inputs; i++) {
-    Vector least = all_of(FAR);
-    for (long at = i * across; at < (i + 1) * across; at++)
-      least = smaller(least, ((const Vector *)w->costs)[at] + ((const Vector *)w->far)[at]);
-    sum += smallest_of(least);
-  }
-  return sum;
 }
 
 /* ---- first points ----------------------------------------------------------------------------------- */
@@ -373,7 +359,7 @@ TARGET static double into_neighbourhood(Space *w, const Point *move, double shar
   for (int count = 0; count < MOST_BACK; count++) {
     if (count) a *= BACK;
     const double least = products(w, move, a, mean);
-    if (*mean > 0.0 && least >= share * *mean && (!WORST || held_back(w, move, a, *mean))) break;
+    if (*mean > 0.0 && least >= share * *mean && held_back(w, move, a, *mean)) break;
   }
   return a;
 }
@@ -443,7 +429,8 @@ TARGET static void directions(Space *w) {
     }
   Sides asked[MOST_SIDES];
   Point moves[MOST_SIDES];
-  asked[0] = (Sides){w->rho, w->link, w->missing, w->row, w->pair, w->limit, w->pushed, 1.0 - w->balance};
+  asked[0] = (Sides){.rho = w->rho, .link = w->link, .level = w->missing, .row = w->row, .pair = w->pair, .limits = w->limit,
+                     .slacks = w->pushed, .balance = 1.0 - w->balance};
   asked[1] = (Sides){.rho = (double *)centred};
   if (WORST) asked[0].worst = w->used, asked[0].spare = w->spare, asked[1].worst = asked[1].spare = w->inverse_eta;
   if (LINEAR) asked[1].link = asked[1].slacks = w->weighted, asked[1].level = w->nothing;

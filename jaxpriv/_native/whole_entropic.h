@@ -4,6 +4,7 @@
 #define edges_of NAME(edges_of)
 #define leaks_of NAME(leaks_of)
 #define prior_rules NAME(prior_rules)
+#define cheapest NAME(cheapest)
 
 /* sum_x weights_x x of every output, (Y), of x (X, Y). */
 TARGET static void weighted_by(const Space *w, const double *weights, const double *x, double *to) {
@@ -59,4 +60,17 @@ TARGET static void prior_rules(const Space *w, double *rules) {
     const Vector own = w->seen[t] > 0.0 ? logarithm(all_of(held > TINY ? held : TINY)) - w->bend[t] : all_of(0.0);
     for (long v = 0; v < across; v++) ((Vector *)rules)[t * across + v] = own;
   }
+}
+
+/* The cheapest entries at `costs`, summed. */
+TARGET static double cheapest(const Space *w) {
+  const long across = w->across / LANES;
+  double sum = 0.0;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector least = all_of(FAR);
+    for (long at = i * across; at < (i + 1) * across; at++)
+      least = smaller(least, ((const Vector *)w->costs)[at] + ((const Vector *)w->far)[at]);
+    sum += smallest_of(least);
+  }
+  return sum;
 }

@@ -470,7 +470,8 @@ TARGET static void solve_refined(Space *w, long count, const Sides *asked, Point
     if (!short_of) break;
     for (long m = 0; m < count; m++) {
       left_over(w, asked + m, moves + m);
-      const Sides left = {.rho = w->left_rho, .link = w->left_link, .level = w->left_level, .row = w->left_row, .worst = w->left_worst};
+      const Sides left = {.rho = w->left_rho, .link = w->left_link, .level = w->left_level, .row = w->left_row,
+                          .worst = w->left_worst};
       solve_system(w, 1, &left, &w->more);
       for (long i = 0; i < w->whole / LANES; i++) ((Vector *)moves[m].x)[i] += ((const Vector *)w->more.x)[i];
     }

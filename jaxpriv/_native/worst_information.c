@@ -1,4 +1,4 @@
-/* Whole solves of the least relative entropy in the worst outcome: minimax programs whose only term is one of a relative entropy
+/* Whole solves of the least relative entropy in the worst outcome: minimax programs of one term of a relative entropy
    (ENTROPIC, role WORST, with a rate), phi(A W_y) + offset . W_y <= peak rate . W_y, under budgets. */
 
 #define LINEAR 0

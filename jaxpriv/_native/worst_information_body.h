@@ -151,7 +151,8 @@ TARGET static Sides corrections(Space *w, const Point *move, double length, doub
   Vector *x = (Vector *)w->left_rho, *g = (Vector *)w->valid, *normal = (Vector *)w->left_link, *link = (Vector *)w->ax;
   Vector *level = (Vector *)w->after, *scale = level + across, *worst = (Vector *)w->worst, *least = (Vector *)w->rare;
   Vector *held = (Vector *)w->ratios, share = {0};
-  const Vector *eta = (const Vector *)w->point.eta, *turn = (const Vector *)move->eta, *inverse = (const Vector *)w->inverse_eta;
+  const Vector *eta = (const Vector *)w->point.eta, *turn = (const Vector *)move->eta;
+  const Vector *inverse = (const Vector *)w->inverse_eta;
   int usable = corrected(w, move, a, goal);
   for (long v = 0; v < across; v++) {
     const Vector now = eta[v] + a * turn[v], present = pick(((const Vector *)w->absent)[v] == 0.0, now, all_of(1.0));

@@ -119,12 +119,13 @@ class Kind(NamedTuple):
     @property
     def by_kernel(self) -> bool:
         """Whether a kernel solves the problems of a batch as a whole: those of the least mutual information, and of the
-        least worst outcome of a measure of log-ratios, under one joint, as small as what NumPy iterates on.
+        least worst outcome of a measure of log-ratios or of a relative entropy, under one joint, as small as what NumPy
+        iterates on.
         """
         measure, *limits = self.measures.values
         average = isinstance(measure, MutualInformation) and self.form != "leakage_budget"
-        ratios = isinstance(measure, AbstractPointwiseLeakage) and self.least_worst
-        mine = (average or ratios) and not limits and self.groups == 1
+        worst = self.least_worst and (isinstance(measure, AbstractPointwiseLeakage) or measure.entropic)
+        mine = (average or worst) and not limits and self.groups == 1
         small = self._step_seconds <= SMALL and self.distortions <= whole.MOST_BUDGETS
         here = compile_setting() != "always" and target_platform() == "cpu"
         return mine and small and here and whole.has_kernels()

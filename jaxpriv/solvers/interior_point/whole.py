@@ -40,7 +40,8 @@ _PART = 8
 _MOST_SYMBOLS = 96
 # Fields of the solver, in the order of `Method` there.
 _FIELDS = (
-    "warm_steps", "correctors", "long_enough", "boundary", "neighbourhood", "dual_tolerance", "score_change", "attempts",
+    "warm_steps", "correctors", "long_enough", "boundary", "neighbourhood", "dual_tolerance", "score_change",
+    "attempts",
 )  # fmt: skip
 # Numbers of a result: value, bound, steps.
 _NUMBERS = 3
