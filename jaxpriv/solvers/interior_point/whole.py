@@ -92,6 +92,7 @@ def _limited(term: Term) -> tuple[Arr, ...]:
     return *_centred(term), term.offset, rate
 
 
+# Of minimax programs the peak, one number; then s and t of linear rows, or the prices and slacks of the outputs.
 _KERNELS = (
     _Kernel("jaxpriv_information", _of_information, _centred, lambda s, y: ()),
     _Kernel("jaxpriv_least_ratios", _of_least_ratios, _rates, lambda s, y: ((1,), (y, s), (y,))),
