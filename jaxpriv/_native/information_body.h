@@ -3,6 +3,7 @@
 #include "panels.h"
 #include "vectors.h"
 #include "whole_system.h"
+#include "whole_points.h"
 #include "whole_body.h"
 #include "whole_entropic.h"
 #include "information_start.h"

@@ -1,0 +1,132 @@
+/* What whole solves (`whole.h`) compute of points and mechanisms, for one instruction set. */
+
+#define spent_by NAME(spent_by)
+#define reduced_costs NAME(reduced_costs)
+#define eliminate NAME(eliminate)
+#define finite_of NAME(finite_of)
+#define uniform NAME(uniform)
+#define put_costs NAME(put_costs)
+#define around NAME(around)
+#define used_over NAME(used_over)
+#define mixed NAME(mixed)
+
+/* ---- of a point ------------------------------------------------------------------------------------- */
+
+/* <constraint r, x>, (X, Y) each. */
+INLINE double spent_by(const Space *w, long r, const double *x) {
+  const long matrix = w->inputs * w->across / LANES;
+  const Vector *c = (const Vector *)w->constraints + r * matrix;
+  Vector sum = {0};
+  for (long i = 0; i < matrix; i++) sum += c[i] * ((const Vector *)x)[i];
+  return sum_of(sum);
+}
+
+/* The reduced costs without nu, into `costs`, at the point's prices of outputs; price NULL: those of the budgets are zero. */
+TARGET static void reduced_costs(Space *w, const double *k, const double *price) {
+  const long matrix = w->inputs * w->across / LANES;
+  Vector *costs = (Vector *)w->costs;
+  columns_of(w, w->rows, k, w->costs);
+  for (long i = 0; i < matrix; i++) costs[i] += ((const Vector *)w->cost)[i];
+  for (long r = 0; price && r < w->budgets; r++)
+    for (long i = 0; i < matrix; i++) costs[i] += price[r] * ((const Vector *)w->constraints)[r * matrix + i];
+  const long across = w->across / LANES;
+  for (long i = 0; WORST && i < w->inputs; i++) {
+    const double offset = w->offset[i] - w->point.peak[0] * w->rate[i];
+    for (long v = 0; v < across; v++) costs[i * across + v] += offset * ((const Vector *)w->point.eta)[v];
+  }
+}
+
+/* Solve a system (n, n + 1) whose last column is its right side, by the largest pivots: the solution in that column. */
+TARGET static void eliminate(long n, double *m) {
+  const long wide = n + 1;
+  for (long c = 0; c < n; c++) {
+    long best = c;
+    for (long i = c + 1; i < n; i++)
+      if (fabs(m[i * wide + c]) > fabs(m[best * wide + c])) best = i;
+    for (long j = c; best != c && j < wide; j++) {
+      const double kept = m[c * wide + j];
+      m[c * wide + j] = m[best * wide + j], m[best * wide + j] = kept;
+    }
+    for (long i = c + 1; i < n; i++) {
+      const double share = m[i * wide + c] / m[c * wide + c];
+      for (long j = c; j < wide; j++) m[i * wide + j] -= share * m[c * wide + j];
+    }
+  }
+  for (long i = n - 1; i >= 0; i--) {
+    double left = m[i * wide + n];
+    for (long j = i + 1; j < n; j++) left -= m[i * wide + j] * m[j * wide + n];
+    m[i * wide + n] = left / m[i * wide + i];
+  }
+}
+
+/* Whether all numbers of the point are. */
+TARGET static int finite_of(const Space *w) {
+  Vector sum = {0};
+  for (long i = 0; i < w->whole / LANES; i++) sum += ((const Vector *)w->point.x)[i];
+  return isfinite(sum_of(sum));
+}
+
+/* ---- first points ----------------------------------------------------------------------------------- */
+
+/* The uniform mechanism (X, Y). */
+TARGET static void uniform(const Space *w, double *x) {
+  const long across = w->across / LANES;
+  for (long i = 0; i < w->inputs; i++) {
+    Vector count = {0};
+    for (long at = i * across; at < (i + 1) * across; at++) count += ((const Vector *)w->inside)[at];
+    const double share = 1.0 / sum_of(count);
+    for (long at = i * across; at < (i + 1) * across; at++) ((Vector *)x)[at] = share * ((const Vector *)w->inside)[at];
+  }
+}
+
+/* The reduced costs at multipliers. */
+TARGET static void put_costs(const Space *w, Point *to) {
+  const long across = w->across / LANES;
+  for (long i = 0; i < w->inputs; i++)
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector own = ((const Vector *)w->costs)[at] - to->nu[i];
+      ((Vector *)to->z)[at] = pick(((const Vector *)w->inside)[at] > 0.0, own, all_of(1.0));
+    }
+}
+
+/* Prices, slacks, multipliers and reduced costs of a first point with x and k, whose mean product is to be mu. */
+TARGET static void around(Space *w, double mu, Point *to) {
+  const long across = w->across / LANES;
+  for (long r = 0; r < w->budgets; r++) {
+    const double left = w->limits[r] - spent_by(w, r, to->x);
+    to->slack[r] = left > mu ? left : mu, to->price[r] = mu / to->slack[r];
+  }
+  reduced_costs(w, to->k, to->price);
+  for (long i = 0; i < w->inputs; i++) {
+    Vector sum = {0}, held = {0}, least = all_of(FAR);
+    for (long at = i * across; at < (i + 1) * across; at++) {
+      const Vector own = ((const Vector *)w->costs)[at], inside = ((const Vector *)w->inside)[at];
+      sum += own * inside, held += inside, least = smaller(least, own + ((const Vector *)w->far)[at]);
+    }
+    const double count = sum_of(held), weight = mu * w->height[i] * count;
+    const double mean = sum_of(sum) / count - weight, lowest = smallest_of(least) - 0.1 * weight;
+    to->nu[i] = mean < lowest ? mean : lowest;
+  }
+  put_costs(w, to);
+}
+
+/* ---- of candidates ---------------------------------------------------------------------------------- */
+
+/* The least share of a feasible point in a mixture with a mechanism (X, Y) that meets the budgets. */
+TARGET static double used_over(const Space *w, const double *x, const double *feasible) {
+  double share = 0.0;
+  for (long r = 0; r < w->budgets; r++) {
+    const double used = spent_by(w, r, x), there = spent_by(w, r, feasible);
+    if (!(used > w->limits[r])) continue;
+    double own = (used - w->limits[r]) / (used > there ? used - there : 1.0);
+    own = own > 1.0 ? 1.0 : own;
+    share = own > share ? own : share;
+  }
+  return share;
+}
+
+/* The mixture of x with that share of y, (X, Y) each. */
+TARGET static void mixed(const Space *w, const double *x, double share, const double *y, double *to) {
+  for (long i = 0; i < w->inputs * w->across / LANES; i++)
+    ((Vector *)to)[i] = (1.0 - share) * ((const Vector *)x)[i] + share * ((const Vector *)y)[i];
+}
