@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-_SCRIPT = """
-    import json, sys
+# What all scripts begin with.
+_BEGIN = """
+    import json, os, signal, sys
     from pathlib import Path
 
     import jax
@@ -23,15 +24,30 @@ _SCRIPT = """
 
     import jax.numpy as jnp
     import numpy as np
-    from jax.sharding import Mesh
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     import jaxpriv as jp
+    from jaxpriv import _resources
+    from jaxpriv.solvers import Goal
+    from jaxpriv.solving import streamed_runs
+    from jaxpriv.solving.choice import pick_solver
 
     mesh = Mesh(np.array(jax.devices()), ("x",))
+    folder = Path(sys.argv[4])
     x = (np.arange(61) + 0.5) / 61
     place = jnp.array([0.2, 0.5, 0.8])
     joint = jp.joints.from_function(lambda v: jnp.exp(-((v[0] - place) ** 2) / 0.02) + 0.01, x)
     problem = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.05)
+
+    def say(found):
+        sys.stderr.write("result " + json.dumps(found, default=float) + "\\n")
+
+    def own(name):
+        # A checkpoint that the first process alone has: the others have no folder for it.
+        return str(folder / name) if process == 0 else "/nowhere/" + name
+"""
+
+_SHARED = """
     found = []
     for solver in (jp.AcceleratedGradient(mesh=mesh), jp.TwoGrid(mesh=mesh)):
         solution = jp.solve(problem, solver, rtol=1e-2)
@@ -41,8 +57,7 @@ _SCRIPT = """
     limit = 1e-9 if process == 0 else None
     stopped = jp.solve(problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-9, time_limit=limit)
     found.append([stopped.status, stopped.value, stopped.lower_bound])
-    # A checkpoint that the first process alone has: the others have no folder for it.
-    path = sys.argv[4] if process == 0 else "/nowhere/state.npz"
+    path = own("shared.npz")
     state = Path(path)
     for steps in (8, 1000):
         solution = jp.solve(problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-2, checkpoint=path, max_steps=steps)
@@ -62,73 +77,37 @@ _SCRIPT = """
         jp.solve(other, jp.AcceleratedGradient(mesh=mesh), rtol=1e-2, checkpoint=path + "-other")
     except jp.InputError as error:
         found.append([type(error).__name__, str(error)])
-    sys.stderr.write("result " + json.dumps(found, default=float) + "\\n")
+    say(found)
 """
 
 
 # The first process is killed from its tenth step on, after it has written its state; the others wait for it, and are
 # ended by the test. With the argument "on" nobody is killed, and the same is solved once more from the beginning.
 _KILLED = """
-    import json, os, signal, sys
-    from pathlib import Path
-
-    import jax
-    process, count, port = map(int, sys.argv[1:4])
-    jax.config.update("jax_num_cpu_devices", 2)
-    jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=count, process_id=process)
-
-    import jax.numpy as jnp
-    import numpy as np
-    from jax.sharding import Mesh
-
-    import jaxpriv as jp
-    from jaxpriv.solving import streamed_runs
-
+    usual = streamed_runs._SECONDS, streamed_runs._SHARE
     streamed_runs._SECONDS, streamed_runs._SHARE = 0.0, 1e9  # written after every portion of steps
-    mesh = Mesh(np.array(jax.devices()), ("x",))
-    x = (np.arange(61) + 0.5) / 61
-    place = jnp.array([0.2, 0.5, 0.8])
-    joint = jp.joints.from_function(lambda v: jnp.exp(-((v[0] - place) ** 2) / 0.02) + 0.01, x)
-    problem = jp.DistortionProblem(joint, jp.distortion.absolute(x), budget=0.05)
-    path = Path(sys.argv[4])
+    path = folder / "state.npz"
 
     def kill(record):
         if sys.argv[5] == "killed" and process == 0 and record.step >= 10 and path.exists():
             os.kill(os.getpid(), signal.SIGKILL)
 
     found = []
-    for state in (path, path.with_name("other.npz")):
+    for name in ("state.npz", "other.npz"):
         one = jp.solve(
-            problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-3, checkpoint=state if process == 0 else "/nowhere/it",
-            progress=kill,
+            problem, jp.AcceleratedGradient(mesh=mesh), rtol=1e-3, checkpoint=own(name), progress=kill
         )
         found.append([one.status, float(one.value), float(one.lower_bound), int(one.steps), one.notes])
-    sys.stderr.write("result " + json.dumps(found) + "\\n")
+    say(found)
+    streamed_runs._SECONDS, streamed_runs._SHARE = usual
 """
 
 
 # Each process makes the columns of its own useful symbols alone.
 _HALVES = """
-    import json, sys
-
-    import jax
-    process, count, port = map(int, sys.argv[1:4])
-    jax.config.update("jax_num_cpu_devices", 2)
-    if count > 1:
-        jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=count, process_id=process)
-
-    import numpy as np
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-    import jaxpriv as jp
-    from jaxpriv import _resources
-    from jaxpriv.solvers import Goal
-    from jaxpriv.solving.choice import pick_solver
-
-    mesh = Mesh(np.array(jax.devices()), ("x",))
     x = (np.arange(60) + 0.5) / 60
-    own = np.array_split(x, count)[process]
-    table = np.exp(-((own - np.array([[0.2], [0.5], [0.8]])) ** 2) / 0.02) + 0.01
+    own_x = np.array_split(x, count)[process]
+    table = np.exp(-((own_x - np.array([[0.2], [0.5], [0.8]])) ** 2) / 0.02) + 0.01
     with jax.enable_x64(True):
         along_x = NamedSharding(mesh, PartitionSpec(None, "x"))
         columns = jax.make_array_from_process_local_data(along_x, table, (3, 60))
@@ -141,14 +120,13 @@ _HALVES = """
         solution = jp.solve(problem, solver, rtol=1e-3)
         rows = solution.mechanism.rows(np.array([0, 29, 59]))
         found.append([solution.status, solution.value, solution.lower_bound, *rows[:, 20], rows.sum()])
-    path = sys.argv[4] if process == 0 else "/nowhere/state.npz"
     for steps in (8, 1000):
         solution = jp.solve(
-            problem, jp.AcceleratedGradient(single=False), rtol=1e-3, checkpoint=path, max_steps=steps
+            problem, jp.AcceleratedGradient(single=False), rtol=1e-3, checkpoint=own("half.npz"), max_steps=steps
         )
         found.append([solution.status, solution.value, solution.lower_bound, solution.notes])
     with jax.enable_x64(True):
-        bad = jax.make_array_from_process_local_data(along_x, np.where(own == x[-2], -table, table), (3, 60))
+        bad = jax.make_array_from_process_local_data(along_x, np.where(own_x == x[-2], -table, table), (3, 60))
     try:
         jp.joints.sharded(bad)
     except jp.InputError as error:
@@ -173,19 +151,20 @@ _HALVES = """
             found.append("fits")
         except jp.ResourceError:
             found.append("does not fit")
-    sys.stderr.write("result " + json.dumps(found, default=float) + "\\n")
+    say(found)
 """
 
 
-def _started(count: int, code: str, *arguments: str) -> list[subprocess.Popen]:
+def _started(count: int, scripts: tuple[str, ...], *arguments: str) -> list[subprocess.Popen]:
     """So many processes of one script, which find one another."""
+    code = "".join(map(textwrap.dedent, scripts))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
     return [
         subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(code), str(process), str(count), str(port), *arguments],
+            [sys.executable, "-c", code, str(process), str(count), str(port), *arguments],
             env=environment,
             stdout=subprocess.DEVNULL,  # gloo prints lines there
             stderr=subprocess.PIPE,
@@ -195,13 +174,8 @@ def _started(count: int, code: str, *arguments: str) -> list[subprocess.Popen]:
     ]
 
 
-def _run(count: int, state: Path) -> list[list]:
-    """What every one of `count` processes found."""
-    return _said(_started(count, _SCRIPT, str(state)))
-
-
-def _said(children: list[subprocess.Popen]) -> list[list]:
-    """The results of processes that end by themselves."""
+def _said(children: list[subprocess.Popen]) -> list[list[list]]:
+    """The results of the scripts of processes that end by themselves."""
     try:
         said = [child.communicate(timeout=300)[1] for child in children]
     finally:
@@ -209,13 +183,39 @@ def _said(children: list[subprocess.Popen]) -> list[list]:
             child.kill()
     for child, text in zip(children, said, strict=True):
         assert child.returncode == 0, text
-    return [json.loads(text.rpartition("result ")[2]) for text in said]
+    return [[json.loads(line[7:]) for line in text.splitlines() if line.startswith("result ")] for text in said]
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """How the first of two processes ended when it was killed, what it wrote to stderr, and the folder of its state."""
+    folder = tmp_path_factory.mktemp("states")
+    first, second = _started(2, (_BEGIN, _KILLED), str(folder), "killed")
+    try:
+        error = first.communicate(timeout=300)[1]
+    finally:
+        for child in (first, second):  # what one process of two does alone is JAX's: it waits, or ends with an error
+            child.kill()
+            child.communicate()
+    return first.returncode, error, folder, (folder / "state.npz").exists()
+
+
+@pytest.fixture(scope="module")
+def both(ended):
+    """What each of two processes finds in all scripts; in the first one they go on from the state of those that ended."""
+    return _said(_started(2, (_BEGIN, _KILLED, _SHARED, _HALVES), str(ended[2]), "on"))
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """What one process finds."""
+    (found,) = _said(_started(1, (_BEGIN, _SHARED, _HALVES), str(tmp_path_factory.mktemp("one"))))
+    return found
 
 
 @pytest.mark.slow
-def test_two_processes_find_what_one_finds_and_end_together(tmp_path):
-    (alone,) = _run(1, tmp_path / "one.npz")
-    first, second = _run(2, tmp_path / "two.npz")
+def test_two_processes_find_what_one_finds_and_end_together(alone, both):
+    alone, first, second = alone[0], both[0][1], both[1][1]
     assert first[:3] == second[:3]
     for one, shared in zip(alone[:2], first[:2], strict=True):
         assert shared[0] == one[0] == "optimal"
@@ -236,20 +236,13 @@ def test_two_processes_find_what_one_finds_and_end_together(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_solve_of_two_processes_goes_on_after_one_was_killed(tmp_path):
-    path = tmp_path / "state.npz"
-    first, second = _started(2, _KILLED, str(path), "killed")
-    try:
-        error = first.communicate(timeout=300)[1]
-    finally:
-        for child in (first, second):  # what one process of two does alone is JAX's: it waits, or ends with an error
-            child.kill()
-            child.communicate()
-    assert first.returncode == -signal.SIGKILL, error
-    assert path.exists()
-    found, other = _said(_started(2, _KILLED, str(path), "on"))
+def test_a_solve_of_two_processes_goes_on_after_one_was_killed(ended, both):
+    code, error, folder, written = ended
+    assert code == -signal.SIGKILL, error
+    assert written
+    found, other = both[0][0], both[1][0]
     assert found == other
-    assert not path.exists()
+    assert not (folder / "state.npz").exists()
     one, alone = found
     assert one[0] == alone[0] == "optimal"
     assert "went on from step" in one[4][0]
@@ -258,15 +251,14 @@ def test_a_solve_of_two_processes_goes_on_after_one_was_killed(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_that_hold_half_of_the_joint_each_find_what_one_finds(tmp_path):
-    (alone,) = _said(_started(1, _HALVES, str(tmp_path / "one.npz")))
-    first, second = _said(_started(2, _HALVES, str(tmp_path / "two.npz")))
+def test_two_processes_that_hold_half_of_the_joint_each_find_what_one_finds(alone, both):
+    alone, first, second = alone[1], both[0][2], both[1][2]
     assert alone[0] == [60, 60, True]
     assert first[0] == second[0] == [30, 30, False]
     assert first == second
-    for one, both in zip(alone[1:3], first[1:3], strict=True):
-        assert both[0] == one[0] == "optimal"
-        assert both[1:] == pytest.approx(one[1:], rel=1e-6, abs=1e-12)
+    for one, shared in zip(alone[1:3], first[1:3], strict=True):
+        assert shared[0] == one[0] == "optimal"
+        assert shared[1:] == pytest.approx(one[1:], rel=1e-6, abs=1e-12)
     for stopped, later in (alone[3:5], first[3:5]):
         assert stopped[0] == "not_certified"
         assert later[0] == "optimal"
