@@ -95,7 +95,7 @@ def test_the_price_of_the_budget_is_the_slope():
 
 @pytest.mark.parametrize("single", [True, False])
 def test_single_precision_passes_give_a_float64_proof(single):
-    problem = jp.DistortionProblem(smooth_joint(64, 5), DISTORTIONS["absolute"](64), multiplier=2.0)
+    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), multiplier=2.0)
     solution = jp.solve(problem, jp.AcceleratedGradient(single=single), tol=1e-12, rtol=2e-3)
     assert solution.status == "optimal"
     agree(problem, solution, 2e-3 * solution.value)
@@ -103,7 +103,7 @@ def test_single_precision_passes_give_a_float64_proof(single):
 
 
 def test_float64_takes_over_where_float32_gets_no_further():
-    problem = jp.DistortionProblem(smooth_joint(64, 5), DISTORTIONS["absolute"](64), multiplier=2.0)
+    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), multiplier=2.0)
     solution = jp.solve(problem, "accelerated", tol=1e-6)
     assert solution.status == "optimal"
     assert any("float64 passes from step" in note for note in solution.notes)
@@ -129,11 +129,11 @@ def test_no_leakage_is_needed_where_one_symbol_is_near_enough():
 
 
 def test_a_budget_without_slack_leaves_the_nearest_symbols():
-    joint = smooth_joint(20, 3)
-    problem = jp.DistortionProblem(joint, DISTORTIONS["hamming"](20), budget=0.0)
+    joint = smooth_joint(40, 4)
+    problem = jp.DistortionProblem(joint, DISTORTIONS["hamming"](40), budget=0.0)
     solution = jp.solve(problem, "accelerated", tol=1e-6)
     assert solution.status == "optimal"
-    np.testing.assert_array_equal(solution.mechanism.matrix(), np.eye(20))
+    np.testing.assert_array_equal(solution.mechanism.matrix(), np.eye(40))
     np.testing.assert_allclose(solution.value, float(jp.probability.mutual_information(joint)), atol=1e-9)
 
 
@@ -159,7 +159,7 @@ def test_progress_is_told(rough):
 def test_the_reported_best_stays_the_best_when_the_precision_changes():
     """float64 goes on from the iterate of float32, whose value was 0.2 % above the best one found by then."""
     seen = []
-    problem = jp.DistortionProblem(smooth_joint(64, 5), DISTORTIONS["absolute"](64), multiplier=2.0)
+    problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), multiplier=2.0)
     solution = jp.solve(problem, "accelerated", tol=1e-6, progress=seen.append)
     changed = int(next(note for note in solution.notes if "float64" in note).split("from step ")[1].split()[0])
     assert seen[0].step < changed < seen[-1].step
@@ -183,7 +183,7 @@ def test_a_changed_budget_never_recompiles():
 
 def test_the_caller_keeps_float32():
     with jax.enable_x64(False):
-        problem = jp.DistortionProblem(smooth_joint(30, 3), DISTORTIONS["absolute"](30), budget=0.1)
+        problem = jp.DistortionProblem(smooth_joint(40, 4), DISTORTIONS["absolute"](40), budget=0.1)
         solution = jp.solve(problem, "accelerated", tol=1e-5)
         assert not jax.config.jax_enable_x64
         assert solution.status == "optimal"

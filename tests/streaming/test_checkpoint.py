@@ -113,9 +113,9 @@ def test_an_interrupt_leaves_a_state(tmp_path, undisturbed):
 
 
 def test_two_grids_skip_what_is_complete(tmp_path, often):
-    joint = smooth_joint(600, 3)
-    asked = jp.DistortionProblem(joint, jp.distortion.absolute(line(600)), budget=0.1)
-    path, solver = tmp_path / "state.npz", jp.TwoGrid(cells=20, most_cells=80)
+    joint = smooth_joint(128, 3)
+    asked = jp.DistortionProblem(joint, jp.distortion.absolute(line(128)), budget=0.1)
+    path, solver = tmp_path / "state.npz", jp.TwoGrid(cells=32, most_cells=64)  # as in test_two_grid.py
     whole = jp.solve(asked, solver, tol=1e-4)
     steps = []
     early = jp.solve(asked, solver, tol=1e-4, checkpoint=path, max_steps=int(whole.steps) - 2)

@@ -11,6 +11,9 @@ from jaxpriv.solvers.two_grid import coarsen, grid_of
 from .conftest import DISTORTIONS, line, smooth_joint
 
 RNG = np.random.default_rng(4)
+# Every size of an alphabet and of its cells is compiled: one of each serves wherever no other is needed.
+SIZE = 128
+CELLS = jp.TwoGrid(cells=32, most_cells=64)
 
 
 def check(problem, solution, exact=None):
@@ -22,7 +25,7 @@ def check(problem, solution, exact=None):
     return exact
 
 
-SMOOTH = [(kind, 128, form) for kind in DISTORTIONS for form in ({"budget": 0.05}, {"multiplier": 1.0})]
+SMOOTH = [(kind, SIZE, form) for kind in DISTORTIONS for form in ({"budget": 0.05}, {"multiplier": 1.0})]
 SMOOTH += [("absolute", 100, {"budget": 0.05})]  # a size that cells do not divide
 
 
@@ -36,7 +39,7 @@ SMOOTH += [("absolute", 100, {"budget": 0.05})]  # a size that cells do not divi
 )
 def test_smooth_ordered_data_is_certified_from_few_cells(kind, size, form):
     problem = jp.DistortionProblem(smooth_joint(size, 3), DISTORTIONS[kind](size), **form)
-    solution = jp.solve(problem, jp.TwoGrid(cells=32, most_cells=64), tol=1e-12, rtol=1e-2)
+    solution = jp.solve(problem, CELLS, tol=1e-12, rtol=1e-2)
     assert solution.status == "optimal"
     assert solution.solver == "two-grid"
     coset = getattr(solution.mechanism, "first", solution.mechanism)  # a mixture where a budget was repaired
@@ -47,13 +50,12 @@ def test_smooth_ordered_data_is_certified_from_few_cells(kind, size, form):
 @pytest.mark.parametrize("kind", ["absolute", pytest.param("squared", marks=pytest.mark.thorough)])
 def test_uneven_values_and_two_alphabets(kind):
     """The proof holds, and finer cells tell more, where no place in a cell can be kept exactly."""
-    size = 90
     make = {"absolute": jp.distortion.absolute, "squared": jp.distortion.squared}[kind]
-    x = np.sort(RNG.beta(2, 3, size))
-    for y in (None, np.linspace(0.0, 1.0, 70)):
-        problem = jp.DistortionProblem(smooth_joint(size, 3), make(x, y), multiplier=2.0)
+    x = np.sort(RNG.beta(2, 3, SIZE))
+    for y in (None, np.linspace(0.0, 1.0, 100)):
+        problem = jp.DistortionProblem(smooth_joint(SIZE, 3), make(x, y), multiplier=2.0)
         gaps, exact = [], None
-        for cells in (23, 45):
+        for cells in (32, 64):
             solution = jp.solve(problem, jp.TwoGrid(cells=cells, most_cells=cells), tol=1e-9)
             exact = check(problem, solution, exact)
             gaps.append(solution.gap)
@@ -127,12 +129,11 @@ def test_cells_of_any_two_alphabets_are_intervals_in_order():
 
 def test_the_order_of_the_symbols_does_not_matter():
     """Symbols are ordered by their values, not by their numbers."""
-    size = 64
-    joint, shuffle = smooth_joint(size, 3), RNG.permutation(size)
-    solver = jp.TwoGrid(cells=16, most_cells=16)
-    one = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(size)), multiplier=1.0), solver)
+    joint, shuffle = smooth_joint(SIZE, 3), RNG.permutation(SIZE)
+    solver = jp.TwoGrid(cells=32, most_cells=32)
+    one = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), multiplier=1.0), solver)
     two = jp.solve(
-        jp.DistortionProblem(joint[:, shuffle], jp.distortion.absolute(line(size)[shuffle]), multiplier=1.0), solver
+        jp.DistortionProblem(joint[:, shuffle], jp.distortion.absolute(line(SIZE)[shuffle]), multiplier=1.0), solver
     )
     np.testing.assert_allclose(two.value, one.value, rtol=1e-9)
     np.testing.assert_allclose(two.lower_bound, one.lower_bound, rtol=1e-9)
@@ -141,10 +142,10 @@ def test_the_order_of_the_symbols_does_not_matter():
 
 def test_the_released_alphabet_may_come_in_another_order():
     """The same set of values for X and Y, numbered differently: the mechanism's columns move along."""
-    joint, shuffle = smooth_joint(64, 3), RNG.permutation(64)
-    solver = jp.TwoGrid(cells=16, most_cells=16)
-    one = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(64)), multiplier=1.0), solver)
-    moved = jp.distortion.absolute(line(64), line(64)[shuffle])
+    joint, shuffle = smooth_joint(SIZE, 3), RNG.permutation(SIZE)
+    solver = jp.TwoGrid(cells=32, most_cells=32)
+    one = jp.solve(jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), multiplier=1.0), solver)
+    moved = jp.distortion.absolute(line(SIZE), line(SIZE)[shuffle])
     two = jp.solve(jp.DistortionProblem(joint, moved, multiplier=1.0), solver)
     np.testing.assert_allclose([two.value, two.lower_bound], [one.value, one.lower_bound], rtol=1e-9)
     np.testing.assert_allclose(two.mechanism.matrix(), one.mechanism.matrix()[:, shuffle], atol=1e-9)
@@ -158,10 +159,9 @@ def test_halving_the_cells_quarters_the_gap_on_smooth_data():
 
 def test_rough_data_keeps_a_valid_interval():
     """Roughness within the cells shows as a gap that stops falling; the interval stays valid."""
-    size = 64
-    joint = RNG.dirichlet(np.full(4 * size, 0.5)).reshape(4, size)
-    problem = jp.DistortionProblem(joint, jp.distortion.absolute(line(size)), budget=0.02)
-    solution = jp.solve(problem, jp.TwoGrid(cells=8, most_cells=32), tol=1e-4)
+    joint = RNG.dirichlet(np.full(3 * SIZE, 0.5)).reshape(3, SIZE)
+    problem = jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), budget=0.02)
+    solution = jp.solve(problem, CELLS, tol=1e-4)
     assert solution.status == "not_certified"
     check(problem, solution)
 
@@ -172,9 +172,9 @@ def test_auto_falls_back_and_says_so(monkeypatch):
 
     monkeypatch.setattr(_resources, "_ALWAYS", 0.0)
     monkeypatch.setattr(choice, "_AUTO_SHARE", 0.0)
-    monkeypatch.setitem(choice.SOLVERS, "two-grid", jp.TwoGrid(cells=8, most_cells=16))
-    joint = RNG.dirichlet(np.full(4 * 48, 0.5)).reshape(4, 48)
-    problem = jp.DistortionProblem(joint, jp.distortion.absolute(line(48)), budget=0.02)
+    monkeypatch.setitem(choice.SOLVERS, "two-grid", CELLS)
+    joint = RNG.dirichlet(np.full(3 * SIZE, 0.5)).reshape(3, SIZE)
+    problem = jp.DistortionProblem(joint, jp.distortion.absolute(line(SIZE)), budget=0.02)
     solution = jp.solve(problem, tol=1e-4)
     assert solution.status == "optimal"
     assert solution.notes[0].startswith("auto: two-grid first")
@@ -227,8 +227,8 @@ def test_a_frontier_by_auto_stays_on_tables(monkeypatch):
 
 
 def test_max_steps_counts_the_steps_of_all_grids():
-    problem = jp.DistortionProblem(smooth_joint(128, 3), jp.distortion.absolute(line(128)), budget=0.05)
-    solution = jp.solve(problem, "two-grid", tol=1e-9, max_steps=5)
+    problem = jp.DistortionProblem(smooth_joint(SIZE, 3), jp.distortion.absolute(line(SIZE)), budget=0.05)
+    solution = jp.solve(problem, CELLS, tol=1e-9, max_steps=5)
     assert solution.status == "not_certified"
     assert solution.steps == 5
 
