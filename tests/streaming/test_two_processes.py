@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -202,7 +201,7 @@ def ended(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def both(ended):
-    """What each of two processes finds in all scripts; in the first one they go on from the state of those that ended."""
+    """What each of two processes finds in all scripts; in the first they go on from the state of those that ended."""
     return _said(_started(2, (_BEGIN, _KILLED, _SHARED, _HALVES), str(ended[2]), "on"))
 
 
