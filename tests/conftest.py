@@ -40,7 +40,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # module imported later, inside a test, is checked as well.
 _PACKAGE = Path(__file__).resolve().parents[1] / "jaxpriv"
 # Public functions of these refuse bad arguments themselves, with an `InputError` that tests ask for.
-_OWN_CHECKS = {"jaxpriv.baselines", "jaxpriv.watchdog.design", "jaxpriv.watchdog.staircase"}
+_OWN_CHECKS = {"jaxpriv.baselines", "jaxpriv.watchdog", "jaxpriv.watchdog.staircase"}
 _SHAPES = "Float|Int|Bool|Joint|Mechanism|PrivateMarginal|UsefulMarginal|OutputJoint|Column|Scalar"
 _SHAPED = [
     name

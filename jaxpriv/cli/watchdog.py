@@ -13,7 +13,7 @@ from jaxpriv.cli._output import JsonRecord, MappingOptions, Units
 from jaxpriv.cli._tables import CountOptions, book_file, problem_of, symbols_of
 
 if TYPE_CHECKING:
-    from jaxpriv.watchdog.design import Watchdog
+    from jaxpriv.watchdog import Watchdog
     from jaxpriv.watchdog.perturbation import Perturbation
 
 # How many causes of what is withheld are printed; the JSON has all.

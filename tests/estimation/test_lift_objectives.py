@@ -19,13 +19,14 @@ from jaxpriv.estimation.lift import (
     ReverseKullbackLeiblerForm,
     SquaredHellingerForm,
     Trimmed,
+    _doubts,
     estimate,
     f_divergence,
     from_symbols,
     named,
+    over_splits,
 )
 from jaxpriv.estimation.lift._base import AbstractScorer, ceilings, project
-from jaxpriv.estimation.lift.evaluation import _doubts, over_splits
 from jaxpriv.estimation.lift.objectives import clip_inwards
 from jaxpriv.leakage import f_rules
 from jaxpriv.probability import mutual_information

@@ -29,8 +29,7 @@ from jaxpriv.estimation.audit import binomial, likelihood_ratio
 from jaxpriv.estimation.audit._information import ball_information, entropy, entropy_change, mutual_information
 from jaxpriv.estimation.audit.bounds import SampleUpperBounds
 from jaxpriv.estimation.audit.likelihood_ratio import KL, NEAR, ROUND, global_bound, of_prior, sides
-from jaxpriv.estimation.confidence import Population, population, seen_through
-from jaxpriv.estimation.confidence.population import mechanism_stack
+from jaxpriv.estimation.confidence import Population, mechanism_stack, population, seen_through
 from jaxpriv.estimation.confidence.sets import ROUND as ROUND_OUT
 from jaxpriv.estimation.confidence.sets import chord_sum, clopper_pearson, divergence_radius, relative_entropy_limit
 from jaxpriv.leakage import AbstractLeakage

@@ -34,7 +34,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.estimation.tables.readers import Column
 
 if TYPE_CHECKING:
-    from jaxpriv.estimation.tables.codebook import Codebook
+    from jaxpriv.estimation.tables import Codebook
 
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
