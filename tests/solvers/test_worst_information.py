@@ -13,7 +13,7 @@ from jaxpriv.leakage.rule_sets import Power, Role
 from jaxpriv.presolve.reduction import Reduced
 from jaxpriv.program.convex import in_lanes
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
-from jaxpriv.solvers._parts import in_precision
+from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving import loops
 from jaxpriv.solving.kinds import Kinds
