@@ -176,23 +176,19 @@ def lagrangian(program: Program, mechanism: Arr, k: Arr, eta: Arr, price: Arr) -
         price = shared_prices(xp, program, price)
     used = (program.constraints * mechanism).sum(axis=(1, 2))
     total = (program.cost * mechanism).sum() + price[:limits] @ (used - program.budgets)
-    start, worst, limit = 0, 0, limits
-    for term in program.terms:
-        own = k[:, start : start + len(term.rows)]
-        start += len(term.rows)
+    for term, at in zip(program.terms, program.layout, strict=True):
+        own = k[:, at.rows]
         w = jnp.matmul(term.rows, mechanism, precision="highest") if xp is jnp else term.rows @ mechanism
         if term.role is Role.WORST:
             if term.smooth:
-                total = total + (eta[:, worst] * (column_values(term, w) + term.offset @ mechanism)).sum()
-                worst += 1
+                total = total + (eta[:, at.worst] * (column_values(term, w) + term.offset @ mechanism)).sum()
             else:
                 total = total + _claimed_above(xp, term, own, w)
             continue
         weight = 1.0
         if term.priced:
-            weight = price[limit]
+            weight = price[at.limit]
             total = total - weight * term.bound
-            limit += 1
         total = total + (weight * column_values(term, w).sum() if term.smooth else _claimed(xp, term, own, weight, w))
     return total
 

@@ -424,12 +424,9 @@ def no_rules(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def prior_rules(program: Program, price: np.ndarray) -> np.ndarray:
     """The rules k (T,) about an output that is independent of S, at the prices of the limits on sums (B,)."""
-    limit = len(program.budgets)
     rules = [np.zeros(0)]
-    for term in program.terms:
-        weight = float(term.role is Role.OBJECTIVE)
-        if term.priced:
-            weight, limit = price[limit], limit + 1
+    for term, at in zip(program.terms, program.layout, strict=True):
+        weight = price[at.limit] if term.priced else float(term.role is Role.OBJECTIVE)
         rules.append(weight * np.asarray(prior_rule(term)) if weight else np.zeros(len(term.rows)))
     return np.concatenate(rules)
 
@@ -437,13 +434,10 @@ def prior_rules(program: Program, price: np.ndarray) -> np.ndarray:
 def entry_costs(program: Program, k: np.ndarray, eta: np.ndarray) -> np.ndarray:
     """What every entry costs, (X, Y), beside the prices of the budgets."""
     costs = np.array(program.cost, dtype=np.float64)
-    start, worst = 0, 0
-    for term in program.terms:
-        costs += (k[:, start : start + len(term.rows)] @ term.rows).T
-        start += len(term.rows)
-        if term.smooth and term.role is Role.WORST:
-            costs += np.outer(term.offset, eta[:, worst])
-            worst += 1
+    for term, at in zip(program.terms, program.layout, strict=True):
+        costs += (k[:, at.rows] @ term.rows).T
+        if at.worst is not None:
+            costs += np.outer(term.offset, eta[:, at.worst])
     return costs
 
 

@@ -206,15 +206,11 @@ def _diagonal(terms: Sequence[Term]) -> bool:
 
 def _weights(program: Program, eta: Arr, price: Arr) -> list[Arr]:
     """What the rules of every term are multiplied by in k, (Y,) each."""
-    worst, limit, weights = 0, len(program.budgets), []
-    for term in program.terms:
-        weight = np.ones(len(eta), eta.dtype)
-        if term.priced:
-            weight, limit = weight * price[limit], limit + 1
-        elif term.smooth and term.role is Role.WORST:
-            weight, worst = eta[:, worst], worst + 1
-        weights.append(weight)
-    return weights
+    one = np.ones(len(eta), eta.dtype)
+    return [
+        one * price[at.limit] if at.limit is not None else one if at.worst is None else eta[:, at.worst]
+        for at in program.layout
+    ]
 
 
 @dataclass(frozen=True)

@@ -236,30 +236,23 @@ def _claimed(xp: ModuleType, program: Program, k: Arr, eta: Arr, price: Arr, ind
         price = shared_prices(xp, program, price)
     cost = xp.asarray(program.cost, dtype=k.dtype)
     size = abs(cost).max(axis=-1).sum(axis=-1)
-    spent, start, worst, limit = 0.0, 0, 0, limits
-    for term in program.terms:
-        rows = term.rows.shape[-2]
-        own = k[..., start : start + rows]
-        start += rows
+    spent = 0.0
+    for term, at in zip(program.terms, program.layout, strict=True):
+        own = k[..., at.rows]
         weight = xp.ones(k.shape[:-1], dtype=k.dtype)
         if independence and term.independent:
-            if term.priced:
-                weight, limit = weight * price[..., limit, None], limit + 1
-            else:
-                weight, worst = eta[..., worst], worst + 1
+            weight = weight * price[..., at.limit, None] if term.priced else eta[..., at.worst]
             valid = _deviations(xp, term, own, weight)
             cost = cost + xp.swapaxes(valid @ term.rows, -1, -2)
             size = size + 2 * (abs(valid) @ abs(term.rows)).max(axis=-2).sum(axis=-1)
             size = size + abs(valid).max(axis=(-2, -1)) * abs(term.rows).sum(axis=-2).max(axis=-1)
             continue
         if term.priced:
-            weight = weight * price[..., limit, None]
-            spent = spent + price[..., limit] * term.bound
-            size = size + abs(price[..., limit] * term.bound)
-            limit += 1
+            weight = weight * price[..., at.limit, None]
+            spent = spent + price[..., at.limit] * term.bound
+            size = size + abs(price[..., at.limit] * term.bound)
         elif term.smooth and term.role is Role.WORST:
-            weight = eta[..., worst]
-            worst += 1
+            weight = eta[..., at.worst]
             cost = cost + term.offset[..., None] * weight[..., None, :]
             size = size + (abs(term.offset)[..., None] * weight[..., None, :]).max(axis=-1).sum(axis=-1)
         valid = _into_set(xp, term, own, weight)

@@ -24,7 +24,7 @@ Every problem of Calmon-Fawaz's Theorems 1 and 2, Remarks 1, 3 and 4 and Corolla
 
 import enum
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -54,6 +54,14 @@ class Form(enum.Enum):
 _FORMS = {Role.OBJECTIVE: Form.OBJECTIVE, Role.PEAK: Form.WORST, Role.AVERAGE: Form.LIMIT}
 
 
+class Layout(NamedTuple):
+    """Where a term stands in the stacked arrays; all static."""
+
+    rows: slice
+    worst: int | None  # its column of eta
+    limit: int | None  # its place among the prices
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Program:
@@ -72,6 +80,18 @@ class Program:
     diagonal: bool = field(metadata={"static": True}, default=False)  # one term, whose rows are a diagonal matrix
     # Whether the value of a minimax program is the logarithm of its peak.
     logarithmic: bool = field(metadata={"static": True}, default=False)
+
+    @property
+    def layout(self) -> tuple[Layout, ...]:
+        """Where every term stands in the stacked rules and prices."""
+        found: list[Layout] = []
+        start, worst, limit = 0, 0, self.budgets.shape[-1]
+        for term in self.terms:
+            size, of_outputs = term.rows.shape[-2], term.smooth and term.role is Role.WORST
+            rows = slice(start, start + size)
+            found.append(Layout(rows, worst if of_outputs else None, limit if term.priced else None))
+            start, worst, limit = start + size, worst + of_outputs, limit + term.priced
+        return tuple(found)
 
     @property
     def peaked(self) -> bool:

@@ -28,7 +28,7 @@ from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.leakage.custom_loss import CENTRED
 from jaxpriv.leakage.rule_sets import Boundary, Role, Term
-from jaxpriv.program.convex import Program
+from jaxpriv.program.convex import Layout, Program
 
 # The sets of decision rules as the method takes them: rules counted from the centre of their term.
 
@@ -86,14 +86,6 @@ class Point(NamedTuple):
 # is left of the products, divided by the price of the set, and by this share of it: a step that solves for the products
 # then treats the kink as it treats a corner of the mechanisms.
 _SMOOTHED, _SMOOTHEST = 0.3, 0.3
-
-
-class Layout(NamedTuple):
-    """Where a term stands in the stacked arrays; all static."""
-
-    rows: slice
-    worst: int | None  # its column of eta
-    limit: int | None  # its place among the prices
 
 
 class Data(NamedTuple):
@@ -207,14 +199,9 @@ class Data(NamedTuple):
 def rearrange(program: Program, *, dense: bool = False) -> Data:
     """The program in the form that the solvers work on; `dense`: the rows as a matrix even where they are diagonal."""
     diagonal = program.diagonal and not dense
-    layout: list[Layout] = []
-    start, worst, limit = 0, 0, program.budgets.shape[0]
-    for term in program.terms:
-        size = term.rows.shape[0]
-        own_worst = worst if term.smooth and term.role is Role.WORST else None
-        own_limit = limit if term.priced else None
-        layout.append(Layout(slice(start, start + size), own_worst, own_limit))
-        start, worst, limit = start + size, worst + (own_worst is not None), limit + (own_limit is not None)
+    layout = program.layout
+    worst = sum(at.worst is not None for at in layout)
+    limit = program.budgets.shape[0] + sum(at.limit is not None for at in layout)
     sizes = [term.rows.shape[0] for term in program.terms]
     a = xp.diagonal(program.terms[0].rows) if diagonal else xp.concatenate([term.rows for term in program.terms])
     support = program.support.T
@@ -235,7 +222,7 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
     return Data(
         program=program,
         a=a,
-        rows=start,
+        rows=sum(sizes),
         diagonal=diagonal,
         cap=xp.concatenate(cap),
         linear=linear,
@@ -247,7 +234,7 @@ def rearrange(program: Program, *, dense: bool = False) -> Data:
         h=h,
         marks=marks,
         pairs=pairs,
-        layout=tuple(layout),
+        layout=layout,
         normed=tuple(j for j, term in enumerate(program.terms) if term.smooth or term.normalised),
         sums=(xp.diagonal(program.terms[0].rows),)
         if diagonal
@@ -284,7 +271,7 @@ def _rates(program: Program) -> Arr | None:
     return xp.stack([xp.zeros_like(program.mass) if term.rate is None else term.rate for term in worst])
 
 
-def _priced(terms: tuple[Term, ...], layout: list[Layout], limits: int, worst: int) -> np.ndarray:
+def _priced(terms: tuple[Term, ...], layout: tuple[Layout, ...], limits: int, worst: int) -> np.ndarray:
     columns = [np.zeros(0, int)]
     for term, place in zip(terms, layout, strict=True):
         at = limits + worst
