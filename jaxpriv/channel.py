@@ -188,7 +188,41 @@ class Deterministic(AbstractChannel):
         return self.target[index]
 
 
-class ShiftedCoset(AbstractChannel):
+class _AbstractCoset(AbstractChannel):
+    """A few symbols that each x may release, with their probabilities."""
+
+    @property
+    @abstractmethod
+    def reached(self) -> int:
+        """Numbers of a row of `_targets`."""
+
+    @abstractmethod
+    def _targets(self, index: Arr) -> tuple[Arr, Arr]:
+        """(released symbols, probabilities), both (B, `reached`)."""
+
+    def weights(self, index: Arr) -> Arr:
+        targets, probabilities = self._targets(index)  # targets may coincide
+        rows = jnp.arange(len(targets))[:, None]
+        return jnp.zeros((len(targets), self.shape[1])).at[rows, targets].add(probabilities)
+
+    def draw(self, key: Array, index: Arr) -> Arr:
+        targets, probabilities = self._targets(index)
+        cell = jax.random.categorical(key, jnp.log(probabilities), axis=1)
+        return jnp.take_along_axis(targets, cell[:, None], axis=1)[:, 0]
+
+    def _expected(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Arr:
+        """E d_k, from the few outputs that each x can have."""
+
+        def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
+            targets, probabilities = self._targets(index)
+            mass = jnp.where(valid, joint.columns(index).sum(axis=0), 0.0)
+            costs = [(probabilities * d.pairs(index[:, None], targets)).sum(axis=1) for d in distortions]
+            return jnp.stack(costs) @ mass, None
+
+        return stream(on_block, joint, self.shape[0], block_size(self.reached, 8), mesh)[0]
+
+
+class ShiftedCoset(_AbstractCoset):
     """Cells of `width` consecutive symbols: draw a new cell, keep the place in the cell.
 
     x at position p of its order releases the symbol at position p + width (j - i), i its cell and j ~ moves[i]
@@ -207,7 +241,6 @@ class ShiftedCoset(AbstractChannel):
 
     @property
     def reached(self) -> int:
-        """Numbers of a row of `_targets`."""
         return len(self.moves)
 
     def _targets(self, index: Arr) -> tuple[Arr, Arr]:
@@ -216,9 +249,6 @@ class ShiftedCoset(AbstractChannel):
         cell = position // self.width
         moved = position + self.width * (jnp.arange(len(self.moves)) - cell)
         return self.released[jnp.minimum(moved, len(self.order) - 1)], self.moves[cell[:, 0]]
-
-    def weights(self, index: Arr) -> Arr:
-        return _spread(*self._targets(index), self.shape[1])
 
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         size, cells = len(self.order), len(self.moves)
@@ -229,13 +259,10 @@ class ShiftedCoset(AbstractChannel):
         moved = jnp.matmul(self.moves.T, padded.reshape(cells, -1), precision="highest").reshape(-1, private)
         beyond = moved[size:].sum(axis=0)
         columns = jnp.zeros((size, private)).at[self.released].set(moved[:size].at[-1].add(beyond))
-        return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
-
-    def draw(self, key: Array, index: Arr) -> Arr:
-        return _draw_target(self, key, index)
+        return Pushed(columns, self._expected(joint, distortions, mesh), jnp.zeros(()))
 
 
-class SpreadCoset(AbstractChannel):
+class SpreadCoset(_AbstractCoset):
     """`ShiftedCoset` between two alphabets: k symbols of a cell of X are spread, in order, over the l of one of Y.
 
     The symbol at place r of its cell i stands for the shares from r/k to (r + 1)/k of that cell. It draws j ~ moves[i]
@@ -257,7 +284,6 @@ class SpreadCoset(AbstractChannel):
 
     @property
     def reached(self) -> int:
-        """Numbers of a row of `_targets`."""
         return self.moves.shape[1] * self.most
 
     def _targets(self, index: Arr) -> tuple[Arr, Arr]:
@@ -272,9 +298,6 @@ class SpreadCoset(AbstractChannel):
         probabilities = self.moves[cell][:, :, None] * share
         return targets.reshape(len(cell), -1), probabilities.reshape(len(cell), -1)
 
-    def weights(self, index: Arr) -> Arr:
-        return _spread(*self._targets(index), self.shape[1])
-
     def push(self, joint: AbstractJoint, distortions: tuple[AbstractDistortion, ...], mesh: Mesh | None) -> Pushed:
         inputs, outputs = self.shape
 
@@ -285,39 +308,7 @@ class SpreadCoset(AbstractChannel):
             return jnp.zeros((outputs, columns.shape[1])).at[targets].add(parts), None
 
         columns = stream(on_block, joint, inputs, block_size(self.reached * joint.shape[0], 8), mesh)[0]
-        return Pushed(columns, _expected(self, joint, distortions, mesh), jnp.zeros(()))
-
-    def draw(self, key: Array, index: Arr) -> Arr:
-        return _draw_target(self, key, index)
-
-
-def _spread(targets: Arr, probabilities: Arr, outputs: int) -> Arr:
-    """Rows (B, Y) with `probabilities` at `targets` (which may coincide)."""
-    rows = jnp.arange(len(targets))[:, None]
-    return jnp.zeros((len(targets), outputs)).at[rows, targets].add(probabilities)
-
-
-def _draw_target(channel: ShiftedCoset | SpreadCoset, key: Array, index: Arr) -> Arr:
-    targets, probabilities = channel._targets(index)
-    cell = jax.random.categorical(key, jnp.log(probabilities), axis=1)
-    return jnp.take_along_axis(targets, cell[:, None], axis=1)[:, 0]
-
-
-def _expected(
-    channel: ShiftedCoset | SpreadCoset,
-    joint: AbstractJoint,
-    distortions: tuple[AbstractDistortion, ...],
-    mesh: Mesh | None,
-) -> Arr:
-    """E d_k, from the few outputs that each x can have."""
-
-    def on_block(joint: AbstractJoint, index: Arr, valid: Arr) -> tuple[PyTree, PyTree]:
-        targets, probabilities = channel._targets(index)
-        mass = jnp.where(valid, joint.columns(index).sum(axis=0), 0.0)
-        costs = [(probabilities * d.pairs(index[:, None], targets)).sum(axis=1) for d in distortions]
-        return jnp.stack(costs) @ mass, None
-
-    return stream(on_block, joint, channel.shape[0], block_size(channel.reached, 8), mesh)[0]
+        return Pushed(columns, self._expected(joint, distortions, mesh), jnp.zeros(()))
 
 
 class Mixture(AbstractChannel):

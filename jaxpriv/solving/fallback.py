@@ -187,7 +187,6 @@ def with_next_method(
             return _or_by_cutting_planes(problem, first, goal, max_steps, clock)
         return _or_by_simplex(problem, first, goal, clock) if stalled or first.stopped else first
     name = "accelerated" if problem.streams else "mirror-descent"
-    note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     try:
         if problem.streams:
             solver = AcceleratedGradient()
@@ -204,10 +203,15 @@ def with_next_method(
     begun = time.perf_counter()
     stages = Stages(problem, f"{first.solver}, {name}", MirrorDescent(), 0, clock, int(first.steps + second.steps))
     joined = stages.joined(np.asarray(best.mechanism), proof, stages.name, own_goal(problem, goal), begun)
-    if first.seconds and second.seconds:
-        seconds = {key: took + second.seconds[key] for key, took in first.seconds.items()}
-        joined = dataclasses.replace(joined, seconds=seconds)
-    return dataclasses.replace(joined, notes=(*first.notes, note))
+    return _noted(first, name, joined, second.seconds)
+
+
+def _noted(first: Solution, name: str, result: Solution, seconds: dict[str, float] | None = None) -> Solution:
+    """`result` with a note on the method that came after `first`, and its `seconds` with those of `first`."""
+    note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
+    if first.seconds and seconds:
+        result = dataclasses.replace(result, seconds={key: took + seconds[key] for key, took in first.seconds.items()})
+    return dataclasses.replace(result, notes=(*first.notes, note))
 
 
 def _or_by_cutting_planes(
@@ -236,19 +240,14 @@ def _or_by_cutting_planes(
         found = off_face(program, face, *found)
     answer = stages.certified(lowered.program, lowered.limits, *found, rounds, f"{first.solver}, {name}")
     second = stages.conclude(lowered, answer, goal, begun)
-    note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     if answer.violation > 0 or not second.gap < first.gap:
-        return dataclasses.replace(first, notes=(*first.notes, note))
-    seconds = second.seconds or {}
-    if first.seconds and second.seconds:
-        seconds = {key: took + second.seconds[key] for key, took in first.seconds.items()}
-    return dataclasses.replace(second, seconds=seconds, notes=(*first.notes, note))
+        return _noted(first, name, first)
+    return _noted(first, name, second, second.seconds)
 
 
 def _or_by_simplex(problem: DistortionProblem, first: Solution, goal: Goal, clock: Clock) -> Solution:
     """`first`, or what the simplex method gives where its gap is smaller."""
     name = "linear-program"
-    note = f"auto: {name} next, {first.solver} ended at a gap of {first.gap:.2e}"
     second = solve_dense(problem, name, LinearProgram(), goal, 0, False, clock)
     best = min(first, second, key=lambda one: (one.gap < 0, one.gap))  # a value below its bound exceeds a limit
-    return dataclasses.replace(best, notes=(*first.notes, note))
+    return _noted(first, name, best)
