@@ -102,7 +102,7 @@ def one_hot(columns: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def encode(
-    numeric: ArrayLike | None = None, *, categories: Sequence[int] | None = None, sizes: Sequence[int] | None = None
+    numeric: ArrayLike | None = None, *, categories: ArrayLike | None = None, sizes: Sequence[int] | None = None
 ) -> np.ndarray:
     """`(n, d)` rows of X as estimators get them: `numeric`, then the indicators of each category in turn.
 
@@ -134,7 +134,7 @@ def from_features(
     private: ArrayLike,
     numeric: ArrayLike | None = None,
     *,
-    categories: Sequence[int] | None = None,
+    categories: ArrayLike | None = None,
     sizes: Sequence[int] | None = None,
     private_size: int | None = None,
 ) -> Samples:
