@@ -31,8 +31,8 @@ def problem_of(seed, sizes, measure, budgets=1, joint=None):
     cheapest = tables[0] == tables[0].min(axis=1, keepdims=True)
     inside = 0.8 * cheapest + 0.2 * rng.dirichlet(np.ones(outputs), size=inputs)
     limits = [float((joint.sum(axis=0)[:, None] * table * inside).sum()) * 1.02 for table in tables]
-    many: dict[str, Any] = {"budget": limits[0]} if budgets == 1 else {"budget": limits}
-    return jp.DistortionProblem(joint, tables[0] if budgets == 1 else tables, leakage=measure, **many)
+    given: dict[str, Any] = {"budget": limits[0]} if budgets == 1 else {"budget": limits}
+    return jp.DistortionProblem(joint, tables[0] if budgets == 1 else tables, leakage=measure, **given)
 
 
 def program_of(problem):

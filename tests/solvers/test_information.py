@@ -18,10 +18,11 @@ from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solvers.interior_point.candidate import dual_bound, objective
 from jaxpriv.solvers.interior_point.system import rearrange
-from jaxpriv.solving import kinds, loops, many
+from jaxpriv.solving import loops
 from jaxpriv.solving.kinds import Kinds
 from jaxpriv.testing import random_joint
 from tests.information import program_on
+from tests.solvers.minimax_cases import only_kernels
 
 kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
 each = pytest.mark.usefixtures("instructions")
@@ -193,17 +194,7 @@ def _problems(count, sizes, **more):
 
 @pytest.fixture
 def nothing_else(monkeypatch):
-    """Nothing is compiled, and nothing is iterated on in NumPy."""
-
-    def refuse(*_):
-        raise AssertionError("something was compiled or iterated on")
-
-    for module in (many, loops):
-        monkeypatch.setattr(module, "compiled", refuse)
-    monkeypatch.setattr(loops, "on_host", refuse)
-    monkeypatch.setattr(InteriorPoint, "step", refuse)
-    monkeypatch.setattr(loops, "_ENOUGH", 0.0)
-    monkeypatch.setattr(kinds, "WORTH_COMPILING", 0.0)
+    only_kernels(monkeypatch)
 
 
 @kernels

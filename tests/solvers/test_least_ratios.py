@@ -134,7 +134,9 @@ def test_a_start_that_fails_is_followed_by_those_of_the_method(monkeypatch):
     assert reduced.goal.met(found)
     assert reduced.goal.met(wanted)
     assert short < steps == wanted_steps
-    assert found.value == pytest.approx(wanted.value, abs=1e-6)  # each is within the tolerance of the optimum
+    # Two pairs of bounds on one optimum.
+    assert found.bound <= wanted.value + 1e-12
+    assert wanted.bound <= found.value + 1e-12
 
 
 @kernels
