@@ -100,8 +100,8 @@ def describe(value: PyTree, device: jax.Device, static: bool = False) -> Descrip
         return "dtype", value.name
     if isinstance(value, (tuple, list)):
         return _name(kind), *(describe(item, device, static) for item in value)
-    if kind is dict and all(type(key) is str for key in value):
-        return "dict", *((key, describe(value[key], device, static)) for key in sorted(value))
+    if kind is dict and ({type(key) for key in value} in ({str}, {int}, set())):
+        return "dict", *((repr(key), describe(value[key], device, static)) for key in sorted(value))
     if kind is functools.partial:
         return "partial", *(describe(part, device, static) for part in (value.func, value.args, value.keywords))
     if dataclasses.is_dataclass(kind):
@@ -374,6 +374,23 @@ def _kept_name(function: Callable[..., PyTree], args: tuple[PyTree, ...], backen
         return None
 
 
+def _key(function: Callable[..., PyTree], args: tuple[PyTree, ...], donated: int | None) -> Hashable:
+    """What a program depends on within a process."""
+    leaves, structure = jax.tree.flatten(args)
+    shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    return function, structure, shapes, target_platform(), jax.config.jax_default_device, donated
+
+
+def is_ready(function: Callable[..., PyTree], *args: PyTree) -> bool:
+    """Whether there is an executable of `function(*args)`, in memory or on disk."""
+    with _LOCK:
+        program = _PROGRAMS.get(_key(function, args, None))
+    if program is not None and program.run is not None:
+        return True
+    name = _kept_name(function, args, target_platform())
+    return name is not None and kept.has(name)
+
+
 def compiled(
     function: Callable[..., PyTree], *args: PyTree, donated: int | None = None
 ) -> tuple[Callable[[], PyTree], float]:
@@ -387,9 +404,7 @@ def compiled(
     Threads that ask for the same program wait for the one that compiles it; those that ask for others do not.
     """
     refuse_after_fork()
-    leaves, structure = jax.tree.flatten(args)
-    backend, chosen = target_platform(), jax.config.jax_default_device
-    key = (function, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), backend, chosen, donated)
+    backend, key = target_platform(), _key(function, args, donated)
     with _LOCK:
         program = _PROGRAMS.setdefault(key, _Program())
         _PROGRAMS.move_to_end(key)

@@ -128,6 +128,16 @@ def clear() -> Contents:
     return Contents(len(sizes), sum(sizes))
 
 
+def has(key: str) -> bool:
+    """Whether there is a file of this name. What it holds is not read."""
+    try:
+        with _opened(create=False) as place:
+            os.stat(key + _SUFFIX, dir_fd=place, follow_symlinks=False)
+    except (UnusableError, OSError):  # `load` logs what is unsafe, once it is needed
+        return False
+    return True
+
+
 def load(key: str, args: tuple[PyTree, ...]) -> Callable[..., PyTree] | None:
     """The executable of this name, ready to be called with arguments like `args`; None if there is none to be used."""
     try:

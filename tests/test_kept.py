@@ -19,12 +19,15 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+import jaxpriv as jp
+import jaxpriv.leakage as lk
 from jaxpriv import _compile
 from jaxpriv import _kept as kept
-from jaxpriv._compile import NoKeyError, compiled, key_of, own_settings
+from jaxpriv._compile import NoKeyError, compiled, is_ready, key_of, own_settings
 from jaxpriv._numerics import positive, safe_log
 from jaxpriv.program.convex import Form
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
+from jaxpriv.solving import loops
 
 ROOT = Path(__file__).parents[1]
 ONE = np.array([1.0, np.e])
@@ -76,6 +79,20 @@ def test_what_was_compiled_is_loaded(place, run):
     assert run(ONE, function=positive)[1]  # another function
 
 
+@pytest.mark.parametrize("measure", [lk.MutualInformation(), lk.Sibson(2.0), lk.MaxLift()], ids=repr)
+def test_a_run_in_portions_is_kept_as_a_whole(place, monkeypatch, measure):
+    """Its state between two portions is an argument of the program."""
+    monkeypatch.setenv(loops.SWITCH, "always")
+    problem = jp.DistortionProblem(np.diag([0.4, 0.3]) + 0.075, 1.0 - np.eye(2), leakage_budget=0.1, leakage=measure)
+    asked = []
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(_compile, "_PROGRAMS", type(_compile._PROGRAMS)())
+            patch.setattr(_compile, "_options", lambda backend: asked.append(backend) or {})
+            assert jp.solve(problem, time_limit=60.0).status == "optimal"
+        assert len(asked) == len(files(place)) > 1  # nothing more in the second process
+
+
 def test_switched_off_nothing_is_written(place, run, monkeypatch):
     monkeypatch.setenv(kept.SWITCH, "off")
     assert run(ONE)[1]
@@ -95,6 +112,19 @@ def test_the_folder_is_the_users_own_cache(place, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/of")
     assert kept.folder() == Path("/home/of/.cache/jaxpriv/executables")
+
+
+def test_what_is_ready_is_known_without_loading_it(place, run):
+    assert not is_ready(safe_log, ONE)
+    run(ONE)  # in another process, so to speak
+    with own_settings():
+        assert is_ready(safe_log, 2 * ONE)
+        assert not is_ready(safe_log, np.ones(3))
+        files(place)[0].unlink()
+        assert not is_ready(safe_log, ONE)
+        compiled(safe_log, ONE)
+        files(place)[0].unlink()
+        assert is_ready(safe_log, ONE)  # in memory
 
 
 def test_beside_jaxs_own_cache_nothing_is_kept(place, monkeypatch):
@@ -319,6 +349,9 @@ def test_keys_differ_where_programs_do():
         (safe_log, ([ONE],)),
         (safe_log, ((ONE,),)),
         (safe_log, ({"a": ONE},)),
+        (safe_log, ({"0": ONE},)),
+        (safe_log, ({0: ONE},)),
+        (safe_log, ({1: ONE},)),
         (safe_log, (ONE, None)),
         (safe_log, (goal,)),
         (safe_log, (InteriorPoint(), ONE)),
@@ -349,9 +382,10 @@ def test_keys_differ_where_programs_do():
         (safe_log.__get__(ONE), ()),
         (safe_log, (ONE, files)),
         (safe_log, ({1, 2},)),
+        (safe_log, ({(0,): ONE},)),
         (safe_log, (Trap("x"),)),
     ],
-    ids=["lambda", "caller", "method", "static", "set", "class"],
+    ids=["lambda", "caller", "method", "static", "set", "keys", "class"],
 )
 def test_what_cannot_be_written_down_has_no_key(function, args):
     with pytest.raises(NoKeyError):

@@ -217,6 +217,30 @@ def test_large_programs_and_other_devices_are_compiled(monkeypatch, forgotten):
     assert not loops.suits(PrimalDualHybridGradient(), program, 1e-4)
 
 
+def test_a_program_of_middle_size_is_compiled_where_that_is_quick(forgotten):
+    class Program(NamedTuple):
+        terms: tuple = ()
+
+    solver, program, middle = InteriorPoint(), Program(), 5 * loops.SMALL
+    assert loops.suits(solver, program, middle)
+    assert not loops.suits(solver, program, middle, ready=lambda: True)
+    assert loops.suits(solver, program, loops.SMALL, ready=lambda: True)  # loading would take longer
+    assert not loops.suits(solver, program, middle, count=8)  # the points of a curve, each as long
+    assert loops.suits(solver, program, loops.SMALL, count=1000)
+    with loops.repeatable():  # what is on disk changes no digit of a result
+        assert loops.suits(solver, program, middle, ready=lambda: True)
+
+
+def test_kernels_take_larger_programs_while_nobody_waits_for_a_step(monkeypatch, forgotten):
+    monkeypatch.setattr(loops.whole, "takes", lambda solver, program: True)
+    larger = 2 * loops._MEDIUM
+    assert loops.suits(InteriorPoint(), (), larger)
+    assert loops.suits(InteriorPoint(), (), larger, ready=lambda: True)
+    assert not loops.suits(InteriorPoint(), (), larger, watched=True)
+    assert not loops.suits(InteriorPoint(), (), larger, count=2)
+    assert not loops.suits(InteriorPoint(), (), 2 * larger)
+
+
 # -- the end ---------------------------------------------------------------------------------------
 
 

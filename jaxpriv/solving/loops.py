@@ -21,6 +21,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -30,7 +31,7 @@ from threadpoolctl import ThreadpoolController
 
 from jaxpriv import _lanes
 from jaxpriv._clock import Clock
-from jaxpriv._compile import compiled, on_host, target_platform
+from jaxpriv._compile import compiled, is_ready, on_host, target_platform
 from jaxpriv._native import absence
 from jaxpriv._types import Arr, ScalarLike
 from jaxpriv.errors import InputError
@@ -50,14 +51,21 @@ from jaxpriv.solvers import (
 from jaxpriv.solvers.interior_point import whole
 
 SWITCH = "JAXPRIV_COMPILE"
-# Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y.
+# Predicted seconds of a compiled step up to which a program is small: 64 symbols each of S, X and Y. Loading an
+# executable from disk takes about as long as NumPy takes for such a solve.
 SMALL = 7e-3
+# The same of all problems of a batch together up to which NumPy takes less time for their solves than compiling takes:
+# one of 128 symbols, where it takes 1.7 to 4.5 s and compiling 4 to 9.
+_MEDIUM = 0.11
+# The same up to which kernels for whole solves are called, which cannot be interrupted: one problem of 170 symbols (of
+# LDP, whose programs have twice the rows, 128) takes about 2 s.
+_AT_ONCE = 0.35
 # The same up to which a kernel for whole solves, on one thread, takes less time than compiled code on two: 40
 # symbols. Measured at 8 to 64.
 _WHOLE = 1.5e-3
-# Processor seconds in NumPy after which a program of the same structure and shapes is compiled: about what compiling
-# takes (6 with all cores busy), so that together they are never more than twice what the better of the two would have
-# taken alone. A batch takes twice as long.
+# Processor seconds without compiling after which a program of the same structure and shapes is compiled: about what
+# compiling takes (6 with all cores busy), so that together they are seldom more than twice what the better of the two
+# would have taken alone. A batch takes twice as long.
 _ENOUGH = 4.0
 # Programs whose seconds are remembered: the least recently used one is dropped, and counts from 0 again.
 _MOST_KNOWN = 1024
@@ -137,22 +145,35 @@ def compile_setting() -> str:
     return choice
 
 
-def suits(solver: AbstractSolver, program: PyTree, step: float, compiling: float = 1.0, watched: bool = False) -> bool:
+def suits(
+    solver: AbstractSolver,
+    program: PyTree,
+    step: float,
+    count: int = 1,
+    compiling: float = 1.0,
+    watched: bool = False,
+    ready: Callable[[], bool] = lambda: False,
+) -> bool:
     """Whether a program is run without compiling: by NumPy, or as a whole by a kernel.
 
-    `step`: the predicted seconds of a compiled step; `compiling`: what compiling the loop takes, in times of one
-    program; `watched`: whether every step is to be reported, or a clock asked after it.
+    `step`: the predicted seconds of a compiled step of each of `count` programs; `compiling`: what compiling the loop
+    takes, in times of one program; `watched`: whether every step is reported, or a time limit checked after it;
+    `ready`: whether there is an executable, in memory or on disk.
     """
     choice = compile_setting()
     if choice == "always" or not solver.uncompiled(program):
         return False
     if choice == "never":
         return True
-    if step > SMALL or target_platform() != "cpu":
+    by_kernel = not watched and whole.takes(solver, program)
+    most = max(SMALL, (_AT_ONCE if by_kernel else _MEDIUM) / count)
+    if step > most or target_platform() != "cpu":
         return False
-    if _REPEATABLE.get() or (not watched and step <= _WHOLE and whole.takes(solver, program)):
+    if _REPEATABLE.get() or (by_kernel and step <= _WHOLE):
         return True
-    return spent(_key(solver, program)) < compiling * _ENOUGH
+    if spent(_key(solver, program)) >= compiling * _ENOUGH:
+        return False
+    return by_kernel or step <= SMALL or not ready()
 
 
 def iterate_uncompiled(
@@ -374,17 +395,20 @@ def run(
         padding: how many instances at the end of a batch are copies of the one before them.
     """
     instances = loop.instances(*data)
-    if suits(solver, instances[0][0], step / len(instances), loop.compiling, clock.watched):
+    at_once = not clock.watched and step * limit <= _SHORT
+    call, given = (loop.whole, (solver, *data, np.asarray(limit))) if at_once else (loop.begin, (solver, *data))
+    count, ready = len(instances), partial(is_ready, call, *given)
+    if suits(solver, instances[0][0], step / count, count, loop.compiling, clock.watched, ready):
         if loop is ONE:
             best, steps = iterate_uncompiled(clock, solver, data[0], goal, limit, report)
         else:
             best, steps = iterate_all_uncompiled(clock, solver, instances, padding, limit, report)
         return Ran(best, np.asarray(steps), 0.0)
-    if not clock.watched and step * limit <= _SHORT:
-        result, seconds = on_host(loop.whole, solver, *data, np.asarray(limit))
+    if at_once:
+        result, seconds = on_host(call, *given)
         return Ran(result.best, result.steps, seconds)
-    first, seconds = compiled(loop.begin, solver, *data)
-    course, steps, attempt, best, portion = first(), 0, 0, None, max(1, int(_PORTION / step))
+    start, seconds = compiled(call, *given)
+    course, steps, attempt, best, portion = start(), 0, 0, None, max(1, int(_PORTION / step))
     stop = None
     if loop is ONE and step >= _PORTION and not clock.reports and _reads_the_host():
         stop, portion = np.zeros(1, np.int32), limit
