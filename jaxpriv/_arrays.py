@@ -52,7 +52,7 @@ def of(*arrays: object) -> ModuleType:
     return np
 
 
-def asarray(value: ArrLike, like: Arr) -> Arr:
+def asarray(value: ArrLike, like: Arr | np.floating) -> Arr:
     """`value` as an array of the library and the dtype of `like`."""
     if has_lanes(value):
         return _lanes.with_lanes(value.lanes.astype(like.dtype))
@@ -320,6 +320,11 @@ def solve(matrix: Arr, rhs: Arr) -> Arr:
 def stored(a: Arr) -> Arr:
     """`a` in memory, in its own order: what is computed from it is not merged with what it is computed from."""
     return lax.optimization_barrier(a) if of(a) is jnp else a
+
+
+def constant(a: Arr) -> Arr:
+    """`a` without a derivative."""
+    return lax.stop_gradient(a) if of(a) is jnp else a
 
 
 def while_loop(go_on: Callable[[T], BoolLike], step: Callable[[T], T], state: T) -> T:

@@ -3,6 +3,7 @@
 `where(p > 0, p * log(p), 0)` has the right value and a NaN gradient; `xlogy` and `entr` have
 infinite ones. Each function below states both. Masses under the smallest normal float count as
 zero: XLA flushes subnormals, so their logarithm would be -inf on one device and finite on another.
+They take arrays of NumPy, of its batches and of JAX (`_arrays`).
 
 At the end: the least value of a convex function on the probability simplex, with a bound on the error.
 """
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr
 
 
@@ -27,15 +29,15 @@ def unit_of(values: np.ndarray, axis: int | tuple[int, ...] | None = None) -> Ar
     return np.where(largest > 0, np.ldexp(1.0, np.frexp(largest)[1] - 1), 1.0)
 
 
-def positive(x: Arr) -> Array:
+def positive(x: Arr) -> Arr:
     """Whether a mass counts as present: not below the smallest normal number of its dtype.
 
     NaN is not below it, so a NaN is not left out like a missing mass: what is computed from it is NaN.
     """
-    return ~jnp.less(x, jnp.finfo(x.dtype).tiny)
+    return ~(x < jnp.finfo(x.dtype).tiny)
 
 
-def safe_log(x: Arr) -> Array:
+def safe_log(x: Arr) -> Arr:
     """ln x where x is a positive mass; 0 with zero gradient where it is not.
 
     For factors `m * safe_log(x)` with `m = 0` wherever `x = 0`: the product then has the limit as
@@ -43,25 +45,31 @@ def safe_log(x: Arr) -> Array:
     without mass being left out of the sum.
     """
     present = positive(x)
-    return jnp.where(present, jnp.log(jnp.where(present, x, 1.0)), 0.0)
+    return xp.where(present, xp.log(xp.where(present, x, 1.0)), 0.0)
 
 
-def xlogx(x: Arr) -> Array:
+def xlogx(x: Arr) -> Arr:
     """x ln x with value 0 and gradient 0 at x = 0 (the one-sided derivative there is -inf)."""
     present = positive(x)
-    kept = jnp.where(present, x, 1.0)
-    return jnp.where(present, kept * jnp.log(kept), 0.0)
+    kept = xp.where(present, x, 1.0)
+    return xp.where(present, kept * xp.log(kept), 0.0)
 
 
-@jax.custom_jvp
-def safe_divide(x: Arr, y: Arr) -> Array:
+def safe_divide(x: Arr, y: Arr) -> Arr:
     """x / y where y is a positive mass; 0 with zero gradients where it is not."""
+    return _differentiable_ratio(x, y) if xp.of(x, y) is jnp else _ratio(x, y)
+
+
+def _ratio(x: Arr, y: Arr) -> Arr:
     present = positive(y)
-    return jnp.where(present, x / jnp.where(present, y, 1.0), 0.0)
+    return xp.where(present, x / xp.where(present, y, 1.0), 0.0)
 
 
-@safe_divide.defjvp
-def _safe_divide_jvp(primals: tuple[Arr, Arr], tangents: tuple[Arr, Arr]) -> tuple[Array, Array]:
+_differentiable_ratio = jax.custom_jvp(_ratio)
+
+
+@_differentiable_ratio.defjvp
+def _ratio_jvp(primals: tuple[Arr, Arr], tangents: tuple[Arr, Arr]) -> tuple[Arr, Arr]:
     # d(x/y) = (dx - (x/y) dy)/y. The rule -x/y^2 of plain division overflows, and then gives NaN,
     # once y is below the square root of the smallest normal number (1e-154 in float64).
     (x, y), (dx, dy) = primals, tangents
@@ -77,30 +85,30 @@ _LOG_QUOTIENT = tuple((-1.0) ** k / (k + 1) for k in range(8, -1, -1))  # ln(1+z
 _EXCESS = tuple((-1.0) ** k / ((k + 1) * (k + 2)) for k in range(8, -1, -1))  # ((1+z)ln(1+z) - z)/z^2
 
 
-def _horner(coefficients: tuple[float, ...], z: Arr) -> Array:
-    value = jnp.full_like(z, coefficients[0])
+def _horner(coefficients: tuple[float, ...], z: Arr) -> Arr:
+    value = xp.full_like(z, coefficients[0])
     for coefficient in coefficients[1:]:
         value = value * z + coefficient
     return value
 
 
-def _quotient(function: Callable[[Arr], Array], coefficients: tuple[float, ...], z: Arr) -> Array:
-    near = jnp.abs(z) < _SERIES
-    away = jnp.where(near, 1.0, z)
-    return jnp.where(near, _horner(coefficients, jnp.where(near, z, 0.0)), function(away) / away)
+def _quotient(function: Callable[[Arr], Arr], coefficients: tuple[float, ...], z: Arr) -> Arr:
+    near = abs(z) < _SERIES
+    away = xp.where(near, 1.0, z)
+    return xp.where(near, _horner(coefficients, xp.where(near, z, 0.0)), function(away) / away)
 
 
-def expm1_quotient(z: Arr) -> Array:
+def expm1_quotient(z: Arr) -> Arr:
     """(e^z - 1)/z, and 1 at z = 0; value and derivatives accurate near 0."""
-    return _quotient(jnp.expm1, _EXP_QUOTIENT, z)
+    return _quotient(xp.expm1, _EXP_QUOTIENT, z)
 
 
-def log1p_quotient(z: Arr) -> Array:
+def log1p_quotient(z: Arr) -> Arr:
     """ln(1 + z)/z, and 1 at z = 0; value and derivatives accurate near 0. For z > -1."""
-    return _quotient(jnp.log1p, _LOG_QUOTIENT, z)
+    return _quotient(xp.log1p, _LOG_QUOTIENT, z)
 
 
-def kl_excess(t: Arr) -> Array:
+def kl_excess(t: Arr) -> Arr:
     """t ln t - t + 1 >= 0, the term of a relative entropy that is never negative.
 
     Its sum over a probability vector equals that of t ln t, without the cancellation: a
@@ -108,22 +116,22 @@ def kl_excess(t: Arr) -> Array:
     (that of -t + 1: t ln t is left out), where the one-sided derivative is -inf.
     """
     z = t - 1.0
-    near = jnp.abs(z) < _SERIES
-    series = jnp.where(near, z, 0.0)
-    return jnp.where(near, series * series * _horner(_EXCESS, series), xlogx(t) - z)
+    near = abs(z) < _SERIES
+    series = xp.where(near, z, 0.0)
+    return xp.where(near, series * series * _horner(_EXCESS, series), xlogx(t) - z)
 
 
-def expectation(weights: Arr, values: Arr) -> Array:
+def expectation(weights: Arr, values: Arr) -> Arr:
     """sum_i weights[i] values[i] with 0 * inf = 0: infinite only where a positive weight meets an infinite value.
 
     An infinite result has gradient zero, not NaN: no direction of finite size changes it.
     """
-    infinite = jnp.isinf(values)
-    total = jnp.sum(jnp.where(infinite, 0.0, weights * jnp.where(infinite, 0.0, values)))
-    return jnp.where(jnp.any(infinite & positive(weights)), jnp.inf, total)
+    infinite = xp.isinf(values)
+    total = xp.where(infinite, 0.0, weights * xp.where(infinite, 0.0, values)).sum()
+    return xp.where((infinite & positive(weights)).any(), xp.inf, total)
 
 
-def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Array:
+def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Arr:
     """(1/r) ln( sum_i m_i e^{r x_i} / sum_i m_i ) for x = `values`, m = `weights`, r = `rate`.
 
     One expression covers every r in [-inf, inf]: the mean of x at r = 0, the largest (smallest) x
@@ -131,28 +139,28 @@ def exponential_mean(values: Arr, weights: Arr, rate: Arr) -> Array:
     gradient; no mass at all gives 0. `rate` has the dtype of `values`.
     """
     present = positive(weights)
-    mass = jnp.where(present, weights, 0.0)
-    total = jnp.sum(mass)
+    mass = xp.where(present, weights, 0.0)
+    total = mass.sum()
     some = positive(total)
-    share = mass / jnp.where(some, total, 1.0)
-    x = jnp.where(present, values, 0.0)
-    highest = jnp.max(jnp.where(present, values, -jnp.inf))
-    lowest = jnp.min(jnp.where(present, values, jnp.inf))
-    extreme = jnp.where(some, jnp.where(rate > 0, highest, lowest), 0.0)
+    share = mass / xp.where(some, total, 1.0)
+    x = xp.where(present, values, 0.0)
+    highest = xp.where(present, values, -xp.inf).max()
+    lowest = xp.where(present, values, xp.inf).min()
+    extreme = xp.where(some, xp.where(rate > 0, highest, lowest), 0.0)
 
-    endless = jnp.isinf(rate)
-    r = jnp.where(endless, 0.0, rate)
+    endless = xp.isinf(rate)
+    r = xp.where(endless, 0.0, rate)
     # Where every |r x| is small the excess over 1 is summed, so nothing cancels as r -> 0 ...
-    near = jnp.max(jnp.abs(r * x)) < 0.5
-    x_near = jnp.where(near, x, 0.0)
-    mean = jnp.sum(share * x_near * expm1_quotient(r * x_near))
-    near_value = mean * log1p_quotient(jnp.where(near, r * mean, 0.0))
+    near = abs(r * x).max() < 0.5
+    x_near = xp.where(near, x, 0.0)
+    mean = (share * x_near * expm1_quotient(r * x_near)).sum()
+    near_value = mean * log1p_quotient(xp.where(near, r * mean, 0.0))
     # ... elsewhere the largest term is taken out first, so nothing overflows.
-    reference = jax.lax.stop_gradient(extreme)
-    shifted = jnp.where(near | ~present, 0.0, r * (x - reference))
-    far_sum = jnp.sum(share * jnp.exp(shifted))
-    far_value = reference + jnp.log(jnp.where(near, 1.0, far_sum)) / jnp.where(near, 1.0, r)
-    return jnp.where(endless, extreme, jnp.where(near, near_value, far_value))
+    reference = xp.constant(extreme)
+    shifted = xp.where(near | ~present, 0.0, r * (x - reference))
+    far_sum = (share * xp.exp(shifted)).sum()
+    far_value = reference + xp.log(xp.where(near, 1.0, far_sum)) / xp.where(near, 1.0, r)
+    return xp.where(endless, extreme, xp.where(near, near_value, far_value))
 
 
 # Divergences on the host that keep their digits when a mechanism leaks next to nothing.

@@ -34,4 +34,7 @@ PrivateMarginal = Float[Arr, " s"]
 UsefulMarginal = Float[Arr, " x"]
 OutputJoint = Float[Arr, "s y"]  # w[s, y] = P(S=s, Y=y) = (joint @ mechanism)[s, y]
 Column = Float[Arr, " s"]  # one column of OutputJoint
-Scalar = Float[Arr, ""]
+if TYPE_CHECKING:
+    Scalar: TypeAlias = Float[Arr, ""]
+else:
+    Scalar: TypeAlias = Float[Arr, ""] | np.floating  # what NumPy's reductions return

@@ -48,7 +48,7 @@ def posterior(joint: Float[Arr, "a b"]) -> Float[Array, "a b"]:
     """P(a | b) = joint[a, b] / sum_a joint[a, b]; a column without mass gives a column of zeros."""
     before_computing(f"posteriors of shape {np.shape(joint)}", 2.0 * np.size(joint), joint)
     joint = jnp.asarray(joint)
-    return safe_divide(joint, jnp.sum(joint, axis=0, keepdims=True))
+    return jnp.asarray(safe_divide(joint, jnp.sum(joint, axis=0, keepdims=True)))
 
 
 def entropy(distribution: Float[Arr, "..."], axis: int | None = None) -> Float[Array, "..."]:

@@ -40,6 +40,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxpriv import _arrays as xp
 from jaxpriv._module import Module
 from jaxpriv._numerics import expectation, expm1_quotient, exponential_mean, log1p_quotient, positive, safe_divide
 from jaxpriv._types import Arr, Column, Joint, Mechanism, OutputJoint, PrivateMarginal, Scalar, ScalarLike
@@ -117,7 +118,7 @@ def evaluated(private: int, useful: int, outputs: int) -> tuple[str, float]:
 
 def posterior_of(w: Column) -> Column:
     """w/|w|; zeros where |w| = 0."""
-    return safe_divide(w, jnp.broadcast_to(jnp.sum(w), w.shape))
+    return safe_divide(w, xp.broadcast_to(w.sum(), w.shape))
 
 
 def lift_of(w: Column, prior: PrivateMarginal) -> Column:
@@ -190,6 +191,15 @@ class AbstractRuled(Module):
     def untraceable(self) -> str | None:
         """Why a program under a trace cannot depend on it, if it cannot."""
         return None
+
+    @property
+    def in_numpy(self) -> bool:
+        """Whether it takes arrays of NumPy and computes in NumPy then, as the classes of this library do.
+
+        One of a user, also as a part, may be written with `jax.numpy` alone.
+        """
+        parts = (part for part in vars(self).values() if isinstance(part, AbstractRuled))
+        return type(self).__module__.partition(".")[0] == "jaxpriv" and all(part.in_numpy for part in parts)
 
     def rules(self, view: View) -> Rules | None:
         """The adversary's decision rules under one joint.
@@ -277,7 +287,7 @@ class AbstractLeakage(AbstractRuled):
         return None
 
     @abstractmethod
-    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
+    def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
         """The value from the outcomes and the masses P(Y=y)."""
 
     def outcomes(self, outputs: OutputJoint, prior: PrivateMarginal) -> Float[Array, " y"]:
@@ -328,9 +338,9 @@ class AbstractMeanLeakage(AbstractAverageLeakage):
     """sum_y |w_y| outcome(w_y)."""
 
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        return expectation(jnp.sum(w), self.outcome(w, prior))
+        return expectation(w.sum(), self.outcome(w, prior))
 
-    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
+    def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
         return expectation(masses, outcomes)
 
     def outer(self, total: Scalar) -> Scalar:
@@ -359,9 +369,9 @@ class AbstractExponentialMeanLeakage(AbstractAverageLeakage):
 
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
         outcome = self.outcome(w, prior)
-        return expectation(jnp.sum(w), outcome * expm1_quotient(self._rate(outcome) * outcome))
+        return expectation(w.sum(), outcome * expm1_quotient(self._rate(outcome) * outcome))
 
-    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
+    def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
         return exponential_mean(outcomes, masses, self._rate(outcomes))
 
     def scale_for(self, symbols: int) -> Scale:
@@ -376,8 +386,8 @@ class AbstractExponentialMeanLeakage(AbstractAverageLeakage):
     def outer_inverse(self, value: Scalar) -> Scalar:
         return value * expm1_quotient(self._rate(value) * value)
 
-    def _rate(self, like: Arr) -> Array:
-        return jnp.asarray(self.rate).astype(like.dtype)
+    def _rate(self, like: Arr | np.floating) -> Arr:
+        return xp.asarray(self.rate, like)
 
 
 class AbstractWorstOutcomeLeakage(AbstractLeakage):
@@ -386,7 +396,7 @@ class AbstractWorstOutcomeLeakage(AbstractLeakage):
     worst_outcome: ClassVar[bool] = True
 
     def column(self, w: Column, prior: PrivateMarginal) -> Scalar:
-        return expectation(jnp.sum(w), self.outcome(w, prior))
+        return expectation(w.sum(), self.outcome(w, prior))
 
-    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
-        return jnp.max(jnp.where(positive(masses), outcomes, -jnp.inf))
+    def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
+        return xp.where(positive(masses), outcomes, -xp.inf).max()

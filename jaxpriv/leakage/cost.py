@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from jaxpriv import _arrays as xp
 from jaxpriv._numerics import xlogx
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import finite, real_array, scalar
@@ -118,7 +118,7 @@ class LogLoss(AbstractCost):
         return bounds.information
 
     def least(self, w: Column) -> Scalar:
-        return -jnp.sum(w) * jnp.sum(xlogx(posterior_of(w)))
+        return -w.sum() * xlogx(posterior_of(w)).sum()
 
 
 class ZeroOneLoss(AbstractCost):
@@ -140,7 +140,7 @@ class ZeroOneLoss(AbstractCost):
         return bounds.gain
 
     def least(self, w: Column) -> Scalar:
-        return jnp.sum(w) - jnp.max(w)
+        return w.sum() - w.max()
 
 
 class BrierLoss(AbstractCost):
@@ -162,7 +162,7 @@ class BrierLoss(AbstractCost):
         return bounds.quadratic_gain
 
     def least(self, w: Column) -> Scalar:
-        return jnp.sum(w) * (1.0 - jnp.sum(jnp.square(posterior_of(w))))
+        return w.sum() * (1.0 - (posterior_of(w) ** 2).sum())
 
 
 def _losses(value: object) -> Arr:
@@ -194,7 +194,7 @@ class LossMatrix(AbstractCost):
 
     def least(self, w: Column) -> Scalar:
         same_symbols("losses", self.losses.shape[0], w)
-        return jnp.min(jnp.matmul(w, jnp.asarray(self.losses).astype(w.dtype), precision="highest"))
+        return xp.matmul(w, xp.asarray(self.losses, w)).min()
 
 
 class _CostGain(AbstractLeakage):

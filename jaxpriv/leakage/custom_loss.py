@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxpriv import _arrays as xp
+from jaxpriv._lanes import has_lanes, with_lanes
 from jaxpriv._numerics import least_on_simplex, positive, simplex_gap
 from jaxpriv._types import Arr, Column, PrivateMarginal, Scalar, ScalarLike
 from jaxpriv._validation import is_traced
@@ -78,6 +79,10 @@ class CustomLoss(AbstractCost):
         check_loss(form, self.loss, self.proper, symbols)
 
     def least(self, w: Column) -> Scalar:
+        if xp.of(w) is np:
+            return (
+                with_lanes(call(_least_costs, self, w.lanes)) if has_lanes(w) else call(_least_costs, self, w[None])[0]
+            )
         costs = self.loss(jax.lax.stop_gradient(jnp.asarray(self.announcement(w))))
         return jnp.sum(w * jnp.where(positive(w), costs, 0.0))
 
@@ -253,6 +258,11 @@ def scale_of_loss(cost: CustomLoss, symbols: int) -> float:
     slopes = call(costs_and_slopes, cost.loss, np.full((1, symbols), 1.0 / symbols))[1][0]
     scale = float(abs(slopes - slopes.mean(axis=1, keepdims=True)).max()) / symbols
     return scale if 0 < scale < np.inf else 1.0
+
+
+def _least_costs(cost: CustomLoss, w: Arr) -> Arr:
+    """`CustomLoss.least` of every row of w."""
+    return jax.vmap(cost.least)(w)
 
 
 def _leasts(loss: Loss, w: Arr) -> tuple[Arr, Arr]:

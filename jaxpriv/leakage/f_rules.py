@@ -12,9 +12,8 @@ from functools import partial
 from typing import ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from jaxpriv import _arrays as xp
 from jaxpriv._numerics import expectation, kl_excess, positive
@@ -249,7 +248,7 @@ class AbstractDivergence(AbstractRuled):
     """
 
     @abstractmethod
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         """f(t)."""
 
     def upper_bounds(self, bounds: UpperBounds) -> Routes | None:
@@ -277,7 +276,7 @@ class KullbackLeibler(AbstractDivergence):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return bounds.information
 
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         return kl_excess(t)
 
 
@@ -296,11 +295,11 @@ class ReverseKullbackLeibler(AbstractDivergence):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return 2 * bounds.variation**2  # Pinsker
 
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         # t f*(1/t) with f* the Kullback-Leibler generator: keeps its accuracy near t = 1.
         present = positive(t)
-        kept = jnp.where(present, t, 1.0)
-        return jnp.where(present, kept * kl_excess(1.0 / kept), jnp.inf)
+        kept = xp.where(present, t, 1.0)
+        return xp.where(present, kept * kl_excess(1.0 / kept), xp.inf)
 
 
 class ChiSquared(AbstractDivergence):
@@ -317,8 +316,8 @@ class ChiSquared(AbstractDivergence):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return max(float(np.expm1(bounds.information)), 4 * bounds.variation**2)
 
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
-        return jnp.square(t - 1.0)
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
+        return (t - 1.0) ** 2
 
 
 class TotalVariation(AbstractDivergence):
@@ -335,8 +334,8 @@ class TotalVariation(AbstractDivergence):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return bounds.variation
 
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
-        return 0.5 * jnp.abs(t - 1.0)
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
+        return 0.5 * abs(t - 1.0)
 
 
 class SquaredHellinger(AbstractDivergence):
@@ -360,11 +359,11 @@ class SquaredHellinger(AbstractDivergence):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return 2 * (1 - float(np.sqrt(1 - bounds.variation**2)))
 
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         present = positive(t)
-        kept = jnp.where(present, t, 1.0)
+        kept = xp.where(present, t, 1.0)
         # (t-1)/(sqrt t + 1) is sqrt t - 1 without the cancellation at 1; gradient 0 at t = 0.
-        return jnp.where(present, jnp.square((kept - 1.0) / (jnp.sqrt(kept) + 1.0)), 1.0)
+        return xp.where(present, ((kept - 1.0) / (xp.sqrt(kept) + 1.0)) ** 2, 1.0)
 
 
 class JensenShannon(AbstractDivergence):
@@ -388,7 +387,7 @@ class JensenShannon(AbstractDivergence):
     def lower_bound(self, bounds: LowerBounds) -> float:
         return 0.5 * bounds.variation**2
 
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
         # With m = (1+t)/2 both terms are relative-entropy terms: m g(t/m) + m g(1/m), halved.
         middle = 0.5 * (1.0 + t)
         return 0.5 * middle * (kl_excess(t / middle) + kl_excess(1.0 / middle))
@@ -422,8 +421,8 @@ class EGamma(AbstractDivergence):
             "max-lift": np.maximum(1 - gamma * np.exp(-bounds.max_lift), 0.0),
         }
 
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
-        return jnp.maximum(t - jnp.asarray(self.gamma).astype(t.dtype), 0.0)
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
+        return xp.maximum(t - xp.asarray(self.gamma, t), 0.0)
 
 
 class FInformation(AbstractMeanLeakage):
@@ -463,7 +462,7 @@ class FInformation(AbstractMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """D_f(w/|w| || p)."""
-        return expectation(prior, self.divergence(jnp.asarray(lift_of(w, prior))))
+        return expectation(prior, self.divergence(lift_of(w, prior)))
 
 
 _DIVERGENCES: Mapping[str, Callable[[], AbstractDivergence]] = {

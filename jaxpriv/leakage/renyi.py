@@ -74,7 +74,7 @@ class CorrectGuess(AbstractMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """The largest posterior probability."""
-        return jnp.max(posterior_of(w))
+        return posterior_of(w).max()
 
 
 def relative_guess_rules(view: View) -> Rules:
@@ -105,7 +105,7 @@ class MinEntropyLeakage(AbstractExponentialMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln( max_s P(s|y) / max_s p_s )."""
-        return safe_log(jnp.max(posterior_of(w))) - safe_log(jnp.max(prior))
+        return safe_log(posterior_of(w).max()) - safe_log(prior.max())
 
 
 def _gains(value: object) -> Arr:
@@ -144,12 +144,12 @@ class GainLeakage(AbstractExponentialMeanLeakage):
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln( V(w/|w|) / V(p) )."""
         same_symbols("gains", self.gains.shape[1], w)
-        gains = jnp.asarray(self.gains).astype(w.dtype)
+        gains = xp.asarray(self.gains, w)
         # A posterior that no action gains from: the smallest mass, e^-708, in place of ln 0.
         least = jnp.finfo(w.dtype).tiny
-        reached = jnp.maximum(jnp.max(jnp.matmul(gains, posterior_of(w), precision="highest")), least)
-        before = jnp.maximum(jnp.max(jnp.matmul(gains, prior, precision="highest")), least)
-        return jnp.log(reached) - jnp.log(before)
+        reached = xp.maximum(xp.matmul(gains, posterior_of(w)).max(), least)
+        before = xp.maximum(xp.matmul(gains, prior).max(), least)
+        return xp.log(reached) - xp.log(before)
 
 
 # Steps of the search for the largest prior; `MaximalAlphaLeakage.shortfall` says what they may miss.
@@ -163,9 +163,9 @@ def _order(value: object, low: float = 0.0) -> Arr:
     return parameter(value, "order", low=low, open_low=low == 0, infinite=True)
 
 
-def _excess(order: Arr, like: Arr) -> Array:
+def _excess(order: Arr, like: Arr) -> Arr:
     # The difference is taken before the cast: an order near 1 keeps its distance to 1 in float32.
-    return jnp.asarray(order - 1.0).astype(like.dtype)
+    return xp.asarray(order - 1.0, like)
 
 
 class _OfOrder(AbstractLeakage):
@@ -240,7 +240,7 @@ class Sibson(_InformationOfOrder):
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """The Rényi divergence D_a(q || p) = 1/(a-1) ln sum_s q_s (q_s/p_s)^{a-1}, q = w/|w|."""
         lift = lift_of(w, prior)
-        return exponential_mean(safe_log(lift), jnp.where(positive(lift), w, 0.0), _excess(self.order, w))
+        return exponential_mean(safe_log(lift), xp.where(positive(lift), w, 0.0), _excess(self.order, w))
 
 
 @named("arimoto", "average", needs=("order",), reported=({"order": 0.5}, {"order": 2.0}, {"order": 10.0}))
@@ -310,7 +310,7 @@ class MaximalLeakage(AbstractExponentialMeanLeakage):
 
     def outcome(self, w: Column, prior: PrivateMarginal) -> Scalar:
         """ln max_s P(y|s)/P(y)."""
-        return safe_log(jnp.max(lift_of(w, prior)))
+        return safe_log(lift_of(w, prior).max())
 
 
 # No row of a report: the search for the prior would take as long to compile as half of the others together.
@@ -355,6 +355,10 @@ class MaximalAlphaLeakage(_OfOrder):
         return Sibson(order) if order == 1.0 or math.isinf(order) else None
 
     @property
+    def in_numpy(self) -> bool:
+        return False  # the search for the largest prior is a program of JAX
+
+    @property
     def instead(self) -> str:
         return (
             f"maximal alpha-leakage of order {float(np.asarray(self.order)):.6g} is the largest over all priors, and "
@@ -386,7 +390,7 @@ class MaximalAlphaLeakage(_OfOrder):
         """Sibson's, under p itself."""
         return Sibson(self.order).column(w, prior)
 
-    def combine(self, outcomes: Float[Array, " y"], masses: Float[Array, " y"]) -> Scalar:
+    def combine(self, outcomes: Float[Arr, " y"], masses: Float[Arr, " y"]) -> Scalar:
         """Sibson's, under p itself: the value for p as the only prior."""
         return Sibson(self.order).combine(outcomes, masses)
 

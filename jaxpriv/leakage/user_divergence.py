@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from jaxpriv import _arrays as xp
+from jaxpriv._lanes import has_lanes, with_lanes
 from jaxpriv._numerics import positive
 from jaxpriv._types import Arr, BoolLike, ScalarLike
 from jaxpriv._validation import is_traced, scalar
@@ -249,7 +250,10 @@ class UserDivergence(AbstractDivergence):
     def untraceable(self) -> str | None:
         return OWN_FUNCTION
 
-    def __call__(self, t: Float[Array, "..."]) -> Float[Array, "..."]:
+    def __call__(self, t: Float[Arr, "..."]) -> Float[Arr, "..."]:
+        if xp.of(t) is np:
+            curve = UserCurve(self, 0.0, 1.0, -np.inf, np.inf)
+            return with_lanes(curve.value(t.lanes)) if has_lanes(t) else curve.value(t)
         present = positive(t)
         return jnp.where(present, self.f(jnp.where(present, t, 1.0)), self.at_zero)
 
@@ -368,7 +372,7 @@ class UserCurve(AbstractCurve):
         return found, r * found - value + rounding
 
 
-def _values_and_derivatives(curve: UserCurve, t: Array) -> tuple[Array, Array, Array, Array]:
+def _values_and_derivatives(curve: UserCurve, t: Array) -> tuple[Arr, Array, Array, Array]:
     """f(t) with its limit at 0, and (f, f', f'') of the user's function itself."""
     return curve.f(t), *_derivatives(curve.f.f, t)
 

@@ -4,12 +4,14 @@ import math
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
 
 import jaxpriv.leakage as lk
 from jaxpriv.errors import InputError
+from jaxpriv.leakage import evaluation
 from jaxpriv.leakage.registry import names_with
 
 JOINT = np.array([[0.1, 0.2, 0.1], [0.2, 0.1, 0.3]])
@@ -296,3 +298,61 @@ def test_report():
     assert float(lk.prior_free_cap(MECHANISM)) == pytest.approx(cap, abs=1e-15)
     assert nats.unused_outputs == (3,)
     assert nats.absent_private == (0,)
+
+
+# --- NumPy or compiled -------------------------------------------------------------------------
+
+
+def test_numpy_has_the_values_of_compiled_code(measures, orders, instances, values_of):
+    chosen = {name: one for name, one in measures.items() if not isinstance(one, lk.AbstractPointwiseLeakage)}
+    families = {"sibson": lk.Sibson, "arimoto": lk.Arimoto}
+    chosen |= {f"{name} {order}": of(order) for name, of in families.items() for order in orders}
+    chosen = {name: one for name, one in chosen.items() if name not in families}
+    joints, mechanisms = instances(31)
+    compiled = values_of(joints, mechanisms)
+    assert len(chosen) >= 35
+    assert all(one.in_numpy for one in chosen.values())
+    for place, (joint, mechanism) in enumerate(zip(joints, mechanisms, strict=True)):
+        found = lk.exact_values(tuple(chosen.values()), joint, mechanism)
+        expected = [compiled[name][place] for name in chosen]
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=2e-14, err_msg=str(place))
+
+
+def test_values_of_many_joints_are_those_of_each(measures, instances, monkeypatch):
+    families = (lk.Sibson(0.5), lk.Arimoto(2.0), lk.MaximalAlphaLeakage(1.0))
+    chosen = (*(one for name, one in measures.items() if name not in ("sibson", "arimoto")), *families)
+    joints, mechanisms = instances(37)
+    joints = joints[:10]
+    expected = [lk.exact_values(chosen, joint, mechanisms[0]) for joint in joints]
+    monkeypatch.setattr(evaluation, "_SMALL", 4 * mechanisms.shape[2] * 3)  # three joints at a time
+    found = evaluation.values_of_joints(chosen, joints, mechanisms[0])
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_large_arrays_and_measures_of_a_user_are_compiled(monkeypatch):
+    class Own(lk.MutualInformation):
+        """Written with `jax.numpy` alone."""
+
+        def outcome(self, w, prior):
+            return jnp.max(w / jnp.sum(w) / prior)
+
+    programs = []
+    compiled = evaluation._compiled_values
+    monkeypatch.setattr(
+        evaluation, "_compiled_values", lambda which, *args: programs.append(which) or compiled(which, *args)
+    )
+    measures = (lk.MaxInformation(), Own(), lk.FInformation(lk.ChiSquared()))
+    found = lk.evaluate_all(measures, JOINT, MECHANISM[:, :3])
+    assert programs == [(measures[1],)]
+    monkeypatch.setattr(evaluation, "_SMALL", JOINT.shape[0] * 3 - 1)
+    again = lk.evaluate_all(measures, JOINT, MECHANISM[:, :3])
+    assert programs[1:] == [measures]
+    for one, other in zip(found, again, strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-13)
+        assert one.witness == other.witness
+
+
+def test_parameters_that_are_arrays_of_jax_compile_nothing(monkeypatch):
+    monkeypatch.setattr(evaluation, "_compiled_values", None)
+    value = lk.evaluate(lk.Sibson(jnp.asarray(2.0)), JOINT, MECHANISM).value
+    assert value == lk.evaluate(lk.Sibson(2.0), JOINT, MECHANISM).value

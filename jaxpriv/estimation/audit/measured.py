@@ -22,7 +22,7 @@ from jaxpriv.errors import InputError
 from jaxpriv.estimation.audit._information import mutual_information
 from jaxpriv.estimation.confidence.sets import count_array
 from jaxpriv.leakage import AbstractLeakage, MutualInformation, by_name, evaluate_all, forms_of, parameters_of, report
-from jaxpriv.leakage.evaluation import exact_values
+from jaxpriv.leakage.evaluation import values_of_joints
 from jaxpriv.leakage.registry import Arguments
 from jaxpriv.problems import DistortionProblem, FunnelProblem
 from jaxpriv.solution import Solution
@@ -99,7 +99,7 @@ def resampled(
     n = int(table.sum())
     generator = np.random.default_rng(whole(seed, "seed", low=0.0))
     drawn = generator.multinomial(n, table.ravel() / n, size=repeats).reshape(-1, *table.shape)
-    values = np.array([exact_values(tuple(measures), one / n, channel) for one in drawn])
+    values = values_of_joints(tuple(measures), drawn / n, channel)
     found: list[float | None] = []
     for row, column in zip(rows, values.T, strict=True):
         finite = np.isfinite(row.value) and bool(np.isfinite(column).all())
