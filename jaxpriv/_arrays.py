@@ -186,8 +186,8 @@ def eye(size: int, like: Arr) -> Arr:
 
 
 def choose(values: Sequence[float], index: ScalarLike, dtype: DTypeLike | None = None) -> Arr:
-    """`values[index]`, where `index` may be traced."""
-    return of(index).asarray(values, dtype)[index]
+    """`values[index]`, where `index` may be traced; the last one beyond them."""
+    return of(index).asarray(values, dtype)[minimum(index, len(values) - 1)]
 
 
 def clip(a: ArrLike, low: ArrLike, high: ArrLike) -> Arr:

@@ -47,6 +47,7 @@ _TARGETS = {
         "jaxpriv_inverse_factor",
         "jaxpriv_information_call",
         "jaxpriv_least_ratios_call",
+        "jaxpriv_limited_information_call",
         "jaxpriv_worst_information_call",
         "jaxpriv_gibbs",
         "jaxpriv_stop",

@@ -2,6 +2,7 @@
 
 #define LINEAR 0
 #define WORST 0
+#define LIMITED 0
 #include "whole.h"
 
 /* Numbers of `start.py`. */

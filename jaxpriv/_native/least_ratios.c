@@ -4,6 +4,7 @@
 
 #define LINEAR 1
 #define WORST 0
+#define LIMITED 0
 #include "whole.h"
 
 #define BODY "least_ratios_body.h"

@@ -4,9 +4,10 @@
    own steps and corrections, where a batch takes those of its slowest lane in every operation. The outputs lie side by
    side in vectors. The kernels are called through ctypes, by several threads at a time, and by XLA. They define before this
 
-   * LINEAR: 1 for the least ratio of linear rows (`least_ratios.c`), 0 for relative entropies, and
-   * WORST: 1 for the least of a relative entropy that is limited in every outcome (`worst_information.c`), 0 for one in the
-     objective (`information.c`) and for linear rows. */
+   * LINEAR: 1 for the least ratio of linear rows (`least_ratios.c`), 0 for relative entropies,
+   * WORST: 1 for the least of a relative entropy that is limited in every outcome (`worst_information.c`), else 0, and
+   * LIMITED: 1 for the least cost under a limit on the sum of a relative entropy over the outputs
+     (`limited_information.c`), else 0. Without any of them a relative entropy is in the objective (`information.c`). */
 
 #include "systems.h"
 
@@ -14,7 +15,7 @@
 #define SIDE 4          /* rows and columns of a block of the factors */
 #define MOST_BUDGETS 14 /* of a problem */
 #define MINIMAX (LINEAR || WORST) /* whether there is a peak */
-#define MOST_FREE (MOST_BUDGETS + MINIMAX) /* prices of the budgets, and the peak */
+#define MOST_FREE (MOST_BUDGETS + LIMITED + MINIMAX) /* prices, and the peak */
 #define MOST_SIDES (2 + MOST_FREE)
 #define FAR 1e300       /* larger than anything that it is compared with */
 #define LEAST 1e-16     /* least ratio of the curvature of a row to its square: `_LEAST` of `_newton_system` */
@@ -61,13 +62,13 @@ typedef struct {
 
 enum { CHOICES = sizeof(Method) / sizeof(double), POINTS = 6 + MINIMAX /* beside the responses */ };
 
-/* Arrays (X, Y), (X, Y), (T, Y), and of linear rows (T, Y) and (Y); (X), (R) and (R), and of minimax programs (1); of limits
+/* Arrays (X, Y), (X, Y), (T, Y), and of linear rows (T, Y) and (Y); (X), (Q) and (Q) for Q prices, and of minimax programs (1); of limits
    in every outcome (Y) and (Y); one behind the other: a point, or a move of one. */
 typedef struct {
   double *x, *z, *k, *s, *t, *nu, *price, *slack, *peak, *eta, *sigma;
 } Point;
 
-/* A right-hand side: rho (X, Y), link (T, Y) and level (Y) (NULL: zeros), row (X) (NULL: zeros), pair and limits (R); of
+/* A right-hand side: rho (X, Y), link (T, Y) and level (Y) (NULL: zeros), row (X) (NULL: zeros), pair and limits (Q); of
    linear rows what the products ask of s, (T, Y) (NULL: zeros; `link` has it too), and what the peak asks of the prices. Of
    limits in every outcome (Y) each, NULL: zeros: what is asked of them, and of it what the products ask of sigma. */
 typedef struct {
@@ -80,7 +81,8 @@ typedef struct {
    A' `lines`: multiples of 8, SIDE and SIDE. Places beyond the outputs hold zeros, and ones in z and s. `deep`: rows of the
    systems, those of A and the limit. */
 typedef struct {
-  long private, inputs, outputs, budgets, normalised, free; /* free: prices of the budgets, and the peak */
+  long private, inputs, outputs, budgets, prices; /* prices: of the budgets, and behind them of the limit on the sum */
+  long normalised, free;                          /* free: the prices, and the peak */
   long across, columns, lines, deep, whole;                 /* whole: numbers of a point */
   const Method *method;
   double tol, rtol, shift;
@@ -93,17 +95,19 @@ typedef struct {
   double mu;
   double *h, *u, *shorter, *k, *l, *d, *total, *sum, *scale, *schur, *strip, *half, *right, *gather; /* the system */
   double *after, *rho, *costs, *ax, *logs, *pair, *limit, *matrix, *slope; /* of a step */
-  double *mechanism, *scores, *price;                    /* the best candidate, (X, Y), (T, Y), (R) */
+  double *mechanism, *scores, *price;                    /* the best candidate, (X, Y), (T, Y), (Q) */
   double value, bound;
   /* Of a relative entropy; bend: ln reference + centre, -FAR unseen. */
   double *sums, *bend, *seen, *level;
   /* Of minimax programs: of a move, what it changes of the reduced costs in proportion to its square; absent: FAR beyond the
      outputs; of responses, what they change of what a unit of the peak allows; of a candidate. */
   double *bent, *absent, *shares, *plain, *left, *onto, *other, *ratios, *rare, *valid, balance;
-  /* Of limits in every outcome: (X) their offset at a peak of 0, and what a unit of it takes off; (T, Y) the rules; (X, Y) the
-     rows of their prices, g A + offset; (Y) sigma / eta, what they use, what a unit of the peak allows and minus that, what
-     rules outside their set claim, what a corrector asks of sigma and of the limits; eta of the best candidate. */
-  double *offset, *rate, *rules, *line, *tight, *used, *held, *unheld, *claim, *spare, *worst;
+  /* Of a limit on the sum: what the feasible point uses of it. Of it and of limits in every outcome: (T, Y) the rules, (X, Y) the
+     rows of their prices, and (Y) what rules outside their set claim. */
+  double feasible_use, *rules, *line, *claim;
+  /* Of limits in every outcome: (X) their offset at a peak of 0, and what a unit of it takes off; (Y) sigma / eta, what they use, what a
+     unit of the peak allows and minus that, what a corrector asks of sigma and of the limits; eta of the best candidate. */
+  double *offset, *rate, *tight, *used, *held, *unheld, *spare, *worst;
   double *inverse_eta, *inverse_sigma, *eta;
   double *left_rho, *left_link, *left_worst, *left_level, *left_row; /* what a solution misses */
   Point more;                                                        /* and its correction */
@@ -119,14 +123,15 @@ static double *take_point(const Space *w, Point *p, double *at) {
   const long matrix = w->inputs * w->across, table = w->private * w->across;
   p->x = at, at += matrix, p->z = at, at += matrix, p->k = at, at += table;
   p->s = at, at += LINEAR * table, p->t = at, at += LINEAR * w->across, p->nu = at, at += padded(w->inputs);
-  p->price = at, at += padded(w->budgets), p->slack = at, at += padded(w->budgets), p->peak = at, at += MINIMAX * PAD;
+  p->price = at, at += padded(w->prices), p->slack = at, at += padded(w->prices), p->peak = at, at += MINIMAX * PAD;
   p->eta = at, at += WORST * w->across, p->sigma = at, at += WORST * w->across;
   return at;
 }
 
 /* The numbers of working memory, laid out from `memory` on. */
 static long lay_out(Space *w, double *memory) {
-  const long x = w->inputs, r = w->budgets, across = padded(w->outputs), free = w->free = r + MINIMAX;
+  const long x = w->inputs, r = w->budgets, q = w->prices = r + LIMITED, free = w->free = q + MINIMAX;
+  const long across = padded(w->outputs);
   const long columns = (x + SIDE - 1) / SIDE * SIDE, lines = (w->private + SIDE - 1) / SIDE * SIDE;
   const long matrix = x * across, table = w->private * across, n = padded(x), triangle = columns * (columns + SIDE) / 2;
   const long deep = w->private + WORST, of_factor = (2 + deep) * columns, of_solve = 3 * (lines + 3 * columns);
@@ -139,24 +144,27 @@ static long lay_out(Space *w, double *memory) {
   for (long i = 0; i < free; i++) at = take_point(w, w->response + i, at);
   TAKE(rows, flat), TAKE(turned, upright), TAKE(cost, matrix), TAKE(constraints, r * matrix);
   TAKE(inside, matrix), TAKE(far, matrix), TAKE(feasible, matrix), TAKE(mass, x), TAKE(height, x), TAKE(under, x);
-  TAKE(limits, r);
+  TAKE(limits, q);
   TAKE(inverse_x, matrix), TAKE(inverse_z, matrix), TAKE(normal, table), TAKE(curved, table), TAKE(link, table);
-  TAKE(t, across), TAKE(missing, across), TAKE(use, r), TAKE(row, x);
+  TAKE(t, across), TAKE(missing, across), TAKE(use, q), TAKE(row, x);
   TAKE(h, deep * across), TAKE(u, table), TAKE(shorter, across), TAKE(k, triangle * across), TAKE(l, triangle * PAD);
   TAKE(d, columns * SIDE * PAD), TAKE(total, triangle * PAD), TAKE(sum, n * n), TAKE(scale, n), TAKE(schur, n * n);
   TAKE(strip, 2 * PANEL * n), TAKE(half, 3 * columns * across), TAKE(right, 3 * n + padded(w->private));
   TAKE(gather, PAD * (of_factor > of_solve ? of_factor : of_solve));
   TAKE(after, matrix + 2 * across), TAKE(rho, (2 + free) * matrix), TAKE(costs, matrix), TAKE(ax, table);
-  TAKE(logs, matrix), TAKE(pair, r), TAKE(limit, r), TAKE(matrix, free * (free + 1)), TAKE(slope, free * r);
-  TAKE(mechanism, matrix), TAKE(scores, table), TAKE(price, r);
+  TAKE(logs, matrix), TAKE(pair, q), TAKE(limit, q), TAKE(matrix, free * (free + 1)), TAKE(slope, free * q);
+  TAKE(mechanism, matrix), TAKE(scores, table), TAKE(price, q);
   TAKE(sums, entropic * x), TAKE(bend, entropic * w->private), TAKE(seen, entropic * w->private);
   TAKE(level, entropic * across);
   TAKE(bent, MINIMAX * matrix), TAKE(absent, MINIMAX * across), TAKE(shares, MINIMAX * free);
   TAKE(plain, MINIMAX * matrix), TAKE(left, MINIMAX * matrix), TAKE(onto, MINIMAX * matrix), TAKE(other, MINIMAX * matrix);
-  TAKE(ratios, MINIMAX * across), TAKE(rare, MINIMAX * across), TAKE(valid, MINIMAX * table);
-  TAKE(offset, WORST * x), TAKE(rate, WORST * x), TAKE(rules, WORST * table), TAKE(line, WORST * matrix);
+  TAKE(ratios, MINIMAX * across), TAKE(rare, MINIMAX * across);
+  TAKE(valid, (MINIMAX || LIMITED) * table);
+  TAKE(offset, WORST * x), TAKE(rate, WORST * x);
+  TAKE(rules, (WORST || LIMITED) * table), TAKE(line, (WORST || LIMITED) * matrix);
+  TAKE(claim, (WORST || LIMITED) * across);
   TAKE(tight, WORST * across), TAKE(used, WORST * across), TAKE(held, WORST * across), TAKE(unheld, WORST * across);
-  TAKE(claim, WORST * across), TAKE(spare, WORST * across), TAKE(worst, WORST * across);
+  TAKE(spare, WORST * across), TAKE(worst, WORST * across);
   TAKE(inverse_eta, WORST * across), TAKE(inverse_sigma, WORST * across), TAKE(eta, WORST * across);
   TAKE(left_rho, WORST * matrix), TAKE(left_link, WORST * table), TAKE(left_worst, WORST * across);
   TAKE(left_level, WORST * across), TAKE(left_row, WORST * x);
@@ -187,8 +195,8 @@ static void both_ways(const Space *w, const double *from, double *rows, double *
 
 /* What is given of every problem, in this order, CHOSEN: the method; behind it what a kernel has of its own. */
 enum { ROWS_OF, MASS, COST, CONSTRAINTS, BUDGETS, SUPPORT, FEASIBLE, GOAL, CHOSEN, OWN, MOST_GIVEN = OWN + 4 };
-/* What is found, of the best candidate (X, Y), (Y, T), (R), and the value, the bound and the steps; and the last point: x, z
-   (Y, X), k (Y, T), nu (X), prices and slacks (R); of minimax programs the peak; of linear rows s (Y, T) and t (Y); of limits in
+/* What is found, of the best candidate (X, Y), (Y, T), (Q), and the value, the bound and the steps; and the last point: x, z
+   (Y, X), k (Y, T), nu (X), prices and slacks (Q); of minimax programs the peak; of linear rows s (Y, T) and t (Y); of limits in
    every outcome their prices in the best candidate, and prices and slacks (Y). */
 enum { MECHANISM, SCORES, PRICE, NUMBERS, LAST_X, LAST_Z, LAST_K, LAST_NU, LAST_PRICE, LAST_SLACK, LAST_PEAK, OWN_FOUND };
 enum { LAST_S = OWN_FOUND, LAST_T, ETA = OWN_FOUND, LAST_ETA, LAST_SIGMA };
@@ -196,7 +204,11 @@ enum { FOUND = LINEAR ? LAST_T + 1 : WORST ? LAST_SIGMA + 1 : LAST_PEAK };
 enum { AIMS = 3, RESULTS = 3 }; /* the numbers of GOAL and of NUMBERS */
 /* The same as letters for `shaped`. */
 #define WORDS_GIVEN "TX X XY RXY R XY XY G M "
+#if LIMITED
+#define WORDS_FOUND "| XY YT Q N YX YX YT X Q Q"
+#else
 #define WORDS_FOUND "| XY YT R N YX YX YT X R R"
+#endif
 
 static void copy(long n, const double *from, double *to) {
   for (long i = 0; i < n; i++) to[i] = from[i];
@@ -209,7 +221,7 @@ static void read_problem(Space *w, const double *const *given) {
   widen(x, y, given[SUPPORT], across, w->inside, 0.0), widen(x, y, given[FEASIBLE], across, w->feasible, 0.0);
   for (long i = 0; i < x * across; i++) w->far[i] = w->inside[i] > 0.0 ? 0.0 : FAR;
   for (long i = 0; i < r * x * across; i++) w->rho[2 * x * across + i] = -w->constraints[i];
-  w->pairs = r + MINIMAX * y; /* the weights of the linear rows of an output sum to one */
+  w->pairs = w->prices + MINIMAX * y; /* the weights of the linear rows of an output sum to one */
   for (long j = 0; MINIMAX && j < across; j++) w->absent[j] = j < y ? 0.0 : FAR;
   for (long i = 0; i < x; i++) {
     w->mass[i] = given[MASS][i], w->height[i] = 0.5 * w->mass[i] + 0.5 / x, w->under[i] = 1.0 / w->height[i];
@@ -237,14 +249,14 @@ static void turn(long count, long n, const double *from, long across, double *to
 }
 
 static void write_solution(const Space *w, long steps, double *const found[FOUND]) {
-  const long t = w->private, x = w->inputs, y = w->outputs, r = w->budgets, across = w->across;
+  const long t = w->private, x = w->inputs, y = w->outputs, q = w->prices, across = w->across;
   for (long i = 0; i < x; i++) copy(y, w->mechanism + i * across, found[MECHANISM] + i * y);
   turn(t, y, w->scores, across, found[SCORES]);
-  copy(r, w->price, found[PRICE]);
+  copy(q, w->price, found[PRICE]);
   found[NUMBERS][0] = w->value, found[NUMBERS][1] = w->bound, found[NUMBERS][2] = steps;
   turn(x, y, w->point.x, across, found[LAST_X]), turn(x, y, w->point.z, across, found[LAST_Z]);
   turn(t, y, w->point.k, across, found[LAST_K]), copy(x, w->point.nu, found[LAST_NU]);
-  copy(r, w->point.price, found[LAST_PRICE]), copy(r, w->point.slack, found[LAST_SLACK]);
+  copy(q, w->point.price, found[LAST_PRICE]), copy(q, w->point.slack, found[LAST_SLACK]);
   if (MINIMAX) found[LAST_PEAK][0] = w->point.peak[0];
   if (LINEAR) turn(t, y, w->point.s, across, found[LAST_S]), copy(y, w->point.t, found[LAST_T]);
   if (WORST) copy(y, w->eta, found[ETA]), copy(y, w->point.eta, found[LAST_ETA]), copy(y, w->point.sigma, found[LAST_SIGMA]);
@@ -278,9 +290,9 @@ static long room(const long *sizes) {
 static void solve_row(const Problems *all, long from, long to, double *memory) {
   Space w = space_of(all->sizes);
   memset(memory, 0, lay_out(&w, memory) * sizeof(double));
-  const long matrix = w.inputs * w.outputs, table = w.outputs * w.private, r = w.budgets;
-  const long y = w.outputs, wide[] = {matrix, table,    r, RESULTS, matrix,             matrix, table,
-                                      w.inputs, r, r, 1, LINEAR ? table : y, y, y};
+  const long matrix = w.inputs * w.outputs, table = w.outputs * w.private, q = w.prices;
+  const long y = w.outputs, wide[] = {matrix, table,    q, RESULTS, matrix,             matrix, table,
+                                      w.inputs, q, q, 1, LINEAR ? table : y, y, y};
   for (long i = from; i < to; i++) {
     const double *own[MOST_GIVEN];
     double *results[FOUND];
@@ -321,8 +333,8 @@ static XLA_FFI_Error *solve_batch(XLA_FFI_CallFrame *frame, const char *words, i
   XLA_FFI_Buffer **in = (XLA_FFI_Buffer **)frame->args.args, **out = (XLA_FFI_Buffer **)frame->rets.rets;
   long letters[LETTERS];
   if (!shaped(frame, XLA_FFI_DataType_F64, words, letters) || SIZE(letters, 'G') != AIMS ||
-      SIZE(letters, 'M') != CHOICES || SIZE(letters, 'N') != RESULTS || (MINIMAX && SIZE(letters, 'P') != 1) ||
-      SIZE(letters, 'R') > MOST_BUDGETS)
+      SIZE(letters, 'M') != CHOICES || SIZE(letters, 'N') != RESULTS || ((MINIMAX || LIMITED) && SIZE(letters, 'P') != 1) ||
+      SIZE(letters, 'R') > MOST_BUDGETS || (LIMITED && SIZE(letters, 'Q') != SIZE(letters, 'R') + 1))
     return complain(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "whole solves: arrays of float64 of other shapes");
   const long sizes[] = {SIZE(letters, 'T'), SIZE(letters, 'X'), SIZE(letters, 'Y'), SIZE(letters, 'R')};
   const long problems = leading(in[CHOSEN], 1);

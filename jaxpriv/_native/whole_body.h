@@ -3,6 +3,7 @@
 
 #define inverses NAME(inverses)
 #define plus NAME(plus)
+#define use_rate NAME(use_rate)
 #define share_of NAME(share_of)
 #define with_prices NAME(with_prices)
 #define path_move NAME(path_move)
@@ -39,7 +40,7 @@ TARGET static Sides corrections(Space *w, const Point *move, double length, doub
 TARGET static void bend_of(Space *w, const Point *move);
 /* Of minimax programs: the prices of the point such that the peak is worth one, and the rows as they are there. */
 TARGET static void rescaled(Space *w);
-/* Of limits in every outcome: whether the rules of a step `a`, with that mean product, stay in their sets up to a share of the
+/* Of limits in every outcome and on the sum: whether the rules of a step `a`, with that mean product, stay in their sets up to a share of the
    products, or come nearer to them. */
 TARGET static int held_back(Space *w, const Point *move, double a, double mean);
 
@@ -67,10 +68,8 @@ TARGET static double inverses(Space *w) {
     ((Vector *)w->inverse_sigma)[v] = pick(sigma > 0.0, 1.0 / sigma, (Vector){0});
   }
   double total = sum_of(pairs);
-  for (long r = 0; r < w->budgets; r++) {
-    total += w->point.slack[r] * w->point.price[r];
-    w->use[r] = spent_by(w, r, w->point.x);
-  }
+  for (long q = 0; q < w->prices; q++) total += w->point.slack[q] * w->point.price[q];
+  for (long r = 0; r < w->budgets; r++) w->use[r] = spent_by(w, r, w->point.x);
   return total;
 }
 
@@ -81,6 +80,19 @@ TARGET static void plus(const Space *w, const Point *from, const Point *move, do
 }
 
 /* ---- directions ------------------------------------------------------------------------------------- */
+
+/* What a move changes of the use of a budget or, of number `budgets`, of the limit on the sum, whose price moves by `turn`. */
+TARGET static double use_rate(const Space *w, long r, const Point *move, double turn) {
+  if (r < w->budgets) return spent_by(w, r, move->x);
+  const long across = w->across / LANES, matrix = w->inputs * across, table = w->private * across;
+  Vector sum = {0}, turned = {0};
+  for (long i = 0; i < matrix; i++) sum += ((const Vector *)w->line)[i] * ((const Vector *)move->x)[i];
+  for (long i = 0; i < table; i++) {
+    const Vector own = ((const Vector *)move->k)[i] - turn * ((const Vector *)w->rules)[i];
+    turned += ((const Vector *)w->link)[i] * own;
+  }
+  return sum_of(sum) + sum_of(turned) / w->point.price[r];
+}
 
 /* Of minimax programs: what a move changes of what a unit of the peak allows at its prices. */
 TARGET static double share_of(const Space *w, const Point *move) {
@@ -98,12 +110,12 @@ TARGET static double share_of(const Space *w, const Point *move) {
 
 /* Add the moves of the prices, and of the peak, to a direction where they are fixed. */
 TARGET static void with_prices(Space *w, const Sides *asked, Point *move) {
-  const long n = w->free, r = w->budgets, wide = n + 1;
+  const long n = w->free, r = w->prices, wide = n + 1;
   double *m = w->matrix;
   for (long i = 0; i < r; i++) {
     for (long j = 0; j < n; j++) m[i * wide + j] = -w->slope[j * r + i];
     m[i * wide + i] += w->point.slack[i] / w->point.price[i];
-    m[i * wide + n] = asked->pair[i] / w->point.price[i] - asked->limits[i] + spent_by(w, i, move->x);
+    m[i * wide + n] = asked->pair[i] / w->point.price[i] - asked->limits[i] + use_rate(w, i, move, 0.0);
   }
   if (MINIMAX) {
     memcpy(m + r * wide, w->shares, n * sizeof(double));
@@ -120,7 +132,7 @@ TARGET static void with_prices(Space *w, const Sides *asked, Point *move) {
 
 /* The move along the path, into `along`: the peak rises by one, and what the equations miss and the products stay. */
 TARGET static void path_move(Space *w) {
-  const long r = w->budgets, wide = r + 1;
+  const long r = w->prices, wide = r + 1;
   double *m = w->matrix;
   for (long i = 0; i < r; i++) {
     for (long j = 0; j < r; j++) m[i * wide + j] = -w->slope[j * r + i];
@@ -162,6 +174,11 @@ TARGET static double to_boundary(const Space *w, const Point *move) {
       const Vector eta = ((const Vector *)move->eta)[i % across], turn = dk - ((const Vector *)w->rules)[i] * eta;
       const Vector used = (larger(turn, -turn) - furthest * eta) * ((const Vector *)w->inverse_eta)[i % across];
       change = larger(change, pick(turn != 0.0, used, (Vector){0}));
+    } else if (LIMITED) {
+      const double price = w->point.price[w->budgets], moves = move->price[w->budgets];
+      const Vector turn = dk - moves * ((const Vector *)w->rules)[i];
+      const Vector used = (larger(turn, -turn) - furthest * moves) * (1.0 / price);
+      change = larger(change, pick(turn != 0.0, used, (Vector){0}));
     } else {
       change = larger(change, larger(dk, -dk));
     }
@@ -173,7 +190,7 @@ TARGET static double to_boundary(const Space *w, const Point *move) {
   double worst = largest_of(most);
   const double turned = largest_of(change) / furthest;
   worst = turned > worst ? turned : worst;
-  for (long i = 0; i < w->budgets; i++) {
+  for (long i = 0; i < w->prices; i++) {
     const double price = -move->price[i] / w->point.price[i], slack = -move->slack[i] / w->point.slack[i];
     worst = price > worst ? price : worst;
     worst = slack > worst ? slack : worst;
@@ -213,7 +230,7 @@ TARGET static double products(const Space *w, const Point *move, double a, doubl
     total += product, least = smaller(least, product + ((const Vector *)w->absent)[v]);
   }
   double sum = sum_of(total), smallest = smallest_of(least);
-  for (long i = 0; i < w->budgets; i++) {
+  for (long i = 0; i < w->prices; i++) {
     const double product = (w->point.price[i] + a * move->price[i]) * (w->point.slack[i] + a * move->slack[i]);
     sum += product;
     smallest = product < smallest ? product : smallest;
@@ -241,7 +258,7 @@ INLINE Vector towards(Vector product, Vector aim) {
 }
 
 /* What a corrector asks of the products of x and of the slacks after a step `a`, into `logs` (rho), `pair` and `limit`, which
-   is zero since the budgets are linear: whether there are rules there. */
+   is zero of budgets since these are linear: whether there are rules there. */
 TARGET static int corrected(Space *w, const Point *move, double a, double goal) {
   const long across = w->across / LANES;
   int usable = 1;
@@ -254,7 +271,7 @@ TARGET static int corrected(Space *w, const Point *move, double a, double goal) 
       ((Vector *)w->logs)[at] = towards(x * z, aim) * ((const Vector *)w->inverse_x)[at];
     }
   }
-  for (long i = 0; i < w->budgets; i++) {
+  for (long i = 0; i < w->prices; i++) {
     const double price = w->point.price[i] + a * move->price[i], slack = w->point.slack[i] + a * move->slack[i];
     usable = usable && price > 0.0;
     w->pair[i] = towards(all_of(price * slack), all_of(goal))[0];
@@ -289,7 +306,7 @@ TARGET static void moved(Space *w, const Point *move, double a) {
 
 /* The predictor, the centring and the responses to the prices and the peak. */
 TARGET static void directions(Space *w) {
-  const long across = w->across / LANES, matrix = w->inputs * across, budgets = w->budgets;
+  const long across = w->across / LANES, matrix = w->inputs * across, prices = w->prices;
   Vector *predicted = (Vector *)w->rho, *centred = predicted + matrix;
   for (long i = 0; i < w->inputs; i++)
     for (long v = 0; v < across; v++) {
@@ -309,8 +326,8 @@ TARGET static void directions(Space *w) {
     asked[2 + r] = (Sides){.rho = (double *)(centred + (1 + r) * matrix)};
     moves[2 + r] = w->response[r];
   }
-  if (LINEAR) asked[2 + budgets].link = w->lost, asked[2 + budgets].level = w->unturned;
-  if (WORST) asked[2 + budgets].worst = w->unheld;
+  if (LINEAR) asked[2 + prices].link = w->lost, asked[2 + prices].level = w->unturned;
+  if (WORST) asked[2 + prices].worst = w->unheld;
   if (WORST) /* each stack is refined as a whole */
     solve_refined(w, 2, asked, moves), solve_refined(w, w->free, asked + 2, moves + 2);
   else
@@ -318,15 +335,17 @@ TARGET static void directions(Space *w) {
   for (long r = 0; r < w->free; r++) {
     const Vector *rho = (const Vector *)asked[2 + r].rho, *inside = (const Vector *)w->inside;
     for (long i = 0; i < matrix; i++) ((Vector *)w->response[r].z)[i] -= rho[i] * inside[i];
-    for (long q = 0; q < budgets; q++) w->slope[r * budgets + q] = spent_by(w, q, w->response[r].x);
+    for (long q = 0; q < prices; q++) w->slope[r * prices + q] = use_rate(w, q, w->response + r, 0.0);
     if (MINIMAX) w->shares[r] = share_of(w, w->response + r);
   }
-  for (long r = 0; r < budgets; r++) {
+  for (long i = 0; LIMITED && i < w->private * across; i++) /* its rules are quotients by its price */
+    ((Vector *)w->response[w->budgets].k)[i] += ((const Vector *)w->rules)[i];
+  for (long r = 0; r < prices; r++) {
     w->pair[r] = -w->point.slack[r] * w->point.price[r];
     w->limit[r] = w->limits[r] - w->use[r] - w->point.slack[r];
   }
   with_prices(w, asked, &w->predict);
-  for (long r = 0; r < budgets; r++) w->pair[r] = 1.0, w->limit[r] = 0.0;
+  for (long r = 0; r < prices; r++) w->pair[r] = 1.0, w->limit[r] = 0.0;
   asked[1].pair = w->pair, asked[1].limits = w->limit;
   with_prices(w, asked + 1, &w->centring);
 }

@@ -177,6 +177,6 @@ TARGET static void keep_bound(Space *w, double bound) {
   if (!(bound > w->bound)) return;
   w->bound = bound;
   memcpy(w->scores, w->valid, w->private * w->across * sizeof(double));
-  memcpy(w->price, w->point.price, w->budgets * sizeof(double));
+  memcpy(w->price, w->point.price, w->prices * sizeof(double));
   if (WORST) memcpy(w->eta, w->point.eta, w->across * sizeof(double));
 }

@@ -3,6 +3,7 @@
 
 #define LINEAR 0
 #define WORST 1
+#define LIMITED 0
 #include "whole.h"
 
 /* Numbers of `start.py`, by their names there. */

@@ -118,12 +118,12 @@ class Kind(NamedTuple):
 
     @property
     def by_kernel(self) -> bool:
-        """Whether a kernel solves the problems of a batch as a whole: those of the least mutual information, and of the
-        least worst outcome of a measure of log-ratios or of a relative entropy, under one joint, as small as what NumPy
-        iterates on.
+        """Whether a kernel solves the problems of a batch as a whole: those of the least mutual information or under a
+        limit on it, and of the least worst outcome of a measure of log-ratios or of a relative entropy, under one
+        joint, as small as what NumPy iterates on.
         """
         measure, *limits = self.measures.values
-        average = isinstance(measure, MutualInformation) and self.form != "leakage_budget"
+        average = isinstance(measure, MutualInformation)
         worst = self.least_worst and (isinstance(measure, AbstractPointwiseLeakage) or measure.entropic)
         mine = (average or worst) and not limits and self.groups == 1
         small = self._step_seconds <= SMALL and self.distortions <= whole.MOST_BUDGETS

@@ -22,7 +22,7 @@ from jaxpriv.solving import loops
 from jaxpriv.solving.kinds import Kinds
 from jaxpriv.testing import random_joint
 from tests.information import program_on
-from tests.solvers.minimax_cases import only_kernels
+from tests.solvers.kernel_cases import only_kernels
 
 kernels = pytest.mark.skipif(_native.absence() is not None, reason=f"no CPU kernels: {_native.absence()}")
 each = pytest.mark.usefixtures("instructions")
@@ -171,7 +171,7 @@ def test_it_takes_the_least_mutual_information_alone():
     (term,) = program.terms
     others = [
         dataclasses.replace(program, terms=(term, term)),
-        dataclasses.replace(program, terms=(dataclasses.replace(term, role=Role.AVERAGE),)),
+        dataclasses.replace(program, terms=(dataclasses.replace(term, role=Role.PEAK),)),
         dataclasses.replace(program, terms=(dataclasses.replace(term, rule_set=Power()),)),
         dataclasses.replace(program, equal=np.array([True])),
         dataclasses.replace(program, shares=True),
@@ -235,7 +235,7 @@ def test_large_problems_and_a_wish_to_compile_are_left_to_compiled_code(monkeypa
     assert (small.by_kernel, large.by_kernel) == (True, False)
     assert small.width(10**6) == 0
     assert small.width_uncompiled(10**6) == 512
-    limited = Kinds("auto", goal).of(_problems(1, [(8, 8, 8)], leakage_budget=0.1)[0])
+    limited = Kinds("auto", goal).of(_problems(1, [(8, 8, 8)], budget=0.3, limits=((jp.leakage.Sibson(2.0), 0.1),))[0])
     assert limited is not None
     assert not limited.by_kernel
     monkeypatch.setenv(loops.SWITCH, "always")

@@ -144,7 +144,7 @@ def test_what_the_kernel_does_not_take_runs_the_loop(form, monkeypatch):
     if form == "large":
         monkeypatch.setattr(whole, "_MOST_SYMBOLS", 3)
     kind = np.float32 if form == "single precision" else np.float64
-    asked = {"leakage_budget": 0.05} if form == "limit" else {"budget": 0.3}
+    asked = {"budget": 0.3, "limits": ((jp.leakage.Sibson(2.0), 0.5),) if form == "limit" else ()}
     solver = "mirror-descent" if form == "another solver" else "auto"
     joint, cost = random_joint(4, 4, 4).astype(kind), (1.0 - np.eye(4)).astype(kind)
     with pytest.raises(_LoopIsTraced):

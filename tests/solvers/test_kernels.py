@@ -395,12 +395,13 @@ SHAPES = {
     "jaxpriv_gibbs": "BS BS YS MYB M Y | YS B B B MB MMB KYL",
     "jaxpriv_information_call": "TX X XY RXY R XY XY G M T T | XY YT R N YX YX YT X R R",
     "jaxpriv_least_ratios_call": "TX X XY RXY R XY XY G M T TX T | XY YT R N YX YX YT X R R P YT Y",
+    "jaxpriv_limited_information_call": "TX X XY RXY R XY XY G M T T P | XY YT Q N YX YX YT X Q Q",
     "jaxpriv_worst_information_call": "TX X XY RXY R XY XY G M T T X X | XY YT R N YX YX YT X R R P Y Y Y",
     "jaxpriv_stop": "T T | T",
 }
 SIZES = dict(zip("XTWYNGMBSKL", (5, 3, 1, 4, 4, 1, 2, 20, 3, 2, 16), strict=True))
-# Of whole solves: aims, choices and numbers found are so many; two budgets.
-WHOLE = {**SIZES, **dict(zip("GMNPR", (3, 10, 3, 1, 2), strict=True))}
+# Of whole solves: aims, choices and numbers found are so many; two budgets, and a price more.
+WHOLE = {**SIZES, **dict(zip("GMNPRQ", (3, 10, 3, 1, 2, 3), strict=True))}
 
 
 KINDS = {"jaxpriv_stop": "uint64"}  # all others: float64

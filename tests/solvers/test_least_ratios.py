@@ -19,7 +19,7 @@ from jaxpriv.solvers.interior_point.candidate import least_ratio
 from jaxpriv.solvers.interior_point.system import rearrange
 from jaxpriv.solving import loops
 from jaxpriv.solving.kinds import Kinds
-from tests.solvers.minimax_cases import (
+from tests.solvers.kernel_cases import (
     SIZES,
     by_steps,
     compare,

@@ -18,7 +18,7 @@ from jaxpriv.solvers.interior_point import whole
 from jaxpriv.solving import loops
 from jaxpriv.solving.kinds import Kinds
 from jaxpriv.testing import random_joint
-from tests.solvers.minimax_cases import (
+from tests.solvers.kernel_cases import (
     SIZES,
     by_steps,
     compare,

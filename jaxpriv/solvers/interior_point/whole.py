@@ -1,10 +1,11 @@
 """Whole solves by kernels in C, one or a batch: no step in Python or XLA.
 
-Each takes the starts of `InteriorPoint` and its steps for programs of one kind, in float64: those whose only term is a
-relative entropy in the objective (`jaxpriv/_native/information.c`), and minimax programs whose only term is one of
-linear rows, the least worst outcome of a measure of log-ratios (`least_ratios.c`), or a relative entropy, the least
-maximum information (`worst_information.c`). That is on arrays of NumPy without compiling anything (`solved`), and in
-compiled programs for the CPU as one operation (`in_trace`), which takes a fifth of the time to compile. The modules
+Each computes the starts of `InteriorPoint` and its steps for programs of one kind, in float64: those whose only term is
+a relative entropy, in the objective (`jaxpriv/_native/information.c`) or limited on average
+(`limited_information.c`), and minimax programs whose only term is one of linear rows, the least worst outcome of a
+measure of log-ratios (`least_ratios.c`), or a relative entropy, the least maximum information
+(`worst_information.c`). That is on arrays of NumPy without compiling anything (`solved`), and in compiled programs for
+the CPU as one operation (`in_trace`), which takes a fifth of the time to compile. The modules
 beside this one define what they compute.
 """
 
@@ -67,6 +68,14 @@ def _centred(term: Term) -> tuple[Arr, ...]:
     return term.reference, bend if term.centre is None else bend + term.centre
 
 
+def _of_limited_information(program: Program, term: Term) -> bool:
+    return term.rule_set == ENTROPIC and term.role is Role.AVERAGE and not program.minimax
+
+
+def _bounded(term: Term) -> tuple[Arr, ...]:
+    return *_centred(term), xp.stack([term.bound])
+
+
 def _of_least_ratios(program: Program, term: Term) -> bool:
     linear = term.rule_set == LINEAR and term.role is Role.WORST and term.cap is None
     return linear and term.rate is not None and program.logarithmic
@@ -95,6 +104,7 @@ def _limited(term: Term) -> tuple[Arr, ...]:
 # Of minimax programs the peak, one number; then s and t of linear rows, or the prices and slacks of the outputs.
 _KERNELS = (
     _Kernel("jaxpriv_information", _of_information, _centred, lambda s, y: ()),
+    _Kernel("jaxpriv_limited_information", _of_limited_information, _bounded, lambda s, y: ()),
     _Kernel("jaxpriv_least_ratios", _of_least_ratios, _rates, lambda s, y: ((1,), (y, s), (y,))),
     _Kernel("jaxpriv_worst_information", _of_worst_information, _limited, lambda s, y: ((1,), (y,), (y,), (y,))),
 )
@@ -220,11 +230,12 @@ def _sizes(program: Program) -> tuple[int, int, int, int]:
 def _shapes(program: Program) -> tuple[tuple[int, ...], ...]:
     """The shapes of what its kernel finds: of the candidate, its numbers, and of the last point."""
     private, inputs, outputs, budgets = _sizes(program)
-    of_point = (outputs, inputs), (outputs, inputs), (outputs, private), (inputs,), (budgets,), (budgets,)
+    prices = budgets + program.terms[0].priced
+    of_point = (outputs, inputs), (outputs, inputs), (outputs, private), (inputs,), (prices,), (prices,)
     kernel = _kernel_of(program)
     assert kernel is not None  # `takes` asked
     more = kernel.more(private, outputs)
-    return (inputs, outputs), (outputs, private), (budgets,), (_NUMBERS,), *of_point, *more
+    return (inputs, outputs), (outputs, private), (prices,), (_NUMBERS,), *of_point, *more
 
 
 def _ended(program: Program, mechanism: Arr, k: Arr, price: Arr, numbers: Arr, *last: Arr) -> Ended:
