@@ -1,5 +1,6 @@
 """The CPU kernel of a block of a Gibbs mechanism against the code in JAX that it stands for."""
 
+import functools
 import hashlib
 import os
 import subprocess
@@ -41,8 +42,9 @@ def block(args, squares=True):
     return jax.jit(lambda *a: gibbs_block(*a, squares=squares))(*args)
 
 
+@functools.partial(jax.jit, static_argnums=1)  # compiled once for all kinds of instructions
 def portable(args, squares=True):
-    return jax.jit(lambda *a: portable_block(*a, squares=squares))(*args)
+    return portable_block(*args, squares=squares)
 
 
 def close(got, wanted, tol):
