@@ -317,9 +317,15 @@ class UserCurve(AbstractCurve):
 
     def conjugate(self, u: Arr) -> tuple[Arr, Arr, Arr]:
         """By inverting the slope: f*(u) = u t - f(t) where f'(t) = u. A certificate takes `lines` instead."""
-        t = self._ratio_at(u)
+        t = self._ratio_at(u) if xp.of(u) is jnp else self._ratios(_ratios_at, u)
         _, curvature = self.slope_and_curvature(t)
         return u * t - self.value(t), t, 1.0 / xp.maximum(curvature, _FLATTEST)
+
+    def _ratios(self, search: Callable[["UserCurve", Array], Arr], u: Arr) -> np.ndarray:
+        """The ratios t that a search finds for f'(t) = u, for arrays of NumPy: one compiled loop, in units of f."""
+        u = np.asarray(u)
+        found = call(search, self, self.tilt + self.size * u.reshape(-1), least_rows=_LEAST_RATIOS)
+        return found.reshape(u.shape)
 
     def conjugate_at(self, t: Arr, u: Arr) -> Arr:
         return u * t - self.value(t)
@@ -360,13 +366,7 @@ class UserCurve(AbstractCurve):
         The proof assumes what `UserDivergence` demands of f, that it is convex with f(1) = 0, and that JAX
         differentiates it to a slope (at a kink any number between the two one-sided ones).
         """
-        low, high = np.full(u.shape, np.log(LOWEST)), np.full(u.shape, np.log(HIGHEST))
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            rising = self.slope(np.exp(middle)) < u
-            low, high = np.where(rising, middle, low), np.where(rising, high, middle)
-        # The end of the bracket on the side of 1 has a finite slope wherever one of the two has.
-        r = np.exp(np.where(low > 0, low, high))
+        r = self._ratios(_ratios_between, u)
         found, value = self.slope(r), self.value(r)
         rounding = _ROUNDING * (abs(r * found) + abs(value) + abs(self.tilt) * (r + 1.0) / self.size)
         return found, r * found - value + rounding
@@ -375,6 +375,30 @@ class UserCurve(AbstractCurve):
 def _values_and_derivatives(curve: UserCurve, t: Array) -> tuple[Arr, Array, Array, Array]:
     """f(t) with its limit at 0, and (f, f', f'') of the user's function itself."""
     return curve.f(t), *_derivatives(curve.f.f, t)
+
+
+def _ratios_at(curve: UserCurve, u: Array) -> Arr:
+    """The ratio with the slope u of the user's function itself."""
+    return _in_own_units(curve)._ratio_at(u)
+
+
+def _ratios_between(curve: UserCurve, u: Array) -> Array:
+    """The same by halving: the end of the bracket on the side of 1 has a finite slope wherever one of the two has."""
+    own = _in_own_units(curve)
+
+    def halve(_: ScalarLike, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = 0.5 * (low + high)
+        rising = own.slope(jnp.exp(middle)) < u
+        return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
+
+    ends = jnp.full_like(u, np.log(LOWEST)), jnp.full_like(u, np.log(HIGHEST))
+    low, high = jax.lax.fori_loop(0, _HALVINGS, halve, ends)
+    return jnp.exp(jnp.where(low > 0, low, high))
+
+
+def _in_own_units(curve: UserCurve) -> UserCurve:
+    return UserCurve(curve.f, 0.0, 1.0, -np.inf, np.inf)
 
 
 def _derivatives(f: Callable[[Array], Array], t: Arr) -> tuple[Array, Array, Array]:
