@@ -1,5 +1,6 @@
 """Branch and bound over boxes of posteriors: nothing is cut off that could be best, in C and in NumPy alike."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -241,11 +242,17 @@ def test_bad_prices():
         BoxFunnelPricer(conditional).price(np.full(len(prices), np.nan), 0.1, 1)
 
 
+@functools.cache
+def _of_eight_private_symbols(share):
+    """(a problem with a dense table, its solution, what was reported on the way)."""
+    joint, records = random_joint(1, 8, 20), []
+    problem = jp.FunnelProblem(joint, disclosure=share * entropy(source_of(joint)))
+    return problem, jp.solve(problem, progress=records.append), records
+
+
 @pytest.mark.parametrize("share", [0.5, 0.8, 0.95])
 def test_a_dense_table_of_eight_private_symbols_is_proved(share):
-    joint = random_joint(1, 8, 20)
-    problem = jp.FunnelProblem(joint, disclosure=share * entropy(source_of(joint)))
-    solution = jp.solve(problem)
+    problem, solution, _ = _of_eight_private_symbols(share)
     assert solution.status == "optimal"
     assert solution.gap <= 1e-6
     sure = BoxFunnelPricer(problem.core / source_of(problem.core))
@@ -256,9 +263,7 @@ def test_a_dense_table_of_eight_private_symbols_is_proved(share):
 
 def test_the_proof_goes_on_from_a_coarse_one():
     """A time limit would have left a bound: they rise, and several come before the last."""
-    joint, records = random_joint(1, 8, 20), []
-    target = 0.8 * entropy(source_of(joint))
-    solution = jp.solve(jp.FunnelProblem(joint, disclosure=target), progress=records.append)
+    _, solution, records = _of_eight_private_symbols(0.8)
     bounds, values = [record.bound for record in records], [record.value for record in records]
     assert bounds == sorted(bounds)
     assert values == sorted(values, reverse=True) or np.ptp(values[-3:]) < 1e-9
