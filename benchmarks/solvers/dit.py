@@ -29,13 +29,15 @@ class Dit(Solver):
         return [Accuracy(f"{n} iterations", {"max_iters": n}) for n in (10, 100, 1000, 100_000)]
 
     def load(self) -> None:
-        import dit  # noqa: F401 - the import is what is wanted
+        with np.errstate():  # the import changes what NumPy does about numbers that are not finite
+            import dit.rate_distortion.blahut_arimoto  # noqa: F401 - the import is what is wanted
 
     def prepare(self, instance: Instance) -> Any:
         assert instance.multiplier is not None
         return np.diag(instance.joint).copy(), instance.multiplier / math.log(2.0), instance.table
 
     def run(self, prepared: Any, accuracy: Accuracy) -> Run:
+        self.load()
         from dit.rate_distortion.blahut_arimoto import blahut_arimoto
 
         source, slope, table = prepared
