@@ -220,7 +220,7 @@ def test_the_steps_are_those_of_the_compiled_iteration(no_compiler):
     with jax.enable_x64(True):
         run = functools.partial(jp.solve, solver=kind.solver, tol=1e-6)
         lanes = many.Lanes.of(problems, kind.bucket)
-        compiled = jax.vmap(lambda lane: run(lane.problem()))(lanes)
+        compiled = jax.jit(jax.vmap(lambda lane: run(lane.problem())))(lanes)
     assert [int(one.steps) for one in found] == compiled.steps.tolist()
     for one, other in zip(found, compiled.mechanism, strict=True):
         np.testing.assert_allclose(one.mechanism, other, atol=1e-6)
