@@ -192,12 +192,12 @@ def test_right_hand_sides_do_not_see_each_other(shape, form, count):
     """The kernels take them three at a time."""
     args = system(*shape, seed=11, spread=2.0)
     factored = jax.jit(SYSTEMS[form])(*args)
-    sides = right_hand_sides(args, count)
-    together = factored.solve(*sides)
+    sides = list(map(np.asarray, right_hand_sides(args, count)))
+    together = list(map(np.asarray, factored.solve(*sides)))
     for m in range(count):
         alone = factored.solve(*(side[m : m + 1] for side in sides))
         for one, other in zip(together, alone, strict=True):
-            close(one[m], other[0])
+            close(one[m], np.asarray(other)[0])
 
 
 def right_hand_sides(args, count):
