@@ -3,9 +3,10 @@
     python -m benchmarks.traces [--size 8] [--problems 128] [--repeats 3] [--measures ldp max-lift] [--out FILE.json]
 
 Random joints and Hamming distortion at a third of the distortion of the best constant; with `-limit` behind the name of
-a measure the least distortion at a third of what X itself leaks. For each measure a process of its own with the kernels of whole solves and one without them: seconds of processor time from the function to the
-compiled program, milliseconds of processor time and of the clock for each problem (the least of the repeats), and the
-largest certified gap. The other kernels are there in both.
+a measure the least distortion at a third of what X itself leaks. For each measure a process of its own with the kernels
+of whole solves and one without them: seconds of processor time from the function to the compiled program, milliseconds
+of processor time and of the clock for each problem (the least of the repeats), and the largest certified gap. The other
+kernels are there in both.
 """
 
 import argparse

@@ -18,7 +18,6 @@
 #define BODY "information_body.h"
 #include "targets.h"
 
-/* CENTRE: ln reference + centre. */
 enum { REFERENCE = OWN, CENTRE, GIVEN };
 
 static void read_own(Space *w, const double *const *given) {

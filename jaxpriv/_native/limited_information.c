@@ -9,7 +9,6 @@
 #define BODY "limited_information_body.h"
 #include "targets.h"
 
-/* CENTRE: ln reference + centre. */
 enum { REFERENCE = OWN, CENTRE, BOUND, GIVEN };
 
 static void read_own(Space *w, const double *const *given) {

@@ -20,6 +20,8 @@
 #define FAR 1e300       /* larger than anything that it is compared with */
 #define LEAST 1e-16     /* least ratio of the curvature of a row to its square: `_LEAST` of `_newton_system` */
 #define TINY 0x1p-1022
+#define AROUND_ONE 1e-12 /* of `rule_sets._log_of_total` */
+#define SMALL_RULE 0.5   /* of `rule_sets.Entropic.boundary` */
 
 /* Numbers of `method.py` and `newton.py`, by their names there. */
 #define BACK 0.85
@@ -97,8 +99,9 @@ typedef struct {
   double *after, *rho, *costs, *ax, *logs, *pair, *limit, *matrix, *slope; /* of a step */
   double *mechanism, *scores, *price;                    /* the best candidate, (X, Y), (T, Y), (Q) */
   double value, bound;
-  /* Of a relative entropy; bend: ln reference + centre, -FAR unseen. */
-  double *sums, *bend, *seen, *level;
+  /* Of a relative entropy; bend: ln reference + centre, -FAR unseen; part: the reference by its sum, whose logarithm is `whole_log`
+     (0 of a sum that is 1 up to rounding: `_log_of_total`). */
+  double *sums, *bend, *seen, *level, *centre, *part, whole_log;
   /* Of minimax programs: of a move, what it changes of the reduced costs in proportion to its square; absent: FAR beyond the
      outputs; of responses, what they change of what a unit of the peak allows; of a candidate. */
   double *bent, *absent, *shares, *plain, *left, *onto, *other, *ratios, *rare, *valid, balance;
@@ -155,6 +158,7 @@ static long lay_out(Space *w, double *memory) {
   TAKE(logs, matrix), TAKE(pair, q), TAKE(limit, q), TAKE(matrix, free * (free + 1)), TAKE(slope, free * q);
   TAKE(mechanism, matrix), TAKE(scores, table), TAKE(price, q);
   TAKE(sums, entropic * x), TAKE(bend, entropic * w->private), TAKE(seen, entropic * w->private);
+  TAKE(centre, entropic * w->private), TAKE(part, entropic * w->private);
   TAKE(level, entropic * across);
   TAKE(bent, MINIMAX * matrix), TAKE(absent, MINIMAX * across), TAKE(shares, MINIMAX * free);
   TAKE(plain, MINIMAX * matrix), TAKE(left, MINIMAX * matrix), TAKE(onto, MINIMAX * matrix), TAKE(other, MINIMAX * matrix);
@@ -232,13 +236,17 @@ static void read_problem(Space *w, const double *const *given) {
   w->method = (const Method *)given[CHOSEN], w->normalised = w->method->normalised > 0.0;
 }
 
-/* A term of a relative entropy: rows (T, X), reference (T), and ln reference + centre (T). */
-UNUSED static void read_entropic(Space *w, const double *rows, const double *reference, const double *bend) {
+/* A term of a relative entropy: rows (T, X), reference (T) and centre (T). */
+UNUSED static void read_entropic(Space *w, const double *rows, const double *reference, const double *centre) {
+  double whole = 0.0;
+  for (long t = 0; t < w->private; t++) whole += reference[t];
+  w->whole_log = fabs(whole - 1.0) > AROUND_ONE ? log(whole) : 0.0;
   memset(w->sums, 0, w->inputs * sizeof(double));
   for (long t = 0; t < w->private; t++) {
     for (long i = 0; i < w->inputs; i++) w->sums[i] += rows[t * w->inputs + i];
     w->seen[t] = reference[t] > 0.0;
-    w->bend[t] = w->seen[t] > 0.0 ? bend[t] : -FAR;
+    w->bend[t] = w->seen[t] > 0.0 ? log(reference[t]) + centre[t] : -FAR;
+    w->centre[t] = centre[t], w->part[t] = reference[t] / whole;
   }
 }
 

@@ -1,6 +1,7 @@
 /* What the kernels of relative entropies share (`whole.h`), for one instruction set. */
 
 #define weighted_by NAME(weighted_by)
+#define small_level NAME(small_level)
 #define edges_of NAME(edges_of)
 #define leaks_of NAME(leaks_of)
 #define prior_rules NAME(prior_rules)
@@ -14,35 +15,57 @@ TARGET static void weighted_by(const Space *w, const double *weights, const doub
     for (long v = 0; v < across; v++) ((Vector *)to)[v] += weights[i] * ((const Vector *)x)[i * across + v];
 }
 
+/* The level of rules g = k + centre, k (T, Y) of the outputs of vector v, that are small: ln R + ln(1 + sum p (e^g - 1)), R the sum
+   and p R the reference. With e^g - 1 as a series and ln(1 + x) = x ln(1 + x)/((1 + x) - 1) it keeps its digits. */
+TARGET static Vector small_level(const Space *w, const Vector *k, long v) {
+  const long across = w->across / LANES;
+  Vector gain = {0};
+  for (long t = 0; t < w->private; t++) {
+    const Vector g = larger(smaller(k[t * across + v] + w->centre[t], all_of(SMALL_RULE)), all_of(-SMALL_RULE));
+    Vector series = all_of(1.0 / 15.0);
+    for (int i = 14; i > 1; i--) series = (1.0 + g * series) * (1.0 / i);
+    gain += w->part[t] * (g * (1.0 + g * series));
+  }
+  const Vector sum = 1.0 + gain, apart = sum - 1.0;
+  return w->whole_log + pick(apart != 0.0, logarithm(sum) * (gain / pick(apart != 0.0, apart, all_of(1.0))), gain);
+}
+
 /* The boundary of the set at rules k (T, Y): its normal (T, Y) and level (Y). */
 TARGET static void edges_of(const Space *w, const double *k, double *normal, double *level) {
   const long across = w->across / LANES;
   for (long v = 0; v < across; v++) {
     const Vector *own = (const Vector *)k + v;
-    Vector *e = (Vector *)normal + v, top = all_of(-FAR), total = {0};
-    for (long t = 0; t < w->private; t++) top = larger(top, own[t * across] + w->bend[t]);
+    Vector *e = (Vector *)normal + v, top = all_of(-FAR), most = {0}, total = {0};
+    for (long t = 0; t < w->private; t++) {
+      const Vector g = own[t * across] + w->centre[t];
+      top = larger(top, own[t * across] + w->bend[t]), most = larger(most, larger(g, -g));
+    }
     for (long t = 0; t < w->private; t++)
       total += e[t * across] = exponential(own[t * across] + w->bend[t] - top) * w->seen[t];
     const Vector share = 1.0 / total;
     for (long t = 0; t < w->private; t++) e[t * across] *= share;
-    ((Vector *)level)[v] = top + logarithm(total);
+    const Vector plain = top + logarithm(total);
+    const int some = smallest_of(most) < SMALL_RULE;
+    ((Vector *)level)[v] = some ? pick(most < SMALL_RULE, small_level(w, (const Vector *)k, v), plain) : plain;
   }
 }
 
-/* What every output of a mechanism (X, Y) leaks, less what the rule of the prior claims: (Y). */
+/* What every output of a mechanism (X, Y) leaks, as in `Entropic.columns`, less what the rule of the prior claims: (Y). */
 TARGET static void leaks_of(Space *w, const double *x, double *to) {
   const long across = w->across / LANES;
   rows_of(w, w->turned, x, w->ax);
   for (long v = 0; v < across; v++) {
     const Vector *own = (const Vector *)w->ax + v;
-    Vector mass = {0}, sum = {0};
+    Vector mass = {0}, sum = {0}, claimed = {0};
     for (long t = 0; t < w->private; t++) mass += own[t * across];
     const Vector inverse = 1.0 / larger(mass, all_of(TINY));
     for (long t = 0; t < w->private; t++) {
-      const Vector held = own[t * across] * w->seen[t];
-      sum += held * (logarithm(larger(held * inverse, all_of(TINY))) - w->bend[t] * w->seen[t]);
+      if (!(w->seen[t] > 0.0)) continue;
+      const Vector ratio = own[t * across] * inverse * (1.0 / w->part[t]);
+      sum += w->part[t] * (ratio * logarithm(larger(ratio, all_of(TINY))) - (ratio - 1.0));
+      claimed += own[t * across] * w->centre[t];
     }
-    ((Vector *)to)[v] = sum;
+    ((Vector *)to)[v] = mass * (sum - w->whole_log) - claimed;
   }
 }
 

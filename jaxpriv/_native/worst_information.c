@@ -13,7 +13,6 @@
 #define BODY "worst_information_body.h"
 #include "targets.h"
 
-/* CENTRE: ln reference + centre. */
 enum { REFERENCE = OWN, CENTRE, OFFSET, RATE, GIVEN };
 
 static void read_own(Space *w, const double *const *given) {

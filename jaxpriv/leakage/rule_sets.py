@@ -36,6 +36,8 @@ from jaxpriv._types import Arr, ScalarLike
 # Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
 # certificate is computed on the merged rows). Not to so many decimals of 1: rare symbols have small rows.
 _DECIMALS = 14
+# Rules of at most this size are small: 1 + sum r (e^g - 1) is then between 1/2 and 2, where its logarithm is accurate.
+_SMALL_RULE = 0.5
 # A score below this carries no weight in float64 (e^-700) and would only poison a bound.
 _LOWEST_SCORE = -700.0
 # A private symbol that no kept symbol shows takes e^-40 of the set.
@@ -252,7 +254,12 @@ class Entropic(AbstractRuleSet):
         top = tilted.max(axis=1, keepdims=True)
         e = xp.exp(tilted - top)
         total = e.sum(axis=1, keepdims=True)
-        return Boundary((top + xp.log(total))[:, 0], e / total, xp.ones_like(total[:, 0]), e / total)
+        # Of small rules ln sum r e^g as ln sum r + ln(1 + sum r (e^g - 1)/sum r), so that it keeps its digits.
+        small = abs(g).max(axis=1, keepdims=True) < _SMALL_RULE
+        whole = term.reference.sum(axis=-1, keepdims=True)
+        gain = (term.reference * xp.expm1(xp.where(small & seen, g, 0.0))).sum(axis=1, keepdims=True) / whole
+        level = xp.where(small, _log_of_total(whole) + xp.log1p(gain), top + xp.log(total))
+        return Boundary(level[:, 0], e / total, xp.ones_like(total[:, 0]), e / total)
 
     def gradient(self, term: Term, w: Arr) -> Arr:
         seen = term.reference > 0
@@ -260,10 +267,7 @@ class Entropic(AbstractRuleSet):
         return xp.log(xp.where(seen, w / (safe * w.sum(axis=-1, keepdims=True)), 1.0))
 
     def support(self, term: Term, w: Arr) -> Arr:
-        r, tiny = term.reference, np.finfo(w.dtype).tiny
-        mass = w.sum(axis=1, keepdims=True)
-        ratio = xp.maximum(w, tiny) / (xp.where(r > 0, r, 1.0) * xp.maximum(mass, tiny))
-        return xp.where(w > tiny, w * xp.log(ratio), 0.0).sum(axis=1)
+        return self.columns(term, w.T)
 
     def normalised(self, term: Term, g: Arr, level: Arr) -> Arr:
         del term
@@ -292,12 +296,12 @@ class Entropic(AbstractRuleSet):
         r = term.reference[..., None]
         w = xp.maximum(w, 0.0)
         mass = w.sum(axis=-2, keepdims=True)
-        # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - t + 1) >= 0, so that small values keep
-        # their digits, and -m ln R apart.
+        # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - (t - 1)) >= 0, so that small values keep their digits:
+        # t - 1 is exact near 1, where adding 1 last would round to 1e-16. And -m ln R apart.
         whole = r.sum(axis=-2, keepdims=True)
         product = r / whole * mass
         ratio = xp.where(product > 0, w / xp.where(product > 0, product, 1.0), 0.0)
-        terms = xp.where(ratio > 0, ratio * xp.log(xp.where(ratio > 0, ratio, 1.0)), 0.0) - ratio + 1.0
+        terms = ratio * xp.log(xp.where(ratio > 0, ratio, 1.0)) - (ratio - 1.0)
         return (product * terms).sum(axis=-2) - (mass * _log_of_total(whole))[..., 0, :]
 
     def moved_in(self, term: Term, g: Arr) -> Arr:

@@ -345,7 +345,7 @@ def _most_positive(program: Program) -> np.ndarray | None:
 
 
 # Mixing weights of a release that meets the limits, tried to restore feasibility after rounding.
-ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
+ROUNDING_SHARES = (1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
 
 
 def known_answer(program: Program, excess: Callable[[np.ndarray], float]) -> tuple[PyTree, ...] | None:

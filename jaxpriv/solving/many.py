@@ -288,8 +288,9 @@ def solve_many(
 
     Problems of one kind (form, measures, numbers of joints and distortions, sizes rounded up to a common bucket) run
     side by side: those of mutual information, of the least worst log-ratios (LDP, lifts) or of the least maximum
-    information, of up to about 64 symbols by a kernel, others by NumPy, which begins at once, or in one compiled program where there are enough of
-    them to be worth compiling one, from some thousand of 8 symbols on, in one call or in several. (Further limits and
+    information, of up to about 64 symbols by a kernel, others by NumPy, which begins at once, or in one compiled
+    program where there are enough of them to be worth compiling one, from some thousand of 8 symbols on, in one call or
+    in several. (Further limits and
     functions of one's own have no batches in NumPy.) All others are solved one by one, and so is every problem that its
     batch leaves without a proof; small ones that begin in NumPy stay there until the call ends, so that nothing is
     compiled for the last few. The certificate of each is computed from that problem alone, in float64.

@@ -1,6 +1,7 @@
 """Whole solves of the least cost under a limit on mutual information, against the steps of the method."""
 
 import dataclasses
+import decimal
 
 import jax
 import numpy as np
@@ -12,11 +13,13 @@ from jaxpriv._lanes import has_lanes, with_lanes
 from jaxpriv.leakage.rule_sets import Power, Role
 from jaxpriv.presolve.closed_forms import independent_release
 from jaxpriv.presolve.reduction import Reduced
+from jaxpriv.program.certify import column_values
 from jaxpriv.program.convex import in_lanes
 from jaxpriv.program.lower import limits_of, measured_program
 from jaxpriv.solvers import Goal, InteriorPoint, MirrorDescent
 from jaxpriv.solvers._base import in_precision
 from jaxpriv.solvers.interior_point import whole
+from jaxpriv.solvers.interior_point.system import support
 from jaxpriv.solving import loops
 from jaxpriv.testing import random_joint
 from tests.solvers.kernel_cases import (
@@ -215,3 +218,59 @@ def test_derivatives_follow_from_its_last_point(monkeypatch):
     beside = [jp.solve(problem(at + sign * apart), tol=1e-10).value for sign in (1.0, -1.0)]
     assert value == pytest.approx((beside[0] - beside[1]) / (2.0 * apart), rel=1e-4)
     np.testing.assert_allclose(mechanism.sum(axis=1), 0.0, atol=1e-9)
+
+
+def exact_information(joint, mechanism):
+    """I(S;Y) of normalised tables with fifty digits."""
+    with decimal.localcontext() as context:
+        context.prec = 50
+        p, w = ([[decimal.Decimal(float(one)) for one in row] for row in table] for table in (joint, mechanism))
+        w = [[one / sum(row) for one in row] for row in w]
+        table = [[sum(a * row[y] for a, row in zip(own, w, strict=True)) for y in range(len(w[0]))] for own in p]
+        total = sum(map(sum, table))
+        of_s, of_y = ([sum(row) / total for row in one] for one in (table, list(zip(*table, strict=True))))
+        return float(
+            sum(
+                one / total * (one / total / (of_s[s] * of_y[y])).ln()
+                for s, row in enumerate(table)
+                for y, one in enumerate(row)
+            )
+        )
+
+
+def nearly_independent(seed, size, apart):
+    """P(s)P(x)(1 + apart z), whose information is of the order of apart^2."""
+    rng = np.random.default_rng(seed)
+    joint = np.outer(rng.dirichlet(np.ones(size)), rng.dirichlet(np.ones(size)))
+    joint = joint * (1.0 + apart * rng.standard_normal(joint.shape))
+    return joint / joint.sum()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-7])
+def test_small_values_keep_their_digits(apart, seed):
+    """In the solver and in the certificate: rounding of the masses to 1e-16 changes them by `apart` times that."""
+    joint = nearly_independent(seed, 5, apart)
+    mechanism = np.random.default_rng(seed).dirichlet(np.ones(4), 5)
+    exact = exact_information(joint, mechanism)
+    problem = jp.DistortionProblem(joint, np.eye(5, 4), leakage_budget=exact)
+    program = measured_program(problem, limits_of(problem))
+    (term,) = program.terms
+    assert column_values(term, term.rows @ mechanism).sum() == pytest.approx(exact, rel=1e-8)
+    reduced = Reduced.of(dataclasses.replace(program, feasible_point=independent_release(program)), Goal(1e-6))
+    (term,) = reduced.program.terms
+    own = support(term, mechanism.T @ term.rows.T).sum() - term.bound
+    assert own == pytest.approx(0.0, abs=1e-8 * exact)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("apart", "share"), [(1e-3, 1e-3), (1e-5, 0.3), (1e-5, 1e-2), (1e-6, 1e-3)])
+def test_small_limits_of_nearly_independent_joints_are_certified(apart, share, seed):
+    """Down to limits of 1e-15 nats, at prices of up to 1e14."""
+    joint = nearly_independent(seed, 8, apart)
+    limit = share * exact_information(joint, np.eye(8))
+    problem = jp.DistortionProblem(joint, 1.0 - np.eye(8), leakage_budget=limit)
+    found = jp.solve(problem)
+    assert found.status == "optimal"
+    assert exact_information(joint, np.asarray(found.mechanism)) <= limit * (1 + 1e-6)
+    assert found.value < 0.95 * (1.0 - joint.sum(axis=0).max())  # more than an independent release

@@ -64,8 +64,7 @@ def _of_information(program: Program, term: Term) -> bool:
 
 
 def _centred(term: Term) -> tuple[Arr, ...]:
-    bend = xp.log(xp.where(term.reference > 0, term.reference, 1.0))
-    return term.reference, bend if term.centre is None else bend + term.centre
+    return term.reference, xp.zeros_like(term.reference) if term.centre is None else term.centre
 
 
 def _of_limited_information(program: Program, term: Term) -> bool:
