@@ -1,12 +1,17 @@
 """Defects that were found by hand, each once."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxpriv as jp
+from jaxpriv.presolve.closed_forms import inside, no_rules
 from jaxpriv.program import program_of
+from jaxpriv.program.certify import certify_program
+from jaxpriv.program.lower import measured_program
 from tests.information import certify
 
 JOINT = np.random.default_rng(0).dirichlet(np.ones(20)).reshape(4, 5)
@@ -96,3 +101,18 @@ def test_leakage_limit_zero_on_joints_whose_masses_differ_by_many_orders(seed):
     assert 0 <= solution.lower_bound <= solution.value <= (joint.sum(axis=0) @ table).min() + 1e-12
     assert solution.leakage <= 1e-9
     assert solution.status == ("optimal" if solution.gap <= 1e-6 and solution.leakage <= 1e-12 else "not_certified")
+
+
+@pytest.mark.parametrize("over", [1e-15, 1e-14, 1e-13])
+def test_rounding_beyond_a_tiny_budget_is_repaired(over):
+    """The feasible point has no more slack than the budget is large."""
+    budget = 1e-6
+    problem = jp.DistortionProblem(np.full((2, 2), 0.25), 1.0 - np.eye(2), budget=budget)
+    program = measured_program(problem, ())
+    program = dataclasses.replace(program, feasible_point=np.eye(2))
+    wrong = budget + over
+    mechanism = np.array([[1.0 - wrong, wrong], [wrong, 1.0 - wrong]])
+    assert certify_program(program, mechanism, *no_rules(program)).violation > 0
+    found, certificate, _ = inside(program, lambda _: 0.0, mechanism, *no_rules(program))
+    assert certificate.violation == 0
+    assert abs(found - mechanism).max() < 2 * over

@@ -15,6 +15,7 @@
 #define SIDE 4          /* rows and columns of a block of the factors */
 #define MOST_BUDGETS 14 /* of a problem */
 #define MINIMAX (LINEAR || WORST) /* whether there is a peak */
+#define REFINED (WORST || LIMITED) /* whether solutions are */
 #define MOST_FREE (MOST_BUDGETS + LIMITED + MINIMAX) /* prices, and the peak */
 #define MOST_SIDES (2 + MOST_FREE)
 #define FAR 1e300       /* larger than anything that it is compared with */
@@ -170,9 +171,9 @@ static long lay_out(Space *w, double *memory) {
   TAKE(tight, WORST * across), TAKE(used, WORST * across), TAKE(held, WORST * across), TAKE(unheld, WORST * across);
   TAKE(spare, WORST * across), TAKE(worst, WORST * across);
   TAKE(inverse_eta, WORST * across), TAKE(inverse_sigma, WORST * across), TAKE(eta, WORST * across);
-  TAKE(left_rho, WORST * matrix), TAKE(left_link, WORST * table), TAKE(left_worst, WORST * across);
-  TAKE(left_level, WORST * across), TAKE(left_row, WORST * x);
-  if (WORST) at = take_point(w, &w->more, at);
+  TAKE(left_rho, REFINED * matrix), TAKE(left_link, REFINED * table), TAKE(left_worst, WORST * across);
+  TAKE(left_level, REFINED * across), TAKE(left_row, REFINED * x);
+  if (REFINED) at = take_point(w, &w->more, at);
   TAKE(stated, LINEAR * flat), TAKE(rise, LINEAR * flat), TAKE(stated_turned, LINEAR * upright);
   TAKE(rise_turned, LINEAR * upright), TAKE(reference, LINEAR * w->private), TAKE(turn, LINEAR * w->private);
   TAKE(inverse_k, LINEAR * table), TAKE(inverse_s, LINEAR * table);

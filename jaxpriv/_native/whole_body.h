@@ -328,7 +328,7 @@ TARGET static void directions(Space *w) {
   }
   if (LINEAR) asked[2 + prices].link = w->lost, asked[2 + prices].level = w->unturned;
   if (WORST) asked[2 + prices].worst = w->unheld;
-  if (WORST) /* each stack is refined as a whole */
+  if (REFINED) /* each stack is refined as a whole */
     solve_refined(w, 2, asked, moves), solve_refined(w, w->free, asked + 2, moves + 2);
   else
     solve_refined(w, 2 + w->free, asked, moves);

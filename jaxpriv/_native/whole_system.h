@@ -18,6 +18,9 @@
 #define solve_system NAME(solve_system)
 #define left_limit NAME(left_limit)
 #define left_over NAME(left_over)
+#define size_of NAME(size_of)
+#define sizes_of NAME(sizes_of)
+#define missed_of NAME(missed_of)
 #define solve_refined NAME(solve_refined)
 
 /* How much a diagonal is raised first, and from where on no more: of `_newton_system`. */
@@ -399,7 +402,7 @@ TARGET static void solve_system(Space *w, long count, const Sides *asked, Point 
   if (count == 1) solve_some(1, w, asked, moves);
 }
 
-/* ---- of limits in every outcome --------------------------------------------------------------------- */
+/* ---- of limits in every outcome and on the sum ------------------------------------------------------ */
 
 /* What a solution misses of the limit of the outputs of one vector, before its rules turn. */
 INLINE Vector left_limit(const Space *w, const Sides *asked, const Point *move, long y) {
@@ -428,7 +431,7 @@ TARGET UNUSED static void left_over(Space *w, const Sides *asked, const Point *m
     for (long t = y; t < table; t += across) link[t] -= along * normal[t];
     ((Vector *)w->left_level)[y] = -((const Vector *)w->t)[y] * level;
     if (asked->level) ((Vector *)w->left_level)[y] += ((const Vector *)asked->level)[y];
-    ((Vector *)w->left_worst)[y] = left_limit(w, asked, move, y);
+    if (WORST) ((Vector *)w->left_worst)[y] = left_limit(w, asked, move, y);
   }
   for (long i = 0; i < w->inputs; i++) {
     Vector sum = {0};
@@ -442,31 +445,49 @@ TARGET UNUSED static void left_over(Space *w, const Sides *asked, const Point *m
   }
 }
 
-/* The same, of limits in every outcome refined until each is met to a share of its terms; then their rules turn. */
+/* The largest size of `count` vectors, by factors if there are any. */
+INLINE double size_of(long count, const double *values, const double *factors) {
+  Vector most = {0};
+  for (long i = 0; values && i < count; i++) {
+    const Vector own = ((const Vector *)values)[i] * (factors ? ((const Vector *)factors)[i] : all_of(1.0));
+    most = larger(most, larger(own, -own));
+  }
+  return largest_of(most);
+}
+
+/* The sizes of the two terms of what has to be met: the limits of the outputs, or the rows of the limit on the sum. */
+TARGET UNUSED static double sizes_of(const Space *w, const Sides *asked, const Point *move) {
+  const long across = w->across / LANES, table = w->private * across;
+  if (WORST) return size_of(across, asked->worst, NULL) + size_of(across, move->eta, w->tight);
+  return size_of(table, asked->link, NULL) + size_of(table, move->k, w->curved);
+}
+
+/* What a solution misses of these. */
+TARGET UNUSED static double missed_of(Space *w, const Sides *asked, const Point *move) {
+  const long across = w->across / LANES;
+  Vector most = {0};
+  if (!WORST) {
+    left_over(w, asked, move);
+    return size_of(w->private * across, w->left_link, NULL);
+  }
+  for (long y = 0; y < across; y++) {
+    const Vector own = left_limit(w, asked, move, y);
+    most = larger(most, larger(own, -own));
+  }
+  return largest_of(most);
+}
+
+/* The same, refined until what has to be met is met to a share of its terms (`Equations`); then the rules of limits in every
+   outcome turn. */
 TARGET static void solve_refined(Space *w, long count, const Sides *asked, Point *moves) {
   const long across = w->across / LANES, table = w->private * across;
   solve_system(w, count, asked, moves);
-  if (!WORST) return;
+  if (!REFINED) return;
   double wanted[MOST_SIDES];
-  for (long m = 0; m < count; m++) {
-    Vector own = {0}, by = {0};
-    for (long y = 0; y < across; y++) {
-      const Vector link = asked[m].worst ? ((const Vector *)asked[m].worst)[y] : (Vector){0};
-      const Vector turned = ((const Vector *)w->tight)[y] * ((const Vector *)moves[m].eta)[y];
-      own = larger(own, larger(link, -link)), by = larger(by, larger(turned, -turned));
-    }
-    wanted[m] = largest_of(own) + largest_of(by);
-  }
+  for (long m = 0; m < count; m++) wanted[m] = sizes_of(w, asked + m, moves + m);
   for (int again = 0; again < MOST_REFINEMENTS; again++) {
     int short_of = 0;
-    for (long m = 0; m < count; m++) {
-      Vector most = {0};
-      for (long y = 0; y < across; y++) {
-        const Vector own = left_limit(w, asked + m, moves + m, y);
-        most = larger(most, larger(own, -own));
-      }
-      short_of = short_of || largest_of(most) > ACCURATE * wanted[m];
-    }
+    for (long m = 0; m < count; m++) short_of = short_of || missed_of(w, asked + m, moves + m) > ACCURATE * wanted[m];
     if (!short_of) break;
     for (long m = 0; m < count; m++) {
       left_over(w, asked + m, moves + m);
@@ -476,7 +497,7 @@ TARGET static void solve_refined(Space *w, long count, const Sides *asked, Point
       for (long i = 0; i < w->whole / LANES; i++) ((Vector *)moves[m].x)[i] += ((const Vector *)w->more.x)[i];
     }
   }
-  for (long m = 0; m < count; m++)
+  for (long m = 0; WORST && m < count; m++)
     for (long t = 0; t < table; t++)
       ((Vector *)moves[m].k)[t] += ((const Vector *)w->rules)[t] * ((const Vector *)moves[m].eta)[t % across];
 }

@@ -21,6 +21,7 @@ from jaxtyping import PyTree
 
 from jaxpriv import _arrays as xp
 from jaxpriv._types import Arr, BoolLike, ScalarLike
+from jaxpriv.leakage.rule_sets import ENTROPIC, Role
 from jaxpriv.program.convex import Program
 from jaxpriv.solvers._newton_system import NewtonSystem, newton_system, small_solve
 from jaxpriv.solvers.interior_point.system import (
@@ -79,9 +80,11 @@ def factorise(data: Data, point: Point, r: Residual, *, transposable: bool = Fal
     flat = any(term.massed for term in data.terms)  # the last row of these has no curvature
     kind = {"diagonal": data.diagonal, "flat": flat, "transposable": transposable}
     system = newton_system(a, extra, di, d, xp.swapaxes(normals, 1, 2), **kind)
-    limited = r.extra.shape[1] > 0 and not transposable
     limits = slice(data.rows, data.rows + r.extra.shape[1])
-    return Factor(system, roots, Equations(a, extra, di, d, normals, limits) if limited else None)
+    if not r.extra.shape[1] and any(one.rule_set == ENTROPIC and one.role is Role.AVERAGE for one in data.terms):
+        limits = slice(0, data.rows)
+    refined = limits.stop > limits.start and not transposable
+    return Factor(system, roots, Equations(a, extra, di, d, normals, limits) if refined else None)
 
 
 class Equations(NamedTuple):
@@ -90,7 +93,7 @@ class Equations(NamedTuple):
     A small limit in every outcome makes the Schur complement of the row sums ill-conditioned: moves of the mechanism
     that change A x of the limited rows cost that much more than the others. The solution misses the row sums, and with
     them the limits, by its condition number times the rounding; once that is as much as the limits themselves, the
-    iteration cannot follow them.
+    iteration cannot follow them. A small limit on the sum does the same to the rows of its term.
     """
 
     a: Arr  # (T, X), or its diagonal (X,)
@@ -98,7 +101,7 @@ class Equations(NamedTuple):
     di: Arr  # (Y, X)
     d: Arr  # (Y, N)
     normals: Arr  # (Y, N, G)
-    limits: slice  # of N: the worst-outcome limits
+    limits: slice  # of N: the worst-outcome limits, or the rows of relative entropies that are limited on average
 
     def refined(self, system: NewtonSystem, *sides: Arr) -> tuple[Arr, ...]:
         """`system.solve` of the sides and, added to it, of what that solution misses."""
