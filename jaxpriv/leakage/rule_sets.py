@@ -17,8 +17,8 @@ phi(y) = sup { <g, A W_y> : g in G },
                for LINEAR terms: some t_y with A W_y <= t_y reference (A W_y <= 0 if reference = 0)
 
 A set is one class: what a solver needs of it (`boundary`, `gradient`, `support`, `normalised`, `domain`) stands beside
-what a certificate needs (`columns`, `moved_in`). The two are formulas of their own: a certificate relies on nothing
-that a solver computed. All run on NumPy and on JAX arrays. A symbol without mass has reference 0 and a row of zeros.
+what a certificate needs (`columns`, `moved_in`). A certificate relies on nothing that a solver computed. All run on
+NumPy and on JAX arrays. A symbol without mass has reference 0 and a row of zeros.
 """
 
 import enum
@@ -31,6 +31,7 @@ import jax
 import numpy as np
 
 from jaxpriv import _arrays as xp
+from jaxpriv._numerics import kl_excess
 from jaxpriv._types import Arr, ScalarLike
 
 # Rows whose entries agree to this many binary-scaled decimals, each relative to itself, are one row (the
@@ -296,12 +297,11 @@ class Entropic(AbstractRuleSet):
         r = term.reference[..., None]
         w = xp.maximum(w, 0.0)
         mass = w.sum(axis=-2, keepdims=True)
-        # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - (t - 1)) >= 0, so that small values keep their digits:
-        # t - 1 is exact near 1, where adding 1 last would round to 1e-16. And -m ln R apart.
+        # With r = R p, sum p = 1: w ln(w/(p m)) as m p (t ln t - t + 1) >= 0, which keeps its digits near t = 1, and
+        # -m ln R apart.
         whole = r.sum(axis=-2, keepdims=True)
         product = r / whole * mass
-        ratio = xp.where(product > 0, w / xp.where(product > 0, product, 1.0), 0.0)
-        terms = ratio * xp.log(xp.where(ratio > 0, ratio, 1.0)) - (ratio - 1.0)
+        terms = kl_excess(xp.where(product > 0, w / xp.where(product > 0, product, 1.0), 0.0))
         return (product * terms).sum(axis=-2) - (mass * _log_of_total(whole))[..., 0, :]
 
     def moved_in(self, term: Term, g: Arr) -> Arr:
